@@ -1,0 +1,35 @@
+# The doors: make demo, make test, make lint.
+PYTHON ?= python3
+BIN := .venv/bin
+export PREFECT_SERVER_ANALYTICS_ENABLED := false
+export DO_NOT_TRACK := 1
+
+.PHONY: install demo test lint format clean
+
+install: .venv/.installed
+
+# uv installs in seconds where pip takes a minute; it comes from the same index, into the same environment.
+# A machine without Python's ensurepip, or with an older pip, still works: only `venv` and `pip` are needed.
+.venv/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt uv
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --compile-bytecode -c constraints.txt -e '.[dev]'
+	touch $@
+
+demo: install
+	$(BIN)/treasury demo
+
+test: install
+	$(BIN)/python -m pytest
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: install
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf .venv .demo dist build *.egg-info

@@ -1,0 +1,153 @@
+"""Errors by what the caller can do about them.
+
+    TreasuryError
+    ├── InputError                 fix the input; nothing was sent
+    │   ├── InvalidFields          an operation's fields break the interface
+    │   ├── InvalidSheet           rows of a spreadsheet do, by row and column
+    │   └── RunKeyConflict         this run key already stands for other rows
+    ├── ConfigurationError         fix keys, account or settings; nothing was sent
+    │   ├── WrongAccount           the ledger belongs to another account
+    │   └── WrongLedgerKey         the ledger's payloads were written with another key
+    ├── RunHeld                    another process holds this run; wait for it
+    ├── NotConnected               no connection was made, so nothing was sent; try again later
+    ├── Refused                    the service answered with something other than success
+    ├── OutcomeUnknown             sent, and no readable answer came back; ask before doing anything
+    ├── NotTrusted                 a signature does not verify
+    └── IllegalTransition          the ledger does not allow this step for this order
+
+No message holds a secret, a signature or personal data; each error keeps its data as attributes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class TreasuryError(Exception):
+    """Anything this package raises on purpose."""
+
+
+class InputError(TreasuryError):
+    """The input is wrong; nothing was sent."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing wrong with one field: which field, which rule, and the value (masked when personal)."""
+
+    field: str
+    rule: str
+    value: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.rule}" + (f" (got {self.value})" if self.value is not None else "")
+
+
+class InvalidFields(InputError):
+    """Fields of an operation break a rule of the interface."""
+
+    def __init__(self, operation: str, problems: Sequence[Problem]) -> None:
+        self.operation = operation
+        self.problems = tuple(problems)
+        super().__init__(f"{operation}: " + "; ".join(str(problem) for problem in self.problems))
+
+
+@dataclass(frozen=True)
+class RowProblem:
+    """One thing wrong in one place of a spreadsheet."""
+
+    row: int
+    """Line of the file, as a spreadsheet program counts it (the header is 1)."""
+    row_ref: str | None
+    column: str
+    rule: str
+    value: str | None = None
+
+    def __str__(self) -> str:
+        who = f" ({self.row_ref})" if self.row_ref else ""
+        shown = f" (got {self.value})" if self.value is not None else ""
+        return f"row {self.row}{who}, {self.column}: {self.rule}{shown}"
+
+
+class InvalidSheet(InputError):
+    """Rows of a spreadsheet cannot be sent as they stand."""
+
+    def __init__(self, file: str, problems: Sequence[RowProblem]) -> None:
+        self.file = file
+        self.problems = tuple(problems)
+        shown = "\n".join(f"  {problem}" for problem in self.problems[:20])
+        more = f"\n  and {len(self.problems) - 20} more" if len(self.problems) > 20 else ""
+        super().__init__(f"{file}: {len(self.problems)} problem(s), nothing was sent\n{shown}{more}")
+
+
+class RunKeyConflict(InputError):
+    """A run key that already stands for other rows; `rows` names the changed or added ones."""
+
+    def __init__(self, run_key: str, rows: Sequence[str], why: str) -> None:
+        self.run_key = run_key
+        self.rows = tuple(rows)
+        shown = ", ".join(self.rows[:20]) + (f" and {len(self.rows) - 20} more" if len(self.rows) > 20 else "")
+        super().__init__(f"run {run_key}: {why}: {shown}")
+
+
+class ConfigurationError(TreasuryError):
+    """A key, account or setting is missing or wrong; nothing was sent."""
+
+
+class WrongAccount(ConfigurationError):
+    """The ledger belongs to another account (base URL and partner)."""
+
+
+class WrongLedgerKey(ConfigurationError):
+    """The ledger's payloads were encrypted with another key."""
+
+
+class RunHeld(TreasuryError):
+    """Another process holds this run."""
+
+    def __init__(self, run_key: str, holder: str) -> None:
+        self.run_key = run_key
+        self.holder = holder
+        super().__init__(f"run {run_key} is held by {holder}")
+
+
+class NotConnected(TreasuryError):
+    """No connection to the service was made: the request never left."""
+
+
+class Refused(TreasuryError):
+    """The service answered, and the answer is not success.
+
+    `code` is the envelope's code as text (None when the answer had no envelope), `http_status` the HTTP status;
+    the two overlap in the 4xx range and are not the same thing (public fact 3.3).
+    """
+
+    def __init__(self, operation: str, http_status: int, code: str | None, message: str) -> None:
+        self.operation = operation
+        self.http_status = http_status
+        self.code = code
+        self.message = message
+        said = f"code {code}" if code is not None else f"HTTP {http_status}"
+        super().__init__(f"{operation}: the service answered {said}: {message}")
+
+
+class OutcomeUnknown(TreasuryError):
+    """The request left and no readable answer came back: it may or may not have acted."""
+
+    def __init__(self, operation: str, why: str, http_status: int | None = None, code: str | None = None) -> None:
+        self.operation = operation
+        self.why = why
+        self.http_status = http_status
+        self.code = code
+        super().__init__(f"{operation}: outcome unknown: {why}")
+
+
+class NotTrusted(TreasuryError):
+    """A signature does not verify."""
+
+
+class IllegalTransition(TreasuryError):
+    """The ledger does not allow this step for this order: somebody else moved it first, or it is final."""
+
+    def __init__(self, request_id: str, cause: str) -> None:
+        self.request_id = request_id
+        super().__init__(f"order {request_id}: {cause} is not allowed in its present state")

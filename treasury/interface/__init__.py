@@ -1,0 +1,1 @@
+"""The wire: one class per operation (the catalogue), signing, envelope, client, notifications."""

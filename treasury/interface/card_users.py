@@ -1,0 +1,152 @@
+"""Card users: created with identity data or with a KYC link, queried and changed (document, endpoints 7-12)."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from treasury.interface.fields import Country, Image, PersonalText, WireDate, one_of
+from treasury.interface.operation import Effect, Operation, Reply, WireModel
+
+
+class CardUserRecord(Reply):
+    """A card user. `kyc_status`: 0 not set, 1 waiting, 2 in audit, 3 passed, 4 refused (public fact 2.4)."""
+
+    user_xid: str | None = None
+    user_id: str | None = None
+    kyc_status: str | None = None
+    kyc_level: str | None = None
+    link: str | None = None
+    email: str | None = None
+    phone_number: str | None = None
+    first_name: str | None = None
+    last_name: str | None = None
+    document_type: str | None = None
+    document_number: str | None = None
+
+
+class Individual(WireModel):
+    """Identity of a cardholder."""
+
+    first_name: PersonalText
+    last_name: PersonalText
+    date_of_birth: Annotated[WireDate, PersonalText] = Field(description="YYYY-MM-DD.")
+    occupation: PersonalText | None = None
+    annual_income: PersonalText | None = Field(None, description="In card currency.")
+
+
+class KycDocument(WireModel):
+    """A government-issued identification document."""
+
+    type: Annotated[str, one_of("1", "2")] = Field(description="`1` national id, `2` passport (public fact 2.4).")
+    number: PersonalText
+    country: Country = Field(description="Issuing country, ISO 3166-1 alpha-2.")
+    expiry_date: WireDate = Field(description="YYYY-MM-DD.")
+    front: Image = Field(description="Data-URI image, image/jpeg or image/png.")
+    back: Image | None = Field(None, description="Data-URI image.")
+
+
+class KycDocumentWithFace(KycDocument):
+    """The document as it accompanies a new card user: a selfie may come with it."""
+
+    face: Image | None = Field(None, description="Selfie, data-URI image.")
+
+
+class Address(WireModel):
+    """Delivery address."""
+
+    country: Country | None = Field(None, description="ISO 3166-1 alpha-2.")
+    city: PersonalText | None = None
+    post_code: PersonalText | None = None
+    details: PersonalText | None = None
+
+
+class QueryCardUser(Operation[CardUserRecord]):
+    """Fetch one card user."""
+
+    path = "/v1/carduser/query"
+    effect = Effect.READS
+    source = "document, endpoint 10"
+    reference = "user_xid"
+
+    user_xid: str = Field(description="External user id.")
+    user_id: str | None = Field(None, description="Platform user id.")
+    phone_number: PersonalText | None = None
+    email: PersonalText | None = None
+
+
+class CreateCardUser(Operation[CardUserRecord]):
+    """Create a cardholder with identity data."""
+
+    path = "/v1/carduser/create"
+    effect = Effect.CREATES
+    source = "document, endpoint 7"
+    reference = "user_xid"
+
+    user_xid: str = Field(description="External id, unique under the partner.")
+    user_name: str | None = Field(None, description="Nickname, not unique.")
+    email: PersonalText = Field(description="Cardholder e-mail.")
+    individual: Individual
+    document: KycDocumentWithFace
+    address: Address | None = None
+
+
+class CreateCardUserWithKycLink(Operation[CardUserRecord]):
+    """Create a cardholder who proves identity on a KYC page."""
+
+    path = "/v1/carduser/create-with-kyc-link"
+    effect = Effect.CREATES
+    source = "document, endpoint 8"
+    reference = "user_xid"
+
+    email: PersonalText = Field(description="Cardholder e-mail.")
+    user_xid: str = Field(description="External id, unique under the partner.")
+    user_name: str | None = Field(None, description="Nickname, not unique.")
+
+
+class KycLink(Operation[CardUserRecord]):
+    """Obtain a KYC page address for a cardholder who exists."""
+
+    path = "/v1/carduser/kyc-link"
+    effect = Effect.CREATES
+    source = "document, endpoint 9"
+    reference = "user_xid"
+
+    user_xid: str = Field(description="External user id.")
+    level_name: Annotated[str, one_of("LEVEL-1", "LEVEL-2")] | None = Field(
+        None, description="`LEVEL-1` (the default) or `LEVEL-2`."
+    )
+
+
+class UploadKyc(Operation[CardUserRecord]):
+    """Hand in identity data of a cardholder who exists."""
+
+    path = "/v1/carduser/upload-kyc"
+    effect = Effect.CREATES
+    source = "document, endpoint 11"
+    reference = "user_xid"
+
+    user_xid: str = Field(description="External user id.")
+    individual: Individual
+    document: KycDocument
+    address: Address | None = None
+
+
+class EmailChange(Reply):
+    """The one reply without an envelope: `{success: bool}`."""
+
+    success: bool | None = None
+
+
+class ChangeCardUserEmail(Operation[EmailChange]):
+    """Change a cardholder's e-mail; the card's follows.
+
+    The document does not say which fields are required; public fact 6 (row 12) has both mandatory.
+    """
+
+    path = "/v1/carduser/change-email"
+    effect = Effect.CREATES
+    source = "document, endpoint 12"
+    reference = "user_id"
+
+    user_id: str = Field(description="Platform user id.")
+    email: PersonalText = Field(description="New cardholder e-mail.")

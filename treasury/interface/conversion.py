@@ -1,0 +1,74 @@
+"""Conversion: rate, quote, execution of a quoted trade (document, endpoints 15-17)."""
+
+from pydantic import Field
+
+from treasury.interface.fields import Amount, ReplyAmount, Side, Symbol
+from treasury.interface.operation import Effect, Operation, Reply
+from treasury.interface.orders import QueryTransaction
+from treasury.interface.scan_to_pay import SubmittedOrder
+
+
+class ConversionRateRecord(Reply):
+    """A rate; `time_ms` and `expires_ms` are Unix milliseconds."""
+
+    rate: ReplyAmount = None
+    symbol: str | None = None
+    time_ms: int | None = Field(None, alias="timeMills")
+    expires_ms: int | None = Field(None, alias="expiredMills")
+
+
+class ConversionRate(Operation[ConversionRateRecord]):
+    """The present rate of a pair."""
+
+    path = "/v1/conversion/rate"
+    effect = Effect.READS
+    source = "document, endpoint 15"
+
+    symbol: Symbol = Field(description="Base and quote joined by a hyphen, for example ETH-USDT.")
+    side: Side = Field(description="`BUY` the base currency, or `SELL` it.")
+
+
+class ConversionQuoteRecord(Reply):
+    """A quoted trade; times are Unix milliseconds."""
+
+    quote_id: str | None = Field(None, alias="quoteId")
+    pay_currency: str | None = Field(None, alias="payCurrency")
+    pay_amount: ReplyAmount = Field(None, alias="payAmt")
+    settle_currency: str | None = Field(None, alias="settleCurrency")
+    settle_amount: ReplyAmount = Field(None, alias="settleAmt")
+    fee_currency: str | None = Field(None, alias="feeCurrency")
+    fee_amount: ReplyAmount = Field(None, alias="feeAmt")
+    rate: ReplyAmount = None
+    time_ms: int | None = Field(None, alias="timeMills")
+    expires_ms: int | None = Field(None, alias="expiredMills")
+
+
+class ConversionQuote(Operation[ConversionQuoteRecord]):
+    """Ask for a quote of a trade."""
+
+    path = "/v1/conversion/quote"
+    effect = Effect.CREATES
+    source = "document, endpoint 16"
+    reference = "xid"
+
+    symbol: Symbol = Field(description="Trading pair.")
+    amount: Amount = Field(description="Amount of the asset used to trade.")
+    currency: str = Field(description="Asset used to trade.")
+    side: Side = Field(description="`BUY` or `SELL`.")
+    xid: str = Field(description="External id, unique across all resources of the account.")
+
+
+class ConversionExecute(Operation[SubmittedOrder]):
+    """Execute a quoted trade.
+
+    Asked by the quote's `xid` through the transaction query; whether that finds it is not documented (public fact
+    10.6), so its absence there is no evidence.
+    """
+
+    path = "/v1/conversion/execute"
+    effect = Effect.MOVES_MONEY
+    source = "document, endpoint 17"
+    reference = "quoteId"
+    asked_with = QueryTransaction
+
+    quote_id: str = Field(alias="quoteId", description="Id of the quote.")

@@ -1,0 +1,253 @@
+"""What every operation has in common: its fields and rules, its effect, its reference, its reply."""
+
+import functools
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any, ClassVar, Generic, TypeVar, get_args
+
+from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError, model_validator
+
+from treasury.errors import InvalidFields, Problem
+from treasury.interface.fields import Personal, mask
+from treasury.interface.status import OrderStatus
+
+
+class Effect(StrEnum):
+    """What sending an operation does; everything that may be retried or must be recorded follows from it."""
+
+    READS = "reads"
+    """Nothing changes at the service; may be repeated at will."""
+    CREATES = "creates"
+    """Something comes into being, but no balance moves; repeated by its own reference."""
+    MOVES_MONEY = "moves money"
+    """A balance changes; leaves through the ledger and `submission`, at most once."""
+
+
+@dataclass(frozen=True)
+class SeenOrder:
+    """An order as a reply of the service shows it; what the reply does not say is None. Amounts are in `currency`."""
+
+    order_no: str | None = None
+    request_id: str | None = None
+    status: OrderStatus | None = None
+    currency: str | None = None
+    amount: Decimal | None = None
+    arrive_amount: Decimal | None = None
+    fee: Decimal | None = None
+    fee_currency: str | None = None
+    receive_currency: str | None = None
+    receive_amount: Decimal | None = None
+    rate: Decimal | None = None
+    finish_time: str | None = None
+    reason: str | None = None
+
+
+class Reply(BaseModel):
+    """Data of a successful answer. Fields the interface does not name are kept (`model_extra`)."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", populate_by_name=True, coerce_numbers_to_str=True)
+
+    _envelope: dict[str, Any] = PrivateAttr(default_factory=dict)
+
+    @property
+    def envelope(self) -> dict[str, Any]:
+        """The whole answer as it arrived, `code` and `message` included."""
+        return self._envelope
+
+    def as_order(self) -> SeenOrder:
+        """The order this reply shows; a reply that shows none answers an empty one."""
+        return SeenOrder()
+
+
+@dataclass(frozen=True)
+class Conditional:
+    """`field` is required when `when` has one of `values`; if `exclusive`, it is not allowed otherwise."""
+
+    field: str
+    when: str
+    values: tuple[str, ...]
+    exclusive: bool = False
+
+    def check(self, fields: Mapping[str, Any]) -> Problem | None:
+        """What these fields (by wire name) break of the rule."""
+        needed = fields.get(self.when) in self.values
+        given = not is_blank(fields.get(self.field))
+        if needed and not given:
+            return Problem(self.field, f"is required when {self.condition}")
+        if given and self.exclusive and not needed:
+            return Problem(self.field, f"is allowed only when {self.condition}")
+        return None
+
+    @property
+    def condition(self) -> str:
+        """The condition in words."""
+        return f"{self.when} is {' or '.join(self.values)}"
+
+
+def is_blank(value: object) -> bool:
+    """Whether the interface treats a value as absent: null, empty or white space (public fact 1.2, step 2).
+
+    The literal text `null` counts too: the platform writes it for absent optional fields (public fact 1.2, step 9).
+    """
+    return value is None or (isinstance(value, str) and (not value.strip() or value == "null"))
+
+
+class WireModel(BaseModel):
+    """An object on the wire: blank members count as absent, unknown members are an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True, hide_input_in_errors=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_blanks(cls, data: object) -> object:
+        if isinstance(data, Mapping):
+            return {key: value for key, value in data.items() if not is_blank(value) and value not in ({}, [])}
+        return data
+
+
+R = TypeVar("R", bound=Reply)
+
+
+class Operation(WireModel, Generic[R]):
+    """One operation of the interface: its fields are the request, its class says how it may be used.
+
+    Raises `InvalidFields` on construction, naming each field, rule and value, before anything is signed.
+    """
+
+    path: ClassVar[str]
+    effect: ClassVar[Effect]
+    source: ClassVar[str]
+    """Where it is described: the document's endpoint, or the public fact."""
+    reference: ClassVar[str | None] = None
+    """The wire field that names this request for ever: its idempotency key and what it is asked by."""
+    rules: ClassVar[tuple[Conditional, ...]] = ()
+    asked_with: ClassVar[type["Operation[Any]"] | None] = None
+    """The operation that asks what became of this one, by `request_id`."""
+    absence_is_evidence: ClassVar[bool] = False
+    """Whether "no such order" tells that this operation did not act."""
+
+    def __init__(self, **fields: Any) -> None:
+        problems: list[Problem] = []
+        try:
+            super().__init__(**fields)
+        except ValidationError as error:
+            problems += _problems(type(self), error)
+        given = fields if problems else self.model_dump(by_alias=True)
+        broken = (rule.check(given) for rule in self.rules)
+        named = {problem.field for problem in problems}
+        problems += [problem for problem in broken if problem is not None and problem.field not in named]
+        if problems:
+            raise InvalidFields(self.operation_name(), problems) from None
+
+    @classmethod
+    @functools.cache
+    def operation_name(cls) -> str:
+        """Its name in commands and docs: `FiatPayoutQuote` is `fiat_payout_quote`."""
+        return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
+
+    @classmethod
+    @functools.cache
+    def reply_type(cls) -> type[R]:
+        """The model of its reply's data."""
+        for base in cls.__mro__:
+            meta = getattr(base, "__pydantic_generic_metadata__", None)
+            if meta and meta["args"]:
+                reply: type[R] = meta["args"][0]
+                return reply
+        raise TypeError(f"{cls.__name__} names no reply type")
+
+    @property
+    def reference_value(self) -> str | None:
+        """The value of the reference field."""
+        return None if self.reference is None else str(getattr(self, _attribute(type(self), self.reference)))
+
+    def body(self) -> dict[str, Any]:
+        """The request's own fields as they go on the wire: wire names, text amounts, blanks left out."""
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+    def masked(self) -> dict[str, Any]:
+        """The same, with every personal value hidden."""
+        return _masked(type(self), self.body())
+
+
+def wire_name(model: type[BaseModel], attribute: str) -> str:
+    """The name of a field on the wire."""
+    field = model.model_fields.get(attribute)
+    return (field.alias or attribute) if field else attribute
+
+
+@functools.cache
+def _attribute(model: type[BaseModel], wire: str) -> str:
+    return next(name for name in model.model_fields if wire_name(model, name) == wire)
+
+
+@functools.cache
+def members(model: type[BaseModel]) -> dict[str, tuple[bool, type[BaseModel] | None]]:
+    """Wire name of each field -> (is it personal, the model of the object it holds)."""
+    found = {}
+    for name, field in model.model_fields.items():
+        nested = next((kind for kind in _types(field.annotation) if issubclass(kind, BaseModel)), None)
+        personal = any(isinstance(mark, Personal) for mark in (*field.metadata, *_marks(field.annotation)))
+        found[wire_name(model, name)] = (personal, nested)
+    return found
+
+
+def _types(annotation: Any) -> Iterator[type]:
+    if isinstance(annotation, type):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _types(inner)
+
+
+def _marks(annotation: Any) -> Iterator[object]:
+    yield from getattr(annotation, "__metadata__", ())
+    for inner in get_args(annotation):
+        yield from _marks(inner)
+
+
+def _masked(model: type[BaseModel], body: Mapping[str, Any]) -> dict[str, Any]:
+    shown: dict[str, Any] = {}
+    for key, value in body.items():
+        personal, nested = members(model).get(key, (True, None))
+        if nested is not None:
+            shown[key] = _masked(nested, value) if isinstance(value, Mapping) else mask(value)
+        elif isinstance(value, Mapping):
+            shown[key] = {inner: mask(content) for inner, content in value.items()}
+        else:
+            shown[key] = mask(value) if personal else value
+    return shown
+
+
+def _problems(model: type[BaseModel], error: ValidationError) -> Iterator[Problem]:
+    for detail in error.errors(include_url=False):
+        location = [str(part) for part in detail["loc"]]
+        yield Problem(_place(model, location), _rule(detail["type"], detail["msg"]), _shown(model, location, detail))
+
+
+def _place(model: type[BaseModel], location: list[str]) -> str:
+    return ".".join(location[:1] and [wire_name(model, location[0]), *location[1:]]) or "request"
+
+
+def _rule(kind: str, message: str) -> str:
+    if kind == "missing":
+        return "is required"
+    if kind == "extra_forbidden":
+        return "is not a field of this operation"
+    return message.removeprefix("Value error, ")
+
+
+def _shown(model: type[BaseModel], location: list[str], detail: Mapping[str, Any]) -> str | None:
+    value = detail.get("input")
+    if detail["type"] == "missing" or isinstance(value, Mapping | list | BaseModel):
+        return None
+    current: type[BaseModel] | None = model
+    personal = True
+    for part in location:
+        if current is None:
+            break
+        personal, current = members(current).get(wire_name(current, part), (True, None))
+    text = mask(value) if personal else str(value)
+    return repr(text if len(text) <= 60 else text[:57] + "...")

@@ -1,0 +1,294 @@
+"""Orders: deposit addresses, withdrawals, pay-ins, payouts and their query (document, endpoints 1-6)."""
+
+import json
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, Field, PlainSerializer, StringConstraints
+
+from treasury.interface.fields import Amount, PersonalText, ReplyAmount, json_text, one_of
+from treasury.interface.operation import Conditional, Effect, Operation, Reply, SeenOrder, WireModel
+from treasury.interface.status import OrderStatus
+
+
+class DepositAddressRecord(Reply):
+    """A deposit address; `tag` is empty when the asset needs none."""
+
+    currency: str | None = None
+    address: str | None = None
+    tag: str | None = None
+
+
+class DepositAddress(Operation[DepositAddressRecord]):
+    """Obtain the deposit address of a crypto asset for an end-user; the same customer gets the same address."""
+
+    path = "/v1/order/deposit_address"
+    effect = Effect.CREATES
+    source = "document, endpoint 1"
+    reference = "customer_ref_id"
+
+    currency: str = Field(description="Crypto asset to deposit; may carry a network suffix, for example USDT_TRC20.")
+    customer_ref_id: str = Field(description="Partner's id of the customer the address belongs to.")
+    description: str | None = Field(None, description="Extended information; nothing sensitive.")
+
+
+def _metadata_text(value: object) -> object:
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
+
+
+class TransactionRecord(Reply):
+    """A transaction as the query shows it; which fields are present varies by kind (document, Transaction record)."""
+
+    order_no: str | None = None
+    request_id: str | None = None
+    partner_id: str | None = None
+    currency: str | None = None
+    order_type: str | None = None
+    order_amount: ReplyAmount = None
+    arrive_amount: ReplyAmount = None
+    fee_amount: ReplyAmount = None
+    finish_time: str | None = None
+    status: OrderStatus | None = None
+    reason: str | None = None
+    metadata: Annotated[str | None, BeforeValidator(_metadata_text)] = None
+
+    @property
+    def details(self) -> dict[str, Any] | None:
+        """`metadata` read as the JSON document it should hold; None when it is broken (the raw text stays)."""
+        try:
+            read = json.loads(self.metadata or "{}")
+        except ValueError:
+            return None
+        return read if isinstance(read, dict) else None
+
+    def as_order(self) -> SeenOrder:
+        """The order, amounts in `currency`."""
+        return SeenOrder(
+            order_no=self.order_no,
+            request_id=self.request_id,
+            status=self.status,
+            currency=self.currency,
+            amount=self.order_amount,
+            arrive_amount=self.arrive_amount,
+            fee=self.fee_amount,
+            finish_time=self.finish_time,
+            reason=self.reason or None,
+        )
+
+
+class QueryTransaction(Operation[TransactionRecord]):
+    """Fetch one transaction by the partner's request id: deposits, withdrawals, payouts, scan-to-pay and others."""
+
+    path = "/v1/order/query"
+    effect = Effect.READS
+    source = "document, endpoint 2"
+    reference = "request_id"
+
+    request_id: str = Field(description="Partner's id of the transaction.")
+    order_no: str | None = Field(None, description="Platform transaction id.")
+
+
+class WithdrawRecord(Reply):
+    """A withdrawal as the submit shows it."""
+
+    order_no: str | None = None
+    request_id: str | None = None
+    partner_id: str | None = None
+    currency: str | None = None
+    address: str | None = None
+    tag: str | None = None
+    order_amount: ReplyAmount = None
+    arrive_amount: ReplyAmount = None
+    fee: ReplyAmount = None
+    status: OrderStatus | None = None
+    fail_reason: str | None = None
+
+    def as_order(self) -> SeenOrder:
+        """The order, amounts in `currency`."""
+        return SeenOrder(
+            order_no=self.order_no,
+            request_id=self.request_id,
+            status=self.status,
+            currency=self.currency,
+            amount=self.order_amount,
+            arrive_amount=self.arrive_amount,
+            fee=self.fee,
+            reason=self.fail_reason or None,
+        )
+
+
+class Withdraw(Operation[WithdrawRecord]):
+    """Send a crypto asset from the partner's balance to an external address."""
+
+    path = "/v1/order/withdraw"
+    effect = Effect.MOVES_MONEY
+    source = "document, endpoint 3"
+    reference = "request_id"
+    asked_with = QueryTransaction
+    absence_is_evidence = True
+
+    request_id: str = Field(description="Partner's id of the withdrawal.")
+    currency: str = Field(description="Crypto asset to withdraw.")
+    address: PersonalText = Field(description="Destination address.")
+    tag: str | None = Field(None, description="Destination tag (Ripple) or memo (EOS, XLM).")
+    amount: Amount = Field(description="Requested amount, in `currency`.")
+    notify_url: str | None = Field(None, description="Web-hook address.")
+    customer_ref_id: str = Field(description="Partner's id of the fund owner.")
+    description: str | None = Field(None, description="Extended information; nothing sensitive.")
+
+
+class AddressVerdict(Reply):
+    """Whether an address belongs to the platform."""
+
+    result: bool | None = None
+
+
+class VerifyDepositAddress(Operation[AddressVerdict]):
+    """Check whether an address belongs to the platform."""
+
+    path = "/v1/order/verifyDepositAddress"
+    effect = Effect.READS
+    source = "document, endpoint 4"
+
+    currency: str = Field(description="Asset related to the address.")
+    address: PersonalText = Field(description="Address to verify.")
+    tag: str | None = Field(None, description="Tag (Ripple) or memo (EOS, XLM).")
+
+
+class Customer(WireModel):
+    """Who pays in; travels as a JSON string."""
+
+    email: PersonalText | None = Field(None, description="Customer e-mail address.")
+    phone: PersonalText | None = Field(None, description="Customer phone number.")
+    name: PersonalText | None = Field(None, description="Customer name.")
+
+
+def _customer_text(customer: Customer | None) -> str | None:
+    if customer is None:
+        return None
+    return json.dumps(customer.model_dump(exclude_none=True), ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+
+
+class PayinRecord(Reply):
+    """A pay-in; further fields depend on the payment method (document, Pay-in record)."""
+
+    request_id: str | None = None
+    partner_id: str | None = None
+    order_no: str | None = None
+    currency: str | None = None
+    order_amount: ReplyAmount = None
+    status: OrderStatus | None = None
+    payment_method: str | None = None
+    checkout_url: str | None = None
+    wallet_url: str | None = None
+    qrcode_string: str | None = None
+    account_name: str | None = None
+    account_number: str | None = None
+    account_type: str | None = None
+    receive_address: str | None = None
+
+    def as_order(self) -> SeenOrder:
+        """The order, amounts in `currency`."""
+        return SeenOrder(
+            order_no=self.order_no,
+            request_id=self.request_id,
+            status=self.status,
+            currency=self.currency,
+            amount=self.order_amount,
+        )
+
+
+class Pay(Operation[PayinRecord]):
+    """Create a pay-in: hosted checkout page, direct integration, or an on-chain receive address."""
+
+    path = "/v1/order/pay"
+    effect = Effect.CREATES
+    source = "document, endpoint 5"
+    reference = "request_id"
+    asked_with = QueryTransaction
+    rules = (
+        Conditional("payment_channel", "payment_method", ("direct",)),
+        Conditional("payment_type", "payment_method", ("direct",)),
+    )
+
+    request_id: str = Field(description="Partner's id of the pay-in.")
+    payment_method: Annotated[str, one_of("on_line", "direct", "on_chain")] = Field(
+        description="`on_line` (checkout page), `direct` or `on_chain`."
+    )
+    amount: Amount = Field(description="Order amount, in `currency`.")
+    currency: str = Field(description="Order currency: crypto asset code or fiat code.")
+    product_name: str = Field(description="Product name shown on the checkout page.")
+    customer_ref_id: str = Field(description="Customer's unique id.")
+    remark: str | None = Field(None, description="Product detail shown on the checkout page.")
+    return_url: str | None = Field(None, description="Where the browser goes after the payment.")
+    notify_url: str | None = Field(None, description="Web-hook address.")
+    payment_channel: str | None = Field(None, description="Required when payment_method is `direct`.")
+    payment_type: str | None = Field(None, description="Required when payment_method is `direct`.")
+    pay_currency: str | None = Field(None, description="Crypto asset the customer pays with, for a fiat order.")
+    customer: Annotated[
+        Customer | None, json_text(Customer.model_validate), PlainSerializer(_customer_text, return_type=str | None)
+    ] = Field(None, description="Customer information; a JSON string on the wire.")
+    email: PersonalText | None = Field(None, description="Customer e-mail, as the checkout-page usage shows it.")
+
+
+class PayoutRecord(Reply):
+    """A payout order as the submit shows it."""
+
+    request_id: str | None = None
+    partner_id: str | None = None
+    order_no: str | None = None
+    currency: str | None = None
+    order_amount: ReplyAmount = None
+    status: OrderStatus | None = None
+
+    def as_order(self) -> SeenOrder:
+        """The order, amounts in `currency`."""
+        return SeenOrder(
+            order_no=self.order_no,
+            request_id=self.request_id,
+            status=self.status,
+            currency=self.currency,
+            amount=self.order_amount,
+        )
+
+
+class Payout(Operation[PayoutRecord]):
+    """Pay a bank or wallet beneficiary."""
+
+    path = "/v1/order/payout"
+    effect = Effect.MOVES_MONEY
+    source = "document, endpoint 6"
+    reference = "request_id"
+    asked_with = QueryTransaction
+    absence_is_evidence = True
+    rules = (
+        Conditional("account_type", "payout_method", ("wallet_transfer",)),
+        Conditional("bank_code", "payout_method", ("bank_transfer",)),
+        Conditional("wallet_code", "payout_method", ("wallet_transfer",)),
+    )
+
+    request_id: str = Field(description="Partner's id of the payout.")
+    payout_method: Annotated[str, one_of("bank_transfer", "wallet_transfer")] = Field(
+        description="`bank_transfer` or `wallet_transfer`."
+    )
+    account_type: Annotated[str, one_of("PHONE", "EMAIL", "CPF", "CNPJ")] | None = Field(
+        None, description="Required when payout_method is `wallet_transfer`: PHONE, EMAIL, CPF or CNPJ."
+    )
+    account_no: PersonalText = Field(description="Beneficiary account number.")
+    account_name: Annotated[PersonalText, StringConstraints(min_length=5, max_length=100)] = Field(
+        description="Beneficiary name, 5 to 100 characters."
+    )
+    country: str = Field(description="Country code.")
+    bank_code: str | None = Field(None, description="Required when payout_method is `bank_transfer`.")
+    wallet_code: str | None = Field(None, description="Required when payout_method is `wallet_transfer`.")
+    settle_currency: str = Field(description="Currency the beneficiary receives.")
+    amount: Amount = Field(description="Payout amount, in `currency`.")
+    currency: str = Field(description="Merchant's account currency.")
+    remark: Annotated[str, StringConstraints(max_length=40)] | None = Field(None, description="At most 40 characters.")
+    bank_routing_code: Annotated[str, StringConstraints(max_length=100)] | None = Field(
+        None, description="At most 100 characters."
+    )
+    document_type: str | None = Field(None, description="Kind of identification.")
+    document_id: PersonalText | None = Field(None, description="Identification number.")
+    phone: PersonalText = Field(description="Beneficiary phone.")
+    email: PersonalText = Field(description="Beneficiary e-mail.")
+    notify_url: str | None = Field(None, description="Web-hook address.")

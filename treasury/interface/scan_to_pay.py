@@ -1,0 +1,70 @@
+"""Scan-to-pay: pay the payee of a PromptPay QR code from the USDT balance (document, endpoints 13-14)."""
+
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from treasury.interface.fields import Amount, PersonalText, ReplyAmount
+from treasury.interface.operation import Effect, Operation, Reply, SeenOrder
+from treasury.interface.orders import QueryTransaction
+from treasury.interface.status import OrderStatus
+
+
+class SubmittedOrder(Reply):
+    """An order number and a status: all that scan-to-pay and conversion answer."""
+
+    order_no: str | None = Field(None, alias="orderNo")
+    status: OrderStatus | None = None
+
+    def as_order(self) -> SeenOrder:
+        """The order; no amounts are shown."""
+        return SeenOrder(order_no=self.order_no, status=self.status)
+
+
+class SubmitScanToPay(Operation[SubmittedOrder]):
+    """Pay the account that a Thai PromptPay QR code encodes; the merchant's USDT balance is debited."""
+
+    path = "/v1/scanPay/submit"
+    effect = Effect.MOVES_MONEY
+    source = "document, endpoint 13"
+    reference = "request_id"
+    asked_with = QueryTransaction
+    absence_is_evidence = True
+
+    request_id: str = Field(description="Partner's id of the order.")
+    user_xid: Annotated[str, StringConstraints(max_length=20)] = Field(
+        description="Partner's id of the fund owner, at most 20 characters."
+    )
+    qrcode: PersonalText = Field(description="Content of the QR code.")
+    amount: Amount = Field(
+        description="Payout amount in the QR code's currency; equals the code's amount if it has one."
+    )
+    notify_url: str = Field(description="Web-hook address.")
+
+
+class QrCodeDetails(Reply):
+    """What a QR code says, and the terms of paying it."""
+
+    qrcode_type: str | None = None
+    amount: ReplyAmount = None
+    currency: str | None = None
+    order_amount: ReplyAmount = None
+    order_currency: str | None = None
+    fee_amount: ReplyAmount = None
+    fee_currency: str | None = None
+    exchange_rate: ReplyAmount = None
+    beneficiary_name: str | None = None
+    account_type: str | None = None
+    bank_code: str | None = None
+    bank_name: str | None = None
+
+
+class ScanToPayInfo(Operation[QrCodeDetails]):
+    """Decode a QR code and return its details and the conversion terms."""
+
+    path = "/v1/scanPay/info"
+    effect = Effect.READS
+    source = "document, endpoint 14"
+
+    qrcode: PersonalText = Field(description="Content of the QR code.")
+    amount: Amount | None = Field(None, description="Amount, when the code has none; equals the code's if it has one.")

@@ -1,0 +1,42 @@
+"""Amounts: `Decimal` inside, plain decimal text on the wire and in files; never float, never exponent form."""
+
+import re
+from decimal import ROUND_DOWN, ROUND_UP, Decimal
+
+FRACTION_DIGITS = 18
+"""Most fractional digits of an amount (document, Response envelope)."""
+
+_PLAIN = re.compile(r"[+-]?[0-9]{1,30}(\.[0-9]{1,18})?")
+
+
+def parse_amount(value: object) -> Decimal:
+    """Read an amount from text, `int` or `Decimal`.
+
+    Raises `ValueError` for floats (they cannot hold cents), exponent form, thousands separators, more than 18
+    fractional digits, and anything that is not a number.
+    """
+    if isinstance(value, bool | float):
+        raise ValueError('an amount is written as text, for example "12.50"; a floating-point number is not exact')  # noqa: TRY004
+    if isinstance(value, Decimal):
+        value = format_amount(value)
+    text = str(value).strip()
+    if not _PLAIN.fullmatch(text):
+        raise ValueError("an amount is plain digits with at most 18 after a decimal point, for example 1250.00")
+    return Decimal(text)
+
+
+def format_amount(amount: Decimal) -> str:
+    """Write an amount as plain text, digits as given: `Decimal("1E+2")` is `"100"`, `Decimal("1.50")` is `"1.50"`."""
+    if not amount.is_finite():
+        raise ValueError("an amount is a finite number")
+    return format(amount, "f")
+
+
+def round_down(amount: Decimal, digits: int) -> Decimal:
+    """Cut an amount to `digits` after the point, toward zero: what we ask for never exceeds what was meant."""
+    return amount.quantize(Decimal(1).scaleb(-digits), rounding=ROUND_DOWN)
+
+
+def round_up(amount: Decimal, digits: int) -> Decimal:
+    """Round an amount away from zero to `digits` after the point: fees and needed funds are never understated."""
+    return amount.quantize(Decimal(1).scaleb(-digits), rounding=ROUND_UP)
