@@ -126,6 +126,8 @@ class Refused(TreasuryError):
         self.http_status = http_status
         self.code = code
         self.message = message
+        self.retry_after_seconds: float | None = None
+        """What the service asked us to wait, when it said so."""
         said = f"code {code}" if code is not None else f"HTTP {http_status}"
         super().__init__(f"{operation}: the service answered {said}: {message}")
 

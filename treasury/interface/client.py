@@ -10,12 +10,13 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import httpx
+import stamina
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from treasury.errors import ConfigurationError, NotConnected, OutcomeUnknown
+from treasury.errors import ConfigurationError, NotConnected, OutcomeUnknown, Refused
 from treasury.interface.engine import open_engine
 from treasury.interface.envelope import read_reply
-from treasury.interface.operation import Operation, Reply
+from treasury.interface.operation import Effect, Operation, Reply
 from treasury.interface.signing import SigningRules, clean, load_private_key, sign
 
 R = TypeVar("R", bound=Reply)
@@ -50,6 +51,17 @@ class Account:
     def signing_key(self) -> rsa.RSAPrivateKey:
         """The private key, parsed once: its checks take 37 ms, a signature 0.3 ms."""
         return load_private_key(self.private_key)
+
+
+READ_ATTEMPTS = 4
+"""How often a question is asked before its failure is reported; only operations that read are repeated."""
+
+
+def _passes(error: Exception) -> bool:
+    """Whether a read that failed so may succeed when repeated."""
+    if isinstance(error, Refused):
+        return error.http_status >= 500 or error.http_status == 429 or error.code in ("412", "429")
+    return isinstance(error, NotConnected | OutcomeUnknown)
 
 
 class Client:
@@ -115,4 +127,18 @@ class Client:
             raise ConfigurationError(f"the base URL cannot be used: {error}") from None
         except httpx.HTTPError as error:
             raise OutcomeUnknown(name, f"{type(error).__name__} after the request left") from None
-        return read_reply(type(operation), answer.status_code, answer.content)
+        try:
+            return read_reply(type(operation), answer.status_code, answer.content)
+        except Refused as refusal:
+            wait = answer.headers.get("Retry-After", "")
+            refusal.retry_after_seconds = float(wait) if wait.isascii() and wait.isdigit() else None
+            raise
+
+    def read(self, operation: Operation[R]) -> R:
+        """Send an operation that only reads, again if need be. Raises as `send` does, after the last attempt."""
+        if operation.effect is not Effect.READS:
+            raise AssertionError(f"{operation.operation_name()} does more than read")
+        for attempt in stamina.retry_context(on=_passes, attempts=READ_ATTEMPTS, wait_initial=0.2, wait_max=3.0):
+            with attempt:
+                return self.send(operation)
+        raise AssertionError("unreachable")

@@ -70,5 +70,6 @@ class ConversionExecute(Operation[SubmittedOrder]):
     source = "document, endpoint 17"
     reference = "quoteId"
     asked_with = QueryTransaction
+    confirms_quote = True
 
     quote_id: str = Field(alias="quoteId", description="Id of the quote.")

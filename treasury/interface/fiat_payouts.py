@@ -150,6 +150,7 @@ class CreateFiatPayout(Operation[FiatPayoutRecord]):
     source = "public fact 5.1"
     reference = "order_no"
     asked_with = QueryFiatPayout
+    confirms_quote = True
     absence_is_evidence = True
 
     order_no: str = Field(description="The quote's order number.")

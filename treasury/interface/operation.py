@@ -128,6 +128,8 @@ class Operation(WireModel, Generic[R]):
     """The operation that asks what became of this one, by `request_id`."""
     absence_is_evidence: ClassVar[bool] = False
     """Whether "no such order" tells that this operation did not act."""
+    confirms_quote: ClassVar[bool] = False
+    """Whether it acts on a quote that was asked for before."""
 
     def __init__(self, **fields: Any) -> None:
         problems: list[Problem] = []
@@ -170,7 +172,7 @@ class Operation(WireModel, Generic[R]):
 
     def masked(self) -> dict[str, Any]:
         """The same, with every personal value hidden."""
-        return _masked(type(self), self.body())
+        return mask_fields(type(self), self.body())
 
 
 def wire_name(model: type[BaseModel], attribute: str) -> str:
@@ -208,12 +210,13 @@ def _marks(annotation: Any) -> Iterator[object]:
         yield from _marks(inner)
 
 
-def _masked(model: type[BaseModel], body: Mapping[str, Any]) -> dict[str, Any]:
+def mask_fields(model: type[BaseModel], body: Mapping[str, Any]) -> dict[str, Any]:
+    """A body with every personal value hidden."""
     shown: dict[str, Any] = {}
     for key, value in body.items():
         personal, nested = members(model).get(key, (True, None))
         if nested is not None:
-            shown[key] = _masked(nested, value) if isinstance(value, Mapping) else mask(value)
+            shown[key] = mask_fields(nested, value) if isinstance(value, Mapping) else mask(value)
         elif isinstance(value, Mapping):
             shown[key] = {inner: mask(content) for inner, content in value.items()}
         else:

@@ -1,0 +1,66 @@
+"""The ledger's key: payloads are encrypted with it until their order is final, account numbers matched by it."""
+
+import hashlib
+import hmac
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cryptography.fernet import Fernet, InvalidToken
+
+from treasury.errors import ConfigurationError, WrongLedgerKey
+
+
+class LedgerKey:
+    """A Fernet key and what is derived from it."""
+
+    def __init__(self, key: bytes) -> None:
+        try:
+            self._fernet = Fernet(key)
+        except ValueError:
+            raise ConfigurationError("the ledger key file does not hold a Fernet key") from None
+        self._secret = hashlib.sha256(b"match|" + key).digest()
+        self.fingerprint = hashlib.sha256(b"fingerprint|" + key).hexdigest()
+
+    @classmethod
+    def load(cls, file: Path) -> "LedgerKey":
+        """Read the key file; make it on first use (mode 0600, never replacing one that another process made)."""
+        try:
+            return cls(file.read_bytes().strip())
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise ConfigurationError(f"the ledger key file {file} cannot be read: {type(error).__name__}") from None
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        fresh = file.with_name(f"{file.name}.{os.getpid()}")
+        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "wb") as out:
+            out.write(Fernet.generate_key() + b"\n")
+            out.flush()
+            os.fsync(out.fileno())
+        try:
+            os.link(fresh, file)  # fails when another process was first: then its key is the key
+        except FileExistsError:
+            pass
+        finally:
+            fresh.unlink()
+        return cls(file.read_bytes().strip())
+
+    def encrypt(self, payload: Mapping[str, Any]) -> bytes:
+        """A payload as it is stored."""
+        return self._fernet.encrypt(json.dumps(payload, ensure_ascii=False).encode())
+
+    def decrypt(self, stored: bytes) -> dict[str, Any]:
+        """A stored payload. Raises `WrongLedgerKey`."""
+        try:
+            payload: dict[str, Any] = json.loads(self._fernet.decrypt(stored))
+        except InvalidToken:
+            raise WrongLedgerKey("a payload of the ledger cannot be read with this key; nothing was sent") from None
+        return payload
+
+    def keyed_hash(self, value: object) -> str:
+        """A hash that cannot be guessed without the key: account numbers are too few to hide in a plain one."""
+        text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+        return hmac.new(self._secret, text.encode(), hashlib.sha256).hexdigest()

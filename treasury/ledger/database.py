@@ -1,0 +1,146 @@
+"""The database under the ledger: how it is opened, and the one thread that writes to it in groups."""
+
+import queue
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+
+from treasury.errors import ConfigurationError, TreasuryError
+
+T = TypeVar("T")
+
+GROUP = 200
+"""Most steps that share one commit."""
+
+
+def sqlite_file(url: str) -> Path | None:
+    """The file of a SQLite ledger; None for another database."""
+    parsed = make_url(url)
+    return Path(parsed.database) if parsed.get_backend_name() == "sqlite" and parsed.database else None
+
+
+def open_engine(url: str, *, writes: bool) -> Engine:
+    """Open the database. SQLite: WAL, every commit synced, writers wait for each other instead of failing."""
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        raise ConfigurationError("TREASURY_LEDGER_URL is not a database URL") from None
+    if parsed.get_backend_name() == "sqlite":
+        return _open_sqlite(url, writes=writes)
+    if parsed.get_backend_name() != "postgresql":
+        raise ConfigurationError(f"a ledger is kept in SQLite or PostgreSQL, not {parsed.get_backend_name()}")
+    try:
+        return create_engine(parsed.set(drivername="postgresql+psycopg"), pool_size=4)
+    except (ArgumentError, NoSuchModuleError) as error:
+        raise ConfigurationError(f"the ledger cannot be opened: {error}") from None
+
+
+def _open_sqlite(url: str, *, writes: bool) -> Engine:
+    file = sqlite_file(url)
+    if file is None:
+        raise ConfigurationError("a ledger needs a file: sqlite:////path/to/ledger.db")
+    engine = create_engine(url, connect_args={"timeout": 60, "check_same_thread": False})
+
+    @event.listens_for(engine, "connect")
+    def _configure(connection: Any, _record: object) -> None:
+        connection.isolation_level = None  # SQLAlchemy says BEGIN, not the driver, which would say it late
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "busy_timeout=60000"):
+            connection.execute(f"PRAGMA {pragma}")
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        # A writer takes its lock at once: one that upgrades later can fail with "database is locked".
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+class Writer:
+    """The one thread of this process that writes: steps that arrive together share one synced commit.
+
+    The connection is opened once and never silently replaced: on PostgreSQL it also carries the locks of the runs
+    this process holds, so a process that lost its session can record nothing, and therefore sends nothing.
+    """
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._queue: queue.SimpleQueue[tuple[Callable[[Connection], Any], Future[Any]] | None] = queue.SimpleQueue()
+        self._lost: Exception | None = None
+        try:
+            self._connection = engine.connect()
+        except DBAPIError as error:
+            raise ConfigurationError(f"the ledger cannot be opened: {error.orig}") from None
+        self._thread = threading.Thread(target=self._run, name="ledger-writer", daemon=True)
+        self._thread.start()
+
+    def write(self, work: Callable[[Connection], T]) -> T:
+        """Do `work` in a transaction and return its result once that is on disk.
+
+        A `TreasuryError` raised by `work` reaches this caller alone; `work` must have changed nothing by then.
+        """
+        done: Future[T] = Future()
+        self._queue.put((work, done))
+        return done.result()
+
+    def close(self) -> None:
+        """Finish what is queued and close."""
+        self._queue.put(None)
+        self._thread.join()
+        self._connection.close()
+
+    def _run(self) -> None:
+        while True:
+            first = self._queue.get()
+            if first is None:
+                return
+            group = [first]
+            ends = False
+            while len(group) < GROUP and not self._queue.empty():
+                item = self._queue.get()
+                if item is None:
+                    ends = True
+                    break
+                group.append(item)
+            self._commit(group)
+            if ends:
+                return
+
+    def _commit(self, group: list[tuple[Callable[[Connection], Any], Future[Any]]]) -> None:
+        if self._lost is not None:
+            for _, done in group:
+                done.set_exception(self._lost)
+            return
+        answers: list[tuple[Future[Any], Any, BaseException | None]] = []
+        try:
+            with self._connection.begin():
+                for work, done in group:
+                    try:
+                        answers.append((done, work(self._connection), None))
+                    except TreasuryError as error:
+                        answers.append((done, None, error))
+        except Exception as error:
+            self._fail(group, error)
+            return
+        for done, result, problem in answers:
+            if problem is None:
+                done.set_result(result)
+            else:
+                done.set_exception(problem)
+
+    def _fail(self, group: list[tuple[Callable[[Connection], Any], Future[Any]]], error: Exception) -> None:
+        """Nothing of this group is on disk: try one by one, so that a bad step does not take others with it."""
+        if isinstance(error, DBAPIError) and error.connection_invalidated:
+            self._lost = ConfigurationError("the ledger's connection was lost; nothing more is sent, start again")
+        if len(group) > 1:
+            for item in group:
+                self._commit([item])
+            return
+        reason = self._lost or error
+        if isinstance(reason, DBAPIError):
+            reason = ConfigurationError(f"the ledger cannot be written: {reason.orig}")
+        group[0][1].set_exception(reason)

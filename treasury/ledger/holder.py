@@ -1,0 +1,147 @@
+"""One holder per run: an OS file lock beside a SQLite ledger, a session lock on PostgreSQL.
+
+Both die with their process and have no timeout to tune.
+"""
+
+import hashlib
+import json
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from sqlalchemy import Connection, text
+
+from treasury.errors import ConfigurationError, RunHeld
+from treasury.ledger.database import Writer
+
+
+class Lock(Protocol):
+    """A way to hold a run in one process at a time."""
+
+    def acquire(self, run_key: str) -> None:
+        """Take it, or raise `RunHeld` that says who has it."""
+
+    def release(self, run_key: str) -> None:
+        """Let it go."""
+
+
+def _here() -> dict[str, str]:
+    since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return {"process": str(os.getpid()), "host": socket.gethostname(), "since": since}
+
+
+def _in_words(holder: dict[str, str]) -> str:
+    return f"process {holder.get('process')} on {holder.get('host')} since {holder.get('since')}"
+
+
+class FileLock:
+    """`flock` on a file beside the ledger; the file says who holds it."""
+
+    def __init__(self, ledger_file: Path) -> None:
+        self._folder = ledger_file.with_name(ledger_file.name + ".locks")
+        self._open: dict[str, int] = {}
+
+    def acquire(self, run_key: str) -> None:
+        """Take it, or raise `RunHeld`."""
+        import fcntl
+
+        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        name = hashlib.sha256(run_key.encode()).hexdigest()[:32]
+        descriptor = os.open(self._folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(descriptor, 1000, 0)
+            os.close(descriptor)
+            raise RunHeld(run_key, _describe(holder)) from None
+        except OSError as error:
+            os.close(descriptor)
+            raise ConfigurationError(f"runs cannot be locked in {self._folder}: {error.strerror}") from None
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps(_here()).encode(), 0)
+        self._open[run_key] = descriptor
+
+    def release(self, run_key: str) -> None:
+        """Let it go."""
+        os.close(self._open.pop(run_key))
+
+
+def _describe(holder: bytes) -> str:
+    try:
+        return _in_words(json.loads(holder))
+    except ValueError:
+        return "another process"
+
+
+class SessionLock:
+    """A PostgreSQL advisory lock on the very session that writes: a lost session can record and send nothing."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+
+    def acquire(self, run_key: str) -> None:
+        """Take it, or raise `RunHeld`."""
+
+        def take(connection: Connection) -> str | None:
+            number = self._number(run_key)
+            if connection.execute(text("SELECT pg_try_advisory_lock(:n)"), {"n": number}).scalar_one():
+                name = f"treasury {os.getpid()} {socket.gethostname()}"[:63]
+                connection.execute(text("SELECT set_config('application_name', :name, false)"), {"name": name})
+                return None
+            who = connection.execute(
+                text(
+                    "SELECT a.application_name, a.backend_start FROM pg_locks l JOIN pg_stat_activity a USING (pid)"
+                    " WHERE l.locktype = 'advisory' AND l.granted"
+                    " AND ((l.classid::bigint << 32) | l.objid::bigint) = :n"
+                ),
+                {"n": number},
+            ).first()
+            return "another process" if who is None else f"{who[0]} since {who[1]:%Y-%m-%dT%H:%M:%SZ}"
+
+        holder = self._writer.write(take)
+        if holder is not None:
+            raise RunHeld(run_key, holder)
+
+    def release(self, run_key: str) -> None:
+        """Let it go."""
+        self._writer.write(
+            lambda connection: connection.execute(
+                text("SELECT pg_advisory_unlock(:n)"), {"n": self._number(run_key)}
+            ).scalar_one()
+        )
+
+    @staticmethod
+    def _number(run_key: str) -> int:
+        """A non-negative 63-bit number, so that both halves in `pg_locks` put together give it back."""
+        return int.from_bytes(hashlib.sha256(run_key.encode()).digest()[:8], "big") >> 1
+
+
+class Holds:
+    """The runs this process holds. A flow holds a run for all its tasks; a task of it may take it again."""
+
+    def __init__(self, lock: Lock) -> None:
+        self._lock = lock
+        self._counts: dict[str, int] = {}
+        self._guard = threading.Lock()
+
+    @contextmanager
+    def hold(self, run_key: str) -> Iterator[bool]:
+        """Hold a run; yields whether it was just taken. Raises `RunHeld` when another process has it."""
+        with self._guard:
+            fresh = run_key not in self._counts
+            if fresh:
+                self._lock.acquire(run_key)
+            self._counts[run_key] = self._counts.get(run_key, 0) + 1
+        try:
+            yield fresh
+        finally:
+            with self._guard:
+                self._counts[run_key] -= 1
+                if not self._counts[run_key]:
+                    del self._counts[run_key]
+                    self._lock.release(run_key)

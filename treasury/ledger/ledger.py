@@ -1,0 +1,383 @@
+"""The ledger itself: intents are committed before anything is sent, and every step of every order is recorded."""
+
+import json
+import os
+import socket
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import ColumnElement, Connection, insert, select, text, update
+from sqlalchemy.exc import DBAPIError
+
+from treasury.errors import ConfigurationError, IllegalTransition, RunKeyConflict, WrongAccount, WrongLedgerKey
+from treasury.interface.status import OrderStatus
+from treasury.ledger import schema
+from treasury.ledger.cipher import LedgerKey
+from treasury.ledger.database import Writer, open_engine, sqlite_file
+from treasury.ledger.holder import FileLock, Holds, SessionLock
+from treasury.ledger.records import (
+    Intent,
+    JournalEntry,
+    Order,
+    Quote,
+    Run,
+    derive_request_id,
+    read_order,
+    read_quote,
+)
+from treasury.ledger.states import STEPS, Event, State
+from treasury.money import format_amount
+
+T = TypeVar("T")
+
+_CREATION_LOCK = 7_265_001
+"""PostgreSQL advisory lock under which tables are made and intents judged."""
+
+
+class Ledger:
+    """The ledger of one account. Safe to use from several threads and, for different runs, several processes."""
+
+    def __init__(self, url: str, account: str, key_file: Path, *, clock: Callable[[], float] = time.time) -> None:
+        self.account = account
+        self.key = LedgerKey.load(key_file)
+        self._clock = clock
+        self._process = f"{socket.gethostname()}:{os.getpid()}"
+        file = sqlite_file(url)
+        if file is not None:
+            _prepare_file(file)
+        self._reader = open_engine(url, writes=False)
+        self._writer = Writer(open_engine(url, writes=True))
+        self._writer.write(self._open)
+        self._holds = Holds(FileLock(file) if file is not None else SessionLock(self._writer))
+
+    def close(self) -> None:
+        """Finish what is being written and close."""
+        self._writer.close()
+        self._reader.dispose()
+
+    def now(self) -> int:
+        """The time, Unix ms."""
+        return int(self._clock() * 1000)
+
+    def hold(self, run_key: str) -> AbstractContextManager[bool]:
+        """Hold a run for this process; yields whether it was just taken. Raises `RunHeld`."""
+        return self._holds.hold(run_key)
+
+    # --- intents -------------------------------------------------------------------------------------------------
+
+    def commit_plan(
+        self, run_key: str, kind: str, plan: Mapping[str, Any], sha256: str, intents: Sequence[Intent]
+    ) -> int:
+        """Bind the run key to these payments and record those not recorded yet, in one serialized transaction.
+
+        A subset of the run's payments is fine. Returns how many were new. Raises `RunKeyConflict` naming payments
+        that changed or were added since the run key was bound.
+        """
+        with_hash = [(intent, self.key.keyed_hash(intent.meaning)) for intent in intents]
+
+        def work(connection: Connection) -> int:
+            _serialize(connection)
+            run = connection.execute(select(schema.runs).where(schema.runs.c.run_key == run_key)).first()
+            if run is None:
+                row = {"run_key": run_key, "kind": kind, "created_at": self.now(), "plan_sha256": sha256}
+                connection.execute(insert(schema.runs).values(**row, plan=json.dumps(plan, ensure_ascii=False)))
+                rows = [self._intent_row(run_key, intent, meaning) for intent, meaning in with_hash]
+                if rows:
+                    connection.execute(insert(schema.orders), rows)
+                return len(rows)
+            _check_binding(connection, run_key, run.kind, kind, with_hash)
+            return 0
+
+        return self._writer.write(work)
+
+    def _intent_row(self, run_key: str, intent: Intent, meaning: str) -> dict[str, Any]:
+        return {
+            "run_key": run_key,
+            "row_ref": intent.row_ref,
+            "operation": intent.operation,
+            "generation": 1,
+            "request_id": derive_request_id(self.account, run_key, intent.row_ref, intent.operation, 1),
+            "state": State.PREPARED.value,
+            "doubtful": False,
+            "sends": 0,
+            "meaning": meaning,
+            "payload": self.key.encrypt(intent.payload),
+            "masked": json.dumps(intent.masked, ensure_ascii=False),
+            "currency": intent.currency,
+            "amount": _text(intent.amount),
+            "receive_currency": intent.receive_currency,
+            "receive_amount": _text(intent.receive_amount),
+            "created_at": self.now(),
+        }
+
+    def payload(self, order: Order) -> dict[str, Any]:
+        """What is needed to send an order. Raises `WrongLedgerKey`."""
+        if order.payload is None:
+            raise IllegalTransition(order.request_id, "sending an order that is final")
+        return self.key.decrypt(order.payload)
+
+    # --- steps ---------------------------------------------------------------------------------------------------
+
+    def step(self, order: Order, event: Event, /, *, cause: str | None = None, **facts: Any) -> Order:
+        """Take an order one step further and journal it; on disk when this returns.
+
+        `facts` are columns to set with it. The update itself demands a state the step may start from: raises
+        `IllegalTransition` when the order is elsewhere by now.
+        """
+        step = STEPS[event]
+        at = self.now()
+        values = {"state": step.target.value, **_columns(facts)}
+        if event in (Event.SEND, Event.RESEND):
+            values |= {"sends": schema.orders.c.sends + 1, "sent_at": at, "absent_since": None}
+        if step.target is State.UNKNOWN:
+            values |= {"doubtful": True, "sent_at": at if order.sent_at is None else order.sent_at}
+        if step.target.is_final:
+            values |= {"payload": None, "final_at": at}
+
+        def work(connection: Connection) -> Order:
+            row = connection.execute(
+                update(schema.orders)
+                .where(
+                    schema.orders.c.id == order.id, schema.orders.c.state.in_([state.value for state in step.sources])
+                )
+                .values(**values)
+                .returning(schema.orders)
+            ).first()
+            if row is None:
+                raise IllegalTransition(order.request_id, str(event))
+            stepped = read_order(row)
+            entry: dict[str, Any] = {"order_id": order.id, "at": at, "event": event.value, "source": order.state.value}
+            entry |= {"target": step.target.value, "process": self._process, "cause": cause}
+            connection.execute(insert(schema.journal).values(**entry, code=stepped.code, status=stepped.status))
+            return stepped
+
+        return self._writer.write(work)
+
+    def note(self, order: Order, /, **facts: Any) -> Order:
+        """Record facts about an order that leave its state as it is."""
+
+        def work(connection: Connection) -> Order:
+            row = connection.execute(
+                update(schema.orders)
+                .where(schema.orders.c.id == order.id)
+                .values(**_columns(facts))
+                .returning(schema.orders)
+            ).first()
+            if row is None:
+                raise IllegalTransition(order.request_id, "a note")
+            return read_order(row)
+
+        return self._writer.write(work)
+
+    def recover(self, run_key: str) -> int:
+        """Call what a dead process left `sending` unknown. Only for a run that this process holds."""
+        left = self.orders(run_key=run_key, states=(State.SENDING,))
+        for order in left:
+            self.step(order, Event.RECOVER, cause="its process ended before the outcome was recorded")
+        return len(left)
+
+    # --- quotes --------------------------------------------------------------------------------------------------
+
+    def open_quote(self, order: Order) -> tuple[Order, Quote]:
+        """Record that a quote is about to be asked, under a generation of its own, before its request leaves."""
+
+        def work(connection: Connection) -> tuple[Order, Quote]:
+            asked = select(schema.quotes.c.generation).where(schema.quotes.c.order_id == order.id)
+            generation = max((row[0] for row in connection.execute(asked)), default=0) + 1
+            request_id = derive_request_id(self.account, order.run_key, order.row_ref, order.operation, generation)
+            moved = connection.execute(
+                update(schema.orders)
+                .where(schema.orders.c.id == order.id, schema.orders.c.state == State.PREPARED.value)
+                .values(generation=generation, request_id=request_id, confirmation=None)
+                .returning(schema.orders)
+            ).first()
+            if moved is None:
+                raise IllegalTransition(order.request_id, "a new quote")
+            row = {"order_id": order.id, "generation": generation, "request_id": request_id, "created_at": self.now()}
+            quote = connection.execute(insert(schema.quotes).values(**row).returning(schema.quotes)).one()
+            return read_order(moved), read_quote(quote)
+
+        return self._writer.write(work)
+
+    def note_quote(self, asked: Quote, /, **facts: Any) -> Quote:
+        """Record what came of a quote."""
+
+        def work(connection: Connection) -> Quote:
+            return read_quote(
+                connection.execute(
+                    update(schema.quotes)
+                    .where(schema.quotes.c.id == asked.id)
+                    .values(**_columns(facts))
+                    .returning(schema.quotes)
+                ).one()
+            )
+
+        return self._writer.write(work)
+
+    def quotes(self, order_ids: Sequence[int] | None = None) -> list[Quote]:
+        """Quotes, oldest first; of these orders, or all."""
+        query = select(schema.quotes).order_by(schema.quotes.c.id)
+        if order_ids is not None:
+            query = query.where(schema.quotes.c.order_id.in_(order_ids))
+        return [read_quote(row) for row in self.read(query)]
+
+    # --- reading -------------------------------------------------------------------------------------------------
+
+    def orders(
+        self,
+        *,
+        run_key: str | None = None,
+        states: Iterable[State] | None = None,
+        ids: Sequence[int] | None = None,
+        reference: str | None = None,
+    ) -> list[Order]:
+        """Orders in the sequence they were planned, narrowed by run, state, id, or any reference a person may have."""
+        table = schema.orders.c
+        conditions: list[ColumnElement[bool]] = []
+        if run_key is not None:
+            conditions.append(table.run_key == run_key)
+        if states is not None:
+            conditions.append(table.state.in_([state.value for state in states]))
+        if ids is not None:
+            conditions.append(table.id.in_(ids))
+        if reference is not None:
+            conditions.append(
+                (table.request_id == reference)
+                | (table.row_ref == reference)
+                | (table.order_no == reference)
+                | (table.run_key == reference)
+            )
+        return [read_order(row) for row in self.read(select(schema.orders).where(*conditions).order_by(table.id))]
+
+    def runs(self) -> list[Run]:
+        """Every run, newest first."""
+        return [_read_run(row) for row in self.read(select(schema.runs).order_by(schema.runs.c.created_at.desc()))]
+
+    def run(self, run_key: str) -> Run | None:
+        """One run."""
+        row = next(iter(self.read(select(schema.runs).where(schema.runs.c.run_key == run_key))), None)
+        return None if row is None else _read_run(row)
+
+    def journal(self, order: Order) -> list[JournalEntry]:
+        """What happened to an order, oldest first."""
+        table = schema.journal
+        rows = self.read(select(table).where(table.c.order_id == order.id).order_by(table.c.id))
+        return [
+            JournalEntry(row.at, row.event, row.source, row.target, row.process, row.cause, row.code, row.status)
+            for row in rows
+        ]
+
+    # --- other things seen ---------------------------------------------------------------------------------------
+
+    def saw_balance(self, currency: str, available: Decimal) -> None:
+        """Record a balance as the service showed it."""
+        row = {"currency": currency, "available": format_amount(available), "seen_at": self.now()}
+        self._writer.write(lambda connection: connection.execute(insert(schema.balances).values(**row)).rowcount)
+
+    def saw_card_user(self, user_xid: str, user_id: str | None, kyc_status: str | None, kyc_level: str | None) -> None:
+        """Record a card user as the service showed it."""
+        table = schema.card_users
+        row = {"user_id": user_id, "kyc_status": kyc_status, "kyc_level": kyc_level, "seen_at": self.now()}
+
+        def work(connection: Connection) -> None:
+            if not connection.execute(update(table).where(table.c.user_xid == user_xid).values(**row)).rowcount:
+                connection.execute(insert(table).values(user_xid=user_xid, **row))
+
+        self._writer.write(work)
+
+    # --- for the rooms of the ledger beside this one ---
+
+    def write(self, work: Callable[[Connection], T]) -> T:
+        """Do `work` in one transaction; on disk when this returns."""
+        return self._writer.write(work)
+
+    # --- inside --------------------------------------------------------------------------------------------------
+
+    def read(self, query: Any) -> list[Any]:
+        """The rows of a query. Raises `ConfigurationError` when the database does not answer."""
+        try:
+            with self._reader.connect() as connection:
+                return list(connection.execute(query))
+        except DBAPIError as error:
+            raise ConfigurationError(f"the ledger cannot be read: {error.orig}") from None
+
+    def _open(self, connection: Connection) -> None:
+        """Make the tables on first use; refuse a ledger of another account or another key."""
+        _serialize(connection)
+        schema.metadata.create_all(connection)
+        wanted = {"schema": schema.VERSION, "account": self.account, "key": self.key.fingerprint}
+        found = {row.key: row.value for row in connection.execute(select(schema.meta))}
+        if not found:
+            connection.execute(insert(schema.meta), [{"key": key, "value": value} for key, value in wanted.items()])
+            return
+        if found["account"] != self.account:
+            raise WrongAccount(
+                f"this ledger belongs to {_readable(found['account'])}, not to {_readable(self.account)}; "
+                "give the other account a home of its own (TREASURY_HOME) or a ledger of its own (TREASURY_LEDGER_URL)"
+            )
+        if found["key"] != self.key.fingerprint:
+            raise WrongLedgerKey(
+                "this ledger was written with another key; point TREASURY_LEDGER_KEY_FILE at the key it was made with"
+            )
+        if found["schema"] != schema.VERSION:
+            raise ConfigurationError(f"this ledger has format {found['schema']}; this version reads {schema.VERSION}")
+
+
+def _prepare_file(file: Path) -> None:
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not file.exists():
+            os.close(os.open(file, os.O_WRONLY | os.O_CREAT, 0o600))
+    except OSError as error:
+        raise ConfigurationError(f"the ledger {file} cannot be made: {error.strerror}") from None
+
+
+def _serialize(connection: Connection) -> None:
+    """Let one process at a time in: SQLite's writers are serialized anyway."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:n)"), {"n": _CREATION_LOCK})
+
+
+def _check_binding(
+    connection: Connection, run_key: str, bound: str, kind: str, intents: Sequence[tuple[Intent, str]]
+) -> None:
+    if bound != kind:
+        raise RunKeyConflict(run_key, [kind], f"this run key stands for a {bound}, not for this")
+    table = schema.orders.c
+    known: dict[str, str] = {
+        row.row_ref: row.meaning
+        for row in connection.execute(select(table.row_ref, table.meaning).where(table.run_key == run_key))
+    }
+    changed = [intent.row_ref for intent, meaning in intents if known.get(intent.row_ref, meaning) != meaning]
+    added = [intent.row_ref for intent, _ in intents if intent.row_ref not in known]
+    if changed:
+        raise RunKeyConflict(run_key, changed, "these rows changed since the run began; use another run key")
+    if added:
+        raise RunKeyConflict(run_key, added, "these rows were added since the run began; use another run key for them")
+
+
+def _columns(facts: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _column(value) for name, value in facts.items()}
+
+
+def _column(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return format_amount(value)
+    return int(value) if isinstance(value, OrderStatus) else value
+
+
+def _text(amount: Decimal | None) -> str | None:
+    return None if amount is None else format_amount(amount)
+
+
+def _read_run(row: Any) -> Run:
+    return Run(row.run_key, row.kind, row.created_at, json.loads(row.plan), row.plan_sha256)
+
+
+def _readable(account: str) -> str:
+    url, _, partner = account.rpartition("|")
+    return f"partner {partner} at {url}"

@@ -1,0 +1,147 @@
+"""What the ledger takes and gives: intents in, orders, quotes and runs out. Amounts are `Decimal`, times Unix ms."""
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from decimal import Decimal
+from typing import Any
+
+from sqlalchemy import Row
+
+from treasury.interface.status import OrderStatus
+from treasury.ledger.states import State
+
+_AMOUNTS = ("amount", "receive_amount", "pay_amount", "fee", "rate")
+
+
+def derive_request_id(account: str, run_key: str, row_ref: str, operation: str, generation: int) -> str:
+    """The id under which a payment is known for ever: from what it is, never from the clock or a random number.
+
+    29 characters of lower-case letters and digits; `generation` counts the quotes asked for one payment.
+    """
+    named = "\x1f".join((account, run_key, row_ref, operation, str(generation)))
+    digest = hashlib.sha256(named.encode()).digest()
+    return "tf-" + base64.b32encode(digest[:16]).decode().rstrip("=").lower()
+
+
+@dataclass(frozen=True)
+class Intent:
+    """A payment we mean to make, before it is recorded."""
+
+    row_ref: str
+    operation: str
+    """Name of the operation that moves the money."""
+    payload: Mapping[str, Any] = field(repr=False)
+    """What is needed to send it; stored encrypted, only until the order is final."""
+    meaning: Mapping[str, Any] = field(repr=False)
+    """What the run key binds: a change of it is a change of the payment."""
+    masked: Mapping[str, Any]
+    """The payload as people may see it."""
+    currency: str | None = None
+    amount: Decimal | None = None
+    receive_currency: str | None = None
+    receive_amount: Decimal | None = None
+
+
+@dataclass(frozen=True)
+class Order:
+    """One payment and where it stands."""
+
+    id: int
+    run_key: str
+    row_ref: str
+    operation: str
+    generation: int
+    request_id: str
+    state: State
+    doubtful: bool
+    sends: int
+    masked: str
+    currency: str | None
+    amount: Decimal | None
+    receive_currency: str | None
+    receive_amount: Decimal | None
+    fee: Decimal | None
+    fee_currency: str | None
+    rate: Decimal | None
+    order_no: str | None
+    confirmation: str | None
+    status: OrderStatus | None
+    code: str | None
+    reason: str | None
+    created_at: int
+    sent_at: int | None
+    final_at: int | None
+    asked_at: int | None
+    absent_since: int | None
+    payload: bytes | None = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Quote:
+    """A quote that was asked for; without `quote` no readable answer came."""
+
+    id: int
+    order_id: int
+    generation: int
+    request_id: str
+    quote: str | None
+    """What confirms it: the order number, or the quote id of a conversion."""
+    pay_currency: str | None
+    pay_amount: Decimal | None
+    receive_currency: str | None
+    receive_amount: Decimal | None
+    fee: Decimal | None
+    rate: Decimal | None
+    expires_at: int | None
+    note: str | None
+    created_at: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run and the plan it carries out."""
+
+    run_key: str
+    kind: str
+    created_at: int
+    plan: Mapping[str, Any]
+    plan_sha256: str
+
+
+@dataclass(frozen=True)
+class JournalEntry:
+    """One step of one order."""
+
+    at: int
+    event: str
+    source: str
+    target: str
+    process: str
+    cause: str | None
+    code: str | None
+    status: int | None
+
+
+def read_order(row: Row[Any]) -> Order:
+    """A row of `orders`."""
+    values = _read(row, Order)
+    values["state"] = State(values["state"])
+    if values["status"] is not None:
+        values["status"] = OrderStatus(values["status"])
+    return Order(**values)
+
+
+def read_quote(row: Row[Any]) -> Quote:
+    """A row of `quotes`."""
+    return Quote(**_read(row, Quote))
+
+
+def _read(row: Row[Any], kind: type[Order | Quote]) -> dict[str, Any]:
+    stored = row._mapping
+    values = {item.name: stored[item.name] for item in fields(kind)}
+    for name in _AMOUNTS:
+        if values.get(name) is not None:
+            values[name] = Decimal(values[name])
+    return values

@@ -1,0 +1,165 @@
+"""Tables of the ledger, for SQLite and PostgreSQL alike. Times are Unix milliseconds, amounts decimal text."""
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+VERSION = "1"
+
+metadata = MetaData()
+
+_Id = BigInteger().with_variant(Integer, "sqlite")
+
+meta = Table(
+    "meta",
+    metadata,
+    Column("key", String(40), primary_key=True),
+    Column("value", Text, nullable=False),
+)
+"""Schema version, the account this ledger is bound to, the fingerprint of its payload key."""
+
+runs = Table(
+    "runs",
+    metadata,
+    Column("run_key", String(200), primary_key=True),
+    Column("kind", String(40), nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("plan", Text, nullable=False),
+    Column("plan_sha256", String(64), nullable=False),
+)
+
+orders = Table(
+    "orders",
+    metadata,
+    Column("id", _Id, primary_key=True, autoincrement=True),
+    Column("run_key", String(200), ForeignKey("runs.run_key"), nullable=False),
+    Column("row_ref", String(200), nullable=False),
+    Column("operation", String(60), nullable=False),
+    Column("generation", Integer, nullable=False, default=1),
+    Column("request_id", String(64), nullable=False, unique=True),
+    Column("state", String(10), nullable=False),
+    Column("doubtful", Boolean, nullable=False, default=False),
+    Column("sends", Integer, nullable=False, default=0),
+    Column("meaning", String(64), nullable=False),
+    Column("payload", LargeBinary),
+    Column("masked", Text, nullable=False),
+    Column("currency", String(40)),
+    Column("amount", String(64)),
+    Column("receive_currency", String(40)),
+    Column("receive_amount", String(64)),
+    Column("fee", String(64)),
+    Column("fee_currency", String(40)),
+    Column("rate", String(64)),
+    Column("order_no", String(200)),
+    Column("confirmation", String(200)),
+    Column("status", Integer),
+    Column("code", String(40)),
+    Column("reason", Text),
+    Column("created_at", BigInteger, nullable=False),
+    Column("sent_at", BigInteger),
+    Column("final_at", BigInteger),
+    Column("asked_at", BigInteger),
+    Column("absent_since", BigInteger),
+    UniqueConstraint("run_key", "row_ref"),
+    Index("orders_by_state", "state"),
+)
+"""Current state, one row per payment we mean to make.
+
+`doubtful`: a transmission of it may have acted, so no later refusal is believed. `meaning`: keyed hash of what the
+run key binds. `payload`: encrypted, only until the order is final. `confirmation`: the quote that was, or is about
+to be, confirmed. `absent_since`: when the service first said it does not know it, after the last send.
+"""
+
+quotes = Table(
+    "quotes",
+    metadata,
+    Column("id", _Id, primary_key=True, autoincrement=True),
+    Column("order_id", _Id, ForeignKey("orders.id"), nullable=False, index=True),
+    Column("generation", Integer, nullable=False),
+    Column("request_id", String(64), nullable=False, unique=True),
+    Column("quote", String(200)),
+    Column("pay_currency", String(40)),
+    Column("pay_amount", String(64)),
+    Column("receive_currency", String(40)),
+    Column("receive_amount", String(64)),
+    Column("fee", String(64)),
+    Column("rate", String(64)),
+    Column("expires_at", BigInteger),
+    Column("note", Text),
+    Column("created_at", BigInteger, nullable=False),
+)
+"""Every quote ever asked for, lost ones included: a row stands before its request leaves."""
+
+journal = Table(
+    "journal",
+    metadata,
+    Column("id", _Id, primary_key=True, autoincrement=True),
+    Column("order_id", _Id, ForeignKey("orders.id"), nullable=False, index=True),
+    Column("at", BigInteger, nullable=False),
+    Column("event", String(20), nullable=False),
+    Column("source", String(10), nullable=False),
+    Column("target", String(10), nullable=False),
+    Column("process", String(100), nullable=False),
+    Column("cause", Text),
+    Column("code", String(40)),
+    Column("status", Integer),
+)
+"""Append-only: every step of every order."""
+
+card_users = Table(
+    "card_users",
+    metadata,
+    Column("user_xid", String(200), primary_key=True),
+    Column("user_id", String(200)),
+    Column("kyc_status", String(20)),
+    Column("kyc_level", String(20)),
+    Column("seen_at", BigInteger, nullable=False),
+)
+"""Card users as last seen. KYC links are never stored."""
+
+sweeps = Table(
+    "sweeps",
+    metadata,
+    Column("id", _Id, primary_key=True, autoincrement=True),
+    Column("started_at", BigInteger, nullable=False),
+    Column("scope", Text, nullable=False),
+)
+"""Nightly sweeps: `scope` is what they were narrowed to."""
+
+answers = Table(
+    "answers",
+    metadata,
+    Column("id", _Id, primary_key=True, autoincrement=True),
+    Column("sweep_id", _Id, ForeignKey("sweeps.id"), nullable=False, index=True),
+    Column("request_id", String(64), nullable=False),
+    Column("order_id", _Id),
+    Column("ledger_side", Text, nullable=False),
+    Column("service_side", Text),
+    Column("asked_at", BigInteger),
+    UniqueConstraint("sweep_id", "request_id"),
+)
+"""Both sides of every order of a sweep: ours as it was before it was asked, theirs once it was.
+
+`order_id` is null for a quote that another followed.
+"""
+
+balances = Table(
+    "balances",
+    metadata,
+    Column("id", _Id, primary_key=True, autoincrement=True),
+    Column("currency", String(40), nullable=False),
+    Column("available", String(64), nullable=False),
+    Column("seen_at", BigInteger, nullable=False),
+)
+"""Balances as the service showed them."""

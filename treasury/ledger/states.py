@@ -1,0 +1,129 @@
+"""States of an order and the one table of steps between them; the database update itself enforces it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from treasury.interface.status import OrderStatus
+
+
+class State(StrEnum):
+    """Where an order stands."""
+
+    PREPARED = "prepared"
+    """Intended and recorded; never left, or left and certainly did not arrive."""
+    SENDING = "sending"
+    """About to leave, or on its way: if its process dies now, it becomes unknown."""
+    UNKNOWN = "unknown"
+    """May or may not have acted; only asking decides."""
+    ACCEPTED = "accepted"
+    """The service has it and works on it."""
+    SETTLED = "settled"
+    FAILED = "failed"
+    CLOSED = "closed"
+    REJECTED = "rejected"
+    """Refused without acting."""
+    HELD = "held"
+    """Waits for a person."""
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing more is expected of it."""
+        return self in (State.SETTLED, State.FAILED, State.CLOSED, State.REJECTED)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the service may still act, or may have acted, without our knowing the end."""
+        return self in (State.SENDING, State.UNKNOWN, State.ACCEPTED)
+
+    @property
+    def outcome(self) -> str:
+        """What people read."""
+        return _OUTCOMES.get(self, self.value)
+
+
+_OUTCOMES = {
+    State.PREPARED: "not_sent",
+    State.SENDING: "unknown",
+    State.UNKNOWN: "unknown",
+    State.ACCEPTED: "in_progress",
+}
+
+OUTCOMES = ("settled", "in_progress", "failed", "closed", "rejected", "held", "unknown", "not_sent")
+"""Every outcome, in the order in which people want to read them."""
+
+
+class Event(StrEnum):
+    """What may happen to an order."""
+
+    SEND = "send"
+    RESEND = "resend"
+    """Sent again under the same id, after the evidence that the first one did not act."""
+    NOT_CONNECTED = "not connected"
+    """The request never left."""
+    TRY_LATER = "try later"
+    """Refused without acting, for a reason that passes: timestamp, nonce, rate limit."""
+    LOSE = "lose"
+    """No readable answer, or one that is not in the table of refusals."""
+    RECOVER = "recover"
+    """Found in `sending` although its process is gone."""
+    ACCEPT = "accept"
+    SETTLE = "settle"
+    FAIL = "fail"
+    CLOSE = "close"
+    REJECT = "reject"
+    HOLD = "hold"
+    RELEASE = "release"
+    CORRECT_TO_SETTLED = "correct to settled"
+    """A late flip after a final status: journaled as what it is, never a silent overwrite."""
+    CORRECT_TO_FAILED = "correct to failed"
+    CORRECT_TO_CLOSED = "correct to closed"
+
+
+@dataclass(frozen=True)
+class Step:
+    """From which states an event may happen, and where it leads."""
+
+    sources: tuple[State, ...]
+    target: State
+
+
+_AT_SERVICE = (State.SENDING, State.UNKNOWN, State.ACCEPTED)
+
+STEPS: Mapping[Event, Step] = {
+    Event.SEND: Step((State.PREPARED,), State.SENDING),
+    Event.RESEND: Step((State.UNKNOWN,), State.SENDING),
+    Event.NOT_CONNECTED: Step((State.SENDING,), State.PREPARED),
+    Event.TRY_LATER: Step((State.SENDING,), State.PREPARED),
+    Event.LOSE: Step((State.SENDING,), State.UNKNOWN),
+    Event.RECOVER: Step((State.SENDING,), State.UNKNOWN),
+    Event.ACCEPT: Step((State.SENDING, State.UNKNOWN), State.ACCEPTED),
+    Event.SETTLE: Step(_AT_SERVICE, State.SETTLED),
+    Event.FAIL: Step(_AT_SERVICE, State.FAILED),
+    Event.CLOSE: Step(_AT_SERVICE, State.CLOSED),
+    Event.REJECT: Step((State.PREPARED, State.SENDING), State.REJECTED),
+    Event.HOLD: Step((State.PREPARED,), State.HELD),
+    Event.RELEASE: Step((State.HELD,), State.PREPARED),
+    Event.CORRECT_TO_SETTLED: Step((State.FAILED, State.CLOSED, State.REJECTED), State.SETTLED),
+    Event.CORRECT_TO_FAILED: Step((State.SETTLED, State.CLOSED), State.FAILED),
+    Event.CORRECT_TO_CLOSED: Step((State.SETTLED, State.FAILED), State.CLOSED),
+}
+
+_FINAL_EVENTS = {
+    OrderStatus.SUCCESS: (Event.SETTLE, Event.CORRECT_TO_SETTLED),
+    OrderStatus.FAILED: (Event.FAIL, Event.CORRECT_TO_FAILED),
+    OrderStatus.CLOSED: (Event.CLOSE, Event.CORRECT_TO_CLOSED),
+}
+
+
+def event_for(state: State, status: OrderStatus | None) -> Event | None:
+    """The step that a status seen at the service asks of an order in this state; None when there is none.
+
+    An order that is shown without a status is there, and no more is known.
+    """
+    if status is not None and status in _FINAL_EVENTS:
+        settle, correct = _FINAL_EVENTS[status]
+        event = correct if state.is_final else settle
+    else:
+        event = Event.ACCEPT
+    return event if state in STEPS[event].sources else None

@@ -1,0 +1,104 @@
+"""Results of a run: what became of each row, in words that people can act on."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from treasury.ledger.records import Order
+from treasury.ledger.states import OUTCOMES
+from treasury.money import format_amount
+from treasury.sheets.writing import write_csv, write_json
+
+COLUMNS = (
+    "row_ref",
+    "request_id",
+    "outcome",
+    "status",
+    "reason",
+    "order_no",
+    "currency",
+    "amount",
+    "receive_currency",
+    "receive_amount",
+    "fee",
+    "fee_currency",
+    "rate",
+    "operation",
+    "code",
+    "next_action",
+)
+
+NEXT_ACTIONS: Mapping[str, str] = {
+    "settled": "none",
+    "in_progress": "none: the service works on it, and the nightly reconciliation follows it",
+    "unknown": "wait: it may have been paid; it is asked about at the next start of this run and every night",
+    "failed": "find out why, correct it, and put it into a new run",
+    "closed": "find out why, correct it, and put it into a new run",
+    "rejected": "correct the cause, and put it into a new run",
+    "held": "a person has to decide about it",
+    "not_sent": "start the same run again: it is sent then",
+}
+"""Outcome -> what happens or is to be done next."""
+
+BAD_OUTCOMES = ("rejected", "failed", "closed", "held", "unknown", "not_sent")
+"""Outcomes for which a finished run ends with code 4."""
+
+
+def summarize_run(run_key: str, kind: str, orders: Sequence[Order]) -> dict[str, Any]:
+    """Counts by outcome and sums by currency and outcome, amounts as text."""
+    counts = Counter(order.state.outcome for order in orders)
+    sums: dict[str, dict[str, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
+    for order in orders:
+        if order.currency is not None and order.amount is not None:
+            sums[order.currency][order.state.outcome] += order.amount
+    return {
+        "run_key": run_key,
+        "kind": kind,
+        "orders": len(orders),
+        "counts": {outcome: counts[outcome] for outcome in OUTCOMES if counts[outcome]},
+        "sums": {
+            currency: {outcome: format_amount(total) for outcome, total in sorted(by_outcome.items())}
+            for currency, by_outcome in sorted(sums.items())
+        },
+    }
+
+
+def in_words(summary: Mapping[str, Any]) -> str:
+    """The counts as one line: "28 settled, 2 in progress"."""
+    counts = summary["counts"]
+    said = ", ".join(f"{count} {outcome.replace('_', ' ')}" for outcome, count in counts.items())
+    return said or "nothing to do"
+
+
+def result_row(order: Order) -> dict[str, object]:
+    """One line of `results.csv`."""
+    outcome = order.state.outcome
+    return {
+        "row_ref": order.row_ref,
+        "request_id": order.request_id,
+        "outcome": outcome,
+        "status": None if order.status is None else int(order.status),
+        "reason": order.reason,
+        "order_no": order.order_no,
+        "currency": order.currency,
+        "amount": order.amount,
+        "receive_currency": order.receive_currency,
+        "receive_amount": order.receive_amount,
+        "fee": order.fee,
+        "fee_currency": order.fee_currency,
+        "rate": order.rate,
+        "operation": order.operation,
+        "code": order.code,
+        "next_action": NEXT_ACTIONS[outcome],
+    }
+
+
+def write_run_results(out: Path, summary: Mapping[str, Any], orders: Sequence[Order]) -> Mapping[str, Any]:
+    """Write `results.csv` and `run.json` into a folder; returns the summary with the paths of both."""
+    results = out / "results.csv"
+    write_csv(results, COLUMNS, (result_row(order) for order in orders))
+    full = {**summary, "files": [str(results), str(out / "run.json")]}
+    write_json(out / "run.json", full)
+    return full

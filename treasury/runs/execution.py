@@ -1,0 +1,85 @@
+"""Carrying out a run: send what never left, ask about what nobody knows, follow what is on its way."""
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from treasury.desk import Desk
+from treasury.errors import ConfigurationError, IllegalTransition, NotConnected, OutcomeUnknown, Refused
+from treasury.ledger.records import Order
+from treasury.ledger.states import State
+
+FIRST_PAUSE_SECONDS = 0.5
+MOST_PAUSE_SECONDS = 10.0
+CHUNK = 500
+"""Orders that one Prefect task carries out."""
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+def in_parallel(desk: Desk, work: Callable[[T], U], items: Iterable[T]) -> list[U]:
+    """Do `work` for each item, as many at once as the desk allows; results in the order of the items."""
+    with ThreadPoolExecutor(desk.in_flight, thread_name_prefix="treasury") as pool:
+        return list(pool.map(work, items))
+
+
+def unsent_orders(desk: Desk, run_key: str, row_refs: Iterable[str] | None = None) -> list[int]:
+    """Ids of the orders of a run that are to be sent, or asked about before anything else."""
+    wanted = None if row_refs is None else set(row_refs)
+    orders = desk.ledger.orders(run_key=run_key, states=(State.PREPARED, State.SENDING, State.UNKNOWN))
+    return [order.id for order in orders if wanted is None or order.row_ref in wanted]
+
+
+def send_orders(desk: Desk, run_key: str, ids: Sequence[int]) -> int:
+    """Send these orders of a run, each at most once; returns how many are with the service now.
+
+    Raises `RunHeld`, and `ConfigurationError` when the ledger cannot be written: then nothing more is sent. One
+    order's trouble never stops the others.
+    """
+    with desk.hold(run_key):
+        orders = desk.ledger.orders(run_key=run_key, ids=ids)
+        done = in_parallel(desk, lambda order: _carefully(desk, order, desk.submission.submit), orders)
+    return sum(order.state.is_open or order.state.is_final for order in done)
+
+
+def follow_orders(desk: Desk, run_key: str, ids: Sequence[int] | None, seconds: float) -> int:
+    """Ask about the open orders of a run until all are final or the time is up; returns how many are still open.
+
+    Orders whose outcome is unknown are asked at least once, whatever the time.
+    """
+    deadline = time.monotonic() + seconds
+    pause = FIRST_PAUSE_SECONDS
+    with desk.hold(run_key):
+        states: tuple[State, ...] = (State.UNKNOWN, State.ACCEPTED) if seconds > 0 else (State.UNKNOWN,)
+        while open_orders := desk.ledger.orders(run_key=run_key, states=states, ids=ids):
+            in_parallel(desk, lambda order: _carefully(desk, order, _follow(desk)), open_orders)
+            left = deadline - time.monotonic()
+            if left <= 0:
+                break
+            time.sleep(min(pause, left))
+            pause = min(pause * 1.5, MOST_PAUSE_SECONDS)
+        return len(desk.ledger.orders(run_key=run_key, states=(State.UNKNOWN, State.ACCEPTED), ids=ids))
+
+
+def _follow(desk: Desk) -> Callable[[Order], Order]:
+    def ask(order: Order) -> Order:
+        # An unknown order may turn out never to have arrived: then `submit` sends it again.
+        return desk.submission.submit(order) if order.state is State.UNKNOWN else desk.submission.ask(order)
+
+    return ask
+
+
+def _carefully(desk: Desk, order: Order, work: Callable[[Order], Order]) -> Order:
+    """Do one order's work so that its trouble stays its own; only a ledger that fails stops everything."""
+    try:
+        return work(order)
+    except (NotConnected, Refused, OutcomeUnknown) as error:
+        return desk.ledger.note(order, reason=f"could not be asked: {error}")
+    except IllegalTransition:
+        return desk.ledger.orders(ids=[order.id])[0]
+    except ConfigurationError:
+        raise
+    except Exception as error:
+        return desk.ledger.note(order, reason=f"{type(error).__name__}: {error}")

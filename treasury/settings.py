@@ -1,0 +1,120 @@
+"""Settings: the only module that reads the environment.
+
+Where a setting comes from: environment, else the account file that `treasury connect` writes; in a deployment a
+Prefect block may stand in for the account (see `blocks`).
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from treasury.errors import ConfigurationError
+from treasury.interface.client import Account
+from treasury.interface.signing import SigningRules
+
+RESEND_AFTER_SECONDS = 600.0
+"""How far apart two "no such order" answers must be before an order is sent again under the same id."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Where things are. Paths are absolute."""
+
+    home: Path
+    base_url: str | None
+    partner_id: str | None
+    private_key_file: Path | None
+    platform_key_file: Path | None
+    ledger_url: str
+    ledger_key_file: Path
+    resend_after_seconds: float = RESEND_AFTER_SECONDS
+    rules: SigningRules = SigningRules()
+
+    @property
+    def account_file(self) -> Path:
+        """What `treasury connect` writes."""
+        return self.home / "account.json"
+
+    @property
+    def has_account(self) -> bool:
+        """Whether environment or account file name an account."""
+        return bool(self.base_url or self.partner_id or self.private_key_file)
+
+    def account(self) -> Account:
+        """The account. Raises `ConfigurationError` that says what is missing and how to give it."""
+        missing = [
+            variable
+            for variable, value in (
+                ("TREASURY_BASE_URL", self.base_url),
+                ("TREASURY_PARTNER_ID", self.partner_id),
+                ("TREASURY_PRIVATE_KEY_FILE", self.private_key_file),
+            )
+            if not value
+        ]
+        if missing or not (self.base_url and self.partner_id and self.private_key_file):
+            raise ConfigurationError(f"no account: run `treasury connect`, or set {', '.join(missing)}")
+        platform_key = read_key_file(self.platform_key_file, "platform key") if self.platform_key_file else None
+        private_key = read_key_file(self.private_key_file, "private key")
+        return Account(self.base_url, self.partner_id, private_key, platform_key, self.rules)
+
+
+def read_key_file(path: Path, what: str) -> str:
+    """The text of a key file. Raises `ConfigurationError`."""
+    try:
+        return path.read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"the {what} file {path} cannot be read: {type(error).__name__}") from None
+
+
+def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
+    """Read the settings. Raises `ConfigurationError` for an account file or a number that cannot be read."""
+    home = Path(environ.get("TREASURY_HOME") or "~/.treasury").expanduser().absolute()
+    saved = _read_account_file(home / "account.json")
+
+    def path(variable: str, key: str) -> Path | None:
+        text = environ.get(variable) or saved.get(key)
+        return Path(text).expanduser().absolute() if text else None
+
+    return Settings(
+        home=home,
+        base_url=environ.get("TREASURY_BASE_URL") or saved.get("base_url"),
+        partner_id=environ.get("TREASURY_PARTNER_ID") or saved.get("partner_id"),
+        private_key_file=path("TREASURY_PRIVATE_KEY_FILE", "private_key_file"),
+        platform_key_file=path("TREASURY_PLATFORM_KEY_FILE", "platform_key_file"),
+        ledger_url=environ.get("TREASURY_LEDGER_URL") or f"sqlite:///{home / 'ledger.db'}",
+        ledger_key_file=path("TREASURY_LEDGER_KEY_FILE", "ledger_key_file") or home / "ledger.key",
+        resend_after_seconds=_seconds(environ, "TREASURY_RESEND_AFTER_SECONDS", RESEND_AFTER_SECONDS),
+        rules=SigningRules(
+            hash=saved.get("hash", "SHA1"),
+            timestamp_unit=saved.get("timestamp_unit", "ms"),
+            null_text_is_blank=saved.get("null_text_is_blank", True),
+        ),
+    )
+
+
+def _seconds(environ: Mapping[str, str], variable: str, default: float) -> float:
+    text = environ.get(variable)
+    if not text:
+        return default
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
+    if not 0 <= seconds < float("inf"):
+        raise ConfigurationError(f"{variable} must be a number of seconds (got {text!r})")
+    return seconds
+
+
+def _read_account_file(path: Path) -> dict[str, Any]:
+    try:
+        saved = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"the account file {path} cannot be read: {type(error).__name__}") from None
+    if not isinstance(saved, dict):
+        raise ConfigurationError(f"the account file {path} is not a JSON object")
+    return saved

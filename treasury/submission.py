@@ -1,0 +1,346 @@
+"""The only code that sends an operation that moves money. The design's seven rules, in the order they happen.
+
+One order goes through here in one thread, top to bottom; any number of threads may do so at once. Whoever calls
+holds the run. A process may die at any instant: what is in the ledger then is enough to go on.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from treasury.decisions import Bounds, disagreements, may_send_again, quote_problem
+from treasury.errors import NotConnected, OutcomeUnknown, Refused
+from treasury.interface.catalogue import CATALOGUE
+from treasury.interface.client import Client
+from treasury.interface.conversion import ConversionExecute, ConversionQuote, ConversionQuoteRecord
+from treasury.interface.fiat_payouts import CreateFiatPayout, FiatPayoutQuote, FiatPayoutQuoteRecord
+from treasury.interface.operation import Operation, SeenOrder
+from treasury.interface.refusals import Meaning, read_refusal, says_no_such_order
+from treasury.ledger.ledger import Ledger
+from treasury.ledger.records import Order, Quote
+from treasury.ledger.states import Event, State, event_for
+
+QUOTES_PER_START = 3
+"""How often a quote is asked anew before its row waits for the next start."""
+TRIES_LATER = 3
+"""How often an order that is refused for a passing reason is tried in one start."""
+PAUSE_SECONDS = 1.0
+MOST_PAUSE_SECONDS = 30.0
+
+
+@dataclass(frozen=True)
+class QuoteTerms:
+    """A quote's answer, whichever operation gave it; what confirms it and what it says."""
+
+    quote: str | None
+    facts: dict[str, Any]
+    time_ms: int | None
+    expires_ms: int | None
+
+
+class QuotedPayment(Protocol):
+    """How one kind of payment is quoted and confirmed."""
+
+    def ask(self, payload: dict[str, Any], request_id: str) -> Operation[Any]:
+        """The operation that asks for a quote."""
+
+    def read(self, reply: Any) -> QuoteTerms:
+        """What the answer says."""
+
+    def confirm(self, payload: dict[str, Any], quote: str) -> Operation[Any]:
+        """The operation that confirms it."""
+
+
+class QuotedFiatPayout:
+    """Fiat payout: quoted (document, endpoint 18), then created from the quote's order number (public fact 5.1)."""
+
+    def ask(self, payload: dict[str, Any], request_id: str) -> Operation[Any]:
+        """The operation that asks for a quote."""
+        return FiatPayoutQuote(**payload["quote"], request_id=request_id)
+
+    def read(self, reply: FiatPayoutQuoteRecord) -> QuoteTerms:
+        """What the answer says."""
+        facts = {
+            "pay_currency": reply.pay_currency,
+            "pay_amount": reply.pay_amount,
+            "receive_currency": reply.receive_currency,
+            "receive_amount": reply.receive_amount,
+            "fee": reply.fee_amount,
+            "rate": reply.exchange_rate,
+        }
+        return QuoteTerms(reply.order_no, facts, reply.transaction_time, reply.expire_time)
+
+    def confirm(self, payload: dict[str, Any], quote: str) -> Operation[Any]:
+        """The operation that confirms it."""
+        return CreateFiatPayout(order_no=quote, **payload["confirm"])
+
+
+class QuotedConversion:
+    """Conversion: quoted, then executed by quote id (document, endpoints 16 and 17)."""
+
+    def ask(self, payload: dict[str, Any], request_id: str) -> Operation[Any]:
+        """The operation that asks for a quote."""
+        return ConversionQuote(**payload["quote"], xid=request_id)
+
+    def read(self, reply: ConversionQuoteRecord) -> QuoteTerms:
+        """What the answer says."""
+        facts = {
+            "pay_currency": reply.pay_currency,
+            "pay_amount": reply.pay_amount,
+            "receive_currency": reply.settle_currency,
+            "receive_amount": reply.settle_amount,
+            "fee": reply.fee_amount,
+            "rate": reply.rate,
+        }
+        return QuoteTerms(reply.quote_id, facts, reply.time_ms, reply.expires_ms)
+
+    def confirm(self, payload: dict[str, Any], quote: str) -> Operation[Any]:  # noqa: ARG002 - the quote says it all
+        """The operation that confirms it."""
+        return ConversionExecute(quoteId=quote)
+
+
+QUOTED: dict[str, QuotedPayment] = {
+    CreateFiatPayout.operation_name(): QuotedFiatPayout(),
+    ConversionExecute.operation_name(): QuotedConversion(),
+}
+"""Operations that confirm a quote; every other one that moves money is sent directly."""
+
+
+class Submission:
+    """Sends orders of a held run, asks what became of them, and records every step before and after."""
+
+    def __init__(
+        self,
+        client: Client,
+        ledger: Ledger,
+        *,
+        resend_after_seconds: float,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._client = client
+        self._ledger = ledger
+        self._resend_after_seconds = resend_after_seconds
+        self._sleep = sleep
+
+    def submit(self, order: Order) -> Order:
+        """Do the next right thing for one order: send it if it never left, ask if nobody knows, else nothing."""
+        if order.state is State.UNKNOWN:
+            order, gone = self.learn(order, self.look(order))
+            if not gone:
+                return order
+            return self._transmit(order, self._operation(order), Event.RESEND)
+        if order.state is not State.PREPARED:
+            return order
+        if order.operation in QUOTED:
+            return self._quote_then_confirm(order)
+        return self._send_until_heard(order, self._operation(order))
+
+    def ask(self, order: Order) -> Order:
+        """Ask the service what became of an order and record the answer. Sends nothing that moves money.
+
+        Raises `NotConnected`, `Refused` or `OutcomeUnknown` when the question itself could not be answered.
+        """
+        return self.learn(order, self.look(order))[0]
+
+    # --- sending -------------------------------------------------------------------------------------------------
+
+    def _operation(self, order: Order) -> Operation[Any]:
+        payload = self._ledger.payload(order)
+        if order.operation in QUOTED:
+            if order.confirmation is None:
+                raise AssertionError(f"order {order.request_id} has no quote to confirm")
+            return QUOTED[order.operation].confirm(payload, order.confirmation)
+        operation = CATALOGUE[order.operation]
+        return operation(**{**payload, str(operation.reference): order.request_id})
+
+    def _send_until_heard(self, order: Order, operation: Operation[Any]) -> Order:
+        """Send; while the service refuses for a reason that passes, pause and try the same order again."""
+        pause = PAUSE_SECONDS
+        for left in range(TRIES_LATER, 0, -1):
+            order = self._transmit(order, operation, Event.SEND)
+            refused_for_now = order.state is State.PREPARED and order.code is not None
+            if not refused_for_now or left == 1:
+                break
+            self._sleep(pause)
+            pause = min(pause * 2, MOST_PAUSE_SECONDS)
+        return order
+
+    def _transmit(self, order: Order, operation: Operation[Any], event: Event) -> Order:
+        """One transmission: marked on disk before its first byte leaves, and what came of it recorded after."""
+        order = self._ledger.step(order, event, code=None, reason=None)
+        try:
+            reply = self._client.send(operation)
+        except NotConnected as error:
+            return self._back(order, Event.NOT_CONNECTED, reason=str(error))
+        except Refused as refusal:
+            return self._refused(order, refusal)
+        except OutcomeUnknown as error:
+            return self._ledger.step(order, Event.LOSE, cause=error.why, reason=error.why, code=error.code)
+        return self._heard(order, reply.as_order(), "the answer to the request")
+
+    def _back(self, order: Order, event: Event, **facts: Any) -> Order:
+        """Nothing acted this time: ready again, unless an earlier transmission may have acted."""
+        if order.doubtful:
+            return self._ledger.step(order, Event.LOSE, **facts)
+        return self._ledger.step(order, event, **facts)
+
+    def _refused(self, order: Order, refusal: Refused) -> Order:
+        facts = {"code": refusal.code or str(refusal.http_status), "reason": refusal.message or str(refusal)}
+        meaning = read_refusal(refusal)
+        if order.doubtful or meaning is Meaning.UNLISTED:
+            return self._ledger.step(order, Event.LOSE, cause="an answer that decides nothing", **facts)
+        if meaning is Meaning.NOT_NOW:
+            order = self._ledger.step(order, Event.TRY_LATER, **facts)
+            self._sleep(min(refusal.retry_after_seconds or 0, MOST_PAUSE_SECONDS))
+            return order
+        return self._ledger.step(order, Event.REJECT, **facts)
+
+    # --- quotes --------------------------------------------------------------------------------------------------
+
+    def _quote_then_confirm(self, order: Order) -> Order:
+        """Ask for a quote and confirm it back to back, inside the approved bounds.
+
+        A quote moves no money, so a lost or unfit one is simply followed by another, under a generation of its own.
+        That ends with the first confirmation that leaves.
+        """
+        payload = self._ledger.payload(order)
+        kind = QUOTED[order.operation]
+        for _ in range(QUOTES_PER_START):
+            order, quote = self._ledger.open_quote(order)
+            fetched = self._fetch_quote(order, quote, kind.ask(payload, quote.request_id), kind)
+            if isinstance(fetched, Order):
+                order = fetched
+                if order.state is not State.PREPARED:
+                    return order
+                continue
+            problem = quote_problem(fetched, Bounds.from_dict(payload["bounds"]), self._ledger.now())
+            if problem is not None:
+                self._ledger.note_quote(fetched, note=problem)
+                order = self._ledger.note(order, reason=problem)
+                continue
+            order = self._ledger.note(order, **_confirmed_facts(fetched))
+            return self._send_until_heard(order, self._operation(order))
+        return order
+
+    def _fetch_quote(self, order: Order, quote: Quote, ask: Operation[Any], kind: QuotedPayment) -> Quote | Order:
+        """The quote, or the order as it stands because none came."""
+        asked_at = self._ledger.now()
+        try:
+            terms = kind.read(self._client.send(ask))
+        except Refused as refusal:
+            facts = {"code": refusal.code or str(refusal.http_status), "reason": refusal.message or str(refusal)}
+            self._ledger.note_quote(quote, note=f"refused: {refusal}")
+            meaning = read_refusal(refusal)
+            if meaning is Meaning.WITHOUT_ACTING:
+                return self._ledger.step(order, Event.REJECT, cause="its quote was refused", **facts)
+            if meaning is Meaning.NOT_NOW:
+                self._sleep(refusal.retry_after_seconds or PAUSE_SECONDS)
+            return self._ledger.note(order, **facts)
+        except (NotConnected, OutcomeUnknown) as error:
+            self._ledger.note_quote(quote, note=f"no answer: {error}")
+            return self._ledger.note(order, reason=f"no quote: {error}")
+        return self._ledger.note_quote(quote, quote=terms.quote, expires_at=_expiry(terms, asked_at), **terms.facts)
+
+    # --- asking --------------------------------------------------------------------------------------------------
+
+    def look(self, order: Order) -> SeenOrder | None:
+        """What the service shows of an order; None when it knows no such order. Changes nothing."""
+        return self.look_up(order.operation, order.request_id)
+
+    def look_up(self, operation: str, request_id: str) -> SeenOrder | None:
+        """What the service shows under a request id of this operation; None when it knows none."""
+        question = CATALOGUE[operation].asked_with
+        if question is None:
+            raise AssertionError(f"{operation} has no question")
+        try:
+            seen: SeenOrder = self._client.read(question(request_id=request_id)).as_order()
+        except Refused as refusal:
+            if says_no_such_order(refusal):
+                return None
+            raise
+        return seen
+
+    def learn(self, order: Order, seen: SeenOrder | None) -> tuple[Order, bool]:
+        """Record what a look showed; the order after it, and whether there is evidence enough to send it again."""
+        if seen is None:
+            return self._not_there(order, "the service knows no such order")
+        if self._is_unconfirmed_quote(order, seen):
+            return self._not_there(order, "the service shows a quote that was not confirmed")
+        return self._heard(order, seen, "a query"), False
+
+    def _is_unconfirmed_quote(self, order: Order, seen: SeenOrder) -> bool:
+        """A query that shows a quote is not a payment, unless we know it was accepted, or its status says so."""
+        if order.operation not in QUOTED or order.state is State.ACCEPTED or order.state.is_final:
+            return False
+        return seen.status is None or not seen.status.is_payment
+
+    def _not_there(self, order: Order, why: str) -> tuple[Order, bool]:
+        now = self._ledger.now()
+        evidence = CATALOGUE[order.operation].absence_is_evidence
+        if order.state is State.UNKNOWN and may_send_again(
+            order, now, self._resend_after_seconds, absence_is_evidence=evidence
+        ):
+            return self._ledger.note(order, asked_at=now, reason=why), True
+        since = order.absent_since if order.absent_since is not None else now
+        facts = {"absent_since": since} if order.state is State.UNKNOWN else {}
+        return self._ledger.note(order, asked_at=now, reason=why, **facts), False
+
+    def _heard(self, order: Order, seen: SeenOrder, where: str) -> Order:
+        """Record what the service shows of an order: compared first, adopted only when it agrees."""
+        facts = _seen_facts(order, seen) | {"asked_at": self._ledger.now()}
+        differs = "; ".join(disagreements(order, seen))
+        if seen.status is None and seen.order_no is None:
+            differs = differs or f"{where} shows no order"
+        if differs:
+            if order.state is State.SENDING:
+                return self._ledger.step(order, Event.LOSE, cause=f"{where}: {differs}", **facts, reason=differs)
+            return self._ledger.note(order, **facts, reason=differs)
+        if order.state is State.PREPARED:
+            # Another ledger, or this one before it was restored, sent it: only a person can tell.
+            reason = "the service knows it, but it was not sent from here"
+            return self._ledger.step(order, Event.HOLD, cause=where, **facts, reason=reason)
+        facts |= {"reason": seen.reason, "absent_since": None}
+        event = event_for(order.state, seen.status)
+        if event is None:
+            return self._ledger.note(order, **facts)
+        return self._ledger.step(order, event, cause=where, **facts)
+
+
+def _confirmed_facts(quote: Quote) -> dict[str, Any]:
+    """What an order takes over from the quote it is about to confirm: from here on these amounts are what we asked."""
+    return {
+        "confirmation": quote.quote,
+        "currency": quote.pay_currency,
+        "amount": quote.pay_amount,
+        "receive_currency": quote.receive_currency,
+        "receive_amount": quote.receive_amount,
+        "fee": quote.fee,
+        "rate": quote.rate,
+        "reason": None,
+        "code": None,
+    }
+
+
+def _seen_facts(order: Order, seen: SeenOrder) -> dict[str, Any]:
+    """What the service adds to what we know; our own amounts stay as we asked them."""
+    facts = {
+        "order_no": seen.order_no,
+        "status": seen.status,
+        "fee": seen.fee,
+        "fee_currency": seen.fee_currency,
+        "rate": seen.rate,
+    }
+    if order.receive_amount is None and seen.receive_amount is not None:
+        facts |= {"receive_amount": seen.receive_amount, "receive_currency": seen.receive_currency}
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+def _expiry(terms: QuoteTerms, asked_at: int) -> int | None:
+    """When a quote expires by our own clock: its lifetime counted from when it was asked, whatever the service's
+    clock shows."""
+    if terms.expires_ms is None:
+        return None
+    if terms.time_ms is None:
+        return terms.expires_ms
+    return asked_at + (terms.expires_ms - terms.time_ms)
