@@ -1,0 +1,5 @@
+"""What Prefect schedules, retries and shows: a decorator and one call into the domain.
+
+Tasks take names and paths, never a live client. What pays is never cached and never retried by Prefect: `submission`
+and the ledger decide what may be sent again.
+"""

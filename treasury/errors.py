@@ -18,12 +18,24 @@
 No message holds a secret, a signature or personal data; each error keeps its data as attributes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 
 class TreasuryError(Exception):
     """Anything this package raises on purpose."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Prefect pickles what a flow raises; the default would call the constructor with the message alone.
+        return _rebuild, (type(self), self.args, vars(self))
+
+
+def _rebuild(kind: type["TreasuryError"], args: tuple[Any, ...], state: Mapping[str, Any]) -> "TreasuryError":
+    error = kind.__new__(kind, *args)
+    error.args = args
+    vars(error).update(state)
+    return error
 
 
 class InputError(TreasuryError):

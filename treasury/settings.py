@@ -8,6 +8,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,14 @@ class Settings:
     def account_file(self) -> Path:
         """What `treasury connect` writes."""
         return self.home / "account.json"
+
+    def run_folder(self, run_key: str) -> Path:
+        """Where a run's results go unless said otherwise."""
+        return self.home / "runs" / run_key
+
+    def report_folder(self, now: datetime) -> Path:
+        """Where a reconciliation goes unless said otherwise: one folder for each, named by its time."""
+        return self.home / "reconciliation" / now.strftime("%Y-%m-%dT%H-%M-%SZ")
 
     @property
     def has_account(self) -> bool:

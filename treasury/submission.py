@@ -97,7 +97,7 @@ class QuotedConversion:
 
     def confirm(self, payload: dict[str, Any], quote: str) -> Operation[Any]:  # noqa: ARG002 - the quote says it all
         """The operation that confirms it."""
-        return ConversionExecute(quoteId=quote)
+        return ConversionExecute(quote_id=quote)
 
 
 QUOTED: dict[str, QuotedPayment] = {
@@ -132,8 +132,9 @@ class Submission:
             return self._transmit(order, self._operation(order), Event.RESEND)
         if order.state is not State.PREPARED:
             return order
-        if order.operation in QUOTED:
-            return self._quote_then_confirm(order)
+        payload = self._ledger.payload(order)
+        if "quote" in payload:
+            return self._quote_then_confirm(order, payload)
         return self._send_until_heard(order, self._operation(order))
 
     def ask(self, order: Order) -> Order:
@@ -198,13 +199,12 @@ class Submission:
 
     # --- quotes --------------------------------------------------------------------------------------------------
 
-    def _quote_then_confirm(self, order: Order) -> Order:
+    def _quote_then_confirm(self, order: Order, payload: dict[str, Any]) -> Order:
         """Ask for a quote and confirm it back to back, inside the approved bounds.
 
         A quote moves no money, so a lost or unfit one is simply followed by another, under a generation of its own.
         That ends with the first confirmation that leaves.
         """
-        payload = self._ledger.payload(order)
         kind = QUOTED[order.operation]
         for _ in range(QUOTES_PER_START):
             order, quote = self._ledger.open_quote(order)
@@ -246,15 +246,13 @@ class Submission:
 
     def look(self, order: Order) -> SeenOrder | None:
         """What the service shows of an order; None when it knows no such order. Changes nothing."""
-        return self.look_up(order.operation, order.request_id)
+        return self.look_up(order.operation, order.request_id, order.confirmation)
 
-    def look_up(self, operation: str, request_id: str) -> SeenOrder | None:
+    def look_up(self, operation: str, request_id: str, confirmation: str | None = None) -> SeenOrder | None:
         """What the service shows under a request id of this operation; None when it knows none."""
-        question = CATALOGUE[operation].asked_with
-        if question is None:
-            raise AssertionError(f"{operation} has no question")
+        question = CATALOGUE[operation].question(request_id, confirmation)
         try:
-            seen: SeenOrder = self._client.read(question(request_id=request_id)).as_order()
+            seen: SeenOrder = self._client.read(question).as_order()
         except Refused as refusal:
             if says_no_such_order(refusal):
                 return None

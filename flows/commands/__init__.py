@@ -1,0 +1,83 @@
+"""The entrance: the `treasury` command. Each command is imported only when it runs, so `--help` stays quick."""
+
+import sys
+import traceback
+from collections.abc import Sequence
+
+from cyclopts import App, CycloptsError
+
+from treasury.errors import ConfigurationError, InputError, NotTrusted, Refused, RunHeld, TreasuryError
+
+HELP = """Automate a merchant's treasury: no payment is sent twice, none is lost, and every morning a report says so.
+
+Exit codes: 0 done; 1 unexpected; 2 bad input, nothing sent; 3 plan written, waiting for a yes; 4 finished, with rows
+rejected, failed, closed, held or unknown; 5 reconciliation found breaks or could not read everything; 6 another
+process holds this run.
+"""
+
+COMMANDS = {
+    "demo": ("demonstration:demo", "The whole story on the sandbox, from nothing."),
+    "sandbox": ("sandbox:sandbox", "Start a stand-in for the service, for rehearsals and tests."),
+    "connect": ("account:connect", "Save which account to work with."),
+    "pay": ("payouts:pay", "Pay the beneficiaries of a spreadsheet."),
+    "rebalance": ("rebalancing:rebalance", "Bring every asset back to its target."),
+    "provision": ("provisioning:provision", "Set up card users with KYC links."),
+    "reconcile": ("reconciliation:reconcile", "Ask what became of every order, and report."),
+    "runs": ("reading:runs", "List the runs of the ledger."),
+    "show": ("reading:show", "Show an order or a run of the ledger."),
+    "call": ("calling:call", "Send one operation of the interface."),
+    "check-notification": ("calling:check_notification", "Check that the platform signed a notification."),
+    "serve": ("serving:serve", "Prefect's dashboard, the deployments and their schedules."),
+}
+
+REMEDIES: Sequence[tuple[type[TreasuryError], int]] = (
+    (RunHeld, 6),
+    (InputError, 2),
+    (ConfigurationError, 2),
+    (NotTrusted, 2),
+    (Refused, 4),
+)
+"""Error -> exit code; anything else is 1."""
+
+
+def build_app() -> App:
+    """The command line."""
+    app = App(name="treasury", help=HELP, version=_version, result_action="return_value")
+    for name, (place, help_text) in COMMANDS.items():
+        app.command(f"flows.commands.{place}", name=name, help=help_text)
+    return app
+
+
+def _version() -> str:
+    from importlib.metadata import version
+
+    return version("treasury-flows")
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command; its exit code."""
+    try:
+        code = build_app()(list(arguments), exit_on_error=False, print_error=False)
+    except CycloptsError as error:
+        print(f"treasury: {error} (`treasury --help` shows the way)", file=sys.stderr)
+        return 2
+    except TreasuryError as error:
+        print(f"treasury: {error}", file=sys.stderr)
+        return next((code for kind, code in REMEDIES if isinstance(error, kind)), 1)
+    except KeyboardInterrupt:
+        print("treasury: interrupted; start the same command again to go on", file=sys.stderr)
+        return 1
+    except Exception:
+        traceback.print_exc()
+        return 1
+    return code if isinstance(code, int) else 0
+
+
+def main() -> None:
+    """The console script."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run_command(name: str) -> None:
+    """`python -m flows.<flow>` is the command that starts this flow."""
+    sys.exit(run([name, *sys.argv[1:]]))

@@ -14,7 +14,7 @@ from treasury.interface.fields import (
     WireDate,
     one_of,
 )
-from treasury.interface.operation import Conditional, Effect, Operation, Reply, SeenOrder, WireModel
+from treasury.interface.operation import Conditional, Effect, NeedsOneOf, Operation, Reply, SeenOrder, WireModel
 from treasury.interface.status import OrderStatus
 
 
@@ -131,14 +131,15 @@ class FiatPayoutRecord(Reply):
 
 
 class QueryFiatPayout(Operation[FiatPayoutRecord]):
-    """Fetch one fiat payout by the quote's request id. One of the two fields is needed; we always have the first."""
+    """Fetch one fiat payout, by the quote's request id or by order number; one of the two is needed."""
 
     path = "/v1/fiatpayout/payouts/query"
     effect = Effect.READS
     source = "public fact 5.2"
     reference = "request_id"
+    rules = (NeedsOneOf("request_id", "order_no"),)
 
-    request_id: str = Field(description="The quote's request id.")
+    request_id: str | None = Field(None, description="The quote's request id. This or order_no is needed.")
     order_no: str | None = Field(None, description="The payout's order number.")
 
 
@@ -158,6 +159,13 @@ class CreateFiatPayout(Operation[FiatPayoutRecord]):
         description="Remittance purpose (public fact 2.5), two digits, leading zero kept."
     )
     description: str | None = Field(None, description="Reference text; nothing sensitive.")
+
+    @classmethod
+    def question(cls, request_id: str, confirmation: str | None = None) -> Operation[Any]:
+        """By the quote's request id; one that was confirmed by number alone is known only by that number."""
+        if request_id == confirmation:
+            return QueryFiatPayout(order_no=confirmation)
+        return QueryFiatPayout(request_id=request_id)
 
 
 class CountryList(Reply):

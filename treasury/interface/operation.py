@@ -87,6 +87,20 @@ class Conditional:
         return f"{self.when} is {' or '.join(self.values)}"
 
 
+@dataclass(frozen=True)
+class NeedsOneOf:
+    """At least one of two fields is required."""
+
+    field: str
+    other: str
+
+    def check(self, fields: Mapping[str, Any]) -> Problem | None:
+        """What these fields (by wire name) break of the rule."""
+        if is_blank(fields.get(self.field)) and is_blank(fields.get(self.other)):
+            return Problem(self.field, f"is required when {self.other} is absent")
+        return None
+
+
 def is_blank(value: object) -> bool:
     """Whether the interface treats a value as absent: null, empty or white space (public fact 1.2, step 2).
 
@@ -123,7 +137,7 @@ class Operation(WireModel, Generic[R]):
     """Where it is described: the document's endpoint, or the public fact."""
     reference: ClassVar[str | None] = None
     """The wire field that names this request for ever: its idempotency key and what it is asked by."""
-    rules: ClassVar[tuple[Conditional, ...]] = ()
+    rules: ClassVar[tuple[Conditional | NeedsOneOf, ...]] = ()
     asked_with: ClassVar[type["Operation[Any]"] | None] = None
     """The operation that asks what became of this one, by `request_id`."""
     absence_is_evidence: ClassVar[bool] = False
@@ -160,6 +174,13 @@ class Operation(WireModel, Generic[R]):
                 reply: type[R] = meta["args"][0]
                 return reply
         raise TypeError(f"{cls.__name__} names no reply type")
+
+    @classmethod
+    def question(cls, request_id: str, confirmation: str | None = None) -> "Operation[Any]":  # noqa: ARG003 - see below
+        """The operation that asks what became of this one. `confirmation`: the quote it acted on, if any."""
+        if cls.asked_with is None:
+            raise AssertionError(f"{cls.operation_name()} cannot be asked about")
+        return cls.asked_with(request_id=request_id)
 
     @property
     def reference_value(self) -> str | None:

@@ -100,7 +100,9 @@ class Ledger:
             "row_ref": intent.row_ref,
             "operation": intent.operation,
             "generation": 1,
-            "request_id": derive_request_id(self.account, run_key, intent.row_ref, intent.operation, 1),
+            "request_id": intent.request_id
+            or derive_request_id(self.account, run_key, intent.row_ref, intent.operation, 1),
+            "confirmation": intent.confirmation,
             "state": State.PREPARED.value,
             "doubtful": False,
             "sends": 0,

@@ -42,6 +42,10 @@ class Intent:
     amount: Decimal | None = None
     receive_currency: str | None = None
     receive_amount: Decimal | None = None
+    request_id: str | None = None
+    """Given by the caller; None derives it."""
+    confirmation: str | None = None
+    """The quote to confirm, when the caller already has one."""
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ def summarize_run(run_key: str, kind: str, orders: Sequence[Order]) -> dict[str,
 
 def in_words(summary: Mapping[str, Any]) -> str:
     """The counts as one line: "28 settled, 2 in progress"."""
-    counts = summary["counts"]
+    counts = {"settled": 0, **summary["counts"]} if summary["orders"] else {}
     said = ", ".join(f"{count} {outcome.replace('_', ' ')}" for outcome, count in counts.items())
     return said or "nothing to do"
 

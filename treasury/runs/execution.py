@@ -1,12 +1,13 @@
 """Carrying out a run: send what never left, ask about what nobody knows, follow what is on its way."""
 
+import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from treasury.desk import Desk
-from treasury.errors import ConfigurationError, IllegalTransition, NotConnected, OutcomeUnknown, Refused
+from treasury.errors import ConfigurationError, IllegalTransition, InputError, NotConnected, OutcomeUnknown, Refused
 from treasury.ledger.records import Order
 from treasury.ledger.states import State
 
@@ -25,11 +26,22 @@ def in_parallel(desk: Desk, work: Callable[[T], U], items: Iterable[T]) -> list[
         return list(pool.map(work, items))
 
 
-def unsent_orders(desk: Desk, run_key: str, row_refs: Iterable[str] | None = None) -> list[int]:
-    """Ids of the orders of a run that are to be sent, or asked about before anything else."""
+def open_orders(desk: Desk, run_key: str, row_refs: Iterable[str] | None = None) -> list[int]:
+    """Ids of the orders of a run that are not at their end: to be sent, asked about, or followed."""
     wanted = None if row_refs is None else set(row_refs)
-    orders = desk.ledger.orders(run_key=run_key, states=(State.PREPARED, State.SENDING, State.UNKNOWN))
+    states = (State.PREPARED, State.SENDING, State.UNKNOWN, State.ACCEPTED)
+    orders = desk.ledger.orders(run_key=run_key, states=states)
     return [order.id for order in orders if wanted is None or order.row_ref in wanted]
+
+
+def check_run_key(run_key: str) -> str:
+    """A run key that can serve as a folder name. Raises `InputError`."""
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", run_key):
+        raise InputError(
+            "a run key is up to 100 letters, digits, dots, dashes and underscores, "
+            f"like payroll-2026-11 (got {run_key!r})"
+        )
+    return run_key
 
 
 def send_orders(desk: Desk, run_key: str, ids: Sequence[int]) -> int:
@@ -44,23 +56,26 @@ def send_orders(desk: Desk, run_key: str, ids: Sequence[int]) -> int:
     return sum(order.state.is_open or order.state.is_final for order in done)
 
 
-def follow_orders(desk: Desk, run_key: str, ids: Sequence[int] | None, seconds: float) -> int:
-    """Ask about the open orders of a run until all are final or the time is up; returns how many are still open.
+def follow_orders(desk: Desk, run_key: str, ids: Sequence[int], seconds: float) -> int:
+    """Ask about these orders of a run until all are final or the time is up; returns how many were open at the last look.
 
     Orders whose outcome is unknown are asked at least once, whatever the time.
     """
     deadline = time.monotonic() + seconds
     pause = FIRST_PAUSE_SECONDS
+    states: tuple[State, ...] = (State.UNKNOWN, State.ACCEPTED) if seconds > 0 else (State.UNKNOWN,)
+    followed = set(ids)
     with desk.hold(run_key):
-        states: tuple[State, ...] = (State.UNKNOWN, State.ACCEPTED) if seconds > 0 else (State.UNKNOWN,)
-        while open_orders := desk.ledger.orders(run_key=run_key, states=states, ids=ids):
-            in_parallel(desk, lambda order: _carefully(desk, order, _follow(desk)), open_orders)
+        while True:
+            waiting = [order for order in desk.ledger.orders(run_key=run_key, states=states) if order.id in followed]
+            if not waiting:
+                return 0
+            in_parallel(desk, lambda order: _carefully(desk, order, _follow(desk)), waiting)
             left = deadline - time.monotonic()
             if left <= 0:
-                break
+                return len(waiting)
             time.sleep(min(pause, left))
             pause = min(pause * 1.5, MOST_PAUSE_SECONDS)
-        return len(desk.ledger.orders(run_key=run_key, states=(State.UNKNOWN, State.ACCEPTED), ids=ids))
 
 
 def _follow(desk: Desk) -> Callable[[Order], Order]:

@@ -1,8 +1,8 @@
 """The sweep: asks the service about every order the ledger holds, lets the ledger catch up, reports both sides."""
 
 import contextlib
-import time
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +53,9 @@ def ask_orders(desk: Desk, ids: Sequence[int]) -> int:
 
 def _ask(desk: Desk, question: sweeps.Question, order: Order | None) -> dict[str, Any]:
     try:
-        seen = desk.submission.look_up(question.operation, question.request_id)
+        seen = desk.submission.look_up(
+            question.operation, question.request_id, order.confirmation if order is not None else None
+        )
     except (NotConnected, Refused, OutcomeUnknown) as error:
         return {"answer": "failed", "seen_reason": str(error)}
     if order is not None:
@@ -79,7 +81,7 @@ def service_side(seen: SeenOrder | None) -> dict[str, Any]:
     }
 
 
-def report_sweep(desk: Desk, sweep_id: int, out: Path) -> Mapping[str, Any]:
+def report_sweep(desk: Desk, sweep_id: int, out: Path | None) -> Mapping[str, Any]:
     """Compare both sides of a sweep and write the report into a folder; returns its machine form with the paths."""
     import pandas as pd
 
@@ -87,5 +89,6 @@ def report_sweep(desk: Desk, sweep_id: int, out: Path) -> Mapping[str, Any]:
     from treasury.reports.reconciliation import write_reconciliation
 
     frame = pd.DataFrame(sweeps.both_sides(desk.ledger, sweep_id), columns=list(COLUMNS), dtype=object)
-    as_of = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    return write_reconciliation(out, reconcile(frame), as_of)
+    now = datetime.now(UTC)
+    out = out or desk.settings.report_folder(now)
+    return write_reconciliation(out, reconcile(frame), now.strftime("%Y-%m-%dT%H:%M:%SZ"))

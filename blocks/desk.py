@@ -1,0 +1,38 @@
+"""Where a flow finds its desk: environment, else the account file, else the block of the given name."""
+
+import dataclasses
+import functools
+from typing import cast
+
+from treasury.desk import Desk
+from treasury.desk import open_desk as open_desk_of
+from treasury.errors import ConfigurationError
+from treasury.settings import Settings, read_settings
+
+
+@functools.cache
+def open_desk(account: str | None = None) -> Desk:
+    """The desk that flows and tasks work at; `account` names a `PartnerAccount` block, used when nothing else is set.
+
+    A `TreasuryLedger` block of the same name, if there is one, says where the ledger is. Raises `ConfigurationError`.
+    """
+    settings = read_settings()
+    if settings.has_account or account is None:
+        return open_desk_of(settings.account(), settings)
+    from blocks.account import PartnerAccount
+
+    try:
+        block = cast(PartnerAccount, PartnerAccount.load(account))
+    except ValueError:
+        raise ConfigurationError(f"there is no Partner Account block called {account}") from None
+    return open_desk_of(block.get_account(), _with_ledger(settings, account))
+
+
+def _with_ledger(settings: Settings, name: str) -> Settings:
+    from blocks.ledger import TreasuryLedger
+
+    try:
+        block = cast(TreasuryLedger, TreasuryLedger.load(name))
+    except ValueError:
+        return settings
+    return dataclasses.replace(settings, ledger_url=block.url.get_secret_value(), ledger_key_file=block.key_file)

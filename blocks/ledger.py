@@ -1,0 +1,19 @@
+"""The ledger's place, as a Prefect block."""
+
+from pathlib import Path
+
+from prefect.blocks.core import Block
+from pydantic import Field, SecretStr
+
+
+class TreasuryLedger(Block):
+    """Where the ledger is kept. Its key stays a file: a key in Prefect's database would lie beside what it protects."""
+
+    _block_type_name = "Treasury Ledger"
+    _block_type_slug = "treasury-ledger"
+    _description = (
+        "The database that remembers every order, and the file with the key that its payloads are kept under."
+    )
+
+    url: SecretStr = Field(description="Database URL: sqlite:////path/to/ledger.db or postgresql://user@host/name.")
+    key_file: Path = Field(description="File with the ledger's key, on the machine that runs the flows.")

@@ -1,0 +1,111 @@
+"""`treasury call` and `treasury check-notification`: the interface, one operation at a time. Prefect is not needed."""
+
+import json
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from flows.commands.common import DONE, TROUBLE, agreed, configured_desk, say_waiting
+from treasury.errors import InputError
+from treasury.interface.catalogue import CATALOGUE, find_operation
+from treasury.interface.notifications import read_notification
+from treasury.interface.operation import Effect, Operation
+from treasury.interface.signing import load_public_key
+from treasury.reports.results import BAD_OUTCOMES, result_row
+from treasury.runs.calls import send_operation, submit_operation
+from treasury.settings import read_key_file
+
+
+def call(
+    operation: str | None = None,
+    /,
+    *,
+    json_text: Annotated[str | None, Parameter(name="--json")] = None,
+    list_all: Annotated[bool, Parameter(name="--list", negative=())] = False,
+    yes: Annotated[bool, Parameter(negative=())] = False,
+) -> int:
+    """Send one operation of the interface and print the answer.
+
+    What moves money goes through the ledger, at most once for its reference, and asks first.
+
+    Parameters
+    ----------
+    operation:
+        Its name or path, as `--list` prints them.
+    json_text:
+        Its fields, a JSON object with the wire's names; @FILE reads them from a file.
+    list_all:
+        Print the catalogue instead: name, path, effect, source.
+    yes:
+        Send what moves money without asking.
+
+    """
+    if list_all:
+        return _list_operations()
+    if operation is None:
+        raise InputError("name an operation, or `--list` to see them all")
+    request = find_operation(operation)(**_read_fields(json_text))
+    if request.effect is not Effect.MOVES_MONEY:
+        print(json.dumps(send_operation(configured_desk(), request), ensure_ascii=False, indent=2, default=str))
+        return DONE
+    return _submit(request, yes=yes)
+
+
+def _submit(request: Operation[Any], *, yes: bool) -> int:
+    desk = configured_desk()
+    print(json.dumps({"operation": request.operation_name(), **request.masked()}, ensure_ascii=False))
+    if not agreed(yes=yes):
+        return say_waiting(f"{request.operation_name()} {request.reference_value} checked")
+    order = submit_operation(desk, request)
+    print(json.dumps(result_row(order), ensure_ascii=False, indent=2, default=str))
+    print(f"{order.state.outcome}: {order.request_id}")
+    return TROUBLE if order.state.outcome in BAD_OUTCOMES else DONE
+
+
+def _read_fields(text: str | None) -> dict[str, Any]:
+    if text is not None and text.startswith("@"):
+        try:
+            text = Path(text[1:]).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InputError(f"{text[1:]} cannot be read: {type(error).__name__}") from None
+    try:
+        # A number keeps its digits: 0.10 stays 0.10.
+        fields = json.loads(text or "{}", parse_float=Decimal)
+    except ValueError as error:
+        raise InputError(f"--json is not JSON: {error}") from None
+    if not isinstance(fields, dict):
+        raise InputError("--json must be a JSON object of fields")
+    return fields
+
+
+def _list_operations() -> int:
+    width = max(map(len, CATALOGUE))
+    for name, operation in CATALOGUE.items():
+        print(f"{name:{width}}  {operation.path:42}  {operation.effect.value:12}  {operation.source}")
+    print(f"{len(CATALOGUE)} operations")
+    return DONE
+
+
+def check_notification(file: Path, /, *, platform_key: Path) -> int:
+    """Check that the platform signed a notification; exit 0 when it did, 2 when not.
+
+    Parameters
+    ----------
+    file:
+        The body of the notification, as it arrived.
+    platform_key:
+        The platform's public key: PEM, or bare base64.
+
+    """
+    key = load_public_key(read_key_file(platform_key, "platform key"))
+    try:
+        body = file.read_bytes()
+    except OSError as error:
+        raise InputError(f"{file} cannot be read: {type(error).__name__}") from None
+    fields = read_notification(body, key)
+    print(
+        f"valid: the platform signed this ({fields.get('order_type', 'notification')} {fields.get('request_id', '')})"
+    )
+    return DONE

@@ -1,0 +1,51 @@
+"""Processes that must not outlive us, even when we are killed: they watch a pipe that closes with our process.
+
+`python -m flows.commands.children MODULE ARGUMENTS` runs a module as `python -m` would, and ends when the parent does.
+"""
+
+import os
+import runpy
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+STOP_SECONDS = 5
+
+
+@contextmanager
+def child(
+    module: str, arguments: Sequence[str], environ: Mapping[str, str] | None = None, *, stdout: int | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    """Run `python -m module` beside us until this block, or this process, ends."""
+    process = subprocess.Popen(  # noqa: S603 - our own interpreter, our own modules
+        [sys.executable, "-m", "flows.commands.children", module, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=stdout,
+        env={**os.environ, **(environ or {})},
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        for stream in (process.stdin, process.stdout):
+            if stream is not None:
+                stream.close()
+
+
+def _end_with_parent() -> None:
+    sys.stdin.buffer.read()  # returns when the other end closes, which the parent never does while it lives
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    del sys.argv[0]
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

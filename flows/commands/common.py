@@ -1,0 +1,53 @@
+"""What commands share: asking for a yes, saying what was written, the exit code of a run."""
+
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from treasury.desk import Desk, open_desk
+from treasury.reports.results import BAD_OUTCOMES, in_words
+from treasury.settings import read_settings
+
+DONE, WAITING, TROUBLE, BREAKS = 0, 3, 4, 5
+"""Exit codes that a command chooses itself; errors choose theirs in `flows.commands`."""
+
+
+def configured_desk() -> Desk:
+    """The desk of the configured account."""
+    settings = read_settings()
+    return open_desk(settings.account(), settings)
+
+
+def agreed(*, yes: bool) -> bool:
+    """Whether a person, or whoever wrote the command line, says yes to the plan just shown."""
+    if yes:
+        return True
+    if not sys.stdin.isatty():
+        return False
+    return input("Send it? [y/N] ").strip().lower() in ("y", "yes")
+
+
+def say_waiting(what: str) -> int:
+    """The last line of a command that wrote a plan and was not told to go on."""
+    print(f"{what}; nothing was sent: waiting for a yes (run it again with --yes)")
+    return WAITING
+
+
+def say_files(files: Iterable[Path | str]) -> None:
+    """The paths of what was written."""
+    for file in files:
+        print(f"  {file}")
+
+
+def finish_run(summary: Mapping[str, Any]) -> int:
+    """Say where the results are and what became of the rows; the exit code."""
+    say_files(summary["files"])
+    print(in_words(summary))
+    return TROUBLE if any(summary["counts"].get(outcome) for outcome in BAD_OUTCOMES) else DONE
+
+
+def money_lines(title: str, sums: Mapping[str, str]) -> None:
+    """Sums per currency, one a line."""
+    for currency, total in sums.items():
+        print(f"  {title} {total} {currency}")

@@ -1,0 +1,86 @@
+"""`treasury pay`."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from flows.commands.common import DONE, agreed, configured_desk, finish_run, money_lines, say_files, say_waiting
+from flows.commands.prefect_server import prefect_api
+from treasury.errors import InvalidSheet
+from treasury.planning.payouts import PayoutPlan
+from treasury.planning.policy import read_policy
+from treasury.runs.execution import check_run_key
+from treasury.runs.payouts import read_plan
+from treasury.settings import read_settings
+from treasury.sheets.writing import write_errors, write_json
+
+
+def pay(
+    file: Path,
+    /,
+    *,
+    run_key: str,
+    policy: Path | None = None,
+    dry_run: Annotated[bool, Parameter(negative=())] = False,
+    yes: Annotated[bool, Parameter(negative=())] = False,
+    follow: float = 30.0,
+    out: Path | None = None,
+) -> int:
+    """Pay the beneficiaries of a spreadsheet, each row at most once.
+
+    Run again with the same key, it goes on where it stopped.
+
+    Parameters
+    ----------
+    file:
+        The beneficiaries, CSV or XLSX (columns: data/README.md).
+    run_key:
+        The name of this payment run, for example payroll-2026-11.
+    policy:
+        A policy, TOML; this version only checks that it can be read.
+    dry_run:
+        Validate, write and show the plan; send nothing.
+    yes:
+        Send without asking.
+    follow:
+        Seconds to wait for final statuses.
+    out:
+        Folder for the results.
+
+    """
+    folder = (out or read_settings().run_folder(check_run_key(run_key))).absolute()
+    if policy is not None:
+        read_policy(policy)
+    plan = _plan(file, run_key, folder)
+    show_plan(plan)
+    say_files([folder / "plan.json"])
+    if dry_run:
+        print(f"{len(plan.intents)} payments planned, nothing was sent")
+        return DONE
+    if not agreed(yes=yes):
+        return say_waiting(f"{len(plan.intents)} payments planned")
+    # Held before Prefect starts: a second start says so at once.
+    with configured_desk().hold(run_key), prefect_api():
+        from flows.pay_beneficiaries import pay_beneficiaries
+
+        return finish_run(pay_beneficiaries(str(file.absolute()), run_key, str(folder), follow))
+
+
+def _plan(file: Path, run_key: str, folder: Path) -> PayoutPlan:
+    try:
+        plan = read_plan(file, run_key)
+    except InvalidSheet as error:
+        write_errors(folder / "errors.csv", error)
+        say_files([folder / "errors.csv"])
+        raise
+    write_json(folder / "plan.json", plan.as_dict())
+    return plan
+
+
+def show_plan(plan: PayoutPlan) -> None:
+    """The plan in a few lines."""
+    content = plan.as_dict()
+    print(f"run {plan.run_key}: {content['payments']} payments; limits {content['limits']}")
+    money_lines("debit", content["debits"])
+    money_lines("beneficiaries receive", content["receipts"])

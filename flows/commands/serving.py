@@ -1,0 +1,124 @@
+"""`treasury serve`: Prefect's server and dashboard, and the deployments of `prefect.yaml` with their schedules."""
+
+import importlib
+import os
+import signal
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+import flows
+from flows.commands.children import child
+from flows.commands.common import DONE
+from flows.commands.prefect_server import START_SECONDS, configured_api, prepare_environment
+from treasury.errors import ConfigurationError
+
+DASHBOARD_PORT = 4200
+
+
+def serve(*, port: int = DASHBOARD_PORT) -> int:
+    """Serve the deployments with their schedules until Ctrl-C.
+
+    Starts Prefect's server and dashboard too, unless PREFECT_API_URL names one.
+
+    Parameters
+    ----------
+    port:
+        The port of the dashboard.
+
+    """
+    signal.signal(signal.SIGTERM, _as_interrupt)
+    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "INFO")
+    prepare_environment()
+    with _server(port), suppress(KeyboardInterrupt):
+        from prefect import serve as serve_deployments
+
+        deployments = build_deployments()
+        for deployment in deployments:
+            print(f"  {deployment.flow_name}/{deployment.name}", flush=True)
+        print("serving; Ctrl-C ends it", flush=True)
+        serve_deployments(*deployments, print_starting_message=False)
+    return DONE
+
+
+def _as_interrupt(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+@contextmanager
+def _server(port: int) -> Iterator[None]:
+    """A Prefect server with its dashboard; it ends with us."""
+    if configured_api() is not None:
+        yield
+        return
+    url = f"http://127.0.0.1:{port}/api"
+    arguments = ["server", "start", "--host", "127.0.0.1", "--port", str(port), "--log-level", "ERROR"]
+    with child("prefect", arguments) as process:
+        deadline = time.monotonic() + START_SECONDS
+        while not _answers(url):
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise ConfigurationError(f"Prefect's server did not start on port {port}; is the port free?")
+            time.sleep(0.2)
+        os.environ["PREFECT_API_URL"] = url
+        print(f"dashboard at http://127.0.0.1:{port}", flush=True)
+        yield
+
+
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(f"{url}/health", timeout=2) as answer:  # noqa: S310 - our own loopback server
+            return bool(answer.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
+
+
+def read_deployments() -> list[dict[str, Any]]:
+    """The deployments that `prefect.yaml` declares; the wheel carries it beside the flows."""
+    here = Path(flows.__file__).parent
+    file = next(path for path in (here / "prefect.yaml", here.parent / "prefect.yaml") if path.exists())
+    declared: list[dict[str, Any]] = yaml.safe_load(file.read_text(encoding="utf-8"))["deployments"]
+    return declared
+
+
+def build_deployments() -> list[Any]:
+    """Each as Prefect serves it."""
+    from prefect.types.entrypoint import EntrypointType
+    from prefect.schedules import Cron
+
+    built = []
+    for declared in read_deployments():
+        module, _, name = declared["entrypoint"].rpartition(".")
+        flow = getattr(importlib.import_module(module), name)
+        schedules = [
+            Cron(each["cron"], timezone=each["timezone"], slug=each["slug"], active=each["active"])
+            for each in declared["schedules"]
+        ]
+        built.append(
+            flow.to_deployment(
+                name=declared["name"],
+                description=declared["description"],
+                tags=declared["tags"],
+                parameters=_located(declared["parameters"]),
+                schedules=schedules or None,
+                entrypoint_type=EntrypointType.MODULE_PATH,
+            )
+        )
+    return built
+
+
+def _located(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Paths of sample data are relative to the project; served from anywhere they must be whole."""
+    import data
+
+    return {
+        name: str(data.path(value.removeprefix("data/")))
+        if isinstance(value, str) and value.startswith("data/")
+        else value
+        for name, value in parameters.items()
+    }

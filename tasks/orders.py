@@ -1,0 +1,19 @@
+"""Tasks that carry out a run of any kind."""
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from blocks.desk import open_desk
+from treasury.runs import execution
+
+
+@task(cache_policy=NO_CACHE, task_run_name="send {run_key}")
+def send_orders(run_key: str, ids: list[int], account: str | None = None) -> int:
+    """Send these orders, each at most once; how many the service has now."""
+    return execution.send_orders(open_desk(account), run_key, ids)
+
+
+@task(cache_policy=NO_CACHE, task_run_name="follow {run_key}")
+def follow_orders(run_key: str, ids: list[int], seconds: float, account: str | None = None) -> int:
+    """Ask about these orders until they are final or the time is up; how many are still open."""
+    return execution.follow_orders(open_desk(account), run_key, ids, seconds)

@@ -1,0 +1,23 @@
+"""Tasks of a payout run."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from blocks.desk import open_desk
+from treasury.runs import payouts
+
+
+@task(cache_policy=NO_CACHE)
+def commit_payouts(file: str, run_key: str, account: str | None = None) -> list[list[int]]:
+    """Validate a beneficiaries file and record the intent to pay each row; ids of what is to be sent, in chunks."""
+    return payouts.commit_payouts(open_desk(account), Path(file), run_key)
+
+
+@task(cache_policy=NO_CACHE)
+def write_payout_results(file: str, run_key: str, out: str | None, account: str | None = None) -> Mapping[str, Any]:
+    """Write `results.csv` and `run.json`; their summary."""
+    return payouts.write_payout_results(open_desk(account), Path(file), run_key, None if out is None else Path(out))

@@ -1,0 +1,93 @@
+"""Provisioning: card users looked up, created with a KYC link, or given a fresh one."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from treasury.desk import Desk
+from treasury.errors import NotConnected, OutcomeUnknown, Refused
+from treasury.interface.card_users import CardUserRecord, CreateCardUserWithKycLink, KycLink, QueryCardUser
+from treasury.interface.refusals import says_no_such_user
+from treasury.runs.execution import in_parallel
+from treasury.sheets.card_users import CardUserRow, read_card_users
+from treasury.sheets.writing import write_csv, write_json
+
+COLUMNS = ("user_xid", "outcome", "user_id", "kyc_status", "kyc_level", "link", "reason")
+
+BAD_OUTCOMES = ("rejected", "unknown")
+
+KYC_STATUS = {"0": "not set", "1": "waiting for audit", "2": "in audit", "3": "passed", "4": "refused"}
+"""`kyc_status` in words (public fact 2.4)."""
+
+
+def provision_users(desk: Desk, file: Path) -> list[dict[str, Any]]:
+    """Make sure that every card user of a file exists and has a KYC link; one result a row, in the file's order.
+
+    Run again, it finds the same users. Raises `InvalidSheet`.
+    """
+    return in_parallel(desk, lambda row: provision_user(desk, row), read_card_users(file))
+
+
+def provision_user(desk: Desk, row: CardUserRow) -> dict[str, Any]:
+    """Look one card user up, create it when it does not exist, refresh the link of one who does."""
+    try:
+        known = _find(desk, row.user_xid)
+        if known is None:
+            return _result(desk, row, "created", _create(desk, row), None)
+        linked = desk.client.send(KycLink(user_xid=row.user_xid, level_name=row.level_name))
+        return _result(desk, row, "existing", known, linked.link)
+    except Refused as refusal:
+        return _trouble(row, "rejected", refusal)
+    except (NotConnected, OutcomeUnknown) as error:
+        # Nothing is lost: the next run looks the user up first, and creates it only when it is not there.
+        return _trouble(row, "unknown", error)
+
+
+def _find(desk: Desk, user_xid: str) -> CardUserRecord | None:
+    try:
+        return desk.client.read(QueryCardUser(user_xid=user_xid))
+    except Refused as refusal:
+        if says_no_such_user(refusal):
+            return None
+        raise
+
+
+def _create(desk: Desk, row: CardUserRow) -> CardUserRecord:
+    ask = CreateCardUserWithKycLink(email=row.email, user_xid=row.user_xid, user_name=row.user_name)
+    try:
+        return desk.client.send(ask)
+    except OutcomeUnknown:
+        created = _find(desk, row.user_xid)
+        if created is None:
+            raise
+        linked = desk.client.send(KycLink(user_xid=row.user_xid, level_name=row.level_name))
+        return created.model_copy(update={"link": linked.link})
+
+
+def _result(desk: Desk, row: CardUserRow, outcome: str, user: CardUserRecord, link: str | None) -> dict[str, Any]:
+    desk.ledger.saw_card_user(row.user_xid, user.user_id, user.kyc_status, user.kyc_level)
+    return {
+        "user_xid": row.user_xid,
+        "outcome": outcome,
+        "user_id": user.user_id,
+        "kyc_status": user.kyc_status,
+        "kyc_level": user.kyc_level,
+        "link": link or user.link,
+        "reason": None,
+    }
+
+
+def _trouble(row: CardUserRow, outcome: str, error: Exception) -> dict[str, Any]:
+    return {**dict.fromkeys(COLUMNS), "user_xid": row.user_xid, "outcome": outcome, "reason": str(error)}
+
+
+def write_users(desk: Desk, results: Sequence[Mapping[str, Any]], out: Path | None) -> Mapping[str, Any]:
+    """Write `card_users.csv` (with the links: readable by its owner alone) and `run.json`; returns the summary."""
+    out = out or desk.settings.run_folder("card-users")
+    counts = Counter(result["outcome"] for result in results)
+    files = [str(out / "card_users.csv"), str(out / "run.json")]
+    summary = {"kind": "provisioning", "users": len(results), "counts": dict(sorted(counts.items())), "files": files}
+    write_csv(out / "card_users.csv", COLUMNS, results)
+    write_json(out / "run.json", summary)
+    return summary

@@ -1,0 +1,122 @@
+"""Rebalancing: balances and rates in, a plan, its trades as orders of the day's run."""
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from treasury.decisions import Bounds
+from treasury.desk import Desk
+from treasury.errors import InputError
+from treasury.interface.conversion import ConversionExecute, ConversionQuote, ConversionRate
+from treasury.interface.funds import PartnerBalance
+from treasury.ledger.records import Intent
+from treasury.planning.policy import TreasuryPolicy, read_policy
+from treasury.planning.rebalancing import Rates, Side, Trade, TradePlan, plan_trades
+from treasury.reports.results import summarize_run, write_run_results
+from treasury.runs.execution import open_orders
+from treasury.sheets.balances import read_balances
+
+KIND = "rebalancing"
+
+
+def run_key_of_day(policy: TreasuryPolicy, now: datetime | None = None) -> str:
+    """The run key of a rebalancing: its business date in the policy's time zone."""
+    return f"rebalance-{policy.business_date(now or datetime.now(UTC)).isoformat()}"
+
+
+def plan_rebalancing(desk: Desk, policy_file: Path, balances_file: Path | None) -> tuple[str, TradePlan]:
+    """The run key and plan of today's rebalancing: the stored plan when today's run began already, else a new one.
+
+    Reads balances (from a file, or from the service: public fact 5.10) and rates; sends nothing that moves money.
+    """
+    policy = read_policy(policy_file)
+    run_key = run_key_of_day(policy)
+    stored = desk.ledger.run(run_key)
+    if stored is not None:
+        return run_key, TradePlan.from_dict(stored.plan)
+    assets = sorted({*policy.assets, policy.base_asset})
+    balances = read_balances(balances_file) if balances_file else {asset: _balance(desk, asset) for asset in assets}
+    for asset, available in balances.items():
+        desk.ledger.saw_balance(asset, available)
+    symbols = sorted(policy.symbol(asset) for asset in policy.assets if asset != policy.base_asset)
+    rates = {
+        symbol: Rates(buy=_rate(desk, symbol, Side.BUY), sell=_rate(desk, symbol, Side.SELL)) for symbol in symbols
+    }
+    return run_key, plan_trades(policy, balances, rates)
+
+
+def _balance(desk: Desk, asset: str) -> Decimal:
+    available = desk.client.read(PartnerBalance(currency=asset)).available
+    if available is None:
+        raise InputError(f"the service's answer shows no available balance of {asset}; give --balances FILE")
+    return available
+
+
+def _rate(desk: Desk, symbol: str, side: Side) -> Decimal:
+    rate = desk.client.read(ConversionRate(symbol=symbol, side=side.value)).rate
+    if rate is None or rate <= 0:
+        raise InputError(f"the service's answer shows no rate for {side.value} {symbol}")
+    return rate
+
+
+def read_plan_file(file: Path) -> tuple[str, TradePlan]:
+    """The run key and plan that `treasury rebalance` showed and a person agreed to."""
+    try:
+        content = json.loads(file.read_text(encoding="utf-8"))
+        return str(content["run_key"]), TradePlan.from_dict(content["plan"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{file} is not a rebalancing plan: {type(error).__name__}") from None
+
+
+def commit_trades(desk: Desk, run_key: str, plan: TradePlan) -> list[int]:
+    """Record the intent to make every trade of a plan; returns ids of what is to be sent. Raises `RunHeld`.
+
+    A run that began already keeps the plan it began with.
+    """
+    with desk.hold(run_key):
+        if desk.ledger.run(run_key) is None:
+            content = plan.as_dict()
+            intents = [plan_trade(trade) for trade in plan.trades]
+            sha256 = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+            desk.ledger.commit_plan(run_key, KIND, content, sha256, intents)
+        return open_orders(desk, run_key)
+
+
+def plan_trade(trade: Trade) -> Intent:
+    """The order that a trade becomes: a conversion quote, confirmed inside the trade's bounds."""
+    operation = ConversionQuote(
+        symbol=trade.symbol, amount=trade.amount, currency=trade.currency, side=trade.side.value, xid="0"
+    )
+    quote = {name: value for name, value in operation.body().items() if name != "xid"}
+    bounds = Bounds(
+        pay_currency=trade.currency,
+        receive_currency=trade.receive_currency,
+        pay_amount=trade.amount,
+        least_receive=trade.least_receive - trade.greatest_fee,
+        least_rate=trade.least_rate,
+        greatest_rate=trade.greatest_rate,
+    )
+    return Intent(
+        row_ref=f"{trade.side.value.lower()}-{trade.asset}",
+        operation=ConversionExecute.operation_name(),
+        payload={"quote": quote, "confirm": {}, "bounds": bounds.as_dict()},
+        meaning={name: str(value) for name, value in dataclasses.asdict(trade).items()},
+        masked=quote,
+        currency=trade.currency,
+        amount=trade.amount,
+        receive_currency=trade.receive_currency,
+    )
+
+
+def write_trade_results(desk: Desk, run_key: str, plan: TradePlan, out: Path | None) -> Mapping[str, Any]:
+    """Write `results.csv` and `run.json`; returns the summary."""
+    out = out or desk.settings.run_folder(run_key)
+    orders = desk.ledger.orders(run_key=run_key)
+    skipped = plan.as_dict()["skipped"]
+    summary = {**summarize_run(run_key, KIND, orders), "skipped": skipped}
+    return write_run_results(out, summary, orders)
