@@ -45,7 +45,9 @@ class Bounds:
     """Exactly this arrives."""
     most_pay: Decimal | None = None
     least_receive: Decimal | None = None
-    """What must arrive after the service's fee."""
+    """What it must bring before the service's fee, where that is taken from what is received."""
+    greatest_fee: Decimal | None = None
+    """The most that may be taken as fee, in the currency that is received; a fee in another one is refused."""
     least_rate: Decimal | None = None
     greatest_rate: Decimal | None = None
 
@@ -62,34 +64,50 @@ class Bounds:
 
 
 def quote_problem(quote: Quote, bounds: Bounds, now_ms: int) -> str | None:
-    """Why a quote must not be confirmed; None when it may."""
+    """Why a quote must not be confirmed; None when it may. `now_ms` is Unix time in milliseconds, by our clock."""
     if quote.quote is None or quote.pay_amount is None or quote.receive_amount is None:
         return "the quote is incomplete"
-    exact = (
-        ("pay currency", quote.pay_currency, bounds.pay_currency),
-        ("receive currency", quote.receive_currency, bounds.receive_currency),
-        ("pay amount", quote.pay_amount, bounds.pay_amount),
-        ("receive amount", quote.receive_amount, bounds.receive_amount),
+    checks = (
+        _exact("pay currency", quote.pay_currency, bounds.pay_currency),
+        _exact("receive currency", quote.receive_currency, bounds.receive_currency),
+        _exact("pay amount", quote.pay_amount, bounds.pay_amount),
+        _exact("receive amount", quote.receive_amount, bounds.receive_amount),
+        _fee_problem(quote, bounds),
+        _within("rate", quote.rate, bounds.least_rate, bounds.greatest_rate),
+        _within("pay amount", quote.pay_amount, None, bounds.most_pay),
+        _within("receive amount before the fee", _gross(quote, quote.receive_amount), bounds.least_receive, None),
+        quote.expires_at is not None and quote.expires_at <= now_ms and "the quote expired before its confirmation",
+        and quote.expires_at <= now_ms
+        and "the quote expired before it could be confirmed",
     )
-    for name, quoted, wanted in exact:
-        if wanted is not None and quoted != wanted:
-            return f"the quote's {name} is {quoted}, not {wanted}"
-    if bounds.most_pay is not None and quote.pay_amount > bounds.most_pay:
-        return f"the quote asks {quote.pay_amount}, more than {bounds.most_pay}"
-    if bounds.least_receive is not None and quote.receive_amount < bounds.least_receive:
-        return f"the quote brings {quote.receive_amount}, less than {bounds.least_receive}"
-    return _rate_problem(quote, bounds) or _expiry_problem(quote, now_ms)
+    return next((problem for problem in checks if problem), None)
 
 
-def _rate_problem(quote: Quote, bounds: Bounds) -> str | None:
-    if bounds.least_rate is not None and (quote.rate is None or quote.rate < bounds.least_rate):
-        return f"the quote's rate is {quote.rate}, under {bounds.least_rate}"
-    if bounds.greatest_rate is not None and (quote.rate is None or quote.rate > bounds.greatest_rate):
-        return f"the quote's rate is {quote.rate}, over {bounds.greatest_rate}"
+def _exact(name: str, quoted: object, wanted: object) -> str | None:
+    if wanted is None or quoted == wanted:
+        return None
+    return f"the quote's {name} is {quoted}, not {wanted}"
+
+
+def _within(name: str, quoted: Decimal | None, least: Decimal | None, greatest: Decimal | None) -> str | None:
+    if (least is not None or greatest is not None) and quoted is None:
+        return f"the quote does not say its {name}"
+    if least is not None and quoted is not None and quoted < least:
+        return f"the quote's {name} is {quoted:f}, less than {least:f}"
+    if greatest is not None and quoted is not None and quoted > greatest:
+        return f"the quote's {name} is {quoted:f}, more than {greatest:f}"
     return None
 
 
-def _expiry_problem(quote: Quote, now_ms: int) -> str | None:
-    if quote.expires_at is not None and quote.expires_at <= now_ms:
-        return "the quote expired before it could be confirmed"
-    return None
+def _fee_problem(quote: Quote, bounds: Bounds) -> str | None:
+    if bounds.greatest_fee is None or not quote.fee:
+        return None
+    if quote.fee_currency != bounds.receive_currency:
+        return f"the quote's fee is taken in {quote.fee_currency}"
+    if quote.fee < 0:
+        return f"the quote's fee is {quote.fee:f}"
+    return _within("fee", quote.fee, None, bounds.greatest_fee)
+
+
+def _gross(quote: Quote, received: Decimal) -> Decimal:
+    return received + quote.fee if quote.fee is not None and quote.fee_currency == quote.receive_currency else received

@@ -67,6 +67,7 @@ class QuotedFiatPayout:
             "receive_currency": reply.receive_currency,
             "receive_amount": reply.receive_amount,
             "fee": reply.fee_amount,
+            "fee_currency": reply.fee_currency,
             "rate": reply.exchange_rate,
         }
         return QuoteTerms(reply.order_no, facts, reply.transaction_time, reply.expire_time)
@@ -91,6 +92,7 @@ class QuotedConversion:
             "receive_currency": reply.settle_currency,
             "receive_amount": reply.settle_amount,
             "fee": reply.fee_amount,
+            "fee_currency": reply.fee_currency,
             "rate": reply.rate,
         }
         return QuoteTerms(reply.quote_id, facts, reply.time_ms, reply.expires_ms)
@@ -314,6 +316,7 @@ def _confirmed_facts(quote: Quote) -> dict[str, Any]:
         "receive_currency": quote.receive_currency,
         "receive_amount": quote.receive_amount,
         "fee": quote.fee,
+        "fee_currency": quote.fee_currency,
         "rate": quote.rate,
         "reason": None,
         "code": None,

@@ -88,8 +88,8 @@ def read_deployments() -> list[dict[str, Any]]:
 
 def build_deployments() -> list[Any]:
     """Each as Prefect serves it."""
-    from prefect.types.entrypoint import EntrypointType
     from prefect.schedules import Cron
+    from prefect.types.entrypoint import EntrypointType
 
     built = []
     for declared in read_deployments():

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from treasury.interface.fields import Country, Image, PersonalText, WireDate, one_of
+from treasury.interface.fields import PERSONAL, Country, Image, PersonalText, WireDate, one_of
 from treasury.interface.operation import Effect, Operation, Reply, WireModel
 
 
@@ -29,7 +29,7 @@ class Individual(WireModel):
 
     first_name: PersonalText
     last_name: PersonalText
-    date_of_birth: Annotated[WireDate, PersonalText] = Field(description="YYYY-MM-DD.")
+    date_of_birth: Annotated[WireDate, PERSONAL] = Field(description="YYYY-MM-DD.")
     occupation: PersonalText | None = None
     annual_income: PersonalText | None = Field(None, description="In card currency.")
 

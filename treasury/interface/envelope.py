@@ -52,6 +52,8 @@ def read_reply(operation: type[Operation[R]], http_status: int, body: bytes) -> 
         # The one operation without an envelope (document, Response envelope).
         if not envelope["success"]:
             raise Refused(name, http_status, None, "success: false")
+        if not 200 <= http_status < 300:
+            raise OutcomeUnknown(name, f"success under HTTP {http_status}", http_status)
         return _build(operation, envelope, envelope, http_status)
     if code != SUCCESS:
         raise Refused(name, http_status, code, message)

@@ -73,7 +73,7 @@ class Conditional:
 
     def check(self, fields: Mapping[str, Any]) -> Problem | None:
         """What these fields (by wire name) break of the rule."""
-        needed = fields.get(self.when) in self.values
+        needed = str(fields.get(self.when)).casefold() in {value.casefold() for value in self.values}
         given = not is_blank(fields.get(self.field))
         if needed and not given:
             return Problem(self.field, f"is required when {self.condition}")
@@ -93,6 +93,7 @@ class NeedsOneOf:
 
     field: str
     other: str
+    when: str | None = None
 
     def check(self, fields: Mapping[str, Any]) -> Problem | None:
         """What these fields (by wire name) break of the rule."""
@@ -152,8 +153,9 @@ class Operation(WireModel, Generic[R]):
         except ValidationError as error:
             problems += _problems(type(self), error)
         given = fields if problems else self.model_dump(by_alias=True)
-        broken = (rule.check(given) for rule in self.rules)
         named = {problem.field for problem in problems}
+        # A condition on a field that is itself wrong or missing says nothing.
+        broken = [rule.check(given) for rule in self.rules if rule.when not in named]
         problems += [problem for problem in broken if problem is not None and problem.field not in named]
         if problems:
             raise InvalidFields(self.operation_name(), problems) from None

@@ -100,7 +100,7 @@ def _number(value: object) -> float | int:
 
 def _der(text: str, what: str) -> bytes:
     """The DER bytes of a key given as PEM or as bare base64 (public fact 1.3)."""
-    body = "".join(line.strip() for line in text.strip().splitlines() if not line.startswith("-----"))
+    body = "".join(line.strip() for line in text.strip().splitlines() if not line.strip().startswith("-----"))
     try:
         return base64.b64decode("".join(body.split()), validate=True)
     except (binascii.Error, ValueError):

@@ -97,6 +97,7 @@ class Quote:
     receive_currency: str | None
     receive_amount: Decimal | None
     fee: Decimal | None
+    fee_currency: str | None
     rate: Decimal | None
     expires_at: int | None
     note: str | None

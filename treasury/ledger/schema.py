@@ -94,6 +94,7 @@ quotes = Table(
     Column("receive_currency", String(40)),
     Column("receive_amount", String(64)),
     Column("fee", String(64)),
+    Column("fee_currency", String(40)),
     Column("rate", String(64)),
     Column("expires_at", BigInteger),
     Column("note", Text),

@@ -45,7 +45,7 @@ def check_run_key(run_key: str) -> str:
 
 
 def send_orders(desk: Desk, run_key: str, ids: Sequence[int]) -> int:
-    """Send these orders of a run, each at most once; returns how many are with the service now.
+    """Send these orders of a run, each at most once; returns how many the service has now.
 
     Raises `RunHeld`, and `ConfigurationError` when the ledger cannot be written: then nothing more is sent. One
     order's trouble never stops the others.

@@ -97,7 +97,8 @@ def plan_trade(trade: Trade) -> Intent:
         pay_currency=trade.currency,
         receive_currency=trade.receive_currency,
         pay_amount=trade.amount,
-        least_receive=trade.least_receive - trade.greatest_fee,
+        least_receive=trade.least_receive,
+        greatest_fee=trade.greatest_fee,
         least_rate=trade.least_rate,
         greatest_rate=trade.greatest_rate,
     )

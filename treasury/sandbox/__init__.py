@@ -1,0 +1,20 @@
+"""A stand-in for the service over real HTTP: real balances, real signatures, and faults on purpose."""
+
+from treasury.sandbox.clock import Clock
+from treasury.sandbox.faults import FAULTS
+from treasury.sandbox.keys import generate_key_pair
+from treasury.sandbox.promptpay import build_promptpay
+from treasury.sandbox.server import RunningSandbox, running_sandbox, serve
+from treasury.sandbox.settings import DEFAULT_BALANCES, SandboxSettings
+
+__all__ = [
+    "DEFAULT_BALANCES",
+    "FAULTS",
+    "Clock",
+    "RunningSandbox",
+    "SandboxSettings",
+    "build_promptpay",
+    "generate_key_pair",
+    "running_sandbox",
+    "serve",
+]

@@ -1,0 +1,122 @@
+"""Notifications: signed, delivered on loopback only, tried again on the sandbox's clock."""
+
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.sandbox.builders import eventually, payout, withdraw
+from treasury.errors import NotTrusted
+from treasury.interface.client import Client
+from treasury.interface.notifications import read_notification
+from treasury.interface.signing import load_public_key
+from treasury.sandbox import RunningSandbox
+from treasury.sandbox.notices import is_loopback
+
+
+class Receiver:
+    """A server that keeps what it is sent and answers `status`."""
+
+    def __init__(self) -> None:
+        self.bodies: list[bytes] = []
+        self.status = 200
+        receiver = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                receiver.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+                self.send_response(receiver.status)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/hook"
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    """A receiver that listens while the test runs."""
+    receiver = Receiver()
+    thread = threading.Thread(target=receiver.server.serve_forever)
+    thread.start()
+    yield receiver
+    receiver.server.shutdown()
+    thread.join()
+    receiver.server.server_close()
+
+
+def notifications(sandbox: RunningSandbox) -> list[dict[str, Any]]:
+    """What the sandbox says of its notifications."""
+    shown: list[dict[str, Any]] = httpx.get(f"{sandbox.base_url}/sandbox/notifications").json()
+    return shown
+
+
+def test_each_change_of_status_is_notified_and_signed(
+    sandbox: RunningSandbox, teller: Client, receiver: Receiver
+) -> None:
+    order = teller.send(payout("n-1", notify_url=receiver.url))
+    sandbox.advance(1)
+    eventually(lambda: len(receiver.bodies) == 1)
+    sandbox.advance(2)
+    eventually(lambda: len(receiver.bodies) == 2)
+    pem = httpx.get(f"{sandbox.base_url}/sandbox/platform-key").text
+    assert pem == sandbox.platform_key
+    key = load_public_key(pem)
+    first, last = (read_notification(body, key) for body in receiver.bodies)
+    assert [first["status"], last["status"]] == [22, 99]
+    assert (last["request_id"], last["order_no"], last["order_type"]) == ("n-1", order.order_no, "payout")
+    assert (last["order_amount"], last["fee_amount"], last["actual_amount"]) == ("50", "0.5", "49.5")
+    assert last["finish_time"] == "1790000003000"
+    with pytest.raises(NotTrusted):
+        read_notification(receiver.bodies[0].replace(b"n-1", b"n-2"), key)
+
+
+def test_attempts_follow_the_plan_until_http_200(sandbox: RunningSandbox, teller: Client, receiver: Receiver) -> None:
+    receiver.status = 503
+    teller.send(withdraw("n-1", notify_url=receiver.url))
+    sandbox.advance(3)
+    eventually(lambda: len(receiver.bodies) == 1)
+    for minutes, count in ((1.9, 1), (0.1, 2), (2, 3), (4, 4)):
+        sandbox.advance(minutes * 60)
+        eventually(lambda count=count: len(notifications(sandbox)[0]["attempts"]) == count)  # type: ignore[misc]
+    receiver.status = 200
+    sandbox.advance(8 * 60)
+    eventually(lambda: notifications(sandbox)[0]["state"] == "delivered")
+    assert notifications(sandbox)[0]["attempts"] == ["HTTP 503"] * 4 + ["HTTP 200"]
+
+
+def test_after_seven_attempts_it_gives_up(sandbox: RunningSandbox, teller: Client) -> None:
+    teller.send(withdraw("n-1", notify_url="http://127.0.0.1:1/nobody"))
+    sandbox.advance(65 * 60)
+    eventually(lambda: notifications(sandbox)[0]["state"] == "given up")
+    assert notifications(sandbox)[0]["attempts"] == ["ConnectError"] * 7
+
+
+def test_nothing_is_sent_off_the_machine(sandbox: RunningSandbox, teller: Client) -> None:
+    teller.send(withdraw("n-1", notify_url="http://203.0.113.7/hook"))
+    sandbox.advance(3)
+    assert [(notice["state"], notice["attempts"]) for notice in notifications(sandbox)] == [("undeliverable", [])]
+
+
+@pytest.mark.parametrize(
+    ("url", "loopback"),
+    [
+        ("http://127.0.0.1:9/x", True),
+        ("http://localhost/x", True),
+        ("http://[::1]:9/x", True),
+        ("http://127.0.0.1.example.com/x", False),
+        ("http://10.0.0.1/x", False),
+        ("http://example.com@203.0.113.7/x", False),
+        ("https://127.0.0.1/x", False),
+        ("file:///etc/passwd", False),
+        ("http://[::1", False),
+    ],
+)
+def test_only_plain_http_on_loopback_counts(url: str, loopback: bool) -> None:
+    assert is_loopback(url) is loopback

@@ -1,0 +1,161 @@
+"""The Starlette application: a route for each operation of the catalogue, pages, and doors for looking in."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from treasury.interface.catalogue import CATALOGUE
+from treasury.interface.envelope import read_json
+from treasury.interface.operation import Operation
+from treasury.sandbox.answers import Answer, envelope, json_bytes
+from treasury.sandbox.desk import Desk
+from treasury.sandbox.handlers.payins import checkout_url
+from treasury.sandbox.lifecycle import tick
+from treasury.sandbox.notifier import run_notifier
+from treasury.sandbox.pages import Pages
+from treasury.sandbox.refusal import CONSTANTS
+from treasury.sandbox.world import World
+
+
+class AnswerResponse(Response):
+    """An answer as HTTP; one that is to be dropped, or to fall short, ends with a closed connection."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(answer.body, answer.http_status, dict(answer.headers), answer.media_type)
+        self._answer = answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it, or break it off."""
+        if self._answer.drop:
+            await _hang_up(receive, at_once=True)
+            return
+        if not self._answer.missing_bytes:
+            await super().__call__(scope, receive, send)
+            return
+        self.headers["content-length"] = str(len(self.body) + self._answer.missing_bytes)
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        await send({"type": "http.response.body", "body": self.body, "more_body": True})
+        await _hang_up(receive, at_once=False)
+
+
+async def _hang_up(receive: Receive, *, at_once: bool) -> None:
+    """Close the socket under uvicorn, whose request cycle `receive` belongs to, and wait until it has noticed."""
+    transport = receive.__self__.transport  # type: ignore[attr-defined]  # ASGI itself knows no way to hang up
+    if at_once:
+        transport.abort()
+    else:
+        transport.close()
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def build_app(world: World) -> Starlette:
+    """The application over one world."""
+    desk = Desk(world)
+    return Starlette(
+        routes=[
+            *(Route(operation.path, _endpoint(desk, operation), methods=["POST"]) for operation in CATALOGUE.values()),
+            *Pages(world).routes,
+            *_doors(world),
+        ],
+        exception_handlers={HTTPException: _not_found},
+        lifespan=_lifespan(world),
+    )
+
+
+def _endpoint(desk: Desk, operation: type[Operation[Any]]) -> Callable[[Request], Awaitable[Response]]:
+    async def call(request: Request) -> Response:
+        answer = desk.answer(operation, await request.body())
+        if answer.delay_seconds:
+            await asyncio.sleep(answer.delay_seconds)
+        return AnswerResponse(answer)
+
+    return call
+
+
+def _lifespan(world: World) -> Callable[[Starlette], Any]:
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        notifier = asyncio.create_task(run_notifier(world))
+        yield
+        notifier.cancel()
+        with suppress(asyncio.CancelledError):
+            await notifier
+
+    return lifespan
+
+
+async def _not_found(_: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    return AnswerResponse(Answer(envelope(status, CONSTANTS.get(status, "")), status))
+
+
+def show_books(world: World) -> dict[str, Any]:
+    """`balances` by account and currency, and `sums` over all accounts, which are zero."""
+    with world.open():
+        tick(world)
+        return {"balances": world.books.show(), "sums": world.books.sums()}
+
+
+def show_orders(world: World) -> list[dict[str, Any]]:
+    """Every order, oldest first; a pay-in with the page on which it is paid."""
+    with world.open():
+        tick(world)
+        return [
+            order | ({"page": checkout_url(world, order["order_no"])} if order["order_type"] == "pay" else {})
+            for order in world.show_orders()
+        ]
+
+
+def advance(world: World, seconds: float) -> float:
+    """Put the clock forward and bring everything on; answers the sandbox's time, Unix seconds."""
+    with world.open():
+        world.advance(seconds)
+        tick(world)
+        return world.now
+
+
+def _doors(world: World) -> list[Route]:
+    """What the real service has not: the truth, the platform's key, and the clock."""
+
+    async def books(_: Request) -> Response:
+        return _json(show_books(world))
+
+    async def orders(_: Request) -> Response:
+        return _json(show_orders(world))
+
+    async def notifications(_: Request) -> Response:
+        with world.open():
+            return _json([asdict(notification) for notification in world.notifications])
+
+    async def platform_key(_: Request) -> Response:
+        with world.open():
+            return Response(world.show_platform_key(), media_type="application/x-pem-file")
+
+    async def clock(request: Request) -> Response:
+        try:
+            content = read_json(await request.body())
+            return _json({"now": advance(world, float(content["advance_seconds"]))})
+        except (ValueError, TypeError, KeyError):
+            return AnswerResponse(Answer(envelope(400, "advance_seconds: must be a number of seconds"), 400))
+
+    return [
+        Route("/sandbox/books", books),
+        Route("/sandbox/orders", orders),
+        Route("/sandbox/notifications", notifications),
+        Route("/sandbox/platform-key", platform_key),
+        Route("/sandbox/clock", clock, methods=["POST"]),
+    ]
+
+
+def _json(content: object) -> Response:
+    return AnswerResponse(Answer(json_bytes(content)))

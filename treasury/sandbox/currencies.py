@@ -1,0 +1,120 @@
+"""Currencies the sandbox knows: decimals, least amount, a price to start from (public fact 7.1; ISO 4217)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Literal
+
+from treasury.money import round_down
+from treasury.sandbox.dice import characters
+from treasury.sandbox.refusal import Refusal, invalid
+
+Kind = Literal["coin", "stable", "fiat"]
+
+
+@dataclass(frozen=True)
+class Currency:
+    """One asset or fiat currency. `minimum` is the least amount of an order, `usd` a price that never was true."""
+
+    code: str
+    kind: Kind
+    decimals: int
+    minimum: Decimal
+    usd: Decimal
+    chain: str | None = None
+    """The network it lives on; None for fiat and for generic `USDT`, which has none."""
+
+
+def _crypto(code: str, kind: Kind, decimals: int, minimum: str, usd: str, chain: str | None) -> Currency:
+    return Currency(code, kind, decimals, Decimal(minimum), Decimal(usd), chain)
+
+
+def _fiat(code: str, decimals: int, minimum: int, usd: str) -> Currency:
+    return Currency(code, "fiat", decimals, Decimal(minimum), Decimal(usd))
+
+
+_ALL = (
+    _crypto("USDT", "stable", 6, "1", "1", None),
+    _crypto("USDT_TRC20", "stable", 6, "1", "1", "tron"),
+    _crypto("USDT_ERC20", "stable", 6, "1", "1", "ethereum"),
+    _crypto("USDT_BSC", "stable", 18, "1", "1", "ethereum"),
+    _crypto("USDT_ARB", "stable", 6, "1", "1", "ethereum"),
+    _crypto("USDC_ERC20", "stable", 6, "1", "1", "ethereum"),
+    _crypto("USDC_ARB", "stable", 6, "1", "1", "ethereum"),
+    _crypto("BTC", "coin", 8, "0.0001", "64000", "bitcoin"),
+    _crypto("ETH", "coin", 18, "0.001", "2650", "ethereum"),
+    _crypto("TRX", "coin", 18, "15", "0.15", "tron"),
+    _crypto("BNB_BSC", "coin", 18, "0.01", "580", "ethereum"),
+    _crypto("DOGE", "coin", 8, "5", "0.12", "doge"),
+    _crypto("LTC", "coin", 8, "0.01", "70", "litecoin"),
+    _crypto("BCH", "coin", 8, "0.01", "330", "bitcoin-cash"),
+    _crypto("BTC_TEST", "coin", 8, "0.0001", "64000", "bitcoin"),
+    _crypto("ETH_TEST", "coin", 18, "0.001", "2650", "ethereum"),
+    _crypto("BNB_TEST", "coin", 18, "0.01", "580", "ethereum"),
+    _crypto("USDT_BSC_TEST", "stable", 18, "1", "1", "ethereum"),
+    _fiat("BRL", 2, 1, "0.18"),
+    _fiat("EUR", 2, 1, "1.09"),
+    _fiat("GBP", 2, 1, "1.29"),
+    _fiat("HKD", 2, 1, "0.128"),
+    _fiat("IDR", 2, 10_000, "0.0000625"),
+    _fiat("INR", 2, 10, "0.0119"),
+    _fiat("JPY", 0, 100, "0.0068"),
+    _fiat("KRW", 0, 1_000, "0.00073"),
+    _fiat("PHP", 2, 10, "0.0174"),
+    _fiat("PKR", 2, 100, "0.0036"),
+    _fiat("SGD", 2, 1, "0.75"),
+    _fiat("THB", 2, 1, "0.0305"),
+    _fiat("TWD", 2, 10, "0.031"),
+    _fiat("USD", 2, 1, "1"),
+    _fiat("VND", 0, 10_000, "0.0000395"),
+)
+
+CURRENCIES: Mapping[str, Currency] = {currency.code: currency for currency in _ALL}
+
+_BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+_HEX = "0123456789abcdef"
+_BECH32 = "023456789acdefghjklmnpqrstuvwxyz"
+
+_ADDRESSES: Mapping[str, tuple[str, str, int]] = {
+    "tron": ("T", _BASE58, 33),
+    "ethereum": ("0x", _HEX, 40),
+    "bitcoin": ("bc1q", _BECH32, 38),
+    "doge": ("D", _BASE58, 33),
+    "litecoin": ("ltc1q", _BECH32, 38),
+    "bitcoin-cash": ("q", _BECH32, 41),
+}
+"""Network -> how its addresses look: prefix, alphabet, characters after the prefix (public fact 7.1)."""
+
+
+def find_currency(code: str, refused_with: int) -> Currency:
+    """The currency of this code; an unknown one is refused with `refused_with` (7002 or 202211)."""
+    currency = CURRENCIES.get(code)
+    if currency is None:
+        raise Refusal(refused_with, code)
+    return currency
+
+
+def find_asset(code: str) -> Currency:
+    """A crypto asset that lives on a network; anything else is refused with 7002."""
+    currency = find_currency(code, 7002)
+    if currency.chain is None:
+        raise Refusal(7002, f"{code} names no network")
+    return currency
+
+
+def new_address(currency: Currency, seed: int, owner: str) -> str:
+    """An address of the asset's network, always the same for the same owner."""
+    prefix, alphabet, count = _ADDRESSES[currency.chain or ""]
+    return prefix + characters(alphabet, count, seed, currency.chain, owner)
+
+
+def check_decimals(field: str, amount: Decimal, currency: Currency) -> None:
+    """Refuse an amount with more digits after the point than the currency has."""
+    if round_down(amount, currency.decimals) != amount:
+        raise invalid(field, f"{currency.code} has at most {currency.decimals} digits after the point")
+
+
+def check_minimum(amount: Decimal, currency: Currency) -> None:
+    """Refuse an amount below the currency's minimum with 202206."""
+    if amount < currency.minimum:
+        raise Refusal(202206, f"at least {currency.minimum} {currency.code}")

@@ -1,0 +1,96 @@
+"""Pay-ins (document, endpoint 5): nothing moves until the customer pays on the checkout page."""
+
+from typing import Any
+
+from treasury.interface.orders import Pay
+from treasury.interface.status import OrderStatus
+from treasury.sandbox.books import BookAccount
+from treasury.sandbox.currencies import check_decimals, check_minimum, find_asset, find_currency, new_address
+from treasury.sandbox.entities import Order
+from treasury.sandbox.lifecycle import open_payin
+from treasury.sandbox.rates import share_fee
+from treasury.sandbox.refusal import Refusal, invalid
+from treasury.sandbox.world import World
+
+PAYMENT_TYPES = ("wallet", "qrcode", "virtual_account", "card", "sepa")
+"""Values of `payment_type` (public fact 7.3)."""
+
+
+def pay(world: World, asked: Pay) -> dict[str, Any]:
+    """Create a pay-in; the partner is credited the amount less 1% once it is paid."""
+    currency = find_currency(asked.currency, 7002)
+    check_decimals("amount", asked.amount, currency)
+    check_minimum(asked.amount, currency)
+    world.require_new(asked.request_id)
+    number = world.number("pay", asked.request_id)
+    instructions = _instructions(world, asked, number)
+    fee = share_fee(asked.amount, currency)
+    order = Order(
+        order_no=number,
+        request_id=asked.request_id,
+        operation=asked.operation_name(),
+        order_type="pay",
+        status=OrderStatus.SUBMITTED,
+        source=BookAccount.WORLD,
+        currency=currency.code,
+        amount=asked.amount,
+        debit=asked.amount,
+        fee_currency=currency.code,
+        fee=fee,
+        target=BookAccount.AVAILABLE,
+        credit_currency=currency.code,
+        credit=asked.amount - fee,
+        created_at=world.now,
+        notify_url=asked.notify_url,
+        customer_ref_id=asked.customer_ref_id,
+        return_url=asked.return_url,
+        metadata={
+            "description": asked.product_name,
+            "remark": asked.remark or "",
+            "customerRefId": asked.customer_ref_id,
+        },
+    )
+    order.reply = {
+        "request_id": order.request_id,
+        "partner_id": world.settings.partner_id,
+        "order_no": number,
+        "currency": order.currency,
+        "order_amount": order.amount,
+        "status": order.status,
+        "payment_method": asked.payment_method,
+        **instructions,
+    }
+    open_payin(world, order)
+    return order.reply
+
+
+def checkout_url(world: World, order_no: str) -> str:
+    """The page on which a pay-in is paid."""
+    return f"{world.public_url}/checkout/{order_no}"
+
+
+def _instructions(world: World, asked: Pay, number: str) -> dict[str, str]:
+    """How the customer pays, by method (document, Pay-in record)."""
+    if asked.payment_method == "on_chain":
+        asset = find_asset(asked.pay_currency or asked.currency)
+        address = new_address(asset, world.settings.seed, number)
+        world.save_address(address, asset.code)
+        return {"receive_address": address}
+    page = checkout_url(world, number)
+    return {"checkout_url": page} if asked.payment_method == "on_line" else _direct(asked, number, page)
+
+
+def _direct(asked: Pay, number: str, page: str) -> dict[str, str]:
+    """What a direct integration shows, by payment type (public fact 7.3)."""
+    if find_currency(asked.currency, 7002).kind != "fiat":
+        raise Refusal(7002, "a direct pay-in is in fiat")
+    if asked.payment_type == "wallet":
+        return {"wallet_url": page, "checkout_url": page}
+    if asked.payment_type == "qrcode":
+        return {"qrcode_string": f"SANDBOX-{number}", "checkout_url": page}
+    if asked.payment_type == "virtual_account":
+        account = {"account_name": "Sandbox Merchant", "account_number": number[-16:]}
+        return {**account, "account_type": "virtual_account", "checkout_url": page}
+    if asked.payment_type in PAYMENT_TYPES:
+        return {"checkout_url": page}
+    raise invalid("payment_type", f"must be one of {', '.join(PAYMENT_TYPES)}")

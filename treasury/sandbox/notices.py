@@ -1,0 +1,93 @@
+"""Notifications: written at each change of status, signed when they leave, tried again on the sandbox's clock."""
+
+import ipaddress
+import json
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from treasury.interface.signing import sign
+from treasury.money import format_amount
+from treasury.sandbox.answers import json_bytes
+from treasury.sandbox.entities import Notification, Order
+from treasury.sandbox.world import World
+
+ATTEMPT_MINUTES = (0, 2, 4, 8, 16, 32, 64)
+"""When attempts are made, counted from the change (public fact 4, retry plan)."""
+
+PRODUCTS: Mapping[str, str] = {"extract": "m_extract_api"}
+"""Order type -> product code; the public facts show only this one."""
+
+
+def is_loopback(url: str) -> bool:
+    """Whether this address is on this machine: the sandbox sends nothing anywhere else."""
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        return parts.scheme == "http" and (host == "localhost" or ipaddress.ip_address(host).is_loopback)
+    except ValueError:
+        return False
+
+
+def announce(world: World, order: Order, at: float) -> None:
+    """The status of an order changed: write the notification, due at once."""
+    url = order.notify_url or world.settings.notify_url
+    if url is None:
+        return
+    deliverable = is_loopback(url)
+    notification = Notification(
+        number=len(world.notifications),
+        url=url,
+        body=_body(world, order),
+        created_at=at,
+        due_at=at if deliverable else None,
+        state="waiting" if deliverable else "undeliverable",
+    )
+    world.save_notification(notification)
+
+
+def _body(world: World, order: Order) -> dict[str, Any]:
+    """The body of public fact 4.1; `finish_time` is in milliseconds here, unlike in the query."""
+    arrives = order.arrive_amount
+    body = {
+        "partner_id": world.settings.partner_id,
+        "order_no": order.order_no,
+        "request_id": order.request_id,
+        "order_type": order.order_type,
+        "product_code": PRODUCTS.get(order.order_type, ""),
+        "currency": order.currency,
+        "order_amount": format_amount(order.amount),
+        "pay_amount": format_amount(order.debit),
+        "fee_amount": format_amount(order.fee),
+        "actual_amount": "" if arrives is None else format_amount(arrives),
+        "finish_time": "" if order.finished_at is None else str(int(order.finished_at * 1000)),
+        "status": order.status,
+        "reason": order.reason,
+        "customer_ref_id": order.customer_ref_id or "",
+        "extra_info": json.dumps(order.metadata, ensure_ascii=False, separators=(",", ":")),
+    }
+    return {name: value for name, value in body.items() if value != ""}
+
+
+def due_notifications(world: World) -> list[Notification]:
+    """Notifications whose next attempt is due, oldest first."""
+    due = (notice for notice in world.undelivered.values() if notice.due_at is not None and notice.due_at <= world.now)
+    return sorted(due, key=lambda notice: notice.number)
+
+
+def signed_bytes(world: World, notification: Notification) -> bytes:
+    """The notification as it travels, signed by the platform inside its body (public fact 1.5)."""
+    return json_bytes({**notification.body, "sign": sign(notification.body, world.platform_key)})
+
+
+def record_attempt(world: World, notification: Notification, outcome: str) -> None:
+    """Remember what came of an attempt (`HTTP 200` delivers it), and when the next is due."""
+    notification.attempts.append(outcome)
+    made = len(notification.attempts)
+    if outcome == "HTTP 200":
+        notification.state, notification.due_at = "delivered", None
+    elif made < len(ATTEMPT_MINUTES):
+        notification.due_at = notification.created_at + 60 * ATTEMPT_MINUTES[made]
+    else:
+        notification.state, notification.due_at = "given up", None
+    world.save_notification(notification)

@@ -1,0 +1,104 @@
+"""Thai PromptPay QR codes: EMV TLV with a CRC-16/CCITT-FALSE at the end; read and built."""
+
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+
+from treasury.errors import InputError
+from treasury.money import format_amount, parse_amount
+
+THB = "764"
+"""ISO 4217 numeric code of the Thai baht."""
+
+TRANSFER, BILL = "A000000677010111", "A000000677010112"
+"""Application ids of a PromptPay credit transfer (tag 29) and of a bill payment (tag 30)."""
+
+_ACCOUNTS: Mapping[tuple[str, str], Mapping[str, str]] = {
+    ("29", TRANSFER): {"01": "phone", "02": "national_id", "03": "ewallet"},
+    ("30", BILL): {"01": "biller"},
+}
+"""Template and application id -> the member that holds the account, and its kind."""
+
+
+@dataclass(frozen=True)
+class PromptPayCode:
+    """What a code says; `amount`, in THB, is None when the payer chooses it."""
+
+    account: str
+    account_type: str
+    amount: Decimal | None = None
+    name: str | None = None
+
+
+def checksum(text: str) -> str:
+    """CRC-16/CCITT-FALSE as four hexadecimal digits: polynomial 0x1021, start 0xFFFF."""
+    return f"{binascii.crc_hqx(text.encode(), 0xFFFF):04X}"
+
+
+def read_promptpay(text: str) -> PromptPayCode:
+    """Decode a PromptPay code. Raises `InputError` for a wrong checksum and for codes of any other kind."""
+    if not text.isascii() or text[-8:-4] != "6304" or checksum(text[:-4]) != text[-4:].upper():
+        raise InputError("the checksum of the QR code is wrong")
+    fields = _read_tlv(text)
+    if fields.get("00") != "01" or fields.get("58") != "TH" or fields.get("53", THB) != THB:
+        raise InputError("the QR code is not a Thai PromptPay code")
+    account, account_type = _account(fields)
+    try:
+        amount = parse_amount(fields["54"]) if "54" in fields else None
+    except ValueError:
+        raise InputError("the amount of the QR code cannot be read") from None
+    if amount is not None and amount <= 0:
+        raise InputError("the amount of the QR code is not above zero")
+    return PromptPayCode(account, account_type, amount, fields.get("59"))
+
+
+def _account(fields: Mapping[str, str]) -> tuple[str, str]:
+    for (template, application), members in _ACCOUNTS.items():
+        inner = _read_tlv(fields.get(template, ""))
+        if inner.get("00") != application:
+            continue
+        for tag, kind in members.items():
+            if inner.get(tag, "").isdigit():
+                return inner[tag], kind
+    raise InputError("the QR code is not a PromptPay code that names an account")
+
+
+def _read_tlv(text: str) -> dict[str, str]:
+    """Tag -> value; two digits of tag, two of length, then the value."""
+    found: dict[str, str] = {}
+    place = 0
+    while place < len(text):
+        tag, length = text[place : place + 2], text[place + 2 : place + 4]
+        if not (tag.isdigit() and length.isdigit()) or place + 4 + int(length) > len(text):
+            raise InputError("the QR code is not well-formed EMV data")
+        found[tag] = text[place + 4 : place + 4 + int(length)]
+        place += 4 + int(length)
+    return found
+
+
+def build_promptpay(account: str, amount: Decimal | None = None, name: str | None = None) -> str:
+    """A code for a phone (`0812345678`), a national id (13 digits) or an e-wallet (15 digits); `amount` in THB.
+
+    Raises `InputError` for an account of any other shape.
+    """
+    if not (account.isascii() and account.isdigit() and len(account) in (10, 13, 15)):
+        raise InputError("a PromptPay account has 10 (phone), 13 (national id) or 15 (e-wallet) digits")
+    tag = {10: "01", 13: "02", 15: "03"}[len(account)]
+    number = f"0066{account[1:]}" if tag == "01" else account
+    parts = [
+        _tlv("00", "01"),
+        _tlv("01", "11" if amount is None else "12"),
+        _tlv("29", _tlv("00", TRANSFER) + _tlv(tag, number)),
+        _tlv("53", THB),
+        *([] if amount is None else [_tlv("54", format_amount(amount))]),
+        _tlv("58", "TH"),
+        *([] if name is None else [_tlv("59", name)]),
+        "6304",
+    ]
+    text = "".join(parts)
+    return text + checksum(text)
+
+
+def _tlv(tag: str, value: str) -> str:
+    return f"{tag}{len(value):02d}{value}"

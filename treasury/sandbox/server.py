@@ -1,0 +1,144 @@
+"""Runs the sandbox: in the foreground until it is told to stop, or in a thread of a test or demo."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from treasury.errors import ConfigurationError
+from treasury.sandbox.clock import Clock
+from treasury.sandbox.settings import SandboxSettings
+
+if TYPE_CHECKING:
+    from uvicorn import Server
+
+    from treasury.sandbox.world import World
+
+HOST = "127.0.0.1"
+"""The only address it ever listens on."""
+AVOIDED_PORTS = range(8000, 9000)
+"""A free port is never taken from here, where people's own servers live."""
+
+
+@dataclass(frozen=True)
+class RunningSandbox:
+    """A sandbox that runs in this process."""
+
+    base_url: str
+    clock: Clock
+    _world: "World"
+
+    def books(self) -> dict[str, Any]:
+        """`balances`: account -> currency -> `Decimal`; `sums`: currency -> sum over all accounts, zero."""
+        from treasury.sandbox.app import show_books
+
+        return show_books(self._world)
+
+    def orders(self) -> list[dict[str, Any]]:
+        """Every order, oldest first, amounts as `Decimal`."""
+        from treasury.sandbox.app import show_orders
+
+        return show_orders(self._world)
+
+    def advance(self, seconds: float) -> None:
+        """Put the sandbox's clock forward; everything that comes due happens before this returns."""
+        from treasury.sandbox.app import advance
+
+        advance(self._world, seconds)
+
+    @property
+    def platform_key(self) -> str:
+        """The platform's public key, PEM."""
+        with self._world.open():
+            return self._world.show_platform_key()
+
+
+def _listen(port: int) -> socket.socket:
+    """A listening socket. Raises `ConfigurationError` when the port is taken."""
+    while True:
+        # Named as TCP: asyncio switches Nagle's delay off only then, and an answer would wait 40 ms for it.
+        listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((HOST, port))
+        except OSError as error:
+            listener.close()
+            raise ConfigurationError(f"port {port} cannot be used: {error.strerror}") from None
+        if port or listener.getsockname()[1] not in AVOIDED_PORTS:
+            listener.listen(2048)
+            return listener
+        listener.close()
+
+
+def _prepare(settings: SandboxSettings, clock: Clock) -> "tuple[World, Server, socket.socket]":
+    import uvicorn
+
+    from treasury.sandbox.app import build_app
+    from treasury.sandbox.world import World
+
+    listener = _listen(settings.port)
+    world = World(settings, clock, f"http://{HOST}:{listener.getsockname()[1]}")
+    try:
+        app = build_app(world)
+    except ConfigurationError:
+        world.close()
+        listener.close()
+        raise
+    config = uvicorn.Config(
+        app,
+        access_log=False,
+        log_level="error",
+        lifespan="on",
+        proxy_headers=False,
+        server_header=False,
+        timeout_keep_alive=60,
+        timeout_graceful_shutdown=1,
+    )
+    return world, uvicorn.Server(config), listener
+
+
+def serve(settings: SandboxSettings) -> None:
+    """Run until SIGTERM or Ctrl-C; prints one line with the address once it answers."""
+    world, server, listener = _prepare(settings, Clock())
+    url = f"http://{HOST}:{listener.getsockname()[1]}"
+
+    def tell() -> None:
+        while not server.started:
+            stopped.wait(0.01)
+        print(f"sandbox listening on {url}", flush=True)
+
+    stopped = threading.Event()
+    threading.Thread(target=tell, daemon=True).start()
+    try:
+        with suppress(KeyboardInterrupt):  # uvicorn has shut down in order, and raises it again
+            server.run(sockets=[listener])
+    finally:
+        listener.close()
+        world.close()
+
+
+@contextmanager
+def running_sandbox(settings: SandboxSettings, clock: Clock | None = None) -> Iterator[RunningSandbox]:
+    """Run in a thread of this process for as long as the block lasts."""
+    clock = clock or Clock()
+    world, server, listener = _prepare(settings, clock)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="sandbox", daemon=True)
+    thread.start()
+    try:
+        _await_start(server, thread)
+        yield RunningSandbox(f"http://{HOST}:{listener.getsockname()[1]}", clock, world)
+    finally:
+        server.should_exit = True
+        thread.join()
+        listener.close()
+        world.close()
+
+
+def _await_start(server: "Server", thread: threading.Thread) -> None:
+    waiting = threading.Event()
+    while not server.started:
+        if not thread.is_alive():
+            raise ConfigurationError("the sandbox did not start")
+        waiting.wait(0.005)

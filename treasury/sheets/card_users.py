@@ -1,0 +1,57 @@
+"""The card users sheet: one row a cardholder to set up with a KYC link."""
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from treasury.errors import InvalidFields, Problem
+from treasury.interface.card_users import CreateCardUserWithKycLink, KycLink
+from treasury.interface.fields import mask
+from treasury.interface.operation import Operation
+from treasury.sheets.reading import Layout, Row, read_sheet
+
+LAYOUT = Layout(key="user_xid", required=("email",), optional=("user_name", "level_name"))
+
+OPERATIONS: tuple[tuple[type[Operation[Any]], tuple[str, ...]], ...] = (
+    (CreateCardUserWithKycLink, ("email", "user_name")),
+    (KycLink, ("level_name",)),
+)
+"""What is sent for a card user, and the columns that go into it besides `user_xid`."""
+
+_EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
+
+
+@dataclass(frozen=True)
+class CardUserRow:
+    """One card user as the sheet asks for it."""
+
+    line: int
+    user_xid: str
+    email: str = field(repr=False)
+    user_name: str | None = field(default=None, repr=False)
+    level_name: str | None = None
+    """`LEVEL-1` or `LEVEL-2`; None leaves it to the service, whose default is `LEVEL-1`."""
+
+
+def read_card_users(path: Path) -> list[CardUserRow]:
+    """Read the sheet (columns: `data/README.md`). Raises `InvalidSheet` with every problem of every row."""
+    return read_sheet(path, LAYOUT).build(_card_user_row)
+
+
+def _card_user_row(row: Row) -> CardUserRow:
+    problems: list[Problem] = []
+    fields: dict[str, Any] = {}
+    user_xid = row.ref or "0"  # a missing user_xid is a problem already; the other columns are still judged
+    for operation, columns in OPERATIONS:
+        try:
+            given = {column: row.values.get(column) for column in columns}
+            fields |= operation(user_xid=user_xid, **given).body()
+        except InvalidFields as error:
+            problems += error.problems
+    email = row.values.get("email")
+    if email is not None and not _EMAIL.fullmatch(email):
+        problems.append(Problem("email", "must be an e-mail address", repr(mask(email))))
+    if problems:
+        raise InvalidFields("row", problems)
+    return CardUserRow(line=row.line, **fields)

@@ -1,0 +1,98 @@
+"""Result files out: CSV, JSON and text, readable by their owner alone, complete or not there at all."""
+
+import csv
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import TextIO
+
+from treasury.errors import InvalidSheet
+from treasury.money import format_amount
+
+ERROR_COLUMNS = ("row", "row_ref", "column", "rule", "value")
+
+_FORMULA = ("=", "+", "-", "@", "\t")
+"""How a cell begins that a spreadsheet program would run as a formula."""
+
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file, UTF-8."""
+    with _replacing(path) as file:
+        file.write(text)
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write a JSON file: amounts as text, dates in ISO form, everything else as JSON has it."""
+    write_text(path, json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False, default=_plain) + "\n")
+
+
+def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
+    """Write a CSV file of these columns; what a row lacks is blank. Raises `ValueError` for an unknown column."""
+    with _replacing(path) as file:
+        writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({column: _cell(value) for column, value in row.items()} for row in rows)
+
+
+def write_errors(path: Path, error: InvalidSheet) -> None:
+    """Write the error report: one line for each problem; personal values are masked already."""
+    write_csv(path, ERROR_COLUMNS, (asdict(problem) for problem in error.problems))
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, Decimal):
+        return format_amount(value)
+    if isinstance(value, date):
+        return value.isoformat()
+    raise TypeError(f"{type(value).__name__} has no JSON form here")
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, Decimal):
+        return format_amount(value)
+    text = " ".join(str(value).splitlines())  # a lone CR is left unquoted by the csv module, and ends the row
+    return f"'{text}" if text.startswith(_FORMULA) and not _NUMBER.fullmatch(text) else text
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[TextIO]:
+    """A file that takes its place in one step once all of it is on the disk; an error leaves what was there."""
+    _make_folder(path.parent)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mkstemp makes it 0600
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def _make_folder(folder: Path) -> None:
+    """Make a folder and those above it that are missing, each for its owner alone."""
+    if not folder.exists():
+        _make_folder(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name durable, too."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
