@@ -76,9 +76,7 @@ def quote_problem(quote: Quote, bounds: Bounds, now_ms: int) -> str | None:
         _within("rate", quote.rate, bounds.least_rate, bounds.greatest_rate),
         _within("pay amount", quote.pay_amount, None, bounds.most_pay),
         _within("receive amount before the fee", _gross(quote, quote.receive_amount), bounds.least_receive, None),
-        quote.expires_at is not None and quote.expires_at <= now_ms and "the quote expired before its confirmation",
-        and quote.expires_at <= now_ms
-        and "the quote expired before it could be confirmed",
+        _expiry_problem(quote, now_ms),
     )
     return next((problem for problem in checks if problem), None)
 
@@ -107,6 +105,11 @@ def _fee_problem(quote: Quote, bounds: Bounds) -> str | None:
     if quote.fee < 0:
         return f"the quote's fee is {quote.fee:f}"
     return _within("fee", quote.fee, None, bounds.greatest_fee)
+
+
+def _expiry_problem(quote: Quote, now_ms: int) -> str | None:
+    expired = quote.expires_at is not None and quote.expires_at <= now_ms
+    return "the quote expired before it could be confirmed" if expired else None
 
 
 def _gross(quote: Quote, received: Decimal) -> Decimal:

@@ -57,7 +57,7 @@ def send_orders(desk: Desk, run_key: str, ids: Sequence[int]) -> int:
 
 
 def follow_orders(desk: Desk, run_key: str, ids: Sequence[int], seconds: float) -> int:
-    """Ask about these orders of a run until all are final or the time is up; returns how many were open at the last look.
+    """Ask about these orders of a run until all are final or the time is up; returns how many were not at last.
 
     Orders whose outcome is unknown are asked at least once, whatever the time.
     """

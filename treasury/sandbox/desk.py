@@ -56,9 +56,11 @@ class Desk:
         return answer
 
     def _faults_of(self, request: Operation[Any]) -> Sequence[str]:
-        if request.effect is Effect.MOVES_MONEY or isinstance(request, QUOTES):
-            return self._dice.throw(request.operation_name(), str(request.reference_value))
-        return ()
+        if request.effect is not Effect.MOVES_MONEY and not isinstance(request, QUOTES):
+            return ()
+        reference = str(request.reference_value)
+        quote = self._world.quotes.get(reference)  # a quote's number holds the date, its reference does not
+        return self._dice.throw(request.operation_name(), reference if quote is None else quote.reference)
 
     def _repeat(self, request: Operation[Any], repeated: Repeated, names: Sequence[str]) -> Mapping[str, Any]:
         """What a repeated reference is answered, when a fault has it answered at all."""

@@ -132,17 +132,17 @@ def _give_back(world: World, order: Order) -> None:
 
 
 def _flip(world: World, order: Order, at: float) -> None:
-    """The fault `flip_final`: what had succeeded fails after all, and the money comes back."""
-    received = world.books.balance(order.target, order.credit_currency)
+    """The fault `flip_final`: what had succeeded fails after all, unless the partner has spent what it brought."""
     order.due_at = None
-    if order.target is not BookAccount.AVAILABLE or received >= order.credit * order.effects:
+    spent = world.books.balance(order.target, order.credit_currency) < order.credit * order.effects
+    if not spent:
         _release(world, order, times=-order.effects)
         _give_back(world, order)
         order.status = OrderStatus.FAILED
         order.reason = "returned by the receiving bank"
         order.finished_at = at
+        announce(world, order, at)
     world.save_order(order)
-    announce(world, order, at)
 
 
 def _add_chain_details(world: World, order: Order) -> None:

@@ -4,7 +4,8 @@ import ipaddress
 import json
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
+
+import httpx
 
 from treasury.interface.signing import sign
 from treasury.money import format_amount
@@ -22,10 +23,9 @@ PRODUCTS: Mapping[str, str] = {"extract": "m_extract_api"}
 def is_loopback(url: str) -> bool:
     """Whether this address is on this machine: the sandbox sends nothing anywhere else."""
     try:
-        parts = urlsplit(url)
-        host = parts.hostname or ""
-        return parts.scheme == "http" and (host == "localhost" or ipaddress.ip_address(host).is_loopback)
-    except ValueError:
+        parsed = httpx.URL(url)  # read by the library that will send, so that both see the same host
+        return parsed.scheme == "http" and (parsed.host == "localhost" or ipaddress.ip_address(parsed.host).is_loopback)
+    except (httpx.InvalidURL, ValueError):
         return False
 
 

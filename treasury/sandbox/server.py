@@ -89,6 +89,7 @@ def _prepare(settings: SandboxSettings, clock: Clock) -> "tuple[World, Server, s
     config = uvicorn.Config(
         app,
         access_log=False,
+        log_config=None,  # the logging of whoever runs us stays as it is
         log_level="error",
         lifespan="on",
         proxy_headers=False,

@@ -4,7 +4,6 @@ import heapq
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from datetime import UTC, datetime
 from decimal import Decimal, localcontext
 from functools import cached_property
@@ -195,7 +194,7 @@ class World:
         """Every order, oldest first, with everything that is known about it but its reply."""
         hidden = ("reply", "due_at")
         return [
-            {name: value for name, value in asdict(order).items() if name not in hidden}
+            {name: value for name, value in vars(order).items() if name not in hidden}
             | {"arrive_amount": order.arrive_amount}
             for order in self.orders.values()
         ]
