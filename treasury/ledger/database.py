@@ -92,6 +92,7 @@ class Writer:
         self._queue.put(None)
         self._thread.join()
         self._connection.close()
+        self._engine.dispose()
 
     def _run(self) -> None:
         while True:

@@ -51,7 +51,11 @@ class Ledger:
             _prepare_file(file)
         self._reader = open_engine(url, writes=False)
         self._writer = Writer(open_engine(url, writes=True))
-        self._writer.write(self._open)
+        try:
+            self._writer.write(self._open)
+        except BaseException:
+            self.close()
+            raise
         self._holds = Holds(FileLock(file) if file is not None else SessionLock(self._writer))
 
     def close(self) -> None:

