@@ -1,10 +1,11 @@
 """Decisions about one payment, as pure functions: does it agree, may it be sent again, may this quote be confirmed."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
+from treasury.interface.catalogue import CATALOGUE
 from treasury.interface.operation import SeenOrder
 from treasury.ledger.records import Order, Quote
 
@@ -26,6 +27,15 @@ def disagreements(order: Order, seen: SeenOrder) -> list[str]:
         for name, ours, there in pairs
         if ours is not None and there is not None and ours != there
     ]
+
+
+def as_paid(seen: SeenOrder, order: Order) -> SeenOrder:
+    """The same order with its amounts where they belong, should the service show it in the currency that arrives."""
+    if seen.receive_currency is not None or seen.currency in (None, order.currency):
+        return seen
+    if not CATALOGUE[order.operation].may_show_what_arrives or seen.currency != order.receive_currency:
+        return seen
+    return replace(seen, currency=None, amount=None, receive_currency=seen.currency, receive_amount=seen.amount)
 
 
 def may_send_again(order: Order, now_ms: int, wait_seconds: float, *, absence_is_evidence: bool) -> bool:
@@ -65,7 +75,7 @@ class Bounds:
 
 def quote_problem(quote: Quote, bounds: Bounds, now_ms: int) -> str | None:
     """Why a quote must not be confirmed; None when it may. `now_ms` is Unix time in milliseconds, by our clock."""
-    if quote.quote is None or quote.pay_amount is None or quote.receive_amount is None:
+    if not quote.quote or quote.pay_amount is None or quote.receive_amount is None:
         return "the quote is incomplete"
     checks = (
         _exact("pay currency", quote.pay_currency, bounds.pay_currency),

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from treasury.decisions import Bounds, disagreements, may_send_again, quote_problem
+from treasury.decisions import Bounds, as_paid, disagreements, may_send_again, quote_problem
 from treasury.errors import NotConnected, OutcomeUnknown, Refused
 from treasury.interface.catalogue import CATALOGUE
 from treasury.interface.client import Client
@@ -248,7 +248,8 @@ class Submission:
 
     def look(self, order: Order) -> SeenOrder | None:
         """What the service shows of an order; None when it knows no such order. Changes nothing."""
-        return self.look_up(order.operation, order.request_id, order.confirmation)
+        seen = self.look_up(order.operation, order.request_id, order.confirmation)
+        return None if seen is None else as_paid(seen, order)
 
     def look_up(self, operation: str, request_id: str, confirmation: str | None = None) -> SeenOrder | None:
         """What the service shows under a request id of this operation; None when it knows none."""
@@ -290,7 +291,7 @@ class Submission:
         """Record what the service shows of an order: compared first, adopted only when it agrees."""
         facts = _seen_facts(order, seen) | {"asked_at": self._ledger.now()}
         differs = "; ".join(disagreements(order, seen))
-        if seen.status is None and seen.order_no is None:
+        if seen.status is None and not seen.order_no:
             differs = differs or f"{where} shows no order"
         if differs:
             if order.state is State.SENDING:

@@ -61,8 +61,8 @@ class ConversionQuote(Operation[ConversionQuoteRecord]):
 class ConversionExecute(Operation[SubmittedOrder]):
     """Execute a quoted trade.
 
-    Asked by the quote's `xid` through the transaction query; whether that finds it is not documented (public fact
-    10.6), so its absence there is no evidence.
+    Asked by the quote's `xid` through the transaction query; whether that finds it, and which side of the trade it
+    then shows, is not documented (public fact 10.6), so its absence there is no evidence.
     """
 
     path = "/v1/conversion/execute"
@@ -71,5 +71,6 @@ class ConversionExecute(Operation[SubmittedOrder]):
     reference = "quoteId"
     asked_with = QueryTransaction
     confirms_quote = True
+    may_show_what_arrives = True
 
     quote_id: str = Field(alias="quoteId", description="Id of the quote.")

@@ -145,6 +145,8 @@ class Operation(WireModel, Generic[R]):
     """Whether "no such order" tells that this operation did not act."""
     confirms_quote: ClassVar[bool] = False
     """Whether it acts on a quote that was asked for before."""
+    may_show_what_arrives: ClassVar[bool] = False
+    """Whether a query may show it in the currency that is received instead of the one that is paid."""
 
     def __init__(self, **fields: Any) -> None:
         problems: list[Problem] = []

@@ -53,9 +53,10 @@ def ask_orders(desk: Desk, ids: Sequence[int]) -> int:
 
 def _ask(desk: Desk, question: sweeps.Question, order: Order | None) -> dict[str, Any]:
     try:
-        seen = desk.submission.look_up(
-            question.operation, question.request_id, order.confirmation if order is not None else None
-        )
+        if order is None:
+            seen = desk.submission.look_up(question.operation, question.request_id)
+        else:
+            seen = desk.submission.look(order)
     except (NotConnected, Refused, OutcomeUnknown) as error:
         return {"answer": "failed", "seen_reason": str(error)}
     if order is not None:

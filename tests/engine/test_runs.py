@@ -1,0 +1,223 @@
+"""Whole runs against the sandbox: what the ledger says is what the sandbox's books say, to the last digit."""
+
+import csv
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import data
+from treasury.desk import Desk
+from treasury.errors import InputError, RunKeyConflict
+from treasury.interface.catalogue import CATALOGUE
+from treasury.ledger.states import State
+from treasury.runs import calls, execution, payouts, provisioning, rebalancing, sweep
+
+OpenDesk = Callable[..., Desk]
+
+HEADER = (
+    "row_ref,route,amount,currency,settle_currency,payout_method,account_no,account_name,country,bank_code,phone,email"
+)
+
+
+def sheet(folder: Path, *rows: tuple[str, str, str], name: str = "rows.csv") -> Path:
+    """A beneficiaries file of direct rows: reference, amount, account."""
+    lines = [
+        f"{ref},direct,{amount},USDT_TRC20,IDR,bank_transfer,{account},Example Person,ID,1000120,0812000,p@example.com"
+        for ref, amount, account in rows
+    ]
+    file = folder / name
+    file.write_text("\n".join([HEADER, *lines]) + "\n")
+    return file
+
+
+def pay(desk: Desk, file: Path, out: Path, run_key: str = "run", seconds: float = 10) -> dict[str, Any]:
+    chunks = payouts.commit_payouts(desk, file, run_key)
+    for ids in chunks:
+        execution.send_orders(desk, run_key, ids)
+    execution.follow_orders(desk, run_key, [order for ids in chunks for order in ids], seconds)
+    return dict(payouts.write_payout_results(desk, file, run_key, out))
+
+
+def results(out: Path) -> dict[str, dict[str, str]]:
+    with (out / "results.csv").open() as file:
+        return {row["row_ref"]: row for row in csv.DictReader(file)}
+
+
+def test_the_sample_file_is_paid_and_the_books_agree(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
+    sandbox = start_sandbox()
+    desk = open_desk(sandbox.base_url)
+    before = sandbox.books()["balances"]
+    summary = pay(desk, data.path("beneficiaries.csv"), tmp_path / "out")
+    assert summary["counts"] == {"settled": 12}
+    shown = {order["request_id"]: order for order in sandbox.orders()}
+    rows = results(tmp_path / "out")
+    assert len(rows) == len(shown) == 12
+    for row in rows.values():
+        order = shown[row["request_id"]]
+        assert (Decimal(row["amount"]), row["currency"]) == (order["amount"], order["currency"])
+        assert order["effects"] == 1
+    after = sandbox.books()["balances"]
+    [partner] = [name for name in before if "available" in name]
+    for currency in ("USDT", "USDT_TRC20"):
+        paid = sum(Decimal(row["amount"]) for row in rows.values() if row["currency"] == currency)
+        assert before[partner][currency] - after[partner][currency] == paid
+        assert summary["sums"][currency] == {"settled": format(paid, "f")}
+    assert set(sandbox.books()["sums"].values()) == {Decimal(0)}
+
+
+def test_a_second_start_sends_nothing(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
+    sandbox = start_sandbox()
+    desk = open_desk(sandbox.base_url)
+    pay(desk, data.path("beneficiaries.csv"), tmp_path / "one")
+    books = sandbox.books()
+    assert payouts.commit_payouts(desk, data.path("beneficiaries.csv"), "run") == []
+    pay(desk, data.path("beneficiaries.csv"), tmp_path / "two")
+    assert sandbox.books() == books
+    assert (tmp_path / "one" / "results.csv").read_text() == (tmp_path / "two" / "results.csv").read_text()
+
+
+def test_accounts_that_choose_their_ending_get_it(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
+    sandbox = start_sandbox()
+    file = sheet(
+        tmp_path,
+        ("ok", "10", "12345670001"),
+        ("fails", "10", "12345670044"),
+        ("closes", "10", "12345670088"),
+        ("stays", "10", "12345670022"),
+        ("odd", "10", "12345670012"),
+    )
+    summary = pay(open_desk(sandbox.base_url), file, tmp_path / "out", seconds=3)
+    assert summary["counts"] == {"settled": 1, "in_progress": 2, "failed": 1, "closed": 1}
+    rows = results(tmp_path / "out")
+    assert {ref: row["status"] for ref, row in rows.items()} == {
+        "ok": "99",
+        "fails": "44",
+        "closes": "88",
+        "stays": "22",
+        "odd": "12",
+    }
+    assert rows["fails"]["reason"]
+    assert "pay" not in rows["stays"]["next_action"]
+
+
+def test_only_the_rows_of_a_subset_are_paid(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
+    sandbox = start_sandbox()
+    desk = open_desk(sandbox.base_url)
+    whole = sheet(tmp_path, ("a", "10", "12345670001"), ("b", "20", "12345670002"), ("c", "30", "12345670003"))
+    payouts.commit_payouts(desk, whole, "run")
+    pay(desk, sheet(tmp_path, ("b", "20.00", "12345670002"), name="part.csv"), tmp_path / "out")
+    assert [order["amount"] for order in sandbox.orders()] == [Decimal(20)]
+    assert list(results(tmp_path / "out")) == ["b"]
+    states = {order.row_ref: order.state for order in desk.ledger.orders()}
+    assert states == {"a": State.PREPARED, "b": State.SETTLED, "c": State.PREPARED}
+    with pytest.raises(RunKeyConflict, match="b"):
+        pay(desk, sheet(tmp_path, ("b", "21", "12345670002"), name="changed.csv"), tmp_path / "out")
+    assert len(sandbox.orders()) == 1
+
+
+def test_dropped_answers_lead_to_one_payment_each(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
+    sandbox = start_sandbox(faults={"drop_after": 0.2, "drop_before": 0.2})
+    file = sheet(tmp_path, *((f"r{number}", "1.00", f"1234567{number:04d}1") for number in range(40)))
+    summary = pay(open_desk(sandbox.base_url), file, tmp_path / "out", seconds=30)
+    assert summary["counts"] == {"settled": 40}
+    orders = sandbox.orders()
+    assert len(orders) == 40
+    assert {order["effects"] for order in orders} == {1}
+
+
+def test_a_bad_run_key_is_refused_before_anything_else(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
+    desk = open_desk(start_sandbox().base_url)
+    with pytest.raises(InputError, match="run key"):
+        payouts.commit_payouts(desk, data.path("beneficiaries.csv"), "../run")
+    assert desk.ledger.runs() == []
+
+
+def test_rebalancing_trades_once_a_day_and_brings_assets_home(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox()
+    desk = open_desk(sandbox.base_url)
+    run_key, plan = rebalancing.plan_rebalancing(desk, data.path("treasury_policy.toml"), None)
+    assert plan.trades
+    ids = rebalancing.commit_trades(desk, run_key, plan)
+    execution.send_orders(desk, run_key, ids)
+    assert execution.follow_orders(desk, run_key, ids, 10) == 0
+    summary = rebalancing.write_trade_results(desk, run_key, plan, tmp_path / "out")
+    assert summary["counts"] == {"settled": len(plan.trades)}
+    again_key, again = rebalancing.plan_rebalancing(desk, data.path("treasury_policy.toml"), None)
+    assert (again_key, again) == (run_key, plan)
+    assert rebalancing.commit_trades(desk, run_key, again) == []
+    for trade, order in zip(plan.trades, desk.ledger.orders(run_key=run_key), strict=True):
+        assert (order.currency, order.amount) == (trade.currency, trade.amount)
+        assert order.receive_amount is not None
+        assert order.receive_amount >= trade.least_receive - trade.greatest_fee
+
+
+def test_provisioning_twice_finds_the_same_users(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
+    desk = open_desk(start_sandbox().base_url)
+    first = provisioning.provision_users(desk, data.path("card_users.csv"))
+    second = provisioning.provision_users(desk, data.path("card_users.csv"))
+    assert {row["outcome"] for row in first} == {"created"}
+    assert {row["outcome"] for row in second} == {"existing"}
+    assert [row["user_id"] for row in first] == [row["user_id"] for row in second]
+    assert all(row["link"] for row in first + second)
+    summary = provisioning.write_users(desk, second, tmp_path / "out")
+    assert summary["counts"] == {"existing": len(second)}
+    stored = b"".join(file.read_bytes() for file in tmp_path.glob("ledger.db*"))
+    assert not any(str(row["link"]).encode() in stored for row in first + second)
+
+
+def test_a_sweep_teaches_the_ledger_and_reports_both_sides(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox()
+    desk = open_desk(sandbox.base_url)
+    pay(desk, sheet(tmp_path, ("a", "10", "12345670001"), ("b", "20", "12345670044")), tmp_path / "out", seconds=0)
+    assert {order.state for order in desk.ledger.orders()} == {State.ACCEPTED}
+    sandbox.advance(60)
+    sweep_id = sweep.start_sweep(desk)
+    for ids in sweep.open_chunks(desk, sweep_id):
+        assert sweep.ask_orders(desk, ids) == 2
+    assert sweep.open_chunks(desk, sweep_id) == []
+    report = sweep.report_sweep(desk, sweep_id, tmp_path / "report")
+    assert (report["verdict"], report["counts"]) == ("reconciled", {"matched": 2})
+    assert {order.row_ref: order.state for order in desk.ledger.orders()} == {"a": State.SETTLED, "b": State.FAILED}
+    written = json.loads((tmp_path / "report" / "reconciliation.json").read_text())
+    assert written == {name: report[name] for name in ("verdict", "as_of", "counts", "breaks")}
+    for name in ("orders.csv", "reconciliation.md", "reconciliation.json"):
+        assert (tmp_path / "report" / name).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_sweep_that_cannot_ask_is_incomplete(
+    open_desk: OpenDesk, start_sandbox: Any, service: Any, tmp_path: Path
+) -> None:
+    desk = open_desk(service.base_url)
+    accepted = (200, {"code": 200, "data": {"order_no": "P1", "status": 11}})
+    service.plan("/v1/order/payout", accepted)
+    pay(desk, sheet(tmp_path, ("a", "10", "12345670001")), tmp_path / "out", seconds=0)
+    service.plan("/v1/order/query", "drop")
+    sweep_id = sweep.start_sweep(desk)
+    [ids] = sweep.open_chunks(desk, sweep_id)
+    assert sweep.ask_orders(desk, ids) == 0
+    report = sweep.report_sweep(desk, sweep_id, tmp_path / "report")
+    assert (report["verdict"], report["counts"]) == ("incomplete", {"query_failed": 1})
+
+
+def test_a_single_operation_acts_once_for_its_reference(open_desk: OpenDesk, start_sandbox: Any) -> None:
+    sandbox = start_sandbox()
+    desk = open_desk(sandbox.base_url)
+    fields = {"request_id": "w-1", "currency": "USDT_TRC20", "amount": "25", "customer_ref_id": "c-1"}
+    fields["address"] = "TXYZ" + "e" * 30
+    withdraw = CATALOGUE["withdraw"](**fields)
+    first = calls.submit_operation(desk, withdraw)
+    assert (first.request_id, first.state) == ("w-1", State.ACCEPTED)
+    assert calls.submit_operation(desk, withdraw).id == first.id
+    [order] = sandbox.orders()
+    assert order["effects"] == 1
+    with pytest.raises(RunKeyConflict):
+        calls.submit_operation(desk, CATALOGUE["withdraw"](**{**fields, "amount": "26"}))
+    assert len(sandbox.orders()) == 1

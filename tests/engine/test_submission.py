@@ -1,0 +1,497 @@
+"""Money leaves at most once, and what is not known is said to be not known; against a service that answers to plan."""
+
+import sqlite3
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from treasury.decisions import Bounds
+from treasury.desk import Desk
+from treasury.errors import NotConnected, OutcomeUnknown, Refused
+from treasury.ledger.records import Intent, Order
+from treasury.ledger.states import State
+
+PAYOUT, QUERY = "/v1/order/payout", "/v1/order/query"
+QUOTE, CREATE, FIAT_QUERY = (f"/v1/fiatpayout/payouts/{last}" for last in ("quote", "create", "query"))
+CONVERSION_QUOTE, EXECUTE = "/v1/conversion/quote", "/v1/conversion/execute"
+
+ABSENT = (200, {"code": 7000, "message": "ORDER_NOT_EXIST"})
+OpenDesk = Callable[..., Desk]
+
+
+@pytest.fixture
+def ledger_url(tmp_path: Path) -> str:
+    """The ledger's own tests run on both databases; here one is enough."""
+    return f"sqlite:///{tmp_path / 'ledger.db'}"
+
+
+def ok(**data: Any) -> tuple[int, Any]:
+    return (200, {"code": 200, "message": "success", "data": data})
+
+
+def refused(code: int | str, http_status: int = 200) -> tuple[int, Any]:
+    return (http_status, {"code": code, "message": "no"})
+
+
+def accepted(body: Mapping[str, Any]) -> tuple[int, Any]:
+    return ok(
+        request_id=body["request_id"],
+        order_no="P1",
+        status=11,
+        order_amount=body.get("amount"),
+        currency=body.get("currency"),
+    )
+
+
+def shown(status: int, **changes: Any) -> Callable[[Mapping[str, Any]], tuple[int, Any]]:
+    def answer(body: Mapping[str, Any]) -> tuple[int, Any]:
+        data = {"order_amount": "10.00", "currency": "USDT", "order_no": "P1", "status": status}
+        return ok(**{**data, "request_id": body["request_id"], **changes})
+
+    return answer
+
+
+PAYOUT_FIELDS = {
+    "payout_method": "bank_transfer",
+    "account_no": "123456789012",
+    "account_name": "Example Person",
+    "country": "ID",
+    "bank_code": "1000120",
+    "settle_currency": "IDR",
+    "amount": "10.00",
+    "currency": "USDT",
+    "phone": "0812000000",
+    "email": "person@example.com",
+}
+
+
+def payout() -> Intent:
+    money = {"currency": "USDT", "amount": Decimal("10.00")}
+    return Intent("a", "payout", PAYOUT_FIELDS, PAYOUT_FIELDS, {}, **money)
+
+
+def fiat_payout() -> Intent:
+    party = {"account_no": "DE02120300000000202051", "bank_name": "Bank", "address": "Ring 1"}
+    quote = {
+        "quote_mode": "source",
+        "pay_currency": "USDT",
+        "pay_amount": "100.00",
+        "receive_currency": "EUR",
+        "beneficiary_country": "DE",
+        "beneficiary_bank_id": "2000800",
+        "account_type": "PERSONAL",
+        "beneficiary_relationship": "third",
+        "clear_network": "SWIFT",
+        "individual_beneficiary": party,
+    }
+    bounds = Bounds("USDT", "EUR", pay_amount=Decimal("100.00"), least_rate=Decimal("0.9"))
+    payload = {"quote": quote, "confirm": {"purpose_code": "30"}, "bounds": bounds.as_dict()}
+    return Intent("a", "create_fiat_payout", payload, payload, {}, "USDT", Decimal("100.00"), "EUR")
+
+
+def conversion() -> Intent:
+    quote = {"symbol": "ETH-USDT", "amount": "1", "currency": "ETH", "side": "SELL"}
+    bounds = Bounds("ETH", "USDT", pay_amount=Decimal(1), least_rate=Decimal(1900))
+    payload = {"quote": quote, "confirm": {}, "bounds": bounds.as_dict()}
+    return Intent("a", "conversion_execute", payload, payload, {}, "ETH", Decimal(1), "USDT")
+
+
+def fiat_quote(rate: str = "0.95", **changes: Any) -> Callable[[Mapping[str, Any]], tuple[int, Any]]:
+    def answer(body: Mapping[str, Any]) -> tuple[int, Any]:
+        data = {"order_no": "Q-" + body["request_id"], "pay_amount": "100.00", "pay_currency": "USDT"}
+        data |= {
+            "receive_amount": "95.00",
+            "receive_currency": "EUR",
+            "exchange_rate": rate,
+            "request_id": body["request_id"],
+        }
+        data |= {"transaction_time": 1_000, "expire_time": 61_000}
+        return ok(**{**data, **changes})
+
+    return answer
+
+
+def confirmed(body: Mapping[str, Any]) -> tuple[int, Any]:
+    return ok(order_no=body["order_no"], status=22, pay_amount="100.00", pay_currency="USDT")
+
+
+def plan(desk: Desk, intent: Intent) -> Order:
+    desk.ledger.commit_plan("run", "test", {}, "0" * 64, [intent])
+    return desk.ledger.orders()[0]
+
+
+def steps(desk: Desk, order: Order) -> list[str]:
+    return [entry.event for entry in desk.ledger.journal(order)]
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    import stamina
+
+    stamina.set_testing(True, attempts=1)
+    yield
+    stamina.set_testing(False)
+
+
+# --- one transmission ------------------------------------------------------------------------------------------------
+
+
+def test_the_sending_mark_is_on_disk_when_the_request_arrives(
+    open_desk: OpenDesk, service: Any, tmp_path: Path
+) -> None:
+    desk = open_desk(service.base_url)
+    order = plan(desk, payout())
+    seen: list[tuple[str, int]] = []
+
+    def look(body: Mapping[str, Any]) -> tuple[int, Any]:
+        with sqlite3.connect(tmp_path / "ledger.db") as other:
+            seen.extend(other.execute("SELECT state, sends FROM orders WHERE request_id = ?", (body["request_id"],)))
+        other.close()
+        return accepted(body)
+
+    service.plan(PAYOUT, look)
+    desk.submission.submit(order)
+    assert seen == [("sending", 1)]
+
+
+def test_an_accepted_order_is_followed_to_its_end(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(PAYOUT, accepted)
+    service.plan(QUERY, shown(22), shown(99, fee_amount="0.10"))
+    order = desk.submission.submit(plan(desk, payout()))
+    assert (order.state, order.order_no, order.status) == (State.ACCEPTED, "P1", 11)
+    assert desk.submission.ask(order).state is State.ACCEPTED
+    order = desk.submission.ask(order)
+    assert (order.state, order.fee, order.payload) == (State.SETTLED, Decimal("0.10"), None)
+    assert len(service.sent_to(PAYOUT)) == 1
+
+
+@pytest.mark.parametrize(("status", "state"), [(44, State.FAILED), (88, State.CLOSED), (99, State.SETTLED)])
+def test_a_final_status_ends_the_order_with_its_reason(
+    open_desk: OpenDesk, service: Any, status: int, state: State
+) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(PAYOUT, accepted)
+    service.plan(QUERY, shown(status, reason="account closed"))
+    order = desk.submission.ask(desk.submission.submit(plan(desk, payout())))
+    assert (order.state, order.reason) == (state, "account closed")
+
+
+@pytest.mark.parametrize("code", ["400", 401, 403, 406, 5004, 7002, "202203", 202206, 202211, 202212, 206003, 2204002])
+def test_a_listed_refusal_of_the_first_transmission_is_final(open_desk: OpenDesk, service: Any, code: Any) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(PAYOUT, refused(code))
+    order = desk.submission.submit(plan(desk, payout()))
+    assert (order.state, order.code, order.doubtful) == (State.REJECTED, str(code), False)
+    assert desk.submission.submit(order).state is State.REJECTED
+    assert len(service.sent_to(PAYOUT)) == 1
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "drop",
+        (500, {"code": 500, "message": "system error"}),
+        (502, b"<html>bad gateway</html>"),
+        (200, b'{"code": 200, "data": {"order_no"'),
+        (200, b"<html></html>"),
+        (200, {"code": 500, "message": "system error"}),
+        (200, {"code": 202224, "message": "DOUBLE_PAYMENT"}),
+        (400, {"code": 202224, "message": "DOUBLE_PAYMENT"}),
+        (500, {"code": 202203, "message": "INSUFFICIENT_BALANCE"}),
+        (404, {"code": 404, "message": "no route"}),
+        (307, b""),
+        (200, {"code": 31337, "message": "?"}),
+        ok(),
+        ok(order_no="P1", status=11, order_amount="11.00", currency="USDT"),
+        ok(order_no="P1", status=11, order_amount="10.00", currency="USDC"),
+        ok(order_no="P1", status=99, request_id="somebody-else"),
+        (500, {"code": 200, "message": "success", "data": {"order_no": "P1", "status": 11}}),
+    ],
+)
+def test_everything_else_is_unknown_and_is_not_sent_again(open_desk: OpenDesk, service: Any, answer: Any) -> None:
+    desk = open_desk(service.base_url, resend_after=600)
+    service.plan(PAYOUT, answer)
+    order = desk.submission.submit(plan(desk, payout()))
+    assert (order.state, order.doubtful) == (State.UNKNOWN, True)
+    for _ in range(3):
+        order = desk.submission.submit(order)
+    assert order.state is State.UNKNOWN
+    assert len(service.sent_to(PAYOUT)) == 1
+
+
+def test_an_order_that_never_connected_is_ready_again(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk("http://127.0.0.1:9")
+    order = desk.submission.submit(plan(desk, payout()))
+    assert (order.state, order.doubtful) == (State.PREPARED, False)
+    assert steps(desk, order) == ["send", "not connected"]
+
+
+@pytest.mark.parametrize("answer", [refused(412), refused("429"), (429, b"slow down")])
+def test_a_passing_refusal_is_tried_again_with_a_new_nonce(open_desk: OpenDesk, service: Any, answer: Any) -> None:
+    desk = open_desk(service.base_url)
+    desk.submission._sleep = lambda _: None
+    service.plan(PAYOUT, answer, accepted)
+    order = desk.submission.submit(plan(desk, payout()))
+    assert (order.state, order.doubtful) == (State.ACCEPTED, False)
+    first, second = service.sent_to(PAYOUT)
+    assert first["request_id"] == second["request_id"]
+    assert first["nonce"] != second["nonce"]
+
+
+def test_a_refusal_that_does_not_pass_leaves_the_order_unsent(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    desk.submission._sleep = lambda _: None
+    service.plan(PAYOUT, (429, b""))
+    order = desk.submission.submit(plan(desk, payout()))
+    assert (order.state, len(service.sent_to(PAYOUT))) == (State.PREPARED, 3)
+
+
+# --- asking ----------------------------------------------------------------------------------------------------------
+
+
+def lost(desk: Desk, service: Any, intent: Intent | None = None) -> Order:
+    service.plan(PAYOUT, "drop", accepted)
+    return desk.submission.submit(plan(desk, intent or payout()))
+
+
+def test_an_unknown_order_that_is_found_is_adopted(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(QUERY, shown(99))
+    order = desk.submission.submit(lost(desk, service))
+    assert order.state is State.SETTLED
+    assert len(service.sent_to(PAYOUT)) == 1
+
+
+@pytest.mark.parametrize("change", [{"order_amount": "9.99"}, {"currency": "USDC"}, {"request_id": "other"}])
+def test_an_unknown_order_that_is_found_different_stays_unknown(
+    open_desk: OpenDesk, service: Any, change: Mapping[str, Any]
+) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(QUERY, shown(99, **change))
+    order = desk.submission.submit(lost(desk, service))
+    assert order.state is State.UNKNOWN
+    assert " at the service, " in str(order.reason)
+    assert len(service.sent_to(PAYOUT)) == 1
+
+
+def test_absence_counts_only_twice_and_far_enough_apart(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url, resend_after=600)
+    now = [1_800_000_000.0]
+    desk.ledger._clock = lambda: now[0]
+    order = lost(desk, service)
+    order = desk.submission.submit(order)
+    now[0] += 599
+    order = desk.submission.submit(order)
+    assert (order.state, len(service.sent_to(PAYOUT))) == (State.UNKNOWN, 1)
+    now[0] += 1
+    order = desk.submission.submit(order)
+    assert order.state is State.ACCEPTED
+    first, second = service.sent_to(PAYOUT)
+    assert first["request_id"] == second["request_id"]
+    assert steps(desk, order) == ["send", "lose", "resend", "accept"]
+
+
+@pytest.mark.parametrize("answer", [refused(404), (404, b"nothing here"), (503, b""), refused(406), "drop", ok()])
+def test_other_answers_to_the_question_are_no_evidence(open_desk: OpenDesk, service: Any, answer: Any) -> None:
+    desk = open_desk(service.base_url)
+    order = lost(desk, service)
+    service.plan(QUERY, answer)
+    for _ in range(3):
+        with suppress(Refused, OutcomeUnknown):
+            order = desk.submission.submit(order)
+    assert desk.ledger.orders()[0].state is State.UNKNOWN
+    assert len(service.sent_to(PAYOUT)) == 1
+
+
+def test_after_a_resend_no_refusal_is_believed(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    order = lost(desk, service)
+    service.plan(PAYOUT, refused(202203))
+    order = desk.submission.submit(desk.submission.submit(order))
+    assert (order.state, order.sends, order.code) == (State.UNKNOWN, 2, "202203")
+    service.plan(QUERY, shown(99))
+    assert desk.submission.submit(order).state is State.SETTLED
+
+
+def test_a_resend_that_cannot_connect_stays_in_doubt(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    order = lost(desk, service)
+    order = desk.submission.submit(order)
+    service.plan(PAYOUT, (429, b""))
+    order = desk.submission.submit(order)
+    assert (order.state, order.doubtful, order.sends) == (State.UNKNOWN, True, 2)
+
+
+def test_an_order_found_before_it_was_sent_waits_for_a_person(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    order = plan(desk, payout())
+    service.plan(QUERY, shown(22))
+    order = desk.submission.ask(order)
+    assert order.state is State.HELD
+    assert desk.submission.submit(order).state is State.HELD
+    assert service.sent_to(PAYOUT) == []
+
+
+def test_a_late_flip_is_a_step_of_its_own(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(PAYOUT, accepted)
+    service.plan(QUERY, shown(99), shown(44, reason="returned"), shown(99))
+    order = desk.submission.submit(plan(desk, payout()))
+    for state in (State.SETTLED, State.FAILED, State.SETTLED):
+        order = desk.submission.ask(order)
+        assert order.state is state
+    assert steps(desk, order)[2:] == ["settle", "correct to failed", "correct to settled"]
+
+
+@pytest.mark.parametrize("status", [12, 33, 0, 11])
+def test_an_unlisted_status_is_not_final(open_desk: OpenDesk, service: Any, status: int) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(PAYOUT, accepted)
+    service.plan(QUERY, shown(status))
+    order = desk.submission.ask(desk.submission.submit(plan(desk, payout())))
+    assert (order.state, int(order.status or 0)) == (State.ACCEPTED, status)
+
+
+def test_a_question_that_fails_changes_nothing(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(PAYOUT, accepted)
+    order = desk.submission.submit(plan(desk, payout()))
+    service.plan(QUERY, "drop")
+    with pytest.raises(OutcomeUnknown):
+        desk.submission.ask(order)
+    service.close()
+    with pytest.raises((NotConnected, OutcomeUnknown)):
+        desk.submission.ask(order)
+    assert desk.ledger.orders() == [order]
+
+
+# --- quotes ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_quote_inside_its_bounds_is_confirmed_at_once(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(QUOTE, fiat_quote())
+    service.plan(CREATE, confirmed)
+    order = desk.submission.submit(plan(desk, fiat_payout()))
+    assert (order.state, order.receive_amount, order.rate) == (State.ACCEPTED, Decimal("95.00"), Decimal("0.95"))
+    [asked] = service.sent_to(QUOTE)
+    [sent] = service.sent_to(CREATE)
+    assert asked["request_id"] == order.request_id
+    assert sent["order_no"] == "Q-" + order.request_id
+    assert [path for path, _ in service.requests] == [QUOTE, CREATE]
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "drop",
+        (500, {}),
+        fiat_quote(rate="0.89"),
+        fiat_quote(pay_amount="100.01"),
+        fiat_quote(receive_currency="USD"),
+        fiat_quote(expire_time=1_000),
+        fiat_quote(order_no=""),
+        refused(202224),
+    ],
+)
+def test_a_lost_or_unfit_quote_is_followed_by_another(open_desk: OpenDesk, service: Any, first: Any) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(QUOTE, first, fiat_quote())
+    service.plan(CREATE, confirmed)
+    order = desk.submission.submit(plan(desk, fiat_payout()))
+    assert (order.state, order.generation) == (State.ACCEPTED, 2)
+    one, two = service.sent_to(QUOTE)
+    assert one["request_id"] != two["request_id"]
+    assert [sent["order_no"] for sent in service.sent_to(CREATE)] == ["Q-" + two["request_id"]]
+    assert [quote.request_id for quote in desk.ledger.quotes()] == [one["request_id"], two["request_id"]]
+
+
+def test_a_row_waits_after_three_unfit_quotes_and_goes_on_at_the_next_start(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(QUOTE, fiat_quote(rate="0.5"))
+    order = desk.submission.submit(plan(desk, fiat_payout()))
+    assert (order.state, order.generation) == (State.PREPARED, 3)
+    assert "rate is 0.5, less than 0.9" in str(order.reason)
+    assert service.sent_to(CREATE) == []
+    service.plan(QUOTE, fiat_quote())
+    service.plan(CREATE, confirmed)
+    assert desk.submission.submit(order).generation == 4
+
+
+def test_a_refused_quote_rejects_its_row(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(QUOTE, refused(206003))
+    order = desk.submission.submit(plan(desk, fiat_payout()))
+    assert (order.state, order.code, len(service.sent_to(QUOTE))) == (State.REJECTED, "206003", 1)
+
+
+def test_a_quote_expires_by_its_lifetime_whatever_the_services_clock_says(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(QUOTE, fiat_quote(transaction_time=5, expire_time=60_005))
+    service.plan(CREATE, confirmed)
+    assert desk.submission.submit(plan(desk, fiat_payout())).state is State.ACCEPTED
+
+
+def test_after_a_confirmation_left_no_other_quote_is_asked(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url, resend_after=600)
+    service.plan(QUOTE, fiat_quote())
+    service.plan(CREATE, "drop")
+    order = desk.submission.submit(plan(desk, fiat_payout()))
+    assert order.state is State.UNKNOWN
+    for _ in range(3):
+        order = desk.submission.submit(order)
+    assert (order.state, len(service.sent_to(QUOTE)), len(service.sent_to(CREATE))) == (State.UNKNOWN, 1, 1)
+
+
+@pytest.mark.parametrize("status", [11, 12])
+def test_an_unconfirmed_quote_seen_by_a_query_is_no_payment(open_desk: OpenDesk, service: Any, status: int) -> None:
+    desk = open_desk(service.base_url, resend_after=600)
+    service.plan(QUOTE, fiat_quote())
+    service.plan(CREATE, "drop")
+    service.plan(FIAT_QUERY, lambda body: ok(request_id=body["request_id"], order_no="Q", status=status))
+    order = desk.submission.submit(desk.submission.submit(plan(desk, fiat_payout())))
+    assert order.state is State.UNKNOWN
+    assert order.absent_since is not None
+
+
+def test_the_same_confirmation_is_repeated_on_evidence(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(QUOTE, fiat_quote())
+    service.plan(CREATE, "drop", confirmed)
+    service.plan(FIAT_QUERY, lambda body: ok(request_id=body["request_id"], order_no="Q", status=11))
+    order = desk.submission.submit(plan(desk, fiat_payout()))
+    order = desk.submission.submit(desk.submission.submit(order))
+    assert order.state is State.ACCEPTED
+    one, two = service.sent_to(CREATE)
+    assert one["order_no"] == two["order_no"]
+    assert len(service.sent_to(QUOTE)) == 1
+
+
+def test_a_confirmed_quote_seen_by_a_query_is_adopted(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(QUOTE, fiat_quote())
+    service.plan(CREATE, "drop")
+    service.plan(FIAT_QUERY, lambda body: ok(request_id=body["request_id"], status=22, pay_amount="100.00"))
+    order = desk.submission.submit(desk.submission.submit(plan(desk, fiat_payout())))
+    assert order.state is State.ACCEPTED
+
+
+def test_a_conversion_is_never_executed_again(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    quote = {"quoteId": "C1", "payCurrency": "ETH", "payAmt": "1", "settleCurrency": "USDT", "settleAmt": "1998"}
+    quote |= {"feeCurrency": "USDT", "feeAmt": "2", "rate": "2000", "timeMills": 0, "expiredMills": 600_000}
+    service.plan(CONVERSION_QUOTE, ok(**quote))
+    service.plan(EXECUTE, "drop")
+    service.plan(QUERY, ABSENT)
+    order = desk.submission.submit(plan(desk, conversion()))
+    for _ in range(4):
+        order = desk.submission.submit(order)
+    assert (order.state, len(service.sent_to(EXECUTE))) == (State.UNKNOWN, 1)
+    assert service.sent_to(EXECUTE)[0]["quoteId"] == "C1"
+    [asked] = {body["request_id"] for body in service.sent_to(QUERY)}
+    assert asked == service.sent_to(CONVERSION_QUOTE)[0]["xid"] == order.request_id

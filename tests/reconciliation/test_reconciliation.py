@@ -1,0 +1,137 @@
+"""Every order in exactly one class, and a verdict that is never better than the worst of them."""
+
+import itertools
+import random
+from decimal import Decimal
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from treasury.ledger.states import State
+from treasury.reconciliation import BY_NAME, CLASSES, COLUMNS, Verdict, reconcile
+from treasury.reports.reconciliation import as_json, as_markdown
+
+D = Decimal
+
+
+def side(**changes: Any) -> dict[str, Any]:
+    ours = {"request_id": "r1", "run_key": "run", "row_ref": "a", "operation": "payout", "state": "accepted"}
+    ours |= {"currency": "USDT", "amount": D("10.00"), "receive_currency": "IDR", "receive_amount": None}
+    theirs = {"answer": "found", "status": 22, "order_no": "P1", "seen_currency": "USDT", "seen_amount": D(10)}
+    return {**dict.fromkeys(COLUMNS), **ours, **theirs, **changes}
+
+
+def absent(**changes: Any) -> dict[str, Any]:
+    gone = dict.fromkeys(("status", "order_no", "seen_currency", "seen_amount"))
+    return side(answer="absent", **{**gone, **changes})
+
+
+def report(*rows: dict[str, Any]) -> dict[str, Any]:
+    frame = pd.DataFrame(list(rows), columns=list(COLUMNS), dtype=object)
+    return as_json(reconcile(frame), "2026-11-21T03:00:00Z")
+
+
+CASES = [
+    ("in_progress", side()),
+    ("in_progress", side(status=11)),
+    ("in_progress", side(state="unknown")),
+    ("in_progress", absent(state="prepared")),
+    ("in_progress", absent(state="held")),
+    ("matched", side(status=99)),
+    ("matched", side(state="settled", status=99)),
+    ("matched", side(state="failed", status=44)),
+    ("matched", side(state="closed", status=88)),
+    ("matched", side(state="unknown", status=99)),
+    ("matched", absent(state="rejected")),
+    ("matched", absent(state="superseded", operation="create_fiat_payout")),
+    ("matched", side(state="superseded", operation="create_fiat_payout", status=11)),
+    ("unknown_outcome", absent(state="unknown")),
+    ("unknown_outcome", absent(state="sending")),
+    ("unknown_outcome", side(state="unknown", operation="create_fiat_payout", status=11)),
+    ("unknown_outcome", side(state="unknown", operation="create_fiat_payout", status=12)),
+    ("missing_at_service", absent()),
+    ("missing_at_service", absent(state="settled")),
+    ("missing_at_service", absent(state="failed")),
+    ("amount_mismatch", side(status=99, seen_amount=D("9.99"))),
+    ("amount_mismatch", side(state="settled", status=99, seen_amount=D("10.000000000000000001"))),
+    ("amount_mismatch", side(receive_amount=D(5), seen_receive_amount=D(6))),
+    ("currency_mismatch", side(status=99, seen_currency="USDC")),
+    ("currency_mismatch", side(status=99, seen_currency="USDC", seen_amount=D(9))),
+    ("currency_mismatch", side(seen_receive_currency="EUR")),
+    ("reversed_after_final", side(state="settled", status=44)),
+    ("reversed_after_final", side(state="settled", status=88)),
+    ("reversed_after_final", side(state="failed", status=99)),
+    ("status_conflict", side(state="settled", status=22)),
+    ("status_conflict", side(state="failed", status=11)),
+    ("status_conflict", side(state="rejected", status=99)),
+    ("status_conflict", side(state="prepared", status=22)),
+    ("status_conflict", side(state="superseded", operation="create_fiat_payout", status=22)),
+    ("unclassified_status", side(status=12)),
+    ("unclassified_status", side(status=None)),
+    ("unclassified_status", side(state="settled", status=12)),
+    ("query_failed", side(answer="failed", status=None)),
+    ("query_failed", side(answer=None, status=None)),
+]
+
+
+@pytest.mark.parametrize(("name", "row"), CASES)
+def test_an_order_is_in_the_class_of_what_happened_to_it(name: str, row: dict[str, Any]) -> None:
+    said = report(row)
+    assert said["counts"] == {name: 1}
+    assert said["verdict"] == BY_NAME[name].verdict
+    if name in ("matched", "in_progress"):
+        assert said["breaks"] == []
+    else:
+        [found] = said["breaks"]
+        assert (found["class"], found["request_id"]) == (name, "r1")
+        assert found["evidence"].startswith(f"ledger: {row['state']}")
+
+
+def test_every_class_has_a_case() -> None:
+    assert {name for name, _ in CASES} == {each.name for each in CLASSES}
+
+
+def test_every_pair_of_both_sides_has_a_class() -> None:
+    states = [*(state.value for state in State), "superseded"]
+    for state, status, operation in itertools.product(
+        states, (None, 0, 11, 12, 22, 44, 88, 99), ("payout", "create_fiat_payout")
+    ):
+        assert len(report(side(state=state, status=status, operation=operation))["counts"]) == 1
+        assert len(report(absent(state=state, operation=operation))["counts"]) == 1
+
+
+@pytest.mark.parametrize(("worse", "better"), list(itertools.combinations(CLASSES, 2)))
+def test_the_verdict_is_the_worst(worse: Any, better: Any) -> None:
+    rows = dict(CASES)
+    said = report({**rows[worse.name], "request_id": "r1"}, {**rows[better.name], "request_id": "r2"})
+    order = list(Verdict)
+    assert said["verdict"] == min(worse.verdict, better.verdict, key=order.index)
+
+
+def test_an_empty_ledger_is_reconciled() -> None:
+    said = report()
+    assert (said["verdict"], said["counts"], said["breaks"]) == ("reconciled", {}, [])
+    assert "no orders" in as_markdown(said)
+
+
+def test_shuffled_inputs_give_the_same_report() -> None:
+    rows = [{**row, "request_id": f"r{number}"} for number, (_, row) in enumerate(CASES)]
+    first = report(*rows)
+    random.Random(1).shuffle(rows)
+    assert report(*rows) == first
+
+
+def test_a_break_keeps_its_id_when_its_class_changes() -> None:
+    one, two = report(absent())["breaks"][0], report(side(seen_amount=D(1)))["breaks"][0]
+    assert one["id"] == two["id"]
+    assert one["class"] != two["class"]
+
+
+def test_large_amounts_compare_to_the_last_digit() -> None:
+    amount = D("123456789012345678.123456789012345678")
+    same = side(amount=amount, seen_amount=D("123456789012345678.123456789012345678"), status=99)
+    off = side(amount=amount, seen_amount=D("123456789012345678.123456789012345679"), status=99)
+    assert report(same)["counts"] == {"matched": 1}
+    [found] = report(off)["breaks"]
+    assert found["amount"] == "123456789012345678.123456789012345678"
