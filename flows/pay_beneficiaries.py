@@ -12,7 +12,12 @@ from tasks.payouts import commit_payouts, write_payout_results
 
 @flow(name="pay-beneficiaries", flow_run_name="pay {run_key}")
 def pay_beneficiaries(
-    file: str, run_key: str, out: str | None = None, follow_seconds: float = 30, account: str | None = None
+    file: str,
+    run_key: str,
+    out: str | None = None,
+    follow_seconds: float = 30,
+    account: str | None = None,
+    policy: str | None = None,
 ) -> Mapping[str, Any]:
     """Validate every row, record the intents, send them, follow them, write a result for each.
 
@@ -22,10 +27,11 @@ def pay_beneficiaries(
         out: folder for `results.csv` and `run.json`; one named by the run key when left out.
         follow_seconds: how long to wait for final statuses; what is open then is followed every night.
         account: name of the Partner Account block, where no account is configured otherwise.
+        policy: the policy whose limits and approvals apply, TOML.
 
     """
     with open_desk(account).hold(run_key):
-        chunks = commit_payouts(file, run_key, account)
+        chunks = commit_payouts(file, run_key, account, policy)
         for ids in chunks:
             send_orders(run_key, ids, account)
         # Following starts when all have left: what was sent first has had the most time to settle.

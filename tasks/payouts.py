@@ -12,9 +12,10 @@ from treasury.runs import payouts
 
 
 @task(cache_policy=NO_CACHE)
-def commit_payouts(file: str, run_key: str, account: str | None = None) -> list[list[int]]:
+def commit_payouts(file: str, run_key: str, account: str | None = None, policy: str | None = None) -> list[list[int]]:
     """Validate a beneficiaries file and record the intent to pay each row; ids of what is to be sent, in chunks."""
-    return payouts.commit_payouts(open_desk(account), Path(file), run_key)
+    limits = None if policy is None else Path(policy)
+    return payouts.commit_payouts(open_desk(account), Path(file), run_key, limits)
 
 
 @task(cache_policy=NO_CACHE)

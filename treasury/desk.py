@@ -2,10 +2,12 @@
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
+from treasury.errors import ConfigurationError, NotConnected
 from treasury.interface.client import Account, Client
 from treasury.ledger.ledger import Ledger
+from treasury.stop_loss import StopLoss
 from treasury.settings import Settings
 from treasury.submission import Submission
 
@@ -22,6 +24,8 @@ class Desk:
         self.in_flight = in_flight
         self.client = Client(account, connections=in_flight)
         self.ledger = Ledger(settings.ledger_url, account.identity, settings.ledger_key_file)
+        self._clock_checked = False
+        self.stop_losses: dict[str, StopLoss] = {}
         self.submission = Submission(self.client, self.ledger, resend_after_seconds=settings.resend_after_seconds)
 
     @contextmanager
@@ -29,8 +33,25 @@ class Desk:
         """Hold a run; what a dead process left on its way is unknown from here on. Raises `RunHeld`."""
         with self.ledger.hold(run_key) as fresh:
             if fresh:
+                self.stop_losses.pop(run_key, None)
                 self.ledger.recover(run_key)
             yield
+
+    def check_clock(self) -> None:
+        """Raise `ConfigurationError` when our clock is off the service's by more than the setting allows.
+
+        Timestamps are signed, waits are measured and days are counted by it. A service that cannot be reached, or
+        does not say its time, is no reason.
+        """
+        if self._clock_checked:
+            return
+        with suppress(NotConnected):
+            skew = self.client.read_clock()
+            if skew is not None and abs(skew) > self.settings.most_clock_skew_seconds:
+                raise ConfigurationError(
+                    f"this machine's clock is {skew:+.0f} s off the service's; nothing was sent: set it right"
+                )
+            self._clock_checked = True
 
     def close(self) -> None:
         """Close connections and ledger."""

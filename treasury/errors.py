@@ -9,6 +9,8 @@
     │   ├── WrongAccount           the ledger belongs to another account
     │   └── WrongLedgerKey         the ledger's payloads were written with another key
     ├── RunHeld                    another process holds this run; wait for it
+    ├── ApprovalNeeded             a person has to approve the plan first; nothing was sent
+    ├── Stopped                    somebody stopped all sending; nothing more was sent
     ├── NotConnected               no connection was made, so nothing was sent; try again later
     ├── Refused                    the service answered with something other than success
     ├── OutcomeUnknown             sent, and no readable answer came back; ask before doing anything
@@ -101,6 +103,10 @@ class RunKeyConflict(InputError):
         super().__init__(f"run {run_key}: {why}: {shown}")
 
 
+class LimitExceeded(InputError):
+    """A limit of the policy would be passed; nothing was sent."""
+
+
 class ConfigurationError(TreasuryError):
     """A key, account or setting is missing or wrong; nothing was sent."""
 
@@ -120,6 +126,24 @@ class RunHeld(TreasuryError):
         self.run_key = run_key
         self.holder = holder
         super().__init__(f"run {run_key} is held by {holder}")
+
+
+class ApprovalNeeded(TreasuryError):
+    """The policy asks for approvals that the plan does not have."""
+
+    def __init__(self, run_key: str, needed: int, approved_by: Sequence[str]) -> None:
+        self.run_key = run_key
+        self.needed = needed
+        self.approved_by = tuple(approved_by)
+        has = f"approved by {', '.join(self.approved_by)}" if self.approved_by else "approved by nobody yet"
+        super().__init__(
+            f"run {run_key} needs {needed} approval(s), {has}; nothing was sent: "
+            f"waiting for an approval (treasury approve {run_key} --by NAME)"
+        )
+
+
+class Stopped(TreasuryError):
+    """All sending was stopped by a person, or this run's by its stop-loss."""
 
 
 class NotConnected(TreasuryError):

@@ -20,6 +20,10 @@ RESEND_AFTER_SECONDS = 600.0
 """How far apart two "no such order" answers must be before an order is sent again under the same id."""
 
 
+MOST_CLOCK_SKEW_SECONDS = 120.0
+"""How far our clock may be off the service's before nothing is sent."""
+
+
 @dataclass(frozen=True)
 class Settings:
     """Where things are. Paths are absolute."""
@@ -32,6 +36,7 @@ class Settings:
     ledger_url: str
     ledger_key_file: Path
     resend_after_seconds: float = RESEND_AFTER_SECONDS
+    most_clock_skew_seconds: float = MOST_CLOCK_SKEW_SECONDS
     rules: SigningRules = SigningRules()
 
     @property
@@ -70,6 +75,16 @@ class Settings:
         return Account(self.base_url, self.partner_id, private_key, platform_key, self.rules)
 
 
+def os_user() -> str:
+    """The name of the operating system's user that runs this process."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
+
+
 def read_key_file(path: Path, what: str) -> str:
     """The text of a key file. Raises `ConfigurationError`."""
     try:
@@ -96,6 +111,7 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         ledger_url=environ.get("TREASURY_LEDGER_URL") or f"sqlite:///{home / 'ledger.db'}",
         ledger_key_file=path("TREASURY_LEDGER_KEY_FILE", "ledger_key_file") or home / "ledger.key",
         resend_after_seconds=_seconds(environ, "TREASURY_RESEND_AFTER_SECONDS", RESEND_AFTER_SECONDS),
+        most_clock_skew_seconds=_seconds(environ, "TREASURY_MOST_CLOCK_SKEW_SECONDS", MOST_CLOCK_SKEW_SECONDS),
         rules=SigningRules(
             hash=saved.get("hash", "SHA1"),
             timestamp_unit=saved.get("timestamp_unit", "ms"),

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from treasury.crashpoints import point
 from treasury.decisions import Bounds, as_paid, disagreements, may_send_again, quote_problem
 from treasury.errors import NotConnected, OutcomeUnknown, Refused
 from treasury.interface.catalogue import CATALOGUE
@@ -131,6 +132,7 @@ class Submission:
             order, gone = self.learn(order, self.look(order))
             if not gone:
                 return order
+            point("resend.decided")
             return self._transmit(order, self._operation(order), Event.RESEND)
         if order.state is not State.PREPARED:
             return order
@@ -161,7 +163,9 @@ class Submission:
         """Send; while the service refuses for a reason that passes, pause and try the same order again."""
         pause = PAUSE_SECONDS
         for left in range(TRIES_LATER, 0, -1):
+            point("send.before")
             order = self._transmit(order, operation, Event.SEND)
+            point("send.recorded")
             refused_for_now = order.state is State.PREPARED and order.code is not None
             if not refused_for_now or left == 1:
                 break
@@ -172,14 +176,18 @@ class Submission:
     def _transmit(self, order: Order, operation: Operation[Any], event: Event) -> Order:
         """One transmission: marked on disk before its first byte leaves, and what came of it recorded after."""
         order = self._ledger.step(order, event, code=None, reason=None)
+        point("send.marked")
         try:
             reply = self._client.send(operation)
         except NotConnected as error:
             return self._back(order, Event.NOT_CONNECTED, reason=str(error))
         except Refused as refusal:
+            point("send.refused")
             return self._refused(order, refusal)
         except OutcomeUnknown as error:
+            point("send.lost")
             return self._ledger.step(order, Event.LOSE, cause=error.why, reason=error.why, code=error.code)
+        point("send.answered")
         return self._heard(order, reply.as_order(), "the answer to the request")
 
     def _back(self, order: Order, event: Event, **facts: Any) -> Order:
@@ -209,19 +217,24 @@ class Submission:
         """
         kind = QUOTED[order.operation]
         for _ in range(QUOTES_PER_START):
+            point("quote.before")
             order, quote = self._ledger.open_quote(order)
+            point("quote.committed")
             fetched = self._fetch_quote(order, quote, kind.ask(payload, quote.request_id), kind)
             if isinstance(fetched, Order):
                 order = fetched
                 if order.state is not State.PREPARED:
                     return order
                 continue
+            point("quote.recorded")
             problem = quote_problem(fetched, Bounds.from_dict(payload["bounds"]), self._ledger.now())
             if problem is not None:
                 self._ledger.note_quote(fetched, note=problem)
                 order = self._ledger.note(order, reason=problem)
                 continue
+            point("confirm.before")
             order = self._ledger.note(order, **_confirmed_facts(fetched))
+            point("confirm.noted")
             return self._send_until_heard(order, self._operation(order))
         return order
 
@@ -242,13 +255,16 @@ class Submission:
         except (NotConnected, OutcomeUnknown) as error:
             self._ledger.note_quote(quote, note=f"no answer: {error}")
             return self._ledger.note(order, reason=f"no quote: {error}")
+        point("quote.answered")
         return self._ledger.note_quote(quote, quote=terms.quote, expires_at=_expiry(terms, asked_at), **terms.facts)
 
     # --- asking --------------------------------------------------------------------------------------------------
 
     def look(self, order: Order) -> SeenOrder | None:
         """What the service shows of an order; None when it knows no such order. Changes nothing."""
+        point("ask.before")
         seen = self.look_up(order.operation, order.request_id, order.confirmation)
+        point("ask.answered")
         return None if seen is None else as_paid(seen, order)
 
     def look_up(self, operation: str, request_id: str, confirmation: str | None = None) -> SeenOrder | None:
@@ -268,7 +284,9 @@ class Submission:
             return self._not_there(order, "the service knows no such order")
         if self._is_unconfirmed_quote(order, seen):
             return self._not_there(order, "the service shows a quote that was not confirmed")
-        return self._heard(order, seen, "a query"), False
+        order = self._heard(order, seen, "a query")
+        point("learn.recorded")
+        return order, False
 
     def _is_unconfirmed_quote(self, order: Order, seen: SeenOrder) -> bool:
         """A query that shows a quote is not a payment, unless we know it was accepted, or its status says so."""
@@ -285,7 +303,9 @@ class Submission:
             return self._ledger.note(order, asked_at=now, reason=why), True
         since = order.absent_since if order.absent_since is not None else now
         facts = {"absent_since": since} if order.state is State.UNKNOWN else {}
-        return self._ledger.note(order, asked_at=now, reason=why, **facts), False
+        order = self._ledger.note(order, asked_at=now, reason=why, **facts)
+        point("absence.recorded")
+        return order, False
 
     def _heard(self, order: Order, seen: SeenOrder, where: str) -> Order:
         """Record what the service shows of an order: compared first, adopted only when it agrees."""

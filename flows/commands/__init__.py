@@ -6,13 +6,22 @@ from collections.abc import Sequence
 
 from cyclopts import App, CycloptsError
 
-from treasury.errors import ConfigurationError, InputError, NotTrusted, Refused, RunHeld, TreasuryError
+from treasury.errors import (
+    ApprovalNeeded,
+    ConfigurationError,
+    InputError,
+    NotTrusted,
+    Refused,
+    RunHeld,
+    Stopped,
+    TreasuryError,
+)
 
 HELP = """Automate a merchant's treasury: no payment is sent twice, none is lost, and every morning a report says so.
 
-Exit codes: 0 done; 1 unexpected; 2 bad input, nothing sent; 3 plan written, waiting for a yes; 4 finished, with rows
-rejected, failed, closed, held or unknown; 5 reconciliation found breaks or could not read everything; 6 another
-process holds this run.
+Exit codes: 0 done; 1 unexpected; 2 bad input, nothing sent; 3 plan written, waiting for a yes or an approval; 4
+finished, with rows rejected, failed, closed, held or unknown; 5 reconciliation found breaks or could not read
+everything; 6 another process holds this run.
 """
 
 COMMANDS = {
@@ -20,11 +29,15 @@ COMMANDS = {
     "sandbox": ("sandbox:sandbox", "Start a stand-in for the service, for rehearsals and tests."),
     "connect": ("account:connect", "Save which account to work with."),
     "pay": ("payouts:pay", "Pay the beneficiaries of a spreadsheet."),
+    "approve": ("control:approve", "Approve the plan of a run."),
     "rebalance": ("rebalancing:rebalance", "Bring every asset back to its target."),
     "provision": ("provisioning:provision", "Set up card users with KYC links."),
     "reconcile": ("reconciliation:reconcile", "Ask what became of every order, and report."),
     "runs": ("reading:runs", "List the runs of the ledger."),
     "show": ("reading:show", "Show an order or a run of the ledger."),
+    "resolve": ("control:resolve", "Tell the ledger what a person found out about an order."),
+    "stop": ("control:stop", "Stop all sending, or lift the stop."),
+    "doctor": ("health:doctor", "What is configured, reachable and safe, line by line."),
     "call": ("calling:call", "Send one operation of the interface."),
     "check-notification": ("calling:check_notification", "Check that the platform signed a notification."),
     "serve": ("serving:serve", "Prefect's dashboard, the deployments and their schedules."),
@@ -32,9 +45,11 @@ COMMANDS = {
 
 REMEDIES: Sequence[tuple[type[TreasuryError], int]] = (
     (RunHeld, 6),
+    (ApprovalNeeded, 3),
     (InputError, 2),
     (ConfigurationError, 2),
     (NotTrusted, 2),
+    (Stopped, 4),
     (Refused, 4),
 )
 """Error -> exit code; anything else is 1."""

@@ -9,10 +9,9 @@ from flows.commands.common import DONE, agreed, configured_desk, finish_run, mon
 from flows.commands.prefect_server import prefect_api
 from treasury.errors import InvalidSheet
 from treasury.planning.payouts import PayoutPlan
-from treasury.planning.policy import read_policy
 from treasury.runs.execution import check_run_key
-from treasury.runs.payouts import read_plan
-from treasury.settings import read_settings
+from treasury.runs.payouts import propose_payouts, read_plan
+from treasury.settings import os_user, read_settings
 from treasury.sheets.writing import write_errors, write_json
 
 
@@ -38,7 +37,7 @@ def pay(
     run_key:
         The name of this payment run, for example payroll-2026-11.
     policy:
-        A policy, TOML; this version only checks that it can be read.
+        The policy whose limits and approvals apply, TOML.
     dry_run:
         Validate, write and show the plan; send nothing.
     yes:
@@ -50,9 +49,7 @@ def pay(
 
     """
     folder = (out or read_settings().run_folder(check_run_key(run_key))).absolute()
-    if policy is not None:
-        read_policy(policy)
-    plan = _plan(file, run_key, folder)
+    plan = _plan(file, run_key, policy, folder)
     show_plan(plan)
     say_files([folder / "plan.json"])
     if dry_run:
@@ -60,16 +57,19 @@ def pay(
         return DONE
     if not agreed(yes=yes):
         return say_waiting(f"{len(plan.intents)} payments planned")
+    desk = configured_desk()
+    propose_payouts(desk, plan, os_user())
     # Held before Prefect starts: a second start says so at once.
-    with configured_desk().hold(run_key), prefect_api():
+    with desk.hold(run_key), prefect_api():
         from flows.pay_beneficiaries import pay_beneficiaries
 
-        return finish_run(pay_beneficiaries(str(file.absolute()), run_key, str(folder), follow))
+        limits = None if policy is None else str(policy.absolute())
+        return finish_run(pay_beneficiaries(str(file.absolute()), run_key, str(folder), follow, policy=limits))
 
 
-def _plan(file: Path, run_key: str, folder: Path) -> PayoutPlan:
+def _plan(file: Path, run_key: str, policy: Path | None, folder: Path) -> PayoutPlan:
     try:
-        plan = read_plan(file, run_key)
+        plan = read_plan(file, run_key, policy)
     except InvalidSheet as error:
         write_errors(folder / "errors.csv", error)
         say_files([folder / "errors.csv"])
@@ -81,6 +81,8 @@ def _plan(file: Path, run_key: str, folder: Path) -> PayoutPlan:
 def show_plan(plan: PayoutPlan) -> None:
     """The plan in a few lines."""
     content = plan.as_dict()
-    print(f"run {plan.run_key}: {content['payments']} payments; limits {content['limits']}")
+    print(f"run {plan.run_key}: {content['payments']} payments; limits: {content['limits']}")
     money_lines("debit", content["debits"])
     money_lines("beneficiaries receive", content["receipts"])
+    if plan.approvals:
+        print(f"  needs {plan.approvals} approval(s) besides yours; plan {plan.sha256[:12]}")

@@ -15,6 +15,7 @@ import pytest
 from sqlalchemy import text
 
 from treasury.errors import ConfigurationError, IllegalTransition, RunHeld, RunKeyConflict, WrongAccount, WrongLedgerKey
+from treasury.ledger.intents import commit_plan
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.records import Intent, Order, derive_request_id
 from treasury.ledger.states import STEPS, Event, State
@@ -38,7 +39,7 @@ def intent(ref: str, amount: str = "10.00", **changes: object) -> Intent:
 
 
 def commit(ledger: Ledger, *refs: str, run_key: str = "run") -> list[Order]:
-    ledger.commit_plan(run_key, "payout", {}, "0" * 64, [intent(ref) for ref in refs])
+    commit_plan(ledger, run_key, "payout", {}, "0" * 64, [intent(ref) for ref in refs])
     return ledger.orders(run_key=run_key)
 
 
@@ -69,15 +70,15 @@ def test_the_same_payment_has_the_same_request_id_on_every_machine() -> None:
 def test_a_run_key_names_changed_and_added_rows_and_takes_a_subset(open_ledger: OpenLedger) -> None:
     ledger = open_ledger()
     commit(ledger, "a", "b", "c")
-    assert ledger.commit_plan("run", "payout", {}, "0" * 64, [intent("b")]) == 0
+    assert commit_plan(ledger, "run", "payout", {}, "0" * 64, [intent("b")]) == 0
     with pytest.raises(RunKeyConflict) as changed:
-        ledger.commit_plan("run", "payout", {}, "0" * 64, [intent("a"), intent("b", "11.00"), intent("c", "12.00")])
+        commit_plan(ledger, "run", "payout", {}, "0" * 64, [intent("a"), intent("b", "11.00"), intent("c", "12.00")])
     assert changed.value.rows == ("b", "c")
     with pytest.raises(RunKeyConflict) as added:
-        ledger.commit_plan("run", "payout", {}, "0" * 64, [intent("a"), intent("d")])
+        commit_plan(ledger, "run", "payout", {}, "0" * 64, [intent("a"), intent("d")])
     assert added.value.rows == ("d",)
     with pytest.raises(RunKeyConflict):
-        ledger.commit_plan("run", "rebalancing", {}, "0" * 64, [intent("a")])
+        commit_plan(ledger, "run", "rebalancing", {}, "0" * 64, [intent("a")])
     assert [order.row_ref for order in ledger.orders()] == ["a", "b", "c"]
 
 
@@ -229,7 +230,7 @@ def test_what_a_dead_process_left_sending_is_unknown(open_ledger: OpenLedger) ->
 def test_two_starts_of_one_run_commit_its_rows_once(open_ledger: OpenLedger) -> None:
     ledgers = [open_ledger() for _ in range(4)]
     with ThreadPoolExecutor(4) as pool:
-        new = list(pool.map(lambda each: each.commit_plan("run", "payout", {}, "0" * 64, [intent("a")]), ledgers))
+        new = list(pool.map(lambda each: commit_plan(each, "run", "payout", {}, "0" * 64, [intent("a")]), ledgers))
     assert sorted(new) == [0, 0, 0, 1]
     assert len(ledgers[0].orders()) == 1
 

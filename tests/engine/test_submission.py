@@ -12,6 +12,7 @@ import pytest
 from treasury.decisions import Bounds
 from treasury.desk import Desk
 from treasury.errors import NotConnected, OutcomeUnknown, Refused
+from treasury.ledger.intents import commit_plan
 from treasury.ledger.records import Intent, Order
 from treasury.ledger.states import State
 
@@ -120,7 +121,7 @@ def confirmed(body: Mapping[str, Any]) -> tuple[int, Any]:
 
 
 def plan(desk: Desk, intent: Intent) -> Order:
-    desk.ledger.commit_plan("run", "test", {}, "0" * 64, [intent])
+    commit_plan(desk.ledger, "run", "test", {}, "0" * 64, [intent])
     return desk.ledger.orders()[0]
 
 

@@ -5,6 +5,7 @@ import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 from functools import cached_property
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -13,6 +14,7 @@ import httpx
 import stamina
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from treasury.crashpoints import point
 from treasury.errors import ConfigurationError, NotConnected, OutcomeUnknown, Refused
 from treasury.interface.engine import open_engine
 from treasury.interface.envelope import read_reply
@@ -52,6 +54,9 @@ class Account:
         """The private key, parsed once: its checks take 37 ms, a signature 0.3 ms."""
         return load_private_key(self.private_key)
 
+
+CLOCK_SECONDS = 5.0
+"""How long the service may take to show its clock."""
 
 READ_ATTEMPTS = 4
 """How often a question is asked before its failure is reported; only operations that read are repeated."""
@@ -119,6 +124,7 @@ class Client:
         """
         content = json.dumps(self.signed_body(operation), ensure_ascii=False, separators=(",", ":")).encode()
         name = operation.operation_name()
+        point("client.before")
         try:
             answer = self._http.post(self.account.base_url + operation.path, content=content, headers=HEADERS)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
@@ -127,12 +133,26 @@ class Client:
             raise ConfigurationError(f"the base URL cannot be used: {error}") from None
         except httpx.HTTPError as error:
             raise OutcomeUnknown(name, f"{type(error).__name__} after the request left") from None
+        point("client.answered")
         try:
             return read_reply(type(operation), answer.status_code, answer.content)
         except Refused as refusal:
             wait = answer.headers.get("Retry-After", "")
             refusal.retry_after_seconds = float(wait) if wait.isascii() and wait.isdigit() else None
             raise
+
+    def read_clock(self) -> float | None:
+        """How far the service's clock is ahead of ours, in seconds, by the `Date` of a bare request; None if it has none.
+
+        Raises `NotConnected` when there is no answer.
+        """
+        try:
+            answer = self._http.get(self.account.base_url + "/", timeout=CLOCK_SECONDS)
+            return parsedate_to_datetime(answer.headers["Date"]).timestamp() - self._clock()
+        except (KeyError, ValueError):
+            return None
+        except httpx.HTTPError as error:
+            raise NotConnected(f"{self.account.base_url} does not answer: {type(error).__name__}") from None
 
     def read(self, operation: Operation[R]) -> R:
         """Send an operation that only reads, again if need be. Raises as `send` does, after the last attempt."""

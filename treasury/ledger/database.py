@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
+from treasury.crashpoints import point
 from treasury.errors import ConfigurationError, TreasuryError
 
 T = TypeVar("T")
@@ -124,9 +125,11 @@ class Writer:
                         answers.append((done, work(self._connection), None))
                     except TreasuryError as error:
                         answers.append((done, None, error))
+                point("writer.before")
         except Exception as error:
             self._fail(group, error)
             return
+        point("writer.committed")
         for done, result, problem in answers:
             if problem is None:
                 done.set_result(result)

@@ -13,14 +13,14 @@ from typing import Any, TypeVar
 from sqlalchemy import ColumnElement, Connection, insert, select, text, update
 from sqlalchemy.exc import DBAPIError
 
-from treasury.errors import ConfigurationError, IllegalTransition, RunKeyConflict, WrongAccount, WrongLedgerKey
+from treasury.crashpoints import point
+from treasury.errors import ConfigurationError, IllegalTransition, WrongAccount, WrongLedgerKey
 from treasury.interface.status import OrderStatus
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
 from treasury.ledger.database import Writer, open_engine, sqlite_file
 from treasury.ledger.holder import FileLock, Holds, SessionLock
 from treasury.ledger.records import (
-    Intent,
     JournalEntry,
     Order,
     Quote,
@@ -30,12 +30,10 @@ from treasury.ledger.records import (
     read_quote,
 )
 from treasury.ledger.states import STEPS, Event, State
+from treasury.ledger.stops import check_not_stopped
 from treasury.money import format_amount
 
 T = TypeVar("T")
-
-_CREATION_LOCK = 7_265_001
-"""PostgreSQL advisory lock under which tables are made and intents judged."""
 
 
 class Ledger:
@@ -70,55 +68,6 @@ class Ledger:
     def hold(self, run_key: str) -> AbstractContextManager[bool]:
         """Hold a run for this process; yields whether it was just taken. Raises `RunHeld`."""
         return self._holds.hold(run_key)
-
-    # --- intents -------------------------------------------------------------------------------------------------
-
-    def commit_plan(
-        self, run_key: str, kind: str, plan: Mapping[str, Any], sha256: str, intents: Sequence[Intent]
-    ) -> int:
-        """Bind the run key to these payments and record those not recorded yet, in one serialized transaction.
-
-        A subset of the run's payments is fine. Returns how many were new. Raises `RunKeyConflict` naming payments
-        that changed or were added since the run key was bound.
-        """
-        with_hash = [(intent, self.key.keyed_hash(intent.meaning)) for intent in intents]
-
-        def work(connection: Connection) -> int:
-            _serialize(connection)
-            run = connection.execute(select(schema.runs).where(schema.runs.c.run_key == run_key)).first()
-            if run is None:
-                row = {"run_key": run_key, "kind": kind, "created_at": self.now(), "plan_sha256": sha256}
-                connection.execute(insert(schema.runs).values(**row, plan=json.dumps(plan, ensure_ascii=False)))
-                rows = [self._intent_row(run_key, intent, meaning) for intent, meaning in with_hash]
-                if rows:
-                    connection.execute(insert(schema.orders), rows)
-                return len(rows)
-            _check_binding(connection, run_key, run.kind, kind, with_hash)
-            return 0
-
-        return self._writer.write(work)
-
-    def _intent_row(self, run_key: str, intent: Intent, meaning: str) -> dict[str, Any]:
-        return {
-            "run_key": run_key,
-            "row_ref": intent.row_ref,
-            "operation": intent.operation,
-            "generation": 1,
-            "request_id": intent.request_id
-            or derive_request_id(self.account, run_key, intent.row_ref, intent.operation, 1),
-            "confirmation": intent.confirmation,
-            "state": State.PREPARED.value,
-            "doubtful": False,
-            "sends": 0,
-            "meaning": meaning,
-            "payload": self.key.encrypt(intent.payload),
-            "masked": json.dumps(intent.masked, ensure_ascii=False),
-            "currency": intent.currency,
-            "amount": _text(intent.amount),
-            "receive_currency": intent.receive_currency,
-            "receive_amount": _text(intent.receive_amount),
-            "created_at": self.now(),
-        }
 
     def payload(self, order: Order) -> dict[str, Any]:
         """What is needed to send an order. Raises `WrongLedgerKey`."""
@@ -156,12 +105,19 @@ class Ledger:
             if row is None:
                 raise IllegalTransition(order.request_id, str(event))
             stepped = read_order(row)
-            entry: dict[str, Any] = {"order_id": order.id, "at": at, "event": event.value, "source": order.state.value}
-            entry |= {"target": step.target.value, "process": self._process, "cause": cause}
-            connection.execute(insert(schema.journal).values(**entry, code=stepped.code, status=stepped.status))
+            facts = {"cause": cause, "code": stepped.code, "status": stepped.status}
+            self.journal_step(connection, order.id, event, order.state, step.target, **facts)
             return stepped
 
         return self._writer.write(work)
+
+    def journal_step(
+        self, connection: Connection, order_id: int, event: Event, source: State, target: State, **facts: Any
+    ) -> None:
+        """Append a step to the journal, inside the transaction that takes it."""
+        entry = {"order_id": order_id, "at": self.now(), "event": event.value, "process": self._process}
+        entry |= {"source": source.value, "target": target.value}
+        connection.execute(insert(schema.journal).values(**entry, **_columns(facts)))
 
     def note(self, order: Order, /, **facts: Any) -> Order:
         """Record facts about an order that leave its state as it is."""
@@ -183,7 +139,9 @@ class Ledger:
         """Call what a dead process left `sending` unknown. Only for a run that this process holds."""
         left = self.orders(run_key=run_key, states=(State.SENDING,))
         for order in left:
+            point("recover.before")
             self.step(order, Event.RECOVER, cause="its process ended before the outcome was recorded")
+            point("recover.committed")
         return len(left)
 
     # --- quotes --------------------------------------------------------------------------------------------------
@@ -192,6 +150,7 @@ class Ledger:
         """Record that a quote is about to be asked, under a generation of its own, before its request leaves."""
 
         def work(connection: Connection) -> tuple[Order, Quote]:
+            check_not_stopped(connection)
             asked = select(schema.quotes.c.generation).where(schema.quotes.c.order_id == order.id)
             generation = max((row[0] for row in connection.execute(asked)), default=0) + 1
             request_id = derive_request_id(self.account, order.run_key, order.row_ref, order.operation, generation)
@@ -313,7 +272,8 @@ class Ledger:
 
     def _open(self, connection: Connection) -> None:
         """Make the tables on first use; refuse a ledger of another account or another key."""
-        _serialize(connection)
+        if connection.dialect.name == "postgresql":
+            connection.execute(text("SELECT pg_advisory_xact_lock(:n)"), {"n": schema.SERIAL_LOCK})
         schema.metadata.create_all(connection)
         wanted = {"schema": schema.VERSION, "account": self.account, "key": self.key.fingerprint}
         found = {row.key: row.value for row in connection.execute(select(schema.meta))}
@@ -340,30 +300,6 @@ def _prepare_file(file: Path) -> None:
             os.close(os.open(file, os.O_WRONLY | os.O_CREAT, 0o600))
     except OSError as error:
         raise ConfigurationError(f"the ledger {file} cannot be made: {error.strerror}") from None
-
-
-def _serialize(connection: Connection) -> None:
-    """Let one process at a time in: SQLite's writers are serialized anyway."""
-    if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(:n)"), {"n": _CREATION_LOCK})
-
-
-def _check_binding(
-    connection: Connection, run_key: str, bound: str, kind: str, intents: Sequence[tuple[Intent, str]]
-) -> None:
-    if bound != kind:
-        raise RunKeyConflict(run_key, [kind], f"this run key stands for a {bound}, not for this")
-    table = schema.orders.c
-    known: dict[str, str] = {
-        row.row_ref: row.meaning
-        for row in connection.execute(select(table.row_ref, table.meaning).where(table.run_key == run_key))
-    }
-    changed = [intent.row_ref for intent, meaning in intents if known.get(intent.row_ref, meaning) != meaning]
-    added = [intent.row_ref for intent, _ in intents if intent.row_ref not in known]
-    if changed:
-        raise RunKeyConflict(run_key, changed, "these rows changed since the run began; use another run key")
-    if added:
-        raise RunKeyConflict(run_key, added, "these rows were added since the run began; use another run key for them")
 
 
 def _columns(facts: Mapping[str, Any]) -> dict[str, Any]:

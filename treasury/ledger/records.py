@@ -46,6 +46,10 @@ class Intent:
     """Given by the caller; None derives it."""
     confirmation: str | None = None
     """The quote to confirm, when the caller already has one."""
+    alike: tuple[str, ...] | None = field(default=None, repr=False)
+    """Payee, currency, amount: what makes another payment look like this one. None is never held as a duplicate."""
+    duplicate_ok: str | None = None
+    """Why a payment that looks like another one is none."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +66,8 @@ class Order:
     doubtful: bool
     sends: int
     masked: str
+    alike: str | None
+    ask_first: bool
     currency: str | None
     amount: Decimal | None
     receive_currency: str | None

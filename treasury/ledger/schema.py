@@ -17,6 +17,9 @@ from sqlalchemy import (
 
 VERSION = "1"
 
+SERIAL_LOCK = 7_265_001
+"""PostgreSQL advisory lock under which tables are made and intents judged, one process at a time."""
+
 metadata = MetaData()
 
 _Id = BigInteger().with_variant(Integer, "sqlite")
@@ -54,6 +57,8 @@ orders = Table(
     Column("meaning", String(64), nullable=False),
     Column("payload", LargeBinary),
     Column("masked", Text, nullable=False),
+    Column("alike", String(64)),
+    Column("ask_first", Boolean, nullable=False, default=False),
     Column("currency", String(40)),
     Column("amount", String(64)),
     Column("receive_currency", String(40)),
@@ -73,8 +78,12 @@ orders = Table(
     Column("absent_since", BigInteger),
     UniqueConstraint("run_key", "row_ref"),
     Index("orders_by_state", "state"),
+    Index("orders_by_alike", "alike"),
 )
 """Current state, one row per payment we mean to make.
+
+`alike`: keyed hash of payee, currency and amount, by which duplicates are found. `ask_first`: recorded before the
+ledger was restored from a backup, so it may have been sent since.
 
 `doubtful`: a transmission of it may have acted, so no later refusal is believed. `meaning`: keyed hash of what the
 run key binds. `payload`: encrypted, only until the order is final. `confirmation`: the quote that was, or is about
@@ -117,6 +126,43 @@ journal = Table(
     Column("status", Integer),
 )
 """Append-only: every step of every order."""
+
+plans = Table(
+    "plans",
+    metadata,
+    Column("id", _Id, primary_key=True, autoincrement=True),
+    Column("run_key", String(200), nullable=False, index=True),
+    Column("plan_sha256", String(64), nullable=False),
+    Column("maker", String(100), nullable=False),
+    Column("needed", Integer, nullable=False),
+    Column("proposed_at", BigInteger, nullable=False),
+)
+"""Plans that wait for approvals: who made them (OS user), and how many they need."""
+
+approvals = Table(
+    "approvals",
+    metadata,
+    Column("id", _Id, primary_key=True, autoincrement=True),
+    Column("run_key", String(200), nullable=False),
+    Column("plan_sha256", String(64), nullable=False, index=True),
+    Column("approved_by", String(100), nullable=False),
+    Column("os_user", String(100), nullable=False),
+    Column("approved_at", BigInteger, nullable=False),
+    UniqueConstraint("run_key", "plan_sha256", "approved_by"),
+)
+"""Who approved which plan: bound to its hash, so a changed plan has none."""
+
+stops = Table(
+    "stops",
+    metadata,
+    Column("id", _Id, primary_key=True, autoincrement=True),
+    Column("stopped_at", BigInteger, nullable=False),
+    Column("stopped_by", String(100), nullable=False),
+    Column("why", Text, nullable=False),
+    Column("lifted_at", BigInteger),
+    Column("lifted_by", String(100)),
+)
+"""Stops of all sending; one stands while it is not lifted."""
 
 card_users = Table(
     "card_users",

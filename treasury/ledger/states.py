@@ -74,6 +74,10 @@ class Event(StrEnum):
     REJECT = "reject"
     HOLD = "hold"
     RELEASE = "release"
+    RESOLVE_SENT = "resolve as sent"
+    """A person knows that it reached the service."""
+    RESOLVE_NOT_SENT = "resolve as not sent"
+    """A person knows that it never acted; it is sent at the next start."""
     CORRECT_TO_SETTLED = "correct to settled"
     """A late flip after a final status: journaled as what it is, never a silent overwrite."""
     CORRECT_TO_FAILED = "correct to failed"
@@ -104,6 +108,8 @@ STEPS: Mapping[Event, Step] = {
     Event.REJECT: Step((State.PREPARED, State.SENDING), State.REJECTED),
     Event.HOLD: Step((State.PREPARED,), State.HELD),
     Event.RELEASE: Step((State.HELD,), State.PREPARED),
+    Event.RESOLVE_SENT: Step((State.UNKNOWN, State.HELD), State.ACCEPTED),
+    Event.RESOLVE_NOT_SENT: Step((State.UNKNOWN, State.HELD), State.PREPARED),
     Event.CORRECT_TO_SETTLED: Step((State.FAILED, State.CLOSED, State.REJECTED), State.SETTLED),
     Event.CORRECT_TO_FAILED: Step((State.SETTLED, State.CLOSED), State.FAILED),
     Event.CORRECT_TO_CLOSED: Step((State.SETTLED, State.FAILED), State.CLOSED),

@@ -9,11 +9,14 @@ from decimal import Decimal
 from typing import Any
 
 from treasury.decisions import Bounds
+from treasury.errors import LimitExceeded
 from treasury.interface.fiat_payouts import CreateFiatPayout, FiatPayoutQuote
 from treasury.interface.operation import mask_fields
 from treasury.interface.orders import Payout
 from treasury.ledger.records import Intent
 from treasury.money import format_amount
+from treasury.planning.limits import PayoutLimits, PayoutPolicy, approvals_needed, check_run_total
+from treasury.planning.policy import canonical
 from treasury.sheets.beneficiaries import PayoutRow, Route
 
 
@@ -28,47 +31,67 @@ class PayoutPlan:
     receipts: Mapping[str, Decimal]
     """Currency -> sum of what beneficiaries receive, where the rows fix that and the debit is quoted later."""
     sha256: str
+    policy: PayoutPolicy | None
+
+    @property
+    def approvals(self) -> int:
+        """How many people besides its maker have to approve it."""
+        return 0 if self.policy is None else approvals_needed(self.debits, self.policy.payouts)
 
     def as_dict(self) -> dict[str, Any]:
         """The plan as people and machines may read it: masked, amounts as text."""
+        limits = PayoutLimits() if self.policy is None else self.policy.payouts
         return {
             "run_key": self.run_key,
             "payments": len(self.intents),
             "debits": {currency: format_amount(total) for currency, total in self.debits.items()},
             "receipts": {currency: format_amount(total) for currency, total in self.receipts.items()},
-            "limits": "none: this run has no policy limits",
+            "limits": "none: no policy was given" if self.policy is None else f"policy {self.policy.version[:12]}",
+            "approvals_needed": self.approvals,
+            "stop_loss": {"alike": limits.stop_after_alike, "percent": limits.stop_above_percent},
             "plan_sha256": self.sha256,
             "rows": [_row(intent) for intent in self.intents],
         }
 
 
-def plan_payouts(run_key: str, rows: Sequence[PayoutRow]) -> PayoutPlan:
-    """Plan the payment of these rows: one intent a row, sums per currency, a hash over what they mean."""
+def plan_payouts(run_key: str, rows: Sequence[PayoutRow], policy: PayoutPolicy | None = None) -> PayoutPlan:
+    """Plan the payment of these rows: one intent a row, sums per currency, a hash over what a person approves.
+
+    The hash covers the rows' meaning, the bounds of their quotes and the policy's version; not balances, rates or
+    times. Raises `LimitExceeded` when the sums are over the policy's limit for a run.
+    """
+    limits = PayoutLimits() if policy is None else policy.payouts
     debits: dict[str, Decimal] = defaultdict(Decimal)
     receipts: dict[str, Decimal] = defaultdict(Decimal)
     for row in rows:
+        most = limits.most_per_payout.get(row.currency)
         if row.amount is not None:
             debits[row.currency] += row.amount
-        elif row.receive_amount is not None:
+        elif most is not None:
+            debits[row.currency] += most  # what its quote may ask at the most
+        if row.amount is None and row.receive_amount is not None:
             receipts[row.receive_currency] += row.receive_amount
-    meanings = {row.row_ref: row.meaning for row in rows}
-    text = json.dumps(meanings, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-    return PayoutPlan(
-        run_key,
-        [plan_row(row) for row in rows],
-        dict(sorted(debits.items())),
-        dict(sorted(receipts.items())),
-        hashlib.sha256(text.encode()).hexdigest(),
-    )
+    over = check_run_total(debits, limits)
+    if over is not None:
+        raise LimitExceeded(f"run {run_key}: {over}; nothing was sent")
+    intents = [plan_row(row, limits) for row in rows]
+    approved = {
+        "rows": {row.row_ref: row.meaning for row in rows},
+        "bounds": {intent.row_ref: intent.payload.get("bounds") for intent in intents},
+        "policy": None if policy is None else policy.version,
+    }
+    text = json.dumps(approved, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    sha256 = hashlib.sha256(text.encode()).hexdigest()
+    return PayoutPlan(run_key, intents, dict(sorted(debits.items())), dict(sorted(receipts.items())), sha256, policy)
 
 
-def plan_row(row: PayoutRow) -> Intent:
+def plan_row(row: PayoutRow, limits: PayoutLimits = PayoutLimits()) -> Intent:
     """The payment a row asks for."""
     if row.route is Route.DIRECT:
         operation, payload = Payout.operation_name(), dict(row.fields)
         masked = mask_fields(Payout, row.fields)
     else:
-        operation, payload = CreateFiatPayout.operation_name(), _quoted_payload(row)
+        operation, payload = CreateFiatPayout.operation_name(), _quoted_payload(row, limits)
         masked = mask_fields(FiatPayoutQuote, row.fields) | payload["confirm"]
     return Intent(
         row_ref=row.row_ref,
@@ -80,15 +103,25 @@ def plan_row(row: PayoutRow) -> Intent:
         amount=row.amount,
         receive_currency=row.receive_currency,
         receive_amount=row.receive_amount,
+        alike=_alike(row),
+        duplicate_ok=row.duplicate_ok,
     )
 
 
-def _quoted_payload(row: PayoutRow) -> dict[str, Any]:
+def _alike(row: PayoutRow) -> tuple[str, ...]:
+    amount = row.amount if row.amount is not None else row.receive_amount
+    currency = row.currency if row.amount is not None else row.receive_currency
+    return (row.payee, currency, "" if amount is None else canonical(amount))
+
+
+def _quoted_payload(row: PayoutRow, limits: PayoutLimits) -> dict[str, Any]:
     bounds = Bounds(
         pay_currency=row.currency,
         receive_currency=row.receive_currency,
         pay_amount=row.amount,
         receive_amount=row.receive_amount,
+        most_pay=limits.most_per_payout.get(row.currency),
+        least_rate=limits.least_rates.get(f"{row.currency}-{row.receive_currency}"),
     )
     confirm = {"purpose_code": row.purpose_code, "description": row.description}
     return {

@@ -6,7 +6,7 @@ import tomllib
 from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, TypeVar
 from zoneinfo import ZoneInfo
 
 from pydantic import (
@@ -45,7 +45,8 @@ def canonical(amount: Decimal) -> str:
     return format_amount(amount.normalize())
 
 
-def _time_zone(name: str) -> str:
+def check_time_zone(name: str) -> str:
+    """An IANA time zone name. Raises `ValueError`."""
     try:
         ZoneInfo(name)
     except (OSError, ValueError, KeyError):  # KeyError: ZoneInfoNotFoundError
@@ -65,11 +66,13 @@ Bps = Annotated[int, Field(strict=True, ge=0, le=1_000)]
 """Basis points, at most a tenth of the whole."""
 
 
-class _Table(BaseModel):
+class PolicyTable(BaseModel):
+    """A table of a policy: unknown settings are an error."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
 
-class AssetBand(_Table):
+class AssetBand(PolicyTable):
     """How much of an asset to hold: traded back to `target` once the balance leaves [`minimum`, `maximum`]."""
 
     target: Holding
@@ -85,10 +88,10 @@ class AssetBand(_Table):
         return self
 
 
-class TreasuryPolicy(_Table):
+class TreasuryPolicy(PolicyTable):
     """What the rebalancing may do."""
 
-    time_zone: Annotated[str, AfterValidator(_time_zone)]
+    time_zone: Annotated[str, AfterValidator(check_time_zone)]
     """Whose calendar days the business date counts in."""
     base_asset: str = Field(min_length=1)
     """What surpluses are sold for and deficits are bought with. In `assets` only its minimum counts."""
@@ -132,23 +135,40 @@ class TreasuryPolicy(_Table):
         return now.astimezone(ZoneInfo(self.time_zone)).date()
 
 
+PAYOUTS = "payouts"
+"""The table of a policy file that limits payouts (`planning.limits`); everything else is about rebalancing."""
+
+
 def read_policy(path: Path) -> TreasuryPolicy:
-    """Read a policy. Raises `InputError` that names the file and each place in it that is wrong."""
+    """Read the rebalancing policy. Raises `InputError` that names the file and each place in it that is wrong."""
+    content = read_toml(path)
+    return parse_policy({name: value for name, value in content.items() if name != PAYOUTS}, str(path))
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """The tables of a policy file. Raises `InputError`."""
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"{path}: the policy cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise InputError(f"{path}: the policy is not UTF-8") from None
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path}: the policy is not valid TOML: {error}") from None
-    return parse_policy(content, str(path))
 
 
 def parse_policy(content: dict[str, Any], source: str) -> TreasuryPolicy:
     """A policy of the tables of a TOML file; `source` is what errors call it. Raises `InputError`."""
+    return parse_table(TreasuryPolicy, content, source)
+
+
+Table = TypeVar("Table", bound=BaseModel)
+
+
+def parse_table(kind: type[Table], content: dict[str, Any], source: str) -> Table:
+    """Tables of a policy as their model. Raises `InputError` that names each place that is wrong."""
     try:
-        return TreasuryPolicy.model_validate(content)
+        return kind.model_validate(content)
     except ValidationError as error:
         # A band whose target is wrong has no default bounds, which is no mistake of its own.
         wrong = [detail for detail in error.errors() if detail["type"] != "default_factory_not_called"]

@@ -4,6 +4,7 @@ from typing import Any
 
 from treasury.desk import Desk
 from treasury.interface.operation import Effect, Operation, Reply
+from treasury.ledger.intents import commit_plan
 from treasury.ledger.records import Intent, Order
 from treasury.runs.execution import follow_orders, open_orders, send_orders
 
@@ -30,7 +31,7 @@ def submit_operation(desk: Desk, operation: Operation[Any]) -> Order:
     """
     run_key = run_key_of_call(operation)
     with desk.hold(run_key):
-        desk.ledger.commit_plan(run_key, KIND, operation.masked(), "", [_intent(operation)])
+        commit_plan(desk.ledger, run_key, KIND, operation.masked(), "", [_intent(operation)])
         ids = open_orders(desk, run_key)
         send_orders(desk, run_key, ids)
         follow_orders(desk, run_key, ids, 0)

@@ -1,5 +1,6 @@
 """Carrying out a run: send what never left, ask about what nobody knows, follow what is on its way."""
 
+import contextlib
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -7,9 +8,18 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from treasury.desk import Desk
-from treasury.errors import ConfigurationError, IllegalTransition, InputError, NotConnected, OutcomeUnknown, Refused
+from treasury.errors import (
+    ConfigurationError,
+    IllegalTransition,
+    InputError,
+    NotConnected,
+    OutcomeUnknown,
+    Refused,
+    Stopped,
+)
 from treasury.ledger.records import Order
 from treasury.ledger.states import State
+from treasury.stop_loss import StopLoss
 
 FIRST_PAUSE_SECONDS = 0.5
 MOST_PAUSE_SECONDS = 10.0
@@ -51,9 +61,32 @@ def send_orders(desk: Desk, run_key: str, ids: Sequence[int]) -> int:
     order's trouble never stops the others.
     """
     with desk.hold(run_key):
+        desk.check_clock()
+        stop_loss = _stop_loss(desk, run_key)
         orders = desk.ledger.orders(run_key=run_key, ids=ids)
-        done = in_parallel(desk, lambda order: _carefully(desk, order, desk.submission.submit), orders)
+        done = in_parallel(desk, lambda order: _send(desk, order, stop_loss), orders)
     return sum(order.state.is_open or order.state.is_final for order in done)
+
+
+def _stop_loss(desk: Desk, run_key: str) -> StopLoss:
+    """The run's stop-loss: one for all its chunks, new at each start."""
+    if run_key not in desk.stop_losses:
+        run = desk.ledger.run(run_key)
+        desk.stop_losses[run_key] = StopLoss.of_plan({} if run is None else run.plan)
+    return desk.stop_losses[run_key]
+
+
+def _send(desk: Desk, order: Order, stop_loss: StopLoss) -> Order:
+    if stop_loss.why is not None:
+        return desk.ledger.note(order, reason=f"the run was stopped: {stop_loss.why}")
+    try:
+        sent = _carefully(desk, order, desk.submission.submit)
+    except Stopped as stopped:
+        stop_loss.trip(str(stopped))
+        return desk.ledger.note(order, reason=str(stopped))
+    if order.state is State.PREPARED:
+        stop_loss.count(sent)
+    return sent
 
 
 def follow_orders(desk: Desk, run_key: str, ids: Sequence[int], seconds: float) -> int:
@@ -80,8 +113,10 @@ def follow_orders(desk: Desk, run_key: str, ids: Sequence[int], seconds: float) 
 
 def _follow(desk: Desk) -> Callable[[Order], Order]:
     def ask(order: Order) -> Order:
-        # An unknown order may turn out never to have arrived: then `submit` sends it again.
-        return desk.submission.submit(order) if order.state is State.UNKNOWN else desk.submission.ask(order)
+        # An unknown order may turn out never to have arrived: then `submit` sends it again, unless sending is stopped.
+        with contextlib.suppress(Stopped):
+            return desk.submission.submit(order) if order.state is State.UNKNOWN else desk.submission.ask(order)
+        return order
 
     return ask
 
@@ -94,7 +129,7 @@ def _carefully(desk: Desk, order: Order, work: Callable[[Order], Order]) -> Orde
         return desk.ledger.note(order, reason=f"could not be asked: {error}")
     except IllegalTransition:
         return desk.ledger.orders(ids=[order.id])[0]
-    except ConfigurationError:
+    except (ConfigurationError, Stopped):
         raise
     except Exception as error:
         return desk.ledger.note(order, reason=f"{type(error).__name__}: {error}")

@@ -1,10 +1,15 @@
 """Paying a spreadsheet: the rows in, intents committed, results out."""
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from treasury.desk import Desk
+from treasury.errors import ApprovalNeeded, InvalidSheet
+from treasury.ledger.approvals import propose_plan
+from treasury.ledger.intents import Rules, commit_plan
+from treasury.planning.limits import judge_rows, read_payout_policy
 from treasury.planning.payouts import PayoutPlan, plan_payouts
 from treasury.reports.results import summarize_run, write_run_results
 from treasury.runs.execution import CHUNK, check_run_key, open_orders
@@ -13,22 +18,47 @@ from treasury.sheets.beneficiaries import read_beneficiaries
 KIND = "payout"
 
 
-def read_plan(file: Path, run_key: str) -> PayoutPlan:
-    """Validate a beneficiaries file and plan its payment. Raises `InvalidSheet`; touches neither ledger nor service."""
-    return plan_payouts(run_key, read_beneficiaries(file))
+def read_plan(file: Path, run_key: str, policy_file: Path | None = None) -> PayoutPlan:
+    """Validate a beneficiaries file and plan its payment; touches neither ledger nor service.
 
-
-def commit_payouts(desk: Desk, file: Path, run_key: str) -> list[list[int]]:
-    """Record the intent to pay every row of a file; returns ids of what is to be sent, in chunks.
-
-    Raises `InvalidSheet`, `RunKeyConflict`, `RunHeld`.
+    Raises `InvalidSheet` (also for rows over the policy's limits) and `LimitExceeded`.
     """
-    plan = read_plan(file, check_run_key(run_key))
+    policy = None if policy_file is None else read_payout_policy(policy_file)
+    rows = read_beneficiaries(file)
+    over = [] if policy is None else judge_rows(rows, policy.payouts)
+    if over:
+        raise InvalidSheet(str(file), over)
+    return plan_payouts(check_run_key(run_key), rows, policy)
+
+
+def propose_payouts(desk: Desk, plan: PayoutPlan, maker: str) -> None:
+    """Let a plan wait for the approvals it needs. Raises `ApprovalNeeded` while it has too few."""
+    if not plan.approvals or desk.ledger.run(plan.run_key) is not None:
+        return
+    approved_by = propose_plan(desk.ledger, plan.run_key, plan.sha256, maker, plan.approvals)
+    if len(approved_by) < plan.approvals:
+        raise ApprovalNeeded(plan.run_key, plan.approvals, approved_by)
+
+
+def commit_payouts(desk: Desk, file: Path, run_key: str, policy_file: Path | None = None) -> list[list[int]]:
+    """Record the intent to pay every row of a file; returns ids of what is to be sent or followed, in chunks.
+
+    Raises `InvalidSheet`, `RunKeyConflict`, `LimitExceeded`, `ApprovalNeeded`, `RunHeld`.
+    """
+    plan = read_plan(file, run_key, policy_file)
+    summary = {key: value for key, value in plan.as_dict().items() if key != "rows"}
     with desk.hold(run_key):
-        summary = {key: value for key, value in plan.as_dict().items() if key != "rows"}
-        desk.ledger.commit_plan(run_key, KIND, summary, plan.sha256, plan.intents)
+        commit_plan(desk.ledger, run_key, KIND, summary, plan.sha256, plan.intents, _rules(plan))
         ids = open_orders(desk, run_key, (intent.row_ref for intent in plan.intents))
     return [ids[start : start + CHUNK] for start in range(0, len(ids), CHUNK)]
+
+
+def _rules(plan: PayoutPlan) -> Rules:
+    if plan.policy is None:
+        return Rules()
+    limits = plan.policy.payouts
+    day_start = plan.policy.day_start_ms(datetime.now(UTC))
+    return Rules(limits.duplicate_days, plan.approvals, limits.most_per_day, day_start)
 
 
 def write_payout_results(desk: Desk, file: Path, run_key: str, out: Path | None) -> Mapping[str, Any]:

@@ -14,6 +14,7 @@ from treasury.desk import Desk
 from treasury.errors import InputError
 from treasury.interface.conversion import ConversionExecute, ConversionQuote, ConversionRate
 from treasury.interface.funds import PartnerBalance
+from treasury.ledger.intents import commit_plan
 from treasury.ledger.records import Intent
 from treasury.planning.policy import TreasuryPolicy, read_policy
 from treasury.planning.rebalancing import Rates, Side, Trade, TradePlan, plan_trades
@@ -83,7 +84,7 @@ def commit_trades(desk: Desk, run_key: str, plan: TradePlan) -> list[int]:
             content = plan.as_dict()
             intents = [plan_trade(trade) for trade in plan.trades]
             sha256 = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-            desk.ledger.commit_plan(run_key, KIND, content, sha256, intents)
+            commit_plan(desk.ledger, run_key, KIND, content, sha256, intents)
         return open_orders(desk, run_key)
 
 

@@ -112,12 +112,12 @@ class PayoutRow:
     @property
     def currency(self) -> str:
         """The asset that is debited."""
-        return str(self.fields["currency" if self.route is Route.DIRECT else "pay_currency"])
+        return str(self.fields[self.currency_column])
 
     @property
     def amount(self) -> Decimal | None:
         """The debit in `currency`; None when only the quote will tell (quote_mode `dest`)."""
-        return self._amount("amount" if self.route is Route.DIRECT else "pay_amount")
+        return self._amount(self.amount_column)
 
     @property
     def receive_currency(self) -> str:
@@ -128,6 +128,26 @@ class PayoutRow:
     def receive_amount(self) -> Decimal | None:
         """What the beneficiary receives, in `receive_currency`; None unless quote_mode is `dest`."""
         return self._amount("receive_amount")
+
+    @property
+    def country(self) -> str:
+        """Where the beneficiary's account is."""
+        return str(self.fields[self.country_column])
+
+    @property
+    def amount_column(self) -> str:
+        """The column that holds `amount`."""
+        return "amount" if self.route is Route.DIRECT else "pay_amount"
+
+    @property
+    def currency_column(self) -> str:
+        """The column that holds `currency`."""
+        return "currency" if self.route is Route.DIRECT else "pay_currency"
+
+    @property
+    def country_column(self) -> str:
+        """The column that holds `country`."""
+        return "country" if self.route is Route.DIRECT else "beneficiary_country"
 
     @property
     def payee(self) -> str:

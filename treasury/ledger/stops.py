@@ -1,0 +1,38 @@
+"""Stops: while one stands, no process sends anything more. The commit that marks a send looks for one first."""
+
+from typing import TYPE_CHECKING
+
+from sqlalchemy import Connection, insert, select, update
+
+from treasury.errors import InputError, Stopped
+from treasury.ledger import schema
+
+if TYPE_CHECKING:
+    from treasury.ledger.ledger import Ledger
+
+
+def stop_sending(ledger: "Ledger", stopped_by: str, why: str) -> None:
+    """Let nothing more be sent until it is lifted."""
+    if not stopped_by.strip() or not why.strip():
+        raise InputError("a stop needs a name and a reason: --by NAME --why TEXT")
+    row = {"stopped_at": ledger.now(), "stopped_by": stopped_by.strip(), "why": why.strip()}
+    ledger.write(lambda connection: connection.execute(insert(schema.stops).values(**row)).rowcount)
+
+
+def lift_stop(ledger: "Ledger", lifted_by: str) -> int:
+    """Lift every stop that stands; returns how many did."""
+    if not lifted_by.strip():
+        raise InputError("lifting a stop needs a name: --by NAME")
+    table = schema.stops
+    change = update(table).where(table.c.lifted_at.is_(None))
+    change = change.values(lifted_at=ledger.now(), lifted_by=lifted_by.strip())
+    return ledger.write(lambda connection: connection.execute(change).rowcount)
+
+
+def check_not_stopped(connection: Connection) -> None:
+    """Raise `Stopped` while a stop stands."""
+    row = connection.execute(select(schema.stops).where(schema.stops.c.lifted_at.is_(None)).limit(1)).first()
+    if row is not None:
+        raise Stopped(
+            f"all sending was stopped by {row.stopped_by}: {row.why} (treasury stop --lift --by NAME lifts it)"
+        )
