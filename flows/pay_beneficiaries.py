@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from prefect import flow
+from prefect.states import Completed
 
 from blocks.desk import open_desk
 from tasks.orders import follow_orders, send_orders
-from tasks.payouts import commit_payouts, write_payout_results
+from tasks.payouts import commit_payouts, propose_payouts, write_payout_results
 
 
 @flow(name="pay-beneficiaries", flow_run_name="pay {run_key}")
@@ -19,7 +20,9 @@ def pay_beneficiaries(
     account: str | None = None,
     policy: str | None = None,
 ) -> Mapping[str, Any]:
-    """Validate every row, record the intents, send them, follow them, write a result for each.
+    """Validate every row, record the intents, send them, follow them, write a result for each; returns the summary.
+
+    A plan that needs approvals ends waiting for them; `approve-and-pay` goes on.
 
     Args:
         file: the beneficiaries spreadsheet, CSV or XLSX (columns: `data/README.md`).
@@ -30,6 +33,9 @@ def pay_beneficiaries(
         policy: the policy whose limits and approvals apply, TOML.
 
     """
+    waiting = propose_payouts(file, run_key, policy, account)
+    if waiting is not None:
+        return Completed(name="WaitingForApproval", message=waiting)  # type: ignore[return-value]
     with open_desk(account).hold(run_key):
         chunks = commit_payouts(file, run_key, account, policy)
         for ids in chunks:

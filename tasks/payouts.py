@@ -8,7 +8,22 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from blocks.desk import open_desk
+from treasury.ledger import approvals
 from treasury.runs import payouts
+from treasury.settings import os_user
+
+
+@task(cache_policy=NO_CACHE)
+def propose_payouts(file: str, run_key: str, policy: str | None, account: str | None = None) -> str | None:
+    """Let the plan wait for the approvals that its policy asks for; says what it waits for, or None."""
+    limits = None if policy is None else Path(policy)
+    return payouts.wait_for_approvals(open_desk(account), Path(file), run_key, limits, os_user())
+
+
+@task(cache_policy=NO_CACHE)
+def approve_plan(run_key: str, approved_by: str, account: str | None = None) -> list[str]:
+    """Approve the newest plan of a run; who approved it."""
+    return approvals.approve_plan(open_desk(account).ledger, run_key, approved_by, os_user())[2]
 
 
 @task(cache_policy=NO_CACHE)

@@ -6,9 +6,11 @@ from contextlib import contextmanager, suppress
 
 from treasury.errors import ConfigurationError, NotConnected
 from treasury.interface.client import Account, Client
+from treasury.ledger.database import sqlite_file
+from treasury.ledger.epoch import begin_epoch_if_restored
 from treasury.ledger.ledger import Ledger
-from treasury.stop_loss import StopLoss
 from treasury.settings import Settings
+from treasury.stop_loss import StopLoss
 from treasury.submission import Submission
 
 IN_FLIGHT = 32
@@ -34,6 +36,9 @@ class Desk:
         with self.ledger.hold(run_key) as fresh:
             if fresh:
                 self.stop_losses.pop(run_key, None)
+                begin_epoch_if_restored(
+                    self.ledger, self.settings.ledger_key_file, sqlite_file(self.settings.ledger_url)
+                )
                 self.ledger.recover(run_key)
             yield
 

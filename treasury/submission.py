@@ -6,7 +6,7 @@ holds the run. A process may die at any instant: what is in the ledger then is e
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from treasury.crashpoints import point
@@ -19,11 +19,13 @@ from treasury.interface.fiat_payouts import CreateFiatPayout, FiatPayoutQuote, F
 from treasury.interface.operation import Operation, SeenOrder
 from treasury.interface.refusals import Meaning, read_refusal, says_no_such_order
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.records import Order, Quote
+from treasury.ledger.records import Order, Quote, derive_request_id
 from treasury.ledger.states import Event, State, event_for
 
 QUOTES_PER_START = 3
 """How often a quote is asked anew before its row waits for the next start."""
+GENERATIONS_ASKED = 6
+"""How many quotes a restored ledger may have forgotten, each under an id of its own."""
 TRIES_LATER = 3
 """How often an order that is refused for a passing reason is tried in one start."""
 PAUSE_SECONDS = 1.0
@@ -136,6 +138,10 @@ class Submission:
             return self._transmit(order, self._operation(order), Event.RESEND)
         if order.state is not State.PREPARED:
             return order
+        if order.ask_first:
+            order = self._ask_first(order)
+            if order.state is not State.PREPARED:
+                return order
         payload = self._ledger.payload(order)
         if "quote" in payload:
             return self._quote_then_confirm(order, payload)
@@ -147,6 +153,22 @@ class Submission:
         Raises `NotConnected`, `Refused` or `OutcomeUnknown` when the question itself could not be answered.
         """
         return self.learn(order, self.look(order))[0]
+
+    def _ask_first(self, order: Order) -> Order:
+        """An order from before the ledger was restored may have been sent since: then a person has to decide."""
+        for generation in range(order.generation, order.generation + GENERATIONS_ASKED):
+            request_id = order.request_id
+            if generation > order.generation:
+                request_id = derive_request_id(
+                    self._ledger.account, order.run_key, order.row_ref, order.operation, generation
+                )
+            seen = self.look_up(order.operation, request_id, order.confirmation)
+            if seen is not None and not self._is_unconfirmed_quote(order, seen):
+                reason = f"the service knows {request_id}, which this ledger has not sent since it was restored"
+                return self._ledger.step(order, Event.HOLD, cause="asked first", reason=reason)
+            if order.operation not in QUOTED:
+                break
+        return self._ledger.note(order, unmoved=True, ask_first=False)
 
     # --- sending -------------------------------------------------------------------------------------------------
 
@@ -230,10 +252,10 @@ class Submission:
             problem = quote_problem(fetched, Bounds.from_dict(payload["bounds"]), self._ledger.now())
             if problem is not None:
                 self._ledger.note_quote(fetched, note=problem)
-                order = self._ledger.note(order, reason=problem)
+                order = self._ledger.note(order, unmoved=True, reason=problem)
                 continue
             point("confirm.before")
-            order = self._ledger.note(order, **_confirmed_facts(fetched))
+            order = self._ledger.note(order, unmoved=True, **_confirmed_facts(fetched))
             point("confirm.noted")
             return self._send_until_heard(order, self._operation(order))
         return order
@@ -250,11 +272,11 @@ class Submission:
             if meaning is Meaning.WITHOUT_ACTING:
                 return self._ledger.step(order, Event.REJECT, cause="its quote was refused", **facts)
             if meaning is Meaning.NOT_NOW:
-                self._sleep(refusal.retry_after_seconds or PAUSE_SECONDS)
-            return self._ledger.note(order, **facts)
+                self._sleep(min(refusal.retry_after_seconds or PAUSE_SECONDS, MOST_PAUSE_SECONDS))
+            return self._ledger.note(order, unmoved=True, **facts)
         except (NotConnected, OutcomeUnknown) as error:
             self._ledger.note_quote(quote, note=f"no answer: {error}")
-            return self._ledger.note(order, reason=f"no quote: {error}")
+            return self._ledger.note(order, unmoved=True, reason=f"no quote: {error}")
         point("quote.answered")
         return self._ledger.note_quote(quote, quote=terms.quote, expires_at=_expiry(terms, asked_at), **terms.facts)
 
@@ -300,15 +322,17 @@ class Submission:
         if order.state is State.UNKNOWN and may_send_again(
             order, now, self._resend_after_seconds, absence_is_evidence=evidence
         ):
-            return self._ledger.note(order, asked_at=now, reason=why), True
+            return self._ledger.note(order, unmoved=True, asked_at=now, reason=why), True
         since = order.absent_since if order.absent_since is not None else now
         facts = {"absent_since": since} if order.state is State.UNKNOWN else {}
-        order = self._ledger.note(order, asked_at=now, reason=why, **facts)
+        order = self._ledger.note(order, unmoved=True, asked_at=now, reason=why, **facts)
         point("absence.recorded")
         return order, False
 
     def _heard(self, order: Order, seen: SeenOrder, where: str) -> Order:
         """Record what the service shows of an order: compared first, adopted only when it agrees."""
+        if order.request_id == order.confirmation:
+            seen = replace(seen, request_id=None)  # known here by the quote's number alone; theirs is its asker's
         facts = _seen_facts(order, seen) | {"asked_at": self._ledger.now()}
         differs = "; ".join(disagreements(order, seen))
         if seen.status is None and not seen.order_no:
@@ -316,7 +340,7 @@ class Submission:
         if differs:
             if order.state is State.SENDING:
                 return self._ledger.step(order, Event.LOSE, cause=f"{where}: {differs}", **facts, reason=differs)
-            return self._ledger.note(order, **facts, reason=differs)
+            return self._ledger.note(order, unmoved=True, **facts, reason=differs)
         if order.state is State.PREPARED:
             # Another ledger, or this one before it was restored, sent it: only a person can tell.
             reason = "the service knows it, but it was not sent from here"
@@ -324,7 +348,7 @@ class Submission:
         facts |= {"reason": seen.reason, "absent_since": None}
         event = event_for(order.state, seen.status)
         if event is None:
-            return self._ledger.note(order, **facts)
+            return self._ledger.note(order, unmoved=True, **facts)
         return self._ledger.step(order, event, cause=where, **facts)
 
 

@@ -142,7 +142,7 @@ class Client:
             raise
 
     def read_clock(self) -> float | None:
-        """How far the service's clock is ahead of ours, in seconds, by the `Date` of a bare request; None if it has none.
+        """How far the service's clock is ahead of ours, in seconds, by its `Date`; None when it shows none.
 
         Raises `NotConnected` when there is no answer.
         """

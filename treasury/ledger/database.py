@@ -7,13 +7,16 @@ from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, create_engine, event, make_url
+from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
 from treasury.crashpoints import point
 from treasury.errors import ConfigurationError, TreasuryError
 
 T = TypeVar("T")
+
+SERIAL_LOCK = 7_265_001
+"""PostgreSQL advisory lock of transactions that must see each other: tables made, intents judged, epochs begun."""
 
 GROUP = 200
 """Most steps that share one commit."""
@@ -59,6 +62,12 @@ def _open_sqlite(url: str, *, writes: bool) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
+
+
+def serialize(connection: Connection) -> None:
+    """Let one process at a time do the rest of this transaction; SQLite's writers are serialized anyway."""
+    if connection.dialect.name == "postgresql":
+        connection.execute(text("SELECT pg_advisory_xact_lock(:n)"), {"n": SERIAL_LOCK})
 
 
 class Writer:

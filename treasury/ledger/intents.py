@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, text, update
+from sqlalchemy import Connection, insert, select, update
 
 from treasury.crashpoints import point
 from treasury.errors import ApprovalNeeded, LimitExceeded, RunKeyConflict
 from treasury.ledger import schema
 from treasury.ledger.approvals import approvers
+from treasury.ledger.database import serialize
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.records import Intent, derive_request_id
 from treasury.ledger.states import Event, State
@@ -60,7 +61,7 @@ def commit_plan(
     rows = [_row(ledger, run_key, intent, meaning, alike) for intent, meaning, alike in hashed]
 
     def work(connection: Connection) -> int:
-        _serialize(connection)
+        serialize(connection)
         bound = connection.execute(select(schema.runs.c.kind).where(schema.runs.c.run_key == run_key)).scalar()
         if bound is not None:
             _check_binding(connection, run_key, bound, kind, [(intent, meaning) for intent, meaning, _ in hashed])
@@ -111,12 +112,6 @@ def _row(ledger: Ledger, run_key: str, intent: Intent, meaning: str, alike: str 
         "receive_amount": None if intent.receive_amount is None else format_amount(intent.receive_amount),
         "created_at": ledger.now(),
     }
-
-
-def _serialize(connection: Connection) -> None:
-    """Let one process at a time in: SQLite's writers are serialized anyway."""
-    if connection.dialect.name == "postgresql":
-        connection.execute(text("SELECT pg_advisory_xact_lock(:n)"), {"n": schema.SERIAL_LOCK})
 
 
 def _check_binding(

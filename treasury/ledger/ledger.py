@@ -10,7 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, insert, select, text, update
+from sqlalchemy import ColumnElement, Connection, insert, select, update
 from sqlalchemy.exc import DBAPIError
 
 from treasury.crashpoints import point
@@ -18,7 +18,7 @@ from treasury.errors import ConfigurationError, IllegalTransition, WrongAccount,
 from treasury.interface.status import OrderStatus
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
-from treasury.ledger.database import Writer, open_engine, sqlite_file
+from treasury.ledger.database import Writer, open_engine, serialize, sqlite_file
 from treasury.ledger.holder import FileLock, Holds, SessionLock
 from treasury.ledger.records import (
     JournalEntry,
@@ -85,22 +85,23 @@ class Ledger:
         """
         step = STEPS[event]
         at = self.now()
+        orders = schema.orders.c
+        allowed = (orders.id == order.id) & orders.state.in_([state.value for state in step.sources])
         values = {"state": step.target.value, **_columns(facts)}
         if event in (Event.SEND, Event.RESEND):
-            values |= {"sends": schema.orders.c.sends + 1, "sent_at": at, "absent_since": None}
+            values |= {"sends": orders.sends + 1, "sent_at": at, "absent_since": None}
+            # The evidence in these hands is about that transmission; another one since makes it worthless.
+            allowed &= (orders.sends == order.sends) & (orders.generation == order.generation)
         if step.target is State.UNKNOWN:
             values |= {"doubtful": True, "sent_at": at if order.sent_at is None else order.sent_at}
         if step.target.is_final:
             values |= {"payload": None, "final_at": at}
 
         def work(connection: Connection) -> Order:
+            if event in (Event.SEND, Event.RESEND):
+                check_not_stopped(connection)
             row = connection.execute(
-                update(schema.orders)
-                .where(
-                    schema.orders.c.id == order.id, schema.orders.c.state.in_([state.value for state in step.sources])
-                )
-                .values(**values)
-                .returning(schema.orders)
+                update(schema.orders).where(allowed).values(**values).returning(schema.orders)
             ).first()
             if row is None:
                 raise IllegalTransition(order.request_id, str(event))
@@ -119,15 +120,20 @@ class Ledger:
         entry |= {"source": source.value, "target": target.value}
         connection.execute(insert(schema.journal).values(**entry, **_columns(facts)))
 
-    def note(self, order: Order, /, **facts: Any) -> Order:
-        """Record facts about an order that leave its state as it is."""
+    def note(self, order: Order, /, *, unmoved: bool = False, **facts: Any) -> Order:
+        """Record facts about an order that leave its state as it is.
+
+        `unmoved`: only if nobody moved it since it was read; raises `IllegalTransition` otherwise.
+        """
+        orders = schema.orders.c
+        chosen = orders.id == order.id
+        if unmoved:
+            chosen &= (orders.state == order.state.value) & (orders.sends == order.sends)
+            chosen &= orders.generation == order.generation
 
         def work(connection: Connection) -> Order:
             row = connection.execute(
-                update(schema.orders)
-                .where(schema.orders.c.id == order.id)
-                .values(**_columns(facts))
-                .returning(schema.orders)
+                update(schema.orders).where(chosen).values(**_columns(facts)).returning(schema.orders)
             ).first()
             if row is None:
                 raise IllegalTransition(order.request_id, "a note")
@@ -272,8 +278,7 @@ class Ledger:
 
     def _open(self, connection: Connection) -> None:
         """Make the tables on first use; refuse a ledger of another account or another key."""
-        if connection.dialect.name == "postgresql":
-            connection.execute(text("SELECT pg_advisory_xact_lock(:n)"), {"n": schema.SERIAL_LOCK})
+        serialize(connection)
         schema.metadata.create_all(connection)
         wanted = {"schema": schema.VERSION, "account": self.account, "key": self.key.fingerprint}
         found = {row.key: row.value for row in connection.execute(select(schema.meta))}

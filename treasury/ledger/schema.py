@@ -17,9 +17,6 @@ from sqlalchemy import (
 
 VERSION = "1"
 
-SERIAL_LOCK = 7_265_001
-"""PostgreSQL advisory lock under which tables are made and intents judged, one process at a time."""
-
 metadata = MetaData()
 
 _Id = BigInteger().with_variant(Integer, "sqlite")

@@ -95,6 +95,14 @@ class TradePlan:
         """The plan that `as_dict` wrote. Raises `ValueError` when it did not."""
         return _reader().validate_python(content)
 
+    def without(self, symbols: frozenset[str]) -> "TradePlan":
+        """The plan without trades of these pairs: the outcome of an earlier one of theirs is not known yet."""
+        reason = "an earlier conversion of this pair has an unknown outcome"
+        blocked = [trade for trade in self.trades if trade.symbol in symbols]
+        skipped = [SkippedTrade(each.asset, each.side, each.currency, each.amount, reason) for each in blocked]
+        kept = tuple(trade for trade in self.trades if trade.symbol not in symbols)
+        return TradePlan(self.policy_version, kept, (*self.skipped, *skipped))
+
 
 @functools.cache
 def _reader() -> TypeAdapter[TradePlan]:

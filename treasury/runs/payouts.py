@@ -40,6 +40,15 @@ def propose_payouts(desk: Desk, plan: PayoutPlan, maker: str) -> None:
         raise ApprovalNeeded(plan.run_key, plan.approvals, approved_by)
 
 
+def wait_for_approvals(desk: Desk, file: Path, run_key: str, policy_file: Path | None, maker: str) -> str | None:
+    """What the plan of a file waits for, in words; None when it has the approvals it needs. Raises `InvalidSheet`."""
+    try:
+        propose_payouts(desk, read_plan(file, run_key, policy_file), maker)
+    except ApprovalNeeded as needed:
+        return str(needed)
+    return None
+
+
 def commit_payouts(desk: Desk, file: Path, run_key: str, policy_file: Path | None = None) -> list[list[int]]:
     """Record the intent to pay every row of a file; returns ids of what is to be sent or followed, in chunks.
 

@@ -16,6 +16,7 @@ from treasury.interface.conversion import ConversionExecute, ConversionQuote, Co
 from treasury.interface.funds import PartnerBalance
 from treasury.ledger.intents import commit_plan
 from treasury.ledger.records import Intent
+from treasury.ledger.states import State
 from treasury.planning.policy import TreasuryPolicy, read_policy
 from treasury.planning.rebalancing import Rates, Side, Trade, TradePlan, plan_trades
 from treasury.reports.results import summarize_run, write_run_results
@@ -48,7 +49,14 @@ def plan_rebalancing(desk: Desk, policy_file: Path, balances_file: Path | None) 
     rates = {
         symbol: Rates(buy=_rate(desk, symbol, Side.BUY), sell=_rate(desk, symbol, Side.SELL)) for symbol in symbols
     }
-    return run_key, plan_trades(policy, balances, rates)
+    return run_key, plan_trades(policy, balances, rates).without(_blocked_symbols(desk))
+
+
+def _blocked_symbols(desk: Desk) -> frozenset[str]:
+    """Pairs with a conversion whose outcome nobody knows: trading them again might do it twice."""
+    unknown = desk.ledger.orders(states=(State.SENDING, State.UNKNOWN))
+    conversions = (order for order in unknown if order.operation == ConversionExecute.operation_name())
+    return frozenset(str(json.loads(order.masked).get("symbol")) for order in conversions)
 
 
 def _balance(desk: Desk, asset: str) -> Decimal:

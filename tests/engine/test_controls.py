@@ -1,0 +1,369 @@
+"""Limits, approvals, duplicates, stops and restores: what keeps money from leaving although a row asks for it."""
+
+import shutil
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from treasury.desk import Desk
+from treasury.errors import (
+    ApprovalNeeded,
+    ConfigurationError,
+    InputError,
+    InvalidSheet,
+    LimitExceeded,
+)
+from treasury.ledger.approvals import approve_plan
+from treasury.ledger.states import Event, State
+from treasury.ledger.stops import lift_stop, stop_sending
+from treasury.runs import execution, payouts
+
+OpenDesk = Callable[..., Desk]
+HEADER = (
+    "row_ref,route,amount,currency,settle_currency,payout_method,account_no,account_name,country,bank_code,phone,email,"
+    "duplicate_ok"
+)
+
+
+def sheet(folder: Path, *rows: tuple[str, str, str], name: str = "rows.csv", why: str = "") -> Path:
+    """A beneficiaries file of direct rows: reference, amount, account; `why` goes into `duplicate_ok`."""
+    lines = [
+        f"{ref},direct,{amount},USDT_TRC20,IDR,bank_transfer,{account},Example Person,ID,1000120,0812,p@b.example,{why}"
+        for ref, amount, account in rows
+    ]
+    file = folder / name
+    file.write_text("\n".join([HEADER, *lines]) + "\n")
+    return file
+
+
+def policy(folder: Path, text: str) -> Path:
+    file = folder / "policy.toml"
+    file.write_text(text)
+    return file
+
+
+def start(
+    desk: Desk, file: Path, run_key: str = "run", limits: Path | None = None, seconds: float = 5
+) -> dict[str, str]:
+    chunks = payouts.commit_payouts(desk, file, run_key, limits)
+    for ids in chunks:
+        execution.send_orders(desk, run_key, ids)
+    execution.follow_orders(desk, run_key, [order for ids in chunks for order in ids], seconds)
+    return {order.row_ref: order.state.outcome for order in desk.ledger.orders(run_key=run_key)}
+
+
+# --- duplicates ------------------------------------------------------------------------------------------------------
+
+
+def test_the_same_payment_twice_in_a_file_is_held(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
+    sandbox = start_sandbox()
+    desk = open_desk(sandbox.base_url)
+    file = sheet(tmp_path, ("a", "10", "12345670001"), ("b", "10.00", "1234 567 0001"), ("c", "10", "12345670002"))
+    assert start(desk, file) == {"a": "settled", "b": "held", "c": "settled"}
+    assert len(sandbox.orders()) == 2
+    [held] = desk.ledger.orders(states=(State.HELD,))
+    assert "a of run run" in str(held.reason)
+    assert [entry.event for entry in desk.ledger.journal(held)] == ["hold"]
+
+
+def test_the_same_list_under_another_run_key_is_held_with_the_earlier_reference(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox()
+    desk = open_desk(sandbox.base_url)
+    file = sheet(tmp_path, ("a", "10", "12345670001"), ("b", "20", "12345670002"))
+    start(desk, file, "one")
+    assert start(desk, file, "two") == {"a": "held", "b": "held"}
+    assert len(sandbox.orders()) == 2
+    first = desk.ledger.orders(run_key="one")[0]
+    assert first.request_id in str(desk.ledger.orders(run_key="two")[0].reason)
+
+
+def test_a_row_that_says_why_is_paid(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
+    sandbox = start_sandbox()
+    desk = open_desk(sandbox.base_url)
+    rows = (("a", "10", "12345670001"),)
+    start(desk, sheet(tmp_path, *rows), "one")
+    assert start(desk, sheet(tmp_path, *rows), "two") == {"a": "held"}
+    assert start(desk, sheet(tmp_path, *rows, why="second instalment"), "two") == {"a": "settled"}
+    assert len(sandbox.orders()) == 2
+
+
+def test_what_was_not_paid_or_long_ago_is_no_duplicate(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
+    sandbox = start_sandbox()
+    desk = open_desk(sandbox.base_url)
+    failing = (("a", "10", "12345670044"),)
+    assert start(desk, sheet(tmp_path, *failing), "one") == {"a": "failed"}
+    assert start(desk, sheet(tmp_path, *failing), "two") == {"a": "failed"}
+    paid = (("a", "10", "12345670001"),)
+    clock = desk.ledger._clock
+    desk.ledger._clock = lambda: clock() - 8 * 86400
+    start(desk, sheet(tmp_path, *paid), "three")
+    desk.ledger._clock = clock
+    assert start(desk, sheet(tmp_path, *paid), "four") == {"a": "settled"}
+
+
+def test_two_runs_of_one_list_started_in_the_same_second_pay_once(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox()
+    desks = [open_desk(sandbox.base_url) for _ in range(3)]
+    file = sheet(tmp_path, *((f"r{number}", "5", f"123456{number:04d}7") for number in range(20)))
+    gate = threading.Barrier(3)
+
+    def run(number: int) -> list[str]:
+        gate.wait()
+        return list(start(desks[number], file, f"run{number}").values())
+
+    with ThreadPoolExecutor(3) as pool:
+        outcomes = [outcome for each in pool.map(run, range(3)) for outcome in each]
+    assert sorted(outcomes) == ["held"] * 40 + ["settled"] * 20
+    assert len(sandbox.orders()) == 20
+
+
+# --- limits ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("table", "place"),
+    [
+        ('[payouts.most_per_payout]\nUSDT_TRC20 = "15"', ("b", "amount", "15 USDT_TRC20 per payout")),
+        ('[payouts]\ncountries = ["BR"]', ("a", "country", "not a country")),
+        ('[payouts]\ncurrencies = ["USDT"]', ("a", "currency", "not a currency")),
+    ],
+)
+def test_a_row_over_a_limit_is_named_and_nothing_is_sent(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, table: str, place: tuple[str, str, str]
+) -> None:
+    sandbox = start_sandbox()
+    desk = open_desk(sandbox.base_url)
+    file = sheet(tmp_path, ("a", "10", "12345670001"), ("b", "20", "12345670002"))
+    with pytest.raises(InvalidSheet) as refused:
+        start(desk, file, limits=policy(tmp_path, table))
+    first = refused.value.problems[0]
+    assert (first.row_ref, first.column) == place[:2]
+    assert place[2] in first.rule
+    assert (sandbox.orders(), desk.ledger.runs()) == ([], [])
+
+
+def test_a_run_and_a_day_have_limits(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
+    sandbox = start_sandbox()
+    desk = open_desk(sandbox.base_url)
+    rows = [sheet(tmp_path, (f"r{n}", "10", f"1234567000{n}"), name=f"{n}.csv") for n in range(4)]
+    both = sheet(tmp_path, ("a", "10", "12345670007"), ("b", "20.01", "12345670008"), name="both.csv")
+    limits = policy(
+        tmp_path,
+        'time_zone = "Asia/Singapore"\n[payouts]\nmost_per_run = {USDT_TRC20 = 30}\nmost_per_day = {USDT_TRC20 = 30}',
+    )
+    with pytest.raises(LimitExceeded, match=r"30\.01 USDT_TRC20, over the limit of 30 per run"):
+        start(desk, both, "sum", limits)
+    for number in range(3):
+        assert start(desk, rows[number], f"run{number}", limits) == {f"r{number}": "settled"}
+    with pytest.raises(LimitExceeded, match="the day's limit is 30 USDT_TRC20: 30 are planned already"):
+        start(desk, rows[3], "run3", limits)
+    assert len(sandbox.orders()) == 3
+    assert start(desk, rows[0], "run0", limits) == {"r0": "settled"}
+
+
+def test_a_policy_without_payout_limits_is_refused(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
+    desk = open_desk(start_sandbox().base_url)
+    file = sheet(tmp_path, ("a", "10", "12345670001"))
+    for text, words in (("", "no \\[payouts\\] table"), ("[payouts]\nmost_per_paiout = 3", "most_per_paiout")):
+        with pytest.raises(InputError, match=words):
+            start(desk, file, limits=policy(tmp_path, text))
+    with pytest.raises(InputError, match="exact"):
+        start(desk, file, limits=policy(tmp_path, "[payouts.most_per_run]\nUSDT = 1.5"))
+
+
+# --- approvals -------------------------------------------------------------------------------------------------------
+
+TWO = '[payouts]\none_approval_above = {USDT_TRC20 = "10"}\ntwo_approvals_above = {USDT_TRC20 = "25"}'
+
+
+def propose(desk: Desk, file: Path, limits: Path, maker: str = "maker") -> None:
+    payouts.propose_payouts(desk, payouts.read_plan(file, "run", limits), maker)
+
+
+def test_a_large_run_waits_for_two_people_who_are_not_its_maker(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox()
+    desk = open_desk(sandbox.base_url)
+    file = sheet(tmp_path, ("a", "10", "12345670001"), ("b", "20", "12345670002"))
+    limits = policy(tmp_path, TWO)
+    with pytest.raises(InputError, match="no plan"):
+        approve_plan(desk.ledger, "run", "Alice", "os")
+    with pytest.raises(ApprovalNeeded, match="needs 2 approval"):
+        propose(desk, file, limits)
+    with pytest.raises(ApprovalNeeded):
+        start(desk, file, limits=limits)
+    with pytest.raises(InputError, match="made the plan"):
+        approve_plan(desk.ledger, "run", "MAKER", "os")
+    approve_plan(desk.ledger, "run", "Alice", "os")
+    with pytest.raises(InputError, match="already"):
+        approve_plan(desk.ledger, "run", "alice", "os")
+    with pytest.raises(ApprovalNeeded, match="approved by Alice"):
+        propose(desk, file, limits)
+    assert sandbox.orders() == []
+    _, needed, approved_by = approve_plan(desk.ledger, "run", "Bob", "os")
+    assert (needed, approved_by) == (2, ["Alice", "Bob"])
+    propose(desk, file, limits)
+    assert start(desk, file, limits=limits) == {"a": "settled", "b": "settled"}
+
+
+@pytest.mark.parametrize("change", ["row", "policy"])
+def test_a_change_voids_an_approval(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, change: str) -> None:
+    sandbox = start_sandbox()
+    desk = open_desk(sandbox.base_url)
+    file = sheet(tmp_path, ("a", "20", "12345670001"))
+    limits = policy(tmp_path, TWO)
+    with pytest.raises(ApprovalNeeded):
+        propose(desk, file, limits)
+    approve_plan(desk.ledger, "run", "Alice", "os")
+    propose(desk, file, limits)
+    if change == "row":
+        file = sheet(tmp_path, ("a", "20", "12345670009"))
+    else:
+        limits = policy(tmp_path, TWO + '\nmost_per_run = {USDT_TRC20 = "100"}')
+    with pytest.raises(ApprovalNeeded, match="approved by nobody"):
+        propose(desk, file, limits)
+    with pytest.raises(ApprovalNeeded):
+        start(desk, file, limits=limits)
+    assert sandbox.orders() == []
+
+
+def test_the_same_amounts_written_otherwise_keep_an_approval(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    desk = open_desk(start_sandbox().base_url)
+    limits = policy(tmp_path, TWO)
+    with pytest.raises(ApprovalNeeded):
+        propose(desk, sheet(tmp_path, ("a", "20", "12345670001")), limits)
+    approve_plan(desk.ledger, "run", "Alice", "os")
+    assert start(desk, sheet(tmp_path, ("a", "20.00", "12345670001")), limits=limits) == {"a": "settled"}
+
+
+# --- stops -----------------------------------------------------------------------------------------------------------
+
+
+def test_while_a_stop_stands_nothing_is_sent(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
+    sandbox = start_sandbox()
+    desk, other = open_desk(sandbox.base_url), open_desk(sandbox.base_url)
+    stop_sending(other.ledger, "Alice", "wrong file")
+    file = sheet(tmp_path, ("a", "10", "12345670001"))
+    assert start(desk, file) == {"a": "not_sent"}
+    assert "stopped by Alice: wrong file" in str(desk.ledger.orders()[0].reason)
+    assert (sandbox.orders(), lift_stop(other.ledger, "Bob"), lift_stop(other.ledger, "Bob")) == ([], 1, 0)
+    assert start(desk, file) == {"a": "settled"}
+    with pytest.raises(InputError):
+        stop_sending(desk.ledger, "", "why")
+
+
+def test_a_stop_reaches_a_run_in_the_middle(open_desk: OpenDesk, service: Any, tmp_path: Path) -> None:
+    desk = open_desk(service.base_url)
+    other = open_desk(service.base_url)
+    sent_when_it_stood: list[int] = []
+
+    def accept(body: Any) -> tuple[int, Any]:
+        if len(service.sent_to("/v1/order/payout")) == 40:
+            stop_sending(other.ledger, "Alice", "now")
+            sent_when_it_stood.append(len(service.sent_to("/v1/order/payout")))
+        return (200, {"code": 200, "data": {"order_no": "P", "status": 11}})
+
+    service.plan("/v1/order/payout", accept)
+    file = sheet(tmp_path, *((f"r{number}", "5", f"123456{number:04d}7") for number in range(1500)))
+    outcomes = list(start(desk, file, seconds=0).values())
+    sent = outcomes.count("in_progress")
+    assert 40 <= sent <= sent_when_it_stood[0] + desk.in_flight < 1500
+    assert outcomes.count("not_sent") == 1500 - sent
+    assert len(service.sent_to("/v1/order/payout")) == sent
+
+
+def test_fifty_alike_failures_stop_a_run(open_desk: OpenDesk, service: Any, tmp_path: Path) -> None:
+    desk = open_desk(service.base_url)
+    service.plan("/v1/order/payout", (200, {"code": 202203, "message": "INSUFFICIENT_BALANCE"}))
+    file = sheet(tmp_path, *((f"r{number}", "5", f"123456{number:04d}7") for number in range(300)))
+    outcomes = list(start(desk, file, seconds=0).values())
+    assert 50 <= outcomes.count("rejected") <= 50 + desk.in_flight
+    assert outcomes.count("not_sent") == 300 - outcomes.count("rejected")
+    waiting = desk.ledger.orders(states=(State.PREPARED,))
+    assert "sends in a row failed alike (202203)" in str(waiting[0].reason)
+    service.plan("/v1/order/payout", (200, {"code": 200, "data": {"order_no": "P", "status": 11}}))
+    assert list(start(desk, file, seconds=0).values()).count("not_sent") == 0
+
+
+def test_a_share_of_failures_stops_a_run(open_desk: OpenDesk, service: Any, tmp_path: Path) -> None:
+    desk = open_desk(service.base_url)
+    answers = iter(range(10_000))
+
+    def mixed(_: Any) -> tuple[int, Any]:
+        code = 202203 if next(answers) % 2 else 200
+        return (200, {"code": code, "message": "", "data": {"order_no": "P", "status": 11}})
+
+    service.plan("/v1/order/payout", mixed)
+    file = sheet(tmp_path, *((f"r{number}", "5", f"123456{number:04d}7") for number in range(300)))
+    outcomes = list(
+        start(desk, file, limits=policy(tmp_path, "[payouts]\nstop_above_percent = 30"), seconds=0).values()
+    )
+    assert outcomes.count("not_sent") > 200
+
+
+# --- people, clocks, backups -----------------------------------------------------------------------------------------
+
+
+def test_a_person_decides_about_an_unknown_order(open_desk: OpenDesk, service: Any, tmp_path: Path) -> None:
+    desk = open_desk(service.base_url, resend_after=600)
+    service.plan("/v1/order/payout", "drop", (200, {"code": 200, "data": {"order_no": "P", "status": 11}}))
+    file = sheet(tmp_path, ("a", "10", "12345670001"))
+    assert start(desk, file, seconds=0) == {"a": "unknown"}
+    [order] = desk.ledger.orders()
+    desk.ledger.step(order, Event.RESOLVE_NOT_SENT, cause="Alice: the service says so")
+    assert start(desk, file, seconds=0) == {"a": "in_progress"}
+    [journaled] = [entry for entry in desk.ledger.journal(order) if entry.event == Event.RESOLVE_NOT_SENT]
+    assert journaled.cause == "Alice: the service says so"
+
+
+def test_a_clock_that_is_off_sends_nothing(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
+    sandbox = start_sandbox()
+    desk = open_desk(sandbox.base_url)
+    desk.client._clock = lambda: 1_000_000_000.0
+    with pytest.raises(ConfigurationError, match="clock is"):
+        start(desk, sheet(tmp_path, ("a", "10", "12345670001")))
+    assert sandbox.orders() == []
+    assert desk.ledger.orders()[0].state is State.PREPARED
+
+
+def test_after_a_restore_every_waiting_order_is_asked_before_it_is_sent(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox()
+    file = sheet(tmp_path, ("a", "10", "12345670001"), ("b", "20", "12345670002"), ("c", "30", "12345670003"))
+    url = f"sqlite:///{tmp_path / 'home.db'}"
+    desk = open_desk(sandbox.base_url, ledger=url)
+    payouts.commit_payouts(desk, file, "run")
+    desk.close()
+    shutil.copy(tmp_path / "home.db", tmp_path / "backup.db")
+    desk = open_desk(sandbox.base_url, ledger=url)
+    [order] = [order for order in desk.ledger.orders() if order.row_ref == "a"]
+    execution.send_orders(desk, "run", [order.id])
+    desk.close()
+    shutil.copy(tmp_path / "backup.db", tmp_path / "home.db")
+    desk = open_desk(sandbox.base_url, ledger=url)
+    assert start(desk, file) == {"a": "held", "b": "settled", "c": "settled"}
+    assert sorted(entry["amount"] for entry in sandbox.orders()) == [Decimal(10), Decimal(20), Decimal(30)]
+    assert {entry["effects"] for entry in sandbox.orders()} == {1}
+
+
+def test_a_ledger_that_was_not_restored_asks_nothing_first(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    desk = open_desk(start_sandbox().base_url)
+    file = sheet(tmp_path, ("a", "10", "12345670001"))
+    for _ in range(2):
+        payouts.commit_payouts(desk, file, "run")
+        assert not desk.ledger.orders()[0].ask_first
