@@ -1,7 +1,8 @@
-"""What an operator fills in, and sees in Prefect's UI: the account and the ledger."""
+"""What an operator fills in, and sees in Prefect's UI: the account, the ledger, the policy."""
 
 from blocks.account import PartnerAccount
 from blocks.desk import open_desk
 from blocks.ledger import TreasuryLedger
+from blocks.policy import TreasuryPolicy
 
-__all__ = ["PartnerAccount", "TreasuryLedger", "open_desk"]
+__all__ = ["PartnerAccount", "TreasuryLedger", "TreasuryPolicy", "open_desk"]

@@ -30,7 +30,7 @@ def pay_beneficiaries(
         out: folder for `results.csv` and `run.json`; one named by the run key when left out.
         follow_seconds: how long to wait for final statuses; what is open then is followed every night.
         account: name of the Partner Account block, where no account is configured otherwise.
-        policy: the policy whose limits and approvals apply, TOML.
+        policy: the policy whose limits and approvals apply: a TOML file, or block:NAME.
 
     """
     waiting = propose_payouts(file, run_key, policy, account)

@@ -22,7 +22,7 @@ def rebalance_treasury(
     """Plan today's trades from balances and rates and make them, inside the policy's bounds, once a business date.
 
     Args:
-        policy: the treasury policy, TOML.
+        policy: the treasury policy: a TOML file, or block:NAME.
         out: folder for `results.csv` and `run.json`; one named by the day when left out.
         balances: a CSV of available balances; without it the service is asked.
         plan: a plan that `treasury rebalance` wrote and a person agreed to, instead of a new one.

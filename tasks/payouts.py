@@ -8,6 +8,7 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from blocks.desk import open_desk
+from blocks.policy import policy_file
 from treasury.ledger import approvals
 from treasury.runs import payouts
 from treasury.settings import os_user
@@ -16,7 +17,7 @@ from treasury.settings import os_user
 @task(cache_policy=NO_CACHE)
 def propose_payouts(file: str, run_key: str, policy: str | None, account: str | None = None) -> str | None:
     """Let the plan wait for the approvals that its policy asks for; says what it waits for, or None."""
-    limits = None if policy is None else Path(policy)
+    limits = None if policy is None else policy_file(policy)
     return payouts.wait_for_approvals(open_desk(account), Path(file), run_key, limits, os_user())
 
 
@@ -29,7 +30,7 @@ def approve_plan(run_key: str, approved_by: str, account: str | None = None) -> 
 @task(cache_policy=NO_CACHE)
 def commit_payouts(file: str, run_key: str, account: str | None = None, policy: str | None = None) -> list[list[int]]:
     """Validate a beneficiaries file and record the intent to pay each row; ids of what is to be sent, in chunks."""
-    limits = None if policy is None else Path(policy)
+    limits = None if policy is None else policy_file(policy)
     return payouts.commit_payouts(open_desk(account), Path(file), run_key, limits)
 
 

@@ -8,6 +8,7 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from blocks.desk import open_desk
+from blocks.policy import policy_file
 from treasury.planning.rebalancing import TradePlan
 from treasury.runs import rebalancing
 
@@ -19,7 +20,7 @@ def plan_rebalancing(policy: str, balances: str | None, plan: str | None, accoun
         run_key, trades = rebalancing.read_plan_file(Path(plan))
     else:
         file = None if balances is None else Path(balances)
-        run_key, trades = rebalancing.plan_rebalancing(open_desk(account), Path(policy), file)
+        run_key, trades = rebalancing.plan_rebalancing(open_desk(account), policy_file(policy), file)
     return {"run_key": run_key, "plan": trades.as_dict()}
 
 

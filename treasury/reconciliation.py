@@ -164,6 +164,11 @@ def _status(record: Mapping[str, Any]) -> OrderStatus | None:
     return None if record["status"] is None else OrderStatus(int(record["status"]))
 
 
+def _is_findable(record: Mapping[str, Any]) -> bool:
+    """Whether the service's not knowing an order says anything: its query may not show conversions."""
+    return CATALOGUE[record["operation"]].absence_is_evidence
+
+
 def _only_quoted(record: Mapping[str, Any]) -> bool:
     """The service shows a quote that nobody confirmed: not a payment (public fact 5.2)."""
     status = _status(record)
@@ -203,9 +208,10 @@ def _conflicts(record: Mapping[str, Any]) -> bool:
 
 RULES: tuple[tuple[str, Callable[[Mapping[str, Any]], bool]], ...] = (
     ("query_failed", lambda record: record["answer"] not in (Answer.FOUND, Answer.ABSENT)),
-    ("missing_at_service", lambda record: _absent(record) and _at_service(record)),
+    ("missing_at_service", lambda record: _absent(record) and _at_service(record) and _is_findable(record)),
     ("unknown_outcome", lambda record: (_absent(record) or _only_quoted(record)) and _nobody_knows(record)),
     ("in_progress", lambda record: (_absent(record) or _only_quoted(record)) and _waiting(record)),
+    ("in_progress", lambda record: _absent(record) and record["state"] == State.ACCEPTED),
     ("matched", lambda record: _absent(record) or _only_quoted(record)),
     # From here on the service shows the order itself.
     ("currency_mismatch", lambda record: _differs(record, "currency", "receive_currency")),

@@ -46,6 +46,11 @@ class LedgerKey:
             pass
         finally:
             fresh.unlink()
+        folder = os.open(file.parent, os.O_RDONLY)
+        try:
+            os.fsync(folder)  # a key whose name a power cut takes leaves a ledger that nobody can read
+        finally:
+            os.close(folder)
         return cls(file.read_bytes().strip())
 
     def encrypt(self, payload: Mapping[str, Any]) -> bytes:

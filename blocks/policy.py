@@ -1,0 +1,38 @@
+"""A policy kept in Prefect instead of in a file."""
+
+from pathlib import Path
+from typing import cast
+
+from prefect.blocks.core import Block
+from pydantic import Field
+
+from treasury.errors import ConfigurationError
+from treasury.settings import read_settings
+from treasury.sheets.writing import write_text
+
+PREFIX = "block:"
+"""`block:NAME` where a flow takes a policy means the block of this name."""
+
+
+class TreasuryPolicy(Block):
+    """What may be traded and paid; the same TOML as the file `data/treasury_policy.toml`."""
+
+    _block_type_name = "Treasury Policy"
+    _block_type_slug = "treasury-policy"
+    _description = "What the rebalancing may trade, and the limits and approvals of payouts."
+
+    toml: str = Field(description="The policy as TOML; data/treasury_policy.toml explains every setting.")
+
+
+def policy_file(policy: str) -> Path:
+    """The file of a policy that a flow was given: a path, or `block:NAME`, whose content is written under the home."""
+    if not policy.startswith(PREFIX):
+        return Path(policy)
+    name = policy.removeprefix(PREFIX)
+    try:
+        block = cast(TreasuryPolicy, TreasuryPolicy.load(name))
+    except ValueError:
+        raise ConfigurationError(f"there is no Treasury Policy block called {name}") from None
+    file = read_settings().home / "policies" / f"{name}.toml"
+    write_text(file, block.toml)
+    return file
