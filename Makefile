@@ -4,7 +4,10 @@ BIN := .venv/bin
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export DO_NOT_TRACK := 1
 
-.PHONY: install demo test lint format clean
+KILLS ?= 5000
+MUTANTS ?= 0
+
+.PHONY: install demo test crash matrix mutate lint format clean
 
 install: .venv/.installed
 
@@ -21,6 +24,17 @@ demo: install
 
 test: install
 	$(BIN)/python -m pytest
+
+# What `make test` proves in small: KILLS processes killed and started again; every fault against every payment;
+# whether the tests notice a broken engine (MUTANTS=0 is all of them).
+crash: install
+	$(BIN)/python -m tests.crash.campaign --kills $(KILLS)
+
+matrix: install
+	MATRIX=all $(BIN)/python -m pytest -q tests/matrix
+
+mutate: install
+	$(BIN)/python -m tests.mutate.mutate --mutants $(MUTANTS)
 
 lint: install
 	$(BIN)/ruff check .

@@ -62,30 +62,31 @@ def prefect_api() -> Iterator[None]:
         yield
         return
     print("starting Prefect ...", flush=True)
-    with _first_start(), _embedded_server() as url:
-        os.environ["PREFECT_API_URL"] = url
-        try:
+    port = free_port()
+    # Set before Prefect is imported: it reads this once, and without it would start a server of its own beside ours.
+    os.environ["PREFECT_API_URL"] = f"http://127.0.0.1:{port}/api"
+    try:
+        with _first_start(), _embedded_server(port):
             yield
-        finally:
-            del os.environ["PREFECT_API_URL"]
+    finally:
+        del os.environ["PREFECT_API_URL"]
 
 
 @contextmanager
-def _embedded_server() -> Iterator[str]:
-    port = free_port()
+def _embedded_server(port: int) -> Iterator[None]:
     arguments = ["--factory", "prefect.server.api.server:create_app", "--host", "127.0.0.1", "--port", str(port)]
     environ = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
     with child("uvicorn", [*arguments, "--log-level", "critical", "--lifespan", "on"], environ) as process:
         import prefect  # noqa: F401 - imported while the server starts, for both take seconds
 
-        url = f"http://127.0.0.1:{port}/api"
+        url = os.environ["PREFECT_API_URL"]
         deadline = time.monotonic() + START_SECONDS
         while not _healthy(url):
             if process.poll() is not None or time.monotonic() > deadline:
                 raise PrefectDidNotStart("Prefect's embedded server did not start; nothing was sent")
             time.sleep(0.05)
         _release_first_start()
-        yield url
+        yield
 
 
 def _healthy(url: str) -> bool:

@@ -59,13 +59,13 @@ def _server(port: int) -> Iterator[None]:
         return
     url = f"http://127.0.0.1:{port}/api"
     arguments = ["server", "start", "--host", "127.0.0.1", "--port", str(port), "--log-level", "ERROR"]
+    os.environ["PREFECT_API_URL"] = url  # before Prefect is imported, which reads it once
     with child("prefect", arguments) as process:
         deadline = time.monotonic() + START_SECONDS
         while not _answers(url):
             if process.poll() is not None or time.monotonic() > deadline:
                 raise ConfigurationError(f"Prefect's server did not start on port {port}; is the port free?")
             time.sleep(0.2)
-        os.environ["PREFECT_API_URL"] = url
         print(f"dashboard at http://127.0.0.1:{port}", flush=True)
         yield
 

