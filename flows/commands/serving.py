@@ -1,5 +1,6 @@
 """`treasury serve`: Prefect's server and dashboard, and the deployments of `prefect.yaml` with their schedules."""
 
+import asyncio
 import importlib
 import os
 import signal
@@ -33,22 +34,27 @@ def serve(*, port: int = DASHBOARD_PORT) -> int:
         The port of the dashboard.
 
     """
-    signal.signal(signal.SIGTERM, _as_interrupt)
+    # Also where a shell started us in the background, with interrupts ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, _interrupt)
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "INFO")
     prepare_environment()
     with _server(port), suppress(KeyboardInterrupt):
-        from prefect import serve as serve_deployments
+        from prefect.runner import Runner
 
-        deployments = build_deployments()
-        for deployment in deployments:
+        runner = Runner()
+        # Prefect's own handler of SIGTERM leaves the runner half stopped; an interrupt ends it in order.
+        setattr(runner, "handle_sigterm", _interrupt)  # noqa: B010
+        for deployment in build_deployments():
+            runner.add_deployment(deployment)
             print(f"  {deployment.flow_name}/{deployment.name}", flush=True)
         print("serving; Ctrl-C ends it", flush=True)
-        serve_deployments(*deployments, print_starting_message=False)
+        asyncio.run(runner.start())
     return DONE
 
 
-def _as_interrupt(*_: object) -> None:
-    raise KeyboardInterrupt
+def _interrupt(*_: object) -> None:
+    signal.raise_signal(signal.SIGINT)
 
 
 @contextmanager

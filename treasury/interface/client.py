@@ -21,6 +21,9 @@ from treasury.interface.envelope import read_reply
 from treasury.interface.operation import Effect, Operation, Reply
 from treasury.interface.signing import SigningRules, clean, load_private_key, sign
 
+# Only the last failure is news; stamina would log every attempt before it.
+stamina.instrumentation.set_on_retry_hooks([])
+
 R = TypeVar("R", bound=Reply)
 
 HEADERS = {"Content-Type": "application/json", "Accept": "application/json"}

@@ -1,0 +1,206 @@
+"""The `treasury` command as people start it: real processes, a home of their own, nothing of this process's."""
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from treasury.desk import Desk
+from treasury.interface.client import Account
+from treasury.settings import read_settings
+
+PARTNER_ID = "900001"
+HEADER = (
+    "row_ref,route,amount,currency,settle_currency,payout_method,account_no,account_name,country,bank_code,phone,email"
+)
+
+
+@dataclass(frozen=True)
+class Ended:
+    """A command that ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def last(self) -> str:
+        """The last line it printed."""
+        return self.out.strip().splitlines()[-1]
+
+
+class Office:
+    """A home of `treasury` and the environment its commands run in."""
+
+    def __init__(
+        self,
+        home: Path,
+        base_url: str,
+        key_file: Path,
+        prefect_url: str | None,
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self.home = home
+        self.environ = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(home / "user"),
+            "LANG": "C.UTF-8",
+            "COLUMNS": "160",
+            "PREFECT_HOME": os.environ["PREFECT_HOME"],
+            "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+            "DO_NOT_TRACK": "1",
+            "TREASURY_HOME": str(home),
+            "TREASURY_BASE_URL": base_url,
+            "TREASURY_PARTNER_ID": PARTNER_ID,
+            "TREASURY_PRIVATE_KEY_FILE": str(key_file),
+            **({} if prefect_url is None else {"PREFECT_API_URL": prefect_url}),
+            **(environ or {}),
+        }
+        (home / "user").mkdir()
+
+    def start(self, *arguments: str | Path, module: str = "flows", **changed: str) -> "subprocess.Popen[str]":
+        """Start a command in a session of its own."""
+        return subprocess.Popen(
+            [sys.executable, "-m", module, *map(str, arguments)],
+            cwd=self.home,
+            env={**self.environ, **changed},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    @contextmanager
+    def running(self, *arguments: str | Path, **changed: str) -> "Iterator[subprocess.Popen[str]]":
+        """A command for as long as the block lasts at most; whatever is left of it then is killed."""
+        with self.start(*arguments, **changed) as process:
+            try:
+                yield process
+            finally:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+
+    def run(self, *arguments: str | Path, module: str = "flows", seconds: float = 120, **changed: str) -> Ended:
+        """Run a command to its end."""
+        with self.start(*arguments, module=module, **changed) as process:
+            try:
+                out, err = process.communicate(timeout=seconds)
+            except subprocess.TimeoutExpired:
+                os.killpg(process.pid, signal.SIGKILL)
+                raise
+        return Ended(process.returncode, out, err)
+
+    def run_all(self, lines: Mapping[str, Sequence[str]]) -> dict[str, Ended]:
+        """Run many commands that end at once in one process, for starting one takes longer than they do."""
+        code = (
+            "import contextlib, io, json, sys\nfrom flows.commands import run\nended = {}\n"
+            "for name, line in json.load(sys.stdin).items():\n"
+            "    out, err = io.StringIO(), io.StringIO()\n"
+            "    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):\n"
+            "        code = run(line)\n"
+            "    ended[name] = code, out.getvalue(), err.getvalue()\n"
+            "json.dump(ended, sys.stdout)\n"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=self.home,
+            env=self.environ,
+            input=json.dumps(lines),
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return {name: Ended(*ended) for name, ended in json.loads(done.stdout).items()}
+
+    def python(self, code: str, **changed: str) -> Ended:
+        """Run a piece of Python in this environment."""
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=self.home,
+            env={**self.environ, **changed},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        return Ended(done.returncode, done.stdout, done.stderr)
+
+    def desk(self) -> Desk:
+        """The desk of this home, opened from this process."""
+        settings = read_settings(self.environ)
+        return Desk(settings.account(), settings)
+
+    def account(self) -> Account:
+        """The account of this home."""
+        return read_settings(self.environ).account()
+
+    def sheet(self, *rows: tuple[str, str, str], name: str = "rows.csv") -> Path:
+        """A beneficiaries file of direct rows: reference, amount, account."""
+        lines = [
+            f"{ref},direct,{amount},USDT_TRC20,IDR,bank_transfer,{number},Example Person,ID,1000120,0812,p@example.com"
+            for ref, amount, number in rows
+        ]
+        return self.file(name, "\n".join([HEADER, *lines]) + "\n")
+
+    def file(self, name: str, text: str) -> Path:
+        """A text file in this home."""
+        path = self.home / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def results(self, run_key: str, name: str = "results.csv") -> dict[str, dict[str, str]]:
+        """The rows of a run's results, by the first column."""
+        return read_rows(self.home / "runs" / run_key / name)
+
+    def summary(self, run_key: str) -> dict[str, Any]:
+        """A run's `run.json`."""
+        read: dict[str, Any] = json.loads((self.home / "runs" / run_key / "run.json").read_text())
+        return read
+
+
+def read_rows(file: Path) -> dict[str, dict[str, str]]:
+    """The rows of a CSV file, by its first column."""
+    with file.open(newline="", encoding="utf-8") as opened:
+        return {next(iter(row.values())): row for row in csv.DictReader(opened)}
+
+
+def processes_with(mark: str) -> list[int]:
+    """Processes whose command line or environment holds a mark, this one left out."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit() or int(folder.name) == os.getpid():
+            continue
+        try:
+            text = (folder / "cmdline").read_bytes() + (folder / "environ").read_bytes()
+            ended = (folder / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
+        except OSError:
+            continue
+        if mark.encode() in text and not ended:
+            found.append(int(folder.name))
+    return found
+
+
+def eventually(holds: Callable[[], bool], seconds: float = 10.0, what: str = "it never came to hold") -> None:
+    """Wait until something holds."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, what
+        time.sleep(0.05)
+
+
+def one_line_error(ended: Ended) -> str:
+    """What a command said on its standard error, which is no traceback."""
+    assert "Traceback" not in ended.err, ended.err
+    assert ended.err.startswith("treasury: "), ended.err
+    return ended.err

@@ -1,0 +1,165 @@
+"""`treasury call`: one operation at a time, money through the ledger."""
+
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from tests.commands.office import Ended, Office, one_line_error
+from treasury.interface.catalogue import CATALOGUE
+from treasury.interface.client import Client
+from treasury.sandbox import RunningSandbox
+
+ADDRESS = "TXYZ" + "e" * 30
+QUOTE = {
+    "quote_mode": "source",
+    "pay_currency": "USDT",
+    "pay_amount": "100.00",
+    "receive_currency": "EUR",
+    "beneficiary_country": "DE",
+    "beneficiary_bank_id": "2000800",
+    "account_type": "PERSONAL",
+    "beneficiary_relationship": "third",
+    "clear_network": "LOCAL_PAYMENT",
+    "individual_beneficiary": {
+        "account_no": "DE02120300000000202051",
+        "bank_name": "Musterbank",
+        "address": "Ring 1",
+        "full_name": "Zoe Muster",
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def office(sandbox: RunningSandbox, open_office: Callable[..., Office]) -> Office:
+    """A home that needs no Prefect."""
+    return open_office(sandbox.base_url, prefect=False, PREFECT_API_URL="http://127.0.0.1:9/api")
+
+
+def call(office: Office, operation: str, fields: dict[str, Any], *more: str) -> Ended:
+    return office.run("call", operation, "--json", json.dumps(fields), *more)
+
+
+def withdrawal(request_id: str, amount: str = "25") -> dict[str, str]:
+    return {
+        "request_id": request_id,
+        "currency": "USDT_TRC20",
+        "amount": amount,
+        "customer_ref_id": "c-1",
+        "address": ADDRESS,
+    }
+
+
+def effects(sandbox: RunningSandbox) -> dict[str, int]:
+    return {order["request_id"]: order["effects"] for order in sandbox.orders()}
+
+
+def test_what_reads_prints_the_whole_answer(office: Office) -> None:
+    ended = call(office, "partner_balance", {"currency": "USDT"})
+    assert (ended.code, ended.err) == (0, "")
+    answer = json.loads(ended.out)
+    assert str(answer["code"]) == "200"
+    assert Decimal(answer["data"]["availableBalance"]) > 0
+
+
+def test_an_operation_is_found_by_its_path_and_fields_by_a_file(office: Office) -> None:
+    file = office.file("fields.json", json.dumps({"currency": "USDT"}))
+    ended = office.run("call", "/v1/balance/partner", "--json", f"@{file}")
+    assert json.loads(ended.out)["data"]["currency"] == "USDT"
+
+
+def test_what_creates_is_sent_without_asking(office: Office) -> None:
+    fields = {"currency": "USDT_TRC20", "customer_ref_id": "c-1"}
+    first, second = (json.loads(call(office, "deposit_address", fields).out)["data"] for _ in range(2))
+    assert first["address"]
+    assert first == second
+
+
+def test_what_moves_money_waits_for_a_yes_and_acts_once(office: Office, sandbox: RunningSandbox) -> None:
+    waiting = call(office, "withdraw", withdrawal("w-1"))
+    assert waiting.code == 3
+    assert "waiting for a yes" in waiting.last
+    assert ADDRESS not in waiting.out
+    assert "w-1" not in effects(sandbox)
+    sent = call(office, "withdraw", withdrawal("w-1"), "--yes")
+    assert (sent.code, sent.last) == (0, "in_progress: w-1")
+    assert effects(sandbox)["w-1"] == 1
+    books = sandbox.books()
+    again = call(office, "withdraw", withdrawal("w-1"), "--yes")
+    assert again.code == 0
+    assert effects(sandbox)["w-1"] == 1
+    assert sum(books["sums"].values()) == 0
+    other = call(office, "withdraw", withdrawal("w-1", "26"), "--yes")
+    assert other.code == 2
+    assert "w-1" in one_line_error(other)
+    assert effects(sandbox)["w-1"] == 1
+
+
+def test_a_refused_call_ends_with_4_and_says_the_code(office: Office, sandbox: RunningSandbox) -> None:
+    ended = call(office, "withdraw", withdrawal("w-much", "99999999"), "--yes")
+    assert (ended.code, ended.last) == (4, "rejected: w-much")
+    assert '"code": "202203"' in ended.out
+    assert "w-much" not in effects(sandbox)
+    unknown = call(office, "query_card_user", {"user_xid": "nobody"})
+    assert unknown.code == 4
+    assert "404" in one_line_error(unknown)
+
+
+def test_a_fiat_quote_is_confirmed_once_by_its_number(
+    office: Office, sandbox: RunningSandbox, key_pair: tuple[str, str]
+) -> None:
+    number = json.loads(call(office, "fiat_payout_quote", {**QUOTE, "request_id": "q-1"}).out)["data"]["order_no"]
+    assert "q-1" not in effects(sandbox)
+    fields = {"order_no": number, "purpose_code": "01"}
+    assert call(office, "create_fiat_payout", fields).code == 3
+    sent = call(office, "create_fiat_payout", fields, "--yes")
+    assert sent.code == 0, sent.out + sent.err
+    assert effects(sandbox)["q-1"] == 1
+    before = sandbox.books()["sums"]
+    again = call(office, "create_fiat_payout", fields, "--yes")
+    assert again.code == 0, again.out + again.err
+    assert effects(sandbox)["q-1"] == 1
+    assert sandbox.books()["sums"] == before
+    with Client(office.account()) as client:
+        shown = client.send(CATALOGUE["query_fiat_payout"](request_id="q-1")).as_order()
+    assert shown.amount == Decimal(100)
+
+
+def test_a_conversion_is_executed_once_by_its_quote(office: Office, sandbox: RunningSandbox) -> None:
+    fields = {"symbol": "ETH-USDT", "amount": "100", "currency": "USDT", "side": "BUY", "xid": "x-1"}
+    quote = json.loads(call(office, "conversion_quote", fields).out)["data"]["quoteId"]
+    for _ in range(2):
+        ended = call(office, "conversion_execute", {"quoteId": quote}, "--yes")
+        assert ended.code == 0, ended.out + ended.err
+        assert effects(sandbox)["x-1"] == 1
+
+
+def test_a_payout_by_call_acts_once(office: Office, sandbox: RunningSandbox) -> None:
+    fields = {
+        "request_id": "p-1",
+        "payout_method": "bank_transfer",
+        "account_no": "12345670001",
+        "account_name": "Siti Rahma",
+        "country": "ID",
+        "bank_code": "1000120",
+        "settle_currency": "IDR",
+        "amount": 50,
+        "currency": "USDT",
+        "phone": "6281234567",
+        "email": "siti@example.com",
+    }
+    ended = call(office, "payout", fields, "--yes")
+    assert ended.code == 0, ended.out + ended.err
+    assert effects(sandbox)["p-1"] == 1
+    assert "siti@example.com" not in ended.out
+
+
+def test_a_service_that_is_away_is_one_line_and_no_traceback(open_office: Callable[..., Office]) -> None:
+    office = open_office("http://127.0.0.1:9", prefect=False)
+    sent = call(office, "withdraw", withdrawal("w-1"), "--yes")
+    assert (sent.code, sent.last) == (4, "not_sent: w-1")
+    read = call(office, "partner_balance", {"currency": "USDT"})
+    assert read.code != 0
+    assert "no connection" in one_line_error(read)

@@ -1,0 +1,39 @@
+"""`treasury pay` without any Prefect: an embedded server comes and goes with the command, even by SIGKILL."""
+
+import os
+import signal
+from collections.abc import Callable
+
+import pytest
+
+from tests.commands.office import Office, eventually, processes_with
+from treasury.sandbox import RunningSandbox
+
+pytestmark = pytest.mark.prefect
+
+ROWS = [(f"r{number}", "1.00", f"1234567{number:04d}1") for number in range(300)]
+
+
+def test_a_killed_run_leaves_no_process_and_the_next_start_pays_each_row_once(
+    open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office]
+) -> None:
+    sandbox = open_sandbox(faults={"slow": 0.5}, slow_seconds=0.3)
+    office = open_office(sandbox.base_url, prefect=False, TREASURY_RESEND_AFTER_SECONDS="0")
+    office.environ["PREFECT_HOME"] = str(office.home / "prefect")
+    arguments = ["pay", office.sheet(*ROWS), "--run-key", "killed", "--yes", "--follow", "20"]
+    mark = f"TREASURY_HOME={office.home}"
+    with office.running(*arguments) as process:
+        eventually(lambda: len(sandbox.orders()) > 5 or process.poll() is not None, 60)
+        assert process.poll() is None, process.communicate()
+        assert len(processes_with(mark)) >= 2  # the command, and Prefect's server
+        os.kill(process.pid, signal.SIGKILL)
+        eventually(lambda: not processes_with(mark), 10, "the embedded server outlived its command")
+    assert 5 < len(sandbox.orders()) < len(ROWS)
+    ended = office.run(*arguments)
+    assert (ended.code, ended.last) == (0, "300 settled"), ended.out + ended.err
+    assert "starting Prefect" in ended.out
+    assert processes_with(mark) == []
+    orders = sandbox.orders()
+    assert len(orders) == len(ROWS)
+    assert {order["effects"] for order in orders} == {1}
+    assert sum(order["amount"] for order in orders) == len(ROWS)

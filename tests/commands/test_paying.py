@@ -1,0 +1,208 @@
+"""`treasury pay` from the outside: what it sends, says, writes and answers."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+import data
+from flows.commands.prefect_server import free_port
+from tests.commands.office import Ended, Office, one_line_error, read_rows
+from treasury.reports.results import COLUMNS
+from treasury.sandbox import RunningSandbox, SandboxSettings, generate_key_pair, running_sandbox
+
+pytestmark = pytest.mark.prefect
+
+PAID = (("ok", "10", "12345670001"), ("stays", "20", "12345670022"), ("odd", "30", "12345670012"))
+
+
+@pytest.fixture(scope="module")
+def paid(office: Office) -> Ended:
+    """A first run: one row settles, one stays in progress, one gets a status nobody knows."""
+    return office.run("pay", office.sheet(*PAID), "--run-key", "first", "--yes", "--follow", "1.5")
+
+
+@contextmanager
+def nothing_is_sent(sandbox: RunningSandbox) -> Iterator[None]:
+    """Neither an order nor a balance changes in this block."""
+    before = {order["order_no"]: order["effects"] for order in sandbox.orders()}, sandbox.books()
+    yield
+    after = {order["order_no"]: order["effects"] for order in sandbox.orders()}, sandbox.books()
+    assert after == before
+
+
+def test_a_run_ends_with_0_when_nothing_is_wrong_with_any_row(paid: Ended, office: Office) -> None:
+    assert (paid.code, paid.err) == (0, "")
+    assert paid.last == "1 settled, 2 in progress"
+    rows = office.results("first")
+    assert {ref: (row["outcome"], row["status"]) for ref, row in rows.items()} == {
+        "ok": ("settled", "99"),
+        "stays": ("in_progress", "22"),
+        "odd": ("in_progress", "12"),
+    }
+
+
+def test_the_results_say_what_the_service_says(paid: Ended, office: Office, sandbox: RunningSandbox) -> None:
+    rows = office.results("first")
+    assert [tuple(row) for row in rows.values()] == [COLUMNS] * 3
+    shown = {order["request_id"]: order for order in sandbox.orders()}
+    for row in rows.values():
+        order = shown[row["request_id"]]
+        assert (row["order_no"], Decimal(row["amount"]), row["currency"]) == (
+            *(order["order_no"], order["amount"], order["currency"]),
+        )
+        assert row["next_action"].startswith("none")
+    for name in ("results.csv", "run.json"):
+        file = office.home / "runs" / "first" / name
+        assert str(file) in paid.out
+        assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_run_json_counts_and_sums_to_the_last_digit(paid: Ended, office: Office) -> None:
+    summary = office.summary("first")
+    assert {name: summary[name] for name in ("run_key", "kind", "orders", "counts", "sums")} == {
+        "run_key": "first",
+        "kind": "payout",
+        "orders": 3,
+        "counts": {"settled": 1, "in_progress": 2},
+        "sums": {"USDT_TRC20": {"in_progress": "50", "settled": "10"}},
+    }
+
+
+def test_no_account_number_is_left_behind(paid: Ended, office: Office) -> None:
+    results = (office.home / "runs" / "first" / "results.csv").read_text()
+    assert "12345670001" not in paid.out + results
+
+
+def test_a_second_start_sends_nothing(paid: Ended, office: Office, sandbox: RunningSandbox) -> None:
+    with nothing_is_sent(sandbox):
+        again = office.run("pay", office.sheet(*PAID), "--run-key", "first", "--yes", "--follow", "0")
+    assert (again.code, again.last) == (0, paid.last)
+
+
+def test_a_changed_row_is_refused_by_name(paid: Ended, office: Office, sandbox: RunningSandbox) -> None:
+    changed = office.sheet(("ok", "11", "12345670001"), *PAID[1:], name="changed.csv")
+    with nothing_is_sent(sandbox):
+        ended = office.run("pay", changed, "--run-key", "first", "--yes")
+    assert ended.code == 2
+    said = one_line_error(ended)
+    assert "ok" in said
+    assert "stays" not in said
+
+
+def test_an_added_row_is_refused_by_name(paid: Ended, office: Office, sandbox: RunningSandbox) -> None:
+    added = office.sheet(*PAID, ("new", "1", "12345670009"), name="added.csv")
+    with nothing_is_sent(sandbox):
+        ended = office.run("pay", added, "--run-key", "first", "--yes")
+    assert ended.code == 2
+    assert "new" in one_line_error(ended)
+
+
+@pytest.mark.parametrize(("ending", "outcome", "status"), [("0044", "failed", "44"), ("0088", "closed", "88")])
+def test_a_payment_that_fails_ends_with_4(ending: str, outcome: str, status: str, office: Office) -> None:
+    sheet = office.sheet(("bad", "10", f"1234567{ending}"), name=f"{outcome}.csv")
+    ended = office.run("pay", sheet, "--run-key", outcome, "--yes", "--follow", "4")
+    assert (ended.code, ended.last) == (4, f"0 settled, 1 {outcome}")
+    row = office.results(outcome)["bad"]
+    assert (row["outcome"], row["status"]) == (outcome, status)
+    assert row["reason"]
+    assert "new run" in row["next_action"]
+
+
+def test_without_a_yes_the_plan_is_written_and_nothing_sent(office: Office, sandbox: RunningSandbox) -> None:
+    with nothing_is_sent(sandbox):
+        ended = office.run("pay", data.path("beneficiaries.csv"), "--run-key", "asked")
+        dry = office.run("pay", data.path("beneficiaries.csv"), "--run-key", "asked", "--dry-run")
+    assert ended.code == 3
+    assert "waiting for a yes" in ended.last
+    assert (dry.code, dry.last) == (0, "12 payments planned, nothing was sent")
+    assert (office.home / "runs" / "asked" / "plan.json").exists()
+    assert office.run("show", "asked").code == 2
+
+
+def test_a_run_that_somebody_holds_ends_with_6(office: Office, sandbox: RunningSandbox) -> None:
+    desk = office.desk()
+    try:
+        with desk.hold("held"), nothing_is_sent(sandbox):
+            ended = office.run("pay", office.sheet(*PAID), "--run-key", "held", "--yes")
+    finally:
+        desk.close()
+    import os
+
+    assert ended.code == 6
+    assert str(os.getpid()) in one_line_error(ended)
+
+
+def test_a_wrong_key_is_refused_clearly(
+    sandbox: RunningSandbox, open_office: Callable[..., Office], tmp_path: Any
+) -> None:
+    key = tmp_path / "wrong.pem"
+    key.write_text(generate_key_pair()[0])
+    office = open_office(sandbox.base_url, TREASURY_PRIVATE_KEY_FILE=str(key))
+    with nothing_is_sent(sandbox):
+        called = office.run("call", "partner_balance", "--json", '{"currency": "USDT"}')
+        ended = office.run("pay", office.sheet(*PAID[:1]), "--run-key", "wrong", "--yes", "--follow", "0")
+    assert called.code == 4
+    assert "406" in one_line_error(called)
+    assert (ended.code, ended.last) == (4, "0 settled, 1 rejected")
+    row = office.results("wrong")["ok"]
+    assert (row["outcome"], row["code"]) == ("rejected", "406")
+    assert row["next_action"]
+
+
+def test_a_service_that_is_away_loses_nothing_and_a_later_start_pays(
+    key_pair: tuple[str, str], open_office: Callable[..., Office]
+) -> None:
+    port = free_port()
+    office = open_office(f"http://127.0.0.1:{port}")
+    rows = (("a", "10", "12345670001"), ("b", "20", "12345670002"), ("c", "30", "12345670003"))
+    whole = office.sheet(*rows)
+    away = office.run("pay", whole, "--run-key", "away", "--yes", "--follow", "0")
+    assert away.code == 4
+    assert "Traceback" not in away.err
+    assert away.last == "0 settled, 3 not sent"
+    assert {row["outcome"] for row in office.results("away").values()} == {"not_sent"}
+    settings = SandboxSettings(public_key=key_pair[1], settle_seconds=0.2, port=port)
+    with running_sandbox(settings) as sandbox:
+        part = office.run("pay", office.sheet(rows[1], name="part.csv"), "--run-key", "away", "--yes", "--follow", "4")
+        assert (part.code, part.last) == (0, "1 settled")
+        assert list(office.results("away")) == ["b"]
+        assert [order["amount"] for order in sandbox.orders()] == [Decimal(20)]
+        rest = office.run("pay", whole, "--run-key", "away", "--yes", "--follow", "4")
+        assert (rest.code, rest.last) == (0, "3 settled")
+        assert sorted(order["amount"] for order in sandbox.orders()) == [Decimal(10), Decimal(20), Decimal(30)]
+        assert {order["effects"] for order in sandbox.orders()} == {1}
+
+
+def test_runs_and_show_read_the_ledger(paid: Ended, office: Office) -> None:
+    listed = office.run("runs")
+    assert listed.code == 0
+    assert any(line.startswith("first  payout  ") and line.endswith(paid.last) for line in listed.out.splitlines())
+    run = office.run("show", "first")
+    assert (run.code, run.last) == (0, paid.last)
+    assert len(run.out.splitlines()) == 4
+    row = office.results("first")["ok"]
+    for reference in (row["request_id"], row["order_no"], "ok"):
+        shown = office.run("show", reference)
+        assert shown.code == 0
+        assert f"request_id: {row['request_id']}" in shown.out
+        assert "prepared -> sending" in shown.out
+        assert "12345670001" not in shown.out
+
+
+def test_the_orders_of_one_file_are_chosen_by_its_rows_and_out_takes_the_results(
+    office: Office, sandbox: RunningSandbox
+) -> None:
+    out = office.home / "elsewhere"
+    arguments = ["--run-key", "sample", "--yes", "--follow", "6", "--out", out]
+    ended = office.run("pay", data.path("beneficiaries.csv"), *arguments)
+    assert (ended.code, ended.last) == (0, "12 settled")
+    rows = read_rows(out / "results.csv")
+    shown = {order["request_id"]: order for order in sandbox.orders()}
+    assert len(rows) == 12
+    for row in rows.values():
+        order = shown[row["request_id"]]
+        assert (Decimal(row["amount"]), row["currency"], order["effects"]) == (order["amount"], order["currency"], 1)
+    assert not (office.home / "runs" / "sample").exists()

@@ -1,0 +1,102 @@
+"""`treasury reconcile` against a service whose answers differ from what it did."""
+
+import json
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from tests.commands.office import Office, read_rows
+from tests.commands.proxy import Proxy, absent, broken, running_proxy, with_data
+from treasury.sandbox import RunningSandbox
+
+pytestmark = pytest.mark.prefect
+
+PLANTED = {
+    "gone": (absent, "missing_at_service"),
+    "amount": (with_data(order_amount="11"), "amount_mismatch"),
+    "currency": (with_data(currency="USDT"), "currency_mismatch"),
+    "odd": (with_data(status=12), "unclassified_status"),
+    "flipped": (with_data(status=44, reason="sent back"), "reversed_after_final"),
+    "good": (lambda answer: answer, "matched"),
+}
+
+
+@pytest.fixture(scope="module")
+def proxy(sandbox: RunningSandbox) -> Iterator[Proxy]:
+    with running_proxy(sandbox.base_url) as proxy:
+        yield proxy
+
+
+@pytest.fixture(scope="module")
+def office(proxy: Proxy, open_office: Callable[..., Office]) -> Office:
+    """A home where six payments settled and one is on its way."""
+    office = open_office(proxy.base_url)
+    rows = [(name, "10", f"1234567{number:04d}1") for number, name in enumerate(PLANTED)]
+    sheet = office.sheet(*rows, ("waits", "10", "12345670022"))
+    ended = office.run("pay", sheet, "--run-key", "run", "--yes", "--follow", "1.5")
+    assert ended.last == "6 settled, 1 in progress", ended.err
+    return office
+
+
+def test_every_planted_difference_is_found_and_classified(office: Office, proxy: Proxy) -> None:
+    ids = {ref: row["request_id"] for ref, row in office.results("run").items()}
+    out = office.home / "breaks"
+    proxy.planted = {ids[ref]: plant for ref, (plant, _) in PLANTED.items()}
+    proxy.asked.clear()
+    ended = office.run("reconcile", "--out", out)
+    assert ended.code == 5
+    assert ended.last.startswith("breaks: ")
+    assert set(proxy.asked) == set(ids.values())
+    rows = {row["row_ref"]: row for row in read_rows(out / "orders.csv").values()}
+    expected = {ref: found for ref, (_, found) in PLANTED.items()} | {"waits": "in_progress"}
+    assert {ref: row["class"] for ref, row in rows.items()} == expected
+    report = json.loads((out / "reconciliation.json").read_text())
+    assert report["verdict"] == "breaks"
+    assert report["counts"] == dict.fromkeys(expected.values(), 1)
+    listed = {each["row_ref"]: each["class"] for each in report["breaks"]}
+    assert listed == {ref: found for ref, found in expected.items() if found not in ("matched", "in_progress")}
+    assert len({each["id"] for each in report["breaks"]}) == len(listed)
+    page = (out / "reconciliation.md").read_text()
+    for each in report["breaks"]:
+        assert each["id"] in page
+    for name in ("orders.csv", "reconciliation.md", "reconciliation.json"):
+        assert str(out / name) in ended.out
+
+
+def test_one_order_that_cannot_be_asked_makes_it_incomplete(office: Office, proxy: Proxy) -> None:
+    row = office.results("run")["good"]
+    proxy.planted = {row["request_id"]: broken}
+    out = office.home / "incomplete"
+    ended = office.run("reconcile", "--run-key", "run", "--out", out)
+    assert ended.code == 5
+    assert ended.last.startswith("incomplete: 1 query_failed")
+    assert read_rows(out / "orders.csv")[row["request_id"]]["class"] == "query_failed"
+
+
+def test_a_service_that_is_down_leaves_a_report_that_says_so(office: Office, proxy: Proxy) -> None:
+    proxy.down = True
+    out = office.home / "down"
+    try:
+        ended = office.run("reconcile", "--out", out)
+    finally:
+        proxy.down = False
+    assert (ended.code, ended.last) == (5, "incomplete: 7 query_failed")
+    assert "Traceback" not in ended.err
+    report = json.loads((out / "reconciliation.json").read_text())
+    assert (report["verdict"], report["counts"]) == ("incomplete", {"query_failed": 7})
+    assert len(read_rows(out / "orders.csv")) == 7
+
+
+def test_nothing_that_moves_money_is_sent(office: Office, sandbox: RunningSandbox) -> None:
+    assert {order["effects"] for order in sandbox.orders()} == {1}
+    assert len(sandbox.orders()) == 7
+
+
+def test_a_run_is_reconciled_alone_and_an_empty_ledger_is_reconciled(
+    open_office: Callable[..., Office], sandbox: RunningSandbox
+) -> None:
+    office = open_office(sandbox.base_url)
+    ended = office.run("reconcile")
+    assert (ended.code, ended.last) == (0, "reconciled: no orders")
+    [folder] = (office.home / "reconciliation").iterdir()
+    assert {file.name for file in folder.iterdir()} == {"orders.csv", "reconciliation.md", "reconciliation.json"}

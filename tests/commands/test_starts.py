@@ -1,0 +1,80 @@
+"""Starts of the whole command at once, and kills of it in the middle, each with an embedded Prefect of its own."""
+
+import os
+import random
+import signal
+from collections.abc import Callable
+
+import pytest
+
+from tests.commands.office import Office, eventually, processes_with
+from treasury.sandbox import RunningSandbox
+
+pytestmark = pytest.mark.prefect
+
+KILLS = int(os.environ.get("FLOW_KILLS", "10"))
+ROWS = [(f"r{number}", "1.00", f"1234567{number:04d}1") for number in range(600)]
+
+
+def test_of_four_starts_on_a_fresh_home_one_works_and_three_say_so(
+    open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office]
+) -> None:
+    sandbox = open_sandbox()
+    office = open_office(sandbox.base_url, prefect=False)
+    office.environ["PREFECT_HOME"] = str(office.home / "prefect")
+    arguments = ["pay", office.sheet(*ROWS[:20]), "--run-key", "four", "--yes"]
+    started = [office.start(*arguments) for _ in range(4)]
+    ended = [(process.communicate(timeout=180), process.returncode) for process in started]
+    assert sorted(code for _, code in ended) == [0, 6, 6, 6], ended
+    for (_, err), code in ended:
+        if code:
+            assert "is held by process" in err
+    assert {order["effects"] for order in sandbox.orders()} == {1}
+    assert len(sandbox.orders()) == 20
+
+
+def test_different_runs_start_on_one_fresh_prefect_home(
+    open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office]
+) -> None:
+    """Prefect's first migration fails when two servers make it at once."""
+    sandbox = open_sandbox()
+    office = open_office(sandbox.base_url, prefect=False)
+    office.environ["PREFECT_HOME"] = str(office.home / "prefect")
+    runs = [
+        office.start("pay", office.sheet(ROWS[number], name=f"{number}.csv"), "--run-key", f"run{number}", "--yes")
+        for number in range(2)
+    ]
+    ended = [(process.communicate(timeout=180), process.returncode) for process in runs]
+    assert [code for _, code in ended] == [0, 0], ended
+
+
+def test_a_command_that_is_killed_again_and_again_pays_each_row_once(
+    open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office]
+) -> None:
+    sandbox = open_sandbox(faults={"slow": 0.4}, slow_seconds=0.5)
+    office = open_office(sandbox.base_url, prefect=False, TREASURY_RESEND_AFTER_SECONDS="0")
+    office.environ["PREFECT_HOME"] = str(office.home / "prefect")
+    arguments = ["pay", office.sheet(*ROWS), "--run-key", "killed", "--yes", "--follow", "30"]
+    mark = f"TREASURY_HOME={office.home}"
+    chance = random.Random(4)
+    kills = 0
+    for _ in range(KILLS):
+        with office.running(*arguments) as process:
+            before, more = len(sandbox.orders()), chance.randint(1, 40)
+            eventually(
+                lambda before=before, more=more, process=process: (
+                    len(sandbox.orders()) >= min(before + more, len(ROWS)) or process.poll() is not None
+                ),
+                90,
+            )
+            kills += process.poll() is None
+            os.kill(process.pid, signal.SIGKILL)
+            process.wait()
+            eventually(lambda: not processes_with(mark), 10, "something outlived its command")
+    ended = office.run(*arguments)
+    assert (ended.code, ended.last) == (0, f"{len(ROWS)} settled"), ended.out + ended.err
+    orders = sandbox.orders()
+    assert kills == KILLS
+    assert len(orders) == len(ROWS)
+    assert {order["effects"] for order in orders} == {1}
+    assert len(office.results("killed")) == len(ROWS)

@@ -1,0 +1,100 @@
+"""What the outer tests share: keys, sandboxes, one Prefect server, and the `treasury` command as a real process."""
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from flows.commands.children import child
+from flows.commands.prefect_server import free_port
+from tests.commands.office import Office, eventually
+from treasury.sandbox import RunningSandbox, SandboxSettings, generate_key_pair, running_sandbox
+
+# Before anybody imports Prefect: it reads these once, and must neither find nor touch a developer's own.
+for name in [name for name in os.environ if name.startswith(("PREFECT_", "TREASURY_"))]:
+    del os.environ[name]
+os.environ.update(
+    {
+        "PREFECT_HOME": tempfile.mkdtemp(prefix="treasury-tests-prefect-"),
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "DO_NOT_TRACK": "1",
+        "PREFECT_LOGGING_LEVEL": "CRITICAL",
+        # Known from the start: Prefect's threads keep what was set at its import, else start a server of their own.
+        "PREFECT_API_URL": f"http://127.0.0.1:{free_port()}/api",
+    }
+)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _clean_up() -> Iterator[None]:
+    """Prefect's home of these tests goes with them."""
+    import shutil
+
+    yield
+    shutil.rmtree(os.environ["PREFECT_HOME"], ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def key_pair() -> tuple[str, str]:
+    """The partner's private and public key."""
+    return generate_key_pair()
+
+
+@pytest.fixture(scope="session")
+def key_file(key_pair: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The private key, where commands find it."""
+    file = tmp_path_factory.mktemp("keys") / "private_key.pem"
+    file.write_text(key_pair[0])
+    return file
+
+
+@pytest.fixture(scope="session")
+def open_sandbox(key_pair: tuple[str, str]) -> Iterator[Callable[..., RunningSandbox]]:
+    """Starts sandboxes in this process, which end with the session."""
+    with ExitStack() as running:
+
+        def start(**settings: Any) -> RunningSandbox:
+            settings = {"public_key": key_pair[1], "settle_seconds": 0.2, **settings}
+            return running.enter_context(running_sandbox(SandboxSettings(**settings)))
+
+        yield start
+
+
+@pytest.fixture(scope="session")
+def prefect_url() -> Iterator[str]:
+    """One Prefect server for all tests: it takes seconds to start."""
+    url = os.environ["PREFECT_API_URL"]
+    port = url.removesuffix("/api").rpartition(":")[2]
+    arguments = ["--factory", "prefect.server.api.server:create_app", "--host", "127.0.0.1", "--port", port]
+    environ = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
+    with child("uvicorn", [*arguments, "--log-level", "critical", "--lifespan", "on"], environ) as process:
+        eventually(lambda: answers(f"{url}/health") or process.poll() is not None, 120)
+        assert process.poll() is None, "Prefect's server did not start"
+        yield url
+
+
+def answers(url: str) -> bool:
+    """Whether something answers there."""
+    try:
+        return httpx.get(url, timeout=2).status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
+@pytest.fixture(scope="session")
+def open_office(
+    key_file: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Callable[..., Office]:
+    """Opens homes of `treasury`, each with an account at the sandbox it is given."""
+
+    def open_one(base_url: str, *, prefect: bool = True, **environ: str) -> Office:
+        home = tmp_path_factory.mktemp("office")
+        url = request.getfixturevalue("prefect_url") if prefect else None
+        return Office(home, base_url, key_file, url, environ)
+
+    return open_one

@@ -1,0 +1,103 @@
+"""Writes the pages that follow from code: docs/operations.md, and the class table of docs/operating.md.
+
+`python tests/contract/operations_page.py` writes both; a test holds the committed pages to what this makes.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+from treasury.interface.catalogue import CATALOGUE
+from treasury.interface.operation import Conditional, Operation, members, wire_name
+from treasury.reconciliation import CLASSES
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+BEGIN, END = "<!-- classes -->\n", "<!-- /classes -->"
+
+HEAD = """# Operations
+
+Every operation of the interface: {count} in all, made from the catalogue by `python tests/contract/operations_page.py`.
+Each is a task (`from tasks.operations import {example}`) and a command (`treasury call {example} --json ...`).
+
+What `reads` may be repeated at will. What `creates` brings something into being, and moves no balance. What `moves
+money` goes through the ledger, at most once for its reference. The reference is the field that names a request for
+ever; *asked with* is the operation that tells what became of it.
+
+| name | path | effect | reference | asked with | source |
+|---|---|---|---|---|---|
+"""
+
+
+def operations_page() -> str:
+    """docs/operations.md."""
+    lines = [HEAD.format(count=len(CATALOGUE), example=next(iter(CATALOGUE)))]
+    lines += [_row(operation) + "\n" for operation in CATALOGUE.values()]
+    for name, operation in CATALOGUE.items():
+        lines.append(f"\n## {name}\n\n{_text(operation.__doc__)}\n")
+        fields = list(_fields(operation))
+        if not fields:
+            lines.append("\nNo fields of its own.\n")
+            continue
+        lines.append("\n| field | required | meaning |\n|---|---|---|\n")
+        lines += [f"| `{field}` | {needed} | {meaning} |\n" for field, needed, meaning in fields]
+    return "".join(lines)
+
+
+def _row(operation: type[Operation[Any]]) -> str:
+    asked = "" if operation.asked_with is None else f"`{operation.asked_with.operation_name()}`"
+    reference = "" if operation.reference is None else f"`{operation.reference}`"
+    name = operation.operation_name()
+    cells = (f"[{name}](#{name})", f"`{operation.path}`", operation.effect.value, reference, asked, operation.source)
+    return "| " + " | ".join(cells) + " |"
+
+
+def _fields(operation: type[Operation[Any]]) -> Iterator[tuple[str, str, str]]:
+    """Wire name, whether it is required, meaning; members of objects follow their object."""
+    rules = {rule.field: rule for rule in operation.rules}
+    for attribute, field in operation.model_fields.items():
+        name = wire_name(operation, attribute)
+        needed = "yes" if field.is_required() else "no"
+        rule = rules.get(name)
+        if isinstance(rule, Conditional):
+            needed = f"when {rule.condition}" + ("; else not allowed" if rule.exclusive else "")
+        elif rule is not None:
+            needed = f"this or `{rule.other}`"
+        yield name, needed, _cell(field.description)
+        nested = members(operation)[name][1]
+        if nested is not None:
+            yield from _members(name, nested)
+
+
+def _members(place: str, model: type[BaseModel]) -> Iterator[tuple[str, str, str]]:
+    for attribute, field in model.model_fields.items():
+        name = f"{place}.{wire_name(model, attribute)}"
+        yield name, "yes" if field.is_required() else "no", _cell(field.description)
+
+
+def class_table() -> str:
+    """The rows between the markers of docs/operating.md, by priority."""
+    return "".join(
+        f"| `{each.name}` | {each.verdict.value} | {each.meaning} | {each.next_action} |\n" for each in CLASSES
+    )
+
+
+def operating_page() -> str:
+    """docs/operating.md with its class table made anew."""
+    before, _, rest = (DOCS / "operating.md").read_text(encoding="utf-8").partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return before + BEGIN + class_table() + END + after
+
+
+def _text(documentation: str | None) -> str:
+    return "\n".join(line.strip() for line in (documentation or "").strip().splitlines())
+
+
+def _cell(text: str | None) -> str:
+    return (text or "").replace("|", "\\|").replace("\n", " ")
+
+
+if __name__ == "__main__":
+    (DOCS / "operations.md").write_text(operations_page(), encoding="utf-8")
+    (DOCS / "operating.md").write_text(operating_page(), encoding="utf-8")

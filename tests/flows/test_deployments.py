@@ -1,0 +1,121 @@
+"""prefect.yaml: what it names exists, what it schedules parses, and `treasury serve` serves it."""
+
+import importlib
+import inspect
+import os
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import httpx
+import pytest
+import yaml
+
+import data
+from flows.commands.prefect_server import free_port
+from flows.commands.serving import build_deployments, read_deployments
+from tests.commands.office import Office, eventually, processes_with
+
+ROOT = Path(__file__).resolve().parents[2]
+DEPLOYMENTS = read_deployments()
+
+
+def flow_of(declared: dict[str, Any]) -> Any:
+    module, _, name = declared["entrypoint"].rpartition(".")
+    return getattr(importlib.import_module(module), name)
+
+
+def flow_files() -> set[str]:
+    """The modules of flows/ that define a flow."""
+    return {file.stem for file in (ROOT / "flows").glob("*.py") if not file.name.startswith("_")}
+
+
+def test_every_flow_has_a_deployment() -> None:
+    assert {declared["entrypoint"].split(".")[1] for declared in DEPLOYMENTS} == flow_files()
+    assert yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"] == DEPLOYMENTS
+
+
+@pytest.mark.parametrize("declared", DEPLOYMENTS, ids=lambda declared: declared["entrypoint"])
+def test_a_deployment_names_a_flow_and_parameters_it_takes(declared: dict[str, Any]) -> None:
+    from prefect import Flow
+
+    flow = flow_of(declared)
+    assert isinstance(flow, Flow)
+    accepted = inspect.signature(flow.fn).parameters
+    assert set(declared["parameters"]) <= set(accepted)
+    needed = {name for name, each in accepted.items() if each.default is inspect.Parameter.empty}
+    if declared["schedules"]:
+        assert needed <= set(declared["parameters"])
+    for value in declared["parameters"].values():
+        if isinstance(value, str) and value.startswith("data/"):
+            assert data.path(value.removeprefix("data/")).is_file()
+    assert declared["description"]
+
+
+def test_schedules_parse_and_their_slugs_are_unique() -> None:
+    from cronsim import CronSim
+
+    schedules = [schedule for declared in DEPLOYMENTS for schedule in declared["schedules"]]
+    assert len(schedules) >= 2
+    for schedule in schedules:
+        from datetime import datetime
+
+        zone = ZoneInfo(schedule["timezone"])
+        assert next(CronSim(schedule["cron"], datetime.now(zone)))
+    slugs = [schedule["slug"] for schedule in schedules]
+    assert len(set(slugs)) == len(slugs)
+    names = [(flow_of(declared).name, declared["name"]) for declared in DEPLOYMENTS]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.prefect
+def test_the_deployments_build_by_module_path(prefect_url: str) -> None:
+    built = build_deployments()
+    assert [deployment.name for deployment in built] == [declared["name"] for declared in DEPLOYMENTS]
+    for deployment, declared in zip(built, DEPLOYMENTS, strict=True):
+        assert deployment.entrypoint == declared["entrypoint"]
+        assert len(deployment.schedules or []) == len(declared["schedules"])
+        for name, value in deployment.parameters.items():
+            if name == "policy":
+                assert Path(value).is_absolute()
+
+
+@pytest.mark.prefect
+def test_serving_registers_everything_and_ends_without_a_trace(
+    open_office: Callable[..., Office], tmp_path: Path
+) -> None:
+    office = open_office("http://127.0.0.1:9", prefect=False)
+    port = free_port()
+    office.environ["PREFECT_SERVER_DATABASE_CONNECTION_URL"] = f"sqlite+aiosqlite:///{tmp_path / 'serve.db'}"
+    url, mark = f"http://127.0.0.1:{port}/api", f"TREASURY_HOME={office.home}"
+
+    def registered() -> dict[str, Any]:
+        try:
+            answer = httpx.post(f"{url}/deployments/filter", json={}, timeout=5)
+        except httpx.HTTPError:
+            return {}
+        return {each["entrypoint"]: each for each in answer.json()} if answer.status_code == 200 else {}
+
+    with office.running("serve", "--port", str(port)) as process:
+        try:
+            expected = {declared["entrypoint"] for declared in DEPLOYMENTS}
+            eventually(lambda: set(registered()) == expected or process.poll() is not None, 60)
+            assert process.poll() is None, process.communicate()
+            found = registered()
+            for declared in DEPLOYMENTS:
+                schedules = found[declared["entrypoint"]]["schedules"]
+                assert [(each["schedule"]["cron"], each["schedule"]["timezone"]) for each in schedules] == [
+                    (each["cron"], each["timezone"]) for each in declared["schedules"]
+                ]
+            assert httpx.get(f"http://127.0.0.1:{port}/", follow_redirects=True).status_code == 200
+        finally:
+            process.send_signal(signal.SIGTERM)
+            out, err = process.communicate(timeout=30)
+        assert process.returncode == 0, err
+        # A server that is stopped in the middle of its housekeeping logs that; nothing of ours may fail.
+        assert "/flows/commands/" not in err, err
+        assert f"dashboard at http://127.0.0.1:{port}" in out
+    eventually(lambda: not processes_with(mark), 15, "something went on running after `treasury serve` ended")
+    assert os.getpid() not in processes_with(mark)

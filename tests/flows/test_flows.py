@@ -1,0 +1,127 @@
+"""Each flow as Prefect runs it, in this process, against a real server and the sandbox."""
+
+import json
+import os
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import data
+from treasury.interface.catalogue import CATALOGUE
+from treasury.interface.operation import Effect
+from treasury.sandbox import RunningSandbox
+
+pytestmark = pytest.mark.prefect
+
+README = Path(__file__).resolve().parents[2] / "README.md"
+
+
+def artifact(key: str) -> dict[str, Any]:
+    """The newest artifact of a key, as Prefect's server shows it."""
+    found: dict[str, Any] = httpx.get(f"{os.environ['PREFECT_API_URL']}/artifacts/{key}/latest").json()
+    return found
+
+
+def test_the_flows_tell_one_story_and_leave_artifacts(home: Path, sandbox: RunningSandbox) -> None:
+    from flows.pay_beneficiaries import pay_beneficiaries
+    from flows.provision_card_users import provision_card_users
+    from flows.rebalance_treasury import rebalance_treasury
+    from flows.reconcile_transactions import reconcile_transactions
+
+    users = provision_card_users(str(data.path("card_users.csv")))
+    assert users["counts"] == {"created": 4}
+    trades = rebalance_treasury(str(data.path("treasury_policy.toml")), follow_seconds=5)
+    paid = pay_beneficiaries(str(data.path("beneficiaries.csv")), "in-process", follow_seconds=5)
+    assert paid["counts"] == {"settled": 12}
+    orders = sandbox.orders()
+    assert trades["counts"] == {"settled": len(orders) - 12}
+    report = reconcile_transactions()
+    assert (report["verdict"], report["counts"]) == ("reconciled", {"matched": len(orders)})
+    for file in (*users["files"], *trades["files"], *paid["files"], *report["files"]):
+        assert Path(file).is_relative_to(home)
+        assert Path(file).stat().st_size
+    page = artifact("reconciliation")
+    assert page["description"] == "Verdict: reconciled"
+    assert page["data"].startswith("# Reconciliation: reconciled")
+    assert json.loads(artifact("reconciliation-breaks")["data"]) == []
+
+
+def test_paying_again_sends_nothing(home: Path, sandbox: RunningSandbox) -> None:
+    from flows.pay_beneficiaries import pay_beneficiaries
+
+    sheet = str(data.path("beneficiaries.csv"))
+    first = pay_beneficiaries(sheet, "again", follow_seconds=5)
+    before = len(sandbox.orders()), sandbox.books()
+    second = pay_beneficiaries(sheet, "again", follow_seconds=5)
+    assert first == second
+    assert (len(sandbox.orders()), sandbox.books()) == before
+
+
+def test_a_bad_file_fails_the_flow_with_an_error_that_names_the_place(home: Path, sandbox: RunningSandbox) -> None:
+    from flows.pay_beneficiaries import pay_beneficiaries
+    from treasury.errors import InvalidSheet
+
+    orders = len(sandbox.orders())
+    bad = home / "bad.csv"
+    bad.write_text(data.path("beneficiaries.csv").read_text().replace("1250.00", "twelve"))
+    with pytest.raises(InvalidSheet, match="EMP-001"):
+        pay_beneficiaries(str(bad), "bad")
+    assert len(sandbox.orders()) == orders
+
+
+@pytest.fixture
+def own_flow(home: Path) -> dict[str, Any]:
+    """The README's flow of one's own, exactly as it stands there."""
+    code = README.read_text().partition("```python\n")[2].partition("```")[0]
+    file = home / "own_flow.py"
+    file.write_text(code)
+    names: dict[str, Any] = {"__name__": "own_flow", "__file__": str(file)}
+    exec(compile(code, str(file), "exec"), names)
+    return names
+
+
+def test_the_readmes_flow_works_and_moves_money_once(own_flow: dict[str, Any], sandbox: RunningSandbox) -> None:
+    sweep = own_flow["sweep_to_cold_storage"]
+    assert sweep("2026-11-20", "40.5") in ("in_progress", "settled")
+    books = len([order for order in sandbox.orders() if order["request_id"] == "cold-2026-11-20"])
+    assert sweep("2026-11-20", "40.5") in ("in_progress", "settled")
+    [order] = [order for order in sandbox.orders() if order["request_id"] == "cold-2026-11-20"]
+    assert books == 1
+    assert (order["amount"], order["effects"]) == (Decimal("40.5"), 1)
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_every_operation_is_a_task_and_only_reads_are_retried(name: str) -> None:
+    from prefect import Task
+    from prefect.cache_policies import NO_CACHE
+
+    import tasks.operations
+
+    operation, task = CATALOGUE[name], getattr(tasks.operations, name)
+    assert isinstance(task, Task)
+    assert task.name == name
+    assert task.cache_policy == NO_CACHE
+    assert bool(task.retries) == (operation.effect is Effect.READS)
+    assert task.description
+
+
+def test_no_task_that_pays_is_cached_or_retried() -> None:
+    from prefect import Task
+    from prefect.cache_policies import NO_CACHE
+
+    import tasks.orders
+    import tasks.payouts
+    import tasks.provisioning
+    import tasks.rebalancing
+    import tasks.reconciliation
+
+    modules = (tasks.orders, tasks.payouts, tasks.provisioning, tasks.rebalancing, tasks.reconciliation)
+    found = {name: value for module in modules for name, value in vars(module).items() if isinstance(value, Task)}
+    assert len(found) >= 11
+    for name, task in found.items():
+        assert task.cache_policy == NO_CACHE, name
+    for name in ("send_orders", "commit_payouts", "commit_trades", "provision_users"):
+        assert found[name].retries == 0, name

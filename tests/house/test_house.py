@@ -1,0 +1,191 @@
+"""The rules of the house, read from the code itself."""
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+FLOORS = ("flows", "tasks", "blocks", "treasury")
+"""Top to bottom: imports run down only."""
+
+MODULES = sorted(file for floor in FLOORS for file in (ROOT / floor).rglob("*.py"))
+
+
+def imported(file: Path) -> Iterator[str]:
+    """The top-level packages that a module imports anywhere, also inside functions."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.partition(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}: imports are written in full"
+            yield (node.module or "").partition(".")[0]
+
+
+def shown(file: Path) -> str:
+    return str(file.relative_to(ROOT))
+
+
+@pytest.mark.parametrize("file", MODULES, ids=shown)
+def test_imports_run_down_only(file: Path) -> None:
+    floor = FLOORS.index(file.relative_to(ROOT).parts[0])
+    above = set(FLOORS[:floor])
+    assert not above & set(imported(file)), f"{shown(file)} imports from a floor above"
+
+
+@pytest.mark.parametrize("file", [file for file in MODULES if "treasury" in file.relative_to(ROOT).parts[0]], ids=shown)
+def test_the_domain_knows_no_prefect_and_one_module_the_environment(file: Path) -> None:
+    names = set(imported(file))
+    assert not names & {"prefect", "cyclopts", "tests"}
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    reads = [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv", "environb", "putenv")
+    ]
+    if shown(file) != "treasury/settings.py":
+        assert not reads, f"{shown(file)} reads the environment"
+
+
+def functions(file: Path) -> Iterator[ast.FunctionDef]:
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef):
+            yield node
+
+
+def body_lines(function: ast.FunctionDef) -> int:
+    """Lines of the body, the docstring and blank ones left out."""
+    body = function.body[1:] if ast.get_docstring(function) else function.body
+    return 0 if not body else (body[-1].end_lineno or 0) - body[0].lineno + 1
+
+
+def test_tasks_are_a_decorator_and_a_call() -> None:
+    for file in (ROOT / "tasks").glob("*.py"):
+        for function in functions(file):
+            assert body_lines(function) <= (20 if function.name == "as_task" else 12), f"{shown(file)}: {function.name}"
+        names = set(imported(file))
+        assert not names & {"httpx", "sqlalchemy", "requests"}, shown(file)
+
+
+def test_flows_have_no_http_no_sql_and_no_classes() -> None:
+    files = [file for file in (ROOT / "flows").glob("*.py") if not file.name.startswith("_")]
+    assert len(files) >= 4
+    for file in files:
+        assert not set(imported(file)) & {"httpx", "sqlalchemy", "requests", "pandas"}, shown(file)
+        tree = ast.parse(file.read_text(encoding="utf-8"))
+        assert not [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)], shown(file)
+        for function in functions(file):
+            assert body_lines(function) <= 40, f"{shown(file)}: {function.name}"
+
+
+def test_money_leaves_through_submission_alone() -> None:
+    """Only `submission.py`, and what cannot move money, calls `send` of a client."""
+    allowed = {"treasury/submission.py", "treasury/runs/calls.py", "treasury/runs/provisioning.py"}
+    callers = {
+        shown(file)
+        for file in MODULES
+        if "sandbox" not in file.parts
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "send"
+        and isinstance(node.func.value, ast.Attribute)
+        and node.func.value.attr.strip("_") == "client"
+    }
+    assert callers <= allowed, callers - allowed
+
+
+def test_every_module_says_what_it_is_for() -> None:
+    for file in MODULES:
+        text = file.read_text(encoding="utf-8")
+        assert not text.strip() or ast.get_docstring(ast.parse(text)), shown(file)
+
+
+def test_modules_stay_small() -> None:
+    for file in MODULES:
+        assert len(file.read_text(encoding="utf-8").splitlines()) <= 450, shown(file)
+
+
+def project_files() -> list[Path]:
+    """Every text file that is, or is about to be, in the repository."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    names = listed.stdout.splitlines()
+    if not names:  # an sdist has no git
+        names = [shown(file) for folder in (*FLOORS, "tests", "docs", "data") for file in (ROOT / folder).rglob("*")]
+    return [ROOT / name for name in names if (ROOT / name).is_file()]
+
+
+def test_no_file_names_a_package_registry_or_holds_a_private_key() -> None:
+    hosts = [".".join(parts) for parts in (("pypi", "org"), ("pythonhosted", "org"), ("npmjs", "org"))]
+    # A key is a header that is followed by base64 in the same file; writing about headers is fine.
+    key = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----\s*[A-Za-z0-9+/=]{40}")
+    bare = re.compile(r"MII[A-Za-z0-9+/]{600,}")
+    for file in project_files():
+        text = file.read_text(encoding="utf-8", errors="replace")
+        for host in hosts:
+            assert host not in text, f"{shown(file)} names {host}"
+        assert not key.search(text), f"{shown(file)} holds a private key"
+        assert not bare.search(text), f"{shown(file)} holds a private key"
+        for option in ("--index-" + "url", "--extra-index" + "-url", "--find" + "-links"):
+            assert option not in text, f"{shown(file)} says where packages come from"
+
+
+def pins() -> dict[str, str]:
+    found = {}
+    for line in (ROOT / "constraints.txt").read_text().splitlines():
+        if line and not line.startswith("#"):
+            pinned = re.fullmatch(r"([A-Za-z0-9][A-Za-z0-9._-]*)==([0-9][A-Za-z0-9.+!]*)", line)
+            assert pinned, f"constraints.txt holds more than a name and a version: {line}"
+            found[pinned[1]] = pinned[2]
+    return found
+
+
+def test_the_pins_are_what_is_installed() -> None:
+    installed = {}
+    for name in pins():
+        try:
+            installed[name] = version(name)
+        except PackageNotFoundError:
+            continue  # for another platform
+    differ = {name: (pins()[name], found) for name, found in installed.items() if pins()[name] != found}
+    assert not differ
+    for name in ("prefect", "fastapi", "httpx", "pandas", "cryptography", "pytest", "certifi", "pydantic"):
+        assert name in installed
+
+
+def test_the_pinned_prefects_server_imports() -> None:
+    """A plain installation resolves a FastAPI that Prefect's server cannot be imported with."""
+    import sys
+
+    done = subprocess.run(
+        [sys.executable, "-c", "import prefect.server.api.server; import prefect; print(prefect.__version__)"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == pins()["prefect"]
+    import yaml
+
+    assert yaml.safe_load((ROOT / "prefect.yaml").read_text())["prefect-version"] == pins()["prefect"]
+
+
+def test_flows_tasks_and_blocks_are_packages() -> None:
+    for floor in FLOORS:
+        assert (ROOT / floor / "__init__.py").is_file(), floor
+
+
+def test_every_command_word_of_the_design_is_a_make_target_or_a_file() -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    for target in ("install", "demo", "test", "lint", "format", "clean"):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE)
