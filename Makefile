@@ -23,7 +23,7 @@ demo: install
 	$(BIN)/treasury demo
 
 test: install
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n 3 --dist loadfile
 
 # What `make test` proves in small: KILLS processes killed and started again; every fault against every payment;
 # whether the tests notice a broken engine (MUTANTS=0 is all of them).

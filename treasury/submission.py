@@ -285,13 +285,15 @@ class Submission:
     def look(self, order: Order) -> SeenOrder | None:
         """What the service shows of an order; None when it knows no such order. Changes nothing."""
         point("ask.before")
-        seen = self.look_up(order.operation, order.request_id, order.confirmation)
+        seen = self.look_up(order.operation, order.request_id, order.confirmation, order.order_no)
         point("ask.answered")
         return None if seen is None else as_paid(seen, order)
 
-    def look_up(self, operation: str, request_id: str, confirmation: str | None = None) -> SeenOrder | None:
+    def look_up(
+        self, operation: str, request_id: str, confirmation: str | None = None, order_no: str | None = None
+    ) -> SeenOrder | None:
         """What the service shows under a request id of this operation; None when it knows none."""
-        question = CATALOGUE[operation].question(request_id, confirmation)
+        question = CATALOGUE[operation].question(request_id, confirmation, order_no)
         try:
             seen: SeenOrder = self._client.read(question).as_order()
         except Refused as refusal:

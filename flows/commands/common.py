@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from treasury.desk import Desk, open_desk
+from treasury.errors import InputError
 from treasury.reports.results import BAD_OUTCOMES, in_words
 from treasury.settings import read_settings
 
@@ -26,6 +27,13 @@ def agreed(*, yes: bool) -> bool:
     if not sys.stdin.isatty():
         return False
     return input("Send it? [y/N] ").strip().lower() in ("y", "yes")
+
+
+def check_follow(seconds: float) -> float:
+    """How long to follow. Raises `InputError` for anything but a number of seconds."""
+    if not 0 <= seconds < float("inf"):
+        raise InputError(f"--follow is a number of seconds, zero or more (got {seconds})")
+    return seconds
 
 
 def say_waiting(what: str) -> int:

@@ -5,7 +5,16 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from flows.commands.common import DONE, agreed, configured_desk, finish_run, money_lines, say_files, say_waiting
+from flows.commands.common import (
+    DONE,
+    agreed,
+    check_follow,
+    configured_desk,
+    finish_run,
+    money_lines,
+    say_files,
+    say_waiting,
+)
 from flows.commands.prefect_server import prefect_api
 from treasury.errors import InvalidSheet
 from treasury.planning.payouts import PayoutPlan
@@ -48,6 +57,7 @@ def pay(
         Folder for the results.
 
     """
+    check_follow(follow)
     folder = (out or read_settings().run_folder(check_run_key(run_key))).absolute()
     plan = _plan(file, run_key, policy, folder)
     show_plan(plan)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from flows.commands.common import DONE, agreed, configured_desk, finish_run, say_files, say_waiting
+from flows.commands.common import DONE, agreed, check_follow, configured_desk, finish_run, say_files, say_waiting
 from flows.commands.prefect_server import prefect_api
 from treasury.planning.rebalancing import TradePlan
 from treasury.runs.rebalancing import plan_rebalancing
@@ -43,6 +43,7 @@ def rebalance(
         Folder for the results.
 
     """
+    check_follow(follow)
     desk = configured_desk()
     run_key, plan = plan_rebalancing(desk, policy, balances)
     folder = (out or desk.settings.run_folder(run_key)).absolute()

@@ -5,8 +5,6 @@ import importlib
 import os
 import signal
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -17,7 +15,7 @@ import yaml
 import flows
 from flows.commands.children import child
 from flows.commands.common import DONE
-from flows.commands.prefect_server import START_SECONDS, configured_api, prepare_environment
+from flows.commands.prefect_server import START_SECONDS, answers, configured_api, prepare_environment
 from treasury.errors import ConfigurationError
 
 DASHBOARD_PORT = 4200
@@ -68,20 +66,12 @@ def _server(port: int) -> Iterator[None]:
     os.environ["PREFECT_API_URL"] = url  # before Prefect is imported, which reads it once
     with child("prefect", arguments) as process:
         deadline = time.monotonic() + START_SECONDS
-        while not _answers(url):
+        while not answers(f"{url}/health"):
             if process.poll() is not None or time.monotonic() > deadline:
                 raise ConfigurationError(f"Prefect's server did not start on port {port}; is the port free?")
             time.sleep(0.2)
         print(f"dashboard at http://127.0.0.1:{port}", flush=True)
         yield
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(f"{url}/health", timeout=2) as answer:  # noqa: S310 - our own loopback server
-            return bool(answer.status == 200)
-    except (urllib.error.URLError, OSError):
-        return False
 
 
 def read_deployments() -> list[dict[str, Any]]:

@@ -1,5 +1,7 @@
 """Conversion: rate, quote, execution of a quoted trade (document, endpoints 15-17)."""
 
+from typing import Any
+
 from pydantic import Field
 
 from treasury.interface.fields import Amount, ReplyAmount, Side, Symbol
@@ -74,3 +76,13 @@ class ConversionExecute(Operation[SubmittedOrder]):
     may_show_what_arrives = True
 
     quote_id: str = Field(alias="quoteId", description="Id of the quote.")
+
+    @classmethod
+    def question(
+        cls,
+        request_id: str,
+        confirmation: str | None = None,  # noqa: ARG003 - no query takes a quote id
+        order_no: str | None = None,
+    ) -> Operation[Any]:
+        """By the quote's `xid`, and by the service's order number once it is known."""
+        return QueryTransaction(request_id=request_id, order_no=order_no)

@@ -161,7 +161,12 @@ class CreateFiatPayout(Operation[FiatPayoutRecord]):
     description: str | None = Field(None, description="Reference text; nothing sensitive.")
 
     @classmethod
-    def question(cls, request_id: str, confirmation: str | None = None) -> Operation[Any]:
+    def question(
+        cls,
+        request_id: str,
+        confirmation: str | None = None,
+        order_no: str | None = None,  # noqa: ARG003 - the quote's number or request id is enough
+    ) -> Operation[Any]:
         """By the quote's request id; one that was confirmed by number alone is known only by that number."""
         if request_id == confirmation:
             return QueryFiatPayout(order_no=confirmation)

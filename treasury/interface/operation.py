@@ -180,8 +180,16 @@ class Operation(WireModel, Generic[R]):
         raise TypeError(f"{cls.__name__} names no reply type")
 
     @classmethod
-    def question(cls, request_id: str, confirmation: str | None = None) -> "Operation[Any]":  # noqa: ARG003 - see below
-        """The operation that asks what became of this one. `confirmation`: the quote it acted on, if any."""
+    def question(
+        cls,
+        request_id: str,
+        confirmation: str | None = None,  # noqa: ARG003 - for operations that confirm a quote
+        order_no: str | None = None,  # noqa: ARG003 - for operations whose query may not know the request id
+    ) -> "Operation[Any]":
+        """The operation that asks what became of this one.
+
+        `confirmation`: the quote it acted on, if any. `order_no`: the service's number, if it is known.
+        """
         if cls.asked_with is None:
             raise AssertionError(f"{cls.operation_name()} cannot be asked about")
         return cls.asked_with(request_id=request_id)

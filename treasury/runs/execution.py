@@ -94,6 +94,8 @@ def follow_orders(desk: Desk, run_key: str, ids: Sequence[int], seconds: float) 
 
     Orders whose outcome is unknown are asked at least once, whatever the time.
     """
+    if not 0 <= seconds < float("inf"):
+        raise InputError(f"following takes a number of seconds, zero or more (got {seconds})")
     deadline = time.monotonic() + seconds
     pause = FIRST_PAUSE_SECONDS
     states: tuple[State, ...] = (State.UNKNOWN, State.ACCEPTED) if seconds > 0 else (State.UNKNOWN,)

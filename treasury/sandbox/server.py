@@ -1,5 +1,6 @@
 """Runs the sandbox: in the foreground until it is told to stop, or in a thread of a test or demo."""
 
+import signal
 import socket
 import threading
 from collections.abc import Iterator
@@ -112,6 +113,9 @@ def serve(settings: SandboxSettings) -> None:
 
     stopped = threading.Event()
     threading.Thread(target=tell, daemon=True).start()
+    # uvicorn shuts down in order, restores this handler and raises the signal again.
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with suppress(KeyboardInterrupt):  # uvicorn has shut down in order, and raises it again
             server.run(sockets=[listener])
