@@ -27,10 +27,10 @@ class CardUserRecord(Reply):
 class Individual(WireModel):
     """Identity of a cardholder."""
 
-    first_name: PersonalText
-    last_name: PersonalText
+    first_name: PersonalText = Field(description="Given name.")
+    last_name: PersonalText = Field(description="Family name.")
     date_of_birth: Annotated[WireDate, PERSONAL] = Field(description="YYYY-MM-DD.")
-    occupation: PersonalText | None = None
+    occupation: PersonalText | None = Field(None, description="Occupation.")
     annual_income: PersonalText | None = Field(None, description="In card currency.")
 
 
@@ -38,7 +38,7 @@ class KycDocument(WireModel):
     """A government-issued identification document."""
 
     type: Annotated[str, one_of("1", "2")] = Field(description="`1` national id, `2` passport (public fact 2.4).")
-    number: PersonalText
+    number: PersonalText = Field(description="Number of the document.")
     country: Country = Field(description="Issuing country, ISO 3166-1 alpha-2.")
     expiry_date: WireDate = Field(description="YYYY-MM-DD.")
     front: Image = Field(description="Data-URI image, image/jpeg or image/png.")
@@ -55,9 +55,9 @@ class Address(WireModel):
     """Delivery address."""
 
     country: Country | None = Field(None, description="ISO 3166-1 alpha-2.")
-    city: PersonalText | None = None
-    post_code: PersonalText | None = None
-    details: PersonalText | None = None
+    city: PersonalText | None = Field(None, description="City.")
+    post_code: PersonalText | None = Field(None, description="Postal code.")
+    details: PersonalText | None = Field(None, description="Street and number.")
 
 
 class QueryCardUser(Operation[CardUserRecord]):
@@ -70,8 +70,8 @@ class QueryCardUser(Operation[CardUserRecord]):
 
     user_xid: str = Field(description="External user id.")
     user_id: str | None = Field(None, description="Platform user id.")
-    phone_number: PersonalText | None = None
-    email: PersonalText | None = None
+    phone_number: PersonalText | None = Field(None, description="Phone number.")
+    email: PersonalText | None = Field(None, description="E-mail.")
 
 
 class CreateCardUser(Operation[CardUserRecord]):
@@ -85,9 +85,9 @@ class CreateCardUser(Operation[CardUserRecord]):
     user_xid: str = Field(description="External id, unique under the partner.")
     user_name: str | None = Field(None, description="Nickname, not unique.")
     email: PersonalText = Field(description="Cardholder e-mail.")
-    individual: Individual
-    document: KycDocumentWithFace
-    address: Address | None = None
+    individual: Individual = Field(description="Identity information.")
+    document: KycDocumentWithFace = Field(description="Identification document.")
+    address: Address | None = Field(None, description="Delivery address.")
 
 
 class CreateCardUserWithKycLink(Operation[CardUserRecord]):
@@ -126,9 +126,9 @@ class UploadKyc(Operation[CardUserRecord]):
     reference = "user_xid"
 
     user_xid: str = Field(description="External user id.")
-    individual: Individual
-    document: KycDocument
-    address: Address | None = None
+    individual: Individual = Field(description="Identity information.")
+    document: KycDocument = Field(description="Identification document.")
+    address: Address | None = Field(None, description="Delivery address.")
 
 
 class EmailChange(Reply):

@@ -38,18 +38,18 @@ class FiatPayoutQuoteRecord(Reply):
 class Beneficiary(WireModel):
     """What both kinds of beneficiary have in common."""
 
-    account_no: PersonalText
-    bank_name: str
-    address: PersonalText
+    account_no: PersonalText = Field(description="Account number.")
+    bank_name: str = Field(description="Name of the bank.")
+    address: PersonalText = Field(description="Address of the beneficiary.")
 
 
 class IndividualBeneficiary(Beneficiary):
     """A person; `full_name` is used when present, else the parts of the name."""
 
-    full_name: PersonalText | None = None
-    first_name: PersonalText | None = None
-    middle_name: PersonalText | None = None
-    last_name: PersonalText | None = None
+    full_name: PersonalText | None = Field(None, description="Full legal name; used when present.")
+    first_name: PersonalText | None = Field(None, description="Given name.")
+    middle_name: PersonalText | None = Field(None, description="Middle name.")
+    last_name: PersonalText | None = Field(None, description="Family name.")
     nationality: Annotated[Country, PERSONAL] | None = Field(None, description="ISO 3166-1 alpha-2.")
     gender: Annotated[str, one_of("male", "female"), PERSONAL] | None = Field(None, description="`male` or `female`.")
     date_of_birth: Annotated[WireDate, PERSONAL] | None = Field(None, description="yyyy-MM-dd.")

@@ -86,7 +86,10 @@ class Ledger:
         step = STEPS[event]
         at = self.now()
         orders = schema.orders.c
-        allowed = (orders.id == order.id) & orders.state.in_([state.value for state in step.sources])
+        if order.state not in step.sources:
+            raise IllegalTransition(order.request_id, str(event))
+        # What is in these hands must still be true: a step that others took meanwhile is never covered.
+        allowed = (orders.id == order.id) & (orders.state == order.state.value)
         values = {"state": step.target.value, **_columns(facts)}
         if event in (Event.SEND, Event.RESEND):
             values |= {"sends": orders.sends + 1, "sent_at": at, "absent_since": None}
