@@ -6,21 +6,20 @@ holds the run. A process may die at any instant: what is in the ledger then is e
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from dataclasses import replace
+from typing import Any
 
 from treasury.crashpoints import point
 from treasury.decisions import Bounds, as_paid, disagreements, may_send_again, quote_problem
 from treasury.errors import NotConnected, OutcomeUnknown, Refused
 from treasury.interface.catalogue import CATALOGUE
 from treasury.interface.client import Client
-from treasury.interface.conversion import ConversionExecute, ConversionQuote, ConversionQuoteRecord
-from treasury.interface.fiat_payouts import CreateFiatPayout, FiatPayoutQuote, FiatPayoutQuoteRecord
 from treasury.interface.operation import Operation, SeenOrder
 from treasury.interface.refusals import Meaning, read_refusal, says_no_such_order
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.records import Order, Quote, derive_request_id
 from treasury.ledger.states import Event, State, event_for
+from treasury.quoting import QUOTED, QuotedPayment, confirmed_facts
 
 QUOTES_PER_START = 3
 """How often a quote is asked anew before its row waits for the next start."""
@@ -30,86 +29,6 @@ TRIES_LATER = 3
 """How often an order that is refused for a passing reason is tried in one start."""
 PAUSE_SECONDS = 1.0
 MOST_PAUSE_SECONDS = 30.0
-
-
-@dataclass(frozen=True)
-class QuoteTerms:
-    """A quote's answer, whichever operation gave it; what confirms it and what it says."""
-
-    quote: str | None
-    facts: dict[str, Any]
-    time_ms: int | None
-    expires_ms: int | None
-
-
-class QuotedPayment(Protocol):
-    """How one kind of payment is quoted and confirmed."""
-
-    def ask(self, payload: dict[str, Any], request_id: str) -> Operation[Any]:
-        """The operation that asks for a quote."""
-
-    def read(self, reply: Any) -> QuoteTerms:
-        """What the answer says."""
-
-    def confirm(self, payload: dict[str, Any], quote: str) -> Operation[Any]:
-        """The operation that confirms it."""
-
-
-class QuotedFiatPayout:
-    """Fiat payout: quoted (document, endpoint 18), then created from the quote's order number (public fact 5.1)."""
-
-    def ask(self, payload: dict[str, Any], request_id: str) -> Operation[Any]:
-        """The operation that asks for a quote."""
-        return FiatPayoutQuote(**payload["quote"], request_id=request_id)
-
-    def read(self, reply: FiatPayoutQuoteRecord) -> QuoteTerms:
-        """What the answer says."""
-        facts = {
-            "pay_currency": reply.pay_currency,
-            "pay_amount": reply.pay_amount,
-            "receive_currency": reply.receive_currency,
-            "receive_amount": reply.receive_amount,
-            "fee": reply.fee_amount,
-            "fee_currency": reply.fee_currency,
-            "rate": reply.exchange_rate,
-        }
-        return QuoteTerms(reply.order_no, facts, reply.transaction_time, reply.expire_time)
-
-    def confirm(self, payload: dict[str, Any], quote: str) -> Operation[Any]:
-        """The operation that confirms it."""
-        return CreateFiatPayout(order_no=quote, **payload["confirm"])
-
-
-class QuotedConversion:
-    """Conversion: quoted, then executed by quote id (document, endpoints 16 and 17)."""
-
-    def ask(self, payload: dict[str, Any], request_id: str) -> Operation[Any]:
-        """The operation that asks for a quote."""
-        return ConversionQuote(**payload["quote"], xid=request_id)
-
-    def read(self, reply: ConversionQuoteRecord) -> QuoteTerms:
-        """What the answer says."""
-        facts = {
-            "pay_currency": reply.pay_currency,
-            "pay_amount": reply.pay_amount,
-            "receive_currency": reply.settle_currency,
-            "receive_amount": reply.settle_amount,
-            "fee": reply.fee_amount,
-            "fee_currency": reply.fee_currency,
-            "rate": reply.rate,
-        }
-        return QuoteTerms(reply.quote_id, facts, reply.time_ms, reply.expires_ms)
-
-    def confirm(self, payload: dict[str, Any], quote: str) -> Operation[Any]:  # noqa: ARG002 - the quote says it all
-        """The operation that confirms it."""
-        return ConversionExecute(quote_id=quote)
-
-
-QUOTED: dict[str, QuotedPayment] = {
-    CreateFiatPayout.operation_name(): QuotedFiatPayout(),
-    ConversionExecute.operation_name(): QuotedConversion(),
-}
-"""Operations that confirm a quote; every other one that moves money is sent directly."""
 
 
 class Submission:
@@ -255,7 +174,7 @@ class Submission:
                 order = self._ledger.note(order, unmoved=True, reason=problem)
                 continue
             point("confirm.before")
-            order = self._ledger.note(order, unmoved=True, **_confirmed_facts(fetched))
+            order = self._ledger.note(order, unmoved=True, **confirmed_facts(fetched))
             point("confirm.noted")
             return self._send_until_heard(order, self._operation(order))
         return order
@@ -278,7 +197,7 @@ class Submission:
             self._ledger.note_quote(quote, note=f"no answer: {error}")
             return self._ledger.note(order, unmoved=True, reason=f"no quote: {error}")
         point("quote.answered")
-        return self._ledger.note_quote(quote, quote=terms.quote, expires_at=_expiry(terms, asked_at), **terms.facts)
+        return self._ledger.note_quote(quote, quote=terms.quote, expires_at=terms.expires_at(asked_at), **terms.facts)
 
     # --- asking --------------------------------------------------------------------------------------------------
 
@@ -354,22 +273,6 @@ class Submission:
         return self._ledger.step(order, event, cause=where, **facts)
 
 
-def _confirmed_facts(quote: Quote) -> dict[str, Any]:
-    """What an order takes over from the quote it is about to confirm: from here on these amounts are what we asked."""
-    return {
-        "confirmation": quote.quote,
-        "currency": quote.pay_currency,
-        "amount": quote.pay_amount,
-        "receive_currency": quote.receive_currency,
-        "receive_amount": quote.receive_amount,
-        "fee": quote.fee,
-        "fee_currency": quote.fee_currency,
-        "rate": quote.rate,
-        "reason": None,
-        "code": None,
-    }
-
-
 def _seen_facts(order: Order, seen: SeenOrder) -> dict[str, Any]:
     """What the service adds to what we know; our own amounts stay as we asked them."""
     facts = {
@@ -382,13 +285,3 @@ def _seen_facts(order: Order, seen: SeenOrder) -> dict[str, Any]:
     if order.receive_amount is None and seen.receive_amount is not None:
         facts |= {"receive_amount": seen.receive_amount, "receive_currency": seen.receive_currency}
     return {name: value for name, value in facts.items() if value is not None}
-
-
-def _expiry(terms: QuoteTerms, asked_at: int) -> int | None:
-    """When a quote expires by our own clock: its lifetime counted from when it was asked, whatever the service's
-    clock shows."""
-    if terms.expires_ms is None:
-        return None
-    if terms.time_ms is None:
-        return terms.expires_ms
-    return asked_at + (terms.expires_ms - terms.time_ms)

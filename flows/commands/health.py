@@ -7,8 +7,8 @@ from pathlib import Path
 from flows.commands.common import DONE
 from treasury.desk import Desk, open_desk
 from treasury.errors import ConfigurationError, TreasuryError
+from treasury.ledger.ledger import check_not_stopped
 from treasury.ledger.states import State
-from treasury.ledger.stops import check_not_stopped
 from treasury.settings import Settings, read_settings
 
 BAD_INPUT = 2

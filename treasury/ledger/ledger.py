@@ -14,7 +14,7 @@ from sqlalchemy import ColumnElement, Connection, insert, select, update
 from sqlalchemy.exc import DBAPIError
 
 from treasury.crashpoints import point
-from treasury.errors import ConfigurationError, IllegalTransition, WrongAccount, WrongLedgerKey
+from treasury.errors import ConfigurationError, IllegalTransition, Stopped, WrongAccount, WrongLedgerKey
 from treasury.interface.status import OrderStatus
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
@@ -30,7 +30,6 @@ from treasury.ledger.records import (
     read_quote,
 )
 from treasury.ledger.states import STEPS, Event, State
-from treasury.ledger.stops import check_not_stopped
 from treasury.money import format_amount
 
 T = TypeVar("T")
@@ -299,6 +298,15 @@ class Ledger:
             )
         if found["schema"] != schema.VERSION:
             raise ConfigurationError(f"this ledger has format {found['schema']}; this version reads {schema.VERSION}")
+
+
+def check_not_stopped(connection: Connection) -> None:
+    """Raise `Stopped` while a stop stands."""
+    row = connection.execute(select(schema.stops).where(schema.stops.c.lifted_at.is_(None)).limit(1)).first()
+    if row is not None:
+        raise Stopped(
+            f"all sending was stopped by {row.stopped_by}: {row.why} (treasury stop --lift --by NAME lifts it)"
+        )
 
 
 def _prepare_file(file: Path) -> None:

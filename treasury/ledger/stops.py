@@ -1,17 +1,13 @@
 """Stops: while one stands, no process sends anything more. The commit that marks a send looks for one first."""
 
-from typing import TYPE_CHECKING
+from sqlalchemy import insert, update
 
-from sqlalchemy import Connection, insert, select, update
-
-from treasury.errors import InputError, Stopped
+from treasury.errors import InputError
 from treasury.ledger import schema
-
-if TYPE_CHECKING:
-    from treasury.ledger.ledger import Ledger
+from treasury.ledger.ledger import Ledger
 
 
-def stop_sending(ledger: "Ledger", stopped_by: str, why: str) -> None:
+def stop_sending(ledger: Ledger, stopped_by: str, why: str) -> None:
     """Let nothing more be sent until it is lifted."""
     if not stopped_by.strip() or not why.strip():
         raise InputError("a stop needs a name and a reason: --by NAME --why TEXT")
@@ -19,7 +15,7 @@ def stop_sending(ledger: "Ledger", stopped_by: str, why: str) -> None:
     ledger.write(lambda connection: connection.execute(insert(schema.stops).values(**row)).rowcount)
 
 
-def lift_stop(ledger: "Ledger", lifted_by: str) -> int:
+def lift_stop(ledger: Ledger, lifted_by: str) -> int:
     """Lift every stop that stands; returns how many did."""
     if not lifted_by.strip():
         raise InputError("lifting a stop needs a name: --by NAME")
@@ -27,12 +23,3 @@ def lift_stop(ledger: "Ledger", lifted_by: str) -> int:
     change = update(table).where(table.c.lifted_at.is_(None))
     change = change.values(lifted_at=ledger.now(), lifted_by=lifted_by.strip())
     return ledger.write(lambda connection: connection.execute(change).rowcount)
-
-
-def check_not_stopped(connection: Connection) -> None:
-    """Raise `Stopped` while a stop stands."""
-    row = connection.execute(select(schema.stops).where(schema.stops.c.lifted_at.is_(None)).limit(1)).first()
-    if row is not None:
-        raise Stopped(
-            f"all sending was stopped by {row.stopped_by}: {row.why} (treasury stop --lift --by NAME lifts it)"
-        )

@@ -1,0 +1,112 @@
+"""Quoted payments: how each kind is asked for, read and confirmed."""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from treasury.interface.conversion import ConversionExecute, ConversionQuote, ConversionQuoteRecord
+from treasury.interface.fiat_payouts import CreateFiatPayout, FiatPayoutQuote, FiatPayoutQuoteRecord
+from treasury.interface.operation import Operation
+from treasury.ledger.records import Quote
+
+
+@dataclass(frozen=True)
+class QuoteTerms:
+    """A quote's answer, whichever operation gave it; what confirms it and what it says."""
+
+    quote: str | None
+    facts: dict[str, Any]
+    time_ms: int | None
+    expires_ms: int | None
+
+    def expires_at(self, asked_at: int) -> int | None:
+        """When it expires by our own clock, Unix ms: its lifetime counted from when it was asked, whatever the
+        service's clock shows."""
+        if self.expires_ms is None or self.time_ms is None:
+            return self.expires_ms
+        return asked_at + (self.expires_ms - self.time_ms)
+
+
+class QuotedPayment(Protocol):
+    """How one kind of payment is quoted and confirmed."""
+
+    def ask(self, payload: dict[str, Any], request_id: str) -> Operation[Any]:
+        """The operation that asks for a quote."""
+
+    def read(self, reply: Any) -> QuoteTerms:
+        """What the answer says."""
+
+    def confirm(self, payload: dict[str, Any], quote: str) -> Operation[Any]:
+        """The operation that confirms it."""
+
+
+class QuotedFiatPayout:
+    """Fiat payout: quoted (document, endpoint 18), then created from the quote's order number (public fact 5.1)."""
+
+    def ask(self, payload: dict[str, Any], request_id: str) -> Operation[Any]:
+        """The operation that asks for a quote."""
+        return FiatPayoutQuote(**payload["quote"], request_id=request_id)
+
+    def read(self, reply: FiatPayoutQuoteRecord) -> QuoteTerms:
+        """What the answer says."""
+        facts = {
+            "pay_currency": reply.pay_currency,
+            "pay_amount": reply.pay_amount,
+            "receive_currency": reply.receive_currency,
+            "receive_amount": reply.receive_amount,
+            "fee": reply.fee_amount,
+            "fee_currency": reply.fee_currency,
+            "rate": reply.exchange_rate,
+        }
+        return QuoteTerms(reply.order_no, facts, reply.transaction_time, reply.expire_time)
+
+    def confirm(self, payload: dict[str, Any], quote: str) -> Operation[Any]:
+        """The operation that confirms it."""
+        return CreateFiatPayout(order_no=quote, **payload["confirm"])
+
+
+class QuotedConversion:
+    """Conversion: quoted, then executed by quote id (document, endpoints 16 and 17)."""
+
+    def ask(self, payload: dict[str, Any], request_id: str) -> Operation[Any]:
+        """The operation that asks for a quote."""
+        return ConversionQuote(**payload["quote"], xid=request_id)
+
+    def read(self, reply: ConversionQuoteRecord) -> QuoteTerms:
+        """What the answer says."""
+        facts = {
+            "pay_currency": reply.pay_currency,
+            "pay_amount": reply.pay_amount,
+            "receive_currency": reply.settle_currency,
+            "receive_amount": reply.settle_amount,
+            "fee": reply.fee_amount,
+            "fee_currency": reply.fee_currency,
+            "rate": reply.rate,
+        }
+        return QuoteTerms(reply.quote_id, facts, reply.time_ms, reply.expires_ms)
+
+    def confirm(self, payload: dict[str, Any], quote: str) -> Operation[Any]:  # noqa: ARG002 - the quote says it all
+        """The operation that confirms it."""
+        return ConversionExecute(quote_id=quote)
+
+
+QUOTED: dict[str, QuotedPayment] = {
+    CreateFiatPayout.operation_name(): QuotedFiatPayout(),
+    ConversionExecute.operation_name(): QuotedConversion(),
+}
+"""Operations that confirm a quote; every other one that moves money is sent directly."""
+
+
+def confirmed_facts(quote: Quote) -> dict[str, Any]:
+    """What an order takes over from the quote it is about to confirm: from here on these amounts are what we asked."""
+    return {
+        "confirmation": quote.quote,
+        "currency": quote.pay_currency,
+        "amount": quote.pay_amount,
+        "receive_currency": quote.receive_currency,
+        "receive_amount": quote.receive_amount,
+        "fee": quote.fee,
+        "fee_currency": quote.fee_currency,
+        "rate": quote.rate,
+        "reason": None,
+        "code": None,
+    }
