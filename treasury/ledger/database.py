@@ -39,9 +39,17 @@ def open_engine(url: str, *, writes: bool) -> Engine:
     if parsed.get_backend_name() != "postgresql":
         raise ConfigurationError(f"a ledger is kept in SQLite or PostgreSQL, not {parsed.get_backend_name()}")
     try:
-        return create_engine(parsed.set(drivername="postgresql+psycopg"), pool_size=4)
+        engine = create_engine(parsed.set(drivername="postgresql+psycopg"), pool_size=4)
     except (ArgumentError, NoSuchModuleError) as error:
         raise ConfigurationError(f"the ledger cannot be opened: {error}") from None
+
+    @event.listens_for(engine, "connect")
+    def _configure(connection: Any, _record: object) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("SET synchronous_commit TO on")  # whatever the server's default is
+        connection.commit()
+
+    return engine
 
 
 def _open_sqlite(url: str, *, writes: bool) -> Engine:
