@@ -98,8 +98,8 @@ def start_sandbox(keys: tuple[str, str]) -> Iterator[Callable[..., RunningSandbo
         yield start
 
 
-Answer = tuple[int, Any] | str
-"""HTTP status and body (bytes or JSON), or `drop`: close the connection without an answer."""
+Answer = tuple[Any, ...] | str
+"""HTTP status, body (bytes or JSON) and perhaps headers, or `drop`: close the connection without an answer."""
 
 
 class PlannedService:
@@ -121,9 +121,11 @@ class PlannedService:
                     self.close_connection = True
                     self.connection.close()
                     return
-                status, content = answer
+                status, content, *more = answer
                 data = content if isinstance(content, bytes) else json.dumps(content).encode()
                 self.send_response(status)
+                for name, value in (more[0] if more else {}).items():
+                    self.send_header(name, value)
                 self.send_header("Content-Length", str(len(data)))
                 self.end_headers()
                 self.wfile.write(data)

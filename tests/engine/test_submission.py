@@ -496,3 +496,138 @@ def test_a_conversion_is_never_executed_again(open_desk: OpenDesk, service: Any)
     assert service.sent_to(EXECUTE)[0]["quoteId"] == "C1"
     [asked] = {body["request_id"] for body in service.sent_to(QUERY)}
     assert asked == service.sent_to(CONVERSION_QUOTE)[0]["xid"] == order.request_id
+
+
+# --- what is remembered, and how long is waited ----------------------------------------------------------------------
+
+
+def test_pauses_grow_and_follow_what_the_service_asks(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    slept: list[float] = []
+    desk.submission._sleep = slept.append
+    service.plan(PAYOUT, refused(412), refused(412), accepted)
+    desk.submission.submit(plan(desk, payout()))
+    assert slept == [0, 1.0, 0, 2.0]
+
+
+@pytest.mark.parametrize(("asked", "waited"), [("7", 7.0), ("86400", 30.0), ("soon", 1.0)])
+def test_a_quote_that_is_refused_for_now_waits_as_asked_within_reason(
+    open_desk: OpenDesk, service: Any, asked: str, waited: float
+) -> None:
+    desk = open_desk(service.base_url)
+    slept: list[float] = []
+    desk.submission._sleep = slept.append
+    service.plan(QUOTE, (429, {"code": 429, "message": "slow down"}, {"Retry-After": asked}), fiat_quote())
+    service.plan(CREATE, confirmed)
+    order = desk.submission.submit(plan(desk, fiat_payout()))
+    assert (order.state, slept) == (State.ACCEPTED, [waited])
+
+
+def test_every_quote_says_why_it_was_not_confirmed(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(QUOTE, "drop", refused(202224), fiat_quote(rate="0.5"))
+    order = desk.submission.submit(plan(desk, fiat_payout()))
+    lost_one, refused_one, unfit = desk.ledger.quotes()
+    assert str(lost_one.note).startswith("no answer: ")
+    assert str(refused_one.note).startswith("refused: ")
+    assert "rate is 0.5" in str(unfit.note)
+    assert "rate is 0.5" in str(order.reason)
+
+
+def test_a_confirmed_quote_leaves_no_old_reason(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(QUOTE, fiat_quote(rate="0.5"), fiat_quote())
+    service.plan(CREATE, confirmed)
+    order = desk.submission.submit(plan(desk, fiat_payout()))
+    assert (order.state, order.reason, order.code) == (State.ACCEPTED, None, None)
+
+
+def executed(desk: Desk, service: Any) -> Order:
+    quote = {"quoteId": "C1", "payCurrency": "ETH", "payAmt": "1", "settleCurrency": "USDT", "settleAmt": "1998"}
+    quote |= {"feeCurrency": "USDT", "feeAmt": "2", "rate": "2000", "timeMills": 0, "expiredMills": 600_000}
+    service.plan(CONVERSION_QUOTE, ok(**quote))
+    service.plan(EXECUTE, ok(orderNo="E1", status=22))
+    return desk.submission.submit(plan(desk, conversion()))
+
+
+@pytest.mark.parametrize(
+    ("shown_as", "state"),
+    [
+        ({"currency": "ETH", "order_amount": "1"}, State.SETTLED),
+        ({"currency": "USDT", "order_amount": "1998"}, State.SETTLED),
+        ({"currency": "USDT", "order_amount": "1997"}, State.ACCEPTED),
+        ({"currency": "ETH", "order_amount": "1.1"}, State.ACCEPTED),
+        ({"currency": "BTC", "order_amount": "1"}, State.ACCEPTED),
+        ({}, State.SETTLED),
+    ],
+)
+def test_a_conversion_may_be_shown_from_either_side(
+    open_desk: OpenDesk, service: Any, shown_as: dict[str, str], state: State
+) -> None:
+    desk = open_desk(service.base_url)
+    order = executed(desk, service)
+    service.plan(QUERY, lambda body: ok(request_id=body["request_id"], order_no="E1", status=99, **shown_as))
+    assert desk.submission.ask(order).state is state
+    assert service.sent_to(QUERY)[0]["order_no"] == "E1"
+
+
+def test_a_payout_shown_in_what_arrives_is_no_conversion(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(PAYOUT, accepted)
+    order = desk.submission.submit(plan(desk, payout()))
+    service.plan(QUERY, shown(99, currency="IDR"))
+    assert desk.submission.ask(order).state is State.ACCEPTED
+
+
+def test_what_arrives_is_learned_once(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(QUOTE, fiat_quote())
+    service.plan(CREATE, confirmed)
+    order = desk.submission.submit(plan(desk, fiat_payout()))
+    service.plan(FIAT_QUERY, lambda body: ok(request_id=body["request_id"], status=99, receive_amount="94.99"))
+    order = desk.submission.ask(order)
+    assert (order.state, order.receive_amount) == (State.ACCEPTED, Decimal("95.00"))
+    assert "receive amount is 94.99 at the service, 95.00 here" in str(order.reason)
+
+
+# --- after a restore -------------------------------------------------------------------------------------------------
+
+
+def restored(desk: Desk, intent: Intent) -> Order:
+    return desk.ledger.note(plan(desk, intent), ask_first=True)
+
+
+def test_an_order_from_before_a_restore_is_asked_and_then_sent(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(PAYOUT, accepted)
+    order = desk.submission.submit(restored(desk, payout()))
+    assert (order.state, order.ask_first) == (State.ACCEPTED, False)
+    assert [path for path, _ in service.requests] == [QUERY, PAYOUT]
+
+
+def test_an_order_from_before_a_restore_that_was_sent_is_held(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(QUERY, shown(22))
+    order = desk.submission.submit(restored(desk, payout()))
+    assert (order.state, service.sent_to(PAYOUT)) == (State.HELD, [])
+    assert "since it was restored" in str(order.reason)
+
+
+@pytest.mark.parametrize(
+    ("generation", "state"), [(0, State.HELD), (2, State.HELD), (5, State.HELD), (9, State.ACCEPTED)]
+)
+def test_forgotten_quotes_are_asked_for_too(open_desk: OpenDesk, service: Any, generation: int, state: State) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(QUOTE, fiat_quote())
+    service.plan(CREATE, confirmed)
+    asked: list[str] = []
+
+    def answer(body: Mapping[str, Any]) -> tuple[int, Any]:
+        asked.append(body["request_id"])
+        paid = len(asked) == generation + 1
+        return ok(request_id=body["request_id"], status=22 if paid else 11, pay_amount="100.00")
+
+    service.plan(FIAT_QUERY, answer)
+    order = desk.submission.submit(restored(desk, fiat_payout()))
+    assert order.state is state
+    assert len(set(asked)) == len(asked) == min(generation + 1, 6)

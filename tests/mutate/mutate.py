@@ -25,6 +25,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 TARGETS = ("treasury/submission.py", "treasury/decisions.py", "treasury/ledger/states.py")
 TESTS = (
+    "tests/engine/test_states.py",
     "tests/planning/test_decisions.py",
     "tests/machine/test_two_hands.py",
     "tests/engine/test_submission.py",

@@ -1,0 +1,89 @@
+"""The steps between states, written out by hand from the design, not derived from the code."""
+
+import pytest
+
+from treasury.interface.status import OrderStatus
+from treasury.ledger.states import OUTCOMES, STEPS, Event, State, event_for
+
+TABLE = {
+    "send": ("prepared", "sending"),
+    "resend": ("unknown", "sending"),
+    "not connected": ("sending", "prepared"),
+    "try later": ("sending", "prepared"),
+    "lose": ("sending", "unknown"),
+    "recover": ("sending", "unknown"),
+    "accept": ("sending unknown", "accepted"),
+    "settle": ("sending unknown accepted", "settled"),
+    "fail": ("sending unknown accepted", "failed"),
+    "close": ("sending unknown accepted", "closed"),
+    "reject": ("prepared sending", "rejected"),
+    "hold": ("prepared", "held"),
+    "release": ("held", "prepared"),
+    "resolve as sent": ("unknown held", "accepted"),
+    "resolve as not sent": ("unknown held", "prepared"),
+    "correct to settled": ("failed closed rejected", "settled"),
+    "correct to failed": ("settled closed", "failed"),
+    "correct to closed": ("settled failed", "closed"),
+}
+
+OUTCOME = {
+    "prepared": "not_sent",
+    "sending": "unknown",
+    "unknown": "unknown",
+    "accepted": "in_progress",
+    "settled": "settled",
+    "failed": "failed",
+    "closed": "closed",
+    "rejected": "rejected",
+    "held": "held",
+}
+
+
+def test_every_step_leads_from_where_to_where_the_design_says() -> None:
+    written = {event.value: (set(step.sources), step.target.value) for event, step in STEPS.items()}
+    assert written == {name: (set(sources.split()), target) for name, (sources, target) in TABLE.items()}
+    assert set(STEPS) == set(Event)
+
+
+@pytest.mark.parametrize("state", list(State))
+def test_every_state_is_read_by_people_as_the_design_says(state: State) -> None:
+    assert state.outcome == OUTCOME[state.value]
+    assert state.outcome in OUTCOMES
+    assert state.is_final == (state.value in ("settled", "failed", "closed", "rejected"))
+    assert state.is_open == (state.value in ("sending", "unknown", "accepted"))
+
+
+SEEN = [
+    (11, {"sending": "accept", "unknown": "accept"}),
+    (12, {"sending": "accept", "unknown": "accept"}),
+    (22, {"sending": "accept", "unknown": "accept"}),
+    (None, {"sending": "accept", "unknown": "accept"}),
+    (
+        99,
+        {
+            **dict.fromkeys(("sending", "unknown", "accepted"), "settle"),
+            **dict.fromkeys(("failed", "closed", "rejected"), "correct to settled"),
+        },
+    ),
+    (
+        44,
+        {
+            **dict.fromkeys(("sending", "unknown", "accepted"), "fail"),
+            **dict.fromkeys(("settled", "closed"), "correct to failed"),
+        },
+    ),
+    (
+        88,
+        {
+            **dict.fromkeys(("sending", "unknown", "accepted"), "close"),
+            **dict.fromkeys(("settled", "failed"), "correct to closed"),
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("status", "steps"), SEEN)
+def test_a_status_seen_asks_for_one_step_or_none(status: int | None, steps: dict[str, str]) -> None:
+    seen = None if status is None else OrderStatus(status)
+    asked = {state.value: event_for(state, seen) for state in State}
+    assert {state: event.value for state, event in asked.items() if event is not None} == steps
