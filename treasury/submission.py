@@ -256,12 +256,14 @@ class Submission:
             seen = replace(seen, request_id=None)  # known here by the quote's number alone; theirs is its asker's
         facts = _seen_facts(order, seen) | {"asked_at": self._ledger.now()}
         differs = "; ".join(disagreements(order, seen))
-        if seen.status is None and not seen.order_no:
-            differs = differs or f"{where} shows no order"
-        if differs:
+        shows_nothing = seen.status is None and not seen.order_no
+        if differs or shows_nothing:
+            reason = differs or f"{where} shows no order"
             if order.state is State.SENDING:
-                return self._ledger.step(order, Event.LOSE, cause=f"{where}: {differs}", **facts, reason=differs)
-            return self._ledger.note(order, unmoved=True, **facts, reason=differs)
+                return self._ledger.step(order, Event.LOSE, cause=f"{where}: {reason}", **facts, reason=reason)
+            if order.state is State.ACCEPTED and differs:
+                return self._ledger.step(order, Event.DISPUTE, cause=f"{where}: {reason}", **facts, reason=reason)
+            return self._ledger.note(order, unmoved=True, **facts, reason=reason)
         if order.state is State.PREPARED:
             # Another ledger, or this one before it was restored, sent it: only a person can tell.
             reason = "the service knows it, but it was not sent from here"
@@ -275,13 +277,13 @@ class Submission:
 
 def _seen_facts(order: Order, seen: SeenOrder) -> dict[str, Any]:
     """What the service adds to what we know; our own amounts stay as we asked them."""
-    facts = {
+    facts: dict[str, Any] = {
         "order_no": seen.order_no,
         "status": seen.status,
-        "fee": seen.fee,
-        "fee_currency": seen.fee_currency,
         "rate": seen.rate,
     }
+    if order.fee is None or seen.fee_currency is not None:  # a fee without its currency never replaces a quoted one
+        facts |= {"fee": seen.fee, "fee_currency": seen.fee_currency}
     if order.receive_amount is None and seen.receive_amount is not None:
         facts |= {"receive_amount": seen.receive_amount, "receive_currency": seen.receive_currency}
     return {name: value for name, value in facts.items() if value is not None}

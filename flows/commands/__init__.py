@@ -77,6 +77,7 @@ def run(arguments: Sequence[str]) -> int:
         print(f"treasury: {error} (`treasury --help` shows the way)", file=sys.stderr)
         return 2
     except TreasuryError as error:
+        sys.stdout.flush()  # what was written stands before what went wrong, also where both streams are one
         print(f"treasury: {error}", file=sys.stderr)
         return next((code for kind, code in REMEDIES if isinstance(error, kind)), 1)
     except KeyboardInterrupt:

@@ -7,6 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 import data
@@ -171,6 +172,21 @@ def test_provisioning_twice_finds_the_same_users(open_desk: OpenDesk, start_sand
     assert not any(str(row["link"]).encode() in stored for row in first + second)
 
 
+def test_a_new_user_gets_the_link_of_the_level_that_was_asked_for(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    desk = open_desk(start_sandbox().base_url)
+    file = tmp_path / "users.csv"
+    file.write_text(
+        "user_xid,email,level_name\nu1,a@example.com,LEVEL-2\nu2,b@example.com,LEVEL-1\nu3,c@example.com,\n"
+    )
+    first, second = provisioning.provision_users(desk, file), provisioning.provision_users(desk, file)
+    assert [row["outcome"] for row in first] == ["created"] * 3
+    assert all(row["link"] for row in first + second)
+    levels = ["LEVEL-2" in httpx.get(str(row["link"])).text for row in first]
+    assert levels == ["LEVEL-2" in httpx.get(str(row["link"])).text for row in second] == [True, False, False]
+
+
 def test_a_sweep_teaches_the_ledger_and_reports_both_sides(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:
@@ -218,6 +234,6 @@ def test_a_single_operation_acts_once_for_its_reference(open_desk: OpenDesk, sta
     assert calls.submit_operation(desk, withdraw).id == first.id
     [order] = sandbox.orders()
     assert order["effects"] == 1
-    with pytest.raises(RunKeyConflict):
+    with pytest.raises(InputError, match="stands for something else"):
         calls.submit_operation(desk, CATALOGUE["withdraw"](**{**fields, "amount": "26"}))
     assert len(sandbox.orders()) == 1

@@ -12,6 +12,7 @@ TABLE = {
     "try later": ("sending", "prepared"),
     "lose": ("sending", "unknown"),
     "recover": ("sending", "unknown"),
+    "dispute": ("accepted", "unknown"),
     "accept": ("sending unknown", "accepted"),
     "settle": ("sending unknown accepted", "settled"),
     "fail": ("sending unknown accepted", "failed"),

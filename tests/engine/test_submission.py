@@ -555,9 +555,9 @@ def executed(desk: Desk, service: Any) -> Order:
     [
         ({"currency": "ETH", "order_amount": "1"}, State.SETTLED),
         ({"currency": "USDT", "order_amount": "1998"}, State.SETTLED),
-        ({"currency": "USDT", "order_amount": "1997"}, State.ACCEPTED),
-        ({"currency": "ETH", "order_amount": "1.1"}, State.ACCEPTED),
-        ({"currency": "BTC", "order_amount": "1"}, State.ACCEPTED),
+        ({"currency": "USDT", "order_amount": "1997"}, State.UNKNOWN),
+        ({"currency": "ETH", "order_amount": "1.1"}, State.UNKNOWN),
+        ({"currency": "BTC", "order_amount": "1"}, State.UNKNOWN),
         ({}, State.SETTLED),
     ],
 )
@@ -576,7 +576,7 @@ def test_a_payout_shown_in_what_arrives_is_no_conversion(open_desk: OpenDesk, se
     service.plan(PAYOUT, accepted)
     order = desk.submission.submit(plan(desk, payout()))
     service.plan(QUERY, shown(99, currency="IDR"))
-    assert desk.submission.ask(order).state is State.ACCEPTED
+    assert desk.submission.ask(order).state is State.UNKNOWN
 
 
 def test_what_arrives_is_learned_once(open_desk: OpenDesk, service: Any) -> None:
@@ -586,8 +586,40 @@ def test_what_arrives_is_learned_once(open_desk: OpenDesk, service: Any) -> None
     order = desk.submission.submit(plan(desk, fiat_payout()))
     service.plan(FIAT_QUERY, lambda body: ok(request_id=body["request_id"], status=99, receive_amount="94.99"))
     order = desk.submission.ask(order)
-    assert (order.state, order.receive_amount) == (State.ACCEPTED, Decimal("95.00"))
+    assert (order.state, order.receive_amount) == (State.UNKNOWN, Decimal("95.00"))
     assert "receive amount is 94.99 at the service, 95.00 here" in str(order.reason)
+
+
+def test_an_accepted_order_that_is_shown_different_is_unknown_until_it_agrees(
+    open_desk: OpenDesk, service: Any
+) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(PAYOUT, accepted)
+    service.plan(QUERY, shown(99, order_amount="999.0"), shown(99, currency="BTC"), ok(), shown(99))
+    order = desk.submission.submit(plan(desk, payout()))
+    order = desk.submission.ask(order)
+    assert (order.state, order.reason) == (State.UNKNOWN, "amount is 999.0 at the service, 10.00 here")
+    for _ in range(2):
+        order = desk.submission.submit(order)
+        assert order.state is State.UNKNOWN
+    assert desk.submission.submit(order).state is State.SETTLED
+    assert len(service.sent_to(PAYOUT)) == 1
+
+
+def test_an_empty_answer_disputes_nothing(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(PAYOUT, accepted)
+    service.plan(QUERY, ok())
+    order = desk.submission.ask(desk.submission.submit(plan(desk, payout())))
+    assert order.state is State.ACCEPTED
+
+
+def test_a_fee_without_its_currency_does_not_replace_the_quoted_one(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    order = executed(desk, service)
+    service.plan(QUERY, shown(99, currency="ETH", order_amount="1", fee_amount="0.01"))
+    order = desk.submission.ask(order)
+    assert (order.state, order.fee, order.fee_currency) == (State.SETTLED, Decimal(2), "USDT")
 
 
 # --- after a restore -------------------------------------------------------------------------------------------------

@@ -234,3 +234,15 @@ def test_a_sheet_without_problems_builds_what_it_is_asked_for() -> None:
 
 def test_values_are_not_shown_when_a_row_is_printed() -> None:
     assert "4000111122223333" not in repr(Row(2, "r1", {"account_no": "4000111122223333"}))
+
+
+@pytest.mark.parametrize("damaged", ["1.23E+10", "1,23E+10", "12E+05", "6.2812E+12"])
+def test_a_number_that_a_spreadsheet_rounded_is_refused(tmp_path: Path, damaged: str) -> None:
+    [(line, column, rule)] = problems(csv_file(tmp_path, f'ref,amount,note\nr1,1,"{damaged}"\n'))
+    assert (line, column) == (2, "note")
+    assert "rounded" in rule
+
+
+def test_a_leading_apostrophe_is_refused(tmp_path: Path) -> None:
+    [(_, column, rule)] = problems(csv_file(tmp_path, "ref,amount,note\nr1,1,'0481926357\n"))
+    assert (column, "apostrophe" in rule) == ("note", True)

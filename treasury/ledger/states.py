@@ -67,6 +67,8 @@ class Event(StrEnum):
     """No readable answer, or one that is not in the table of refusals."""
     RECOVER = "recover"
     """Found in `sending` although its process is gone."""
+    DISPUTE = "dispute"
+    """The service shows it with another amount or currency than was asked: nobody knows what became of it."""
     ACCEPT = "accept"
     SETTLE = "settle"
     FAIL = "fail"
@@ -101,6 +103,7 @@ STEPS: Mapping[Event, Step] = {
     Event.TRY_LATER: Step((State.SENDING,), State.PREPARED),
     Event.LOSE: Step((State.SENDING,), State.UNKNOWN),
     Event.RECOVER: Step((State.SENDING,), State.UNKNOWN),
+    Event.DISPUTE: Step((State.ACCEPTED,), State.UNKNOWN),
     Event.ACCEPT: Step((State.SENDING, State.UNKNOWN), State.ACCEPTED),
     Event.SETTLE: Step(_AT_SERVICE, State.SETTLED),
     Event.FAIL: Step(_AT_SERVICE, State.FAILED),

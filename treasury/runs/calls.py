@@ -3,6 +3,7 @@
 from typing import Any
 
 from treasury.desk import Desk
+from treasury.errors import InputError, RunKeyConflict
 from treasury.interface.operation import Effect, Operation, Reply
 from treasury.ledger.intents import commit_plan
 from treasury.ledger.records import Intent, Order
@@ -27,11 +28,15 @@ def send_operation(desk: Desk, operation: Operation[Any]) -> dict[str, Any]:
 def submit_operation(desk: Desk, operation: Operation[Any]) -> Order:
     """Send an operation that moves money, at most once for its reference; returns the order.
 
-    Raises `RunKeyConflict` when the reference already stands for something else, and `RunHeld`.
+    Raises `InputError` when the reference already stands for something else, and `RunHeld`.
     """
     run_key = run_key_of_call(operation)
     with desk.hold(run_key):
-        commit_plan(desk.ledger, run_key, KIND, operation.masked(), "", [_intent(operation)])
+        try:
+            commit_plan(desk.ledger, run_key, KIND, operation.masked(), "", [_intent(operation)])
+        except RunKeyConflict:
+            said = f"{operation.reference} {operation.reference_value} already stands for something else here"
+            raise InputError(f"{operation.operation_name()}: {said}; nothing was sent") from None
         ids = open_orders(desk, run_key)
         send_orders(desk, run_key, ids)
         follow_orders(desk, run_key, ids, 0)

@@ -17,6 +17,9 @@ COLUMNS = ("user_xid", "outcome", "user_id", "kyc_status", "kyc_level", "link", 
 
 BAD_OUTCOMES = ("rejected", "unknown")
 
+DEFAULT_LEVEL = "LEVEL-1"
+"""The level of a link that names none (document, endpoint 9)."""
+
 KYC_STATUS = {"0": "not set", "1": "waiting for audit", "2": "in audit", "3": "passed", "4": "refused"}
 """`kyc_status` in words (public fact 2.4)."""
 
@@ -34,14 +37,21 @@ def provision_user(desk: Desk, row: CardUserRow) -> dict[str, Any]:
     try:
         known = _find(desk, row.user_xid)
         if known is None:
-            return _result(desk, row, "created", _create(desk, row), None)
-        linked = desk.client.send(KycLink(user_xid=row.user_xid, level_name=row.level_name))
+            created = _create(desk, row)
+            # Creation takes no level: another one than the default is asked for with its own link.
+            link = desk.client.send(_link(row)).link if row.level_name not in (None, DEFAULT_LEVEL) else None
+            return _result(desk, row, "created", created, link)
+        linked = desk.client.send(_link(row))
         return _result(desk, row, "existing", known, linked.link)
     except Refused as refusal:
         return _trouble(row, "rejected", refusal)
     except (NotConnected, OutcomeUnknown) as error:
         # Nothing is lost: the next run looks the user up first, and creates it only when it is not there.
         return _trouble(row, "unknown", error)
+
+
+def _link(row: CardUserRow) -> KycLink:
+    return KycLink(user_xid=row.user_xid, level_name=row.level_name)
 
 
 def _find(desk: Desk, user_xid: str) -> CardUserRecord | None:
@@ -61,7 +71,7 @@ def _create(desk: Desk, row: CardUserRow) -> CardUserRecord:
         created = _find(desk, row.user_xid)
         if created is None:
             raise
-        linked = desk.client.send(KycLink(user_xid=row.user_xid, level_name=row.level_name))
+        linked = desk.client.send(_link(row))
         return created.model_copy(update={"link": linked.link})
 
 

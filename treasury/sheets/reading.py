@@ -12,6 +12,9 @@ from treasury.sheets.cells import BadCell, Line, file_problem, read_lines
 
 T = TypeVar("T")
 
+_ROUNDED = re.compile(r"\d+(?:[.,]\d+)?[eE][+-]\d+")
+"""How spreadsheet programs write a long number once they lost its digits, such as 1.23E+10."""
+
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -144,6 +147,10 @@ def _read_row(sheet: Sheet, columns: list[str], line: Line, key: str) -> Row:
             if _CONTROL.search(text):
                 # Also how a quotation mark that swallowed the next rows shows itself.
                 faults[column] = "holds a line break or another control character"
+            elif _ROUNDED.fullmatch(text):
+                faults[column] = "was rounded by a spreadsheet program: format the column as text and enter it again"
+            elif text.startswith("'"):
+                faults[column] = "begins with an apostrophe, which would be sent: remove it"
     ref = values.get(key, "")
     if any(_filled(cell) for cell in cells[len(columns) :]):
         faults["row"] = "has more cells than the header"
