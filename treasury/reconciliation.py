@@ -203,7 +203,7 @@ def _conflicts(record: Mapping[str, Any]) -> bool:
     status = _status(record)
     if _not_there(record):
         return True
-    return _ended(record) and status is not None and not status.is_final
+    return _ended(record) and status is not None and status.is_classified and not status.is_final
 
 
 RULES: tuple[tuple[str, Callable[[Mapping[str, Any]], bool]], ...] = (

@@ -72,8 +72,8 @@ CASES = [
     ("status_conflict", side(state="superseded", operation="create_fiat_payout", status=22)),
     ("unclassified_status", side(status=12)),
     ("unclassified_status", side(status=None)),
-    ("status_conflict", side(state="settled", status=12)),
-    ("status_conflict", side(state="failed", status=55)),
+    ("unclassified_status", side(state="settled", status=12)),
+    ("unclassified_status", side(state="failed", status=55)),
     ("query_failed", side(answer="failed", status=None)),
     ("query_failed", side(answer=None, status=None)),
 ]
