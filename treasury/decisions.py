@@ -40,6 +40,8 @@ def as_paid(seen: SeenOrder, order: Order) -> SeenOrder:
 
 def may_send_again(order: Order, now_ms: int, wait_seconds: float, *, absence_is_evidence: bool) -> bool:
     """Whether a "no such order" seen now, after an earlier one, is evidence enough to send the same id again."""
+    if order.order_no is not None or order.status is not None:
+        return False  # the service showed it before: that it does not now is for a person to clear up
     return absence_is_evidence and order.absent_since is not None and now_ms - order.absent_since >= wait_seconds * 1000
 
 

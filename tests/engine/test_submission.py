@@ -606,6 +606,18 @@ def test_an_accepted_order_that_is_shown_different_is_unknown_until_it_agrees(
     assert len(service.sent_to(PAYOUT)) == 1
 
 
+@pytest.mark.parametrize("first", ["answer", "query"])
+def test_what_the_service_showed_once_is_never_sent_again(open_desk: OpenDesk, service: Any, first: str) -> None:
+    desk = open_desk(service.base_url)
+    other = ok(order_no="P1", status=11, order_amount="11.00", currency="USDT")
+    service.plan(PAYOUT, other if first == "answer" else accepted, accepted)
+    service.plan(QUERY, ABSENT if first == "answer" else shown(22, order_amount="11.00"), ABSENT)
+    order = desk.submission.ask(desk.submission.submit(plan(desk, payout())))
+    for _ in range(4):
+        order = desk.submission.submit(order)
+    assert (order.state, len(service.sent_to(PAYOUT))) == (State.UNKNOWN, 1)
+
+
 def test_an_empty_answer_disputes_nothing(open_desk: OpenDesk, service: Any) -> None:
     desk = open_desk(service.base_url)
     service.plan(PAYOUT, accepted)
