@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treasury.errors import InvalidSheet, RowProblem
-from treasury.sheets.writing import write_csv, write_errors, write_json, write_text
+from treasury.sheets.writing import printable, write_bytes, write_csv, write_errors, write_json, write_text
 
 
 def mode(path: Path) -> int:
@@ -127,3 +127,15 @@ def test_the_error_report_has_a_line_for_each_problem(tmp_path: Path) -> None:
             {"row": "2", "row_ref": "r1", "column": "amount", "rule": "must be greater than zero", "value": "'-1'"},
             {"row": "0", "row_ref": "", "column": "file", "rule": "is empty", "value": ""},
         ]
+
+
+def test_bytes_are_written_as_they_are_for_the_owner_alone(tmp_path: Path) -> None:
+    path = tmp_path / "out.bin"
+    write_bytes(path, b"\x00\r\n\xff")
+    assert path.read_bytes() == b"\x00\r\n\xff"
+    assert mode(path) == 0o600
+
+
+def test_what_a_page_cannot_hold_is_shown_as_such() -> None:
+    assert printable("a\x00b\x1b\ud800\uffff\tc\n") == "a�b���\tc\n"
+    assert printable("Zoë 名 😀") == "Zoë 名 😀"

@@ -23,6 +23,15 @@ _FORMULA = ("=", "+", "-", "@", "\t")
 
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
+_UNPRINTABLE = re.compile("[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f\\ud800-\\udfff\\ufffe\\uffff]")
+"""What XML or UTF-8 cannot hold, and DEL, which nobody can see."""
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file of these bytes."""
+    with _replacing(path) as file:
+        file.buffer.write(content)
+
 
 def write_text(path: Path, text: str) -> None:
     """Write a text file, UTF-8."""
@@ -40,12 +49,27 @@ def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, ob
     with _replacing(path) as file:
         writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
         writer.writeheader()
-        writer.writerows({column: _cell(value) for column, value in row.items()} for row in rows)
+        writer.writerows({column: safe_cell(value) for column, value in row.items()} for row in rows)
 
 
 def write_errors(path: Path, error: InvalidSheet) -> None:
     """Write the error report: one line for each problem; personal values are masked already."""
     write_csv(path, ERROR_COLUMNS, (asdict(problem) for problem in error.problems))
+
+
+def printable(text: str) -> str:
+    """The text with a visible stand-in for each character that a page or a workbook cannot hold."""
+    return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def safe_cell(value: object) -> str:
+    """A value as one cell's text: one line, amounts plain, and nothing that a spreadsheet program would run."""
+    if value is None:
+        return ""
+    if isinstance(value, Decimal):
+        return format_amount(value)
+    text = " ".join(str(value).splitlines())  # a lone CR is left unquoted by the csv module, and ends the row
+    return f"'{text}" if text.startswith(_FORMULA) and not _NUMBER.fullmatch(text) else text
 
 
 def _plain(value: object) -> str:
@@ -54,15 +78,6 @@ def _plain(value: object) -> str:
     if isinstance(value, date):
         return value.isoformat()
     raise TypeError(f"{type(value).__name__} has no JSON form here")
-
-
-def _cell(value: object) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, Decimal):
-        return format_amount(value)
-    text = " ".join(str(value).splitlines())  # a lone CR is left unquoted by the csv module, and ends the row
-    return f"'{text}" if text.startswith(_FORMULA) and not _NUMBER.fullmatch(text) else text
 
 
 @contextmanager

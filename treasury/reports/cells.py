@@ -1,0 +1,166 @@
+"""One workbook being written: formats, and tables whose cells are safe, exact and cheap."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from io import BytesIO
+from typing import Any, Literal
+
+from xlsxwriter import Workbook
+
+from treasury.sheets.writing import printable, safe_cell
+
+MOST_TEXT = 16_000
+"""Characters of a cell. Excel holds 32,767 and counts some characters as two; more than this nobody reads there."""
+
+FLOAT_DIGITS = 15
+"""Significant digits that a spreadsheet's number holds."""
+
+INK, HEADER, RULE = "#1b1f24", "#eef1f5", "#c9d1da"
+
+_NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table. `money` makes two: the number to reckon with, and beside it the exact text."""
+
+    title: str
+    key: str
+    width: int = 14
+    kind: Literal["text", "money", "count", "time"] = "text"
+
+
+class Book:
+    """A workbook in memory, written row by row: what is on the disk already costs no memory."""
+
+    def __init__(self, as_of: str) -> None:
+        """`as_of`: UTC text; it stands as the file's time, so that the same inputs give the same bytes."""
+        self._file = BytesIO()
+        options = {
+            "constant_memory": True,
+            "strings_to_formulas": False,
+            "strings_to_urls": False,
+            "strings_to_numbers": False,
+        }
+        self.book = Workbook(self._file, options)
+        self.book.set_properties({"title": "Reconciliation", "created": as_time(as_of) or datetime(2000, 1, 1)})  # noqa: DTZ001
+        self.plain = self.book.add_format({"valign": "top"})
+        self.header = self.book.add_format(
+            {"bold": True, "bg_color": HEADER, "bottom": 1, "border_color": RULE, "valign": "top"}
+        )
+        self.title = self.book.add_format({"bold": True, "font_size": 13})
+        self.note = self.book.add_format({"italic": True, "font_color": "#57606a"})
+        self._time = self.book.add_format({"num_format": "yyyy-mm-dd hh:mm:ss", "valign": "top", "align": "left"})
+        self._count = self.book.add_format({"num_format": "#,##0", "valign": "top"})
+        self._exact = self.book.add_format({"align": "right", "num_format": "@", "valign": "top"})
+        self._money: dict[str, Any] = {}
+
+    def finish(self) -> bytes:
+        """Close the workbook; returns the file."""
+        self.book.close()
+        return self._file.getvalue()
+
+    def sheet(self, name: str, color: str | None = None) -> Any:
+        """A new sheet that prints on as many pages as it is long, and one wide."""
+        sheet = self.book.add_worksheet(name)
+        sheet.set_landscape()
+        sheet.set_paper(9)  # A4
+        sheet.fit_to_pages(1, 0)
+        sheet.set_footer("&L&A&RPage &P of &N")
+        # Exact amounts and long ids are text on purpose; the green corners would only worry people.
+        sheet.ignore_errors({"number_stored_as_text": "A1:XFD1048576"})
+        if color:
+            sheet.set_tab_color(color)
+        return sheet
+
+    def text(self, sheet: Any, row: int, column: int, value: object, look: Any = None) -> None:
+        """Write text, whatever it looks like: never a formula, a link or a number."""
+        text = printable(safe_cell(value))
+        if text:
+            if len(text) > MOST_TEXT:
+                text = text[:MOST_TEXT] + " ... (cut here; reconciliation.json has all of it)"
+            sheet.write_string(row, column, text, look or self.plain)
+
+    def money(self, sheet: Any, row: int, column: int, value: str | None) -> None:
+        """Write an amount (exact text) as a number, showing no digit that the number does not hold."""
+        if value is not None and _NUMBER.fullmatch(value):
+            sheet.write_number(row, column, float(value), self._money_look(value))
+
+    def count(self, sheet: Any, row: int, column: int, value: float) -> None:
+        """Write a counted number."""
+        sheet.write_number(row, column, value, self._count)
+
+    def table(self, sheet: Any, top: int, columns: Sequence[Column], rows: Iterable[Mapping[str, Any]]) -> int:
+        """Write a table whose header is at row `top`; returns the first row below it."""
+        at = 0
+        for column in columns:
+            self.text(sheet, top, at, column.title, self.header)
+            at += 1
+            if column.kind == "money":
+                self.text(sheet, top, at, f"{column.title} (exact)", self.header)
+                at += 1
+        row = top
+        for row, record in enumerate(rows, top + 1):
+            at = 0
+            for column in columns:
+                at += self._cell(sheet, row, at, column.kind, record[column.key])
+        return row + 1
+
+    def list_sheet(self, name: str, note: str, columns: Sequence[Column], rows: Iterable[Mapping[str, Any]]) -> None:
+        """A sheet that is one list: a note, then a table with frozen header and filters."""
+        sheet = self.sheet(name)
+        set_widths(sheet, columns)
+        self.text(sheet, 0, 0, note, self.note)
+        below = self.table(sheet, 1, columns, rows)
+        sheet.freeze_panes(2, 1)
+        sheet.repeat_rows(1)
+        sheet.autofilter(1, 0, max(below - 1, 1), width_of(columns) - 1)
+
+    def _cell(self, sheet: Any, row: int, at: int, kind: str, value: Any) -> int:
+        """One value of a table; returns how many cells it took."""
+        if kind == "money":
+            self.money(sheet, row, at, value)
+            self.text(sheet, row, at + 1, value, self._exact)
+            return 2
+        time = as_time(value) if kind == "time" else None
+        if time is not None:
+            sheet.write_datetime(row, at, time, self._time)
+        elif kind == "count" and value is not None:
+            self.count(sheet, row, at, value)
+        else:
+            self.text(sheet, row, at, value)
+        return 1
+
+    def _money_look(self, text: str) -> Any:
+        whole, _, fraction = text.lstrip("-").partition(".")
+        digits = max(0, min(len(fraction), FLOAT_DIGITS - len(whole)))
+        look = "#,##0" + ("." + "0" * digits if digits else "")
+        if look not in self._money:
+            self._money[look] = self.book.add_format({"num_format": look, "valign": "top"})
+        return self._money[look]
+
+
+def width_of(columns: Sequence[Column]) -> int:
+    """How many cells wide a table of these columns is."""
+    return sum(2 if column.kind == "money" else 1 for column in columns)
+
+
+def set_widths(sheet: Any, columns: Sequence[Column]) -> None:
+    """Give each column its width; the exact text of an amount gets what 18 digits after the point need."""
+    at = 0
+    for column in columns:
+        sheet.set_column(at, at, column.width)
+        at += 1
+        if column.kind == "money":
+            sheet.set_column(at, at, max(column.width, 24))
+            at += 1
+
+
+def as_time(text: object) -> datetime | None:
+    """UTC text as a time without zone, as spreadsheets have it; None for what is not a time."""
+    try:
+        return datetime.fromisoformat(str(text)).replace(tzinfo=None)
+    except ValueError:
+        return None

@@ -1,0 +1,167 @@
+"""What the page and the workbook list, draw and say, picked out of the machine form of a reconciliation: pure."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pandas as pd
+
+from treasury.ledger.states import OUTCOMES
+
+Machine = Mapping[str, Any]
+"""The machine form (`reconciliation.json`): amounts exact text, times UTC text, missing values None."""
+
+IN_FLIGHT = ("in_progress", "pending_late", "unknown_outcome", "unclassified_status")
+"""Classes of orders that are not final."""
+
+LINES: Mapping[str, str] = {
+    "opening_in_flight": "Opening in flight",
+    "sent": "Sent",
+    "arrived": "Arrived",
+    "fees": "Fees",
+    "failed_and_returned": "Failed and returned",
+    "closing_in_flight": "Closing in flight",
+    "residual": "Residual",
+    "breaks_gross": "Breaks, gross",
+    "breaks_net": "Breaks, net",
+}
+"""The lines of the statement, as people read them."""
+
+BALANCE_LINES: Mapping[str, str] = {
+    "opening": "Opening balance",
+    "closing": "Closing balance",
+    "change": "Change",
+    "explained_low": "Explained, at least",
+    "explained_high": "Explained, at most",
+    "unexplained": "Unexplained",
+}
+
+JUDGEMENTS: Mapping[str, str] = {
+    "explained": "explained",
+    "inflow": "unexplained inflow",
+    "outflow": "unexplained outflow",
+    "first": "first night: nothing to compare with",
+    "moving": "moved while it was read: not judged",
+    "unreadable": "could not be read",
+}
+
+AGES: Mapping[str, str] = {"0-1": "0-1 days", "2-7": "2-7 days", "8-30": "8-30 days", "over 30": "over 30 days"}
+
+_FIRST, _LAST = "0000", "9999"
+"""Sort before and after every time."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Counts by two things: `cells[row][column]`."""
+
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    cells: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Breaks:
+    """The breaks by where they stand, each part in the machine form's order (priority, then amount)."""
+
+    open: Sequence[Mapping[str, Any]]
+    accepted: Sequence[Mapping[str, Any]]
+    resolved: Sequence[Mapping[str, Any]]
+
+
+def sort_breaks(machine: Machine) -> Breaks:
+    """Tell the breaks that stand from those that a person accepted and those that are gone."""
+    breaks = machine["breaks"]
+    here = [each for each in breaks if each["lifecycle"] != "resolved"]
+    return Breaks(
+        open=[each for each in here if not each["accepted"]],
+        accepted=[each for each in here if each["accepted"]],
+        resolved=[each for each in breaks if each["lifecycle"] == "resolved"],
+    )
+
+
+def in_words(name: object) -> str:
+    """A name of the machine form as people read it: `pending_late` is "pending late"."""
+    return "" if name is None else str(name).replace("_", " ")
+
+
+def count_of(number: int, noun: str) -> str:
+    """A counted noun: "1 break", "2,000 breaks"."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def orders_by_day(machine: Machine, most_days: int) -> Grid:
+    """Orders by the day they were made and their outcome: the last `most_days`, days without orders among them."""
+    counts: Counter[tuple[str, str]] = Counter()
+    for entry in machine["by_day"]:
+        counts[entry["day"], entry["outcome"]] += entry["orders"]
+    days = _days({day for day, _ in counts}, most_days)
+    shown = {outcome for day, outcome in counts if day in set(days)}
+    outcomes = tuple(_known_first(OUTCOMES, shown))
+    return Grid(days, outcomes, tuple(tuple(counts[day, outcome] for outcome in outcomes) for day in days))
+
+
+def _days(found: set[str], most: int) -> tuple[str, ...]:
+    if not found:
+        return ()
+    last = date.fromisoformat(max(found))
+    first = max(date.fromisoformat(min(found)), last - timedelta(days=most - 1))
+    return tuple((first + timedelta(days=n)).isoformat() for n in range((last - first).days + 1))
+
+
+def breaks_by_age(machine: Machine) -> Grid:
+    """Breaks that stand, by class (in order of priority) and age."""
+    counts = Counter((each["class"], each["age_bucket"]) for each in sort_breaks(machine).open)
+    classes = tuple(_known_first(tuple(machine["counts"]), {name for name, _ in counts}))
+    ages = tuple(_known_first(tuple(AGES), {*AGES, *(age for _, age in counts)}))
+    return Grid(classes, ages, tuple(tuple(counts[name, age] for age in ages) for name in classes))
+
+
+def _known_first(order: Sequence[str], found: set[str]) -> Iterable[str]:
+    yield from (name for name in order if name in found)
+    yield from sorted(found - set(order))
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How far the rates of a pair lay from their average, in basis points (for drawing: two decimals)."""
+
+    pair: str
+    lowest_bps: Decimal
+    highest_bps: Decimal
+
+
+def rate_spreads(machine: Machine) -> list[Spread]:
+    """The spread of each pair's rates; a pair whose average is zero has none."""
+    return [
+        Spread(each["pair"], _bps(each["lowest"], each["average"]), _bps(each["highest"], each["average"]))
+        for each in machine["rates"]
+        if Decimal(each["average"])
+    ]
+
+
+def _bps(rate: str, average: str) -> Decimal:
+    return ((Decimal(rate) / Decimal(average) - 1) * 10_000).quantize(Decimal("0.01"))
+
+
+def in_flight(orders: pd.DataFrame) -> pd.DataFrame:
+    """The orders that are not final, the oldest first."""
+    found = orders[orders["class"].isin(IN_FLIGHT)]
+    since = found["sent_at"].where(found["sent_at"].notna(), found["created_at"]).fillna(_LAST)
+    return found.assign(_since=since).sort_values(["_since", "request_id"], ignore_index=True).drop(columns="_since")
+
+
+def matched(orders: pd.DataFrame, most: int) -> tuple[pd.DataFrame, int]:
+    """The matched orders, the newest first, at most so many; and how many there are."""
+    found = orders[orders["class"] == "matched"]
+    made = found["created_at"].fillna(_FIRST)
+    if len(found) > most:  # a cheap cut before the sort: a million orders are sorted by two keys in seconds
+        oldest = made.sort_values(ascending=False).iloc[most - 1]
+        newest = found[made >= oldest]
+    else:
+        newest = found
+    sorted_ = newest.assign(_made=made).sort_values(["_made", "request_id"], ascending=[False, True], ignore_index=True)
+    return sorted_.drop(columns="_made").head(most), len(found)

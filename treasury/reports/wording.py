@@ -1,0 +1,59 @@
+"""The verdict in words: what it is, why, and what to do first."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from treasury.reports.figures import IN_FLIGHT, JUDGEMENTS, Machine, count_of, in_words, sort_breaks
+
+
+def headline(machine: Machine) -> str:
+    """The verdict as one sentence."""
+    orders = sum(machine["counts"].values())
+    stand = len(sort_breaks(machine).open)
+    on_their_way = sum(machine["counts"].get(name, 0) for name in IN_FLIGHT)
+    said = {
+        "incomplete": "Incomplete: this report cannot be signed yet",
+        "breaks": f"{count_of(stand, 'break')} to clear",
+        "warnings": f"Nothing is broken; {count_of(stand, 'item')} to look at",
+        "pending": f"Nothing is wrong; {count_of(on_their_way, 'order')} still on their way",
+        "reconciled": f"Both sides agree on {count_of(orders, 'order')}",
+    }
+    if not orders and machine["verdict"] == "reconciled":
+        return "Nothing to reconcile: the ledger holds no orders here"
+    return said.get(machine["verdict"], in_words(machine["verdict"]))
+
+
+def reasons(machine: Machine) -> list[str]:
+    """What, apart from the breaks, keeps the verdict from being green."""
+    found = [
+        f"The sums of {line['currency']} leave {line['residual']} unexplained."
+        for line in machine["statement"]
+        if line["residual"] is not None and line["residual"].strip("-0.")
+    ]
+    for balance in machine["balances"]:
+        if balance["judgement"] in ("inflow", "outflow"):
+            what = JUDGEMENTS[balance["judgement"]]
+            found.append(
+                f"Balance of {balance['currency']}: {what} of {balance['unexplained'] or 'an unknown amount'}."
+            )
+        elif balance["judgement"] in ("moving", "unreadable"):
+            found.append(f"Balance of {balance['currency']}: {JUDGEMENTS[balance['judgement']]}.")
+    return found
+
+
+def first_step(machine: Machine) -> Mapping[str, Any] | None:
+    """The break to begin with: the first that stands. None when there is none."""
+    stand = sort_breaks(machine).open
+    return stand[0] if stand else None
+
+
+def scope_in_words(machine: Machine) -> str:
+    """What was compared: "run payroll-2026-11, currency PHP", or "everything the ledger holds"."""
+    scope = machine["scope"]
+    parts = [
+        f"run {scope['run_key']}" if scope["run_key"] else "",
+        f"currency {scope['currency']}" if scope["currency"] else "",
+        f"final orders of the last {scope['window_days']} days" if scope["window_days"] is not None else "",
+        f"statement {scope['statement']}" if scope["statement"] else "",
+    ]
+    return ", ".join(part for part in parts if part) or "everything the ledger holds"

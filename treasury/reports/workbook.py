@@ -1,0 +1,225 @@
+"""The reconciliation as a workbook: what a treasurer filters, sums and signs."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from treasury.reports.cells import Book, Column, set_widths
+from treasury.reports.drawing import add_figures
+from treasury.reports.figures import (
+    BALANCE_LINES,
+    JUDGEMENTS,
+    LINES,
+    Machine,
+    count_of,
+    in_flight,
+    in_words,
+    matched,
+    sort_breaks,
+)
+from treasury.reports.wording import first_step, headline, reasons, scope_in_words
+from treasury.sheets.writing import write_bytes
+
+MOST_ORDERS = 50_000
+"""Rows of In flight and of Matched: a workbook that opens at once; `orders.csv` has all."""
+
+MOST_BREAKS = 200_000
+"""Rows of Breaks, Accepted and Resolved: more nobody works through by hand; `reconciliation.json` has all."""
+
+VERDICT_COLORS: Mapping[str, str] = {
+    "incomplete": "#7a3e9d",
+    "breaks": "#b42318",
+    "warnings": "#8a5a00",
+    "pending": "#1f5fa8",
+    "reconciled": "#1a7f4b",
+}
+
+BREAKS = (
+    Column("Break", "id", 16),
+    Column("Class", "class", 22),
+    Column("Severity", "severity", 10),
+    Column("Currency", "currency", 10),
+    Column("Amount", "amount", 18, "money"),
+    Column("Difference", "difference", 18, "money"),
+    Column("Days", "age_days", 7, "count"),
+    Column("Age", "age_bucket", 10),
+    Column("First seen (UTC)", "first_seen", 20, "time"),
+    Column("Lifecycle", "lifecycle", 12),
+    Column("Run", "run_key", 20),
+    Column("Row", "row_ref", 16),
+    Column("Operation", "operation", 22),
+    Column("Order number", "order_no", 24),
+    Column("Request id", "request_id", 36),
+    Column("Evidence", "evidence", 70),
+    Column("Next action", "next_action", 50),
+)
+
+ACCEPTED = (
+    *BREAKS[:1],
+    Column("Accepted by", "by", 18),
+    Column("Why", "why", 40),
+    Column("Accepted at (UTC)", "at", 20, "time"),
+    *BREAKS[1:],
+)
+
+ORDERS = (
+    Column("Request id", "request_id", 36),
+    Column("Run", "run_key", 20),
+    Column("Row", "row_ref", 16),
+    Column("Operation", "operation", 22),
+    Column("Class", "class", 20),
+    Column("State", "state", 12),
+    Column("Status", "status", 10),
+    Column("Currency", "currency", 10),
+    Column("Amount", "amount", 18, "money"),
+    Column("Receive currency", "receive_currency", 16),
+    Column("Receive amount", "receive_amount", 18, "money"),
+    Column("Fee currency", "seen_fee_currency", 13),
+    Column("Fee", "seen_fee", 14, "money"),
+    Column("Rate", "seen_rate", 16, "money"),
+    Column("Order number", "order_no", 24),
+    Column("Made (UTC)", "created_at", 20, "time"),
+    Column("Sent (UTC)", "sent_at", 20, "time"),
+    Column("Final (UTC)", "final_at", 20, "time"),
+)
+
+STATEMENT = (Column("Currency", "currency"), Column("Line", "line", 24), Column("Amount", "amount", 22, "money"))
+BALANCES = (*STATEMENT, Column("Judgement", "judgement", 34), Column("Note", "note", 70))
+
+
+def write_workbook(path: Path, machine: Machine, orders: pd.DataFrame, meanings: Mapping[str, str]) -> None:
+    """Write `reconciliation.xlsx`.
+
+    `machine`: the machine form of the reconciliation. `orders`: one row per order, in any order of rows. `meanings`:
+    what each class means; a class that is not in it has none. The same inputs give the same bytes.
+
+    Every amount is a number and, beside it, its exact text, because a spreadsheet's number holds 15 digits. Always:
+    with one rule nobody has to know which cells are exact.
+    """
+    book = Book(machine["as_of"])
+    parts = sort_breaks(machine)
+    summary, below = write_summary(book, machine, meanings)
+    _list_breaks(book, "Breaks", "to clear, by priority and then amount", BREAKS, parts.open)
+    _list_breaks(book, "Accepted", "accepted by a person, who answers for it", ACCEPTED, parts.accepted)
+    _list_breaks(book, "Resolved", "resolved since the last report", BREAKS, parts.resolved)
+    write_statement(book, machine)
+    flying = in_flight(orders)
+    _list_orders(book, "In flight", "not final, the oldest first", flying.head(MOST_ORDERS), len(flying))
+    newest, all_matched = matched(orders, MOST_ORDERS)
+    _list_orders(book, "Matched", "on which both sides agree, the newest first", newest, all_matched)
+    settings = ({"name": name, "value": value} for name, value in sorted(machine["settings"].items()))
+    columns = (Column("Setting", "name", 36), Column("Value", "value", 60))
+    book.list_sheet("Settings", "The tolerances and limits this report was made with.", columns, settings)
+    add_figures(book, machine, summary, below)
+    write_bytes(path, book.finish())
+
+
+def write_summary(book: Book, machine: Machine, meanings: Mapping[str, str]) -> tuple[Any, int]:
+    """The first sheet: verdict, what to do first, counts and sums. Returns it, and its first row free for charts."""
+    sheet = book.sheet("Summary", VERDICT_COLORS.get(machine["verdict"]))
+    sheet.hide_gridlines(2)
+    sheet.set_column(0, 0, 26)
+    sheet.set_column(1, len(LINES), 19)
+    look = {"bold": True, "font_size": 16, "font_color": "#ffffff", "valign": "vcenter", "indent": 1}
+    verdict = book.book.add_format({**look, "bg_color": VERDICT_COLORS.get(machine["verdict"], "#57606a")})
+    sheet.set_row(0, 32)
+    for column in range(len(LINES) + 1):
+        sheet.write_blank(0, column, None, verdict)
+    book.text(sheet, 0, 0, f"{in_words(machine['verdict']).upper()}: {headline(machine)}", verdict)
+    row = 2
+    for name, value in _facts(machine):
+        book.text(sheet, row, 0, name, book.header)
+        book.text(sheet, row, 1, value)
+        row += 1
+    row = _write_counts(book, sheet, row + 1, machine, meanings)
+    book.text(sheet, row + 1, 0, "Sums per currency", book.title)
+    book.text(sheet, row + 2, 0, "Rounded to 15 digits; the sheet Statement has the exact text.", book.note)
+    for column, title in enumerate(("Currency", *LINES.values())):
+        book.text(sheet, row + 3, column, title, book.header)
+    row += 4
+    for line in machine["statement"]:
+        book.text(sheet, row, 0, line["currency"])
+        for column, key in enumerate(LINES, 1):
+            book.money(sheet, row, column, line[key])
+        row += 1
+    return sheet, row + 1
+
+
+def _facts(machine: Machine) -> Iterator[tuple[str, str]]:
+    yield "As of (UTC)", machine["as_of"]
+    yield "Since (UTC)", machine["since"] or "the first report of this scope"
+    yield "Scope", scope_in_words(machine)
+    start = first_step(machine)
+    if start is not None:
+        money = f"{start['amount'] or ''} {start['currency'] or ''}".strip()
+        named = " ".join(part for part in (start["id"], in_words(start["class"]), money) if part)
+        yield "Begin with", f"{named}: {start['next_action']}"
+    for reason in reasons(machine):
+        yield "Note", reason
+
+
+def _write_counts(book: Book, sheet: Any, row: int, machine: Machine, meanings: Mapping[str, str]) -> int:
+    book.text(sheet, row, 0, "Orders per class", book.title)
+    for column, title in enumerate(("Class", "Orders", "Meaning")):
+        book.text(sheet, row + 1, column, title, book.header)
+    row += 2
+    for name, count in machine["counts"].items():
+        book.text(sheet, row, 0, name)
+        book.count(sheet, row, 1, count)
+        book.text(sheet, row, 2, meanings.get(name))
+        row += 1
+    if not machine["counts"]:
+        book.text(sheet, row, 0, "The ledger holds no orders here.", book.note)
+        row += 1
+    return row
+
+
+def write_statement(book: Book, machine: Machine) -> None:
+    """The statement of orders, a line an amount, and beneath it the balance proof."""
+    sheet = book.sheet("Statement")
+    set_widths(sheet, BALANCES)
+    book.text(sheet, 0, 0, "Orders per currency. The residual is 0, or the verdict is incomplete.", book.note)
+    lines = _lines(machine["statement"], LINES, {})
+    below = book.table(sheet, 1, STATEMENT, lines)
+    sheet.freeze_panes(2, 0)
+    sheet.repeat_rows(1)
+    sheet.autofilter(1, 0, below - 1, 3)
+    book.text(sheet, below + 1, 0, "Balance proof", book.title)
+    book.text(sheet, below + 2, 0, "The service's balances against what became final since the last report.", book.note)
+    book.table(sheet, below + 3, BALANCES, _lines(machine["balances"], BALANCE_LINES, JUDGEMENTS))
+
+
+def _lines(
+    records: Iterable[Mapping[str, Any]], lines: Mapping[str, str], judgements: Mapping[str, str]
+) -> Iterator[Mapping[str, Any]]:
+    for record in records:
+        judged = record.get("judgement")
+        for key, line in lines.items():
+            yield {
+                "currency": record["currency"],
+                "line": line,
+                "amount": record[key],
+                "judgement": judgements.get(str(judged), judged),
+                "note": record.get("note"),
+            }
+
+
+def _list_breaks(
+    book: Book, name: str, what: str, columns: Sequence[Column], breaks: Sequence[Mapping[str, Any]]
+) -> None:
+    note = f"{count_of(len(breaks), 'break')} {what}."
+    if len(breaks) > MOST_BREAKS:
+        note += f" The first {MOST_BREAKS:,} are here; reconciliation.json has all."
+    rows = ({**each, **(each["accepted"] or {})} for each in breaks[:MOST_BREAKS])
+    book.list_sheet(name, note, columns, rows)
+
+
+def _list_orders(book: Book, name: str, what: str, shown: pd.DataFrame, all_of_them: int) -> None:
+    note = f"{count_of(all_of_them, 'order')} {what}."
+    if all_of_them > len(shown):
+        note += f" The first {len(shown):,} are here; orders.csv has all."
+    keys = [column.key for column in ORDERS]
+    rows = (dict(zip(keys, values, strict=True)) for values in shown[keys].itertuples(index=False, name=None))
+    book.list_sheet(name, note, ORDERS, rows)
