@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MOST_DAYS = 31
+_LEAST_DAYS = 10
+"""Room for so many bars even when there are fewer: one day is not a wall."""
+
 MOST_BARS = 15
 """Currencies and pairs that are drawn; the table under each plot has all."""
 
@@ -34,7 +37,7 @@ _VARIABLES = {code: f"var(--c-{name})" for name, code in _HEX.items()}
 _SETTINGS: Mapping[Any, Any] = {
     "svg.fonttype": "none",
     "text.parse_math": False,  # a "$" in a name is a "$"
-    "font.size": 10.5,
+    "font.size": 11.5,
     "axes.spines.top": False,
     "axes.spines.right": False,
     "axes.spines.left": False,
@@ -90,6 +93,7 @@ def _draw_days(axes: "Axes", days: Grid) -> None:
     step = max(1, -(-len(days.rows) // 6))
     ticks = list(places)[::-step][::-1]  # counted from the last day, which people look for
     axes.set_xticks(ticks, [_day(days.rows[tick]) for tick in ticks])
+    axes.set_xlim(min(0, len(days.rows) - _LEAST_DAYS) - 0.6, len(days.rows) - 0.4)
     axes.grid(axis="y")
     axes.locator_params(axis="y", integer=True)
     axes.yaxis.set_major_formatter("{x:,.0f}")

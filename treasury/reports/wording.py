@@ -10,12 +10,12 @@ def headline(machine: Machine) -> str:
     """The verdict as one sentence."""
     orders = sum(machine["counts"].values())
     stand = len(sort_breaks(machine).open)
-    on_their_way = sum(machine["counts"].get(name, 0) for name in IN_FLIGHT)
+    on_the_way = sum(machine["counts"].get(name, 0) for name in IN_FLIGHT)
     said = {
         "incomplete": "Incomplete: this report cannot be signed yet",
         "breaks": f"{count_of(stand, 'break')} to clear",
         "warnings": f"Nothing is broken; {count_of(stand, 'item')} to look at",
-        "pending": f"Nothing is wrong; {count_of(on_their_way, 'order')} still on their way",
+        "pending": f"Nothing is wrong; {count_of(on_the_way, 'order')} still on the way",
         "reconciled": f"Both sides agree on {count_of(orders, 'order')}",
     }
     if not orders and machine["verdict"] == "reconciled":

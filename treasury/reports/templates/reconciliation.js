@@ -66,7 +66,7 @@
   // Paper cannot be unfolded: what is shown is printed whole, and folded again afterwards.
   let folded = [];
   window.addEventListener("beforeprint", () => {
-    folded = [...document.querySelectorAll("details:not([open])")];
+    folded = [...document.querySelectorAll("details.break:not([open])")];
     for (const node of folded) node.open = true;
   });
   window.addEventListener("afterprint", () => {

@@ -1,0 +1,43 @@
+"""Amounts, times and foreign text as parts of a page: readable, exact when copied, and never markup of their own."""
+
+import re
+from collections.abc import Sequence
+
+from markupsafe import Markup, escape
+
+from treasury.sheets.writing import printable
+
+_NUMBER = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?")
+
+
+def shown(value: object) -> object:
+    """What every expression of the template passes through before it is escaped."""
+    if value is None:
+        return ""
+    return printable(value) if type(value) is str else value
+
+
+def amount(text: str | None) -> str:
+    """An amount with its digits in groups of three; the text itself stays as given."""
+    number = _NUMBER.fullmatch(text or "")
+    if number is None:
+        return escape(printable(text or ""))
+    sign, whole, fraction = number.groups()
+    head = len(whole) % 3 or 3
+    groups = [whole[:head], *(whole[at : at + 3] for at in range(head, len(whole), 3))]
+    fraction = fraction or ""
+    fractions = [fraction[at : at + 3] for at in range(0, len(fraction), 3)] if len(fraction) > 6 else [fraction]
+    point = f"<wbr>.{_grouped(fractions)}" if fraction else ""
+    return Markup(f"<data>{sign}{_grouped(groups)}{point}</data>")  # noqa: S704  # digits alone
+
+
+def _grouped(groups: Sequence[str]) -> str:
+    """Digits with room before each group but the first, where a line may break, too."""
+    return groups[0] + "".join(f"<wbr><span>{group}</span>" for group in groups[1:])
+
+
+def when(text: str | None) -> str:
+    """A time as people read it; what is not a time stays as given."""
+    if text is None or not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z", text):
+        return escape(printable(text or ""))
+    return Markup(f'<time datetime="{text}">{text[:10]} {text[11:16]} UTC</time>')  # noqa: S704  # digits alone
