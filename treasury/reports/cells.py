@@ -31,6 +31,11 @@ class Column:
     width: int = 14
     kind: Literal["text", "money", "count", "time"] = "text"
 
+    @property
+    def cells(self) -> int:
+        """How many cells of a row it takes."""
+        return 2 if self.kind == "money" else 1
+
 
 class Book:
     """A workbook in memory, written row by row: what is on the disk already costs no memory."""
@@ -47,9 +52,10 @@ class Book:
         self.book = Workbook(self._file, options)
         self.book.set_properties({"title": "Reconciliation", "created": as_time(as_of) or datetime(2000, 1, 1)})  # noqa: DTZ001
         self.plain = self.book.add_format({"valign": "top"})
-        self.header = self.book.add_format(
-            {"bold": True, "bg_color": HEADER, "bottom": 1, "border_color": RULE, "valign": "top"}
-        )
+        header = {"bold": True, "bg_color": HEADER, "bottom": 1, "border_color": RULE, "valign": "top"}
+        self.header = self.book.add_format(header)
+        self.number_header = self.book.add_format({**header, "align": "right"})
+        self.indented = self.book.add_format({"indent": 1, "align": "left", "valign": "top"})
         self.title = self.book.add_format({"bold": True, "font_size": 13})
         self.note = self.book.add_format({"italic": True, "font_color": "#57606a"})
         self._time = self.book.add_format({"num_format": "yyyy-mm-dd hh:mm:ss", "valign": "top", "align": "left"})
@@ -62,17 +68,14 @@ class Book:
         self.book.close()
         return self._file.getvalue()
 
-    def sheet(self, name: str, color: str | None = None) -> Any:
-        """A new sheet that prints on as many pages as it is long, and one wide."""
+    def sheet(self, name: str) -> Any:
+        """A new sheet, which prints on A4 across."""
         sheet = self.book.add_worksheet(name)
         sheet.set_landscape()
-        sheet.set_paper(9)  # A4
-        sheet.fit_to_pages(1, 0)
+        sheet.set_paper(9)
         sheet.set_footer("&L&A&RPage &P of &N")
         # Exact amounts and long ids are text on purpose; the green corners would only worry people.
         sheet.ignore_errors({"number_stored_as_text": "A1:XFD1048576"})
-        if color:
-            sheet.set_tab_color(color)
         return sheet
 
     def text(self, sheet: Any, row: int, column: int, value: object, look: Any = None) -> None:
@@ -96,10 +99,11 @@ class Book:
         """Write a table whose header is at row `top`; returns the first row below it."""
         at = 0
         for column in columns:
-            self.text(sheet, top, at, column.title, self.header)
+            is_number = column.kind in ("money", "count")
+            self.text(sheet, top, at, column.title, self.number_header if is_number else self.header)
             at += 1
             if column.kind == "money":
-                self.text(sheet, top, at, f"{column.title} (exact)", self.header)
+                self.text(sheet, top, at, f"{column.title} (exact)", self.number_header)
                 at += 1
         row = top
         for row, record in enumerate(rows, top + 1):
@@ -116,6 +120,8 @@ class Book:
         below = self.table(sheet, 1, columns, rows)
         sheet.freeze_panes(2, 1)
         sheet.repeat_rows(1)
+        sheet.repeat_columns(0)
+        sheet.set_print_scale(60)
         sheet.autofilter(1, 0, max(below - 1, 1), width_of(columns) - 1)
 
     def _cell(self, sheet: Any, row: int, at: int, kind: str, value: Any) -> int:
@@ -136,7 +142,7 @@ class Book:
     def _money_look(self, text: str) -> Any:
         whole, _, fraction = text.lstrip("-").partition(".")
         digits = max(0, min(len(fraction), FLOAT_DIGITS - len(whole)))
-        look = "#,##0" + ("." + "0" * digits if digits else "")
+        look = "#,##0" + ("." + "0" * digits if digits else "") if len(whole) <= FLOAT_DIGITS else "0.00000000E+00"
         if look not in self._money:
             self._money[look] = self.book.add_format({"num_format": look, "valign": "top"})
         return self._money[look]
@@ -144,7 +150,7 @@ class Book:
 
 def width_of(columns: Sequence[Column]) -> int:
     """How many cells wide a table of these columns is."""
-    return sum(2 if column.kind == "money" else 1 for column in columns)
+    return sum(column.cells for column in columns)
 
 
 def set_widths(sheet: Any, columns: Sequence[Column]) -> None:

@@ -22,6 +22,8 @@ OUTCOME_COLORS: Mapping[str, str] = {
 
 AGE_COLORS = ("#f2c9a5", "#e69a5c", "#cf6a26", "#8f3d0c")
 
+_GRID = {"visible": True, "line": {"color": "#e3e7ec"}}
+
 _CHART_ROWS = 17
 """Rows that one chart covers."""
 
@@ -61,10 +63,15 @@ def add_figures(book: Book, machine: Machine, summary: Any, below: int) -> None:
         _fees(book, blocks[2]),
         _rates(book, blocks[3]),
     ]
-    drawn = [chart for chart, block in zip(charts, blocks, strict=True) if block.rows]
-    for place, chart in enumerate(drawn):
-        chart.set_size({"width": 640, "height": 320})
-        summary.insert_chart(below + place // 2 * _CHART_ROWS, place % 2 * 5, chart)
+    for (column, place, height), chart, block in zip(_places(len(ages.rows)), charts, blocks, strict=True):
+        if block.rows:
+            chart.set_size({"width": 700, "height": height})
+            summary.insert_chart(below + place * _CHART_ROWS, column, chart)
+
+
+def _places(classes: int) -> Sequence[tuple[int, int, int]]:
+    """Where the four charts go: column, how many charts beneath the first, height. The one by class stands alone."""
+    return (0, 0, 320), (5, 0, min(1000, max(320, 130 + 24 * classes))), (0, 1, 320), (0, 2, 320)
 
 
 def _rows_of(grid: Grid) -> list[tuple[Any, ...]]:
@@ -108,10 +115,10 @@ def _stacked(book: Book, kind: str, title: str, block: _Block, colors: Sequence[
     chart.set_title({"name": title, "name_font": {"size": 12}, "overlay": False})
     chart.set_legend({"position": "bottom"})
     if kind == "bar":
-        chart.set_y_axis({"reverse": True})
-        chart.set_x_axis({"num_format": "#,##0", "label_position": "high"})
+        chart.set_y_axis({"reverse": True, "interval_unit": 1})  # every class has its name
+        chart.set_x_axis({"num_format": "#,##0", "label_position": "high", "major_gridlines": _GRID})
     else:
-        chart.set_y_axis({"num_format": "#,##0", "major_gridlines": {"visible": True, "line": {"color": "#e3e7ec"}}})
+        chart.set_y_axis({"num_format": "#,##0", "major_gridlines": _GRID})
     return chart
 
 
@@ -121,6 +128,7 @@ def _fees(book: Book, block: _Block) -> Any:
     chart.add_series({**_series(block, 1), "fill": {"color": "#4a8fd8"}, "gap": 60, "data_labels": labels})
     chart.set_title({"name": "Effective fees, bps of what arrived", "name_font": {"size": 12}})
     chart.set_legend({"none": True})
+    chart.set_y_axis({"major_gridlines": _GRID})
     return chart
 
 
@@ -133,4 +141,5 @@ def _rates(book: Book, block: _Block) -> Any:
     chart.set_title({"name": "Rates: lowest and highest, bps from the average", "name_font": {"size": 12}})
     chart.set_legend({"position": "bottom"})
     chart.set_x_axis({"label_position": "low"})
+    chart.set_y_axis({"major_gridlines": _GRID})
     return chart

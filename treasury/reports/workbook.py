@@ -41,8 +41,8 @@ BREAKS = (
     Column("Class", "class", 22),
     Column("Severity", "severity", 10),
     Column("Currency", "currency", 10),
-    Column("Amount", "amount", 18, "money"),
-    Column("Difference", "difference", 18, "money"),
+    Column("Amount", "amount", 21, "money"),
+    Column("Difference", "difference", 21, "money"),
     Column("Days", "age_days", 7, "count"),
     Column("Age", "age_bucket", 10),
     Column("First seen (UTC)", "first_seen", 20, "time"),
@@ -73,12 +73,12 @@ ORDERS = (
     Column("State", "state", 12),
     Column("Status", "status", 10),
     Column("Currency", "currency", 10),
-    Column("Amount", "amount", 18, "money"),
+    Column("Amount", "amount", 21, "money"),
     Column("Receive currency", "receive_currency", 16),
-    Column("Receive amount", "receive_amount", 18, "money"),
+    Column("Receive amount", "receive_amount", 21, "money"),
     Column("Fee currency", "seen_fee_currency", 13),
-    Column("Fee", "seen_fee", 14, "money"),
-    Column("Rate", "seen_rate", 16, "money"),
+    Column("Fee", "seen_fee", 21, "money"),
+    Column("Rate", "seen_rate", 21, "money"),
     Column("Order number", "order_no", 24),
     Column("Made (UTC)", "created_at", 20, "time"),
     Column("Sent (UTC)", "sent_at", 20, "time"),
@@ -118,10 +118,12 @@ def write_workbook(path: Path, machine: Machine, orders: pd.DataFrame, meanings:
 
 def write_summary(book: Book, machine: Machine, meanings: Mapping[str, str]) -> tuple[Any, int]:
     """The first sheet: verdict, what to do first, counts and sums. Returns it, and its first row free for charts."""
-    sheet = book.sheet("Summary", VERDICT_COLORS.get(machine["verdict"]))
+    sheet = book.sheet("Summary")
+    sheet.set_tab_color(VERDICT_COLORS.get(machine["verdict"], "#57606a"))
+    sheet.fit_to_pages(1, 1)
     sheet.hide_gridlines(2)
     sheet.set_column(0, 0, 26)
-    sheet.set_column(1, len(LINES), 19)
+    sheet.set_column(1, len(LINES), 21)
     look = {"bold": True, "font_size": 16, "font_color": "#ffffff", "valign": "vcenter", "indent": 1}
     verdict = book.book.add_format({**look, "bg_color": VERDICT_COLORS.get(machine["verdict"], "#57606a")})
     sheet.set_row(0, 32)
@@ -136,8 +138,9 @@ def write_summary(book: Book, machine: Machine, meanings: Mapping[str, str]) -> 
     row = _write_counts(book, sheet, row + 1, machine, meanings)
     book.text(sheet, row + 1, 0, "Sums per currency", book.title)
     book.text(sheet, row + 2, 0, "Rounded to 15 digits; the sheet Statement has the exact text.", book.note)
-    for column, title in enumerate(("Currency", *LINES.values())):
-        book.text(sheet, row + 3, column, title, book.header)
+    book.text(sheet, row + 3, 0, "Currency", book.header)
+    for column, title in enumerate(LINES.values(), 1):
+        book.text(sheet, row + 3, column, title, book.number_header)
     row += 4
     for line in machine["statement"]:
         book.text(sheet, row, 0, line["currency"])
@@ -162,13 +165,15 @@ def _facts(machine: Machine) -> Iterator[tuple[str, str]]:
 
 def _write_counts(book: Book, sheet: Any, row: int, machine: Machine, meanings: Mapping[str, str]) -> int:
     book.text(sheet, row, 0, "Orders per class", book.title)
-    for column, title in enumerate(("Class", "Orders", "Meaning")):
-        book.text(sheet, row + 1, column, title, book.header)
+    for column, (title, look) in enumerate(
+        (("Class", book.header), ("Orders", book.number_header), ("Meaning", book.header))
+    ):
+        book.text(sheet, row + 1, column, title, look)
     row += 2
     for name, count in machine["counts"].items():
         book.text(sheet, row, 0, name)
         book.count(sheet, row, 1, count)
-        book.text(sheet, row, 2, meanings.get(name))
+        book.text(sheet, row, 2, meanings.get(name), book.indented)
         row += 1
     if not machine["counts"]:
         book.text(sheet, row, 0, "The ledger holds no orders here.", book.note)
@@ -179,6 +184,7 @@ def _write_counts(book: Book, sheet: Any, row: int, machine: Machine, meanings: 
 def write_statement(book: Book, machine: Machine) -> None:
     """The statement of orders, a line an amount, and beneath it the balance proof."""
     sheet = book.sheet("Statement")
+    sheet.fit_to_pages(1, 0)
     set_widths(sheet, BALANCES)
     book.text(sheet, 0, 0, "Orders per currency. The residual is 0, or the verdict is incomplete.", book.note)
     lines = _lines(machine["statement"], LINES, {})
