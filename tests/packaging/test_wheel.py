@@ -44,6 +44,8 @@ def test_the_wheel_holds_the_five_packages_their_data_and_nothing_else(wheel: Pa
     for name in ("beneficiaries.csv", "card_users.csv", "balances.csv", "treasury_policy.toml", "README.md"):
         assert f"data/{name}" in names
     assert "flows/prefect.yaml" in names
+    for name in ("reconciliation.html.j2", "reconciliation.css", "reconciliation.js"):
+        assert f"treasury/reports/templates/{name}" in names
     for top in PACKAGES - {"data"}:
         assert f"{top}/__init__.py" in names
     for name in names:

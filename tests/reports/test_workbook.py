@@ -144,6 +144,14 @@ def test_orders_stand_with_exact_amounts_the_oldest_in_flight_first(tmp_path: Pa
     assert since == sorted(since)
 
 
+def test_a_frame_of_texts_with_holes_is_as_good_as_one_of_objects(tmp_path: Path) -> None:
+    orders = order_frame(6, 6)
+    write(tmp_path / "a", rich_machine(), orders)
+    write(tmp_path / "b", rich_machine(), orders.infer_objects().convert_dtypes())
+    a, b = ((tmp_path / name / "reconciliation.xlsx").read_bytes() for name in "ab")
+    assert a == b
+
+
 def test_a_number_shows_no_digit_that_it_does_not_hold(tmp_path: Path) -> None:
     amounts = ["1250000", "12.50", "98765432109876.55", "123456789012345678.5", "-0.000000000000000001"]
     breaks = [a_break(number, amount=amount) for number, amount in enumerate(amounts)]

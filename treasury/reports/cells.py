@@ -19,6 +19,8 @@ FLOAT_DIGITS = 15
 
 INK, HEADER, RULE = "#1b1f24", "#eef1f5", "#c9d1da"
 
+_LEADS = ("=", "+", "-", "@")
+
 _NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?")
 
 
@@ -78,9 +80,11 @@ class Book:
         sheet.ignore_errors({"number_stored_as_text": "A1:XFD1048576"})
         return sheet
 
-    def text(self, sheet: Any, row: int, column: int, value: object, look: Any = None) -> None:
+    def text(self, sheet: Any, row: int, column: int, value: Any, look: Any = None) -> None:
         """Write text, whatever it looks like: never a formula, a link or a number."""
-        text = printable(safe_cell(value))
+        # Most texts are plain words, ids and digits: the cheap look first, for there are millions of cells.
+        plain = type(value) is str and value.isascii() and value.isprintable() and value[:1] not in _LEADS
+        text = value if plain else printable(safe_cell(value))
         if text:
             if len(text) > MOST_TEXT:
                 text = text[:MOST_TEXT] + " ... (cut here; reconciliation.json has all of it)"

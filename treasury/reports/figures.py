@@ -165,3 +165,9 @@ def matched(orders: pd.DataFrame, most: int) -> tuple[pd.DataFrame, int]:
         newest = found
     sorted_ = newest.assign(_made=made).sort_values(["_made", "request_id"], ascending=[False, True], ignore_index=True)
     return sorted_.drop(columns="_made").head(most), len(found)
+
+
+def records(orders: pd.DataFrame) -> list[dict[str, Any]]:
+    """The rows of a frame as values: text, or None where there is none, whichever way the frame says so."""
+    found: list[dict[str, Any]] = orders.astype(object).where(orders.notna(), None).to_dict("records")  # type: ignore[assignment]
+    return found

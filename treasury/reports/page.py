@@ -21,6 +21,7 @@ from treasury.reports.figures import (
     count_of,
     in_flight,
     in_words,
+    records,
     sort_breaks,
 )
 from treasury.reports.markup import amount, shown, when
@@ -72,7 +73,7 @@ def render_page(machine: Machine, orders: pd.DataFrame, meanings: Mapping[str, s
         most_breaks=MOST_BREAKS,
         groups=_by_class(parts.open[:MOST_BREAKS]),
         filters=_filters([*parts.open[:MOST_BREAKS], *parts.accepted[:MOST_BREAKS], *parts.resolved[:MOST_BREAKS]]),
-        flying=flying.head(MOST_ORDERS).to_dict("records"),
+        flying=records(flying.head(MOST_ORDERS)),
         all_flying=len(flying),
         open_classes={each["class"] for each in parts.open},
         plots=plots_of(machine),

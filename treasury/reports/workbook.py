@@ -17,15 +17,16 @@ from treasury.reports.figures import (
     in_flight,
     in_words,
     matched,
+    records,
     sort_breaks,
 )
 from treasury.reports.wording import first_step, headline, reasons, scope_in_words
 from treasury.sheets.writing import write_bytes
 
-MOST_ORDERS = 50_000
+MOST_ORDERS = 20_000
 """Rows of In flight and of Matched: a workbook that opens at once; `orders.csv` has all."""
 
-MOST_BREAKS = 200_000
+MOST_BREAKS = 100_000
 """Rows of Breaks, Accepted and Resolved: more nobody works through by hand; `reconciliation.json` has all."""
 
 VERDICT_COLORS: Mapping[str, str] = {
@@ -136,18 +137,7 @@ def write_summary(book: Book, machine: Machine, meanings: Mapping[str, str]) -> 
         book.text(sheet, row, 1, value)
         row += 1
     row = _write_counts(book, sheet, row + 1, machine, meanings)
-    book.text(sheet, row + 1, 0, "Sums per currency", book.title)
-    book.text(sheet, row + 2, 0, "Rounded to 15 digits; the sheet Statement has the exact text.", book.note)
-    book.text(sheet, row + 3, 0, "Currency", book.header)
-    for column, title in enumerate(LINES.values(), 1):
-        book.text(sheet, row + 3, column, title, book.number_header)
-    row += 4
-    for line in machine["statement"]:
-        book.text(sheet, row, 0, line["currency"])
-        for column, key in enumerate(LINES, 1):
-            book.money(sheet, row, column, line[key])
-        row += 1
-    return sheet, row + 1
+    return sheet, _write_sums(book, sheet, row + 1, machine) + 1
 
 
 def _facts(machine: Machine) -> Iterator[tuple[str, str]]:
@@ -177,6 +167,21 @@ def _write_counts(book: Book, sheet: Any, row: int, machine: Machine, meanings: 
         row += 1
     if not machine["counts"]:
         book.text(sheet, row, 0, "The ledger holds no orders here.", book.note)
+        row += 1
+    return row
+
+
+def _write_sums(book: Book, sheet: Any, row: int, machine: Machine) -> int:
+    book.text(sheet, row, 0, "Sums per currency", book.title)
+    book.text(sheet, row + 1, 0, "Rounded to 15 digits; the sheet Statement has the exact text.", book.note)
+    book.text(sheet, row + 2, 0, "Currency", book.header)
+    for column, title in enumerate(LINES.values(), 1):
+        book.text(sheet, row + 2, column, title, book.number_header)
+    row += 3
+    for line in machine["statement"]:
+        book.text(sheet, row, 0, line["currency"])
+        for column, key in enumerate(LINES, 1):
+            book.money(sheet, row, column, line[key])
         row += 1
     return row
 
@@ -226,6 +231,4 @@ def _list_orders(book: Book, name: str, what: str, shown: pd.DataFrame, all_of_t
     note = f"{count_of(all_of_them, 'order')} {what}."
     if all_of_them > len(shown):
         note += f" The first {len(shown):,} are here; orders.csv has all."
-    keys = [column.key for column in ORDERS]
-    rows = (dict(zip(keys, values, strict=True)) for values in shown[keys].itertuples(index=False, name=None))
-    book.list_sheet(name, note, ORDERS, rows)
+    book.list_sheet(name, note, ORDERS, records(shown[[column.key for column in ORDERS]]))
