@@ -53,8 +53,6 @@ HOSTILE = (
 
 LONG = "-123456789012345678.123456789012345678"
 
-AMOUNTS = {"PHP": "12,450.00", "JPY": "1250000", "USDT": "0.000000000000000001", "IDR": "98765432109876.55"}
-
 
 def empty_machine(**changes: Any) -> dict[str, Any]:
     """The machine form of a ledger that holds nothing."""
