@@ -4,29 +4,62 @@ from collections.abc import Mapping
 from typing import Any
 
 from prefect import flow
+from prefect.states import Completed
 
-from tasks.reconciliation import ask_orders, open_chunks, publish_report, start_sweep, write_report
+from tasks.reconciliation import (
+    ask_orders,
+    end_sweep,
+    notify,
+    open_chunks,
+    publish_report,
+    show_progress,
+    start_sweep,
+    stored_sweep,
+    write_report,
+)
 
 
 @flow(name="reconcile-transactions")
 def reconcile_transactions(
-    out: str | None = None, run_key: str | None = None, window_days: int | None = None, account: str | None = None
+    out: str | None = None,
+    run_key: str | None = None,
+    window_days: int | None = None,
+    account: str | None = None,
+    currency: str | None = None,
+    offline: bool = False,
+    statement: str | None = None,
+    policy: str | None = None,
+    notification: str | None = None,
 ) -> Mapping[str, Any]:
     """Ask for every request id, open or final, and report. Sends nothing that moves money.
 
+    The run ends in a state that is named for the verdict; its result is the report's machine form.
+
     Args:
-        out: folder for `orders.csv`, `reconciliation.md`, `reconciliation.json`; one named by the time when left out.
+        out: folder for the report; one named by the time when left out.
         run_key: only the orders of this run.
         window_days: leave out orders that became final longer ago; open ones are always asked.
         account: name of the Partner Account block, where no account is configured otherwise.
+        currency: only orders that pay or bring this currency.
+        offline: ask nothing; make the last report again from the stored answers.
+        statement: CSV file of the service's own transactions, as a third side.
+        policy: TOML file (or block:NAME) whose [reconciliation] table has the tolerances.
+        notification: a notification block, TYPE/NAME, that is told once when something is new.
 
     """
-    sweep_id = start_sweep(run_key, window_days, account)
-    for ids in open_chunks(sweep_id, account):
+    scope = {"run_key": run_key, "window_days": window_days, "currency": currency}
+    sweep_id = stored_sweep(scope, account) if offline else start_sweep(scope, account)
+    chunks = open_chunks(sweep_id, account)
+    progress = show_progress(0.0)
+    for number, ids in enumerate(chunks, 1):
         ask_orders(ids, account)
-    report = write_report(sweep_id, out, account)
+        show_progress(100.0 * number / len(chunks), progress)
+    end_sweep(sweep_id, account)
+    report = write_report(sweep_id, out, policy, statement, account)
     publish_report(report)
-    return report
+    notify(report, notification)
+    verdict = report["verdict"]
+    return Completed(name=verdict.capitalize(), message=f"Verdict: {verdict}", data=report)  # type: ignore[return-value]  # the caller gets its data
 
 
 if __name__ == "__main__":

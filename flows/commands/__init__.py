@@ -33,6 +33,7 @@ COMMANDS = {
     "rebalance": ("rebalancing:rebalance", "Bring every asset back to its target."),
     "provision": ("provisioning:provision", "Set up card users with KYC links."),
     "reconcile": ("reconciliation:reconcile", "Ask what became of every order, and report."),
+    "accept": ("reconciliation:accept", "Accept a break of the last reconciliation."),
     "runs": ("reading:runs", "List the runs of the ledger."),
     "show": ("reading:show", "Show an order or a run of the ledger."),
     "resolve": ("control:resolve", "Tell the ledger what a person found out about an order."),

@@ -1,16 +1,28 @@
-"""`treasury reconcile`."""
+"""`treasury reconcile` and `treasury accept`."""
 
-from datetime import UTC, datetime
 from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
 
 from flows.commands.common import BREAKS, DONE, configured_desk, say_files
 from flows.commands.prefect_server import prefect_api
 from treasury.errors import InputError
+from treasury.settings import os_user
 
 BAD_VERDICTS = ("incomplete", "breaks")
 
 
-def reconcile(*, run_key: str | None = None, window: int | None = None, out: Path | None = None) -> int:
+def reconcile(
+    *,
+    run_key: str | None = None,
+    window: int | None = None,
+    currency: str | None = None,
+    offline: Annotated[bool, Parameter(negative=())] = False,
+    statement: Path | None = None,
+    policy: Path | None = None,
+    out: Path | None = None,
+) -> int:
     """Ask the service what became of every order the ledger holds, compare, and write the report. Sends no money.
 
     Parameters
@@ -19,21 +31,61 @@ def reconcile(*, run_key: str | None = None, window: int | None = None, out: Pat
         Only the orders of this run.
     window:
         Leave out orders that became final more than this many days ago; open ones are always asked.
+    currency:
+        Only orders that pay or bring this currency.
+    offline:
+        Ask nothing; make the last report again from the stored answers.
+    statement:
+        CSV file of the service's own transactions: finds payments that this ledger never meant.
+    policy:
+        TOML file whose [reconciliation] table has tolerances, due times and amounts of high severity.
     out:
         Folder for the report.
 
     """
+    from treasury.reconciliation.rules import read_rules
+    from treasury.sheets.statement import read_statement
+
     desk = configured_desk()
     if window is not None and window < 0:
         raise InputError("--window is a number of days, zero or more")
     if run_key is not None and desk.ledger.run(run_key) is None:
         raise InputError(f"the ledger knows no run {run_key} (`treasury runs` lists them)")
-    folder = (out or desk.settings.report_folder(datetime.now(UTC))).absolute()
+    read_rules(policy)  # a mistake in either file is said before anything is asked
+    if statement is not None:
+        read_statement(statement)
+    folder = None if out is None else str(out.absolute())
+    files = [None if file is None else str(file.absolute()) for file in (statement, policy)]
     with prefect_api():
         from flows.reconcile_transactions import reconcile_transactions
 
-        report = reconcile_transactions(str(folder), run_key, window)
+        report = reconcile_transactions(folder, run_key, window, None, currency, offline, *files)
     say_files(report["files"])
     counts = ", ".join(f"{count} {name}" for name, count in report["counts"].items())
     print(f"{report['verdict']}: {counts or 'no orders'}")
     return BREAKS if report["verdict"] in BAD_VERDICTS else DONE
+
+
+def accept(break_id: str, /, *, by: str, why: str) -> int:
+    """Accept a break of the last report: it stays visible, apart, and has no say in the verdict any more.
+
+    Only as it is now: with another class or another difference it counts again. What could not be read is never
+    accepted.
+
+    Parameters
+    ----------
+    break_id:
+        The break's id, for example B-0123456789ab.
+    by:
+        Your name.
+    why:
+        Why it may stay.
+
+    """
+    from treasury.ledger.closing import accept_break
+
+    if not by.strip() or not why.strip():
+        raise InputError("an acceptance needs a name and a reason: --by NAME --why TEXT")
+    found = accept_break(configured_desk().ledger, break_id, by=by.strip(), os_user=os_user(), why=why.strip()).found
+    print(f"{break_id} ({found.name}) is accepted by {by.strip()}: the next report shows it apart")
+    return DONE

@@ -45,6 +45,7 @@ class Proxy:
                 pass
 
         class Server(ThreadingHTTPServer):
+            request_queue_size = 256  # a pool connects all at once; the default of 5 resets some on a busy machine
             daemon_threads = True
             request_queue_size = 128
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 
 from treasury.interface.catalogue import CATALOGUE
 from treasury.interface.operation import Conditional, Operation, members, wire_name
-from treasury.reconciliation import CLASSES
+from treasury.reconciliation.classes import CLASSES
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 BEGIN, END = "<!-- classes -->\n", "<!-- /classes -->"

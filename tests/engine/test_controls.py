@@ -48,7 +48,7 @@ def policy(folder: Path, text: str) -> Path:
 
 
 def start(
-    desk: Desk, file: Path, run_key: str = "run", limits: Path | None = None, seconds: float = 5
+    desk: Desk, file: Path, run_key: str = "run", limits: Path | None = None, seconds: float = 20
 ) -> dict[str, str]:
     chunks = payouts.commit_payouts(desk, file, run_key, limits)
     for ids in chunks:

@@ -15,7 +15,10 @@ from treasury.desk import Desk
 from treasury.errors import InputError, RunKeyConflict
 from treasury.interface.catalogue import CATALOGUE
 from treasury.ledger.states import State
+from treasury.ledger.sweeps import Scope
+from treasury.reconciliation.rules import Rules
 from treasury.runs import calls, execution, payouts, provisioning, rebalancing, sweep
+from treasury.runs.reporting import report_sweep
 
 OpenDesk = Callable[..., Desk]
 
@@ -195,15 +198,16 @@ def test_a_sweep_teaches_the_ledger_and_reports_both_sides(
     pay(desk, sheet(tmp_path, ("a", "10", "12345670001"), ("b", "20", "12345670044")), tmp_path / "out", seconds=0)
     assert {order.state for order in desk.ledger.orders()} == {State.ACCEPTED}
     sandbox.advance(60)
-    sweep_id = sweep.start_sweep(desk)
+    sweep_id = sweep.start_sweep(desk, Scope())
     for ids in sweep.open_chunks(desk, sweep_id):
         assert sweep.ask_orders(desk, ids) == 2
     assert sweep.open_chunks(desk, sweep_id) == []
-    report = sweep.report_sweep(desk, sweep_id, tmp_path / "report")
+    sweep.end_sweep(desk, sweep_id)
+    report = report_sweep(desk, sweep_id, tmp_path / "report", Rules())
     assert (report["verdict"], report["counts"]) == ("reconciled", {"matched": 2})
     assert {order.row_ref: order.state for order in desk.ledger.orders()} == {"a": State.SETTLED, "b": State.FAILED}
     written = json.loads((tmp_path / "report" / "reconciliation.json").read_text())
-    assert written == {name: report[name] for name in ("verdict", "as_of", "counts", "breaks")}
+    assert written == {name: value for name, value in report.items() if name != "files"}
     for name in ("orders.csv", "reconciliation.md", "reconciliation.json"):
         assert (tmp_path / "report" / name).stat().st_mode & 0o777 == 0o600
 
@@ -216,10 +220,11 @@ def test_a_sweep_that_cannot_ask_is_incomplete(
     service.plan("/v1/order/payout", accepted)
     pay(desk, sheet(tmp_path, ("a", "10", "12345670001")), tmp_path / "out", seconds=0)
     service.plan("/v1/order/query", "drop")
-    sweep_id = sweep.start_sweep(desk)
+    sweep_id = sweep.start_sweep(desk, Scope())
     [ids] = sweep.open_chunks(desk, sweep_id)
     assert sweep.ask_orders(desk, ids) == 0
-    report = sweep.report_sweep(desk, sweep_id, tmp_path / "report")
+    sweep.end_sweep(desk, sweep_id)
+    report = report_sweep(desk, sweep_id, tmp_path / "report", Rules())
     assert (report["verdict"], report["counts"]) == ("incomplete", {"query_failed": 1})
 
 

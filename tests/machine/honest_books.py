@@ -56,6 +56,7 @@ class HonestBooks:
                 pass
 
         class Server(ThreadingHTTPServer):
+            request_queue_size = 256  # a pool connects all at once; the default of 5 resets some on a busy machine
             daemon_threads = True
 
             def handle_error(self, *_: object) -> None:

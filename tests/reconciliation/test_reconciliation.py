@@ -9,16 +9,25 @@ import pandas as pd
 import pytest
 
 from treasury.ledger.states import State
-from treasury.reconciliation import BY_NAME, CLASSES, COLUMNS, Verdict, reconcile
-from treasury.reports.reconciliation import as_json, as_markdown
+from treasury.reconciliation.classes import BY_NAME, CLASSES, UNREMARKABLE, Verdict
+from treasury.reconciliation.comparison import COLUMNS
+from treasury.reconciliation.report import Night, draw_report
+from treasury.reports.machine import as_machine
+from treasury.reports.reconciliation import as_markdown
 
 D = Decimal
+
+AS_OF = 1_795_230_000_000
+"""2026-11-21T03:00:00Z in Unix ms."""
+
+HOUR = 3_600_000
 
 
 def side(**changes: Any) -> dict[str, Any]:
     ours = {"request_id": "r1", "run_key": "run", "row_ref": "a", "operation": "payout", "state": "accepted"}
-    ours |= {"currency": "USDT", "amount": D("10.00"), "receive_currency": "IDR", "receive_amount": None}
-    theirs = {"answer": "found", "status": 22, "order_no": "P1", "seen_currency": "USDT", "seen_amount": D(10)}
+    ours |= {"currency": "USDT", "amount": "10.00", "receive_currency": "IDR", "receive_amount": None}
+    ours |= {"created_at": AS_OF - 2 * HOUR, "sent_at": AS_OF - HOUR}
+    theirs = {"answer": "found", "status": 22, "order_no": "P1", "seen_currency": "USDT", "seen_amount": "10"}
     return {**dict.fromkeys(COLUMNS), **ours, **theirs, **changes}
 
 
@@ -29,7 +38,7 @@ def absent(**changes: Any) -> dict[str, Any]:
 
 def report(*rows: dict[str, Any]) -> dict[str, Any]:
     frame = pd.DataFrame(list(rows), columns=list(COLUMNS), dtype=object)
-    return as_json(reconcile(frame), "2026-11-21T03:00:00Z")
+    return as_machine(draw_report(Night(AS_OF, frame)))
 
 
 CASES = [
@@ -47,8 +56,8 @@ CASES = [
     ("matched", absent(state="settled", operation="conversion_execute")),
     ("in_progress", absent(operation="conversion_execute")),
     ("unknown_outcome", absent(state="unknown", operation="conversion_execute")),
-    ("matched", absent(state="superseded", operation="create_fiat_payout")),
-    ("matched", side(state="superseded", operation="create_fiat_payout", status=11)),
+    ("quote_expired_unused", absent(state="superseded", operation="create_fiat_payout")),
+    ("quote_expired_unused", side(state="superseded", operation="create_fiat_payout", status=11)),
     ("unknown_outcome", absent(state="unknown")),
     ("unknown_outcome", absent(state="sending")),
     ("unknown_outcome", side(state="unknown", operation="create_fiat_payout", status=11)),
@@ -64,10 +73,36 @@ CASES = [
     ("currency_mismatch", side(seen_receive_currency="EUR")),
     ("reversed_after_final", side(state="settled", status=44)),
     ("reversed_after_final", side(state="settled", status=88)),
-    ("reversed_after_final", side(state="failed", status=99)),
+    ("reversed_after_final", side(state="failed", status=88)),
+    ("orphan_success", side(state="failed", status=99)),
+    ("orphan_success", side(state="closed", status=99)),
+    ("orphan_success", side(state="rejected", status=99)),
+    ("orphan_success", side(state="held", status=99)),
+    ("orphan_success", side(state="superseded", operation="create_fiat_payout", status=99)),
+    ("orphan_success", absent(state="failed", line_orders=1, line_status=99)),
+    ("duplicate_effect", side(state="settled", status=99, known_order_no="P0")),
+    ("duplicate_effect", side(state="settled", status=99, line_orders=2)),
+    ("matched", side(state="settled", status=99, known_order_no="P1", line_orders=1, line_status=99)),
+    ("amount_mismatch", side(state="settled", status=99, line_orders=1, line_amount="10.01")),
+    ("currency_mismatch", side(state="settled", status=99, line_orders=1, line_currency="USDC")),
+    ("partial", side(status=99, seen_fee="1", arrive_amount="8.99")),
+    ("matched", side(status=99, seen_fee="1", arrive_amount="9")),
+    ("matched", side(status=99, seen_fee="1", seen_fee_currency="ETH", arrive_amount="8.99")),
+    ("in_progress", side(seen_fee="1", arrive_amount="8.99")),
+    ("fee_variance", side(status=99, fee="0.1", fee_currency="USDT", seen_fee="0.105001")),
+    ("matched", side(status=99, fee="0.1", fee_currency="USDT", seen_fee="0.105")),
+    ("matched", side(status=99, fee="0.1", fee_currency="USDT", seen_fee="0.095")),
+    ("fee_variance", side(status=99, fee="0.1", fee_currency="USDT", seen_fee="0.1", seen_fee_currency="IDR")),
+    ("rate_variance", side(status=99, rate="1000", seen_rate="1000.51")),
+    ("matched", side(status=99, rate="1000", seen_rate="999.5")),
+    ("pending_late", side(sent_at=AS_OF - 72 * HOUR - 1)),
+    ("in_progress", side(sent_at=AS_OF - 72 * HOUR)),
+    ("pending_late", absent(state="held", sent_at=None, created_at=AS_OF - 73 * HOUR)),
+    ("pending_late", side(operation="withdraw", sent_at=AS_OF - 25 * HOUR)),
+    ("unreadable_metadata", side(status=99, unreadable="metadata")),
     ("status_conflict", side(state="settled", status=22)),
     ("status_conflict", side(state="failed", status=11)),
-    ("status_conflict", side(state="rejected", status=99)),
+    ("status_conflict", side(state="rejected", status=22)),
     ("status_conflict", side(state="prepared", status=22)),
     ("status_conflict", side(state="superseded", operation="create_fiat_payout", status=22)),
     ("unclassified_status", side(status=12)),
@@ -84,7 +119,7 @@ def test_an_order_is_in_the_class_of_what_happened_to_it(name: str, row: dict[st
     said = report(row)
     assert said["counts"] == {name: 1}
     assert said["verdict"] == BY_NAME[name].verdict
-    if name in ("matched", "in_progress"):
+    if name in UNREMARKABLE:
         assert said["breaks"] == []
     else:
         [found] = said["breaks"]
@@ -93,7 +128,8 @@ def test_an_order_is_in_the_class_of_what_happened_to_it(name: str, row: dict[st
 
 
 def test_every_class_has_a_case() -> None:
-    assert {name for name, _ in CASES} == {each.name for each in CLASSES}
+    others = {"missing_in_ledger", "balance_gap", "unexplained_inflow"}  # of the statement and the balances
+    assert {name for name, _ in CASES} | others == {each.name for each in CLASSES}
 
 
 def test_every_pair_of_both_sides_has_a_class() -> None:
@@ -105,7 +141,11 @@ def test_every_pair_of_both_sides_has_a_class() -> None:
         assert len(report(absent(state=state, operation=operation))["counts"]) == 1
 
 
-@pytest.mark.parametrize(("worse", "better"), list(itertools.combinations(CLASSES, 2)))
+@pytest.mark.parametrize(
+    ("worse", "better"),
+    list(itertools.combinations([each for each in CLASSES if each.name in dict(CASES)], 2)),
+    ids=lambda each: each.name,
+)
 def test_the_verdict_is_the_worst(worse: Any, better: Any) -> None:
     rows = dict(CASES)
     said = report({**rows[worse.name], "request_id": "r1"}, {**rows[better.name], "request_id": "r2"})

@@ -127,6 +127,7 @@ class FiatPayoutRecord(Reply):
             rate=self.exchange_rate,
             finish_time=None if self.finish_time is None else str(self.finish_time),
             reason=self.failure_reason or None,
+            reply=self,
         )
 
 

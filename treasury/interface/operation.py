@@ -1,5 +1,6 @@
 """What every operation has in common: its fields and rules, its effect, its reference, its reply."""
 
+import dataclasses
 import functools
 import re
 from collections.abc import Iterator, Mapping
@@ -43,6 +44,10 @@ class SeenOrder:
     rate: Decimal | None = None
     finish_time: str | None = None
     reason: str | None = None
+    unreadable: str | None = None
+    """The part of the reply that is not what it should be, if any."""
+    reply: "Reply | None" = dataclasses.field(default=None, repr=False, compare=False)
+    """The reply itself, where a query gave it."""
 
 
 class Reply(BaseModel):
@@ -60,6 +65,10 @@ class Reply(BaseModel):
     def as_order(self) -> SeenOrder:
         """The order this reply shows; a reply that shows none answers an empty one."""
         return SeenOrder()
+
+    def redacted(self) -> dict[str, Any]:
+        """The data as it came, by wire name, with every personal or unlisted value hidden: fit to be kept."""
+        return mask_fields(type(self), self.model_dump(mode="json", by_alias=True, exclude_none=True))
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,10 @@ def _metadata_text(value: object) -> object:
     return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
 
 
+IMPERSONAL_DETAILS = ("txnHash", "networkFee", "networkCurrency", "blockHeight", "numOfConfirms", "exchangeRate")
+"""Keys of `metadata` whose values may be kept (document, Transaction record; public fact 4.1)."""
+
+
 class TransactionRecord(Reply):
     """A transaction as the query shows it; which fields are present varies by kind (document, Transaction record)."""
 
@@ -72,7 +76,15 @@ class TransactionRecord(Reply):
             fee=self.fee_amount,
             finish_time=self.finish_time,
             reason=self.reason or None,
+            unreadable="metadata" if self.details is None else None,
+            reply=self,
         )
+
+    def redacted(self) -> dict[str, Any]:
+        """The data as it came; of `metadata` only what names no person and no account."""
+        details = self.details or {}
+        shown = {name: details[name] for name in IMPERSONAL_DETAILS if name in details}
+        return {**super().redacted(), "metadata": shown}
 
 
 class QueryTransaction(Operation[TransactionRecord]):

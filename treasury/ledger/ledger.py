@@ -4,8 +4,8 @@ import json
 import os
 import socket
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
@@ -33,6 +33,9 @@ from treasury.ledger.states import STEPS, Event, State
 from treasury.money import format_amount
 
 T = TypeVar("T")
+
+STREAMED = 5_000
+"""Rows of a long answer that are in memory at once."""
 
 
 class Ledger:
@@ -262,6 +265,20 @@ class Ledger:
 
         self._writer.write(work)
 
+    def card_users(self) -> list[Any]:
+        """Card users as last seen: `user_xid`, `user_id`, `kyc_status`, `kyc_level`."""
+        return self.read(select(schema.card_users).order_by(schema.card_users.c.user_xid))
+
+    def known_numbers(self) -> set[str]:
+        """Every name under which the service may show something that this ledger meant."""
+        orders, quotes = schema.orders.c, schema.quotes.c
+        with self.snapshot() as stream:
+            rows = [
+                *stream(select(orders.request_id, orders.order_no, orders.confirmation)),
+                *stream(select(quotes.request_id, quotes.quote, quotes.quote)),
+            ]
+        return {name for row in rows for name in row if name is not None}
+
     # --- for the rooms of the ledger beside this one ---
 
     def write(self, work: Callable[[Connection], T]) -> T:
@@ -275,6 +292,21 @@ class Ledger:
         try:
             with self._reader.connect() as connection:
                 return list(connection.execute(query))
+        except DBAPIError as error:
+            raise ConfigurationError(f"the ledger cannot be read: {error.orig}") from None
+
+    @contextmanager
+    def snapshot(self) -> Iterator[Callable[[Any], Iterator[Any]]]:
+        """One moment of the ledger: yields a function that streams the rows of a query, however many.
+
+        Raises `ConfigurationError` when the database does not answer.
+        """
+        try:
+            with self._reader.connect() as connection:
+                if connection.dialect.name == "postgresql":
+                    connection = connection.execution_options(isolation_level="REPEATABLE READ")  # noqa: PLW2901
+                with connection.begin():
+                    yield lambda query: iter(connection.execute(query.execution_options(yield_per=STREAMED)))
         except DBAPIError as error:
             raise ConfigurationError(f"the ledger cannot be read: {error.orig}") from None
 

@@ -195,8 +195,67 @@ answers = Table(
 )
 """Both sides of every order of a sweep: ours as it was before it was asked, theirs once it was.
 
-`order_id` is null for a quote that another followed.
+`order_id` is null for a quote that another followed, and for card users (`request_id`: `card user` and its id).
 """
+
+reports = Table(
+    "reports",
+    metadata,
+    Column("sweep_id", _Id, ForeignKey("sweeps.id"), primary_key=True),
+    Column("books", String(200), nullable=False, index=True),
+    Column("as_of", BigInteger, nullable=False),
+    Column("journal_id", BigInteger, nullable=False),
+    Column("statement", Text, nullable=False),
+)
+"""Finished sweeps. `books`: which orders their statement is about. `journal_id`: the last step that it holds."""
+
+sweep_balances = Table(
+    "sweep_balances",
+    metadata,
+    Column("sweep_id", _Id, ForeignKey("sweeps.id"), primary_key=True),
+    Column("currency", String(40), primary_key=True),
+    Column("before", String(64)),
+    Column("after", String(64)),
+    Column("note", Text),
+    Column("refused", Boolean, nullable=False, default=False),
+)
+"""Balances as the service showed them before and after a sweep; null where it did not."""
+
+breaks = Table(
+    "breaks",
+    metadata,
+    Column("sweep_id", _Id, ForeignKey("sweeps.id"), primary_key=True),
+    Column("break_id", String(20), primary_key=True),
+    Column("subject", String(300), nullable=False),
+    Column("name", String(40), nullable=False),
+    Column("request_id", String(300)),
+    Column("currency", String(40)),
+    Column("amount", String(64)),
+    Column("difference", String(64), nullable=False),
+    Column("evidence", Text, nullable=False),
+    Column("run_key", String(200)),
+    Column("row_ref", String(200)),
+    Column("operation", String(60)),
+    Column("order_no", String(200)),
+    Column("first_seen", BigInteger, nullable=False),
+    Column("lifecycle", String(20), nullable=False),
+    Index("breaks_by_id", "break_id"),
+)
+"""The breaks of each report, so that the next one knows which are new."""
+
+acceptances = Table(
+    "acceptances",
+    metadata,
+    Column("id", _Id, primary_key=True, autoincrement=True),
+    Column("break_id", String(20), nullable=False, index=True),
+    Column("name", String(40), nullable=False),
+    Column("difference", String(64), nullable=False),
+    Column("accepted_by", String(100), nullable=False),
+    Column("os_user", String(100), nullable=False),
+    Column("why", Text, nullable=False),
+    Column("accepted_at", BigInteger, nullable=False),
+)
+"""Breaks that a person accepted, with the class and difference they had then."""
 
 balances = Table(
     "balances",

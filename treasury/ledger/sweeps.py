@@ -1,13 +1,15 @@
 """Sweeps in the ledger: both sides of every order, so that a report can be made again and a cut-off sweep resumed."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from decimal import Decimal
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, insert, select, update
 
+from treasury.interface.card_users import QueryCardUser
 from treasury.ledger import schema
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.records import Order, Quote
@@ -16,7 +18,31 @@ from treasury.money import format_amount
 SUPERSEDED = "superseded"
 """State of a quote that another followed: nothing may have come of it."""
 
-AMOUNTS = ("amount", "receive_amount", "seen_amount", "seen_receive_amount", "fee")
+CARD_USER = QueryCardUser.operation_name()
+"""Operation of a question about a card user."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What a sweep is narrowed to; None is not narrowed. `window_days`: orders final for longer are left out."""
+
+    run_key: str | None = None
+    currency: str | None = None
+    window_days: int | None = None
+
+    @property
+    def books(self) -> str:
+        """Names the orders whose sums belong together: those of one run, of one currency, or all."""
+        return json.dumps([self.run_key, self.currency])
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it takes in every order that a balance depends on, but for its window."""
+        return self.run_key is None
+
+    def as_text(self) -> str:
+        """As it is stored."""
+        return json.dumps(asdict(self))
 
 
 @dataclass(frozen=True)
@@ -27,32 +53,87 @@ class Question:
     request_id: str
     operation: str
     order_id: int | None
-    """None for a quote that another followed."""
+    """None for a quote that another followed, and for a card user."""
+    side: Mapping[str, Any]
+    """Our side."""
 
 
-def start_sweep(ledger: Ledger, scope: Mapping[str, Any], orders: Sequence[Order], quotes: Sequence[Quote]) -> int:
-    """Record a sweep over these orders and over quotes of theirs that another followed; returns its id."""
+@dataclass(frozen=True)
+class Sweep:
+    """A sweep: Unix ms when it began; `as_of` once its report was made."""
+
+    id: int
+    started_at: int
+    scope: Scope
+    as_of: int | None
+
+
+def sides_of(orders: Sequence[Order], quotes: Iterable[Quote], card_users: Iterable[Any]) -> list[dict[str, Any]]:
+    """Our side of what is to be asked: orders, quotes of theirs that another followed, card users."""
     by_id = {order.id: order for order in orders}
-    rows = [_row(order.id, _order_side(order)) for order in orders]
+    confirmed: dict[int, Quote] = {}
+    superseded = []
     for quote in quotes:
         owner = by_id.get(quote.order_id)
-        if owner is not None and quote.request_id != owner.request_id:
-            rows.append(_row(None, _quote_side(owner, quote)))
+        if owner is not None and quote.request_id == owner.request_id:
+            confirmed[owner.id] = quote
+        elif owner is not None:
+            superseded.append(_row(None, _quote_side(owner, quote)))
+    rows = [_row(order.id, _order_side(order, confirmed.get(order.id))) for order in orders]
+    return rows + superseded + [_row(None, _card_user_side(user)) for user in card_users]
+
+
+def start_sweep(ledger: Ledger, scope: Scope, rows: Sequence[Mapping[str, Any]], since: int) -> int:
+    """Go on with a sweep of this scope that began after `since` and was cut off, or begin one; returns its id.
+
+    `rows`: what is to be asked, by `sides_of`. What a sweep that was cut off holds already keeps its first side.
+    """
+    sweeps, reports, answers = schema.sweeps.c, schema.reports.c, schema.answers.c
+    cut_off = (
+        select(sweeps.id)
+        .outerjoin(schema.reports, reports.sweep_id == sweeps.id)
+        .where(reports.sweep_id.is_(None), sweeps.scope == scope.as_text(), sweeps.started_at >= since)
+        .order_by(sweeps.id.desc())
+        .limit(1)
+    )
 
     def work(connection: Connection) -> int:
-        sweep = {"started_at": ledger.now(), "scope": json.dumps(scope)}
-        sweep_id = connection.execute(insert(schema.sweeps).values(**sweep).returning(schema.sweeps.c.id)).scalar_one()
-        if rows:
-            connection.execute(insert(schema.answers), [{**row, "sweep_id": sweep_id} for row in rows])
-        return int(sweep_id)
+        found = connection.execute(cut_off).scalar()
+        if found is None:
+            begun = insert(schema.sweeps).values(started_at=ledger.now(), scope=scope.as_text())
+            found = connection.execute(begun.returning(sweeps.id)).scalar_one()
+        held = {row[0] for row in connection.execute(select(answers.request_id).where(answers.sweep_id == found))}
+        missing = [{**row, "sweep_id": found} for row in rows if row["request_id"] not in held]
+        if missing:
+            connection.execute(insert(schema.answers), missing)
+        return int(found)
 
     return ledger.write(work)
 
 
+def sweep(ledger: Ledger, sweep_id: int) -> Sweep:
+    """One sweep."""
+    return _sweeps(ledger, schema.sweeps.c.id == sweep_id)[0]
+
+
+def last_reported_sweep(ledger: Ledger, scope: Scope) -> Sweep | None:
+    """The latest sweep of these books whose report was made."""
+    found = _sweeps(ledger, schema.reports.c.books == scope.books)
+    return found[-1] if found else None
+
+
+def _sweeps(ledger: Ledger, condition: Any) -> list[Sweep]:
+    sweeps, reports = schema.sweeps, schema.reports
+    query = select(sweeps, reports.c.as_of).outerjoin(reports, reports.c.sweep_id == sweeps.c.id)
+    rows = ledger.read(query.where(condition).order_by(sweeps.c.id))
+    return [Sweep(row.id, row.started_at, Scope(**json.loads(row.scope)), row.as_of) for row in rows]
+
+
 def open_questions(ledger: Ledger, sweep_id: int) -> list[int]:
-    """Ids of what the sweep has not asked yet."""
+    """Ids of what the sweep has not asked yet, or could not."""
     table = schema.answers.c
-    query = select(table.id).where(table.sweep_id == sweep_id, table.service_side.is_(None)).order_by(table.id)
+    unanswered = table.service_side.is_(None) | table.service_side.like('{"answer": "failed"%')
+    query = select(table.id).where(table.sweep_id == sweep_id, unanswered).order_by(table.id)
     return [row.id for row in ledger.read(query)]
 
 
@@ -60,11 +141,15 @@ def questions(ledger: Ledger, ids: Sequence[int]) -> list[Question]:
     """These questions."""
     table = schema.answers.c
     rows = ledger.read(select(schema.answers).where(table.id.in_(ids)).order_by(table.id))
-    return [Question(row.id, row.request_id, json.loads(row.ledger_side)["operation"], row.order_id) for row in rows]
+    sides = [json.loads(row.ledger_side) for row in rows]
+    return [
+        Question(row.id, row.request_id, side["operation"], row.order_id, side)
+        for row, side in zip(rows, sides, strict=True)
+    ]
 
 
 def record_answers(ledger: Ledger, answers: Mapping[int, Mapping[str, Any]]) -> None:
-    """Record the service's side of these questions."""
+    """Record the service's side of these questions; each begins with its `answer`."""
     rows = [{"question": key, "side": _to_text(side), "at": ledger.now()} for key, side in answers.items()]
     table = schema.answers
     query = update(table).where(table.c.id == bindparam("question"))
@@ -73,11 +158,31 @@ def record_answers(ledger: Ledger, answers: Mapping[int, Mapping[str, Any]]) -> 
         ledger.write(lambda connection: connection.execute(query, rows).rowcount)
 
 
-def both_sides(ledger: Ledger, sweep_id: int) -> list[dict[str, Any]]:
-    """Every order of a sweep with both its sides; the service's is empty where it was not asked."""
+def both_sides(
+    ledger: Ledger, sweep_id: int, columns: Sequence[str]
+) -> tuple[dict[str, list[Any]], list[dict[str, Any]]]:
+    """Both sides of every order of a sweep, by column; and of every card user, one by one.
+
+    The service's side is empty where it was not asked. Equal words are kept once: a million orders share few.
+    """
     table = schema.answers.c
     query = select(table.ledger_side, table.service_side).where(table.sweep_id == sweep_id).order_by(table.id)
-    return [{**_from_text(row.ledger_side), **_from_text(row.service_side or "{}")} for row in ledger.read(query)]
+    found: dict[str, list[Any]] = {name: [] for name in columns}
+    users = []
+    with ledger.snapshot() as stream:
+        for ours, theirs in stream(query):
+            side = {**json.loads(ours), **json.loads(theirs or "{}")}
+            if side["operation"] == CARD_USER:
+                users.append(side)
+                continue
+            for name, values in found.items():
+                value = side.get(name)
+                values.append(sys.intern(value) if isinstance(value, str) and len(value) < SHORT else value)
+    return found, users
+
+
+SHORT = 24
+"""Words up to this length are often the same: currencies, states, operations, round amounts."""
 
 
 def _row(order_id: int | None, side: dict[str, Any]) -> dict[str, Any]:
@@ -86,18 +191,11 @@ def _row(order_id: int | None, side: dict[str, Any]) -> dict[str, Any]:
 
 def _to_text(side: Mapping[str, Any]) -> str:
     plain = {name: format_amount(value) if isinstance(value, Decimal) else value for name, value in side.items()}
-    return json.dumps(plain, ensure_ascii=False)
+    return json.dumps({name: value for name, value in plain.items() if value is not None}, ensure_ascii=False)
 
 
-def _from_text(stored: str) -> dict[str, Any]:
-    side: dict[str, Any] = json.loads(stored)
-    for name in AMOUNTS:
-        if side.get(name) is not None:
-            side[name] = Decimal(side[name])
-    return side
-
-
-def _order_side(order: Order) -> dict[str, Any]:
+def _order_side(order: Order, quote: Quote | None) -> dict[str, Any]:
+    """`fee` and `rate` are those of the quote it confirmed: what the service shows now is compared with them."""
     return {
         "request_id": order.request_id,
         "run_key": order.run_key,
@@ -108,16 +206,36 @@ def _order_side(order: Order) -> dict[str, Any]:
         "amount": order.amount,
         "receive_currency": order.receive_currency,
         "receive_amount": order.receive_amount,
+        "fee": None if quote is None else quote.fee,
+        "fee_currency": None if quote is None else quote.fee_currency,
+        "rate": None if quote is None else quote.rate,
+        "known_order_no": order.order_no,
+        "created_at": order.created_at,
+        "sent_at": order.sent_at,
+        "final_at": order.final_at,
     }
 
 
 def _quote_side(owner: Order, quote: Quote) -> dict[str, Any]:
     return {
-        **_order_side(owner),
+        **_order_side(owner, quote),
         "request_id": quote.request_id,
         "state": SUPERSEDED,
         "currency": quote.pay_currency,
         "amount": quote.pay_amount,
         "receive_currency": quote.receive_currency,
         "receive_amount": quote.receive_amount,
+        "known_order_no": quote.quote,
+        "created_at": quote.created_at,
+        "sent_at": None,
+        "final_at": None,
+    }
+
+
+def _card_user_side(user: Any) -> dict[str, Any]:
+    return {
+        "request_id": f"card user {user.user_xid}",
+        "operation": CARD_USER,
+        "user_xid": user.user_xid,
+        "kyc_status": user.kyc_status,
     }

@@ -136,13 +136,19 @@ class TreasuryPolicy(PolicyTable):
 
 
 PAYOUTS = "payouts"
-"""The table of a policy file that limits payouts (`planning.limits`); everything else is about rebalancing."""
+"""The table of a policy file that limits payouts (`planning.limits`)."""
+
+RECONCILIATION = "reconciliation"
+"""The table of a policy file that says what a reconciliation tolerates (`reconciliation.rules`); everything else is
+about rebalancing."""
 
 
 def read_policy(path: Path) -> TreasuryPolicy:
     """Read the rebalancing policy. Raises `InputError` that names the file and each place in it that is wrong."""
     content = read_toml(path)
-    return parse_policy({name: value for name, value in content.items() if name != PAYOUTS}, str(path))
+    return parse_policy(
+        {name: value for name, value in content.items() if name not in (PAYOUTS, RECONCILIATION)}, str(path)
+    )
 
 
 def read_toml(path: Path) -> dict[str, Any]:

@@ -1,83 +1,120 @@
-"""The morning report: orders.csv, reconciliation.md and reconciliation.json."""
+"""The morning report: workbook, page, orders.csv, reconciliation.md and reconciliation.json."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from treasury.money import format_amount
-from treasury.reconciliation import BY_NAME, Reconciliation
+from treasury.reconciliation.classes import BY_NAME
+from treasury.reports.machine import as_machine, time_text
 from treasury.sheets.writing import write_csv, write_json, write_text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from treasury.reconciliation.report import Report
 
 ORDER_COLUMNS = (
     *("request_id", "run_key", "row_ref", "operation", "class", "state", "currency", "amount"),
     *("receive_currency", "receive_amount", "answer", "status", "order_no", "seen_currency", "seen_amount"),
-    *("seen_receive_currency", "seen_receive_amount", "fee", "seen_reason"),
+    *("seen_receive_currency", "seen_receive_amount", "seen_fee", "seen_fee_currency", "seen_rate", "seen_reason"),
+    *("fee", "fee_currency", "rate", "created_at", "sent_at", "final_at"),
 )
+"""Both sides of an order: `state` and the amounts are ours, `fee` and `rate` as quoted; `answer`, `status`, `order_no`
+and what begins with `seen_` are the service's."""
 
 SHOWN_BREAKS = 50
-"""Breaks that the page shows; the CSV and JSON have all."""
+"""Breaks that the Markdown page shows; the other files have all."""
 
+TIMES = ("created_at", "sent_at", "final_at")
 
-def as_json(result: Reconciliation, as_of: str) -> dict[str, Any]:
-    """The machine form: verdict, time, counts, breaks."""
-    return {
-        "verdict": result.verdict.value,
-        "as_of": as_of,
-        "counts": dict(result.counts),
-        "breaks": [_break(record) for record in result.breaks.to_dict("records")],
-    }
-
-
-def _break(record: Mapping[Any, Any]) -> dict[str, Any]:
-    amount = record["amount"] if record["amount"] is not None else record["seen_amount"]
-    return {
-        "id": record["id"],
-        "request_id": record["request_id"],
-        "class": record["class"],
-        "currency": record["currency"] or record["seen_currency"],
-        "amount": None if amount is None else format_amount(amount),
-        "run_key": record["run_key"],
-        "row_ref": record["row_ref"],
-        "evidence": record["evidence"],
-        "next_action": BY_NAME[record["class"]].next_action,
-    }
+CHUNK = 10_000
+"""Orders that are turned into lines at once."""
 
 
 def as_markdown(report: Mapping[str, Any]) -> str:
-    """The page people read, from the machine form."""
-    lines = [f"# Reconciliation: {report['verdict']}", "", f"As of {report['as_of']}.", ""]
+    """The page people read in Prefect, from the machine form."""
+    since = f", since {report['since']}" if report["since"] else ""
+    lines = [f"# Reconciliation: {report['verdict']}", "", f"As of {report['as_of']}{since}.", ""]
     lines += ["| class | orders | meaning |", "|---|---:|---|"]
     lines += [f"| {name} | {count} | {BY_NAME[name].meaning} |" for name, count in report["counts"].items()]
     if not report["counts"]:
         lines.append("| (none) | 0 | the ledger holds no orders |")
+    if report["statement"]:
+        lines += ["", "## Statement of orders", "", *_table(STATEMENT_COLUMNS, report["statement"])]
+    if report["balances"]:
+        lines += ["", "## Balances", "", *_table(BALANCE_COLUMNS, report["balances"])]
     breaks = report["breaks"]
     if breaks:
-        lines += [
-            "",
-            f"## {len(breaks)} to look at",
-            "",
-            "| break | class | amount | evidence | next |",
-            "|---|---|---|---|---|",
-        ]
-        for each in breaks[:SHOWN_BREAKS]:
-            money = f"{each['amount'] or ''} {each['currency'] or ''}".strip()
-            row = (each["id"], each["class"], money, each["evidence"], each["next_action"])
-            lines.append("| " + " | ".join(_cell(text) for text in row) + " |")
+        lines += ["", f"## {len(breaks)} to look at", ""]
+        lines += _table(BREAK_COLUMNS, [{**each, "money": _money(each)} for each in breaks[:SHOWN_BREAKS]])
         if len(breaks) > SHOWN_BREAKS:
-            lines.append(f"\n{len(breaks) - SHOWN_BREAKS} more in `orders.csv` and `reconciliation.json`.")
+            lines.append(
+                f"\n{len(breaks) - SHOWN_BREAKS} more in the workbook, `orders.csv` and `reconciliation.json`."
+            )
     return "\n".join(lines) + "\n"
 
 
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+STATEMENT_COLUMNS = {
+    "currency": "currency",
+    "opening_in_flight": "opening in flight",
+    "sent": "sent",
+    "arrived": "arrived",
+    "fees": "fees",
+    "failed_and_returned": "failed and returned",
+    "closing_in_flight": "closing in flight",
+    "residual": "residual",
+}
+
+BALANCE_COLUMNS = {
+    "currency": "currency",
+    "opening": "opening",
+    "closing": "closing",
+    "change": "change",
+    "unexplained": "unexplained",
+    "judgement": "judgement",
+}
+
+BREAK_COLUMNS = {
+    "id": "break",
+    "class": "class",
+    "money": "amount",
+    "lifecycle": "is",
+    "evidence": "evidence",
+    "next_action": "next",
+}
 
 
-def write_reconciliation(out: Path, result: Reconciliation, as_of: str) -> Mapping[str, Any]:
-    """Write the three files into a folder; returns the machine form with their paths."""
-    report = as_json(result, as_of)
-    rows = ({column: record[column] for column in ORDER_COLUMNS} for record in result.orders.to_dict("records"))
-    write_csv(out / "orders.csv", ORDER_COLUMNS, rows)
-    write_text(out / "reconciliation.md", as_markdown(report))
-    write_json(out / "reconciliation.json", report)
+def _table(columns: Mapping[str, str], rows: list[Mapping[str, Any]]) -> Iterator[str]:
+    yield "| " + " | ".join(columns.values()) + " |"
+    yield "|" + "---|" * len(columns)
+    for row in rows:
+        yield "| " + " | ".join(_cell(row[name]) for name in columns) + " |"
+
+
+def _money(each: Mapping[str, Any]) -> str:
+    return f"{each['amount'] or ''} {each['currency'] or ''}".strip()
+
+
+def _cell(value: object) -> str:
+    return ("" if value is None else str(value)).replace("|", "\\|").replace("\n", " ")
+
+
+def write_reconciliation(out: Path, report: "Report") -> Mapping[str, Any]:
+    """Write the files into a folder; returns the machine form with their paths."""
+    machine = as_machine(report)
+    write_csv(out / "orders.csv", ORDER_COLUMNS, _lines(report.orders))
+    write_text(out / "reconciliation.md", as_markdown(machine))
+    write_json(out / "reconciliation.json", machine)
     names = ("orders.csv", "reconciliation.md", "reconciliation.json")
-    return {**report, "files": [str(out / name) for name in names]}
+    return {**machine, "files": [str(out / name) for name in names]}
+
+
+def _lines(orders: "pd.DataFrame") -> Iterator[Mapping[str, Any]]:
+    """The orders one by one, times as text."""
+    for start in range(0, len(orders), CHUNK):
+        chunk = orders.iloc[start : start + CHUNK]
+        for values in zip(*(chunk[name] for name in ORDER_COLUMNS), strict=True):
+            line: dict[str, Any] = dict(zip(ORDER_COLUMNS, values, strict=True))
+            for name in TIMES:
+                line[name] = None if line[name] is None else time_text(int(line[name]))
+            yield line

@@ -1,39 +1,61 @@
-"""The sweep: asks the service about every order the ledger holds, lets the ledger catch up, reports both sides."""
+"""The sweep: asks the service about everything the ledger holds, and lets the ledger catch up with what it shows."""
 
 import contextlib
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
-from pathlib import Path
+from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 from treasury.desk import Desk
-from treasury.errors import IllegalTransition, NotConnected, OutcomeUnknown, Refused
+from treasury.errors import IllegalTransition, InputError, NotConnected, OutcomeUnknown, Refused
+from treasury.interface.card_users import QueryCardUser
+from treasury.interface.funds import PartnerBalance
 from treasury.interface.operation import SeenOrder
-from treasury.ledger import sweeps
+from treasury.interface.refusals import says_no_such_user
+from treasury.ledger import closing, sweeps
 from treasury.ledger.records import Order
+from treasury.ledger.sweeps import Scope
 from treasury.runs.execution import CHUNK, in_parallel
 
-DAY_MS = 24 * 3600 * 1000
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+
+RESUMED_MS = 12 * HOUR_MS
+"""A sweep that was cut off longer ago is not gone on with: its first answers are of another day."""
 
 
-def start_sweep(desk: Desk, *, run_key: str | None = None, window_days: int | None = None) -> int:
-    """Begin a sweep over every request id the ledger holds; returns its id.
+def start_sweep(desk: Desk, scope: Scope) -> int:
+    """Begin a sweep over everything in this scope, or go on with one that was cut off; returns its id.
 
-    Open and final orders alike, and quotes that were lost or never confirmed. `window_days` leaves out orders that
-    became final longer ago; open ones are always asked.
+    Open and final orders alike, quotes that were lost or never confirmed, and, unless it is narrowed to a run or a
+    currency, card users. Open orders are asked whatever the window. Balances are read first.
     """
-    since = None if window_days is None else desk.ledger.now() - window_days * DAY_MS
+    ledger = desk.ledger
+    since = None if scope.window_days is None else ledger.now() - scope.window_days * DAY_MS
     orders = [
         order
-        for order in desk.ledger.orders(run_key=run_key)
-        if since is None or order.final_at is None or order.final_at >= since
+        for order in ledger.orders(run_key=scope.run_key)
+        if (since is None or order.final_at is None or order.final_at >= since)
+        and scope.currency in (None, order.currency, order.receive_currency)
     ]
-    scope = {"run_key": run_key, "window_days": window_days}
-    return sweeps.start_sweep(desk.ledger, scope, orders, desk.ledger.quotes())
+    users = ledger.card_users() if scope.run_key is None and scope.currency is None else []
+    rows = sweeps.sides_of(orders, ledger.quotes(), users)
+    sweep_id = sweeps.start_sweep(ledger, scope, rows, since=ledger.now() - RESUMED_MS)
+    _read_balances(desk, sweep_id, scope, "before")
+    return sweep_id
+
+
+def stored_sweep(desk: Desk, scope: Scope) -> int:
+    """The last sweep of these books, to make its report again. Raises `InputError` when there is none."""
+    found = sweeps.last_reported_sweep(desk.ledger, scope)
+    if found is None:
+        raise InputError("there are no stored answers to report from: run `treasury reconcile` without --offline first")
+    return found.id
 
 
 def open_chunks(desk: Desk, sweep_id: int) -> list[list[int]]:
-    """What the sweep has not asked yet, in chunks."""
+    """What the sweep has not asked yet, in chunks; nothing once its report was made."""
+    if sweeps.sweep(desk.ledger, sweep_id).as_of is not None:
+        return []
     ids = sweeps.open_questions(desk.ledger, sweep_id)
     return [ids[start : start + CHUNK] for start in range(0, len(ids), CHUNK)]
 
@@ -51,8 +73,18 @@ def ask_orders(desk: Desk, ids: Sequence[int]) -> int:
     return sum(side["answer"] != "failed" for side in sides)
 
 
+def end_sweep(desk: Desk, sweep_id: int) -> None:
+    """Read the balances again and draw the statement; from here on the report says the same whenever it is made."""
+    found = sweeps.sweep(desk.ledger, sweep_id)
+    if found.as_of is None:
+        _read_balances(desk, sweep_id, found.scope, "after")
+        closing.close_sweep(desk.ledger, sweep_id, found.scope)
+
+
 def _ask(desk: Desk, question: sweeps.Question, order: Order | None) -> dict[str, Any]:
     try:
+        if question.operation == sweeps.CARD_USER:
+            return _ask_card_user(desk, question.side["user_xid"])
         if order is None:
             seen = desk.submission.look_up(question.operation, question.request_id)
         else:
@@ -65,8 +97,19 @@ def _ask(desk: Desk, question: sweeps.Question, order: Order | None) -> dict[str
     return service_side(seen)
 
 
+def _ask_card_user(desk: Desk, user_xid: str) -> dict[str, Any]:
+    try:
+        user = desk.client.read(QueryCardUser(user_xid=user_xid))
+    except Refused as refusal:
+        if says_no_such_user(refusal):
+            return {"answer": "absent"}
+        raise
+    desk.ledger.saw_card_user(user_xid, user.user_id, user.kyc_status, user.kyc_level)
+    return {"answer": "found", "seen_kyc_status": user.kyc_status}
+
+
 def service_side(seen: SeenOrder | None) -> dict[str, Any]:
-    """The service's side of one order."""
+    """The service's side of one order; `raw` is its answer with everything personal hidden."""
     if seen is None:
         return {"answer": "absent"}
     return {
@@ -77,19 +120,29 @@ def service_side(seen: SeenOrder | None) -> dict[str, Any]:
         "seen_amount": seen.amount,
         "seen_receive_currency": seen.receive_currency,
         "seen_receive_amount": seen.receive_amount,
-        "fee": seen.fee,
+        "seen_fee": seen.fee,
+        "seen_fee_currency": seen.fee_currency,
+        "seen_rate": seen.rate,
+        "arrive_amount": seen.arrive_amount,
+        "unreadable": seen.unreadable,
         "seen_reason": seen.reason,
+        "raw": None if seen.reply is None else seen.reply.redacted(),
     }
 
 
-def report_sweep(desk: Desk, sweep_id: int, out: Path | None) -> Mapping[str, Any]:
-    """Compare both sides of a sweep and write the report into a folder; returns its machine form with the paths."""
-    import pandas as pd
+def _read_balances(desk: Desk, sweep_id: int, scope: Scope, moment: str) -> None:
+    currencies = closing.balance_currencies(desk.ledger, scope)
+    seen = dict(zip(currencies, in_parallel(desk, lambda each: _read_balance(desk, each), currencies), strict=True))
+    closing.record_balances(desk.ledger, sweep_id, moment, seen)
 
-    from treasury.reconciliation import COLUMNS, reconcile
-    from treasury.reports.reconciliation import write_reconciliation
 
-    frame = pd.DataFrame(sweeps.both_sides(desk.ledger, sweep_id), columns=list(COLUMNS), dtype=object)
-    now = datetime.now(UTC)
-    out = out or desk.settings.report_folder(now)
-    return write_reconciliation(out, reconcile(frame), now.strftime("%Y-%m-%dT%H:%M:%SZ"))
+def _read_balance(desk: Desk, currency: str) -> Decimal | closing.Unread:
+    """What is there of a currency, held amounts included; or why it could not be read."""
+    try:
+        read = desk.client.read(PartnerBalance(currency=currency))
+    except Refused as refusal:
+        return closing.Unread(str(refusal), refused=True)
+    except (NotConnected, OutcomeUnknown) as error:
+        return closing.Unread(str(error), refused=False)
+    whole = read.balance if read.balance is not None else read.available
+    return whole if whole is not None else closing.Unread("the answer shows no balance", refused=True)

@@ -1,0 +1,35 @@
+"""Telling people: any of Prefect's notification blocks, by its type and name, for example `slack-webhook/treasury`."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from treasury.errors import ConfigurationError
+from treasury.reports.notice import compose_notice
+
+
+def send_notice(name: str | None, report: Mapping[str, Any]) -> bool:
+    """Send one message about a report through a notification block, if there is anything new; whether it was sent.
+
+    A message that cannot be sent is logged: the report stands all the same. Raises `ConfigurationError` when there is
+    no such block.
+    """
+    notice = compose_notice(report)
+    if name is None or notice is None:
+        return False
+    from prefect.blocks.abstract import NotificationBlock
+    from prefect.blocks.core import Block
+
+    try:
+        block = Block.load(name)
+    except ValueError:
+        raise ConfigurationError(f"there is no notification block {name} (TYPE/NAME)") from None
+    if not isinstance(block, NotificationBlock):
+        raise ConfigurationError(f"{name} is not a notification block")
+    subject, body = notice
+    try:
+        block.notify(body, subject)  # type: ignore[unused-coroutine]  # typed for both worlds; this one is synchronous
+    except Exception as error:
+        logging.getLogger("treasury").warning("the notification could not be sent: %s", type(error).__name__)
+        return False
+    return True

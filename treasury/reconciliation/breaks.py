@@ -1,0 +1,143 @@
+"""Pure: what is found becomes a break with a life. New, persisting, resolved; how old, how severe, accepted by whom."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from treasury.reconciliation.classes import BY_NAME, PRIORITY, Verdict
+from treasury.reconciliation.rules import Rules
+
+DAY_MS = 24 * 3_600_000
+
+NEW, PERSISTING, RESOLVED = "new", "persisting", "resolved"
+
+OLD_DAYS = 7
+"""A break that is older is of high severity whatever its amount."""
+
+
+@dataclass(frozen=True)
+class Acceptance:
+    """A person who knows of a break and can live with it, as it was then."""
+
+    break_id: str
+    name: str
+    """The class it had."""
+    difference: Decimal
+    accepted_by: str
+    why: str
+    accepted_at: int
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something remarkable, before its life is known. Amounts in `currency`."""
+
+    subject: str
+    """What it is about: a request id, `balance USDT`, `statement 0123`, `card user u-1`."""
+    name: str
+    """Its class."""
+    request_id: str | None
+    currency: str | None
+    amount: Decimal | None
+    difference: Decimal
+    evidence: str
+    run_key: str | None = None
+    row_ref: str | None = None
+    operation: str | None = None
+    order_no: str | None = None
+
+    @property
+    def id(self) -> str:
+        """The stable id of the break: what it is about, not its class, which may change from night to night."""
+        return "B-" + hashlib.sha256(self.subject.encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True)
+class Break:
+    """A finding with its life."""
+
+    found: Finding
+    first_seen: int
+    age_days: int
+    lifecycle: str
+    severity: str
+    accepted: Acceptance | None = None
+
+    @property
+    def counts(self) -> bool:
+        """Whether it has a say in the verdict."""
+        return self.lifecycle != RESOLVED and self.accepted is None
+
+    @property
+    def age_bucket(self) -> str:
+        """`0-1`, `2-7`, `8-30` or `over 30` days."""
+        return next((name for most, name in AGE_BUCKETS if self.age_days <= most), "over 30")
+
+
+AGE_BUCKETS = ((1, "0-1"), (7, "2-7"), (30, "8-30"))
+
+
+@dataclass(frozen=True)
+class Known:
+    """A break as the last report that saw it had it, and since when it stands."""
+
+    found: Finding
+    first_seen: int
+
+
+def give_life(
+    findings: Sequence[Finding],
+    known: Mapping[str, Known],
+    covered: frozenset[str],
+    acceptances: Mapping[str, Acceptance],
+    rules: Rules,
+    as_of: int,
+) -> list[Break]:
+    """The breaks of a report, by priority of class, then amount, then id.
+
+    `known`: id -> the break as the last report had it, unless it was resolved there. `covered`: ids about which this
+    report can say that nothing is wrong any more. `acceptances`: id -> the latest.
+    """
+    now = {finding.id: finding for finding in findings}
+    alive = [_living(finding, known.get(key), acceptances.get(key), rules, as_of) for key, finding in now.items()]
+    gone = [
+        _aged(Break(old.found, old.first_seen, 0, RESOLVED, "low"), as_of)
+        for key, old in known.items()
+        if key not in now and key in covered
+    ]
+    return sorted(alive + gone, key=_place)
+
+
+def _living(finding: Finding, known: Known | None, acceptance: Acceptance | None, rules: Rules, as_of: int) -> Break:
+    lifecycle = NEW if known is None else PERSISTING
+    first_seen = as_of if known is None else known.first_seen
+    if acceptance is not None and not _still_accepted(finding, acceptance):
+        acceptance = None
+    made = _aged(Break(finding, first_seen, 0, lifecycle, "low", acceptance), as_of)
+    return replace(made, severity=_severity(made, rules))
+
+
+def _still_accepted(finding: Finding, acceptance: Acceptance) -> bool:
+    """What was accepted is this class with this difference; that something could not be read is never accepted."""
+    same = (acceptance.name, acceptance.difference) == (finding.name, finding.difference)
+    return same and BY_NAME[finding.name].verdict is not Verdict.INCOMPLETE
+
+
+def _aged(made: Break, as_of: int) -> Break:
+    return replace(made, age_days=max(0, as_of - made.first_seen) // DAY_MS)
+
+
+def _severity(made: Break, rules: Rules) -> str:
+    """`high`: over the policy's amount, or old; `medium`: any other break; `low`: a warning."""
+    if BY_NAME[made.found.name].verdict not in (Verdict.BREAKS, Verdict.INCOMPLETE):
+        return "low"
+    high = rules.reconciliation.high_amounts.get(made.found.currency or "")
+    stake = made.found.amount or Decimal(0)
+    large = high is not None and max(abs(stake), abs(made.found.difference)) >= high
+    return "high" if large or made.age_days > OLD_DAYS else "medium"
+
+
+def _place(made: Break) -> tuple[bool, int, Decimal, str]:
+    """Resolved ones last; by priority of class, then the greatest amount, then id."""
+    return (made.lifecycle == RESOLVED, PRIORITY[made.found.name], -abs(made.found.amount or Decimal(0)), made.found.id)

@@ -1,0 +1,156 @@
+"""The classes of a reconciliation: every way in which the two sides of an order, or of a balance, relate."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Answer(StrEnum):
+    """What came back when the service was asked."""
+
+    FOUND = "found"
+    ABSENT = "absent"
+    FAILED = "failed"
+
+
+class Verdict(StrEnum):
+    """The one word of a reconciliation, worst first."""
+
+    INCOMPLETE = "incomplete"
+    BREAKS = "breaks"
+    WARNINGS = "warnings"
+    PENDING = "pending"
+    RECONCILED = "reconciled"
+
+
+@dataclass(frozen=True)
+class Class:
+    """One way in which the two sides relate. `verdict`: what a single one of it makes of the whole."""
+
+    name: str
+    verdict: Verdict
+    meaning: str
+    next_action: str
+
+
+CLASSES: tuple[Class, ...] = (
+    Class("query_failed", Verdict.INCOMPLETE, "the service could not be asked", "run the reconciliation again"),
+    Class(
+        "duplicate_effect",
+        Verdict.BREAKS,
+        "the service shows more than one payment for what was meant once",
+        "ask the service for the second one back; send nothing more to this payee until it is cleared up",
+    ),
+    Class(
+        "orphan_success",
+        Verdict.BREAKS,
+        "the service paid what the ledger had as not paid",
+        "it was paid: do not pay it again; the ledger has journaled the correction where it could",
+    ),
+    Class(
+        "missing_in_ledger",
+        Verdict.BREAKS,
+        "the service's statement shows a payment that this ledger never meant",
+        "find out who made it: another ledger, another program, or nobody of yours",
+    ),
+    Class(
+        "missing_at_service",
+        Verdict.BREAKS,
+        "the service does not know what it had accepted",
+        "ask the service with order number and request id",
+    ),
+    Class(
+        "currency_mismatch", Verdict.BREAKS, "the two sides name different currencies", "ask the service; do not resend"
+    ),
+    Class("amount_mismatch", Verdict.BREAKS, "the two sides name different amounts", "ask the service; do not resend"),
+    Class(
+        "reversed_after_final",
+        Verdict.BREAKS,
+        "the service changed its mind after a final status",
+        "find out why; the ledger has journaled the correction",
+    ),
+    Class(
+        "status_conflict",
+        Verdict.BREAKS,
+        "the two sides cannot both be right about where it stands",
+        "ask the service; do not resend",
+    ),
+    Class(
+        "unknown_outcome",
+        Verdict.BREAKS,
+        "sent, and nobody knows yet whether it acted",
+        "wait: it is asked about at the next start of its run and every night",
+    ),
+    Class(
+        "partial",
+        Verdict.BREAKS,
+        "less arrived than was sent less its fee",
+        "ask the service for the rest",
+    ),
+    Class(
+        "balance_gap",
+        Verdict.BREAKS,
+        "more left the balance than the orders of this ledger explain",
+        "find what left: another program, a fee, a payment made by hand",
+    ),
+    Class(
+        "unclassified_status",
+        Verdict.WARNINGS,
+        "the service shows a status that is not in the published list",
+        "none yet: it counts as not final",
+    ),
+    Class(
+        "fee_variance",
+        Verdict.WARNINGS,
+        "the fee differs from the quoted one by more than the tolerance",
+        "compare the fee with the agreed terms",
+    ),
+    Class(
+        "rate_variance",
+        Verdict.WARNINGS,
+        "the rate differs from the quoted one by more than the tolerance",
+        "compare the rate with the quote",
+    ),
+    Class(
+        "pending_late",
+        Verdict.WARNINGS,
+        "on its way, or not sent yet, for longer than is due",
+        "ask the service; a run that was not finished is started again",
+    ),
+    Class(
+        "unreadable_metadata",
+        Verdict.WARNINGS,
+        "the service's details of it cannot be read",
+        "none: its amounts and status were read",
+    ),
+    Class(
+        "unexplained_inflow",
+        Verdict.WARNINGS,
+        "more reached the balance than the orders of this ledger explain",
+        "usual for deposits and pay-ins: compare with the service's list of them",
+    ),
+    Class("in_progress", Verdict.PENDING, "on its way, or not sent yet", "none: it is followed"),
+    Class(
+        "quote_expired_unused",
+        Verdict.RECONCILED,
+        "a quote that was never confirmed: nothing came of it",
+        "none",
+    ),
+    Class("matched", Verdict.RECONCILED, "both sides agree", "none"),
+)
+"""Every class, by priority: what is compared is in the first that applies."""
+
+BY_NAME: Mapping[str, Class] = {each.name: each for each in CLASSES}
+
+PRIORITY: Mapping[str, int] = {each.name: place for place, each in enumerate(CLASSES)}
+
+UNREMARKABLE = ("in_progress", "quote_expired_unused", "matched")
+"""Classes that are no breaks."""
+
+
+def verdict_of(names: Iterable[str], *, incomplete: bool = False) -> Verdict:
+    """The first verdict that any of these classes calls for; `incomplete` when something else could not be read."""
+    called = {BY_NAME[name].verdict for name in names}
+    if incomplete:
+        called.add(Verdict.INCOMPLETE)
+    return next((verdict for verdict in Verdict if verdict in called), Verdict.RECONCILED)

@@ -1,0 +1,313 @@
+"""Pure: both sides of every order in, each order's class out; by whole columns, so a million orders take seconds."""
+
+from collections.abc import Callable, Iterable
+from decimal import Decimal
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from treasury.interface.catalogue import CATALOGUE
+from treasury.interface.status import OrderStatus
+from treasury.ledger.states import State
+from treasury.ledger.sweeps import SUPERSEDED
+from treasury.planning.policy import BPS
+from treasury.reconciliation.classes import PRIORITY, Answer
+from treasury.reconciliation.rules import Rules
+
+OUR_COLUMNS = (
+    *("request_id", "run_key", "row_ref", "operation", "state", "currency", "amount"),
+    *("receive_currency", "receive_amount", "fee", "fee_currency", "rate", "known_order_no"),
+    *("created_at", "sent_at", "final_at"),
+)
+"""Our side. `state`: the one before it was asked. `fee`, `rate`: as quoted. Times: Unix milliseconds."""
+
+THEIR_COLUMNS = (
+    *("answer", "status", "order_no", "seen_currency", "seen_amount"),
+    *("seen_receive_currency", "seen_receive_amount", "seen_fee", "seen_fee_currency", "seen_rate"),
+    *("arrive_amount", "unreadable", "seen_reason"),
+)
+"""The service's side. `answer`: one of `Answer`, or None (not asked). `status`: a number. `unreadable`: what of the
+answer could not be read, if anything."""
+
+LINE_COLUMNS = ("line_orders", "line_currency", "line_amount", "line_status", "line_words")
+"""The statement's side, if there is one. `line_orders`: how many different payments it shows under this id."""
+
+COLUMNS = (*OUR_COLUMNS, *THEIR_COLUMNS, *LINE_COLUMNS)
+"""Both sides of an order, and the third. Amounts are exact decimal text (or `Decimal`); None is not known."""
+
+HOUR_MS = 3_600_000
+
+Mask = npt.NDArray[np.bool_]
+
+_ENDINGS = {State.SETTLED: OrderStatus.SUCCESS, State.FAILED: OrderStatus.FAILED, State.CLOSED: OrderStatus.CLOSED}
+
+_LISTED = tuple(int(status) for status in OrderStatus)
+
+_EFFECT = (OrderStatus.PROCESSING, OrderStatus.SUCCESS)
+"""Statuses that show of a quoted order that money left, or is about to."""
+
+
+def compare(both_sides: pd.DataFrame, rules: Rules, as_of: int) -> pd.DataFrame:
+    """Every order with its `class`, sorted by request id; the order of the rows that come in does not matter.
+
+    Columns: `COLUMNS`; those that are missing count as not known. `as_of`: Unix milliseconds, by which lateness is
+    judged. Money compares exactly. An order that was not asked is one that could not be: `query_failed`.
+    """
+    sides = Sides(both_sides, rules, as_of)
+    names = np.array([name for name, _ in RULES], dtype=object)
+    first = np.select([rule(sides) for _, rule in RULES], range(len(RULES)), default=len(RULES) - 1)
+    return sides.frame.assign(**{"class": names[first]})
+
+
+class Sides:
+    """Both sides as columns, and what can be said of them, one truth value per order."""
+
+    def __init__(self, both_sides: pd.DataFrame, rules: Rules, as_of: int) -> None:
+        columns = {name: both_sides.get(name) for name in COLUMNS}
+        frame = pd.DataFrame(columns, index=both_sides.index, dtype=object)
+        self.frame = frame.where(frame.notna(), None).sort_values("request_id", ignore_index=True)
+        self.rules = rules
+        self.as_of = as_of
+
+    def column(self, name: str) -> npt.NDArray[np.object_]:
+        """A column as it is."""
+        return self.frame[name].to_numpy(dtype=object)
+
+    def known(self, name: str) -> Mask:
+        """Where something is known."""
+        return self.frame[name].notna().to_numpy(dtype=bool)
+
+    def among(self, name: str, values: Iterable[object]) -> Mask:
+        """Where a column has one of these values."""
+        return self.frame[name].isin([str(value) for value in values]).to_numpy(dtype=bool)
+
+    def state(self, *states: State | str) -> Mask:
+        """Where our side is in one of these states."""
+        return self.among("state", states)
+
+    def trait(self, read: Callable[[str], Any]) -> npt.NDArray[Any]:
+        """What the catalogue or the rules say of each order's operation."""
+        values = {name: read(name) for name in self.frame["operation"].unique()}
+        return self.frame["operation"].map(values).to_numpy()
+
+    def status(self, *statuses: OrderStatus) -> Mask:
+        """Where the service shows one of these statuses."""
+        return np.isin(self._status, [int(status) for status in statuses])
+
+    @cached_property
+    def _status(self) -> npt.NDArray[np.int64]:
+        return self.number("status", -1)
+
+    @cached_property
+    def is_listed(self) -> Mask:
+        """Where the service shows a status of the published list."""
+        return np.isin(self._status, _LISTED)
+
+    @cached_property
+    def found(self) -> Mask:
+        """Where the service knows it."""
+        return self.among("answer", [Answer.FOUND])
+
+    @cached_property
+    def absent(self) -> Mask:
+        """Where the service knows no such order."""
+        return self.among("answer", [Answer.ABSENT])
+
+    @cached_property
+    def at_service(self) -> Mask:
+        """Where the service had it, by our side."""
+        return self.state(State.ACCEPTED, *_ENDINGS)
+
+    @cached_property
+    def confirms_quote(self) -> Mask:
+        """Where the operation confirms a quote."""
+        confirms: Mask = self.trait(lambda name: CATALOGUE[name].confirms_quote).astype(np.bool_)
+        return confirms
+
+    @cached_property
+    def only_quoted(self) -> Mask:
+        """Where the service shows a quote that nobody confirmed: not a payment (public fact 5.2)."""
+        payment = self.status(*(status for status in OrderStatus if status.is_payment))
+        return self.confirms_quote & self.found & ~payment & ~self.at_service
+
+    @cached_property
+    def not_there(self) -> Mask:
+        """Where there is no payment at the service: it knows none, or shows no more than a quote."""
+        return self.absent | self.only_quoted
+
+    @cached_property
+    def unpaid(self) -> Mask:
+        """Where nothing was paid, by our side."""
+        return self.state(State.PREPARED, State.HELD, State.REJECTED, State.FAILED, State.CLOSED, SUPERSEDED)
+
+    @cached_property
+    def waits(self) -> Mask:
+        """Where the end is still to come, on both sides."""
+        final = self.status(OrderStatus.SUCCESS, OrderStatus.FAILED, OrderStatus.CLOSED)
+        unsent = self.not_there & self.state(State.PREPARED, State.HELD, State.ACCEPTED)
+        waits: Mask = unsent | (self.found & ~self.not_there & ~final)
+        return waits
+
+    @cached_property
+    def late(self) -> Mask:
+        """Where it is longer ago than is due that it was sent, or planned; to the hour exactly is in time."""
+        due: npt.NDArray[np.int64] = self.trait(lambda name: self.rules.due_hours[name]).astype(np.int64) * HOUR_MS
+        since = np.where(self.known("sent_at"), self.number("sent_at", 0), self.number("created_at", self.as_of))
+        return self.as_of - since > due
+
+    def unlike(self, ours: str, theirs: str) -> Mask:
+        """Where two columns do not hold the very same."""
+        return np.asarray(self.column(ours) != self.column(theirs), dtype=np.bool_)
+
+    def number(self, name: str, missing: int) -> npt.NDArray[np.int64]:
+        """A column of whole numbers."""
+        return pd.to_numeric(self.frame[name]).fillna(missing).to_numpy(dtype=np.int64)
+
+    def differs(self, ours: str, theirs: str) -> Mask:
+        """Where both are known and are not the same amount, or the same text."""
+        mine, seen = self.column(ours), self.column(theirs)
+        doubted = self.known(ours) & self.known(theirs) & self.unlike(ours, theirs)
+        for place in np.flatnonzero(doubted):
+            doubted[place] = not _same(mine[place], seen[place])
+        return doubted
+
+    def varies(self, ours: str, theirs: str, tolerance_bps: int, base: Callable[[int], Decimal]) -> Mask:
+        """Where two known amounts differ by more than a tolerance, in basis points of `base(place)`."""
+        over = self.differs(ours, theirs)
+        mine, seen = self.column(ours), self.column(theirs)
+        for place in np.flatnonzero(over):
+            off = abs(Decimal(seen[place]) - Decimal(mine[place])) * BPS
+            over[place] = off > tolerance_bps * base(int(place))
+        return over
+
+    def fee_base(self, place: int) -> Decimal:
+        """What a fee is taken from, in its currency: the amount that is paid, or the one that arrives."""
+        charged = self._columns["fee_currency"][place]
+        for currency, amount in (("currency", "amount"), ("receive_currency", "receive_amount")):
+            if self._columns[amount][place] is not None and charged in (None, self._columns[currency][place]):
+                return abs(Decimal(self._columns[amount][place]))
+        return abs(Decimal(self._columns["fee"][place]))
+
+    @cached_property
+    def _columns(self) -> dict[str, npt.NDArray[np.object_]]:
+        return {name: self.column(name) for name in COLUMNS}
+
+    @cached_property
+    def paid_twice(self) -> Mask:
+        """Where a payment stands beside another one that was meant to be the only one."""
+        both = self.known("known_order_no") & self.known("order_no")
+        other = self.found & both & self.unlike("known_order_no", "order_no") & ~self.confirms_quote
+        several = self.number("line_orders", 0) > 1
+        return other | several | (self.state(SUPERSEDED) & self._left_with_another)
+
+    @cached_property
+    def _left_with_another(self) -> Mask:
+        """Quoted orders of which money left under more than one quote."""
+        left = self.confirms_quote & self.found & self.status(*_EFFECT)
+        together = self.frame.loc[left].groupby(["run_key", "row_ref"], dropna=False)["request_id"].transform("size")
+        found = np.zeros(len(self.frame), dtype=bool)
+        found[np.flatnonzero(left)] = together.to_numpy() > 1
+        return found
+
+    @cached_property
+    def short(self) -> Mask:
+        """Where it succeeded and less arrived than the amount less the fee, all in one currency."""
+        found = self.found & self.status(OrderStatus.SUCCESS) & self.known("arrive_amount") & self.known("seen_fee")
+        places = np.flatnonzero(found & self.known("seen_amount"))
+        sent, fee, arrived = (self.column(name) for name in ("seen_amount", "seen_fee", "arrive_amount"))
+        shown, charged = self.column("seen_currency"), self.column("seen_fee_currency")
+        short = np.zeros(len(self.frame), dtype=bool)
+        for place in places:
+            same = charged[place] in (None, shown[place])
+            short[place] = same and Decimal(arrived[place]) < Decimal(sent[place]) - Decimal(fee[place])
+        return short
+
+
+def _same(ours: object, theirs: object) -> bool:
+    """Whether two values are the same amount; text that is none is compared as it is."""
+    try:
+        return Decimal(str(ours)) == Decimal(str(theirs))
+    except ArithmeticError:
+        return ours == theirs
+
+
+def _query_failed(sides: Sides) -> Mask:
+    return ~sides.found & ~sides.absent
+
+
+def _orphan(sides: Sides) -> Mask:
+    said = sides.found & sides.status(OrderStatus.SUCCESS)
+    line: Mask = sides.number("line_status", -1) == int(OrderStatus.SUCCESS)
+    return sides.unpaid & (said | line)
+
+
+def _missing(sides: Sides) -> Mask:
+    findable: Mask = sides.trait(lambda name: CATALOGUE[name].absence_is_evidence).astype(np.bool_)
+    return sides.absent & sides.at_service & findable
+
+
+def _currency(sides: Sides) -> Mask:
+    shown = sides.differs("currency", "seen_currency") | sides.differs("receive_currency", "seen_receive_currency")
+    return (sides.found & ~sides.only_quoted & shown) | sides.differs("currency", "line_currency")
+
+
+def _amount(sides: Sides) -> Mask:
+    shown = sides.differs("amount", "seen_amount") | sides.differs("receive_amount", "seen_receive_amount")
+    return (sides.found & ~sides.only_quoted & shown) | sides.differs("amount", "line_amount")
+
+
+def _reversed(sides: Sides) -> Mask:
+    others = [
+        sides.state(state) & sides.status(*(status for status in _ENDINGS.values() if status is not ending))
+        for state, ending in _ENDINGS.items()
+    ]
+    turned: Mask = np.logical_or.reduce(others)
+    return sides.found & turned
+
+
+def _conflict(sides: Sides) -> Mask:
+    """Found although it never acted, or no longer final although it was."""
+    never = sides.state(State.PREPARED, State.HELD, State.REJECTED, SUPERSEDED)
+    again = sides.state(*_ENDINGS) & sides.status(OrderStatus.SUBMITTED, OrderStatus.PROCESSING)
+    return sides.found & ~sides.only_quoted & (never | again)
+
+
+def _fee(sides: Sides) -> Mask:
+    tolerance = sides.rules.reconciliation.fee_tolerance_bps
+    other = sides.differs("fee_currency", "seen_fee_currency") & sides.known("seen_fee")
+    return sides.found & ~sides.not_there & (other | sides.varies("fee", "seen_fee", tolerance, sides.fee_base))
+
+
+def _rate(sides: Sides) -> Mask:
+    tolerance, quoted = sides.rules.reconciliation.rate_tolerance_bps, sides.column("rate")
+    varies = sides.varies("rate", "seen_rate", tolerance, lambda place: abs(Decimal(quoted[place])))
+    return sides.found & ~sides.not_there & varies
+
+
+RULES: tuple[tuple[str, Callable[[Sides], Mask]], ...] = (
+    ("query_failed", _query_failed),
+    ("duplicate_effect", lambda sides: sides.paid_twice),
+    ("orphan_success", _orphan),
+    ("missing_at_service", _missing),
+    ("currency_mismatch", _currency),
+    ("amount_mismatch", _amount),
+    ("reversed_after_final", _reversed),
+    ("status_conflict", _conflict),
+    ("unknown_outcome", lambda sides: sides.not_there & sides.state(State.SENDING, State.UNKNOWN)),
+    ("partial", lambda sides: sides.short),
+    ("unclassified_status", lambda sides: sides.found & ~sides.only_quoted & ~sides.is_listed),
+    ("fee_variance", _fee),
+    ("rate_variance", _rate),
+    ("pending_late", lambda sides: sides.waits & sides.late),
+    ("unreadable_metadata", lambda sides: sides.found & sides.known("unreadable")),
+    ("in_progress", lambda sides: sides.waits),
+    ("quote_expired_unused", lambda sides: sides.state(SUPERSEDED)),
+    ("matched", lambda sides: np.ones(len(sides.frame), dtype=bool)),
+)
+"""Class -> where it applies; an order is in the first that does."""
+
+if [PRIORITY[name] for name, _ in RULES] != sorted(PRIORITY[name] for name, _ in RULES):
+    raise AssertionError("the rules are not in the order of the classes")

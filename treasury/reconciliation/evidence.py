@@ -1,0 +1,82 @@
+"""Both sides of what is remarkable, in words and in money."""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+from treasury.interface.status import OrderStatus
+from treasury.ledger.states import State
+from treasury.money import format_amount
+from treasury.reconciliation.classes import Answer
+
+_LEFT = (State.SENDING, State.UNKNOWN, State.ACCEPTED, State.SETTLED)
+"""States in which our books have the amount as gone, or on its way."""
+
+
+def difference(record: Mapping[str, Any]) -> Decimal:
+    """How much more (or less, negative) left than our books say, in the order's currency; zero where it is unclear."""
+    name, amount = record["class"], _decimal(record["amount"])
+    seen = _decimal(record["seen_amount"])
+    if name == "amount_mismatch":
+        shown = seen if seen is not None and seen != amount else _decimal(record["line_amount"])
+        return shown - amount if shown is not None and amount is not None else Decimal(0)
+    whole = seen if seen is not None else amount
+    if whole is None:
+        return Decimal(0)
+    if name in ("orphan_success", "duplicate_effect"):
+        return whole
+    if name == "partial":
+        arrived, fee = _decimal(record["arrive_amount"]), _decimal(record["seen_fee"])
+        return Decimal(0) if arrived is None or fee is None else arrived + fee - whole
+    if name in ("missing_at_service", "reversed_after_final"):
+        return -whole if record["state"] in _LEFT else Decimal(0)
+    return Decimal(0)
+
+
+def evidence(record: Mapping[str, Any]) -> str:
+    """Both sides in words, and the statement's where there is one."""
+    names = ("state", "amount", "currency", "receive_amount", "receive_currency")
+    ours = _side(*(record[name] for name in names))
+    quoted = _terms(record["fee"], record["fee_currency"], record["rate"])
+    told = [f"ledger: {ours}{quoted}", f"service: {_service(record)}"]
+    if record["line_words"]:
+        told.append(f"statement: {record['line_words']}")
+    return "; ".join(told)
+
+
+def _service(record: Mapping[str, Any]) -> str:
+    if record["answer"] == Answer.ABSENT:
+        return "no such order"
+    if record["answer"] != Answer.FOUND:
+        return f"could not be asked ({record['seen_reason'] or 'no answer'})"
+    status = None if record["status"] is None else OrderStatus(int(record["status"]))
+    shown = "no status" if status is None else f"{int(status)} {status.name.lower()}"
+    names = ("seen_amount", "seen_currency", "seen_receive_amount", "seen_receive_currency")
+    said = _side(shown, *(record[name] for name in names))
+    said += _terms(record["seen_fee"], record["seen_fee_currency"], record["seen_rate"])
+    if record["arrive_amount"] is not None:
+        said += f", {_amount(record['arrive_amount'])} arrived"
+    if record["order_no"] is not None and record["known_order_no"] not in (None, record["order_no"]):
+        said += f", as order {record['order_no']} instead of {record['known_order_no']}"
+    if record["unreadable"]:
+        said += f", unreadable {record['unreadable']}"
+    return said + (f" ({record['seen_reason']})" if record["seen_reason"] else "")
+
+
+def _side(state: object, amount: object, currency: str | None, receive: object, receive_currency: str | None) -> str:
+    money = "" if amount is None else f" {_amount(amount)} {currency or ''}".rstrip()
+    arrives = "" if receive is None else f" for {_amount(receive)} {receive_currency or ''}".rstrip()
+    return f"{state}{money}{arrives}"
+
+
+def _terms(fee: object, fee_currency: str | None, rate: object) -> str:
+    said = "" if fee is None else f", fee {_amount(fee)} {fee_currency or ''}".rstrip()
+    return said + ("" if rate is None else f", rate {_amount(rate)}")
+
+
+def _decimal(value: object) -> Decimal | None:
+    return None if value is None else Decimal(str(value))
+
+
+def _amount(value: object) -> str:
+    return format_amount(value) if isinstance(value, Decimal) else str(value)

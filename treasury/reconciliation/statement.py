@@ -1,0 +1,97 @@
+"""Pure: the statement of orders, per currency. What was in flight, what left, what became of it, what still is."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from decimal import Decimal
+
+from treasury.ledger.states import State
+from treasury.money import format_amount
+
+ZERO = Decimal(0)
+
+IN_FLIGHT = (State.SENDING, State.UNKNOWN, State.ACCEPTED)
+"""Left, or may have left, and not at its end."""
+
+RETURNED = (State.FAILED, State.CLOSED)
+
+
+@dataclass(frozen=True)
+class Move:
+    """A step of the journal: an amount that went from one state to another."""
+
+    currency: str
+    amount: Decimal
+    source: State
+    target: State
+    fee_currency: str | None = None
+    fee: Decimal | None = None
+
+
+@dataclass(frozen=True)
+class StatementLine:
+    """One currency, amounts in it. `sent`: less what turned out never to have left. `fees`: of what arrived, beside
+    the sums, for the interface does not say where they are taken."""
+
+    currency: str
+    opening_in_flight: Decimal
+    sent: Decimal
+    arrived: Decimal
+    fees: Decimal
+    failed_and_returned: Decimal
+    closing_in_flight: Decimal
+
+    @property
+    def residual(self) -> Decimal:
+        """What the journal's steps do not explain of the change in flight; zero, or the books are wrong."""
+        gone = self.arrived + self.failed_and_returned
+        return self.opening_in_flight + self.sent - gone - self.closing_in_flight
+
+    def as_text(self) -> dict[str, str]:
+        """As exact text, the residual with it."""
+        said = {name: _text(value) for name, value in asdict(self).items()}
+        return {**said, "residual": _text(self.residual)}
+
+
+def draw_statement(
+    opening: Mapping[str, Decimal], moves: Iterable[Move], closing: Mapping[str, Decimal]
+) -> list[StatementLine]:
+    """The statement of a period, one line per currency.
+
+    `opening`: in flight at the last report, as it said. `moves`: every step of the journal since. `closing`: in
+    flight by the orders' states now. Three sources, so that the residual says something.
+    """
+    sent: dict[str, Decimal] = defaultdict(Decimal)
+    arrived: dict[str, Decimal] = defaultdict(Decimal)
+    returned: dict[str, Decimal] = defaultdict(Decimal)
+    fees: dict[str, Decimal] = defaultdict(Decimal)
+    for move in moves:
+        sent[move.currency] += move.amount * (_left(move.target) - _left(move.source))
+        landed = (move.target is State.SETTLED) - (move.source is State.SETTLED)
+        arrived[move.currency] += move.amount * landed
+        returned[move.currency] += move.amount * ((move.target in RETURNED) - (move.source in RETURNED))
+        if move.fee is not None and landed:
+            fees[move.fee_currency or move.currency] += move.fee * landed
+    return [
+        StatementLine(
+            currency=currency,
+            opening_in_flight=opening.get(currency, ZERO),
+            sent=sent.get(currency, ZERO),
+            arrived=arrived.get(currency, ZERO),
+            fees=fees.get(currency, ZERO),
+            failed_and_returned=returned.get(currency, ZERO),
+            closing_in_flight=closing.get(currency, ZERO),
+        )
+        for currency in sorted({*opening, *sent, *fees, *closing})
+    ]
+
+
+def _left(state: State) -> int:
+    """Whether an order in this state has left us: 1, or 0."""
+    return int(state in IN_FLIGHT or state is State.SETTLED or state in RETURNED)
+
+
+def _text(value: str | Decimal) -> str:
+    if isinstance(value, str):
+        return value
+    return format_amount(value.normalize()) if value else "0"

@@ -1,0 +1,177 @@
+"""The machine form of a reconciliation: what `reconciliation.json` holds, and page and workbook are drawn from."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+from zoneinfo import ZoneInfo
+
+from treasury.ledger.states import State
+from treasury.money import format_amount
+from treasury.planning.policy import BPS
+from treasury.reconciliation.breaks import RESOLVED, Break
+from treasury.reconciliation.classes import BY_NAME, CLASSES
+from treasury.reconciliation.rules import Rules
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from treasury.reconciliation.report import Report
+
+ZERO = Decimal(0)
+
+_ENDED = {99: State.SETTLED.outcome, 44: State.FAILED.outcome, 88: State.CLOSED.outcome}
+
+
+def time_text(unix_ms: int) -> str:
+    """A time as the report shows it: UTC, to the second."""
+    return datetime.fromtimestamp(unix_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def as_machine(report: "Report") -> dict[str, Any]:
+    """The machine form. Amounts are exact text, times UTC."""
+    night, orders = report.night, report.orders
+    classes = Counter(orders["class"])
+    beside = Counter(each.found.name for each in report.breaks if each.lifecycle != RESOLVED)
+    counts = {each.name: max(classes[each.name], beside[each.name]) for each in CLASSES}
+    return {
+        "verdict": report.verdict.value,
+        "as_of": time_text(night.as_of),
+        "since": None if night.since is None else time_text(night.since),
+        "scope": asdict(night.scope),
+        "counts": {name: count for name, count in counts.items() if count},
+        "statement": _statement(report),
+        "balances": [line.as_text() for line in report.balances],
+        "breaks": [_break(each) for each in report.breaks],
+        "by_day": _by_day(orders, night.rules),
+        "fees": _fees(orders),
+        "rates": _rates(orders),
+        "settings": night.rules.as_settings(),
+    }
+
+
+def _statement(report: "Report") -> list[dict[str, str]]:
+    """The statement; beside each line what the breaks that stand are about, each counted (gross) and against each
+    other (net)."""
+    gross: dict[str | None, Decimal] = defaultdict(Decimal)
+    net: dict[str | None, Decimal] = defaultdict(Decimal)
+    for each in report.breaks:
+        if each.lifecycle != RESOLVED:
+            gross[each.found.currency] += abs(each.found.difference)
+            net[each.found.currency] += each.found.difference
+    return [
+        {
+            **line.as_text(),
+            "breaks_gross": _amount(gross[line.currency]),
+            "breaks_net": _amount(net[line.currency]),
+        }
+        for line in report.night.statement
+    ]
+
+
+def _break(each: Break) -> dict[str, Any]:
+    found, accepted = each.found, each.accepted
+    said = None
+    if accepted is not None:
+        said = {"by": accepted.accepted_by, "why": accepted.why, "at": time_text(accepted.accepted_at)}
+    return {
+        "id": found.id,
+        "request_id": found.request_id,
+        "class": found.name,
+        "currency": found.currency,
+        "amount": None if found.amount is None else format_amount(found.amount),
+        "difference": _amount(found.difference),
+        "age_days": each.age_days,
+        "age_bucket": each.age_bucket,
+        "first_seen": time_text(each.first_seen),
+        "lifecycle": each.lifecycle,
+        "severity": each.severity,
+        "accepted": said,
+        "run_key": found.run_key,
+        "row_ref": found.row_ref,
+        "operation": found.operation,
+        "order_no": found.order_no,
+        "evidence": found.evidence,
+        "next_action": "none: it is gone" if each.lifecycle == RESOLVED else BY_NAME[found.name].next_action,
+    }
+
+
+def outcomes(orders: "pd.DataFrame") -> "pd.Series[Any]":
+    """What became of each order, as people read it, by what the service shows; by our side where it shows nothing."""
+    ours = orders["state"].map(lambda state: State(state).outcome if state in _STATES else state)
+    theirs = orders["status"].map(_ENDED, na_action="ignore")
+    return theirs.where(theirs.notna(), ours)
+
+
+_STATES = frozenset(State)
+
+
+def _by_day(orders: "pd.DataFrame", rules: Rules) -> list[dict[str, Any]]:
+    """How many orders of each day, in the policy's time zone, came to which end."""
+    import pandas as pd
+
+    if orders.empty:
+        return []
+    made = pd.to_datetime(pd.to_numeric(orders["created_at"]), unit="ms", utc=True)
+    days = made.dt.tz_convert(ZoneInfo(rules.time_zone)).dt.strftime("%Y-%m-%d").fillna("")
+    counted = Counter(zip(days, outcomes(orders), strict=True))
+    return [{"day": day, "outcome": outcome, "orders": count} for (day, outcome), count in sorted(counted.items())]
+
+
+def _fees(orders: "pd.DataFrame") -> list[dict[str, Any]]:
+    """Fees of what arrived, per currency of the fee, and what they come to in basis points of the amounts."""
+    totals: dict[str, list[Decimal]] = {}
+    counted: Counter[str] = Counter()
+    arrived = orders[(orders["status"] == 99) & orders["seen_fee"].notna()]
+    columns = ("seen_fee", "seen_fee_currency", "currency", "amount", "receive_currency", "receive_amount")
+    for fee, charged, *sides in zip(*(arrived[name] for name in columns), strict=True):
+        currency = charged or sides[0]
+        if currency is None:
+            continue
+        base = sides[1] if sides[0] == currency else sides[3] if sides[2] == currency else None
+        sums = totals.setdefault(currency, [ZERO, ZERO])
+        sums[0] += Decimal(base or 0)
+        sums[1] += Decimal(fee)
+        counted[currency] += 1
+    return [
+        {
+            "currency": currency,
+            "orders": counted[currency],
+            "amount": _amount(amount),
+            "fees": _amount(fees),
+            "bps": f"{fees / amount * BPS:.2f}" if amount else None,
+        }
+        for currency, (amount, fees) in sorted(totals.items())
+    ]
+
+
+def _rates(orders: "pd.DataFrame") -> list[dict[str, Any]]:
+    """Rates of what arrived, as the service shows them, per pair of currencies."""
+    rates: dict[str, list[Decimal]] = {}
+    arrived = orders[(orders["status"] == 99) & orders["currency"].notna() & orders["receive_currency"].notna()]
+    columns = (arrived[name] for name in ("currency", "receive_currency", "seen_rate", "rate"))
+    for pays, receives, seen, quoted in zip(*columns, strict=True):
+        rate = seen if seen is not None else quoted
+        if rate is not None:
+            rates.setdefault(f"{pays}-{receives}", []).append(Decimal(rate))
+    return [
+        {
+            "pair": pair,
+            "orders": len(found),
+            "lowest": _amount(min(found)),
+            "average": f"{sum(found, ZERO) / len(found):.8g}",
+            "highest": _amount(max(found)),
+        }
+        for pair, found in sorted(rates.items())
+    ]
+
+
+def _amount(value: Decimal) -> str:
+    return format_amount(value.normalize()) if value else "0"
+
+
+def meanings() -> Mapping[str, str]:
+    """Class -> what it means."""
+    return {each.name: each.meaning for each in CLASSES}

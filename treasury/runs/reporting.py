@@ -1,0 +1,59 @@
+"""The report of a sweep: its night read from the ledger, the report drawn, breaks recorded, files written."""
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from treasury.desk import Desk
+from treasury.ledger import closing, sweeps
+from treasury.reconciliation.rules import Rules
+from treasury.sheets.statement import StatementEntry
+
+if TYPE_CHECKING:
+    from treasury.reconciliation.report import Night
+
+
+def report_sweep(
+    desk: Desk, sweep_id: int, out: Path | None, rules: Rules, entries: Sequence[StatementEntry] = ()
+) -> Mapping[str, Any]:
+    """Compare both sides of a sweep that has ended and write the report into a folder.
+
+    `entries`: of the service's own statement, if there is one. Returns the machine form with the paths. The same
+    sweep, policy and statement give the same bytes.
+    """
+    from treasury.reconciliation.report import draw_report
+    from treasury.reports.reconciliation import write_reconciliation
+
+    report = draw_report(read_night(desk, sweep_id, rules, entries))
+    closing.record_breaks(desk.ledger, sweep_id, report.breaks)
+    made = datetime.fromtimestamp(report.night.as_of / 1000, UTC)
+    return write_reconciliation(out or desk.settings.report_folder(made), report)
+
+
+def read_night(desk: Desk, sweep_id: int, rules: Rules, entries: Sequence[StatementEntry] = ()) -> "Night":
+    """Everything the report of a sweep is made from."""
+    import pandas as pd
+
+    from treasury.reconciliation.comparison import OUR_COLUMNS, THEIR_COLUMNS
+    from treasury.reconciliation.report import Night
+
+    ledger = desk.ledger
+    scope = sweeps.sweep(ledger, sweep_id).scope
+    sums = closing.closing_of(ledger, sweep_id, scope)
+    columns, users = sweeps.both_sides(ledger, sweep_id, (*OUR_COLUMNS, *THEIR_COLUMNS))
+    return Night(
+        as_of=sums.as_of,
+        both_sides=pd.DataFrame(columns, dtype=object),
+        rules=rules,
+        scope=scope,
+        since=sums.since,
+        card_users=users,
+        statement=sums.statement,
+        flows=sums.flows,
+        balances=closing.balances_of(ledger, sweep_id),
+        entries=[entry for entry in entries if scope.run_key is None and scope.currency in (None, entry.currency)],
+        known_numbers=ledger.known_numbers() if entries else (),
+        known_breaks=closing.known_breaks(ledger, sweep_id),
+        acceptances=closing.acceptances(ledger),
+    )
