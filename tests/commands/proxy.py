@@ -47,7 +47,6 @@ class Proxy:
         class Server(ThreadingHTTPServer):
             request_queue_size = 256  # a pool connects all at once; the default of 5 resets some on a busy machine
             daemon_threads = True
-            request_queue_size = 128
 
             def handle_error(self, *_: object) -> None:
                 pass
