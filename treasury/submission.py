@@ -278,7 +278,7 @@ class Submission:
 def _seen_facts(order: Order, seen: SeenOrder) -> dict[str, Any]:
     """What the service adds to what we know; our own amounts stay as we asked them."""
     facts: dict[str, Any] = {
-        "order_no": seen.order_no,
+        "order_no": seen.order_no if order.order_no is None else None,  # another one later is news, not a correction
         "status": seen.status,
         "rate": seen.rate,
     }

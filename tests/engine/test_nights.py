@@ -1,0 +1,220 @@
+"""Nights in a row, on both databases: sums that explain themselves, breaks that live, sweeps that go on."""
+
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import delete, update
+
+from tests.engine.test_runs import pay, sheet
+from treasury.desk import Desk
+from treasury.errors import InputError
+from treasury.interface.catalogue import CATALOGUE
+from treasury.ledger import closing, schema, sweeps
+from treasury.ledger.sweeps import Scope
+from treasury.reconciliation.rules import Rules
+from treasury.runs import sweep
+from treasury.runs.reporting import report_sweep
+from treasury.sheets.statement import read_statement
+
+OpenDesk = Callable[..., Desk]
+
+ROWS = (("a", "10", "12345670001"), ("b", "20", "12345670044"), ("c", "30", "12345670022"))
+"""Settles, fails, stays on its way."""
+
+
+def night(desk: Desk, out: Path, scope: Scope = Scope(), statement: Path | None = None) -> dict[str, Any]:
+    sweep_id = sweep.start_sweep(desk, scope)
+    for ids in sweep.open_chunks(desk, sweep_id):
+        sweep.ask_orders(desk, ids)
+    sweep.end_sweep(desk, sweep_id)
+    return remake(desk, sweep_id, out, statement)
+
+
+def remake(desk: Desk, sweep_id: int, out: Path, statement: Path | None = None) -> dict[str, Any]:
+    entries = [] if statement is None else read_statement(statement)
+    return dict(report_sweep(desk, sweep_id, out, Rules(), entries))
+
+
+def line(report: dict[str, Any], currency: str = "USDT_TRC20") -> tuple[str, ...]:
+    [found] = [each for each in report["statement"] if each["currency"] == currency]
+    names = ("opening_in_flight", "sent", "arrived", "failed_and_returned", "closing_in_flight", "residual")
+    return tuple(found[name] for name in names)
+
+
+def classes(report: dict[str, Any]) -> dict[str, str]:
+    return {each["row_ref"] or each["currency"]: f"{each['class']} {each['lifecycle']}" for each in report["breaks"]}
+
+
+def balance(report: dict[str, Any], currency: str = "USDT_TRC20") -> dict[str, str]:
+    return next(each for each in report["balances"] if each["currency"] == currency)
+
+
+def test_the_sums_of_two_nights_explain_themselves(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
+    sandbox = start_sandbox(settle_seconds=60)
+    desk = open_desk(sandbox.base_url)
+    pay(desk, sheet(tmp_path, *ROWS), tmp_path / "out", seconds=0)
+    first = night(desk, tmp_path / "1")
+    assert line(first) == ("0", "60", "0", "0", "60", "0")
+    assert (first["verdict"], balance(first)["judgement"], first["since"]) == ("pending", "first", None)
+    sandbox.advance(120)
+    second = night(desk, tmp_path / "2")
+    assert line(second) == ("60", "0", "10", "20", "30", "0")
+    assert (second["verdict"], second["since"]) == ("pending", first["as_of"])
+    assert balance(second)["judgement"] == "explained"
+    third = night(desk, tmp_path / "3")
+    assert line(third) == ("30", "0", "0", "0", "30", "0")
+    assert balance(third)["change"] == "0"
+
+
+def test_money_that_left_by_another_way_is_a_balance_gap_for_a_night(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(settle_seconds=1)
+    desk = open_desk(sandbox.base_url)
+    pay(desk, sheet(tmp_path, ROWS[0]), tmp_path / "out", seconds=20)
+    assert night(desk, tmp_path / "1")["verdict"] == "reconciled"
+    fields = {"request_id": "by-hand", "currency": "USDT_TRC20", "amount": "25", "customer_ref_id": "c"}
+    desk.client.send(CATALOGUE["withdraw"](**fields, address="TXYZ" + "e" * 30))
+    sandbox.advance(60)
+    second = night(desk, tmp_path / "2")
+    assert (second["verdict"], classes(second)) == ("breaks", {"USDT_TRC20": "balance_gap new"})
+    assert Decimal(balance(second)["unexplained"]) <= -24
+    third = night(desk, tmp_path / "3")
+    assert (third["verdict"], classes(third)) == ("reconciled", {"USDT_TRC20": "balance_gap resolved"})
+    assert classes(night(desk, tmp_path / "4")) == {}
+
+
+def test_a_break_persists_is_accepted_and_counts_again_when_it_changes(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox()
+    desk = open_desk(sandbox.base_url)
+    pay(desk, sheet(tmp_path, ROWS[0]), tmp_path / "out", seconds=20)
+    forge(desk, amount="9")
+    first, second = night(desk, tmp_path / "1"), night(desk, tmp_path / "2")
+    assert (classes(first), classes(second)) == ({"a": "amount_mismatch new"}, {"a": "amount_mismatch persisting"})
+    [found] = second["breaks"]
+    assert (found["id"], found["first_seen"]) == (first["breaks"][0]["id"], first["as_of"])
+    assert (found["amount"], found["difference"]) == ("9", "1")
+    known = closing.accept_break(desk.ledger, found["id"], by="Ana", os_user="ana", why="agreed")
+    assert known.found.name == "amount_mismatch"
+    third = night(desk, tmp_path / "3")
+    assert third["verdict"] == "reconciled"
+    assert third["breaks"][0]["accepted"]["by"] == "Ana"
+    forge(desk, amount="8")
+    assert night(desk, tmp_path / "4")["verdict"] == "breaks"
+    with pytest.raises(InputError, match="no open break"):
+        closing.accept_break(desk.ledger, "B-000000000000", by="Ana", os_user="ana", why="agreed")
+
+
+def forge(desk: Desk, **changed: str) -> None:
+    """Change the ledger behind its back."""
+    desk.ledger.write(lambda connection: connection.execute(update(schema.orders).values(**changed)).rowcount)
+
+
+def test_a_journal_that_lost_a_step_makes_the_report_incomplete(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox()
+    desk = open_desk(sandbox.base_url)
+    pay(desk, sheet(tmp_path, ROWS[0]), tmp_path / "out", seconds=20)
+    gone = delete(schema.journal).where(schema.journal.c.target == "settled")
+    desk.ledger.write(lambda connection: connection.execute(gone).rowcount)
+    report = night(desk, tmp_path / "1")
+    assert (report["verdict"], line(report)) == ("incomplete", ("0", "10", "0", "0", "0", "10"))
+
+
+def test_a_report_is_made_again_from_stored_answers_to_the_byte(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox()
+    desk = open_desk(sandbox.base_url)
+    with pytest.raises(InputError, match="no stored answers"):
+        sweep.stored_sweep(desk, Scope())
+    pay(desk, sheet(tmp_path, *ROWS), tmp_path / "out", seconds=1)
+    night(desk, tmp_path / "1")
+    asked = len(sandbox.orders())
+    stored = sweep.stored_sweep(desk, Scope())
+    assert sweep.open_chunks(desk, stored) == []
+    sandbox.advance(600)
+    remake(desk, stored, tmp_path / "again")
+    for name in ("orders.csv", "reconciliation.json", "reconciliation.md"):
+        assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "1" / name).read_bytes()
+    assert len(sandbox.orders()) == asked
+
+
+def test_a_sweep_that_was_cut_off_goes_on_and_takes_in_what_is_new(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweep, "CHUNK", 2)
+    sandbox = start_sandbox()
+    desk = open_desk(sandbox.base_url)
+    pay(desk, sheet(tmp_path, *ROWS), tmp_path / "out", seconds=1)
+    first = sweep.start_sweep(desk, Scope())
+    chunks = sweep.open_chunks(desk, first)
+    assert [len(ids) for ids in chunks] == [2, 1]
+    sweep.ask_orders(desk, chunks[0])
+    again = open_desk(sandbox.base_url)
+    assert sweep.start_sweep(again, Scope(currency="ETH")) != first
+    assert sweep.start_sweep(again, Scope()) == first
+    assert sweep.open_chunks(again, first) == chunks[1:]
+    sweep.ask_orders(again, chunks[1])
+    sweep.end_sweep(again, first)
+    assert remake(again, first, tmp_path / "1")["counts"] == {"matched": 2, "in_progress": 1}
+    assert sweep.start_sweep(again, Scope()) != first
+
+
+def test_raw_answers_are_kept_without_anything_personal(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox()
+    desk = open_desk(sandbox.base_url)
+    pay(desk, sheet(tmp_path, ROWS[0]), tmp_path / "out", seconds=20)
+    sweep_id = sweep.start_sweep(desk, Scope())
+    [ids] = sweep.open_chunks(desk, sweep_id)
+    sweep.ask_orders(desk, ids)
+    [row] = desk.ledger.read(schema.answers.select())
+    raw = json.loads(row.service_side)["raw"]
+    assert raw["order_amount"] == "10"
+    assert row.asked_at is not None
+    assert "12345670001" not in row.service_side
+    assert sweeps.sweep(desk.ledger, sweep_id).as_of is None
+
+
+def test_the_statement_shows_what_the_ledger_never_meant(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox()
+    desk = open_desk(sandbox.base_url)
+    pay(desk, sheet(tmp_path, ROWS[0]), tmp_path / "out", seconds=20)
+    [order] = desk.ledger.orders()
+    statement = tmp_path / "statement.csv"
+    lines = [
+        "order_no,request_id,order_type,status,currency,amount,note",
+        f"{order.order_no},{order.request_id},payout,99,USDT_TRC20,10.00,ours",
+        "X1,,payout,99,USDT_TRC20,7.5,nobody's",
+        "X2,other,payout,44,USDT_TRC20,8,failed",
+        "X3,,charge,99,USDT_TRC20,100,a deposit",
+    ]
+    statement.write_text("\n".join(lines) + "\n")
+    report = night(desk, tmp_path / "1", statement=statement)
+    assert (report["verdict"], report["counts"]) == ("breaks", {"missing_in_ledger": 1, "matched": 1})
+    [found] = report["breaks"]
+    assert (found["order_no"], found["amount"], found["difference"]) == ("X1", "7.5", "7.5")
+    statement.write_text("\n".join([*lines[:2], f"X9,{order.request_id},payout,22,USDT_TRC20,10,again"]) + "\n")
+    twice = night(desk, tmp_path / "2", statement=statement)
+    assert twice["counts"] == {"duplicate_effect": 1}
+
+
+def test_a_currency_and_a_window_narrow_what_is_asked(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
+    sandbox = start_sandbox()
+    desk = open_desk(sandbox.base_url)
+    pay(desk, sheet(tmp_path, *ROWS), tmp_path / "out", seconds=1)
+    assert night(desk, tmp_path / "1", Scope(currency="ETH"))["counts"] == {}
+    assert sum(night(desk, tmp_path / "2", Scope(currency="IDR"))["counts"].values()) == 3
+    forge(desk, final_at="1")
+    assert sum(night(desk, tmp_path / "3", Scope(window_days=1))["counts"].values()) == 0

@@ -1,0 +1,48 @@
+"""The report names exactly the planted differences, each in one class, whatever the order of the rows."""
+
+import random
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from tests.reconciliation.planted import AS_OF, PLANTS, Row, plant_ledger
+from treasury.reconciliation.classes import BY_NAME, PRIORITY, UNREMARKABLE, Verdict
+from treasury.reconciliation.comparison import COLUMNS
+from treasury.reconciliation.report import Night, Report, draw_report
+from treasury.reports.machine import as_machine
+
+
+def night(rows: list[Row]) -> Report:
+    frame = pd.DataFrame([{**dict.fromkeys(COLUMNS), **row} for row in rows], columns=list(COLUMNS), dtype=object)
+    return draw_report(Night(AS_OF, frame))
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_ten_thousand_orders_with_planted_differences_are_told_apart(seed: int) -> None:
+    rows, truth = plant_ledger(10_000, seed, dict(PRIORITY))
+    report = night(rows)
+    found = dict(zip(report.orders["request_id"], report.orders["class"], strict=True))
+    assert {key: (name, found[key]) for key, name in truth.items() if found[key] != name} == {}
+    assert {plant.name for plant in PLANTS} <= set(truth.values())
+    listed = {each.found.request_id: each.found.name for each in report.breaks}
+    assert listed == {key: name for key, name in truth.items() if name not in UNREMARKABLE}
+    assert report.verdict is Verdict.INCOMPLETE
+
+
+@pytest.mark.parametrize("plant", PLANTS, ids=lambda plant: f"{plant.name}-{PLANTS.index(plant)}")
+def test_one_difference_alone_decides_the_verdict(plant: Any) -> None:
+    rows, truth = plant_ledger(60, 5, dict(PRIORITY))
+    calm = [row for row in rows if truth[row["request_id"]] == "matched"]
+    target = next(row for row in calm if row["operation"] in plant.kinds)
+    plant.change(target, random.Random(1))
+    report = night(calm)
+    assert [(each.found.request_id, each.found.name) for each in report.breaks] == [(target["request_id"], plant.name)]
+    assert report.verdict is BY_NAME[plant.name].verdict
+
+
+def test_shuffled_orders_give_the_same_machine_form() -> None:
+    rows, _ = plant_ledger(2_000, 3, dict(PRIORITY))
+    first = as_machine(night(rows))
+    random.Random(9).shuffle(rows)
+    assert as_machine(night(rows)) == first
