@@ -1,8 +1,8 @@
 """Breaks the engine on purpose, one small change at a time, and sees whether the tests notice.
 
-    python -m tests.mutate.mutate [--mutants N] [--seed N] [--workers 2] [--list]
+    python -m tests.mutate.mutate [--mutants N] [--seed N] [--workers 2] [--list] [--survivors-of LOG]
 
-N=0 is all of them. Works in temporary copies of the tree. Prints each survivor with its place and change; ends with
+N=0 is all of them; `--survivors-of` tries only those that an earlier run, whose output is in LOG, did not kill. Works in temporary copies of the tree. Prints each survivor with its place and change; ends with
 code 1 when fewer than 85 % were killed.
 """
 
@@ -28,6 +28,7 @@ TESTS = (
     "tests/engine/test_states.py",
     "tests/planning/test_decisions.py",
     "tests/machine/test_two_hands.py",
+    "tests/engine/test_remembered.py",
     "tests/engine/test_submission.py",
     "tests/machine/test_machine.py",
 )
@@ -285,6 +286,12 @@ def run(mutants: list[Mutant], workers: int) -> list[Mutant]:
     return survivors
 
 
+def survivors_in(log: str) -> set[tuple[str, str]]:
+    """File and change of the mutants that a run says survived; lines move, changes stay what they are."""
+    lines = [line.removeprefix("survived: ") for line in log.splitlines() if line.startswith("survived: ")]
+    return {(line.partition(":")[0], line.partition(":")[2].partition(" ")[2]) for line in lines}
+
+
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description="Break the engine and see whether the tests notice.")
@@ -292,6 +299,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--survivors-of", type=Path)
     asked = parser.parse_args()
     mutants = [mutant for file in TARGETS for mutant in mutants_of(file)]
     if asked.list:
@@ -300,6 +308,9 @@ def main() -> int:
         print(f"{len(mutants)} mutants")
         return 0
     total = len(mutants)
+    if asked.survivors_of:
+        left = survivors_in(asked.survivors_of.read_text(encoding="utf-8"))
+        mutants = [mutant for mutant in mutants if (mutant.file, mutant.change) in left]
     if asked.mutants:
         mutants = random.Random(asked.seed).sample(mutants, min(asked.mutants, total))
     calm = Copy()

@@ -1,13 +1,17 @@
 """Whether a quote may be confirmed: inside its bounds, and nowhere else."""
 
 from collections.abc import Mapping
+from dataclasses import FrozenInstanceError
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from treasury.decisions import Bounds, quote_problem
-from treasury.ledger.records import Quote
+from treasury.decisions import Bounds, as_paid, may_send_again, quote_problem
+from treasury.interface.operation import SeenOrder
+from treasury.interface.status import OrderStatus
+from treasury.ledger.records import Order, Quote
+from treasury.ledger.states import State
 from treasury.planning.policy import parse_policy
 from treasury.planning.rebalancing import Rates, plan_trades
 from treasury.runs.rebalancing import plan_trade
@@ -107,3 +111,103 @@ def test_a_quote_outside_its_bounds_is_refused_with_the_reason(
     said = judge(kind, change)
     assert said is not None
     assert reason in said
+
+
+# --- quotes that say less, and bounds that ask less ------------------------------------------------------------------
+
+
+def quote(**changes: Any) -> Quote:
+    known = {"id": 1, "order_id": 1, "generation": 1, "request_id": "r", "note": None, "created_at": NOW}
+    said = {"quote": "q1", "pay_currency": "USDT", "pay_amount": Decimal(100), "receive_currency": "EUR"}
+    said |= {"receive_amount": Decimal(90), "fee": None, "fee_currency": None, "rate": None, "expires_at": None}
+    return Quote(**{**known, **said, **changes})
+
+
+def bound(**changes: Decimal) -> Bounds:
+    return Bounds("USDT", "EUR", **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "bounds", "problem"),
+    [
+        ({}, bound(), None),
+        ({"pay_amount": None}, bound(), "incomplete"),
+        ({"fee": Decimal(5), "fee_currency": "ETH"}, bound(), None),
+        ({"fee": Decimal(5), "fee_currency": "ETH"}, bound(greatest_fee=Decimal(9)), "fee is taken in ETH"),
+        ({}, bound(greatest_rate=Decimal(2)), "does not say its rate"),
+        ({}, bound(least_rate=Decimal(2)), "does not say its rate"),
+        ({"rate": Decimal(2)}, bound(least_rate=Decimal(2), greatest_rate=Decimal(2)), None),
+        ({"rate": Decimal("2.1")}, bound(greatest_rate=Decimal(2)), "more than 2"),
+        ({"expires_at": NOW + 1}, bound(), None),
+        ({"expires_at": NOW}, bound(), "expired"),
+        # What it brings before the fee: the fee counts when it is taken from what is received, and only then.
+        ({}, bound(least_receive=Decimal(90)), None),
+        ({}, bound(least_receive=Decimal("90.01")), "before the fee is 90, less than 90.01"),
+        ({"fee": Decimal(2), "fee_currency": "EUR"}, bound(least_receive=Decimal(92)), None),
+        ({"fee": Decimal(2), "fee_currency": "USDT"}, bound(least_receive=Decimal(92)), "before the fee is 90"),
+        ({"fee": None, "fee_currency": "EUR"}, bound(least_receive=Decimal(90)), None),
+    ],
+)
+def test_what_a_quote_leaves_out_counts_only_where_a_bound_asks_for_it(
+    changes: Mapping[str, Any], bounds: Bounds, problem: str | None
+) -> None:
+    said = quote_problem(quote(**changes), bounds, NOW)
+    assert (said is None) == (problem is None)
+    assert problem is None or problem in str(said)
+
+
+def test_bounds_do_not_change_once_approved() -> None:
+    with pytest.raises(FrozenInstanceError):
+        bound().least_rate = Decimal(0)  # type: ignore[misc]
+
+
+# --- evidence, and the side an order is shown from -------------------------------------------------------------------
+
+
+def order(**changes: Any) -> Order:
+    values: dict[str, Any] = dict.fromkeys(Order.__dataclass_fields__)
+    values |= {"operation": "payout", "state": State.UNKNOWN, "absent_since": NOW, "currency": "ETH"}
+    return Order(**{**values, "amount": Decimal(1), "receive_currency": "USDT", **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "later_ms", "evidence", "again"),
+    [
+        ({}, 600_000, True, True),
+        ({}, 599_999, True, False),
+        ({}, 600_000, False, False),
+        ({"absent_since": None}, 600_000, True, False),
+        ({"order_no": "P1"}, 600_000, True, False),
+        ({"status": OrderStatus.SUBMITTED}, 600_000, True, False),
+    ],
+)
+def test_only_two_absences_far_apart_of_what_was_never_shown_are_evidence(
+    changes: Mapping[str, Any], later_ms: int, evidence: bool, again: bool
+) -> None:
+    assert may_send_again(order(**changes), NOW + later_ms, 600, absence_is_evidence=evidence) is again
+
+
+CONVERTED = {"operation": "conversion_execute"}
+
+
+@pytest.mark.parametrize(
+    ("ours", "shown", "turned"),
+    [
+        (CONVERTED, {"currency": "USDT", "amount": Decimal(9)}, True),
+        (CONVERTED, {"currency": "ETH", "amount": Decimal(1)}, False),
+        (CONVERTED, {"currency": None, "amount": Decimal(1)}, False),
+        (CONVERTED, {"currency": "BTC", "amount": Decimal(1)}, False),
+        (CONVERTED, {"currency": "USDT", "amount": Decimal(9), "receive_currency": "USDT"}, False),
+        ({}, {"currency": "USDT", "amount": Decimal(9)}, False),
+    ],
+)
+def test_only_a_conversion_may_be_shown_in_what_it_brings(
+    ours: Mapping[str, Any], shown: Mapping[str, Any], turned: bool
+) -> None:
+    seen = SeenOrder(**shown)
+    read = as_paid(seen, order(**ours))
+    if turned:
+        assert (read.currency, read.amount, read.receive_currency) == (None, None, "USDT")
+        assert read.receive_amount == Decimal(9)
+    else:
+        assert read == seen
