@@ -2,8 +2,9 @@
 
     python -m tests.mutate.mutate [--mutants N] [--seed N] [--workers 2] [--list] [--survivors-of LOG]
 
-N=0 is all of them; `--survivors-of` tries only those that an earlier run, whose output is in LOG, did not kill. Works in temporary copies of the tree. Prints each survivor with its place and change; ends with
-code 1 when fewer than 85 % were killed.
+N=0 is all of them; `--survivors-of` tries only those that an earlier run, whose output is in LOG, did not kill. Works
+in temporary copies of the tree. Prints each survivor with its place and change; ends with code 1 when fewer than 85 %
+were killed.
 """
 
 import argparse
