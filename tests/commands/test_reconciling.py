@@ -100,3 +100,55 @@ def test_a_run_is_reconciled_alone_and_an_empty_ledger_is_reconciled(
     assert (ended.code, ended.last) == (0, "reconciled: no orders")
     [folder] = (office.home / "reconciliation").iterdir()
     assert {file.name for file in folder.iterdir()} == {"orders.csv", "reconciliation.md", "reconciliation.json"}
+
+
+def test_the_same_night_is_reported_again_offline_and_a_break_is_accepted(office: Office, proxy: Proxy) -> None:
+    row = office.results("run")["amount"]
+    proxy.planted = {row["request_id"]: with_data(order_amount="11")}
+    first, again = office.home / "first", office.home / "again"
+    assert office.run("reconcile", "--out", first).code == 5
+    proxy.asked.clear()
+    assert office.run("reconcile", "--offline", "--out", again).code == 5
+    assert proxy.asked == []
+    assert all((again / file.name).read_bytes() == file.read_bytes() for file in first.iterdir())
+    [found] = [
+        each for each in json.loads((first / "reconciliation.json").read_text())["breaks"] if each["difference"] == "1"
+    ]
+    said = office.run("accept", found["id"], "--by", "Ana", "--why", "agreed with the service")
+    assert (said.code, said.last) == (
+        0,
+        f"{found['id']} (amount_mismatch) is accepted by Ana: the next report shows it apart",
+    )
+    assert office.run("reconcile", "--offline", "--out", again).last.startswith("pending: 1 amount_mismatch")
+    report = json.loads((again / "reconciliation.json").read_text())
+    assert [each["accepted"]["by"] for each in report["breaks"] if each["accepted"]] == ["Ana"]
+
+
+def test_a_statement_shows_a_payment_that_nobody_meant(office: Office, proxy: Proxy) -> None:
+    proxy.planted = {}
+    statement = office.file("statement.csv", "order_no,currency,amount,status\nX1,USDT_TRC20,7,99\n")
+    ended = office.run("reconcile", "--statement", statement)
+    assert (ended.code, ended.last.partition(",")[0]) == (5, "breaks: 1 missing_in_ledger")
+
+
+def test_mistakes_in_what_a_reconciliation_is_given_are_said_before_anything_is_asked(
+    office: Office, proxy: Proxy
+) -> None:
+    proxy.asked.clear()
+    bad = office.file("bad.csv", "order_no,currency,amount\nX1,USDT,seven\n")
+    policy = office.file("bad.toml", "[reconciliation]\nfee_tolerance_bps = -1\n[reconciliation.due_hours]\nsend = 3\n")
+    said = office.run_all(
+        {
+            "statement": ["reconcile", "--statement", str(bad)],
+            "policy": ["reconcile", "--policy", str(policy)],
+            "nothing": ["accept", "B-000000000000", "--by", "Ana", "--why", "none"],
+            "nobody": ["accept", "B-000000000000", "--by", " ", "--why", "none"],
+        }
+    )
+    assert {name: ended.code for name, ended in said.items()} == dict.fromkeys(said, 2)
+    assert "row 2" in said["statement"].err
+    assert "fee_tolerance_bps" in said["policy"].err
+    assert "send is not an operation that moves money" in said["policy"].err
+    assert "no open break" in said["nothing"].err
+    assert "needs a name" in said["nobody"].err
+    assert proxy.asked == []
