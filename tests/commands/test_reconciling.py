@@ -7,6 +7,7 @@ import pytest
 
 from tests.commands.office import Office, read_rows
 from tests.commands.proxy import Proxy, absent, broken, running_proxy, with_data
+from treasury.reports.reconciliation import FILES
 from treasury.sandbox import RunningSandbox
 
 pytestmark = pytest.mark.prefect
@@ -59,7 +60,7 @@ def test_every_planted_difference_is_found_and_classified(office: Office, proxy:
     page = (out / "reconciliation.md").read_text()
     for each in report["breaks"]:
         assert each["id"] in page
-    for name in ("orders.csv", "reconciliation.md", "reconciliation.json"):
+    for name in FILES:
         assert str(out / name) in ended.out
 
 
@@ -99,7 +100,7 @@ def test_a_run_is_reconciled_alone_and_an_empty_ledger_is_reconciled(
     ended = office.run("reconcile")
     assert (ended.code, ended.last) == (0, "reconciled: no orders")
     [folder] = (office.home / "reconciliation").iterdir()
-    assert {file.name for file in folder.iterdir()} == {"orders.csv", "reconciliation.md", "reconciliation.json"}
+    assert {file.name for file in folder.iterdir()} == set(FILES)
 
 
 def test_the_same_night_is_reported_again_offline_and_a_break_is_accepted(office: Office, proxy: Proxy) -> None:

@@ -16,6 +16,7 @@ from treasury.interface.catalogue import CATALOGUE
 from treasury.ledger import closing, schema, sweeps
 from treasury.ledger.sweeps import Scope
 from treasury.reconciliation.rules import Rules
+from treasury.reports.reconciliation import FILES
 from treasury.runs import sweep
 from treasury.runs.reporting import report_sweep
 from treasury.sheets.statement import read_statement
@@ -142,7 +143,7 @@ def test_a_report_is_made_again_from_stored_answers_to_the_byte(
     assert sweep.open_chunks(desk, stored) == []
     sandbox.advance(600)
     remake(desk, stored, tmp_path / "again")
-    for name in ("orders.csv", "reconciliation.json", "reconciliation.md"):
+    for name in FILES:
         assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "1" / name).read_bytes()
     assert len(sandbox.orders()) == asked
 

@@ -17,6 +17,7 @@ from treasury.interface.catalogue import CATALOGUE
 from treasury.ledger.states import State
 from treasury.ledger.sweeps import Scope
 from treasury.reconciliation.rules import Rules
+from treasury.reports.reconciliation import FILES
 from treasury.runs import calls, execution, payouts, provisioning, rebalancing, sweep
 from treasury.runs.reporting import report_sweep
 
@@ -208,7 +209,7 @@ def test_a_sweep_teaches_the_ledger_and_reports_both_sides(
     assert {order.row_ref: order.state for order in desk.ledger.orders()} == {"a": State.SETTLED, "b": State.FAILED}
     written = json.loads((tmp_path / "report" / "reconciliation.json").read_text())
     assert written == {name: value for name, value in report.items() if name != "files"}
-    for name in ("orders.csv", "reconciliation.md", "reconciliation.json"):
+    for name in FILES:
         assert (tmp_path / "report" / name).stat().st_mode & 0o777 == 0o600
 
 

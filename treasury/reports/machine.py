@@ -1,5 +1,6 @@
 """The machine form of a reconciliation: what `reconciliation.json` holds, and page and workbook are drawn from."""
 
+import functools
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -27,7 +28,13 @@ _ENDED = {99: State.SETTLED.outcome, 44: State.FAILED.outcome, 88: State.CLOSED.
 
 def time_text(unix_ms: int) -> str:
     """A time as the report shows it: UTC, to the second."""
-    return datetime.fromtimestamp(unix_ms / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return _second_text(unix_ms // 1000)
+
+
+@functools.lru_cache(maxsize=100_000)
+def _second_text(unix_seconds: int) -> str:
+    """A million orders share few seconds."""
+    return datetime.fromtimestamp(unix_seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def as_machine(report: "Report") -> dict[str, Any]:
@@ -40,7 +47,7 @@ def as_machine(report: "Report") -> dict[str, Any]:
         "verdict": report.verdict.value,
         "as_of": time_text(night.as_of),
         "since": None if night.since is None else time_text(night.since),
-        "scope": asdict(night.scope),
+        "scope": {**asdict(night.scope), "statement": f"{len(night.entries)} lines" if night.entries else None},
         "counts": {name: count for name, count in counts.items() if count},
         "statement": _statement(report),
         "balances": [line.as_text() for line in report.balances],

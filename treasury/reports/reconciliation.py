@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from treasury.reconciliation.classes import BY_NAME
-from treasury.reports.machine import as_machine, time_text
+from treasury.reports.machine import as_machine, meanings, time_text
 from treasury.sheets.writing import write_csv, write_json, write_text
 
 if TYPE_CHECKING:
@@ -99,22 +99,43 @@ def _cell(value: object) -> str:
     return ("" if value is None else str(value)).replace("|", "\\|").replace("\n", " ")
 
 
+FILES = (
+    "reconciliation.html",
+    "reconciliation.xlsx",
+    "orders.csv",
+    "reconciliation.json",
+    "reconciliation.md",
+)
+
+
 def write_reconciliation(out: Path, report: "Report") -> Mapping[str, Any]:
     """Write the files into a folder; returns the machine form with their paths."""
-    machine = as_machine(report)
-    write_csv(out / "orders.csv", ORDER_COLUMNS, _lines(report.orders))
+    from treasury.reports.page import write_page
+    from treasury.reports.workbook import write_workbook
+
+    machine, orders = as_machine(report), shown_orders(report.orders)
+    write_csv(out / "orders.csv", ORDER_COLUMNS, _lines(orders))
+    write_workbook(out / "reconciliation.xlsx", machine, orders, meanings())
+    write_page(out / "reconciliation.html", machine, orders, meanings())
     write_text(out / "reconciliation.md", as_markdown(machine))
     write_json(out / "reconciliation.json", machine)
-    names = ("orders.csv", "reconciliation.md", "reconciliation.json")
-    return {**machine, "files": [str(out / name) for name in names]}
+    return {**machine, "files": [str(out / name) for name in FILES]}
+
+
+def shown_orders(orders: "pd.DataFrame") -> "pd.DataFrame":
+    """The orders as people see them: the columns that are shown, times as text."""
+    import pandas as pd
+
+    shown = orders[list(ORDER_COLUMNS)].copy()
+    for name in TIMES:
+        texts = [None if at is None else time_text(int(at)) for at in orders[name]]
+        shown[name] = pd.Series(texts, index=shown.index, dtype=object)
+    return shown
 
 
 def _lines(orders: "pd.DataFrame") -> Iterator[Mapping[str, Any]]:
-    """The orders one by one, times as text."""
+    """The orders one by one."""
     for start in range(0, len(orders), CHUNK):
         chunk = orders.iloc[start : start + CHUNK]
         for values in zip(*(chunk[name] for name in ORDER_COLUMNS), strict=True):
-            line: dict[str, Any] = dict(zip(ORDER_COLUMNS, values, strict=True))
-            for name in TIMES:
-                line[name] = None if line[name] is None else time_text(int(line[name]))
-            yield line
+            yield dict(zip(ORDER_COLUMNS, values, strict=True))
