@@ -1,0 +1,94 @@
+"""Days, currencies and amounts at their edges: what the report says of them is exact."""
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from tests.reconciliation.planted import AS_OF, good_order
+from treasury.reconciliation.comparison import COLUMNS
+from treasury.reconciliation.report import Night, draw_report
+from treasury.reconciliation.rules import Rules
+from treasury.reports.machine import as_machine
+
+
+def machine(*rows: dict[str, Any], as_of: int = AS_OF, zone: str = "UTC") -> dict[str, Any]:
+    frame = pd.DataFrame([{**dict.fromkeys(COLUMNS), **row} for row in rows], columns=list(COLUMNS), dtype=object)
+    return as_machine(draw_report(Night(as_of, frame, Rules(time_zone=zone))))
+
+
+def payout(made: str = "2026-11-20T12:00:00", **changes: Any) -> dict[str, Any]:
+    at = int(datetime.fromisoformat(made).replace(tzinfo=UTC).timestamp() * 1000)
+    row = {"request_id": f"r-{made}", "operation": "payout", "state": "settled", "currency": "USDT", "amount": "10"}
+    row |= {"answer": "found", "status": 99, "seen_currency": "USDT", "seen_amount": "10.0"}
+    return {**row, "created_at": at, "sent_at": at, **changes}
+
+
+@pytest.mark.parametrize(
+    ("zone", "made", "day"),
+    [
+        ("UTC", "2026-11-30T23:59:59", "2026-11-30"),
+        ("Asia/Singapore", "2026-11-30T16:00:00", "2026-12-01"),
+        ("Asia/Singapore", "2026-11-30T15:59:59", "2026-11-30"),
+        ("America/New_York", "2028-02-29T04:59:59", "2028-02-28"),
+        ("America/New_York", "2028-03-01T04:59:59", "2028-02-29"),
+        ("Europe/Berlin", "2026-03-28T22:59:59", "2026-03-28"),
+        ("Europe/Berlin", "2026-03-28T23:00:00", "2026-03-29"),  # the day that has 23 hours
+        ("Europe/Berlin", "2026-03-29T21:59:59", "2026-03-29"),
+        ("Europe/Berlin", "2026-03-29T22:00:00", "2026-03-30"),
+        ("Europe/Berlin", "2026-10-25T22:59:59", "2026-10-25"),  # the one that has 25
+        ("Europe/Berlin", "2026-10-25T23:00:00", "2026-10-26"),
+    ],
+)
+def test_days_are_counted_in_the_policys_time_zone(zone: str, made: str, day: str) -> None:
+    assert machine(payout(made), zone=zone)["by_day"] == [{"day": day, "outcome": "settled", "orders": 1}]
+
+
+def test_lateness_is_counted_in_hours_that_passed_whatever_the_clocks_say() -> None:
+    sent = int(datetime(2026, 3, 27, 12, tzinfo=UTC).timestamp() * 1000)  # over the change of clocks in Berlin
+    order = payout("2026-03-27T12:00:00", status=22, state="accepted")
+    due = sent + 72 * 3_600_000
+    assert machine(order, as_of=due, zone="Europe/Berlin")["counts"] == {"in_progress": 1}
+    assert machine(order, as_of=due + 1, zone="Europe/Berlin")["counts"] == {"pending_late": 1}
+
+
+def test_amounts_keep_every_digit_and_currencies_their_decimals() -> None:
+    large = "123456789012345678.123456789012345678"
+    said = machine(
+        payout("2026-11-20T01:00:00", amount=large, seen_amount="123456789012345678.123456789012345679"),
+        payout("2026-11-20T02:00:00", currency="JPY", seen_currency="JPY", amount="250000", seen_amount="249999"),
+    )
+    breaks = {each["currency"]: (each["amount"], each["difference"]) for each in said["breaks"]}
+    assert breaks == {"USDT": (large, "0.000000000000000001"), "JPY": ("250000", "-1")}
+
+
+def test_fees_and_rates_are_summed_exactly() -> None:
+    fees = [payout(f"2026-11-20T0{n}:00:00", seen_fee="0.1", amount="0.3", seen_amount="0.3") for n in range(3)]
+    rates = {"operation": "create_fiat_payout", "receive_currency": "EUR", "seen_receive_currency": "EUR"}
+    fiat = [payout(f"2026-11-20T1{n}:00:00", seen_rate=rate, **rates) for n, rate in enumerate(("0.9", "0.95"))]
+    said = machine(*fees, *fiat)
+    assert said["fees"] == [{"currency": "USDT", "orders": 3, "amount": "0.9", "fees": "0.3", "bps": "3333.33"}]
+    assert said["rates"] == [{"pair": "USDT-EUR", "orders": 2, "lowest": "0.9", "average": "0.925", "highest": "0.95"}]
+
+
+def test_one_order_and_none() -> None:
+    one, none = machine(payout()), machine()
+    assert (one["verdict"], one["counts"], one["breaks"]) == ("reconciled", {"matched": 1}, [])
+    assert (none["verdict"], none["counts"], none["by_day"], none["fees"]) == ("reconciled", {}, [], [])
+
+
+def test_ten_times_the_orders_take_at_most_twelve_times_the_work() -> None:
+    import random
+    import time
+
+    def cost(orders: int) -> float:
+        dice = random.Random(1)
+        rows = [good_order(number, dice)[0] for number in range(orders)]
+        frame = pd.DataFrame(rows, columns=list(COLUMNS), dtype=object)
+        began = time.process_time()
+        as_machine(draw_report(Night(AS_OF, frame)))
+        return time.process_time() - began
+
+    cost(2_000)  # what is done once is done
+    assert cost(50_000) <= 12 * cost(5_000)
