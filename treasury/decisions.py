@@ -8,6 +8,7 @@ from typing import Any
 from treasury.interface.catalogue import CATALOGUE
 from treasury.interface.operation import SeenOrder
 from treasury.ledger.records import Order, Quote
+from treasury.money import exact
 
 
 def disagreements(order: Order, seen: SeenOrder) -> list[str]:
@@ -75,6 +76,7 @@ class Bounds:
         return cls(stored["pay_currency"], stored["receive_currency"], **amounts)
 
 
+@exact
 def quote_problem(quote: Quote, bounds: Bounds, now_ms: int) -> str | None:
     """Why a quote must not be confirmed; None when it may. `now_ms` is Unix time in milliseconds, by our clock."""
     if not quote.quote or quote.pay_amount is None or quote.receive_amount is None:

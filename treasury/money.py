@@ -1,7 +1,29 @@
 """Amounts: `Decimal` inside, plain decimal text on the wire and in files; never float, never exponent form."""
 
+import functools
 import re
-from decimal import ROUND_DOWN, ROUND_UP, Decimal
+from collections.abc import Callable
+from decimal import ROUND_DOWN, ROUND_UP, Context, Decimal, localcontext
+from typing import ParamSpec, TypeVar
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+EXACT = Context(prec=120)
+"""Sums of any number of amounts, and products of two (30 digits before the point, 18 after), are exact in it; the
+default context rounds to 28 digits."""
+
+
+def exact(function: Callable[P, T]) -> Callable[P, T]:
+    """A function that adds, subtracts or multiplies amounts without rounding them."""
+
+    @functools.wraps(function)
+    def counted(*args: P.args, **kwargs: P.kwargs) -> T:
+        with localcontext(EXACT):
+            return function(*args, **kwargs)
+
+    return counted
+
 
 FRACTION_DIGITS = 18
 """Most fractional digits of an amount (document, Response envelope)."""
@@ -40,3 +62,8 @@ def round_down(amount: Decimal, digits: int) -> Decimal:
 def round_up(amount: Decimal, digits: int) -> Decimal:
     """Round an amount away from zero to `digits` after the point: fees and needed funds are never understated."""
     return amount.quantize(Decimal(1).scaleb(-digits), rounding=ROUND_UP)
+
+
+def canonical(amount: Decimal) -> str:
+    """The one way to write an amount: 1.50 and 1.5 are `1.5`, 0.00 is `0`."""
+    return format_amount(amount.normalize())

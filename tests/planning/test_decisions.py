@@ -198,6 +198,7 @@ CONVERTED = {"operation": "conversion_execute"}
         (CONVERTED, {"currency": None, "amount": Decimal(1)}, False),
         (CONVERTED, {"currency": "BTC", "amount": Decimal(1)}, False),
         (CONVERTED, {"currency": "USDT", "amount": Decimal(9), "receive_currency": "USDT"}, False),
+        ({**CONVERTED, "receive_currency": None}, {"currency": None, "amount": Decimal(1)}, False),
         ({}, {"currency": "USDT", "amount": Decimal(9)}, False),
     ],
 )

@@ -15,7 +15,7 @@ from treasury.ledger import schema
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.states import State
 from treasury.ledger.sweeps import Scope
-from treasury.money import format_amount
+from treasury.money import exact, format_amount
 from treasury.reconciliation.balances import BalanceSeen, Flows
 from treasury.reconciliation.breaks import RESOLVED, Acceptance, Break, Finding, Known
 from treasury.reconciliation.statement import IN_FLIGHT, Move, StatementLine, draw_statement
@@ -39,6 +39,7 @@ class Unread:
     refused: bool
 
 
+@exact
 def close_sweep(ledger: Ledger, sweep_id: int, scope: Scope) -> None:
     """Draw the statement of this moment and end the sweep with it; does nothing when it has ended."""
     before = _last_report(ledger, scope, sweep_id)
@@ -68,6 +69,7 @@ def close_sweep(ledger: Ledger, sweep_id: int, scope: Scope) -> None:
     ledger.write(work)
 
 
+@exact
 def closing_of(ledger: Ledger, sweep_id: int, scope: Scope) -> Closing:
     """What a sweep that has ended says of the sums."""
     row = ledger.read(select(schema.reports).where(schema.reports.c.sweep_id == sweep_id))[0]

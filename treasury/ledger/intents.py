@@ -19,7 +19,7 @@ from treasury.ledger.database import serialize
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.records import Intent, derive_request_id
 from treasury.ledger.states import Event, State
-from treasury.money import format_amount
+from treasury.money import exact, format_amount
 
 DUPLICATE_DAYS = 7
 """How far back another payment that looks the same counts as a duplicate."""
@@ -132,6 +132,7 @@ def _check_binding(
         raise RunKeyConflict(run_key, added, "these rows were added since the run began; use another run key for them")
 
 
+@exact
 def _check_day(connection: Connection, rules: Rules, intents: Sequence[Intent]) -> None:
     """What is planned, with all that other runs planned since the day began, stays within the day's limits."""
     table = schema.orders.c

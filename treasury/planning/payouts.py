@@ -14,9 +14,8 @@ from treasury.interface.fiat_payouts import CreateFiatPayout, FiatPayoutQuote
 from treasury.interface.operation import mask_fields
 from treasury.interface.orders import Payout
 from treasury.ledger.records import Intent
-from treasury.money import format_amount
+from treasury.money import canonical, exact, format_amount
 from treasury.planning.limits import PayoutLimits, PayoutPolicy, approvals_needed, check_run_total
-from treasury.planning.policy import canonical
 from treasury.sheets.beneficiaries import PayoutRow, Route
 
 
@@ -54,6 +53,7 @@ class PayoutPlan:
         }
 
 
+@exact
 def plan_payouts(run_key: str, rows: Sequence[PayoutRow], policy: PayoutPolicy | None = None) -> PayoutPlan:
     """Plan the payment of these rows: one intent a row, sums per currency, a hash over what a person approves.
 

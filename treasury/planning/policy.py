@@ -22,7 +22,7 @@ from pydantic import (
 
 from treasury.errors import InputError
 from treasury.interface.fields import Symbol
-from treasury.money import format_amount, parse_amount
+from treasury.money import canonical, parse_amount
 
 BPS = 10_000
 """Basis points in the whole."""
@@ -38,11 +38,6 @@ def _positive(amount: Decimal) -> Decimal:
     if amount <= 0:
         raise ValueError("must be greater than zero")
     return amount
-
-
-def canonical(amount: Decimal) -> str:
-    """The one way to write an amount: 1.50 and 1.5 are `1.5`."""
-    return format_amount(amount.normalize())
 
 
 def check_time_zone(name: str) -> str:

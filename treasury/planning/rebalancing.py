@@ -3,18 +3,16 @@
 import functools
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from decimal import Context, Decimal, localcontext
+from decimal import Decimal, localcontext
 from enum import StrEnum
 from typing import Any
 
 from pydantic import TypeAdapter
 
 from treasury.errors import InputError
-from treasury.money import FRACTION_DIGITS, format_amount, round_down, round_up
-from treasury.planning.policy import BPS, AssetBand, TreasuryPolicy, canonical
+from treasury.money import EXACT, FRACTION_DIGITS, canonical, format_amount, round_down, round_up
+from treasury.planning.policy import BPS, AssetBand, TreasuryPolicy
 
-EXACT = Context(prec=120)
-"""Products of two amounts (30 digits before the point, 18 after) are exact in it."""
 BASE_DIGITS = 6
 """Fractional digits of what is spent of the base asset (public fact 7.1, USDT)."""
 RECEIVE_DIGITS = 8

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 
-from treasury.money import format_amount
+from treasury.money import canonical, exact
 
 ZERO = Decimal(0)
 
@@ -80,10 +80,11 @@ class BalanceLine:
     def as_text(self) -> dict[str, str | None]:
         """As exact text."""
         said = {name: value for name, value in vars(self).items() if name not in ("judgement", "note")}
-        shown = {name: format_amount(value) if isinstance(value, Decimal) else value for name, value in said.items()}
+        shown = {name: canonical(value) if isinstance(value, Decimal) else value for name, value in said.items()}
         return {**shown, "judgement": self.judgement.value, "note": self.note or ""}
 
 
+@exact
 def prove_balance(seen: BalanceSeen, flows: Flows) -> BalanceLine:
     """Compare one balance's change with what the orders explain of it."""
     low = -flows.arrived + flows.received - flows.fees - flows.closing_in_flight - flows.unpriced
@@ -104,6 +105,7 @@ def prove_balance(seen: BalanceSeen, flows: Flows) -> BalanceLine:
     return BalanceLine(seen.currency, seen.opening, seen.after, change, low, high, unexplained, judgement)
 
 
+@exact
 def pool(seen: Sequence[BalanceSeen], flows: Mapping[str, Flows]) -> dict[str, Flows]:
     """The flows that each balance has to explain.
 

@@ -13,6 +13,7 @@ from treasury.interface.catalogue import CATALOGUE
 from treasury.interface.status import OrderStatus
 from treasury.ledger.states import State
 from treasury.ledger.sweeps import SUPERSEDED
+from treasury.money import exact
 from treasury.planning.policy import BPS
 from treasury.reconciliation.classes import PRIORITY, Answer
 from treasury.reconciliation.rules import Rules
@@ -50,6 +51,7 @@ _EFFECT = (OrderStatus.PROCESSING, OrderStatus.SUCCESS)
 """Statuses that show of a quoted order that money left, or is about to."""
 
 
+@exact
 def compare(both_sides: pd.DataFrame, rules: Rules, as_of: int) -> pd.DataFrame:
     """Every order with its `class`, sorted by request id; the order of the rows that come in does not matter.
 
@@ -184,12 +186,19 @@ class Sides:
         return over
 
     def fee_base(self, place: int) -> Decimal:
-        """What a fee is taken from, in its currency: the amount that is paid, or the one that arrives."""
-        charged = self._columns["fee_currency"][place]
-        for currency, amount in (("currency", "amount"), ("receive_currency", "receive_amount")):
-            if self._columns[amount][place] is not None and charged in (None, self._columns[currency][place]):
-                return abs(Decimal(self._columns[amount][place]))
-        return abs(Decimal(self._columns["fee"][place]))
+        """What a fee is taken from, in its currency: the amount that is paid, or the one that arrives, or itself."""
+        charged, pays = self._columns["fee_currency"][place], self._columns["currency"][place]
+        base = None
+        if charged in (None, pays):
+            base = self._columns["amount"][place]
+        elif charged == self._columns["receive_currency"][place]:
+            base = self._columns["receive_amount"][place]
+        return abs(Decimal(self._columns["fee"][place] if base is None else base))
+
+    def _first_known(self, place: int, theirs: str, ours: str) -> Any:
+        """What the service shows of an order, or what we know where it does not say."""
+        shown = self._columns[theirs][place]
+        return self._columns[ours][place] if shown is None else shown
 
     @cached_property
     def _columns(self) -> dict[str, npt.NDArray[np.object_]]:
@@ -216,12 +225,12 @@ class Sides:
     def short(self) -> Mask:
         """Where it succeeded and less arrived than the amount less the fee, all in one currency."""
         found = self.found & self.status(OrderStatus.SUCCESS) & self.known("arrive_amount") & self.known("seen_fee")
-        places = np.flatnonzero(found & self.known("seen_amount"))
+        places = np.flatnonzero(found & self.known("seen_amount")).tolist()
         sent, fee, arrived = (self.column(name) for name in ("seen_amount", "seen_fee", "arrive_amount"))
-        shown, charged = self.column("seen_currency"), self.column("seen_fee_currency")
         short = np.zeros(len(self.frame), dtype=bool)
         for place in places:
-            same = charged[place] in (None, shown[place])
+            currency = self._first_known(place, "seen_currency", "currency")
+            same = self._first_known(place, "seen_fee_currency", "fee_currency") in (None, currency)
             short[place] = same and Decimal(arrived[place]) < Decimal(sent[place]) - Decimal(fee[place])
         return short
 
@@ -302,7 +311,7 @@ RULES: tuple[tuple[str, Callable[[Sides], Mask]], ...] = (
     ("fee_variance", _fee),
     ("rate_variance", _rate),
     ("pending_late", lambda sides: sides.waits & sides.late),
-    ("unreadable_metadata", lambda sides: sides.found & sides.known("unreadable")),
+    ("unreadable_metadata", lambda sides: sides.found & ~sides.only_quoted & sides.known("unreadable")),
     ("in_progress", lambda sides: sides.waits),
     ("quote_expired_unused", lambda sides: sides.state(SUPERSEDED)),
     ("matched", lambda sides: np.ones(len(sides.frame), dtype=bool)),

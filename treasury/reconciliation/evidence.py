@@ -4,33 +4,45 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
+from treasury.interface.catalogue import CATALOGUE
 from treasury.interface.status import OrderStatus
 from treasury.ledger.states import State
-from treasury.money import format_amount
+from treasury.money import exact, format_amount
 from treasury.reconciliation.classes import Answer
+
+ZERO = Decimal(0)
+
+_AT_SERVICE = (State.ACCEPTED, State.SETTLED, State.FAILED, State.CLOSED)
 
 _LEFT = (State.SENDING, State.UNKNOWN, State.ACCEPTED, State.SETTLED)
 """States in which our books have the amount as gone, or on its way."""
 
 
+@exact
 def difference(record: Mapping[str, Any]) -> Decimal:
     """How much more (or less, negative) left than our books say, in the order's currency; zero where it is unclear."""
-    name, amount = record["class"], _decimal(record["amount"])
-    seen = _decimal(record["seen_amount"])
+    name, ours = record["class"], _decimal(record["amount"])
+    seen = None if _only_quoted(record) else _decimal(record["seen_amount"])
+    stated = _decimal(record["line_amount"])
     if name == "amount_mismatch":
-        shown = seen if seen is not None and seen != amount else _decimal(record["line_amount"])
-        return shown - amount if shown is not None and amount is not None else Decimal(0)
-    whole = seen if seen is not None else amount
-    if whole is None:
-        return Decimal(0)
-    if name in ("orphan_success", "duplicate_effect"):
-        return whole
+        shown = seen if seen is not None and seen != ours else stated
+        return shown - ours if shown is not None and ours is not None else ZERO
     if name == "partial":
         arrived, fee = _decimal(record["arrive_amount"]), _decimal(record["seen_fee"])
-        return Decimal(0) if arrived is None or fee is None else arrived + fee - whole
-    if name in ("missing_at_service", "reversed_after_final"):
-        return -whole if record["state"] in _LEFT else Decimal(0)
-    return Decimal(0)
+        return ZERO if arrived is None or fee is None or seen is None else arrived + fee - seen
+    if name in ("orphan_success", "duplicate_effect"):
+        return next((whole for whole in (seen, stated, ours) if whole is not None), ZERO)
+    if name in ("missing_at_service", "reversed_after_final") and record["state"] in _LEFT:
+        return -next((whole for whole in (ours, seen) if whole is not None), ZERO)
+    return ZERO
+
+
+def _only_quoted(record: Mapping[str, Any]) -> bool:
+    """An unconfirmed quote's amounts are no payment's: see `comparison.Sides.only_quoted`."""
+    if record["answer"] != Answer.FOUND or not CATALOGUE[record["operation"]].confirms_quote:
+        return False
+    shows_payment = record["status"] is not None and OrderStatus(int(record["status"])).is_payment
+    return not shows_payment and record["state"] not in _AT_SERVICE
 
 
 def evidence(record: Mapping[str, Any]) -> str:

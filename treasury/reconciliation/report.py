@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from treasury.ledger.sweeps import Scope
+from treasury.money import exact
 from treasury.reconciliation import findings
 from treasury.reconciliation.balances import BalanceLine, BalanceSeen, Flows, Judgement, pool, prove_balance
 from treasury.reconciliation.breaks import Acceptance, Break, Known, give_life
@@ -67,6 +68,7 @@ class Report:
         return missing or any(line.residual for line in self.night.statement)
 
 
+@exact
 def draw_report(night: Night) -> Report:
     """Compare both sides of a night, explain its sums, and give what is found its life."""
     orders = compare(_with_lines(night.both_sides, night.entries), night.rules, night.as_of)

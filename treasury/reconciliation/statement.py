@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from decimal import Decimal
 
 from treasury.ledger.states import State
-from treasury.money import format_amount
+from treasury.money import canonical, exact
 
 ZERO = Decimal(0)
 
@@ -42,6 +42,7 @@ class StatementLine:
     closing_in_flight: Decimal
 
     @property
+    @exact
     def residual(self) -> Decimal:
         """What the journal's steps do not explain of the change in flight; zero, or the books are wrong."""
         gone = self.arrived + self.failed_and_returned
@@ -50,9 +51,10 @@ class StatementLine:
     def as_text(self) -> dict[str, str]:
         """As exact text, the residual with it."""
         said = {name: _text(value) for name, value in asdict(self).items()}
-        return {**said, "residual": _text(self.residual)}
+        return {**said, "residual": canonical(self.residual)}
 
 
+@exact
 def draw_statement(
     opening: Mapping[str, Decimal], moves: Iterable[Move], closing: Mapping[str, Decimal]
 ) -> list[StatementLine]:
@@ -92,6 +94,4 @@ def _left(state: State) -> int:
 
 
 def _text(value: str | Decimal) -> str:
-    if isinstance(value, str):
-        return value
-    return format_amount(value.normalize()) if value else "0"
+    return value if isinstance(value, str) else canonical(value)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from treasury.ledger.states import State
-from treasury.money import format_amount
+from treasury.money import canonical, exact, format_amount
 from treasury.planning.policy import BPS
 from treasury.reconciliation.breaks import RESOLVED, Break
 from treasury.reconciliation.classes import BY_NAME, CLASSES
@@ -37,6 +37,7 @@ def _second_text(unix_seconds: int) -> str:
     return datetime.fromtimestamp(unix_seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+@exact
 def as_machine(report: "Report") -> dict[str, Any]:
     """The machine form. Amounts are exact text, times UTC."""
     night, orders = report.night, report.orders
@@ -71,8 +72,8 @@ def _statement(report: "Report") -> list[dict[str, str]]:
     return [
         {
             **line.as_text(),
-            "breaks_gross": _amount(gross[line.currency]),
-            "breaks_net": _amount(net[line.currency]),
+            "breaks_gross": canonical(gross[line.currency]),
+            "breaks_net": canonical(net[line.currency]),
         }
         for line in report.night.statement
     ]
@@ -89,7 +90,7 @@ def _break(each: Break) -> dict[str, Any]:
         "class": found.name,
         "currency": found.currency,
         "amount": None if found.amount is None else format_amount(found.amount),
-        "difference": _amount(found.difference),
+        "difference": canonical(found.difference),
         "age_days": each.age_days,
         "age_bucket": each.age_bucket,
         "first_seen": time_text(each.first_seen),
@@ -146,8 +147,8 @@ def _fees(orders: "pd.DataFrame") -> list[dict[str, Any]]:
         {
             "currency": currency,
             "orders": counted[currency],
-            "amount": _amount(amount),
-            "fees": _amount(fees),
+            "amount": canonical(amount),
+            "fees": canonical(fees),
             "bps": f"{fees / amount * BPS:.2f}" if amount else None,
         }
         for currency, (amount, fees) in sorted(totals.items())
@@ -167,16 +168,12 @@ def _rates(orders: "pd.DataFrame") -> list[dict[str, Any]]:
         {
             "pair": pair,
             "orders": len(found),
-            "lowest": _amount(min(found)),
+            "lowest": canonical(min(found)),
             "average": f"{sum(found, ZERO) / len(found):.8g}",
-            "highest": _amount(max(found)),
+            "highest": canonical(max(found)),
         }
         for pair, found in sorted(rates.items())
     ]
-
-
-def _amount(value: Decimal) -> str:
-    return format_amount(value.normalize()) if value else "0"
 
 
 def meanings() -> Mapping[str, str]:

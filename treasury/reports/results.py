@@ -8,7 +8,7 @@ from typing import Any
 
 from treasury.ledger.records import Order
 from treasury.ledger.states import OUTCOMES
-from treasury.money import format_amount
+from treasury.money import exact, format_amount
 from treasury.sheets.writing import write_csv, write_json
 
 COLUMNS = (
@@ -46,6 +46,7 @@ BAD_OUTCOMES = ("rejected", "failed", "closed", "held", "unknown", "not_sent")
 """Outcomes for which a finished run ends with code 4."""
 
 
+@exact
 def summarize_run(run_key: str, kind: str, orders: Sequence[Order]) -> dict[str, Any]:
     """Counts by outcome and sums by currency and outcome, amounts as text."""
     counts = Counter(order.state.outcome for order in orders)
