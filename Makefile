@@ -7,7 +7,7 @@ export DO_NOT_TRACK := 1
 KILLS ?= 5000
 MUTANTS ?= 0
 
-.PHONY: install demo test crash matrix mutate lint format clean
+.PHONY: install demo test crash matrix mutate million lint format clean
 
 install: .venv/.installed
 
@@ -35,6 +35,10 @@ matrix: install
 
 mutate: install
 	$(BIN)/python -m tests.mutate.mutate --mutants $(MUTANTS)
+
+# How a reconciliation grows: 100,000 and 1,000,000 orders from stored answers.
+million: install
+	$(BIN)/python -m tests.reconciliation.million
 
 lint: install
 	$(BIN)/ruff check .
