@@ -1,13 +1,14 @@
 """A real HTTP proxy in front of a sandbox that answers some questions differently, or none at all."""
 
 import json
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import httpx
+
+from tests import listening
+from tests.listening import Listening
 
 Answer = tuple[int, dict[str, Any]]
 QUERIES = ("/v1/order/query", "/v1/fiatpayout/payouts/query")
@@ -22,39 +23,14 @@ class Proxy:
         self.down = False
         self.asked: list[str] = []
         self._client = httpx.Client(timeout=10)
-        proxy = self
+        self._listening = Listening(self._reply)
+        self.base_url = self._listening.base_url
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                if proxy.down:
-                    self.close_connection = True
-                    self.connection.close()
-                    return
-                status, content = proxy.answer(self.path, body)
-                data = json.dumps(content).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        class Server(ThreadingHTTPServer):
-            request_queue_size = 256  # a pool connects all at once; the default of 5 resets some on a busy machine
-            daemon_threads = True
-
-            def handle_error(self, *_: object) -> None:
-                pass
-
-        self._server = Server(("127.0.0.1", 0), Handler)
-        self.base_url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-        self._thread.start()
+    def _reply(self, path: str, content: bytes) -> listening.Answer:
+        if self.down:
+            return None
+        status, answer = self.answer(path, content)
+        return status, json.dumps(answer).encode(), {"Content-Type": "application/json"}
 
     def answer(self, path: str, body: bytes) -> Answer:
         """The service's answer, or what a test planted in its place."""
@@ -68,9 +44,7 @@ class Proxy:
 
     def close(self) -> None:
         """End it."""
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        self._listening.close()
         self._client.close()
 
 

@@ -5,12 +5,13 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests import listening
+from tests.listening import Listening
 from treasury.desk import Desk
 from treasury.interface.client import Account
 from treasury.ledger.ledger import Ledger
@@ -109,40 +110,16 @@ class PlannedService:
         self.plans: dict[str, list[Answer | Callable[[Mapping[str, Any]], Answer]]] = {}
         self.requests: list[tuple[str, dict[str, Any]]] = []
         self._guard = threading.Lock()
-        service = self
+        self._listening = Listening(self._reply)
+        self.base_url = self._listening.base_url
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                answer = service.answer(self.path, body)
-                if answer == "drop":
-                    self.close_connection = True
-                    self.connection.close()
-                    return
-                status, content, *more = answer
-                data = content if isinstance(content, bytes) else json.dumps(content).encode()
-                self.send_response(status)
-                for name, value in (more[0] if more else {}).items():
-                    self.send_header(name, value)
-                self.send_header("Content-Length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        class Server(ThreadingHTTPServer):
-            request_queue_size = 256  # a pool connects all at once; the default of 5 resets some on a busy machine
-            daemon_threads = True
-
-            def handle_error(self, *_: object) -> None:
-                pass
-
-        self._server = Server(("127.0.0.1", 0), Handler)
-        self.base_url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    def _reply(self, path: str, content: bytes) -> listening.Answer:
+        answer = self.answer(path, json.loads(content))
+        if answer == "drop":
+            return None
+        status, body, *more = answer
+        headers = {name: str(value) for name, value in (more[0] if more else {}).items()}
+        return int(status), body if isinstance(body, bytes) else json.dumps(body).encode(), headers
 
     def plan(self, path: str, *answers: Answer | Callable[[Mapping[str, Any]], Answer]) -> None:
         self.plans[path] = list(answers)
@@ -158,8 +135,7 @@ class PlannedService:
         return [body for where, body in self.requests if where == path]
 
     def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        self._listening.close()
 
 
 @pytest.fixture

@@ -2,9 +2,7 @@
 
 import json
 import os
-import threading
 from decimal import Decimal
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +10,7 @@ import httpx
 import pytest
 
 import data
+from tests.listening import Listening
 from treasury.interface.catalogue import CATALOGUE
 from treasury.interface.operation import Effect
 from treasury.sandbox import RunningSandbox
@@ -51,27 +50,6 @@ def test_the_flows_tell_one_story_and_leave_artifacts(home: Path, sandbox: Runni
     assert json.loads(artifact("reconciliation-breaks")["data"]) == []
 
 
-class Listener:
-    """A web-hook that keeps what it is told."""
-
-    def __init__(self) -> None:
-        told: list[dict[str, Any]] = []
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                told.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-                self.send_response(200)
-                self.end_headers()
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        self.told = told
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
-        self.url = f"http://127.0.0.1:{self.server.server_address[1]}/hook"
-
-
 def test_a_night_ends_in_a_state_named_for_its_verdict_and_tells_what_is_new_once(
     home: Path, sandbox: RunningSandbox
 ) -> None:
@@ -80,22 +58,26 @@ def test_a_night_ends_in_a_state_named_for_its_verdict_and_tells_what_is_new_onc
     from flows.pay_beneficiaries import pay_beneficiaries
     from flows.reconcile_transactions import reconcile_transactions
 
-    listener = Listener()
-    hook = {"name": "night", "url": listener.url, "json_data": {"subject": "{{subject}}", "body": "{{body}}"}}
+    told: list[dict[str, Any]] = []
+    hears = Listening(lambda _, body: (told.append(json.loads(body)), (200, b"", {}))[1])
+    hook = {
+        "name": "night",
+        "url": f"{hears.base_url}/hook",
+        "json_data": {"subject": "{{subject}}", "body": "{{body}}"},
+    }
     CustomWebhookNotificationBlock(**hook).save("night", overwrite=True)
     pay_beneficiaries(str(data.path("beneficiaries.csv")), "nights", follow_seconds=5)
     night = {"notification": "custom-webhook/night", "return_state": True}
     assert reconcile_transactions(**night).name == "Reconciled"
     statement = home / "statement.csv"
     statement.write_text("order_no,currency,amount\nX1,USDT,5\n")
-    for told in (1, 1):  # the second night finds the same break, which is no news
+    for times in (1, 1):  # the second night finds the same break, which is no news
         ended = reconcile_transactions(**night, statement=str(statement))
         assert (ended.name, ended.is_completed()) == ("Breaks", True)
         assert ended.result()["counts"]["missing_in_ledger"] == 1
-        assert len(listener.told) == told
-    listener.server.shutdown()
-    listener.server.server_close()
-    [said] = listener.told
+        assert len(told) == times
+    hears.close()
+    [said] = told
     assert said["subject"] == "Reconciliation: breaks, 1 new"
     assert "missing_in_ledger 5 USDT" in said["body"]
     assert artifact("reconciliation-progress")["data"] == 100.0

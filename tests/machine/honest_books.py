@@ -8,8 +8,9 @@ import json
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.listening import Answer, Listening
 
 ACTS = ("answer", "drop after", "500 after", "unlisted after", "half after", "other amount after")
 """Moods in which a request that moves money acts."""
@@ -31,40 +32,13 @@ class HonestBooks:
 
     def __init__(self) -> None:
         self.clear()
-        service = self
+        self._listening = Listening(self._reply)
+        self.base_url = self._listening.base_url
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            wbufsize = -1
-            disable_nagle_algorithm = True
-
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                with service.guard:
-                    status, data = service.answer(self.path, body)
-                if status == 0:
-                    self.close_connection = True
-                    return
-                self.send_response(status)
-                self.send_header("Content-Length", str(len(data)))
-                for name, value in service.headers.items():
-                    self.send_header(name, value)
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        class Server(ThreadingHTTPServer):
-            request_queue_size = 256  # a pool connects all at once; the default of 5 resets some on a busy machine
-            daemon_threads = True
-
-            def handle_error(self, *_: object) -> None:
-                pass
-
-        self._server = Server(("127.0.0.1", 0), Handler)
-        self.base_url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+    def _reply(self, path: str, content: bytes) -> Answer:
+        with self.guard:
+            status, data = self.answer(path, json.loads(content))
+        return (status, data, self.headers) if status else None
 
     def clear(self) -> None:
         """Begin again."""
@@ -79,8 +53,7 @@ class HonestBooks:
         self.shows_conversions = True
 
     def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
+        self._listening.close()
 
     # --- what the test does to the world ---
 

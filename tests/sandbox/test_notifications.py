@@ -1,13 +1,12 @@
 """Notifications: signed, delivered on loopback only, tried again on the sandbox's clock."""
 
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import httpx
 import pytest
 
+from tests.listening import Answer, Listening
 from tests.sandbox.builders import eventually, payout, withdraw
 from treasury.errors import NotTrusted
 from treasury.interface.client import Client
@@ -23,32 +22,20 @@ class Receiver:
     def __init__(self) -> None:
         self.bodies: list[bytes] = []
         self.status = 200
-        receiver = self
+        self.listening = Listening(self._reply)
+        self.url = f"{self.listening.base_url}/hook"
 
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                receiver.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
-                self.send_response(receiver.status)
-                self.send_header("Content-Length", "0")
-                self.end_headers()
-
-            def log_message(self, format: str, *args: Any) -> None:
-                pass
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/hook"
+    def _reply(self, _: str, body: bytes) -> Answer:
+        self.bodies.append(body)
+        return self.status, b"", {}
 
 
 @pytest.fixture
 def receiver() -> Iterator[Receiver]:
     """A receiver that listens while the test runs."""
     receiver = Receiver()
-    thread = threading.Thread(target=receiver.server.serve_forever)
-    thread.start()
     yield receiver
-    receiver.server.shutdown()
-    thread.join()
-    receiver.server.server_close()
+    receiver.listening.close()
 
 
 def notifications(sandbox: RunningSandbox) -> list[dict[str, Any]]:
