@@ -8,6 +8,7 @@ from tests.crash.oracle import Verdict, judge
 from tests.crash.payments import PARTNER_ID, Kind, ask_quotes, make_kind
 from treasury.desk import Desk
 from treasury.interface.client import Account, Client
+from treasury.ledger.sweeps import Scope
 from treasury.runs import sweep
 from treasury.sandbox import RunningSandbox, SandboxSettings, running_sandbox
 from treasury.settings import Settings
@@ -109,7 +110,7 @@ def _sweep(sandbox: RunningSandbox, folder: Path, private_key: str) -> None:
     """The nightly sweep: the ledger catches up with what the service shows."""
     desk = open_short_desk(sandbox.base_url, folder, private_key)
     try:
-        for ids in sweep.open_chunks(desk, sweep.start_sweep(desk)):
+        for ids in sweep.open_chunks(desk, sweep.start_sweep(desk, Scope())):
             sweep.ask_orders(desk, ids)
     finally:
         desk.close()
