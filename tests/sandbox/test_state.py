@@ -72,6 +72,7 @@ def test_nothing_is_lost_by_a_sigkill(tmp_path: Path) -> None:
         open_quote = client.send(fiat_quote("open"))
         httpx.post(f"{url}/sandbox/clock", json={"advance_seconds": 5})
         last = client.send(payout("p-1"))
+        httpx.post(f"{url}/sandbox/clock", json={"advance_seconds": 2})  # at rest: nothing more happens for long
         before, key = truth(url), httpx.get(f"{url}/sandbox/platform-key").text
         process.send_signal(signal.SIGKILL)
     with served(tmp_path / "state.db") as (_, url), Client(Account(url, "900001", PRIVATE)) as client:
