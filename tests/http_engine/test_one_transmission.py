@@ -5,21 +5,19 @@ Every engine that is offered passes this file: see ENGINES.
 """
 
 import json
-import os
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
-import httpx
 import pytest
 
 from tests.http_engine.servers import ANSWER, HEAD, Conversation, ForwardingProxy, RawServer, reset
 from treasury.errors import NotConnected, OutcomeUnknown, Refused, TreasuryError
 from treasury.interface import client as client_module
 from treasury.interface.client import Account, Client
-from treasury.interface.engine import open_engine
+from treasury.interface.engine import Engine, Httpx, Reqwest
 from treasury.interface.orders import Withdraw
 from treasury.sandbox import generate_key_pair
 
@@ -29,21 +27,7 @@ OPERATION = Withdraw(
 )
 
 
-def _pyreqwest(connections: int, proxy: str | None = None) -> httpx.BaseTransport:
-    from pyreqwest.client import SyncClientBuilder
-    from pyreqwest.compatibility.httpx import SyncHttpxTransport
-    from pyreqwest.http import Url
-    from pyreqwest.proxy import ProxyBuilder
-
-    builder = SyncClientBuilder().follow_redirects(False)
-    if proxy:
-        builder = builder.proxy(ProxyBuilder.all(Url(proxy)))
-    return SyncHttpxTransport(builder.build())
-
-
-ENGINES: dict[str, Callable[..., httpx.BaseTransport]] = {"httpcore": open_engine}
-if os.environ.get("PYREQWEST"):
-    ENGINES["pyreqwest"] = _pyreqwest
+ENGINES: dict[str, Callable[..., Engine]] = {"httpx": Httpx, "reqwest": Reqwest}
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +44,7 @@ def open_client(
 
         def open_one(base_url: str, proxy: str | None = None, timeout_seconds: float = 0.7) -> Client:
             engine = ENGINES[request.param]
-            monkeypatch.setattr(client_module, "open_engine", lambda connections: engine(connections, proxy))
+            monkeypatch.setattr(client_module, "open_engine", lambda *limits: engine(*limits, proxy))
             return opened.enter_context(
                 Client(Account(base_url, "900001", private_key), connections=4, timeout_seconds=timeout_seconds)
             )

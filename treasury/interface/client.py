@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from treasury.crashpoints import point
 from treasury.errors import ConfigurationError, NotConnected, OutcomeUnknown, Refused
-from treasury.interface.engine import open_engine
+from treasury.interface.engine import Lost, open_engine
 from treasury.interface.envelope import read_reply
 from treasury.interface.operation import Effect, Operation, Reply
 from treasury.interface.signing import SigningRules, clean, load_private_key, sign
@@ -25,8 +25,6 @@ from treasury.interface.signing import SigningRules, clean, load_private_key, si
 stamina.instrumentation.set_on_retry_hooks([])
 
 R = TypeVar("R", bound=Reply)
-
-HEADERS = {"Content-Type": "application/json", "Accept": "application/json"}
 
 
 @dataclass(frozen=True)
@@ -86,11 +84,7 @@ class Client:
         self.account = account
         self._key = account.signing_key
         self._clock = clock
-        self._http = httpx.Client(
-            transport=open_engine(connections),
-            timeout=httpx.Timeout(timeout_seconds, connect=10.0, pool=None),
-            follow_redirects=False,  # a followed 307 would be a second transmission
-        )
+        self._engine = open_engine(connections, timeout_seconds)
 
     def __enter__(self) -> Self:
         return self
@@ -102,7 +96,7 @@ class Client:
 
     def close(self) -> None:
         """Close the connections."""
-        self._http.close()
+        self._engine.close()
 
     def signed_body(self, operation: Operation[Any]) -> dict[str, Any]:
         """The body as it travels: own fields, common parameters, signature (document, Authentication)."""
@@ -129,18 +123,16 @@ class Client:
         name = operation.operation_name()
         point("client.before")
         try:
-            answer = self._http.post(self.account.base_url + operation.path, content=content, headers=HEADERS)
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+            answer = self._engine.post(self.account.base_url + operation.path, content)
+        except NotConnected as error:
             raise NotConnected(f"{name}: no connection to {self.account.base_url}: {error}") from None
-        except (httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
-            raise ConfigurationError(f"the base URL cannot be used: {error}") from None
-        except httpx.HTTPError as error:
-            raise OutcomeUnknown(name, f"{type(error).__name__} after the request left") from None
+        except Lost as error:
+            raise OutcomeUnknown(name, f"{error} after the request left") from None
         point("client.answered")
         try:
-            return read_reply(type(operation), answer.status_code, answer.content)
+            return read_reply(type(operation), answer.status, answer.body)
         except Refused as refusal:
-            wait = answer.headers.get("Retry-After", "")
+            wait = answer.headers.get("retry-after", "")
             refusal.retry_after_seconds = float(wait) if wait.isascii() and wait.isdigit() else None
             raise
 
@@ -150,12 +142,12 @@ class Client:
         Raises `NotConnected` when there is no answer.
         """
         try:
-            answer = self._http.get(self.account.base_url + "/", timeout=CLOCK_SECONDS)
-            return parsedate_to_datetime(answer.headers["Date"]).timestamp() - self._clock()
+            answer = self._engine.get(self.account.base_url + "/", CLOCK_SECONDS)
+            return parsedate_to_datetime(answer.headers["date"]).timestamp() - self._clock()
         except (KeyError, ValueError):
             return None
-        except httpx.HTTPError as error:
-            raise NotConnected(f"{self.account.base_url} does not answer: {type(error).__name__}") from None
+        except (NotConnected, Lost) as error:
+            raise NotConnected(f"{self.account.base_url} does not answer: {error}") from None
 
     def read(self, operation: Operation[R]) -> R:
         """Send an operation that only reads, again if need be. Raises as `send` does, after the last attempt."""
