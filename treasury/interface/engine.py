@@ -33,7 +33,7 @@ class Answer:
     body: bytes
 
 
-class Lost(Exception):  # noqa: N818 - named for what happened
+class Lost(Exception):
     """The request left, or may have, and no whole answer came; the message says how that showed."""
 
 
@@ -145,7 +145,9 @@ class Reqwest:
 
         try:
             found = prepare().build().send()
-            return Answer(found.status, {name.lower(): value for name, value in found.headers.items()}, bytes(found.bytes()))
+            return Answer(
+                found.status, {name.lower(): value for name, value in found.headers.items()}, bytes(found.bytes())
+            )
         except (BuilderError, ValueError) as error:
             raise ConfigurationError(f"the base URL cannot be used: {error}") from None
         except DetailedPyreqwestError as error:

@@ -29,6 +29,7 @@ from treasury.ledger.records import (
     read_order,
     read_quote,
 )
+from treasury.ledger.statements import APPEND, STANDING_STOP, change, change_parameters
 from treasury.ledger.states import STEPS, Event, State
 from treasury.money import format_amount
 
@@ -36,6 +37,8 @@ T = TypeVar("T")
 
 STREAMED = 5_000
 """Rows of a long answer that are in memory at once."""
+
+_UNSAID = {"cause": None, "code": None, "status": None}
 
 
 class Ledger:
@@ -87,27 +90,27 @@ class Ledger:
         """
         step = STEPS[event]
         at = self.now()
-        orders = schema.orders.c
         if order.state not in step.sources:
             raise IllegalTransition(order.request_id, str(event))
         # What is in these hands must still be true: a step that others took meanwhile is never covered.
-        allowed = (orders.id == order.id) & (orders.state == order.state.value)
+        known: dict[str, Any] = {"id": order.id, "state": order.state.value}
         values = {"state": step.target.value, **_columns(facts)}
-        if event in (Event.SEND, Event.RESEND):
-            values |= {"sends": orders.sends + 1, "sent_at": at, "absent_since": None}
+        sends = event in (Event.SEND, Event.RESEND)
+        if sends:
+            values |= {"sent_at": at, "absent_since": None}
             # The evidence in these hands is about that transmission; another one since makes it worthless.
-            allowed &= (orders.sends == order.sends) & (orders.generation == order.generation)
+            known |= {"sends": order.sends, "generation": order.generation}
         if step.target is State.UNKNOWN:
             values |= {"doubtful": True, "sent_at": at if order.sent_at is None else order.sent_at}
         if step.target.is_final:
             values |= {"payload": None, "final_at": at}
+        query = change(tuple(known), tuple(values), counts_send=sends)
+        parameters = change_parameters(known, values)
 
         def work(connection: Connection) -> Order:
-            if event in (Event.SEND, Event.RESEND):
+            if sends:
                 check_not_stopped(connection)
-            row = connection.execute(
-                update(schema.orders).where(allowed).values(**values).returning(schema.orders)
-            ).first()
+            row = connection.execute(query, parameters).first()
             if row is None:
                 raise IllegalTransition(order.request_id, str(event))
             stepped = read_order(row)
@@ -123,23 +126,21 @@ class Ledger:
         """Append a step to the journal, inside the transaction that takes it."""
         entry = {"order_id": order_id, "at": self.now(), "event": event.value, "process": self._process}
         entry |= {"source": source.value, "target": target.value}
-        connection.execute(insert(schema.journal).values(**entry, **_columns(facts)))
+        connection.execute(APPEND, {**_UNSAID, **entry, **_columns(facts)})
 
     def note(self, order: Order, /, *, unmoved: bool = False, **facts: Any) -> Order:
         """Record facts about an order that leave its state as it is.
 
         `unmoved`: only if nobody moved it since it was read; raises `IllegalTransition` otherwise.
         """
-        orders = schema.orders.c
-        chosen = orders.id == order.id
+        known: dict[str, Any] = {"id": order.id}
         if unmoved:
-            chosen &= (orders.state == order.state.value) & (orders.sends == order.sends)
-            chosen &= orders.generation == order.generation
+            known |= {"state": order.state.value, "sends": order.sends, "generation": order.generation}
+        values = _columns(facts)
+        query, parameters = change(tuple(known), tuple(values)), change_parameters(known, values)
 
         def work(connection: Connection) -> Order:
-            row = connection.execute(
-                update(schema.orders).where(chosen).values(**_columns(facts)).returning(schema.orders)
-            ).first()
+            row = connection.execute(query, parameters).first()
             if row is None:
                 raise IllegalTransition(order.request_id, "a note")
             return read_order(row)
@@ -334,7 +335,7 @@ class Ledger:
 
 def check_not_stopped(connection: Connection) -> None:
     """Raise `Stopped` while a stop stands."""
-    row = connection.execute(select(schema.stops).where(schema.stops.c.lifted_at.is_(None)).limit(1)).first()
+    row = connection.execute(STANDING_STOP).first()
     if row is not None:
         raise Stopped(
             f"all sending was stopped by {row.stopped_by}: {row.why} (treasury stop --lift --by NAME lifts it)"

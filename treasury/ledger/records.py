@@ -137,7 +137,7 @@ class JournalEntry:
 
 def read_order(row: Row[Any]) -> Order:
     """A row of `orders`."""
-    values = _read(row, Order)
+    values = _read(row, _ORDER)
     values["state"] = State(values["state"])
     if values["status"] is not None:
         values["status"] = OrderStatus(values["status"])
@@ -146,12 +146,15 @@ def read_order(row: Row[Any]) -> Order:
 
 def read_quote(row: Row[Any]) -> Quote:
     """A row of `quotes`."""
-    return Quote(**_read(row, Quote))
+    return Quote(**_read(row, _QUOTE))
 
 
-def _read(row: Row[Any], kind: type[Order | Quote]) -> dict[str, Any]:
+_ORDER, _QUOTE = (tuple(item.name for item in fields(kind)) for kind in (Order, Quote))
+
+
+def _read(row: Row[Any], names: tuple[str, ...]) -> dict[str, Any]:
     stored = row._mapping
-    values = {item.name: stored[item.name] for item in fields(kind)}
+    values = {name: stored[name] for name in names}
     for name in _AMOUNTS:
         if values.get(name) is not None:
             values[name] = Decimal(values[name])
