@@ -13,8 +13,8 @@ from treasury.settings import Settings
 from treasury.stop_loss import StopLoss
 from treasury.submission import Submission
 
-IN_FLIGHT = 32
-"""Requests on their way at once: the rate times the latency, 300 a second at 100 ms."""
+IN_FLIGHT = 64
+"""Requests on their way at once: the rate times the latency, 640 a second at 100 ms."""
 
 
 class Desk:

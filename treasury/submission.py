@@ -231,6 +231,14 @@ class Submission:
         point("learn.recorded")
         return order, False
 
+    def knows(self, order: Order, seen: SeenOrder | None) -> bool:
+        """Whether a look at an order that is at its end showed nothing that the ledger does not hold already."""
+        if seen is None or not order.state.is_final or disagreements(order, seen):
+            return False
+        facts = _seen_facts(order, seen) | {"reason": seen.reason}
+        known = all(getattr(order, name) == value for name, value in facts.items())
+        return known and event_for(order.state, seen.status) is None
+
     def _is_unconfirmed_quote(self, order: Order, seen: SeenOrder) -> bool:
         """A query that shows a quote is not a payment, unless we know it was accepted, or its status says so."""
         if order.operation not in QUOTED or order.state is State.ACCEPTED or order.state.is_final:

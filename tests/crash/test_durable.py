@@ -17,6 +17,9 @@ from tests.crash.payments import PARTNER_ID, ROWS
 from treasury.ledger.database import open_engine
 from treasury.sandbox import SandboxSettings, generate_key_pair, running_sandbox
 
+LEAVES = re.compile(r"\b(sendto|sendmsg|writev|write)\(\d+<(TCP|socket)")
+"""A system call by which bytes leave, whichever of them the HTTP engine uses."""
+
 
 def _trace(tmp_path: Path, kind: str, in_flight: int) -> list[str]:
     """The system calls of one start, in the order they ended."""
@@ -25,7 +28,7 @@ def _trace(tmp_path: Path, kind: str, in_flight: int) -> list[str]:
         spec = {"home": str(tmp_path), "base_url": sandbox.base_url, "kinds": [kind], "private_key": private_key}
         spec |= {"ledger_url": f"sqlite:///{tmp_path / 'ledger.db'}", "resend_after": 0.01, "in_flight": in_flight}
         out = tmp_path / "strace.txt"
-        watched = "trace=fdatasync,fsync,sendto,sendmsg,write,pwrite64"
+        watched = "trace=fdatasync,fsync,sendto,sendmsg,write,writev,pwrite64"
         command = ["strace", "-f", "-y", "-s", "20000", "-e", watched, "-o", str(out)]
         driver = [sys.executable, "-m", "tests.crash.driver", json.dumps(spec)]
         ended = subprocess.run([*command, *driver], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
@@ -51,8 +54,8 @@ def test_each_sending_mark_is_synced_before_its_request_leaves(tmp_path: Path, i
             for n, line in enumerate(lines)
             if n > marked and re.search(r"f(data)?sync\(\d+<[^>]*-wal>\) += 0|f(data)?sync resumed>\) += 0", line)
         )
-        sent = next(n for n, line in enumerate(lines) if "sendto(" in line and request_id in line)
-        head = max(n for n in range(sent) if "sendto(" in lines[n] and "POST /v1/order/payout " in lines[n])
+        sent = next(n for n, line in enumerate(lines) if LEAVES.search(line) and request_id in line)
+        head = max(n for n in range(sent + 1) if LEAVES.search(lines[n]) and "POST /v1/order/payout " in lines[n])
         first = head if lines[head].split()[0] == lines[sent].split()[0] else sent
         assert marked < synced < first <= sent, lines[marked][:80]
 
@@ -60,7 +63,7 @@ def test_each_sending_mark_is_synced_before_its_request_leaves(tmp_path: Path, i
 @pytest.mark.skipif(shutil.which("strace") is None, reason="strace is not installed")
 def test_the_names_of_ledger_and_key_are_on_disk_before_anything_leaves(tmp_path: Path) -> None:
     lines = _trace(tmp_path, "payout", 1)
-    first = next(n for n, line in enumerate(lines) if "sendto(" in line and "POST /v1/order/payout " in line)
+    first = next(n for n, line in enumerate(lines) if LEAVES.search(line) and "POST /v1/order/payout " in line)
     before = "\n".join(lines[:first])
     assert re.search(rf"\bfsync\(\d+<{re.escape(str(tmp_path))}>\) += 0", before), "the key's folder"
     assert re.search(rf"fdatasync\(\d+<{re.escape(str(tmp_path))}>\) += 0", before), "the ledger's folder"

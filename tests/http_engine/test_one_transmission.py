@@ -6,18 +6,26 @@ Every engine that is offered passes this file: see ENGINES.
 
 import json
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.x509.oid import NameOID
 
 from tests.http_engine.servers import ANSWER, HEAD, Conversation, ForwardingProxy, RawServer, reset
 from treasury.errors import NotConnected, OutcomeUnknown, Refused, TreasuryError
 from treasury.interface import client as client_module
+from treasury.interface import engine as engine_module
 from treasury.interface.client import Account, Client
-from treasury.interface.engine import Engine, Httpx, Reqwest
+from treasury.interface.engine import Engine, Httpx, Lost, Reqwest
 from treasury.interface.orders import Withdraw
 from treasury.sandbox import generate_key_pair
 
@@ -314,3 +322,73 @@ def test_many_threads_over_few_connections_send_each_request_once(
     assert len(told) == 80
     assert told.count(None) <= server.transmissions(MARK) <= 80
     assert json.loads(ANSWER)["code"] == 200
+
+
+# --- how an engine may be wrong about "never connected" --------------------------------------------------------------
+
+
+def test_a_connection_that_is_not_taken_in_time_is_never_connected(
+    open_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(engine_module, "CONNECT_SECONDS", 0.4)
+    with socket.socket() as listener, ExitStack() as taken:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        address = listener.getsockname()
+        for _ in range(4):  # the queue is full: what comes now waits for ever
+            waiting = taken.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(address)
+        assert outcome(open_client(f"http://127.0.0.1:{address[1]}", timeout_seconds=5)) is NotConnected
+
+
+@pytest.mark.parametrize("words", ["client error (SendRequest)", "client error (connect)", "Connect", ""])
+def test_other_words_than_the_one_kind_of_error_are_lost(words: str) -> None:
+    """A later pyreqwest may say it otherwise: then nothing is sent again blindly."""
+    from pyreqwest.exceptions import ConnectError
+
+    def fails() -> None:
+        raise ConnectError("error sending request", {"causes": [{"message": words}] if words else None})
+
+    class Request:
+        def build(self) -> "Request":
+            return self
+
+        def send(self) -> None:
+            fails()
+
+    engine = Reqwest(1, 1.0)
+    with pytest.raises(Lost):
+        engine._send(Request)
+    engine.close()
+
+
+def test_a_certificate_that_nobody_vouches_for_is_never_connected(
+    open_client: Callable[..., Client], tmp_path: Path
+) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(self_signed(tmp_path))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def take() -> None:
+            with suppress(OSError):
+                context.wrap_socket(listener.accept()[0], server_side=True).recv(65536)
+
+        threading.Thread(target=take, daemon=True).start()
+        assert outcome(open_client(f"https://127.0.0.1:{listener.getsockname()[1]}", timeout_seconds=3)) is NotConnected
+
+
+def self_signed(folder: Path) -> Path:
+    """A key and a certificate for 127.0.0.1 that it signed itself, in one file."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.now(UTC)
+    built = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
+    built = built.serial_number(1).not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
+    pem = built.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+    text = key.private_bytes(
+        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    file = folder / "server.pem"
+    file.write_bytes(text + pem)
+    return file

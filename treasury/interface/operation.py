@@ -163,6 +163,8 @@ class Operation(WireModel, Generic[R]):
             super().__init__(**fields)
         except ValidationError as error:
             problems += _problems(type(self), error)
+        if not problems and not self.rules:
+            return
         given = fields if problems else self.model_dump(by_alias=True)
         named = {problem.field for problem in problems}
         # A condition on a field that is itself wrong or missing says nothing.

@@ -1,5 +1,6 @@
 """The ledger's key: payloads are encrypted with it until their order is final, account numbers matched by it."""
 
+import functools
 import hashlib
 import hmac
 import json
@@ -21,6 +22,8 @@ class LedgerKey:
             self._fernet = Fernet(key)
         except ValueError:
             raise ConfigurationError("the ledger key file does not hold a Fernet key") from None
+        # Sending an order reads its payload more than once, back to back; verifying a token costs more than sending.
+        self._open = functools.lru_cache(maxsize=256)(self._fernet.decrypt)
         self._secret = hashlib.sha256(b"match|" + key).digest()
         self.fingerprint = hashlib.sha256(b"fingerprint|" + key).hexdigest()
 
@@ -60,7 +63,7 @@ class LedgerKey:
     def decrypt(self, stored: bytes) -> dict[str, Any]:
         """A stored payload. Raises `WrongLedgerKey`."""
         try:
-            payload: dict[str, Any] = json.loads(self._fernet.decrypt(stored))
+            payload: dict[str, Any] = json.loads(self._open(stored))
         except InvalidToken:
             raise WrongLedgerKey("a payload of the ledger cannot be read with this key; nothing was sent") from None
         return payload

@@ -4,6 +4,7 @@ import queue
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,6 +13,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
 from treasury.crashpoints import point
 from treasury.errors import ConfigurationError, TreasuryError
+from treasury.ledger.statements import APPEND
 
 T = TypeVar("T")
 
@@ -78,6 +80,22 @@ def serialize(connection: Connection) -> None:
         connection.execute(text("SELECT pg_advisory_xact_lock(:n)"), {"n": SERIAL_LOCK})
 
 
+@dataclass
+class Group:
+    """What the steps that share a commit share besides; it ends with their transaction."""
+
+    journal: list[dict[str, Any]] = field(default_factory=list)
+    """Lines of the journal, written together before the commit."""
+    not_stopped: bool = False
+    """Whether no stop stands, as far as this transaction sees."""
+
+
+def group_of(connection: Connection) -> Group:
+    """The group whose transaction this is; only in what a `Writer` does."""
+    group: Group = connection.info["group"]
+    return group
+
+
 class Writer:
     """The one thread of this process that writes: steps that arrive together share one synced commit.
 
@@ -137,11 +155,14 @@ class Writer:
         answers: list[tuple[Future[Any], Any, BaseException | None]] = []
         try:
             with self._connection.begin():
+                shared = self._connection.info["group"] = Group()
                 for work, done in group:
                     try:
                         answers.append((done, work(self._connection), None))
                     except TreasuryError as error:
                         answers.append((done, None, error))
+                if shared.journal:
+                    self._connection.execute(APPEND, shared.journal)
                 point("writer.before")
         except Exception as error:
             self._fail(group, error)

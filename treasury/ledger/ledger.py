@@ -18,7 +18,7 @@ from treasury.errors import ConfigurationError, IllegalTransition, Stopped, Wron
 from treasury.interface.status import OrderStatus
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
-from treasury.ledger.database import Writer, open_engine, serialize, sqlite_file
+from treasury.ledger.database import Writer, group_of, open_engine, serialize, sqlite_file
 from treasury.ledger.holder import FileLock, Holds, SessionLock
 from treasury.ledger.records import (
     JournalEntry,
@@ -29,7 +29,7 @@ from treasury.ledger.records import (
     read_order,
     read_quote,
 )
-from treasury.ledger.statements import APPEND, STANDING_STOP, change, change_parameters
+from treasury.ledger.statements import STANDING_STOP, change, change_parameters
 from treasury.ledger.states import STEPS, Event, State
 from treasury.money import format_amount
 
@@ -126,7 +126,7 @@ class Ledger:
         """Append a step to the journal, inside the transaction that takes it."""
         entry = {"order_id": order_id, "at": self.now(), "event": event.value, "process": self._process}
         entry |= {"source": source.value, "target": target.value}
-        connection.execute(APPEND, {**_UNSAID, **entry, **_columns(facts)})
+        group_of(connection).journal.append({**_UNSAID, **entry, **_columns(facts)})
 
     def note(self, order: Order, /, *, unmoved: bool = False, **facts: Any) -> Order:
         """Record facts about an order that leave its state as it is.
@@ -334,8 +334,12 @@ class Ledger:
 
 
 def check_not_stopped(connection: Connection) -> None:
-    """Raise `Stopped` while a stop stands."""
+    """Raise `Stopped` while a stop stands. Asked once for all steps of a group: they are one transaction."""
+    group = group_of(connection)
+    if group.not_stopped:
+        return
     row = connection.execute(STANDING_STOP).first()
+    group.not_stopped = row is None
     if row is not None:
         raise Stopped(
             f"all sending was stopped by {row.stopped_by}: {row.why} (treasury stop --lift --by NAME lifts it)"

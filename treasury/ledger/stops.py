@@ -1,9 +1,10 @@
 """Stops: while one stands, no process sends anything more. The commit that marks a send looks for one first."""
 
-from sqlalchemy import insert, update
+from sqlalchemy import Connection, insert, update
 
 from treasury.errors import InputError
 from treasury.ledger import schema
+from treasury.ledger.database import group_of
 from treasury.ledger.ledger import Ledger
 
 
@@ -12,7 +13,12 @@ def stop_sending(ledger: Ledger, stopped_by: str, why: str) -> None:
     if not stopped_by.strip() or not why.strip():
         raise InputError("a stop needs a name and a reason: --by NAME --why TEXT")
     row = {"stopped_at": ledger.now(), "stopped_by": stopped_by.strip(), "why": why.strip()}
-    ledger.write(lambda connection: connection.execute(insert(schema.stops).values(**row)).rowcount)
+
+    def work(connection: Connection) -> None:
+        connection.execute(insert(schema.stops).values(**row))
+        group_of(connection).not_stopped = False  # sends that share this commit come after it
+
+    ledger.write(work)
 
 
 def lift_stop(ledger: Ledger, lifted_by: str) -> int:

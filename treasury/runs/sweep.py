@@ -91,7 +91,7 @@ def _ask(desk: Desk, question: sweeps.Question, order: Order | None) -> dict[str
             seen = desk.submission.look(order)
     except (NotConnected, Refused, OutcomeUnknown) as error:
         return {"answer": "failed", "seen_reason": str(error)}
-    if order is not None:
+    if order is not None and not desk.submission.knows(order, seen):
         with contextlib.suppress(IllegalTransition):  # its own run moved it meanwhile, and knows more than this answer
             desk.submission.learn(order, seen)
     return service_side(seen)
