@@ -1,7 +1,7 @@
 """What the ledger remembers of each answer, and what it forgets because another hand moved the order meanwhile."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 from decimal import Decimal
 from typing import Any
 
@@ -307,3 +307,48 @@ def test_a_call_from_before_a_restore_is_asked_about_by_its_own_reference(open_d
 def test_the_step_table_cannot_be_changed_at_run_time() -> None:
     with pytest.raises(FrozenInstanceError):
         STEPS[Event.SEND].target = State.SETTLED  # type: ignore[misc]
+
+
+# --- nothing new -----------------------------------------------------------------------------------------------------
+
+
+SETTLED = {"order_no": "P1", "status": 99, "order_amount": "10.00", "currency": "USDT"}
+
+
+@pytest.mark.parametrize(
+    ("shows", "nothing_new"),
+    [
+        ({}, True),
+        ({"order_no": "P2"}, True),  # kept as it was accepted; the comparison of a sweep shows the other number
+        ({"fee_amount": "0.5"}, False),
+        ({"reason": "later"}, False),
+        ({"status": 44}, False),
+        ({"status": 22}, False),
+        ({"order_amount": "11"}, False),
+    ],
+)
+def test_a_look_at_an_ended_order_is_known_when_it_shows_nothing_new(
+    open_desk: OpenDesk, service: Any, shows: dict[str, Any], nothing_new: bool
+) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(PAYOUT, ok(**SETTLED))
+    order = desk.submission.submit(plan(desk, payout()))
+    service.plan(QUERY, ok(**{**SETTLED, **shows}))
+    seen = desk.submission.look(order)
+    assert desk.submission.knows(order, seen) is nothing_new
+    before = order
+    after = desk.submission.learn(order, seen)[0]
+    same = replace(after, asked_at=before.asked_at) == before
+    assert same is nothing_new
+
+
+def test_an_open_order_or_an_absent_one_is_always_learned(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(PAYOUT, accepted)
+    service.plan(QUERY, shown(11))
+    order = desk.submission.submit(plan(desk, payout()))
+    assert not desk.submission.knows(order, desk.submission.look(order))
+    assert not desk.submission.knows(order, None)
+    service.plan(QUERY, shown(99))
+    ended = desk.submission.ask(order)
+    assert not desk.submission.knows(ended, None)
