@@ -1,15 +1,18 @@
-"""Stop-loss: when sends keep failing, a run stops by itself instead of going through all its rows."""
+"""Stop-loss: when sends or questions keep failing, a run stops by itself instead of going through all its rows."""
 
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from treasury.errors import NotConnected
 from treasury.ledger.records import Order
 from treasury.ledger.states import State
 
 ALIKE = 50
 """So many sends in a row that fail alike stop a run, unless its policy says otherwise."""
+UNREACHED = 40
+"""So many questions in a row that found no connection, each after all its repetitions, end the asking."""
 ENOUGH = 20
 """Sends before a share of failed ones says anything."""
 
@@ -25,7 +28,7 @@ class StopLoss:
 
     def __post_init__(self) -> None:
         self._guard = threading.Lock()
-        self._sent = self._failed = self._in_a_row = 0
+        self._sent = self._failed = self._in_a_row = self._unreached = 0
         self._last: tuple[object, ...] | None = None
 
     @classmethod
@@ -38,6 +41,20 @@ class StopLoss:
         """Stop the run."""
         with self._guard:
             self.why = self.why or why
+
+    def reached(self) -> None:
+        """Take note that the service answered a question."""
+        self._unreached = 0  # one assignment: no lock for what happens thousands of times a second
+
+    def could_not_ask(self, error: Exception) -> None:
+        """Take note of a question that failed; an answer, whatever it says, is a connection."""
+        if not isinstance(error, NotConnected):
+            return self.reached()
+        with self._guard:
+            self._unreached += 1
+            if self._unreached >= UNREACHED:
+                self.why = self.why or f"not asked: {self._unreached} questions in a row found no connection"
+        return None
 
     def count(self, order: Order) -> None:
         """Take note of what became of one send."""

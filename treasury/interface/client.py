@@ -56,6 +56,8 @@ class Account:
         return load_private_key(self.private_key)
 
 
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
 CLOCK_SECONDS = 5.0
 """How long the service may take to show its clock."""
 
@@ -119,7 +121,7 @@ class Client:
         Raises `NotConnected` (it never left), `Refused` (the service answered something other than success) or
         `OutcomeUnknown` (it left, and no readable answer came).
         """
-        content = json.dumps(self.signed_body(operation), ensure_ascii=False, separators=(",", ":")).encode()
+        content = _encode(self.signed_body(operation)).encode()
         name = operation.operation_name()
         point("client.before")
         try:

@@ -21,9 +21,12 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
+_decode = json.JSONDecoder(parse_float=Decimal, parse_constant=_no_constant).decode
+
+
 def read_json(body: bytes) -> Any:
     """Read JSON exactly: numbers with a point become `Decimal`. Raises `ValueError`."""
-    return json.loads(body, parse_float=Decimal, parse_constant=_no_constant)
+    return _decode(body.decode(json.detect_encoding(body), "surrogatepass"))
 
 
 def read_code(envelope: Mapping[str, Any]) -> str | None:

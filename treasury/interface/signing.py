@@ -40,13 +40,18 @@ def code_units(key: str) -> bytes:
     return key.encode("utf-16-be", "surrogatepass")
 
 
+def _in_order(keys: Mapping[str, Any]) -> list[str]:
+    """The keys in Java's order; plain ASCII, which is nearly all there is, sorts the same without encoding."""
+    return sorted(keys) if "".join(keys).isascii() else sorted(keys, key=code_units)
+
+
 def clean(value: Any, rules: SigningRules = SigningRules()) -> Any:
     """Drop blank members and elements at every level and sort keys (public fact 1.2, steps 2, 6, 7, 12).
 
     An object or list that is empty, or becomes so, is dropped too: signing it is ambiguous (step 8).
     """
     if isinstance(value, Mapping):
-        pairs = ((key, clean(value[key], rules)) for key in sorted(value, key=code_units))
+        pairs = ((key, clean(value[key], rules)) for key in _in_order(value))
         return {key: member for key, member in pairs if not _absent(member, rules) and member not in ({}, [])}
     if isinstance(value, list | tuple):
         members = (clean(member, rules) for member in value)
@@ -60,7 +65,7 @@ def canonical_text(fields: Mapping[str, Any], rules: SigningRules = SigningRules
     Works on whatever fields are given, so that a notification is verified over what arrived.
     """
     parts = []
-    for key in sorted(fields, key=code_units):
+    for key in _in_order(fields):
         value = fields[key]
         if key == SIGN or _absent(value, rules) or value == {}:
             continue
@@ -85,7 +90,7 @@ def _value_text(value: Any, rules: SigningRules) -> str:
 def _sorted(value: Any, rules: SigningRules) -> Any:
     """As `clean`, but an object or list inside that is empty stays, as the demo clients sign it."""
     if isinstance(value, Mapping):
-        keys = sorted(value, key=code_units)
+        keys = _in_order(value)
         return {key: _sorted(value[key], rules) for key in keys if not _absent(value[key], rules)}
     if isinstance(value, list | tuple):
         return [_sorted(member, rules) for member in value if not _absent(member, rules)]

@@ -118,7 +118,10 @@ class Writer:
         """Do `work` in a transaction and return its result once that is on disk.
 
         A `TreasuryError` raised by `work` reaches this caller alone; `work` must have changed nothing by then.
+        Work that writes again does so inside its own transaction: it is on disk with the rest of it.
         """
+        if threading.current_thread() is self._thread:
+            return work(self._connection)
         done: Future[T] = Future()
         self._queue.put((work, done))
         return done.result()

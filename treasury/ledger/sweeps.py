@@ -50,6 +50,7 @@ class Question:
     """One request id to ask about."""
 
     id: int
+    sweep_id: int
     request_id: str
     operation: str
     order_id: int | None
@@ -143,19 +144,22 @@ def questions(ledger: Ledger, ids: Sequence[int]) -> list[Question]:
     rows = ledger.read(select(schema.answers).where(table.id.in_(ids)).order_by(table.id))
     sides = [json.loads(row.ledger_side) for row in rows]
     return [
-        Question(row.id, row.request_id, side["operation"], row.order_id, side)
+        Question(row.id, row.sweep_id, row.request_id, side["operation"], row.order_id, side)
         for row, side in zip(rows, sides, strict=True)
     ]
 
 
-def record_answers(ledger: Ledger, answers: Mapping[int, Mapping[str, Any]]) -> None:
-    """Record the service's side of these questions; each begins with its `answer`."""
-    rows = [{"question": key, "side": _to_text(side), "at": ledger.now()} for key, side in answers.items()]
-    table = schema.answers
-    query = update(table).where(table.c.id == bindparam("question"))
-    query = query.values(service_side=bindparam("side"), asked_at=bindparam("at"))
-    if rows:
-        ledger.write(lambda connection: connection.execute(query, rows).rowcount)
+def record_answers(connection: Connection, texts: Mapping[int, str], at: int) -> None:
+    """Record the service's side of these questions, each by `side_text`; inside the transaction of its steps."""
+    rows = [{"question": key, "side": text, "at": at} for key, text in texts.items()]
+    connection.execute(_RECORD, rows)
+
+
+_RECORD = (
+    update(schema.answers)
+    .where(schema.answers.c.id == bindparam("question"))
+    .values(service_side=bindparam("side"), asked_at=bindparam("at"))
+)
 
 
 def both_sides(
@@ -186,12 +190,21 @@ SHORT = 24
 
 
 def _row(order_id: int | None, side: dict[str, Any]) -> dict[str, Any]:
-    return {"request_id": side["request_id"], "order_id": order_id, "ledger_side": _to_text(side)}
+    return {"request_id": side["request_id"], "order_id": order_id, "ledger_side": side_text(side)}
 
 
-def _to_text(side: Mapping[str, Any]) -> str:
-    plain = {name: format_amount(value) if isinstance(value, Decimal) else value for name, value in side.items()}
-    return json.dumps({name: value for name, value in plain.items() if value is not None}, ensure_ascii=False)
+_encode = json.JSONEncoder(ensure_ascii=False).encode
+
+
+def side_text(side: Mapping[str, Any]) -> str:
+    """A side as it is stored; begins with its `answer`, if it is the service's. What is None is left out."""
+    return _encode(
+        {
+            name: format_amount(value) if isinstance(value, Decimal) else value
+            for name, value in side.items()
+            if value is not None
+        }
+    )
 
 
 def _order_side(order: Order, quote: Quote | None) -> dict[str, Any]:

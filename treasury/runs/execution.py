@@ -4,8 +4,6 @@ import contextlib
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
 
 from treasury.desk import Desk
 from treasury.errors import (
@@ -19,21 +17,13 @@ from treasury.errors import (
 )
 from treasury.ledger.records import Order
 from treasury.ledger.states import State
+from treasury.runs.parallel import in_parallel
 from treasury.stop_loss import StopLoss
 
 FIRST_PAUSE_SECONDS = 0.5
 MOST_PAUSE_SECONDS = 10.0
-CHUNK = 500
+CHUNK = 2_000
 """Orders that one Prefect task carries out."""
-
-T = TypeVar("T")
-U = TypeVar("U")
-
-
-def in_parallel(desk: Desk, work: Callable[[T], U], items: Iterable[T]) -> list[U]:
-    """Do `work` for each item, as many at once as the desk allows; results in the order of the items."""
-    with ThreadPoolExecutor(desk.in_flight, thread_name_prefix="treasury") as pool:
-        return list(pool.map(work, items))
 
 
 def open_orders(desk: Desk, run_key: str, row_refs: Iterable[str] | None = None) -> list[int]:
@@ -105,12 +95,24 @@ def follow_orders(desk: Desk, run_key: str, ids: Sequence[int], seconds: float) 
             waiting = [order for order in desk.ledger.orders(run_key=run_key, states=states) if order.id in followed]
             if not waiting:
                 return 0
-            in_parallel(desk, lambda order: _carefully(desk, order, _follow(desk)), waiting)
+            _follow_all(desk, waiting)
             left = deadline - time.monotonic()
             if left <= 0:
                 return len(waiting)
             time.sleep(min(pause, left))
             pause = min(pause * 1.5, MOST_PAUSE_SECONDS)
+
+
+def _follow_all(desk: Desk, waiting: Sequence[Order]) -> None:
+    asked = StopLoss()
+    in_parallel(desk, lambda order: _follow_one(desk, order, asked), waiting)
+
+
+def _follow_one(desk: Desk, order: Order, asked: StopLoss) -> Order:
+    """Follow one order, unless so many before it could not be asked that the service cannot be reached."""
+    if asked.why is not None:
+        return order
+    return _carefully(desk, order, _follow(desk), asked)
 
 
 def _follow(desk: Desk) -> Callable[[Order], Order]:
@@ -123,11 +125,16 @@ def _follow(desk: Desk) -> Callable[[Order], Order]:
     return ask
 
 
-def _carefully(desk: Desk, order: Order, work: Callable[[Order], Order]) -> Order:
+def _carefully(desk: Desk, order: Order, work: Callable[[Order], Order], asked: StopLoss | None = None) -> Order:
     """Do one order's work so that its trouble stays its own; only a ledger that fails stops everything."""
     try:
-        return work(order)
+        done = work(order)
+        if asked is not None:
+            asked.reached()
+        return done  # noqa: TRY300 - `reached` raises nothing
     except (NotConnected, Refused, OutcomeUnknown) as error:
+        if asked is not None:
+            asked.could_not_ask(error)
         return desk.ledger.note(order, reason=f"could not be asked: {error}")
     except IllegalTransition:
         return desk.ledger.orders(ids=[order.id])[0]

@@ -9,7 +9,7 @@ from treasury.desk import Desk
 from treasury.errors import NotConnected, OutcomeUnknown, Refused
 from treasury.interface.card_users import CardUserRecord, CreateCardUserWithKycLink, KycLink, QueryCardUser
 from treasury.interface.refusals import says_no_such_user
-from treasury.runs.execution import in_parallel
+from treasury.runs.parallel import in_parallel
 from treasury.sheets.card_users import CardUserRow, read_card_users
 from treasury.sheets.writing import write_csv, write_json
 

@@ -1,9 +1,12 @@
 """The sweep: asks the service about everything the ledger holds, and lets the ledger catch up with what it shows."""
 
 import contextlib
+import threading
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
+
+from sqlalchemy import Connection
 
 from treasury.desk import Desk
 from treasury.errors import IllegalTransition, InputError, NotConnected, OutcomeUnknown, Refused
@@ -14,10 +17,15 @@ from treasury.interface.refusals import says_no_such_user
 from treasury.ledger import closing, sweeps
 from treasury.ledger.records import Order
 from treasury.ledger.sweeps import Scope
-from treasury.runs.execution import CHUNK, in_parallel
+from treasury.runs.execution import CHUNK
+from treasury.runs.parallel import in_parallel
+from treasury.stop_loss import StopLoss
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
+
+GROUP = 50
+"""Answers that are written together."""
 
 RESUMED_MS = 12 * HOUR_MS
 """A sweep that was cut off longer ago is not gone on with: its first answers are of another day."""
@@ -40,6 +48,7 @@ def start_sweep(desk: Desk, scope: Scope) -> int:
     users = ledger.card_users() if scope.run_key is None and scope.currency is None else []
     rows = sweeps.sides_of(orders, ledger.quotes(), users)
     sweep_id = sweeps.start_sweep(ledger, scope, rows, since=ledger.now() - RESUMED_MS)
+    desk.stop_losses.pop(_stop_loss_name(sweep_id), None)
     _read_balances(desk, sweep_id, scope, "before")
     return sweep_id
 
@@ -63,14 +72,63 @@ def open_chunks(desk: Desk, sweep_id: int) -> list[list[int]]:
 def ask_orders(desk: Desk, ids: Sequence[int]) -> int:
     """Ask these questions of a sweep and record the answers; returns how many could be asked.
 
-    The ledger catches up with what is seen. Nothing that moves money is sent.
+    The ledger catches up with what is seen, in groups; the answers of a group that is cut off are asked for again.
+    Nothing that moves money is sent.
     """
     asked = sweeps.questions(desk.ledger, ids)
     owners = [question.order_id for question in asked if question.order_id is not None]
     orders = {order.id: order for order in desk.ledger.orders(ids=owners)}
-    sides = in_parallel(desk, lambda question: _ask(desk, question, orders.get(question.order_id or 0)), asked)
-    sweeps.record_answers(desk.ledger, {question.id: side for question, side in zip(asked, sides, strict=True)})
-    return sum(side["answer"] != "failed" for side in sides)
+    stop_loss = desk.stop_losses.setdefault(_stop_loss_name(asked[0].sweep_id), StopLoss()) if asked else StopLoss()
+    answers = _Answers(desk)
+
+    def ask(question: sweeps.Question) -> bool:
+        order = orders.get(question.order_id or 0)
+        seen, side = _ask(desk, question, order, stop_loss)
+        answers.take(question, order, seen, side)
+        return bool(side["answer"] != "failed")
+
+    could = in_parallel(desk, ask, asked)
+    answers.write()
+    return sum(could)
+
+
+def _stop_loss_name(sweep_id: int) -> str:
+    return f"sweep {sweep_id}"  # no run key holds a space
+
+
+class _Answers:
+    """Answers on their way into the ledger, written in groups by whichever thread fills one."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._guard = threading.Lock()
+        self._group: list[tuple[sweeps.Question, Order | None, SeenOrder | None, dict[str, Any]]] = []
+
+    def take(
+        self, question: sweeps.Question, order: Order | None, seen: SeenOrder | None, side: dict[str, Any]
+    ) -> None:
+        """Take one answer; every so many, write them all."""
+        with self._guard:
+            self._group.append((question, order, seen, side))
+            if len(self._group) < GROUP:
+                return
+        self.write()
+
+    def write(self) -> None:
+        """Write what was taken: the steps it asks for and the service's side, in one transaction."""
+        with self._guard:
+            group, self._group = self._group, []
+        if group:
+            texts = {question.id: sweeps.side_text(side) for question, _, _, side in group}
+            self._desk.ledger.write(lambda connection: self._record(connection, group, texts))
+
+    def _record(self, connection: Connection, group: list[Any], texts: dict[int, str]) -> None:
+        for _, order, seen, side in group:
+            if order is not None and side["answer"] != "failed" and not self._desk.submission.knows(order, seen):
+                # Its own run may have moved it meanwhile, and knows more than this answer.
+                with contextlib.suppress(IllegalTransition):
+                    self._desk.submission.learn(order, seen)
+        sweeps.record_answers(connection, texts, self._desk.ledger.now())
 
 
 def end_sweep(desk: Desk, sweep_id: int) -> None:
@@ -81,20 +139,24 @@ def end_sweep(desk: Desk, sweep_id: int) -> None:
         closing.close_sweep(desk.ledger, sweep_id, found.scope)
 
 
-def _ask(desk: Desk, question: sweeps.Question, order: Order | None) -> dict[str, Any]:
+def _ask(
+    desk: Desk, question: sweeps.Question, order: Order | None, stop_loss: StopLoss
+) -> tuple[SeenOrder | None, dict[str, Any]]:
+    """What the service shows, and its side as it is stored."""
+    if stop_loss.why is not None:
+        return None, {"answer": "failed", "seen_reason": stop_loss.why}
     try:
         if question.operation == sweeps.CARD_USER:
-            return _ask_card_user(desk, question.side["user_xid"])
+            return None, _ask_card_user(desk, question.side["user_xid"])
         if order is None:
             seen = desk.submission.look_up(question.operation, question.request_id)
         else:
             seen = desk.submission.look(order)
     except (NotConnected, Refused, OutcomeUnknown) as error:
-        return {"answer": "failed", "seen_reason": str(error)}
-    if order is not None and not desk.submission.knows(order, seen):
-        with contextlib.suppress(IllegalTransition):  # its own run moved it meanwhile, and knows more than this answer
-            desk.submission.learn(order, seen)
-    return service_side(seen)
+        stop_loss.could_not_ask(error)
+        return None, {"answer": "failed", "seen_reason": str(error)}
+    stop_loss.reached()
+    return seen, service_side(seen)
 
 
 def _ask_card_user(desk: Desk, user_xid: str) -> dict[str, Any]:
