@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from tests.engine.test_runs import pay, sheet
 from treasury.desk import Desk
 from treasury.errors import InputError
 from treasury.interface.catalogue import CATALOGUE
+from treasury.interface.client import Client
 from treasury.ledger import closing, schema, sweeps
 from treasury.ledger.sweeps import Scope
 from treasury.reconciliation.rules import Rules
@@ -20,6 +22,7 @@ from treasury.reports.reconciliation import FILES
 from treasury.runs import sweep
 from treasury.runs.reporting import report_sweep
 from treasury.sheets.statement import read_statement
+from treasury.stop_loss import UNREACHED
 
 OpenDesk = Callable[..., Desk]
 
@@ -219,3 +222,27 @@ def test_a_currency_and_a_window_narrow_what_is_asked(open_desk: OpenDesk, start
     assert sum(night(desk, tmp_path / "2", Scope(currency="IDR"))["counts"].values()) == 3
     forge(desk, final_at="1")
     assert sum(night(desk, tmp_path / "3", Scope(window_days=1))["counts"].values()) == 0
+
+
+def test_a_service_that_cannot_be_reached_ends_the_asking_and_the_next_start_asks_the_rest(
+    open_desk: OpenDesk, service: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("treasury.interface.client.READ_ATTEMPTS", 1)
+    desk = open_desk(service.base_url)
+    service.plan("/v1/order/payout", (200, {"code": 200, "data": {"order_no": "P", "status": 11}}))
+    service.plan("/v1/order/query", (200, {"code": 200, "data": {"order_no": "P", "status": 99}}))
+    rows = [(f"r{number}", "5", f"123456{number:04d}7") for number in range(300)]
+    pay(desk, sheet(tmp_path, *rows), tmp_path / "out", seconds=0)
+    desk.client.close()
+    desk.client = desk.submission._client = Client(replace(desk.account, base_url="http://127.0.0.1:9"))
+    sweep_id = sweep.start_sweep(desk, Scope())
+    for ids in sweep.open_chunks(desk, sweep_id):
+        assert sweep.ask_orders(desk, ids) == 0
+    sides = [json.loads(row.service_side) for row in desk.ledger.read(schema.answers.select())]
+    told = [side["seen_reason"] for side in sides]
+    asked = [reason for reason in told if "no connection" in reason and not reason.startswith("not asked")]
+    assert len(told) == 300
+    assert UNREACHED <= len(asked) <= UNREACHED + desk.in_flight
+    back = open_desk(service.base_url)
+    assert sweep.start_sweep(back, Scope()) == sweep_id
+    assert sum(sweep.ask_orders(back, ids) for ids in sweep.open_chunks(back, sweep_id)) == 300
