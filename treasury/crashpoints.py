@@ -30,7 +30,7 @@ POINTS: Mapping[str, str] = {
     "ask.before": "an order is about to be asked about | no question has left",
     "ask.answered": "the service showed what it knows | the ledger does not know",
     "absence.recorded": "`no such order` is on disk | nothing was concluded",
-    "learn.recorded": "what was seen is on disk | the caller does not know",
+    "learn.recorded": "what was seen is recorded (a sweep: with its group) | the caller does not know",
 }
 """Name -> what has happened by then | what has not."""
 
