@@ -1,5 +1,6 @@
 """The entrance: the `treasury` command. Each command is imported only when it runs, so `--help` stays quick."""
 
+import shlex
 import sys
 import traceback
 from collections.abc import Sequence
@@ -58,7 +59,9 @@ REMEDIES: Sequence[tuple[type[TreasuryError], int]] = (
 
 def build_app() -> App:
     """The command line."""
-    app = App(name="treasury", help=HELP, version=_version, result_action="return_value")
+    app = App(
+        name="treasury", help=HELP, version=_version, result_action="return_value", suppress_keyboard_interrupt=False
+    )
     for name, (place, help_text) in COMMANDS.items():
         app.command(f"flows.commands.{place}", name=name, help=help_text)
     return app
@@ -82,7 +85,8 @@ def run(arguments: Sequence[str]) -> int:
         print(f"treasury: {error}", file=sys.stderr)
         return next((code for kind, code in REMEDIES if isinstance(error, kind)), 1)
     except KeyboardInterrupt:
-        print("treasury: interrupted; start the same command again to go on", file=sys.stderr)
+        command = shlex.join(["treasury", *arguments])
+        print(f"treasury: interrupted; what was on its way was finished. To go on: {command}", file=sys.stderr)
         return 1
     except Exception:
         traceback.print_exc()
