@@ -16,7 +16,9 @@ from flows.commands.common import (
     say_waiting,
 )
 from flows.commands.prefect_server import prefect_api
+from flows.commands.progress import showing
 from treasury.errors import InvalidSheet
+from treasury.ledger import progress
 from treasury.planning.payouts import PayoutPlan
 from treasury.runs.execution import check_run_key
 from treasury.runs.payouts import propose_payouts, read_plan
@@ -74,7 +76,9 @@ def pay(
         from flows.pay_beneficiaries import pay_beneficiaries
 
         limits = None if policy is None else str(policy.absolute())
-        return finish_run(pay_beneficiaries(str(file.absolute()), run_key, str(folder), follow, policy=limits))
+        with showing("sent", lambda: progress.sent(desk.ledger, run_key)):
+            summary = pay_beneficiaries(str(file.absolute()), run_key, str(folder), follow, policy=limits)
+        return finish_run(summary)
 
 
 def _plan(file: Path, run_key: str, policy: Path | None, folder: Path) -> PayoutPlan:

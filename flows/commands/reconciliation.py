@@ -7,7 +7,9 @@ from cyclopts import Parameter
 
 from flows.commands.common import BREAKS, DONE, configured_desk, say_files
 from flows.commands.prefect_server import prefect_api
+from flows.commands.progress import showing
 from treasury.errors import InputError
+from treasury.ledger import progress
 from treasury.settings import os_user
 
 BAD_VERDICTS = ("incomplete", "breaks")
@@ -59,7 +61,8 @@ def reconcile(
     with prefect_api():
         from flows.reconcile_transactions import reconcile_transactions
 
-        report = reconcile_transactions(folder, run_key, window, None, currency, offline, *files)
+        with showing("asked", lambda: progress.asked(desk.ledger)):
+            report = reconcile_transactions(folder, run_key, window, None, currency, offline, *files)
     say_files(report["files"])
     counts = ", ".join(f"{count} {name}" for name, count in report["counts"].items())
     print(f"{report['verdict']}: {counts or 'no orders'}")

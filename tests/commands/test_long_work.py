@@ -1,12 +1,18 @@
-"""Ctrl-C: nothing new leaves, what is on its way is finished and recorded, and the run can be gone on with."""
+"""Long work: how far it has come is shown, and Ctrl-C ends it with nothing lost and nothing half known."""
 
 import json
+import os
+import pty
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import pytest
 
+from flows.commands import progress
 from tests.commands.office import Office, eventually
 from tests.listening import Answer, Listening
 from treasury.ledger.states import State
@@ -63,3 +69,40 @@ def test_an_interrupted_run_finishes_what_is_on_its_way_and_goes_on_where_it_was
     assert office.run(*command).last == f"0 settled, {ROWS} in progress"
     assert sorted(service.came) == sorted(set(service.came))
     assert len(service.came) == ROWS
+
+
+def test_long_work_shows_a_bar_with_rate_and_time_left_on_a_terminal(
+    open_office: Callable[..., Office], service: SlowService
+) -> None:
+    office = open_office(service.listening.base_url)
+    sheet = office.sheet(*((f"r{number}", "5", f"123456{number:04d}7") for number in range(ROWS)))
+    shown = on_a_terminal(office, "pay", str(sheet), "--run-key", "run", "--yes")
+    assert f"/{ROWS}" in shown
+    assert "a second" in shown
+    assert shown.rstrip().endswith(f"0 settled, {ROWS} in progress")
+
+
+def on_a_terminal(office: Office, *arguments: str) -> str:
+    """What a command shows where its output is a terminal."""
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "flows", *arguments]
+    environ = {**office.environ, "TERM": "xterm", "COLUMNS": "160"}
+    with subprocess.Popen(command, cwd=office.home, env=environ, stdin=theirs, stdout=theirs, stderr=theirs) as process:
+        os.close(theirs)
+        shown = b""
+        with suppress(OSError):  # the terminal is gone when its last user is
+            while data := os.read(ours, 65536):
+                shown += data
+        os.close(ours)
+    assert process.returncode == 0, shown
+    return shown.decode()
+
+
+def test_elsewhere_it_says_so_in_lines(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(progress, "LINE_SECONDS", 0.02)
+    counts = iter([(0, 0), (0, 0), *((done, 100) for done in range(10, 101, 10)), *[(100, 100)] * 1000])
+    with progress.showing("sent", lambda: next(counts)):
+        time.sleep(0.4)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.partition(",")[0] for line in lines] == [f"sent {done} of 100" for done in range(10, 100, 10)]
+    assert all(line.endswith("s left") and "a second" in line for line in lines)
