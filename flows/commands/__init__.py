@@ -86,7 +86,7 @@ def run(arguments: Sequence[str]) -> int:
         return next((code for kind, code in REMEDIES if isinstance(error, kind)), 1)
     except KeyboardInterrupt:
         command = shlex.join(["treasury", *arguments])
-        print(f"treasury: interrupted; what was on its way was finished. To go on: {command}", file=sys.stderr)
+        print(f"treasury: interrupted, and nothing is lost. To go on: {command}", file=sys.stderr)
         return 1
     except Exception:
         traceback.print_exc()
