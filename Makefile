@@ -7,7 +7,7 @@ export DO_NOT_TRACK := 1
 KILLS ?= 5000
 MUTANTS ?= 0
 
-.PHONY: install demo test crash matrix mutate million bench lint format clean
+.PHONY: install demo test crash matrix mutate million bench office lint format clean
 
 install: .venv/.installed
 
@@ -39,6 +39,10 @@ mutate: install
 # How a reconciliation grows: 100,000 and 1,000,000 orders from stored answers.
 million: install
 	$(BIN)/python -m tests.reconciliation.million
+
+# The workbook in LibreOffice (`soffice` must be there).
+office: install
+	$(BIN)/python -m pytest -q tests/reports/office.py
 
 # Rates beside the signing limit, each case and its rivals interleaved; writes bench/results.json.
 bench: install

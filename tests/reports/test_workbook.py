@@ -1,8 +1,6 @@
 """The workbook: the JSON's content cell by cell, exact, harmless, and the same bytes for the same inputs."""
 
-import shutil
 import stat
-import subprocess
 import zipfile
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -231,31 +229,3 @@ def test_headers_are_frozen_and_filtered_and_the_file_is_private(tmp_path: Path)
         assert book[name].freeze_panes == "B3"
         assert book[name].auto_filter.ref.startswith("A2:")
     assert stat.S_IMODE((tmp_path / "reconciliation.xlsx").stat().st_mode) == 0o600
-
-
-@pytest.mark.skipif(not shutil.which("soffice"), reason="LibreOffice (soffice) is not installed")
-def test_libreoffice_converts_it_without_complaint(tmp_path: Path) -> None:
-    write(tmp_path, rich_machine(), order_frame(3, 3))
-    every_sheet = "csv:Text - txt - csv (StarCalc):44,34,76,1,,0,false,true,false,false,false,-1"
-    profile = f"-env:UserInstallation={(tmp_path / 'profile').as_uri()}"
-    done = subprocess.run(
-        [
-            "soffice",
-            profile,
-            "--headless",
-            "--convert-to",
-            every_sheet,
-            "--outdir",
-            str(tmp_path),
-            "reconciliation.xlsx",
-        ],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "error" not in (done.stdout + done.stderr).lower()
-    assert len(list(tmp_path.glob("reconciliation-*.csv"))) == len(SHEETS)
-    assert "123456789012345678.123456789012345678" in (tmp_path / "reconciliation-Breaks.csv").read_text()
