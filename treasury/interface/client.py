@@ -155,7 +155,15 @@ class Client:
         """Send an operation that only reads, again if need be. Raises as `send` does, after the last attempt."""
         if operation.effect is not Effect.READS:
             raise AssertionError(f"{operation.operation_name()} does more than read")
+        try:
+            return self.send(operation)
+        except (Refused, NotConnected, OutcomeUnknown) as error:
+            first: Exception | None = error
+        # Set up only after a failure, which becomes its first attempt: it costs as much as building a request.
         for attempt in stamina.retry_context(on=_passes, attempts=READ_ATTEMPTS, wait_initial=0.2, wait_max=3.0):
             with attempt:
+                if first is not None:
+                    failed, first = first, None
+                    raise failed
                 return self.send(operation)
         raise AssertionError("unreachable")

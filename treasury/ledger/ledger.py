@@ -29,7 +29,7 @@ from treasury.ledger.records import (
     read_order,
     read_quote,
 )
-from treasury.ledger.statements import STANDING_STOP, change, change_parameters
+from treasury.ledger.statements import STANDING_STOP, change_order
 from treasury.ledger.states import STEPS, Event, State
 from treasury.money import format_amount
 
@@ -104,16 +104,13 @@ class Ledger:
             values |= {"doubtful": True, "sent_at": at if order.sent_at is None else order.sent_at}
         if step.target.is_final:
             values |= {"payload": None, "final_at": at}
-        query = change(tuple(known), tuple(values), counts_send=sends)
-        parameters = change_parameters(known, values)
 
         def work(connection: Connection) -> Order:
             if sends:
                 check_not_stopped(connection)
-            row = connection.execute(query, parameters).first()
-            if row is None:
+            stepped = change_order(connection, known, values, counts_send=sends)
+            if stepped is None:
                 raise IllegalTransition(order.request_id, str(event))
-            stepped = read_order(row)
             facts = {"cause": cause, "code": stepped.code, "status": stepped.status}
             self.journal_step(connection, order.id, event, order.state, step.target, **facts)
             return stepped
@@ -137,13 +134,12 @@ class Ledger:
         if unmoved:
             known |= {"state": order.state.value, "sends": order.sends, "generation": order.generation}
         values = _columns(facts)
-        query, parameters = change(tuple(known), tuple(values)), change_parameters(known, values)
 
         def work(connection: Connection) -> Order:
-            row = connection.execute(query, parameters).first()
-            if row is None:
+            noted = change_order(connection, known, values)
+            if noted is None:
                 raise IllegalTransition(order.request_id, "a note")
-            return read_order(row)
+            return noted
 
         return self._writer.write(work)
 

@@ -2,17 +2,17 @@
 
 import base64
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from decimal import Decimal
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import Row
 
 from treasury.interface.status import OrderStatus
+from treasury.ledger import schema
 from treasury.ledger.states import State
-
-_AMOUNTS = ("amount", "receive_amount", "pay_amount", "fee", "rate")
 
 
 def derive_request_id(account: str, run_key: str, row_ref: str, operation: str, generation: int) -> str:
@@ -135,10 +135,15 @@ class JournalEntry:
     status: int | None
 
 
-def read_order(row: Row[Any]) -> Order:
-    """A row of `orders`."""
-    values = _read(row, _ORDER)
+def read_order(row: Sequence[Any]) -> Order:
+    """A row of `orders`, every column in the table's order, as SQLAlchemy or the driver itself gives it."""
+    values = dict(zip(_ORDER, _ordered(row), strict=True))
+    for name in ("amount", "receive_amount", "fee", "rate"):
+        if values[name] is not None:
+            values[name] = Decimal(values[name])
     values["state"] = State(values["state"])
+    values["doubtful"] = bool(values["doubtful"])  # SQLite's driver knows no truth values
+    values["ask_first"] = bool(values["ask_first"])
     if values["status"] is not None:
         values["status"] = OrderStatus(values["status"])
     return Order(**values)
@@ -146,16 +151,13 @@ def read_order(row: Row[Any]) -> Order:
 
 def read_quote(row: Row[Any]) -> Quote:
     """A row of `quotes`."""
-    return Quote(**_read(row, _QUOTE))
+    stored = row._mapping
+    values = {name: stored[name] for name in _QUOTE}
+    for name in ("pay_amount", "receive_amount", "fee", "rate"):
+        if values[name] is not None:
+            values[name] = Decimal(values[name])
+    return Quote(**values)
 
 
 _ORDER, _QUOTE = (tuple(item.name for item in fields(kind)) for kind in (Order, Quote))
-
-
-def _read(row: Row[Any], names: tuple[str, ...]) -> dict[str, Any]:
-    stored = row._mapping
-    values = {name: stored[name] for name in names}
-    for name in _AMOUNTS:
-        if values.get(name) is not None:
-            values[name] = Decimal(values[name])
-    return values
+_ordered = itemgetter(*(list(schema.orders.c.keys()).index(name) for name in _ORDER))
