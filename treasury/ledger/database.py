@@ -2,9 +2,8 @@
 
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,7 +12,9 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
 from treasury.crashpoints import point
 from treasury.errors import ConfigurationError, TreasuryError
-from treasury.ledger.statements import APPEND
+from treasury.ledger import schema
+from treasury.ledger.records import Order
+from treasury.ledger.statements import Alike, change_all, change_order, insert_all
 
 T = TypeVar("T")
 
@@ -80,14 +81,51 @@ def serialize(connection: Connection) -> None:
         connection.execute(text("SELECT pg_advisory_xact_lock(:n)"), {"n": SERIAL_LOCK})
 
 
-@dataclass
-class Group:
-    """What the steps that share a commit share besides; it ends with their transaction."""
+class _Moved(Exception):
+    """Something that was to be changed together was elsewhere by then."""
 
-    journal: list[dict[str, Any]] = field(default_factory=list)
-    """Lines of the journal, written together before the commit."""
-    not_stopped: bool = False
-    """Whether no stop stands, as far as this transaction sees."""
+
+class Group:
+    """What the steps of one transaction share.
+
+    Together, changes of orders are taken for done and made at the end, a statement for all that are alike; if one of
+    them finds its order elsewhere, none is done, and all are made again one by one.
+    """
+
+    def __init__(self, connection: Connection, *, together: bool) -> None:
+        self._connection = connection
+        self._together = together
+        self._changes: dict[Alike, list[tuple[Any, ...]]] = {}
+        self._journal: list[tuple[Any, ...]] = []
+        self.not_stopped = False
+        """Whether no stop stands, as far as this transaction sees."""
+
+    def change(
+        self, order: Order, known: Mapping[str, Any], values: Mapping[str, Any], counted: tuple[str, ...] = ()
+    ) -> Order | None:
+        """Set these columns of an order of which all of `known` is still true; the order after it, None if it is not.
+
+        `known` says all that may have changed since the order was read. `counted`: columns that go up by one.
+        """
+        if not self._together:
+            return change_order(self._connection, known, values, counted)
+        alike = Alike(schema.orders, tuple(known), tuple(values), counted)
+        self._changes.setdefault(alike, []).append((*known.values(), *values.values()))
+        return order.with_columns({**values, **{name: getattr(order, name) + 1 for name in counted}})
+
+    def append(self, line: Mapping[str, Any]) -> None:
+        """Append a line to the journal: one of `JOURNAL`'s columns each."""
+        self._journal.append(tuple(line[name] for name in JOURNAL))
+
+    def finish(self) -> None:
+        """Make what was gathered. Raises `_Moved`."""
+        for alike, rows in self._changes.items():
+            if change_all(self._connection, alike, rows) != len(rows):
+                raise _Moved
+        insert_all(self._connection, schema.journal, JOURNAL, self._journal)
+
+
+JOURNAL = ("order_id", "at", "event", "source", "target", "process", "cause", "code", "status")
 
 
 def group_of(connection: Connection) -> Group:
@@ -150,7 +188,7 @@ class Writer:
             if ends:
                 return
 
-    def _commit(self, group: list[tuple[Callable[[Connection], Any], Future[Any]]]) -> None:
+    def _commit(self, group: list[tuple[Callable[[Connection], Any], Future[Any]]], *, together: bool = True) -> None:
         if self._lost is not None:
             for _, done in group:
                 done.set_exception(self._lost)
@@ -158,15 +196,18 @@ class Writer:
         answers: list[tuple[Future[Any], Any, BaseException | None]] = []
         try:
             with self._connection.begin():
-                shared = self._connection.info["group"] = Group()
+                shared = self._connection.info["group"] = Group(self._connection, together=together)
                 for work, done in group:
                     try:
                         answers.append((done, work(self._connection), None))
                     except TreasuryError as error:
                         answers.append((done, None, error))
-                if shared.journal:
-                    self._connection.execute(APPEND, shared.journal)
+                shared.finish()
                 point("writer.before")
+        except _Moved:
+            for item in group:
+                self._commit([item], together=False)
+            return
         except Exception as error:
             self._fail(group, error)
             return

@@ -92,14 +92,11 @@ class Ledger:
         at = self.now()
         if order.state not in step.sources:
             raise IllegalTransition(order.request_id, str(event))
-        # What is in these hands must still be true: a step that others took meanwhile is never covered.
-        known: dict[str, Any] = {"id": order.id, "state": order.state.value}
+        known = _unmoved(order)
         values = {"state": step.target.value, **_columns(facts)}
         sends = event in (Event.SEND, Event.RESEND)
         if sends:
             values |= {"sent_at": at, "absent_since": None}
-            # The evidence in these hands is about that transmission; another one since makes it worthless.
-            known |= {"sends": order.sends, "generation": order.generation}
         if step.target is State.UNKNOWN:
             values |= {"doubtful": True, "sent_at": at if order.sent_at is None else order.sent_at}
         if step.target.is_final:
@@ -108,7 +105,7 @@ class Ledger:
         def work(connection: Connection) -> Order:
             if sends:
                 check_not_stopped(connection)
-            stepped = change_order(connection, known, values, counts_send=sends)
+            stepped = group_of(connection).change(order, known, values, ("sends",) if sends else ())
             if stepped is None:
                 raise IllegalTransition(order.request_id, str(event))
             facts = {"cause": cause, "code": stepped.code, "status": stepped.status}
@@ -123,20 +120,20 @@ class Ledger:
         """Append a step to the journal, inside the transaction that takes it."""
         entry = {"order_id": order_id, "at": self.now(), "event": event.value, "process": self._process}
         entry |= {"source": source.value, "target": target.value}
-        group_of(connection).journal.append({**_UNSAID, **entry, **_columns(facts)})
+        group_of(connection).append({**_UNSAID, **entry, **_columns(facts)})
 
     def note(self, order: Order, /, *, unmoved: bool = False, **facts: Any) -> Order:
         """Record facts about an order that leave its state as it is.
 
         `unmoved`: only if nobody moved it since it was read; raises `IllegalTransition` otherwise.
         """
-        known: dict[str, Any] = {"id": order.id}
-        if unmoved:
-            known |= {"state": order.state.value, "sends": order.sends, "generation": order.generation}
         values = _columns(facts)
 
         def work(connection: Connection) -> Order:
-            noted = change_order(connection, known, values)
+            if unmoved:
+                noted = group_of(connection).change(order, _unmoved(order), values)
+            else:
+                noted = change_order(connection, {"id": order.id}, values)
             if noted is None:
                 raise IllegalTransition(order.request_id, "a note")
             return noted
@@ -349,6 +346,14 @@ def _prepare_file(file: Path) -> None:
             os.close(os.open(file, os.O_WRONLY | os.O_CREAT, 0o600))
     except OSError as error:
         raise ConfigurationError(f"the ledger {file} cannot be made: {error.strerror}") from None
+
+
+def _unmoved(order: Order) -> dict[str, Any]:
+    """What in these hands must still be true: a step that others took meanwhile is never covered.
+
+    Evidence is about one transmission of one generation; another one since makes it worthless.
+    """
+    return {"id": order.id, "state": order.state.value, "sends": order.sends, "generation": order.generation}
 
 
 def _columns(facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import base64
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from decimal import Decimal
 from operator import itemgetter
@@ -87,6 +87,10 @@ class Order:
     absent_since: int | None
     payload: bytes | None = field(repr=False)
 
+    def with_columns(self, values: Mapping[str, Any]) -> "Order":
+        """This order after these columns were set, as `read_order` would read it."""
+        return Order(**{**vars(self), **{name: _READ.get(name, _as_it_is)(value) for name, value in values.items()}})
+
 
 @dataclass(frozen=True)
 class Quote:
@@ -135,29 +139,38 @@ class JournalEntry:
     status: int | None
 
 
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _amount(value: str | None) -> Decimal | None:
+    return None if value is None else Decimal(value)
+
+
+_READ: Mapping[str, Callable[[Any], Any]] = {
+    "state": State,
+    "status": lambda value: None if value is None else OrderStatus(value),
+    "doubtful": bool,  # SQLite's driver knows no truth values
+    "ask_first": bool,
+    **dict.fromkeys(("amount", "receive_amount", "pay_amount", "fee", "rate"), _amount),
+}
+"""How a column becomes what people of this house work with; those not named are taken as they are."""
+
+
 def read_order(row: Sequence[Any]) -> Order:
     """A row of `orders`, every column in the table's order, as SQLAlchemy or the driver itself gives it."""
     values = dict(zip(_ORDER, _ordered(row), strict=True))
-    for name in ("amount", "receive_amount", "fee", "rate"):
-        if values[name] is not None:
-            values[name] = Decimal(values[name])
-    values["state"] = State(values["state"])
-    values["doubtful"] = bool(values["doubtful"])  # SQLite's driver knows no truth values
-    values["ask_first"] = bool(values["ask_first"])
-    if values["status"] is not None:
-        values["status"] = OrderStatus(values["status"])
+    for name in _ORDER_READ:
+        values[name] = _READ[name](values[name])
     return Order(**values)
 
 
 def read_quote(row: Row[Any]) -> Quote:
     """A row of `quotes`."""
     stored = row._mapping
-    values = {name: stored[name] for name in _QUOTE}
-    for name in ("pay_amount", "receive_amount", "fee", "rate"):
-        if values[name] is not None:
-            values[name] = Decimal(values[name])
-    return Quote(**values)
+    return Quote(**{name: _READ.get(name, _as_it_is)(stored[name]) for name in _QUOTE})
 
 
 _ORDER, _QUOTE = (tuple(item.name for item in fields(kind)) for kind in (Order, Quote))
 _ordered = itemgetter(*(list(schema.orders.c.keys()).index(name) for name in _ORDER))
+_ORDER_READ = tuple(name for name in _ORDER if name in _READ)
