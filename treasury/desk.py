@@ -1,8 +1,9 @@
 """The treasury desk: one account with its client, its ledger and the one way out; what every run works at."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from typing import TypeVar
 
 from treasury.errors import ConfigurationError, NotConnected
 from treasury.interface.client import Account, Client
@@ -12,6 +13,10 @@ from treasury.ledger.ledger import Ledger
 from treasury.settings import Settings
 from treasury.stop_loss import StopLoss
 from treasury.submission import Submission
+from treasury.turns import take_turns
+
+T = TypeVar("T")
+U = TypeVar("U")
 
 IN_FLIGHT = 64
 """Requests on their way at once: the rate times the latency, 640 a second at 100 ms."""
@@ -41,6 +46,10 @@ class Desk:
                 )
                 self.ledger.recover(run_key)
             yield
+
+    def at_once(self, work: Callable[[T], U], items: Iterable[T]) -> list[U]:
+        """Do `work` for each item, as many at once as the desk allows; results in the order of the items."""
+        return take_turns(work, items, self.in_flight)
 
     def check_clock(self) -> None:
         """Raise `ConfigurationError` when our clock is off the service's by more than the setting allows.

@@ -1,6 +1,6 @@
 """The only code that sends an operation that moves money. The design's seven rules, in the order they happen.
 
-One order goes through here in one thread, top to bottom; any number of threads may do so at once. Whoever calls
+One order goes through here top to bottom; any number may do so at once, in threads or taking turns. Whoever calls
 holds the run. A process may die at any instant: what is in the ledger then is enough to go on.
 """
 
@@ -20,6 +20,7 @@ from treasury.ledger.ledger import Ledger
 from treasury.ledger.records import Order, Quote, derive_request_id
 from treasury.ledger.states import Event, State, event_for
 from treasury.quoting import QUOTED, QuotedPayment, confirmed_facts
+from treasury.turns import Hands
 
 QUOTES_PER_START = 3
 """How often a quote is asked anew before its row waits for the next start."""
@@ -29,6 +30,8 @@ TRIES_LATER = 3
 """How often an order that is refused for a passing reason is tried in one start."""
 PAUSE_SECONDS = 1.0
 MOST_PAUSE_SECONDS = 30.0
+MOST_WAITERS = 64
+"""Orders that pause at once; more wait for their pause to begin."""
 
 
 class Submission:
@@ -46,6 +49,7 @@ class Submission:
         self._ledger = ledger
         self._resend_after_seconds = resend_after_seconds
         self._sleep = sleep
+        self._waiters = Hands(MOST_WAITERS)
 
     def submit(self, order: Order) -> Order:
         """Do the next right thing for one order: send it if it never left, ask if nobody knows, else nothing."""
@@ -110,7 +114,7 @@ class Submission:
             refused_for_now = order.state is State.PREPARED and order.code is not None
             if not refused_for_now or left == 1:
                 break
-            self._sleep(pause)
+            self._waiters.do(self._sleep, pause)
             pause = min(pause * 2, MOST_PAUSE_SECONDS)
         return order
 
@@ -144,7 +148,7 @@ class Submission:
             return self._ledger.step(order, Event.LOSE, cause="an answer that decides nothing", **facts)
         if meaning is Meaning.NOT_NOW:
             order = self._ledger.step(order, Event.TRY_LATER, **facts)
-            self._sleep(min(refusal.retry_after_seconds or 0, MOST_PAUSE_SECONDS))
+            self._waiters.do(self._sleep, min(refusal.retry_after_seconds or 0, MOST_PAUSE_SECONDS))
             return order
         return self._ledger.step(order, Event.REJECT, **facts)
 
@@ -191,7 +195,7 @@ class Submission:
             if meaning is Meaning.WITHOUT_ACTING:
                 return self._ledger.step(order, Event.REJECT, cause="its quote was refused", **facts)
             if meaning is Meaning.NOT_NOW:
-                self._sleep(min(refusal.retry_after_seconds or PAUSE_SECONDS, MOST_PAUSE_SECONDS))
+                self._waiters.do(self._sleep, min(refusal.retry_after_seconds or PAUSE_SECONDS, MOST_PAUSE_SECONDS))
             return self._ledger.note(order, unmoved=True, **facts)
         except (NotConnected, OutcomeUnknown) as error:
             self._ledger.note_quote(quote, note=f"no answer: {error}")

@@ -1,6 +1,7 @@
 """The client: signs an operation, sends it exactly once, reads the answer."""
 
 import json
+import os
 import time
 import uuid
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from treasury.interface.engine import Lost, open_engine
 from treasury.interface.envelope import read_reply
 from treasury.interface.operation import Effect, Operation, Reply
 from treasury.interface.signing import SigningRules, clean, load_private_key, sign
+from treasury.turns import Hands
 
 # Only the last failure is news; stamina would log every attempt before it.
 stamina.instrumentation.set_on_retry_hooks([])
@@ -87,6 +89,8 @@ class Client:
         self._key = account.signing_key
         self._clock = clock
         self._engine = open_engine(connections, timeout_seconds)
+        self._signers = Hands(os.cpu_count() or 1)
+        self._waiters = Hands(connections)
 
     def __enter__(self) -> Self:
         return self
@@ -99,6 +103,8 @@ class Client:
     def close(self) -> None:
         """Close the connections."""
         self._engine.close()
+        self._signers.close()
+        self._waiters.close()
 
     def signed_body(self, operation: Operation[Any]) -> dict[str, Any]:
         """The body as it travels: own fields, common parameters, signature (document, Authentication)."""
@@ -112,7 +118,7 @@ class Client:
             "nonce": uuid.uuid4().hex,
         }
         fields: dict[str, Any] = clean(raw, rules)
-        fields["sign"] = sign(fields, self._key, rules)
+        fields["sign"] = self._signers.do(sign, fields, self._key, rules)
         return fields
 
     def send(self, operation: Operation[R]) -> R:
@@ -158,8 +164,12 @@ class Client:
         try:
             return self.send(operation)
         except (Refused, NotConnected, OutcomeUnknown) as error:
-            first: Exception | None = error
-        # Set up only after a failure, which becomes its first attempt: it costs as much as building a request.
+            first = error
+        reply: R = self._waiters.do(self._read_again, operation, first)
+        return reply
+
+    def _read_again(self, operation: Operation[R], first: Exception | None) -> R:
+        """What is set up only after a failure, which counts as the first attempt: it costs as much as a request."""
         for attempt in stamina.retry_context(on=_passes, attempts=READ_ATTEMPTS, wait_initial=0.2, wait_max=3.0):
             with attempt:
                 if first is not None:

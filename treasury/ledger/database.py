@@ -3,7 +3,6 @@
 import queue
 import threading
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -15,8 +14,12 @@ from treasury.errors import ConfigurationError, TreasuryError
 from treasury.ledger import schema
 from treasury.ledger.records import Order
 from treasury.ledger.statements import Alike, change_all, change_order, insert_all
+from treasury.turns import Deliver, await_result
 
 T = TypeVar("T")
+
+_Item = tuple[Callable[[Connection], Any], Deliver]
+"""Work of one caller, and where its result goes."""
 
 SERIAL_LOCK = 7_265_001
 """PostgreSQL advisory lock of transactions that must see each other: tables made, intents judged, epochs begun."""
@@ -143,7 +146,7 @@ class Writer:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._queue: queue.SimpleQueue[tuple[Callable[[Connection], Any], Future[Any]] | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
         self._lost: Exception | None = None
         try:
             self._connection = engine.connect()
@@ -160,9 +163,8 @@ class Writer:
         """
         if threading.current_thread() is self._thread:
             return work(self._connection)
-        done: Future[T] = Future()
-        self._queue.put((work, done))
-        return done.result()
+        result: T = await_result(lambda deliver: self._queue.put((work, deliver)))
+        return result
 
     def close(self) -> None:
         """Finish what is queued and close."""
@@ -188,20 +190,20 @@ class Writer:
             if ends:
                 return
 
-    def _commit(self, group: list[tuple[Callable[[Connection], Any], Future[Any]]], *, together: bool = True) -> None:
+    def _commit(self, group: list[_Item], *, together: bool = True) -> None:
         if self._lost is not None:
-            for _, done in group:
-                done.set_exception(self._lost)
+            for _, deliver in group:
+                deliver(None, self._lost)
             return
-        answers: list[tuple[Future[Any], Any, BaseException | None]] = []
+        answers: list[tuple[Deliver, Any, BaseException | None]] = []
         try:
             with self._connection.begin():
                 shared = self._connection.info["group"] = Group(self._connection, together=together)
-                for work, done in group:
+                for work, deliver in group:
                     try:
-                        answers.append((done, work(self._connection), None))
+                        answers.append((deliver, work(self._connection), None))
                     except TreasuryError as error:
-                        answers.append((done, None, error))
+                        answers.append((deliver, None, error))
                 shared.finish()
                 point("writer.before")
         except _Moved:
@@ -212,13 +214,10 @@ class Writer:
             self._fail(group, error)
             return
         point("writer.committed")
-        for done, result, problem in answers:
-            if problem is None:
-                done.set_result(result)
-            else:
-                done.set_exception(problem)
+        for deliver, result, problem in answers:
+            deliver(result, problem)
 
-    def _fail(self, group: list[tuple[Callable[[Connection], Any], Future[Any]]], error: Exception) -> None:
+    def _fail(self, group: list[_Item], error: Exception) -> None:
         """Nothing of this group is on disk: try one by one, so that a bad step does not take others with it."""
         if isinstance(error, DBAPIError) and error.connection_invalidated:
             self._lost = ConfigurationError("the ledger's connection was lost; nothing more is sent, start again")
@@ -229,4 +228,4 @@ class Writer:
         reason = self._lost or error
         if isinstance(reason, DBAPIError):
             reason = ConfigurationError(f"the ledger cannot be written: {reason.orig}")
-        group[0][1].set_exception(reason)
+        group[0][1](None, reason)

@@ -17,7 +17,6 @@ from treasury.errors import (
 )
 from treasury.ledger.records import Order
 from treasury.ledger.states import State
-from treasury.runs.parallel import in_parallel
 from treasury.stop_loss import StopLoss
 
 FIRST_PAUSE_SECONDS = 0.5
@@ -54,7 +53,7 @@ def send_orders(desk: Desk, run_key: str, ids: Sequence[int]) -> int:
         desk.check_clock()
         stop_loss = _stop_loss(desk, run_key)
         orders = desk.ledger.orders(run_key=run_key, ids=ids)
-        done = in_parallel(desk, lambda order: _send(desk, order, stop_loss), orders)
+        done = desk.at_once(lambda order: _send(desk, order, stop_loss), orders)
     return sum(order.state.is_open or order.state.is_final for order in done)
 
 
@@ -105,7 +104,7 @@ def follow_orders(desk: Desk, run_key: str, ids: Sequence[int], seconds: float) 
 
 def _follow_all(desk: Desk, waiting: Sequence[Order]) -> None:
     asked = StopLoss()
-    in_parallel(desk, lambda order: _follow_one(desk, order, asked), waiting)
+    desk.at_once(lambda order: _follow_one(desk, order, asked), waiting)
 
 
 def _follow_one(desk: Desk, order: Order, asked: StopLoss) -> Order:

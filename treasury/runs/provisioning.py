@@ -9,7 +9,6 @@ from treasury.desk import Desk
 from treasury.errors import NotConnected, OutcomeUnknown, Refused
 from treasury.interface.card_users import CardUserRecord, CreateCardUserWithKycLink, KycLink, QueryCardUser
 from treasury.interface.refusals import says_no_such_user
-from treasury.runs.parallel import in_parallel
 from treasury.sheets.card_users import CardUserRow, read_card_users
 from treasury.sheets.writing import write_csv, write_json
 
@@ -29,7 +28,7 @@ def provision_users(desk: Desk, file: Path) -> list[dict[str, Any]]:
 
     Run again, it finds the same users. Raises `InvalidSheet`.
     """
-    return in_parallel(desk, lambda row: provision_user(desk, row), read_card_users(file))
+    return desk.at_once(lambda row: provision_user(desk, row), read_card_users(file))
 
 
 def provision_user(desk: Desk, row: CardUserRow) -> dict[str, Any]:

@@ -18,7 +18,6 @@ from treasury.ledger import closing, sweeps
 from treasury.ledger.records import Order
 from treasury.ledger.sweeps import Scope
 from treasury.runs.execution import CHUNK
-from treasury.runs.parallel import in_parallel
 from treasury.stop_loss import StopLoss
 
 HOUR_MS = 3_600_000
@@ -87,7 +86,7 @@ def ask_orders(desk: Desk, ids: Sequence[int]) -> int:
         answers.take(question, order, seen, side)
         return bool(side["answer"] != "failed")
 
-    could = in_parallel(desk, ask, asked)
+    could = desk.at_once(ask, asked)
     answers.write()
     return sum(could)
 
@@ -194,7 +193,7 @@ def service_side(seen: SeenOrder | None) -> dict[str, Any]:
 
 def _read_balances(desk: Desk, sweep_id: int, scope: Scope, moment: str) -> None:
     currencies = closing.balance_currencies(desk.ledger, scope)
-    seen = dict(zip(currencies, in_parallel(desk, lambda each: _read_balance(desk, each), currencies), strict=True))
+    seen = dict(zip(currencies, desk.at_once(lambda each: _read_balance(desk, each), currencies), strict=True))
     closing.record_balances(desk.ledger, sweep_id, moment, seen)
 
 
