@@ -2,8 +2,8 @@
 
 import json
 import os
+import random
 import time
-import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
@@ -89,6 +89,7 @@ class Client:
         self._key = account.signing_key
         self._clock = clock
         self._engine = open_engine(connections, timeout_seconds)
+        self._nonces = random.Random()  # noqa: S311 - never the same twice is all they must be; seeded by the system
         self._signers = Hands(os.cpu_count() or 1)
         self._waiters = Hands(connections)
 
@@ -115,7 +116,7 @@ class Client:
             "partner_id": self.account.partner_id,
             "sign_type": rules.sign_type,
             "timestamp": str(int(self._clock() * unit)),
-            "nonce": uuid.uuid4().hex,
+            "nonce": f"{self._nonces.getrandbits(128):032x}",
         }
         fields: dict[str, Any] = clean(raw, rules)
         fields["sign"] = self._signers.do(sign, fields, self._key, rules)

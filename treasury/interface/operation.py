@@ -257,9 +257,12 @@ def _marks(annotation: Any) -> Iterator[object]:
 def mask_fields(model: type[BaseModel], body: Mapping[str, Any]) -> dict[str, Any]:
     """A body with every personal value hidden."""
     shown: dict[str, Any] = {}
+    known = members(model)
     for key, value in body.items():
-        personal, nested = members(model).get(key, (True, None))
-        if nested is not None:
+        personal, nested = known.get(key, (True, None))
+        if isinstance(value, str):
+            shown[key] = mask(value) if personal or nested is not None else value
+        elif nested is not None:
             shown[key] = mask_fields(nested, value) if isinstance(value, Mapping) else mask(value)
         elif isinstance(value, Mapping):
             shown[key] = {inner: mask(content) for inner, content in value.items()}

@@ -58,8 +58,10 @@ class TransactionRecord(Reply):
     @property
     def details(self) -> dict[str, Any] | None:
         """`metadata` read as the JSON document it should hold; None when it is broken (the raw text stays)."""
+        if not self.metadata:
+            return {}
         try:
-            read = json.loads(self.metadata or "{}")
+            read = json.loads(self.metadata)
         except ValueError:
             return None
         return read if isinstance(read, dict) else None

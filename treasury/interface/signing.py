@@ -50,9 +50,15 @@ def clean(value: Any, rules: SigningRules = SigningRules()) -> Any:
 
     An object or list that is empty, or becomes so, is dropped too: signing it is ambiguous (step 8).
     """
-    if isinstance(value, Mapping):
-        pairs = ((key, clean(value[key], rules)) for key in _in_order(value))
-        return {key: member for key, member in pairs if not _absent(member, rules) and member not in ({}, [])}
+    if isinstance(value, str):  # nearly everything is; whether something is a mapping takes long to tell
+        return value
+    if isinstance(value, dict) or isinstance(value, Mapping):  # noqa: SIM101 - a union would ask in the slow way
+        kept = {}
+        for key in _in_order(value):
+            member = clean(value[key], rules)
+            if not _absent(member, rules) and member not in ({}, []):
+                kept[key] = member
+        return kept
     if isinstance(value, list | tuple):
         members = (clean(member, rules) for member in value)
         return [member for member in members if not _absent(member, rules) and member not in ({}, [])]
