@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
-from flows.commands.children import child
 from flows.commands.prefect_server import free_port
 from tests.commands.office import Office, eventually
+from treasury.children import child
 from treasury.sandbox import RunningSandbox, SandboxSettings, generate_key_pair, running_sandbox
 
 # Before anybody imports Prefect: it reads these once, and must neither find nor touch a developer's own.

@@ -37,6 +37,8 @@ class Settings:
     ledger_key_file: Path
     resend_after_seconds: float = RESEND_AFTER_SECONDS
     most_clock_skew_seconds: float = MOST_CLOCK_SKEW_SECONDS
+    processes: int = 1
+    """How many processes a sweep may use."""
     rules: SigningRules = SigningRules()
 
     @property
@@ -111,6 +113,7 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         ledger_url=environ.get("TREASURY_LEDGER_URL") or f"sqlite:///{home / 'ledger.db'}",
         ledger_key_file=path("TREASURY_LEDGER_KEY_FILE", "ledger_key_file") or home / "ledger.key",
         resend_after_seconds=_seconds(environ, "TREASURY_RESEND_AFTER_SECONDS", RESEND_AFTER_SECONDS),
+        processes=_processes(environ),
         most_clock_skew_seconds=_seconds(environ, "TREASURY_MOST_CLOCK_SKEW_SECONDS", MOST_CLOCK_SKEW_SECONDS),
         rules=SigningRules(
             hash=saved.get("hash", "SHA1"),
@@ -118,6 +121,13 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
             null_text_is_blank=saved.get("null_text_is_blank", True),
         ),
     )
+
+
+def _processes(environ: Mapping[str, str]) -> int:
+    text = environ.get("TREASURY_PROCESSES") or str(os.cpu_count() or 1)
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise ConfigurationError(f"TREASURY_PROCESSES must be a number of processes, one or more (got {text!r})")
+    return int(text)
 
 
 def _seconds(environ: Mapping[str, str], variable: str, default: float) -> float:

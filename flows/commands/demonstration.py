@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import data
-from flows.commands.children import child
 from flows.commands.common import BREAKS, DONE, TROUBLE, say_files
 from flows.commands.prefect_server import prefect_api
+from treasury.children import child
 from treasury.errors import TreasuryError
 from treasury.reports.results import BAD_OUTCOMES
 from treasury.sandbox.keys import generate_key_pair

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from flows.commands.children import child
+from treasury.children import child
 from treasury.errors import ConfigurationError, TreasuryError
 
 START_SECONDS = 120

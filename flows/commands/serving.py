@@ -13,9 +13,9 @@ from typing import Any
 import yaml
 
 import flows
-from flows.commands.children import child
 from flows.commands.common import DONE
 from flows.commands.prefect_server import START_SECONDS, answers, configured_api, prepare_environment
+from treasury.children import child
 from treasury.errors import ConfigurationError
 
 DASHBOARD_PORT = 4200

@@ -17,7 +17,7 @@ from treasury.interface.refusals import says_no_such_user
 from treasury.ledger import closing, sweeps
 from treasury.ledger.records import Order
 from treasury.ledger.sweeps import Scope
-from treasury.runs.execution import CHUNK
+from treasury.shards import Shard
 from treasury.stop_loss import StopLoss
 
 HOUR_MS = 3_600_000
@@ -25,6 +25,12 @@ DAY_MS = 24 * HOUR_MS
 
 GROUP = 50
 """Answers that are written together."""
+
+CHUNK = 5_000
+"""Questions that one Prefect task asks."""
+
+SHARED_FROM = 2_000
+"""Questions from which on other processes are worth their start."""
 
 RESUMED_MS = 12 * HOUR_MS
 """A sweep that was cut off longer ago is not gone on with: its first answers are of another day."""
@@ -46,6 +52,8 @@ def start_sweep(desk: Desk, scope: Scope) -> int:
     ]
     users = ledger.card_users() if scope.run_key is None and scope.currency is None else []
     rows = sweeps.sides_of(orders, ledger.quotes(), users)
+    if len(rows) >= SHARED_FROM:
+        desk.shards.call()
     sweep_id = sweeps.start_sweep(ledger, scope, rows, since=ledger.now() - RESUMED_MS)
     desk.stop_losses.pop(_stop_loss_name(sweep_id), None)
     _read_balances(desk, sweep_id, scope, "before")
@@ -72,8 +80,31 @@ def ask_orders(desk: Desk, ids: Sequence[int]) -> int:
     """Ask these questions of a sweep and record the answers; returns how many could be asked.
 
     The ledger catches up with what is seen, in groups; the answers of a group that is cut off are asked for again.
-    Nothing that moves money is sent.
+    Many questions are shared among as many processes as the settings allow. Nothing that moves money is sent.
     """
+    shards = desk.shards.ready() if len(ids) >= SHARED_FROM else []
+    parts = [ids[start :: len(shards) + 1] for start in range(len(shards) + 1)]
+    try:
+        for shard, part in zip(shards, parts[1:], strict=True):
+            shard.begin(_ask_part, part, len(parts))
+        could = _ask_part(desk, parts[0], len(parts))
+        for shard, part in zip(shards, parts[1:], strict=True):
+            could += _part_of(desk, shard, part)
+    except BaseException:
+        desk.shards.close()
+        raise
+    return could
+
+
+def _part_of(desk: Desk, shard: Shard, part: Sequence[int]) -> int:
+    """What came of a shard's part; should the shard be gone, its part is asked here."""
+    try:
+        return int(shard.result())
+    except (EOFError, OSError):
+        return _ask_part(desk, part, 1)
+
+
+def _ask_part(desk: Desk, ids: Sequence[int], parts: int) -> int:
     asked = sweeps.questions(desk.ledger, ids)
     owners = [question.order_id for question in asked if question.order_id is not None]
     orders = {order.id: order for order in desk.ledger.orders(ids=owners)}
@@ -86,7 +117,7 @@ def ask_orders(desk: Desk, ids: Sequence[int]) -> int:
         answers.take(question, order, seen, side)
         return bool(side["answer"] != "failed")
 
-    could = desk.at_once(ask, asked)
+    could = desk.at_once(ask, asked, parts)
     answers.write()
     return sum(could)
 
@@ -132,6 +163,7 @@ class _Answers:
 
 def end_sweep(desk: Desk, sweep_id: int) -> None:
     """Read the balances again and draw the statement; from here on the report says the same whenever it is made."""
+    desk.shards.close()
     found = sweeps.sweep(desk.ledger, sweep_id)
     if found.as_of is None:
         _read_balances(desk, sweep_id, found.scope, "after")

@@ -1,6 +1,6 @@
 """Processes that must not outlive us, even when we are killed: they watch a pipe that closes with our process.
 
-`python -m flows.commands.children MODULE ARGUMENTS` runs a module as `python -m` would, and ends when the parent does.
+`python -m treasury.children MODULE ARGUMENTS` runs a module as `python -m` would, and ends when the parent does.
 """
 
 import os
@@ -16,14 +16,20 @@ STOP_SECONDS = 5
 
 @contextmanager
 def child(
-    module: str, arguments: Sequence[str], environ: Mapping[str, str] | None = None, *, stdout: int | None = None
+    module: str,
+    arguments: Sequence[str],
+    environ: Mapping[str, str] | None = None,
+    *,
+    stdout: int | None = None,
+    pass_fds: Sequence[int] = (),
 ) -> Iterator[subprocess.Popen[str]]:
     """Run `python -m module` beside us until this block, or this process, ends."""
     process = subprocess.Popen(  # noqa: S603 - our own interpreter, our own modules
-        [sys.executable, "-m", "flows.commands.children", module, *arguments],
+        [sys.executable, "-m", "treasury.children", module, *arguments],
         stdin=subprocess.PIPE,
         stdout=stdout,
         env={**os.environ, **(environ or {})},
+        pass_fds=pass_fds,
         text=True,
     )
     try:
