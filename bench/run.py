@@ -24,7 +24,7 @@ from treasury.interface.client import Account
 from treasury.ledger.sweeps import Scope
 from treasury.runs import execution, payouts, sweep
 from treasury.sandbox import generate_key_pair
-from treasury.settings import Settings
+from treasury.settings import IN_FLIGHT, Settings
 
 RESULTS = Path(__file__).parent / "results.json"
 HEADER = (
@@ -44,12 +44,13 @@ def service(latency_seconds: float = 0.0) -> Iterator[str]:
 
 
 @contextmanager
-def desk(url: str, key: str, in_flight: int | None = None) -> Iterator[tuple[Desk, Path]]:
+def desk(url: str, key: str, in_flight: int = IN_FLIGHT, processes: int = 1) -> Iterator[tuple[Desk, Path]]:
     """A desk with a ledger of its own, and its folder."""
     home = Path(tempfile.mkdtemp(prefix="treasury-bench-"))
-    settings = Settings(home, None, None, None, None, f"sqlite:///{home / 'ledger.db'}", home / "key")
-    limits = {} if in_flight is None else {"in_flight": in_flight}
-    opened = Desk(Account(url, "900001", key), settings, **limits)
+    ledger_url = f"sqlite:///{home / 'ledger.db'}"
+    limits = {"in_flight": in_flight, "processes": processes}
+    settings = Settings(home, None, None, None, None, ledger_url, home / "key", **limits)
+    opened = Desk(Account(url, "900001", key), settings)
     try:
         yield opened, home
     finally:
@@ -66,7 +67,7 @@ def sheet(home: Path, rows: int) -> Path:
     return file
 
 
-def product(url: str, key: str, rows: int, in_flight: int | None = None) -> dict[str, float]:
+def product(url: str, key: str, rows: int, in_flight: int = IN_FLIGHT) -> dict[str, float]:
     """Payouts a second, then questions a second about the same orders; what starts once is done before."""
     with desk(url, key, in_flight) as (opened, home):
         ids = [one for chunk in payouts.commit_payouts(opened, sheet(home, rows + WARMED), "run") for one in chunk]

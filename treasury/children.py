@@ -23,12 +23,12 @@ def child(
     stdout: int | None = None,
     pass_fds: Sequence[int] = (),
 ) -> Iterator[subprocess.Popen[str]]:
-    """Run `python -m module` beside us until this block, or this process, ends."""
+    """Run `python -m module` beside us until this block, or this process, ends; `environ` is ours when left out."""
     process = subprocess.Popen(  # noqa: S603 - our own interpreter, our own modules
         [sys.executable, "-m", "treasury.children", module, *arguments],
         stdin=subprocess.PIPE,
         stdout=stdout,
-        env={**os.environ, **(environ or {})},
+        env=environ,
         pass_fds=pass_fds,
         text=True,
     )

@@ -19,18 +19,15 @@ from treasury.turns import take_turns
 T = TypeVar("T")
 U = TypeVar("U")
 
-IN_FLIGHT = 128
-"""Requests on their way at once: the rate times the latency, 1,280 a second at 100 ms."""
-
 
 class Desk:
     """An account, ready to work with. Safe to use from several threads."""
 
-    def __init__(self, account: Account, settings: Settings, *, in_flight: int = IN_FLIGHT) -> None:
+    def __init__(self, account: Account, settings: Settings) -> None:
         self.account = account
         self.settings = settings
-        self.in_flight = in_flight
-        self.client = Client(account, connections=in_flight)
+        self.in_flight = settings.in_flight
+        self.client = Client(account, connections=settings.in_flight)
         self.ledger = Ledger(settings.ledger_url, account.identity, settings.ledger_key_file)
         self._clock_checked = False
         self.shards = Shards(account, settings)
@@ -49,12 +46,9 @@ class Desk:
                 self.ledger.recover(run_key)
             yield
 
-    def at_once(self, work: Callable[[T], U], items: Iterable[T], part: int = 1) -> list[U]:
-        """Do `work` for each item, as many at once as the desk allows; results in the order of the items.
-
-        `part`: so many processes share what the desk allows.
-        """
-        return take_turns(work, items, max(1, self.in_flight // part))
+    def at_once(self, work: Callable[[T], U], items: Iterable[T]) -> list[U]:
+        """Do `work` for each item, as many at once as the desk allows; results in the order of the items."""
+        return take_turns(work, items, self.in_flight)
 
     def check_clock(self) -> None:
         """Raise `ConfigurationError` when our clock is off the service's by more than the setting allows.

@@ -23,6 +23,12 @@ RESEND_AFTER_SECONDS = 600.0
 MOST_CLOCK_SKEW_SECONDS = 120.0
 """How far our clock may be off the service's before nothing is sent."""
 
+IN_FLIGHT = 64
+"""Requests on their way at once: the rate times the latency, 640 a second at 100 ms. Also how many payments may leave
+after trouble began and before it shows."""
+
+MOST_COUNT = 1_000
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -39,6 +45,8 @@ class Settings:
     most_clock_skew_seconds: float = MOST_CLOCK_SKEW_SECONDS
     processes: int = 1
     """How many processes a sweep may use."""
+    in_flight: int = IN_FLIGHT
+    """Requests that a process has on their way at once."""
     rules: SigningRules = SigningRules()
 
     @property
@@ -113,7 +121,8 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         ledger_url=environ.get("TREASURY_LEDGER_URL") or f"sqlite:///{home / 'ledger.db'}",
         ledger_key_file=path("TREASURY_LEDGER_KEY_FILE", "ledger_key_file") or home / "ledger.key",
         resend_after_seconds=_seconds(environ, "TREASURY_RESEND_AFTER_SECONDS", RESEND_AFTER_SECONDS),
-        processes=_processes(environ),
+        processes=_count(environ, "TREASURY_PROCESSES", os.cpu_count() or 1),
+        in_flight=_count(environ, "TREASURY_IN_FLIGHT", IN_FLIGHT),
         most_clock_skew_seconds=_seconds(environ, "TREASURY_MOST_CLOCK_SKEW_SECONDS", MOST_CLOCK_SKEW_SECONDS),
         rules=SigningRules(
             hash=saved.get("hash", "SHA1"),
@@ -123,10 +132,10 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
     )
 
 
-def _processes(environ: Mapping[str, str]) -> int:
-    text = environ.get("TREASURY_PROCESSES") or str(os.cpu_count() or 1)
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise ConfigurationError(f"TREASURY_PROCESSES must be a number of processes, one or more (got {text!r})")
+def _count(environ: Mapping[str, str], variable: str, default: int) -> int:
+    text = environ.get(variable) or str(default)
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MOST_COUNT:
+        raise ConfigurationError(f"{variable} must be a number from 1 to {MOST_COUNT} (got {text!r})")
     return int(text)
 
 

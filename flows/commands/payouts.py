@@ -21,7 +21,7 @@ from treasury.errors import InvalidSheet
 from treasury.ledger import progress
 from treasury.planning.payouts import PayoutPlan
 from treasury.runs.execution import check_run_key
-from treasury.runs.payouts import propose_payouts, read_plan
+from treasury.runs.payouts import commit_payouts, propose_payouts, read_plan, write_payout_results
 from treasury.settings import os_user, read_settings
 from treasury.sheets.writing import write_errors, write_json
 
@@ -71,13 +71,16 @@ def pay(
         return say_waiting(f"{len(plan.intents)} payments planned")
     desk = configured_desk()
     propose_payouts(desk, plan, os_user())
-    # Held before Prefect starts: a second start says so at once.
-    with desk.hold(run_key), prefect_api():
-        from flows.pay_beneficiaries import pay_beneficiaries
+    # Held before Prefect starts: a second start says so at once, and a run with nothing left to do needs none.
+    with desk.hold(run_key):
+        if desk.ledger.run(run_key) is not None and not commit_payouts(desk, file, run_key, policy):
+            return finish_run(write_payout_results(desk, file, run_key, folder))
+        with prefect_api():
+            from flows.pay_beneficiaries import pay_beneficiaries
 
-        limits = None if policy is None else str(policy.absolute())
-        with showing("sent", lambda: progress.sent(desk.ledger, run_key)):
-            summary = pay_beneficiaries(str(file.absolute()), run_key, str(folder), follow, policy=limits)
+            limits = None if policy is None else str(policy.absolute())
+            with showing("sent", lambda: progress.sent(desk.ledger, run_key)):
+                summary = pay_beneficiaries(str(file.absolute()), run_key, str(folder), follow, policy=limits)
         return finish_run(summary)
 
 

@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 import traceback
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +49,7 @@ def start(spec: dict[str, Any]) -> int:
     if spec.get("point"):
         crashpoints.arm(spec["point"], spec["hits"])
     try:
-        desk = Desk(account, settings, in_flight=spec.get("in_flight", 4))
+        desk = Desk(account, replace(settings, in_flight=spec.get("in_flight", 4)))
         for name in spec["kinds"]:
             make_kind(name, spec.get("numbers", ())).start(desk, home)
         desk.close()

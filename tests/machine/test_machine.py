@@ -5,6 +5,7 @@ The oracle is the service's own dictionary of what it did (`honest_books`); it s
 
 import tempfile
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,7 @@ class MoneyMachine(RuleBasedStateMachine):
         settings = Settings(
             home, BOOKS.base_url, "900001", None, None, f"sqlite:///{home / 'ledger.db'}", home / "key", 0
         )
-        self.desk = Desk(ACCOUNT, settings, in_flight=2)
+        self.desk = Desk(ACCOUNT, replace(settings, in_flight=2))
         self.desk.submission._sleep = lambda _: None
         self.desks.append(self.desk)
 

@@ -1,7 +1,7 @@
 """One kind of payment against one fault: a start with the fault, starts without it, a sweep, and the comparison."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.crash.oracle import Verdict, judge
@@ -85,7 +85,7 @@ def open_short_desk(base_url: str, folder: Path, private_key: str, resend_after:
         resend_after_seconds=resend_after,
     )
     account = Account(base_url, PARTNER_ID, private_key)
-    desk = Desk(account, settings, in_flight=4)
+    desk = Desk(account, replace(settings, in_flight=4))
     desk.client.close()
     desk.client = Client(account, connections=4, timeout_seconds=TIMEOUT_SECONDS)
     desk.submission = Submission(

@@ -22,10 +22,17 @@ class Personal:
 PERSONAL = Personal()
 
 
+MOST_HIDDEN = 8
+"""Digits up to which nothing is shown of a value: a date has eight."""
+
+
 def mask(value: object) -> str:
     """Hide a personal value: account-like values keep their last four characters, everything else nothing."""
     text = str(value)
-    return f"***{text[-4:]}" if sum(char.isdigit() for char in text) > 8 else "***"  # a date has eight
+    if len(text) <= MOST_HIDDEN:
+        return "***"
+    digits = len(text) if text.isdigit() else sum(char.isdigit() for char in text)
+    return f"***{text[-4:]}" if digits > MOST_HIDDEN else "***"
 
 
 def _positive(amount: Decimal) -> Decimal:

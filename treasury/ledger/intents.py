@@ -56,15 +56,16 @@ def commit_plan(
     why it is none. Raises `RunKeyConflict` naming payments that changed or were added, `ApprovalNeeded`, and
     `LimitExceeded` when the day's limit would be passed.
     """
-    hashed = [(intent, ledger.key.keyed_hash(intent.meaning), _alike(ledger, intent)) for intent in intents]
-    # Encrypted before the transaction, which others wait for.
+    meant = [(intent, ledger.key.keyed_hash(intent.meaning)) for intent in intents]
+    # Encrypted before the transaction, which others wait for; not at all when the run is bound already.
+    hashed = [] if ledger.run(run_key) else [(*each, _alike(ledger, each[0])) for each in meant]
     rows = [_row(ledger, run_key, intent, meaning, alike) for intent, meaning, alike in hashed]
 
     def work(connection: Connection) -> int:
         serialize(connection)
         bound = connection.execute(select(schema.runs.c.kind).where(schema.runs.c.run_key == run_key)).scalar()
         if bound is not None:
-            _check_binding(connection, run_key, bound, kind, [(intent, meaning) for intent, meaning, _ in hashed])
+            _check_binding(connection, run_key, bound, kind, meant)
             _release(ledger, connection, run_key, [intent.row_ref for intent in intents if intent.duplicate_ok])
             return 0
         approved_by = approvers(connection, run_key, sha256)

@@ -1,19 +1,22 @@
 """Paying a spreadsheet: the rows in, intents committed, results out."""
 
+import functools
+import hashlib
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from treasury.desk import Desk
-from treasury.errors import ApprovalNeeded, InvalidSheet
+from treasury.errors import ApprovalNeeded, InputError, InvalidSheet
 from treasury.ledger.approvals import propose_plan
 from treasury.ledger.intents import Rules, commit_plan
 from treasury.planning.limits import judge_rows, read_payout_policy
 from treasury.planning.payouts import PayoutPlan, plan_payouts
 from treasury.reports.results import summarize_run, write_run_results
 from treasury.runs.execution import CHUNK, check_run_key, open_orders
-from treasury.sheets.beneficiaries import read_beneficiaries
+from treasury.sheets.beneficiaries import PayoutRow, read_beneficiaries
 
 KIND = "payout"
 
@@ -23,12 +26,42 @@ def read_plan(file: Path, run_key: str, policy_file: Path | None = None) -> Payo
 
     Raises `InvalidSheet` (also for rows over the policy's limits) and `LimitExceeded`.
     """
-    policy = None if policy_file is None else read_payout_policy(policy_file)
-    rows = read_beneficiaries(file)
+    return _plan_of(check_run_key(run_key), _File.of(file), None if policy_file is None else _File.of(policy_file))
+
+
+@dataclass(frozen=True)
+class _File:
+    """A file by its content; where it is does not matter."""
+
+    content: str
+    path: Path = field(compare=False)
+
+    @classmethod
+    def of(cls, path: Path) -> "_File":
+        """The file there; one that cannot be read is told by whoever reads it."""
+        try:
+            return cls(hashlib.sha256(path.read_bytes()).hexdigest(), path)
+        except OSError:
+            return cls("", path)
+
+
+@functools.lru_cache(maxsize=1)
+def _plan_of(run_key: str, file: _File, policy_file: _File | None) -> PayoutPlan:
+    """The plan of these files: every task of a run asks for it, and their rows are judged once."""
+    policy = None if policy_file is None else read_payout_policy(policy_file.path)
+    rows = _rows_of(file)
     over = [] if policy is None else judge_rows(rows, policy.payouts)
     if over:
-        raise InvalidSheet(str(file), over)
-    return plan_payouts(check_run_key(run_key), rows, policy)
+        raise InvalidSheet(str(file.path), over)
+    return plan_payouts(run_key, rows, policy)
+
+
+@functools.lru_cache(maxsize=1)
+def _rows_of(file: _File) -> tuple[PayoutRow, ...]:
+    rows = tuple(read_beneficiaries(file.path))
+    if _File.of(file.path) != file:
+        raise InputError(f"{file.path} changed while it was read; nothing was sent")
+    return rows
 
 
 def propose_payouts(desk: Desk, plan: PayoutPlan, maker: str) -> None:
@@ -73,7 +106,7 @@ def _rules(plan: PayoutPlan) -> Rules:
 def write_payout_results(desk: Desk, file: Path, run_key: str, out: Path | None) -> Mapping[str, Any]:
     """Write `results.csv` and `run.json` for the rows of a file; returns the summary that `run.json` holds."""
     out = out or desk.settings.run_folder(run_key)
-    wanted = {row.row_ref for row in read_beneficiaries(file)}
+    wanted = {row.row_ref for row in _rows_of(_File.of(file))}
     orders = [order for order in desk.ledger.orders(run_key=run_key) if order.row_ref in wanted]
     summary = summarize_run(run_key, KIND, orders)
     return write_run_results(out, summary, orders)

@@ -86,8 +86,8 @@ def ask_orders(desk: Desk, ids: Sequence[int]) -> int:
     parts = [ids[start :: len(shards) + 1] for start in range(len(shards) + 1)]
     try:
         for shard, part in zip(shards, parts[1:], strict=True):
-            shard.begin(_ask_part, part, len(parts))
-        could = _ask_part(desk, parts[0], len(parts))
+            shard.begin(_ask_part, part)
+        could = _ask_part(desk, parts[0])
         for shard, part in zip(shards, parts[1:], strict=True):
             could += _part_of(desk, shard, part)
     except BaseException:
@@ -101,10 +101,10 @@ def _part_of(desk: Desk, shard: Shard, part: Sequence[int]) -> int:
     try:
         return int(shard.result())
     except (EOFError, OSError):
-        return _ask_part(desk, part, 1)
+        return _ask_part(desk, part)
 
 
-def _ask_part(desk: Desk, ids: Sequence[int], parts: int) -> int:
+def _ask_part(desk: Desk, ids: Sequence[int]) -> int:
     asked = sweeps.questions(desk.ledger, ids)
     owners = [question.order_id for question in asked if question.order_id is not None]
     orders = {order.id: order for order in desk.ledger.orders(ids=owners)}
@@ -117,7 +117,7 @@ def _ask_part(desk: Desk, ids: Sequence[int], parts: int) -> int:
         answers.take(question, order, seen, side)
         return bool(side["answer"] != "failed")
 
-    could = desk.at_once(ask, asked, parts)
+    could = desk.at_once(ask, asked)
     answers.write()
     return sum(could)
 

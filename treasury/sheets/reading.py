@@ -144,6 +144,8 @@ def _read_row(sheet: Sheet, columns: list[str], line: Line, key: str) -> Row:
             faults[column] = cell.rule
         elif text := cell.strip():
             values[column] = text
+            if text.isalnum():
+                continue  # most cells are, and nothing below can be wrong with them
             if _CONTROL.search(text):
                 # Also how a quotation mark that swallowed the next rows shows itself.
                 faults[column] = "holds a line break or another control character"
