@@ -42,7 +42,7 @@ def pay_beneficiaries(
             send_orders(run_key, ids, account)
         # Following starts when all have left: what was sent first has had the most time to settle.
         follow_orders(run_key, [order for ids in chunks for order in ids], follow_seconds, account)
-        return write_payout_results(file, run_key, out, account)
+        return write_payout_results(file, run_key, out, account, policy)
 
 
 if __name__ == "__main__":

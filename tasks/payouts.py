@@ -35,6 +35,10 @@ def commit_payouts(file: str, run_key: str, account: str | None = None, policy: 
 
 
 @task(cache_policy=NO_CACHE)
-def write_payout_results(file: str, run_key: str, out: str | None, account: str | None = None) -> Mapping[str, Any]:
+def write_payout_results(
+    file: str, run_key: str, out: str | None, account: str | None = None, policy: str | None = None
+) -> Mapping[str, Any]:
     """Write `results.csv` and `run.json`; their summary."""
-    return payouts.write_payout_results(open_desk(account), Path(file), run_key, None if out is None else Path(out))
+    folder = None if out is None else Path(out)
+    limits = None if policy is None else policy_file(policy)
+    return payouts.write_payout_results(open_desk(account), Path(file), run_key, folder, limits)

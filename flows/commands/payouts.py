@@ -65,16 +65,16 @@ def pay(
     show_plan(plan)
     say_files([folder / "plan.json"])
     if dry_run:
-        print(f"{len(plan.intents)} payments planned, nothing was sent")
+        print(f"{len(plan.rows)} payments planned, nothing was sent")
         return DONE
     if not agreed(yes=yes):
-        return say_waiting(f"{len(plan.intents)} payments planned")
+        return say_waiting(f"{len(plan.rows)} payments planned")
     desk = configured_desk()
     propose_payouts(desk, plan, os_user())
     # Held before Prefect starts: a second start says so at once, and a run with nothing left to do needs none.
     with desk.hold(run_key):
         if desk.ledger.run(run_key) is not None and not commit_payouts(desk, file, run_key, policy):
-            return finish_run(write_payout_results(desk, file, run_key, folder))
+            return finish_run(write_payout_results(desk, file, run_key, folder, policy))
         with prefect_api():
             from flows.pay_beneficiaries import pay_beneficiaries
 
@@ -97,7 +97,7 @@ def _plan(file: Path, run_key: str, policy: Path | None, folder: Path) -> Payout
 
 def show_plan(plan: PayoutPlan) -> None:
     """The plan in a few lines."""
-    content = plan.as_dict()
+    content = plan.summary()
     print(f"run {plan.run_key}: {content['payments']} payments; limits: {content['limits']}")
     money_lines("debit", content["debits"])
     money_lines("beneficiaries receive", content["receipts"])

@@ -4,10 +4,11 @@ It is serialized: two runs that start in one second see each other.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, insert, select, update
 
@@ -20,6 +21,8 @@ from treasury.ledger.ledger import Ledger
 from treasury.ledger.records import Intent, derive_request_id
 from treasury.ledger.states import Event, State
 from treasury.money import exact, format_amount
+
+T = TypeVar("T")
 
 DUPLICATE_DAYS = 7
 """How far back another payment that looks the same counts as a duplicate."""
@@ -56,29 +59,28 @@ def commit_plan(
     why it is none. Raises `RunKeyConflict` naming payments that changed or were added, `ApprovalNeeded`, and
     `LimitExceeded` when the day's limit would be passed.
     """
-    meant = [(intent, ledger.key.keyed_hash(intent.meaning)) for intent in intents]
-    # Encrypted before the transaction, which others wait for; not at all when the run is bound already.
-    hashed = [] if ledger.run(run_key) else [(*each, _alike(ledger, each[0])) for each in meant]
-    rows = [_row(ledger, run_key, intent, meaning, alike) for intent, meaning, alike in hashed]
+    is_new = ledger.run(run_key) is None
+    meant = [_meant(ledger, intent, is_new=is_new) for intent in intents]
 
     def work(connection: Connection) -> int:
         serialize(connection)
         bound = connection.execute(select(schema.runs.c.kind).where(schema.runs.c.run_key == run_key)).scalar()
         if bound is not None:
             _check_binding(connection, run_key, bound, kind, meant)
-            _release(ledger, connection, run_key, [intent.row_ref for intent in intents if intent.duplicate_ok])
+            _release(ledger, connection, run_key, [each.row_ref for each in meant if each.duplicate_ok])
             return 0
         approved_by = approvers(connection, run_key, sha256)
         if len(approved_by) < rules.approvals:
             raise ApprovalNeeded(run_key, rules.approvals, approved_by)
-        _check_day(connection, rules, intents)
+        _check_day(connection, rules, meant)
         run = {"run_key": run_key, "kind": kind, "created_at": ledger.now(), "plan_sha256": sha256}
         connection.execute(insert(schema.runs).values(**run, plan=json.dumps(plan, ensure_ascii=False)))
-        if rows:
-            earlier = _earlier(connection, ledger.now() - rules.duplicate_days * DAY_MS, hashed)
+        earlier = _earlier(connection, ledger.now() - rules.duplicate_days * DAY_MS, meant)
+        for some in _in_parts(zip(intents, meant, strict=True)):
+            rows = [_row(ledger, run_key, intent, each) for intent, each in some]
             connection.execute(insert(schema.orders), rows)
-            _hold(ledger, connection, run_key, _duplicates(run_key, hashed, earlier))
-        return len(rows)
+        _hold(ledger, connection, run_key, _duplicates(run_key, meant, earlier))
+        return len(meant)
 
     point("intents.before")
     new = ledger.write(work)
@@ -86,11 +88,38 @@ def commit_plan(
     return new
 
 
+@dataclass(frozen=True)
+class _Meant:
+    """What is judged of an intent: without its payload, for all of a large run are in memory at once."""
+
+    row_ref: str
+    meaning: str
+    """Keyed hash of what the run key binds."""
+    alike: str | None
+    """Keyed hash of payee, currency and amount."""
+    currency: str | None
+    amount: Decimal | None
+    duplicate_ok: bool
+
+
+def _meant(ledger: Ledger, intent: Intent, *, is_new: bool) -> _Meant:
+    meaning = ledger.key.keyed_hash(intent.meaning)
+    alike = _alike(ledger, intent) if is_new else None  # what is bound was compared with others when it was new
+    return _Meant(intent.row_ref, meaning, alike, intent.currency, intent.amount, bool(intent.duplicate_ok))
+
+
+def _in_parts(items: Iterable[T]) -> Iterator[list[T]]:
+    """So many items at a time; one statement inserts them, and no more of them are encrypted at once."""
+    items = iter(items)
+    while some := list(islice(items, _AT_ONCE)):
+        yield some
+
+
 def _alike(ledger: Ledger, intent: Intent) -> str | None:
     return None if intent.alike is None else ledger.key.keyed_hash(list(intent.alike))
 
 
-def _row(ledger: Ledger, run_key: str, intent: Intent, meaning: str, alike: str | None) -> dict[str, Any]:
+def _row(ledger: Ledger, run_key: str, intent: Intent, each: _Meant) -> dict[str, Any]:
     derived = derive_request_id(ledger.account, run_key, intent.row_ref, intent.operation, 1)
     return {
         "run_key": run_key,
@@ -103,8 +132,8 @@ def _row(ledger: Ledger, run_key: str, intent: Intent, meaning: str, alike: str 
         "doubtful": False,
         "ask_first": False,
         "sends": 0,
-        "meaning": meaning,
-        "alike": alike,
+        "meaning": each.meaning,
+        "alike": each.alike,
         "payload": ledger.key.encrypt(intent.payload),
         "masked": json.dumps(intent.masked, ensure_ascii=False),
         "currency": intent.currency,
@@ -115,9 +144,7 @@ def _row(ledger: Ledger, run_key: str, intent: Intent, meaning: str, alike: str 
     }
 
 
-def _check_binding(
-    connection: Connection, run_key: str, bound: str, kind: str, intents: Sequence[tuple[Intent, str]]
-) -> None:
+def _check_binding(connection: Connection, run_key: str, bound: str, kind: str, meant: Sequence[_Meant]) -> None:
     if bound != kind:
         raise RunKeyConflict(run_key, [kind], f"this run key stands for a {bound}, not for this")
     table = schema.orders.c
@@ -125,8 +152,8 @@ def _check_binding(
         row.row_ref: row.meaning
         for row in connection.execute(select(table.row_ref, table.meaning).where(table.run_key == run_key))
     }
-    changed = [intent.row_ref for intent, meaning in intents if known.get(intent.row_ref, meaning) != meaning]
-    added = [intent.row_ref for intent, _ in intents if intent.row_ref not in known]
+    changed = [each.row_ref for each in meant if known.get(each.row_ref, each.meaning) != each.meaning]
+    added = [each.row_ref for each in meant if each.row_ref not in known]
     if changed:
         raise RunKeyConflict(run_key, changed, "these rows changed since the run began; use another run key")
     if added:
@@ -134,7 +161,7 @@ def _check_binding(
 
 
 @exact
-def _check_day(connection: Connection, rules: Rules, intents: Sequence[Intent]) -> None:
+def _check_day(connection: Connection, rules: Rules, meant: Sequence[_Meant]) -> None:
     """What is planned, with all that other runs planned since the day began, stays within the day's limits."""
     table = schema.orders.c
     for currency, most in rules.most_per_day.items():
@@ -142,9 +169,7 @@ def _check_day(connection: Connection, rules: Rules, intents: Sequence[Intent]) 
             table.currency == currency, table.created_at >= rules.day_start_ms, table.state.not_in(_NOT_PAID)
         )
         before = sum((Decimal(row.amount) for row in connection.execute(query) if row.amount), Decimal(0))
-        planned = sum(
-            (intent.amount for intent in intents if intent.amount and intent.currency == currency), Decimal(0)
-        )
+        planned = sum((each.amount for each in meant if each.amount and each.currency == currency), Decimal(0))
         if before + planned > most:
             raise LimitExceeded(
                 f"the day's limit is {format_amount(most)} {currency}: {format_amount(before)} are planned already, "
@@ -152,12 +177,9 @@ def _check_day(connection: Connection, rules: Rules, intents: Sequence[Intent]) 
             )
 
 
-Hashed = Sequence[tuple[Intent, str, str | None]]
-
-
-def _earlier(connection: Connection, since_ms: int, hashed: Hashed) -> dict[str, str]:
+def _earlier(connection: Connection, since_ms: int, meant: Sequence[_Meant]) -> dict[str, str]:
     """Of those that look like one of these: hash -> the earlier payment in words."""
-    wanted = [alike for _, _, alike in hashed if alike is not None]
+    wanted = [each.alike for each in meant if each.alike is not None]
     table = schema.orders.c
     found: dict[str, str] = {}
     for start in range(0, len(wanted), _AT_ONCE):
@@ -171,16 +193,16 @@ def _earlier(connection: Connection, since_ms: int, hashed: Hashed) -> dict[str,
     return found
 
 
-def _duplicates(run_key: str, hashed: Hashed, earlier: Mapping[str, str]) -> dict[str, str]:
+def _duplicates(run_key: str, meant: Sequence[_Meant], earlier: Mapping[str, str]) -> dict[str, str]:
     """row_ref -> the earlier payment that it looks like, in any run or further up in the same file."""
     seen = dict(earlier)
     held = {}
-    for intent, _, alike in hashed:
-        if alike is None:
+    for each in meant:
+        if each.alike is None:
             continue
-        if alike in seen and not intent.duplicate_ok:
-            held[intent.row_ref] = seen[alike]
-        seen.setdefault(alike, f"{intent.row_ref} of run {run_key}")
+        if each.alike in seen and not each.duplicate_ok:
+            held[each.row_ref] = seen[each.alike]
+        seen.setdefault(each.alike, f"{each.row_ref} of run {run_key}")
     return held
 
 

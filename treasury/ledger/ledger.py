@@ -223,6 +223,23 @@ class Ledger:
             )
         return [read_order(row) for row in self.read(select(schema.orders).where(*conditions).order_by(table.id))]
 
+    def order_ids(self, run_key: str, states: Iterable[State]) -> list[tuple[int, str]]:
+        """Id and row of each order of a run in these states, in the sequence they were planned."""
+        table = schema.orders.c
+        chosen = (table.run_key == run_key) & table.state.in_([state.value for state in states])
+        return [
+            (row.id, row.row_ref) for row in self.read(select(table.id, table.row_ref).where(chosen).order_by(table.id))
+        ]
+
+    @contextmanager
+    def each_order(self, run_key: str) -> Iterator[Iterator[Order]]:
+        """Every order of a run, one after the other, however many there are: one moment of the ledger."""
+        table = schema.orders
+        with self.snapshot() as stream:
+            yield (
+                read_order(row) for row in stream(select(table).where(table.c.run_key == run_key).order_by(table.c.id))
+            )
+
     def runs(self) -> list[Run]:
         """Every run, newest first."""
         return [_read_run(row) for row in self.read(select(schema.runs).order_by(schema.runs.c.created_at.desc()))]

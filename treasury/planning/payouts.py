@@ -3,10 +3,10 @@
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import Any, overload
 
 from treasury.decisions import Bounds
 from treasury.errors import LimitExceeded
@@ -24,7 +24,7 @@ class PayoutPlan:
     """What a run is going to pay, before anything is sent."""
 
     run_key: str
-    intents: Sequence[Intent]
+    rows: Sequence[PayoutRow]
     debits: Mapping[str, Decimal]
     """Currency -> sum of what is certain to be debited."""
     receipts: Mapping[str, Decimal]
@@ -37,20 +37,52 @@ class PayoutPlan:
         """How many people besides its maker have to approve it."""
         return 0 if self.policy is None else approvals_needed(self.debits, self.policy.payouts)
 
+    @property
+    def limits(self) -> PayoutLimits:
+        """The limits of its policy; without one there are none."""
+        return PayoutLimits() if self.policy is None else self.policy.payouts
+
+    @property
+    def intents(self) -> Sequence[Intent]:
+        """The payment of each row."""
+        return _Intents(self.rows, self.limits)
+
     def as_dict(self) -> dict[str, Any]:
         """The plan as people and machines may read it: masked, amounts as text."""
-        limits = PayoutLimits() if self.policy is None else self.policy.payouts
+        return {**self.summary(), "rows": [_row(intent) for intent in self.intents]}
+
+    def summary(self) -> dict[str, Any]:
+        """The plan without its rows."""
         return {
             "run_key": self.run_key,
-            "payments": len(self.intents),
+            "payments": len(self.rows),
             "debits": {currency: format_amount(total) for currency, total in self.debits.items()},
             "receipts": {currency: format_amount(total) for currency, total in self.receipts.items()},
             "limits": "none: no policy was given" if self.policy is None else f"policy {self.policy.version[:12]}",
             "approvals_needed": self.approvals,
-            "stop_loss": {"alike": limits.stop_after_alike, "percent": limits.stop_above_percent},
+            "stop_loss": {"alike": self.limits.stop_after_alike, "percent": self.limits.stop_above_percent},
             "plan_sha256": self.sha256,
-            "rows": [_row(intent) for intent in self.intents],
         }
+
+
+@dataclass(frozen=True)
+class _Intents(Sequence[Intent]):
+    """Intents that are made when they are looked at: all at once they need several times the memory of their rows."""
+
+    rows: Sequence[PayoutRow]
+    limits: PayoutLimits
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @overload
+    def __getitem__(self, place: int) -> Intent: ...
+    @overload
+    def __getitem__(self, place: slice) -> Sequence[Intent]: ...
+    def __getitem__(self, place: int | slice) -> Intent | Sequence[Intent]:
+        if isinstance(place, slice):
+            return _Intents(self.rows[place], self.limits)
+        return plan_row(self.rows[place], self.limits)
 
 
 @exact
@@ -74,15 +106,33 @@ def plan_payouts(run_key: str, rows: Sequence[PayoutRow], policy: PayoutPolicy |
     over = check_run_total(debits, limits)
     if over is not None:
         raise LimitExceeded(f"run {run_key}: {over}; nothing was sent")
-    intents = [plan_row(row, limits) for row in rows]
-    approved = {
-        "rows": {row.row_ref: row.meaning for row in rows},
-        "bounds": {intent.row_ref: intent.payload.get("bounds") for intent in intents},
-        "policy": None if policy is None else policy.version,
-    }
-    text = json.dumps(approved, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-    sha256 = hashlib.sha256(text.encode()).hexdigest()
-    return PayoutPlan(run_key, intents, dict(sorted(debits.items())), dict(sorted(receipts.items())), sha256, policy)
+    sha256 = _hash_of(rows, limits, None if policy is None else policy.version)
+    return PayoutPlan(run_key, rows, dict(sorted(debits.items())), dict(sorted(receipts.items())), sha256, policy)
+
+
+def _hash_of(rows: Sequence[PayoutRow], limits: PayoutLimits, version: str | None) -> str:
+    """SHA-256 of `{"bounds": {row_ref: bounds}, "policy": version, "rows": {row_ref: meaning}}` as canonical JSON.
+
+    Member by member: the whole text of a large run would need more memory than its rows.
+    """
+    by_ref = sorted(rows, key=lambda row: row.row_ref)
+    found = hashlib.sha256()
+
+    def add(name: str, member: Callable[[PayoutRow], object]) -> None:
+        found.update(f'"{name}":{{'.encode())
+        for place, row in enumerate(by_ref):
+            found.update(f"{',' if place else ''}{_json(row.row_ref)}:{_json(member(row))}".encode())
+        found.update(b"}")
+
+    found.update(b"{")
+    add("bounds", lambda row: _bounds(row, limits).as_dict() if row.route is Route.QUOTED else None)
+    found.update(f',"policy":{_json(version)},'.encode())
+    add("rows", lambda row: row.meaning)
+    found.update(b"}")
+    return found.hexdigest()
+
+
+_json = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
 
 
 def plan_row(row: PayoutRow, limits: PayoutLimits = PayoutLimits()) -> Intent:
@@ -114,8 +164,8 @@ def _alike(row: PayoutRow) -> tuple[str, ...]:
     return (row.payee, currency, "" if amount is None else canonical(amount))
 
 
-def _quoted_payload(row: PayoutRow, limits: PayoutLimits) -> dict[str, Any]:
-    bounds = Bounds(
+def _bounds(row: PayoutRow, limits: PayoutLimits) -> Bounds:
+    return Bounds(
         pay_currency=row.currency,
         receive_currency=row.receive_currency,
         pay_amount=row.amount,
@@ -123,11 +173,14 @@ def _quoted_payload(row: PayoutRow, limits: PayoutLimits) -> dict[str, Any]:
         most_pay=limits.most_per_payout.get(row.currency),
         least_rate=limits.least_rates.get(f"{row.currency}-{row.receive_currency}"),
     )
+
+
+def _quoted_payload(row: PayoutRow, limits: PayoutLimits) -> dict[str, Any]:
     confirm = {"purpose_code": row.purpose_code, "description": row.description}
     return {
         "quote": dict(row.fields),
         "confirm": {name: value for name, value in confirm.items() if value is not None},
-        "bounds": bounds.as_dict(),
+        "bounds": _bounds(row, limits).as_dict(),
     }
 
 

@@ -1,7 +1,7 @@
 """Results of a run: what became of each row, in words that people can act on."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -46,24 +46,45 @@ BAD_OUTCOMES = ("rejected", "failed", "closed", "held", "unknown", "not_sent")
 """Outcomes for which a finished run ends with code 4."""
 
 
-@exact
-def summarize_run(run_key: str, kind: str, orders: Sequence[Order]) -> dict[str, Any]:
-    """Counts by outcome and sums by currency and outcome, amounts as text."""
-    counts = Counter(order.state.outcome for order in orders)
-    sums: dict[str, dict[str, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
-    for order in orders:
+class Totals:
+    """Counts by outcome and sums by currency and outcome of orders that pass by."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._sums: dict[str, dict[str, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
+
+    def over(self, orders: Iterable[Order]) -> Iterator[Order]:
+        """These orders, each counted as it passes."""
+        for order in orders:
+            self._take(order)
+            yield order
+
+    @exact
+    def _take(self, order: Order) -> None:
+        self._counts[order.state.outcome] += 1
         if order.currency is not None and order.amount is not None:
-            sums[order.currency][order.state.outcome] += order.amount
-    return {
-        "run_key": run_key,
-        "kind": kind,
-        "orders": len(orders),
-        "counts": {outcome: counts[outcome] for outcome in OUTCOMES if counts[outcome]},
-        "sums": {
-            currency: {outcome: format_amount(total) for outcome, total in sorted(by_outcome.items())}
-            for currency, by_outcome in sorted(sums.items())
-        },
-    }
+            self._sums[order.currency][order.state.outcome] += order.amount
+
+    def as_dict(self, run_key: str, kind: str) -> dict[str, Any]:
+        """What passed by, amounts as text."""
+        return {
+            "run_key": run_key,
+            "kind": kind,
+            "orders": self._counts.total(),
+            "counts": {outcome: self._counts[outcome] for outcome in OUTCOMES if self._counts[outcome]},
+            "sums": {
+                currency: {outcome: format_amount(total) for outcome, total in sorted(by_outcome.items())}
+                for currency, by_outcome in sorted(self._sums.items())
+            },
+        }
+
+
+def summarize_run(run_key: str, kind: str, orders: Iterable[Order]) -> dict[str, Any]:
+    """Counts by outcome and sums by currency and outcome, amounts as text."""
+    totals = Totals()
+    for _ in totals.over(orders):
+        pass
+    return totals.as_dict(run_key, kind)
 
 
 def in_words(summary: Mapping[str, Any]) -> str:
@@ -96,10 +117,10 @@ def result_row(order: Order) -> dict[str, object]:
     }
 
 
-def write_run_results(out: Path, summary: Mapping[str, Any], orders: Sequence[Order]) -> Mapping[str, Any]:
-    """Write `results.csv` and `run.json` into a folder; returns the summary with the paths of both."""
-    results = out / "results.csv"
-    write_csv(results, COLUMNS, (result_row(order) for order in orders))
-    full = {**summary, "files": [str(results), str(out / "run.json")]}
+def write_run_results(out: Path, run_key: str, kind: str, orders: Iterable[Order], **more: Any) -> Mapping[str, Any]:
+    """Write `results.csv` and `run.json` into a folder; returns the summary, with the paths of both and `more`."""
+    results, totals = out / "results.csv", Totals()
+    write_csv(results, COLUMNS, (result_row(order) for order in totals.over(orders)))
+    full = {**totals.as_dict(run_key, kind), **more, "files": [str(results), str(out / "run.json")]}
     write_json(out / "run.json", full)
     return full

@@ -29,8 +29,8 @@ def open_orders(desk: Desk, run_key: str, row_refs: Iterable[str] | None = None)
     """Ids of the orders of a run that are not at their end: to be sent, asked about, or followed."""
     wanted = None if row_refs is None else set(row_refs)
     states = (State.PREPARED, State.SENDING, State.UNKNOWN, State.ACCEPTED)
-    orders = desk.ledger.orders(run_key=run_key, states=states)
-    return [order.id for order in orders if wanted is None or order.row_ref in wanted]
+    rows = desk.ledger.order_ids(run_key, states)
+    return [order_id for order_id, row_ref in rows if wanted is None or row_ref in wanted]
 
 
 def check_run_key(run_key: str) -> str:

@@ -14,9 +14,9 @@ from treasury.ledger.approvals import propose_plan
 from treasury.ledger.intents import Rules, commit_plan
 from treasury.planning.limits import judge_rows, read_payout_policy
 from treasury.planning.payouts import PayoutPlan, plan_payouts
-from treasury.reports.results import summarize_run, write_run_results
+from treasury.reports.results import write_run_results
 from treasury.runs.execution import CHUNK, check_run_key, open_orders
-from treasury.sheets.beneficiaries import PayoutRow, read_beneficiaries
+from treasury.sheets.beneficiaries import read_beneficiaries
 
 KIND = "payout"
 
@@ -49,19 +49,13 @@ class _File:
 def _plan_of(run_key: str, file: _File, policy_file: _File | None) -> PayoutPlan:
     """The plan of these files: every task of a run asks for it, and their rows are judged once."""
     policy = None if policy_file is None else read_payout_policy(policy_file.path)
-    rows = _rows_of(file)
+    rows = read_beneficiaries(file.path)
+    if _File.of(file.path) != file:
+        raise InputError(f"{file.path} changed while it was read; nothing was sent")
     over = [] if policy is None else judge_rows(rows, policy.payouts)
     if over:
         raise InvalidSheet(str(file.path), over)
     return plan_payouts(run_key, rows, policy)
-
-
-@functools.lru_cache(maxsize=1)
-def _rows_of(file: _File) -> tuple[PayoutRow, ...]:
-    rows = tuple(read_beneficiaries(file.path))
-    if _File.of(file.path) != file:
-        raise InputError(f"{file.path} changed while it was read; nothing was sent")
-    return rows
 
 
 def propose_payouts(desk: Desk, plan: PayoutPlan, maker: str) -> None:
@@ -88,10 +82,9 @@ def commit_payouts(desk: Desk, file: Path, run_key: str, policy_file: Path | Non
     Raises `InvalidSheet`, `RunKeyConflict`, `LimitExceeded`, `ApprovalNeeded`, `RunHeld`.
     """
     plan = read_plan(file, run_key, policy_file)
-    summary = {key: value for key, value in plan.as_dict().items() if key != "rows"}
     with desk.hold(run_key):
-        commit_plan(desk.ledger, run_key, KIND, summary, plan.sha256, plan.intents, _rules(plan))
-        ids = open_orders(desk, run_key, (intent.row_ref for intent in plan.intents))
+        commit_plan(desk.ledger, run_key, KIND, plan.summary(), plan.sha256, plan.intents, _rules(plan))
+        ids = open_orders(desk, run_key, (row.row_ref for row in plan.rows))
     return [ids[start : start + CHUNK] for start in range(0, len(ids), CHUNK)]
 
 
@@ -103,10 +96,11 @@ def _rules(plan: PayoutPlan) -> Rules:
     return Rules(limits.duplicate_days, plan.approvals, limits.most_per_day, day_start)
 
 
-def write_payout_results(desk: Desk, file: Path, run_key: str, out: Path | None) -> Mapping[str, Any]:
+def write_payout_results(
+    desk: Desk, file: Path, run_key: str, out: Path | None, policy_file: Path | None = None
+) -> Mapping[str, Any]:
     """Write `results.csv` and `run.json` for the rows of a file; returns the summary that `run.json` holds."""
-    out = out or desk.settings.run_folder(run_key)
-    wanted = {row.row_ref for row in _rows_of(_File.of(file))}
-    orders = [order for order in desk.ledger.orders(run_key=run_key) if order.row_ref in wanted]
-    summary = summarize_run(run_key, KIND, orders)
-    return write_run_results(out, summary, orders)
+    wanted = {row.row_ref for row in read_plan(file, run_key, policy_file).rows}
+    with desk.ledger.each_order(run_key) as orders:
+        paid = (order for order in orders if order.row_ref in wanted)
+        return write_run_results(out or desk.settings.run_folder(run_key), run_key, KIND, paid)

@@ -19,7 +19,7 @@ from treasury.ledger.records import Intent
 from treasury.ledger.states import State
 from treasury.planning.policy import TreasuryPolicy, read_policy
 from treasury.planning.rebalancing import Rates, Side, Trade, TradePlan, plan_trades
-from treasury.reports.results import summarize_run, write_run_results
+from treasury.reports.results import write_run_results
 from treasury.runs.execution import open_orders
 from treasury.sheets.balances import read_balances
 
@@ -125,8 +125,6 @@ def plan_trade(trade: Trade) -> Intent:
 
 def write_trade_results(desk: Desk, run_key: str, plan: TradePlan, out: Path | None) -> Mapping[str, Any]:
     """Write `results.csv` and `run.json`; returns the summary."""
-    out = out or desk.settings.run_folder(run_key)
-    orders = desk.ledger.orders(run_key=run_key)
     skipped = plan.as_dict()["skipped"]
-    summary = {**summarize_run(run_key, KIND, orders), "skipped": skipped}
-    return write_run_results(out, summary, orders)
+    with desk.ledger.each_order(run_key) as orders:
+        return write_run_results(out or desk.settings.run_folder(run_key), run_key, KIND, orders, skipped=skipped)
