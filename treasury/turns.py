@@ -77,14 +77,22 @@ def take_turns(work: Callable[[T], U], items: Iterable[T], most: int) -> list[U]
     """
     waiting = list(items)
     turns = _Turns(work, waiting)
-    # A daemon: a second interruption ends the process at once, and what is under way becomes unknown.
-    thread = threading.Thread(target=turns.drive, args=(min(most, len(waiting)),), name="treasury-turns", daemon=True)
-    thread.start()
+    over: queue.SimpleQueue[None] = queue.SimpleQueue()
+
+    def drive() -> None:
+        try:
+            turns.drive(min(most, len(waiting)))
+        finally:
+            over.put(None)
+
+    # A daemon: a second interruption ends the process at once, and what is under way becomes unknown. It is not joined:
+    # Python 3.11 takes a thread whose joining was interrupted for one that has ended.
+    threading.Thread(target=drive, name="treasury-turns", daemon=True).start()
     try:
-        thread.join()
+        over.get()
     except BaseException as error:
         turns.errors.insert(0, error)
-        thread.join()
+        over.get()
     if turns.errors:
         raise turns.errors[0]
     return [turns.results[place] for place in range(len(waiting))]

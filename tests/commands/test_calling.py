@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from typing import Any
 
@@ -62,6 +63,17 @@ def test_what_reads_prints_the_whole_answer(office: Office) -> None:
     answer = json.loads(ended.out)
     assert str(answer["code"]) == "200"
     assert Decimal(answer["data"]["availableBalance"]) > 0
+
+
+def test_the_exit_code_survives_an_end_right_after_an_answer(office: Office) -> None:
+    """The engine's thread may still be in Python when the last line is printed; six at once make it slow to leave."""
+
+    def ask(_: int) -> tuple[int, str]:
+        ended = office.run("call", "partner_balance", "--json", '{"currency": "USDT"}')
+        return ended.code, ended.err
+
+    with ThreadPoolExecutor(6) as pool:
+        assert set(pool.map(ask, range(36))) == {(0, "")}
 
 
 def test_an_operation_is_found_by_its_path_and_fields_by_a_file(office: Office) -> None:

@@ -8,7 +8,10 @@ is said on purpose.
 """
 
 import asyncio
+import atexit
+import sys
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
@@ -198,13 +201,19 @@ class _Loop:
 
     def close(self, last: Callable[[], Coroutine[Any, Any, Any]]) -> None:
         """Run one more coroutine, and end."""
-        with self._guard:
-            loop, self._loop = self._loop, None
+        loop = self._loop
         if loop is not None:
             asyncio.run_coroutine_threadsafe(last(), loop).result()
-            loop.call_soon_threadsafe(loop.stop)
-            self._thread.join()
+            self._stop()
+            atexit.unregister(self._stop)
+            self._loop = None
             loop.close()
+
+    def _stop(self) -> None:
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join()
+            _await_strangers()
 
     def _start(self) -> asyncio.AbstractEventLoop:
         with self._guard:
@@ -212,6 +221,7 @@ class _Loop:
                 self._loop = asyncio.new_event_loop()
                 self._thread = threading.Thread(target=self._loop.run_forever, name="treasury-requests", daemon=True)
                 self._thread.start()
+                atexit.register(self._stop)
             return self._loop
 
     def _take(self) -> None:
@@ -229,6 +239,20 @@ class _Loop:
             deliver(None, error)
         else:
             deliver(result, None)
+
+
+def _await_strangers(seconds: float = 1.0) -> None:
+    """Wait until no thread that Python does not know is inside it.
+
+    pyreqwest's thread tells the loop of an answer from inside Python, and gives the interpreter's lock away on the way
+    back. An interpreter that ends just then aborts, and the exit code is lost.
+    """
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        time.sleep(0.002)  # without the lock: whoever waits for it gets it
+        known = {thread.ident for thread in threading.enumerate()}
+        if not sys._current_frames().keys() - known:
+            return
 
 
 def open_engine(connections: int, timeout_seconds: float, proxy: str | None = None) -> Engine:
