@@ -54,7 +54,8 @@ class Shard:
     def begin(self, function: Callable[..., Any], *arguments: Any) -> None:
         """Have it do `function(desk, *arguments)`, a function of a module, with its own desk."""
         self._is_busy = True
-        self._line.send((function, arguments))
+        with suppress(OSError):  # a process that is gone is told by `result`
+            self._line.send((function, arguments))
 
     def result(self) -> Any:
         """What came of it. Raises what it raised, and `EOFError` or `OSError` when the process ended meanwhile."""

@@ -232,13 +232,13 @@ class Ledger:
         ]
 
     @contextmanager
-    def each_order(self, run_key: str) -> Iterator[Iterator[Order]]:
-        """Every order of a run, one after the other, however many there are: one moment of the ledger."""
-        table = schema.orders
+    def each_order(self, run_key: str | None) -> Iterator[Iterator[Order]]:
+        """Every order, or every one of a run, one after the other, however many there are: one moment of the ledger."""
+        query = select(schema.orders).order_by(schema.orders.c.id)
+        if run_key is not None:
+            query = query.where(schema.orders.c.run_key == run_key)
         with self.snapshot() as stream:
-            yield (
-                read_order(row) for row in stream(select(table).where(table.c.run_key == run_key).order_by(table.c.id))
-            )
+            yield (read_order(row) for row in stream(query))
 
     def runs(self) -> list[Run]:
         """Every run, newest first."""

@@ -5,6 +5,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal
+from itertools import islice
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, insert, select, update
@@ -14,6 +15,9 @@ from treasury.ledger import schema
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.records import Order, Quote
 from treasury.money import format_amount
+
+_AT_ONCE = 5_000
+"""Rows that are inserted at once."""
 
 SUPERSEDED = "superseded"
 """State of a quote that another followed: nothing may have come of it."""
@@ -69,18 +73,20 @@ class Sweep:
     as_of: int | None
 
 
-def sides_of(orders: Sequence[Order], quotes: Iterable[Quote], card_users: Iterable[Any]) -> list[dict[str, Any]]:
+def sides_of(orders: Iterable[Order], quotes: Iterable[Quote], card_users: Iterable[Any]) -> list[dict[str, Any]]:
     """Our side of what is to be asked: orders, quotes of theirs that another followed, card users."""
-    by_id = {order.id: order for order in orders}
-    confirmed: dict[int, Quote] = {}
-    superseded = []
+    asked: dict[int, list[Quote]] = {}
     for quote in quotes:
-        owner = by_id.get(quote.order_id)
-        if owner is not None and quote.request_id == owner.request_id:
-            confirmed[owner.id] = quote
-        elif owner is not None:
-            superseded.append(_row(None, _quote_side(owner, quote)))
-    rows = [_row(order.id, _order_side(order, confirmed.get(order.id))) for order in orders]
+        asked.setdefault(quote.order_id, []).append(quote)
+    rows, superseded = [], []
+    for order in orders:
+        confirmed = None
+        for quote in asked.get(order.id, ()):
+            if quote.request_id == order.request_id:
+                confirmed = quote
+            else:
+                superseded.append(_row(None, _quote_side(order, quote)))
+        rows.append(_row(order.id, _order_side(order, confirmed)))
     return rows + superseded + [_row(None, _card_user_side(user)) for user in card_users]
 
 
@@ -104,9 +110,9 @@ def start_sweep(ledger: Ledger, scope: Scope, rows: Sequence[Mapping[str, Any]],
             begun = insert(schema.sweeps).values(started_at=ledger.now(), scope=scope.as_text())
             found = connection.execute(begun.returning(sweeps.id)).scalar_one()
         held = {row[0] for row in connection.execute(select(answers.request_id).where(answers.sweep_id == found))}
-        missing = [{**row, "sweep_id": found} for row in rows if row["request_id"] not in held]
-        if missing:
-            connection.execute(insert(schema.answers), missing)
+        missing = (row for row in rows if row["request_id"] not in held)
+        while some := list(islice(missing, _AT_ONCE)):
+            connection.execute(insert(schema.answers), [{**row, "sweep_id": found} for row in some])
         return int(found)
 
     return ledger.write(work)

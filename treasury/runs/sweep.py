@@ -44,14 +44,15 @@ def start_sweep(desk: Desk, scope: Scope) -> int:
     """
     ledger = desk.ledger
     since = None if scope.window_days is None else ledger.now() - scope.window_days * DAY_MS
-    orders = [
-        order
-        for order in ledger.orders(run_key=scope.run_key)
-        if (since is None or order.final_at is None or order.final_at >= since)
-        and scope.currency in (None, order.currency, order.receive_currency)
-    ]
     users = ledger.card_users() if scope.run_key is None and scope.currency is None else []
-    rows = sweeps.sides_of(orders, ledger.quotes(), users)
+    with ledger.each_order(scope.run_key) as orders:
+        asked = (
+            order
+            for order in orders
+            if (since is None or order.final_at is None or order.final_at >= since)
+            and scope.currency in (None, order.currency, order.receive_currency)
+        )
+        rows = sweeps.sides_of(asked, ledger.quotes(), users)
     if len(rows) >= SHARED_FROM:
         desk.shards.call()
     sweep_id = sweeps.start_sweep(ledger, scope, rows, since=ledger.now() - RESUMED_MS)
