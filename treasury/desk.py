@@ -46,9 +46,13 @@ class Desk:
                 self.ledger.recover(run_key)
             yield
 
-    def at_once(self, work: Callable[[T], U], items: Iterable[T]) -> list[U]:
-        """Do `work` for each item, as many at once as the desk allows; results in the order of the items."""
-        return take_turns(work, items, self.in_flight)
+    def at_once(self, work: Callable[[T], U], items: Iterable[T], *, ahead: bool = False) -> list[U]:
+        """Do `work` for each item, as many at once as the desk allows; results in the order of the items.
+
+        `ahead`: half as many more are made ready meanwhile, and leave when a connection is free. Only for questions:
+        a payment is marked when it leaves, and waits for nothing then.
+        """
+        return take_turns(work, items, self.in_flight * 3 // 2 if ahead else self.in_flight)
 
     def check_clock(self) -> None:
         """Raise `ConfigurationError` when our clock is off the service's by more than the setting allows.

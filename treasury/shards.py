@@ -26,7 +26,7 @@ from treasury.settings import Settings
 if TYPE_CHECKING:
     from treasury.desk import Desk
 
-START_SECONDS = 20.0
+START_SECONDS = 30.0
 """How long a shard may take to be ready before it is done without."""
 
 

@@ -118,7 +118,7 @@ def _ask_part(desk: Desk, ids: Sequence[int]) -> int:
         answers.take(question, order, seen, side)
         return bool(side["answer"] != "failed")
 
-    could = desk.at_once(ask, asked)
+    could = desk.at_once(ask, asked, ahead=True)
     answers.write()
     return sum(could)
 
