@@ -34,11 +34,22 @@ def command(environ: Mapping[str, str], log: Path, *arguments: str) -> Timed:
         process = subprocess.Popen(  # noqa: S603 - our own interpreter, our own module
             [sys.executable, "-m", "flows", *arguments], env=dict(environ), stdout=out, stderr=subprocess.STDOUT
         )
-        _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = os.waitstatus_to_exitcode(status)
+        most = 0.0
+        while process.poll() is None:
+            most = _most_mib(process.pid) or most
+            time.sleep(0.05)
     if process.returncode:
         raise SystemExit(f"treasury {' '.join(arguments)}: code {process.returncode}\n{log.read_text()[-2000:]}")
-    return Timed(time.perf_counter() - began, usage.ru_maxrss / 1024)
+    return Timed(time.perf_counter() - began, most)
+
+
+def _most_mib(pid: int) -> float:
+    """The most a process held so far; what `wait4` says includes the process it was started from."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text()
+    except OSError:
+        return 0.0
+    return next((int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmHWM")), 0.0)
 
 
 def pay_and_reconcile(url: str, key: str, rows: int, ledger_url: str | None = None) -> dict[str, Timed]:
