@@ -27,6 +27,9 @@ IN_FLIGHT = 64
 """Requests on their way at once: the rate times the latency, 640 a second at 100 ms. Also how many payments may leave
 after trouble began and before it shows."""
 
+PROCESSES = 4
+"""Processes that a sweep uses, unless there are fewer cores or it is told otherwise; each has its own requests."""
+
 MOST_COUNT = 1_000
 
 
@@ -121,7 +124,7 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         ledger_url=environ.get("TREASURY_LEDGER_URL") or f"sqlite:///{home / 'ledger.db'}",
         ledger_key_file=path("TREASURY_LEDGER_KEY_FILE", "ledger_key_file") or home / "ledger.key",
         resend_after_seconds=_seconds(environ, "TREASURY_RESEND_AFTER_SECONDS", RESEND_AFTER_SECONDS),
-        processes=_count(environ, "TREASURY_PROCESSES", os.cpu_count() or 1),
+        processes=_count(environ, "TREASURY_PROCESSES", min(os.cpu_count() or 1, PROCESSES)),
         in_flight=_count(environ, "TREASURY_IN_FLIGHT", IN_FLIGHT),
         most_clock_skew_seconds=_seconds(environ, "TREASURY_MOST_CLOCK_SKEW_SECONDS", MOST_CLOCK_SKEW_SECONDS),
         rules=SigningRules(

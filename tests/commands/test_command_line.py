@@ -290,6 +290,10 @@ def test_without_an_account_the_answer_says_how_to_give_one(office: Office) -> N
 def test_settings_that_cannot_be_read_end_with_2(office: Office, tmp_path: Path) -> None:
     assert "TREASURY_RESEND_AFTER_SECONDS" in one_line_error(office.run("runs", TREASURY_RESEND_AFTER_SECONDS="soon"))
     assert office.run("runs", TREASURY_RESEND_AFTER_SECONDS="-1").code == 2
+    for variable in ("TREASURY_PROCESSES", "TREASURY_IN_FLIGHT"):
+        for text in ("0", "many", "1001", "1.5"):
+            ended = office.run("runs", **{variable: text})
+            assert (ended.code, variable in one_line_error(ended)) == (2, True)
     (tmp_path / "account.json").write_text("[]")
     ended = office.run("runs", TREASURY_HOME=str(tmp_path))
     assert ended.code == 2

@@ -82,6 +82,17 @@ def test_a_second_start_sends_nothing(paid: Ended, office: Office, sandbox: Runn
     assert (again.code, again.last) == (0, paid.last)
 
 
+def test_a_run_with_nothing_left_to_do_needs_no_prefect(office: Office, sandbox: RunningSandbox) -> None:
+    sheet = office.sheet(("done", "10", "12345670031"), name="done.csv")
+    first = office.run("pay", sheet, "--run-key", "done", "--yes", "--follow", "20")
+    assert (first.code, first.last) == (0, "1 settled")
+    written = office.results("done")
+    with nothing_is_sent(sandbox):
+        again = office.run("pay", sheet, "--run-key", "done", "--yes", PREFECT_API_URL="http://127.0.0.1:9/api")
+    assert (again.code, again.last, again.err) == (0, "1 settled", "")
+    assert office.results("done") == written
+
+
 def test_a_changed_row_is_refused_by_name(paid: Ended, office: Office, sandbox: RunningSandbox) -> None:
     changed = office.sheet(("ok", "11", "12345670001"), *PAID[1:], name="changed.csv")
     with nothing_is_sent(sandbox):

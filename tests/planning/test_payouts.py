@@ -1,0 +1,53 @@
+"""The plan of a payout run: what people approve, and what it is made of."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+import data
+from treasury.ledger.records import Intent
+from treasury.planning.payouts import plan_row
+from treasury.runs.payouts import read_plan
+from treasury.sheets.beneficiaries import read_beneficiaries
+
+SHEET = data.path("beneficiaries.csv")
+
+
+@pytest.mark.parametrize("policy", [None, data.path("treasury_policy.toml")])
+def test_the_hash_covers_rows_bounds_and_policy_as_canonical_json(policy: Path | None) -> None:
+    """Approvals that were given stay true: the text that is hashed may be made in pieces, but not another one."""
+    plan = read_plan(SHEET, "run", policy)
+    approved = {
+        "rows": {row.row_ref: row.meaning for row in plan.rows},
+        "bounds": {intent.row_ref: intent.payload.get("bounds") for intent in plan.intents},
+        "policy": None if plan.policy is None else plan.policy.version,
+    }
+    text = json.dumps(approved, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    assert plan.sha256 == hashlib.sha256(text.encode()).hexdigest()
+    assert any(approved["bounds"].values())
+
+
+def test_intents_are_those_of_the_rows_however_often_they_are_looked_at() -> None:
+    plan = read_plan(SHEET, "run")
+    rows = read_beneficiaries(SHEET)
+    expected: list[Intent] = [plan_row(row) for row in rows]
+    assert len(plan.intents) == len(rows) == 12
+    assert list(plan.intents) == list(plan.intents) == expected
+    assert plan.intents[3] == expected[3]
+    assert list(plan.intents[2:5]) == expected[2:5]
+
+
+def test_a_file_is_judged_again_when_its_content_changed_and_only_then(tmp_path: Path) -> None:
+    file, copy = tmp_path / "rows.csv", tmp_path / "copy.csv"
+    content = Path(SHEET).read_text(encoding="utf-8")
+    file.write_text(content, encoding="utf-8")
+    copy.write_text(content, encoding="utf-8")
+    plan = read_plan(file, "run")
+    assert read_plan(file, "run") is plan
+    assert read_plan(copy, "run") is plan
+    file.write_text(content.replace("1250.00", "1250.01"), encoding="utf-8")
+    changed = read_plan(file, "run")
+    assert changed.sha256 != plan.sha256
+    assert read_plan(copy, "run").sha256 == plan.sha256
