@@ -72,9 +72,7 @@ def prefect_url() -> Iterator[str]:
     port = url.removesuffix("/api").rpartition(":")[2]
     arguments = ["--factory", "prefect.server.api.server:create_app", "--host", "127.0.0.1", "--port", port]
     environ = os.environ | {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
-    with child(
-        "uvicorn", [*arguments, "--log-level", "critical", "--lifespan", "on"], {**os.environ, **environ}
-    ) as process:
+    with child("uvicorn", [*arguments, "--log-level", "critical", "--lifespan", "on"], environ) as process:
         eventually(lambda: answers(f"{url}/health") or process.poll() is not None, 120)
         assert process.poll() is None, "Prefect's server did not start"
         yield url

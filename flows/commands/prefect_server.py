@@ -79,9 +79,7 @@ def prefect_api() -> Iterator[None]:
 def _embedded_server(port: int) -> Iterator[None]:
     arguments = ["--factory", "prefect.server.api.server:create_app", "--host", "127.0.0.1", "--port", str(port)]
     environ = os.environ | {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
-    with child(
-        "uvicorn", [*arguments, "--log-level", "critical", "--lifespan", "on"], {**os.environ, **environ}
-    ) as process:
+    with child("uvicorn", [*arguments, "--log-level", "critical", "--lifespan", "on"], environ) as process:
         import prefect  # noqa: F401 - imported while the server starts, for both take seconds
 
         url = os.environ["PREFECT_API_URL"]

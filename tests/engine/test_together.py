@@ -1,6 +1,7 @@
 """Steps that share a commit are made together; one whose order is elsewhere takes no other with it."""
 
 import threading
+import time
 from collections.abc import Callable
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.engine.test_ledger import commit, intent
-from treasury.errors import IllegalTransition
+from treasury.errors import ConfigurationError, IllegalTransition, RunHeld
 from treasury.ledger.intents import commit_plan
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.records import Order
@@ -116,12 +117,54 @@ def test_amounts_times_and_flags_come_back_from_a_group_as_from_the_ledger(open_
     assert settled.payload is None
 
 
+def test_what_is_longer_than_its_column_is_never_cut(open_ledger: OpenLedger, ledger_url: str) -> None:
+    """SQLite keeps all of it, PostgreSQL refuses it; neither may keep a part."""
+    ledger = open_ledger()
+    [order] = commit(ledger, "a")
+    sent, long = ledger.step(order, Event.SEND), "P" * 300
+    if ledger_url.startswith("sqlite"):
+        assert ledger.step(sent, Event.ACCEPT, order_no=long) == ledger.orders(run_key="run")[0]
+        assert ledger.orders(run_key="run")[0].order_no == long
+    else:
+        with pytest.raises(ConfigurationError, match="the ledger cannot be written"):
+            ledger.step(sent, Event.ACCEPT, order_no=long)
+        assert ledger.orders(run_key="run") == [sent]
+
+
+def test_a_hold_that_shares_a_group_made_again_is_let_go_whole(open_ledger: OpenLedger) -> None:
+    ledger, other = open_ledger(), open_ledger()
+    [order] = commit(ledger, "a")
+    other.step(other.orders(run_key="run")[0], Event.HOLD, cause="another process")
+    let_go = threading.Event()
+
+    def hold_for_a_while() -> None:
+        with ledger.hold("run"):
+            let_go.wait(10)
+
+    holder = threading.Thread(target=hold_for_a_while)
+    with gathered(ledger):
+        holder.start()
+        stepping = threading.Thread(target=lambda: take_turns(lambda each: _refused(ledger, each), [order], 1))
+        stepping.start()
+        time.sleep(0.3)
+    stepping.join()
+    with pytest.raises(RunHeld), other.hold("run"):
+        pass
+    let_go.set()
+    holder.join()
+    with other.hold("run") as fresh:
+        assert fresh
+
+
+def _refused(ledger: Ledger, order: Order) -> None:
+    with pytest.raises(IllegalTransition):
+        ledger.step(order, Event.SEND)
+
+
 def test_an_unwritable_ledger_is_said_to_everyone_who_waits(tmp_path: Path) -> None:
     ledger = Ledger(f"sqlite:///{tmp_path / 'ledger.db'}", "http://one|1", tmp_path / "key")
     [order] = commit(ledger, "a")
     ledger.write(lambda connection: connection.exec_driver_sql("DROP TABLE journal"))
-    from treasury.errors import ConfigurationError
-
     with pytest.raises(ConfigurationError, match="the ledger cannot be written"):
         ledger.step(order, Event.SEND)
     assert ledger.orders(run_key="run")[0].state is State.PREPARED

@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Dialect, Table, bindparam, select, update
+from sqlalchemy import Connection, Dialect, String, Table, Text, bindparam, select, update
 from sqlalchemy.exc import DBAPIError
+from sqlalchemy.types import TypeEngine
 
 from treasury.ledger import schema
 from treasury.ledger.records import Order, read_order
@@ -72,7 +73,7 @@ def _in_parts(rows: Sequence[Sequence[Any]]) -> Sequence[Sequence[Sequence[Any]]
 def _change_all(dialect: Dialect, alike: Alike, rows: int) -> str:
     table, kinds = alike.table, alike.table.c
     given = [
-        f"CAST(given.column{place} AS {kinds[name].type.compile(dialect)})"
+        f"CAST(given.column{place} AS {_unbounded(kinds[name].type).compile(dialect)})"
         for place, name in enumerate((*alike.known, *alike.columns), 1)
     ]
     demands = [f"{table.name}.{name} = {value}" for name, value in zip(alike.known, given, strict=False)]
@@ -80,6 +81,11 @@ def _change_all(dialect: Dialect, alike: Alike, rows: int) -> str:
     settings += [f"{name} = {table.name}.{name} + 1" for name in alike.counted]
     values = _values(dialect, len(given), rows)
     return f"UPDATE {table.name} SET {', '.join(settings)} FROM ({values}) AS given WHERE {' AND '.join(demands)}"  # noqa: S608 - names of our own columns
+
+
+def _unbounded(kind: TypeEngine[Any]) -> TypeEngine[Any]:
+    """The type without its length: PostgreSQL's cast to a length cuts what is longer, and says nothing."""
+    return Text() if isinstance(kind, String) else kind
 
 
 @functools.lru_cache(maxsize=256)
