@@ -127,7 +127,7 @@ def test_only_the_rows_of_a_subset_are_paid(open_desk: OpenDesk, start_sandbox: 
 def test_dropped_answers_lead_to_one_payment_each(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
     sandbox = start_sandbox(faults={"drop_after": 0.2, "drop_before": 0.2})
     file = sheet(tmp_path, *((f"r{number}", "1.00", f"1234567{number:04d}1") for number in range(40)))
-    summary = pay(open_desk(sandbox.base_url), file, tmp_path / "out", seconds=30)
+    summary = pay(open_desk(sandbox.base_url), file, tmp_path / "out", seconds=120)
     assert summary["counts"] == {"settled": 40}
     orders = sandbox.orders()
     assert len(orders) == 40

@@ -182,7 +182,10 @@ class Reqwest:
 
 
 class _Loop:
-    """An event loop in a thread of its own, there from the first request on."""
+    """An event loop in a thread of its own, there from the first request on.
+
+    uvloop's: pyreqwest tells it of every answer from another thread, and that costs a system call with asyncio's own.
+    """
 
     def __init__(self) -> None:
         self._begun: deque[tuple[Callable[[], Coroutine[Any, Any, Any]], Deliver]] = deque()
@@ -216,9 +219,11 @@ class _Loop:
             _await_strangers()
 
     def _start(self) -> asyncio.AbstractEventLoop:
+        import uvloop
+
         with self._guard:
             if self._loop is None:
-                self._loop = asyncio.new_event_loop()
+                self._loop = uvloop.new_event_loop()
                 self._thread = threading.Thread(target=self._loop.run_forever, name="treasury-requests", daemon=True)
                 self._thread.start()
                 atexit.register(self._stop)
