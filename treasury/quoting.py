@@ -1,11 +1,13 @@
 """Quoted payments: how each kind is asked for, read and confirmed."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
+from treasury.interface.catalogue import CATALOGUE
 from treasury.interface.conversion import ConversionExecute, ConversionQuote, ConversionQuoteRecord
 from treasury.interface.fiat_payouts import CreateFiatPayout, FiatPayoutQuote, FiatPayoutQuoteRecord
-from treasury.interface.operation import Operation
+from treasury.interface.operation import Operation, mask_fields
 from treasury.ledger.records import Quote
 
 
@@ -29,6 +31,9 @@ class QuoteTerms:
 class QuotedPayment(Protocol):
     """How one kind of payment is quoted and confirmed."""
 
+    asked_by: ClassVar[type[Operation[Any]]]
+    """The operation that asks for a quote."""
+
     def ask(self, payload: dict[str, Any], request_id: str) -> Operation[Any]:
         """The operation that asks for a quote."""
 
@@ -41,6 +46,8 @@ class QuotedPayment(Protocol):
 
 class QuotedFiatPayout:
     """Fiat payout: quoted (document, endpoint 18), then created from the quote's order number (public fact 5.1)."""
+
+    asked_by: ClassVar[type[Operation[Any]]] = FiatPayoutQuote
 
     def ask(self, payload: dict[str, Any], request_id: str) -> Operation[Any]:
         """The operation that asks for a quote."""
@@ -66,6 +73,8 @@ class QuotedFiatPayout:
 
 class QuotedConversion:
     """Conversion: quoted, then executed by quote id (document, endpoints 16 and 17)."""
+
+    asked_by: ClassVar[type[Operation[Any]]] = ConversionQuote
 
     def ask(self, payload: dict[str, Any], request_id: str) -> Operation[Any]:
         """The operation that asks for a quote."""
@@ -94,6 +103,14 @@ QUOTED: dict[str, QuotedPayment] = {
     ConversionExecute.operation_name(): QuotedConversion(),
 }
 """Operations that confirm a quote; every other one that moves money is sent directly."""
+
+
+def masked_payload(operation: str, payload: Mapping[str, Any]) -> dict[str, Any]:
+    """What a payment's payload asks for, as people may see it: every personal value hidden."""
+    sent = CATALOGUE[operation]
+    if operation not in QUOTED:
+        return mask_fields(sent, payload)
+    return mask_fields(QUOTED[operation].asked_by, payload.get("quote", {})) | mask_fields(sent, payload["confirm"])
 
 
 def confirmed_facts(quote: Quote) -> dict[str, Any]:

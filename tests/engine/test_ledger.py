@@ -30,7 +30,6 @@ def intent(ref: str, amount: str = "10.00", **changes: object) -> Intent:
         "operation": "payout",
         "payload": payload,
         "meaning": payload,
-        "masked": {"amount": amount, "account_no": "***9012"},
         "currency": "USDT",
         "amount": Decimal(amount),
         **changes,

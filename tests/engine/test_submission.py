@@ -72,7 +72,7 @@ PAYOUT_FIELDS = {
 
 def payout() -> Intent:
     money = {"currency": "USDT", "amount": Decimal("10.00")}
-    return Intent("a", "payout", PAYOUT_FIELDS, PAYOUT_FIELDS, {}, **money)
+    return Intent("a", "payout", PAYOUT_FIELDS, PAYOUT_FIELDS, **money)
 
 
 def fiat_payout() -> Intent:
@@ -91,14 +91,14 @@ def fiat_payout() -> Intent:
     }
     bounds = Bounds("USDT", "EUR", pay_amount=Decimal("100.00"), least_rate=Decimal("0.9"))
     payload = {"quote": quote, "confirm": {"purpose_code": "30"}, "bounds": bounds.as_dict()}
-    return Intent("a", "create_fiat_payout", payload, payload, {}, "USDT", Decimal("100.00"), "EUR")
+    return Intent("a", "create_fiat_payout", payload, payload, "USDT", Decimal("100.00"), "EUR")
 
 
 def conversion() -> Intent:
     quote = {"symbol": "ETH-USDT", "amount": "1", "currency": "ETH", "side": "SELL"}
     bounds = Bounds("ETH", "USDT", pay_amount=Decimal(1), least_rate=Decimal(1900))
     payload = {"quote": quote, "confirm": {}, "bounds": bounds.as_dict()}
-    return Intent("a", "conversion_execute", payload, payload, {}, "ETH", Decimal(1), "USDT")
+    return Intent("a", "conversion_execute", payload, payload, "ETH", Decimal(1), "USDT")
 
 
 def fiat_quote(rate: str = "0.95", **changes: Any) -> Callable[[Mapping[str, Any]], tuple[int, Any]]:

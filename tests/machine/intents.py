@@ -11,7 +11,7 @@ def payout(row: str, payee: str) -> Intent:
     fields = {"payout_method": "bank_transfer", "account_no": payee, "account_name": "Example Person"}
     fields |= {"country": "ID", "bank_code": "1000120", "settle_currency": "IDR", "amount": "10.00"}
     fields |= {"currency": "USDT", "phone": "0812000000", "email": "person@example.com"}
-    return Intent(row, "payout", fields, fields, {}, "USDT", Decimal("10.00"))
+    return Intent(row, "payout", fields, fields, "USDT", Decimal("10.00"))
 
 
 def fiat_payout(row: str, payee: str) -> Intent:
@@ -25,14 +25,14 @@ def fiat_payout(row: str, payee: str) -> Intent:
         "confirm": {"purpose_code": "30"},
         "bounds": bounds.as_dict(),
     }
-    return Intent(row, "create_fiat_payout", payload, payload, {}, "USDT", Decimal("100.00"), "EUR")
+    return Intent(row, "create_fiat_payout", payload, payload, "USDT", Decimal("100.00"), "EUR")
 
 
 def conversion(row: str, symbol: str) -> Intent:
     quote = {"symbol": symbol, "amount": "1", "currency": "ETH", "side": "SELL"}
     bounds = Bounds("ETH", "USDT", pay_amount=Decimal(1), least_rate=Decimal(1900))
     payload = {"quote": quote, "confirm": {}, "bounds": bounds.as_dict()}
-    return Intent(row, "conversion_execute", payload, payload, {}, "ETH", Decimal(1), "USDT")
+    return Intent(row, "conversion_execute", payload, payload, "ETH", Decimal(1), "USDT")
 
 
 PAYEES: Mapping[str, str] = {

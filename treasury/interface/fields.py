@@ -31,7 +31,7 @@ def mask(value: object) -> str:
     text = str(value)
     if len(text) <= MOST_HIDDEN:
         return "***"
-    digits = len(text) if text.isdigit() else sum(char.isdigit() for char in text)
+    digits = sum(map(str.isdigit, text))
     return f"***{text[-4:]}" if digits > MOST_HIDDEN else "***"
 
 

@@ -82,13 +82,17 @@ class Conditional:
 
     def check(self, fields: Mapping[str, Any]) -> Problem | None:
         """What these fields (by wire name) break of the rule."""
-        needed = str(fields.get(self.when)).casefold() in {value.casefold() for value in self.values}
+        needed = str(fields.get(self.when)).casefold() in self._folded
         given = not is_blank(fields.get(self.field))
         if needed and not given:
             return Problem(self.field, f"is required when {self.condition}")
         if given and self.exclusive and not needed:
             return Problem(self.field, f"is allowed only when {self.condition}")
         return None
+
+    @functools.cached_property
+    def _folded(self) -> frozenset[str]:
+        return frozenset(value.casefold() for value in self.values)
 
     @property
     def condition(self) -> str:

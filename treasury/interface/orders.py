@@ -5,6 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, PlainSerializer, StringConstraints
 
+from treasury.canonical import canonical_json
 from treasury.interface.fields import Amount, PersonalText, ReplyAmount, json_text, one_of
 from treasury.interface.operation import Conditional, Effect, Operation, Reply, SeenOrder, WireModel
 from treasury.interface.status import OrderStatus
@@ -179,7 +180,7 @@ class Customer(WireModel):
 def _customer_text(customer: Customer | None) -> str | None:
     if customer is None:
         return None
-    return json.dumps(customer.model_dump(exclude_none=True), ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    return canonical_json(customer.model_dump(exclude_none=True))
 
 
 class PayinRecord(Reply):

@@ -11,6 +11,7 @@ from typing import Any
 
 from cryptography.fernet import Fernet, InvalidToken
 
+from treasury.canonical import canonical_json
 from treasury.errors import ConfigurationError, WrongLedgerKey
 
 
@@ -70,5 +71,4 @@ class LedgerKey:
 
     def keyed_hash(self, value: object) -> str:
         """A hash that cannot be guessed without the key: account numbers are too few to hide in a plain one."""
-        text = json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-        return hmac.new(self._secret, text.encode(), hashlib.sha256).hexdigest()
+        return hmac.digest(self._secret, canonical_json(value).encode(), "sha256").hex()

@@ -21,6 +21,7 @@ from treasury.ledger.ledger import Ledger
 from treasury.ledger.records import Intent, derive_request_id
 from treasury.ledger.states import Event, State
 from treasury.money import exact, format_amount
+from treasury.quoting import masked_payload
 
 T = TypeVar("T")
 
@@ -135,7 +136,7 @@ def _row(ledger: Ledger, run_key: str, intent: Intent, each: _Meant) -> dict[str
         "meaning": each.meaning,
         "alike": each.alike,
         "payload": ledger.key.encrypt(intent.payload),
-        "masked": json.dumps(intent.masked, ensure_ascii=False),
+        "masked": json.dumps(masked_payload(intent.operation, intent.payload), ensure_ascii=False),
         "currency": intent.currency,
         "amount": None if intent.amount is None else format_amount(intent.amount),
         "receive_currency": intent.receive_currency,

@@ -1,17 +1,16 @@
 """Pure: rows of a spreadsheet in, a payout plan out."""
 
 import hashlib
-import json
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, overload
 
+from treasury.canonical import canonical_json
 from treasury.decisions import Bounds
 from treasury.errors import LimitExceeded
-from treasury.interface.fiat_payouts import CreateFiatPayout, FiatPayoutQuote
-from treasury.interface.operation import mask_fields
+from treasury.interface.fiat_payouts import CreateFiatPayout
 from treasury.interface.orders import Payout
 from treasury.ledger.records import Intent
 from treasury.money import canonical, exact, format_amount
@@ -49,7 +48,7 @@ class PayoutPlan:
 
     def as_dict(self) -> dict[str, Any]:
         """The plan as people and machines may read it: masked, amounts as text."""
-        return {**self.summary(), "rows": [_row(intent) for intent in self.intents]}
+        return {**self.summary(), "rows": [_shown(row) for row in self.rows]}
 
     def summary(self) -> dict[str, Any]:
         """The plan without its rows."""
@@ -121,34 +120,32 @@ def _hash_of(rows: Sequence[PayoutRow], limits: PayoutLimits, version: str | Non
     def add(name: str, member: Callable[[PayoutRow], object]) -> None:
         found.update(f'"{name}":{{'.encode())
         for place, row in enumerate(by_ref):
-            found.update(f"{',' if place else ''}{_json(row.row_ref)}:{_json(member(row))}".encode())
+            found.update(f"{',' if place else ''}{canonical_json(row.row_ref)}:{canonical_json(member(row))}".encode())
         found.update(b"}")
 
     found.update(b"{")
     add("bounds", lambda row: _bounds(row, limits).as_dict() if row.route is Route.QUOTED else None)
-    found.update(f',"policy":{_json(version)},'.encode())
+    found.update(f',"policy":{canonical_json(version)},'.encode())
     add("rows", lambda row: row.meaning)
     found.update(b"}")
     return found.hexdigest()
 
 
-_json = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
+OPERATIONS: Mapping[Route, str] = {
+    Route.DIRECT: Payout.operation_name(),
+    Route.QUOTED: CreateFiatPayout.operation_name(),
+}
+"""Route -> the operation that moves the money."""
 
 
 def plan_row(row: PayoutRow, limits: PayoutLimits = PayoutLimits()) -> Intent:
     """The payment a row asks for."""
-    if row.route is Route.DIRECT:
-        operation, payload = Payout.operation_name(), dict(row.fields)
-        masked = mask_fields(Payout, row.fields)
-    else:
-        operation, payload = CreateFiatPayout.operation_name(), _quoted_payload(row, limits)
-        masked = mask_fields(FiatPayoutQuote, row.fields) | payload["confirm"]
+    payload = dict(row.fields) if row.route is Route.DIRECT else _quoted_payload(row, limits)
     return Intent(
         row_ref=row.row_ref,
-        operation=operation,
+        operation=OPERATIONS[row.route],
         payload=payload,
         meaning=row.meaning,
-        masked=masked,
         currency=row.currency,
         amount=row.amount,
         receive_currency=row.receive_currency,
@@ -184,12 +181,13 @@ def _quoted_payload(row: PayoutRow, limits: PayoutLimits) -> dict[str, Any]:
     }
 
 
-def _row(intent: Intent) -> dict[str, Any]:
+def _shown(row: PayoutRow) -> dict[str, Any]:
+    amount, receive_amount = row.amount, row.receive_amount
     return {
-        "row_ref": intent.row_ref,
-        "operation": intent.operation,
-        "currency": intent.currency,
-        "amount": None if intent.amount is None else format_amount(intent.amount),
-        "receive_currency": intent.receive_currency,
-        "receive_amount": None if intent.receive_amount is None else format_amount(intent.receive_amount),
+        "row_ref": row.row_ref,
+        "operation": OPERATIONS[row.route],
+        "currency": row.currency,
+        "amount": None if amount is None else format_amount(amount),
+        "receive_currency": row.receive_currency,
+        "receive_amount": None if receive_amount is None else format_amount(receive_amount),
     }

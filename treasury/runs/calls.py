@@ -52,7 +52,6 @@ def _intent(operation: Operation[Any]) -> Intent:
         operation=operation.operation_name(),
         payload={"confirm": own} if operation.confirms_quote else own,
         meaning={"operation": operation.operation_name(), **body},
-        masked=operation.masked(),
         currency=_asked(operation, "currency"),
         amount=_asked(operation, "amount") if _asked(operation, "currency") else None,
         request_id=reference,

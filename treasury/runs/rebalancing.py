@@ -116,7 +116,6 @@ def plan_trade(trade: Trade) -> Intent:
         operation=ConversionExecute.operation_name(),
         payload={"quote": quote, "confirm": {}, "bounds": bounds.as_dict()},
         meaning={name: str(value) for name, value in dataclasses.asdict(trade).items()},
-        masked=quote,
         currency=trade.currency,
         amount=trade.amount,
         receive_currency=trade.receive_currency,

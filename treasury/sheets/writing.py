@@ -47,9 +47,15 @@ def write_json(path: Path, value: object) -> None:
 def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
     """Write a CSV file of these columns; what a row lacks is blank. Raises `ValueError` for an unknown column."""
     with _replacing(path) as file:
-        writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
-        writer.writeheader()
-        writer.writerows({column: safe_cell(value) for column, value in row.items()} for row in rows)
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(_cells(row, columns, frozenset(columns)) for row in rows)
+
+
+def _cells(row: Mapping[str, object], columns: Sequence[str], known: frozenset[str]) -> list[str]:
+    if not known.issuperset(row):
+        raise ValueError(f"no such column: {', '.join(sorted(row.keys() - known))}")
+    return [safe_cell(row.get(column)) for column in columns]
 
 
 def write_errors(path: Path, error: InvalidSheet) -> None:
@@ -66,6 +72,8 @@ def safe_cell(value: object) -> str:
     """A value as one cell's text: one line, amounts plain, and nothing that a spreadsheet program would run."""
     if value is None:
         return ""
+    if isinstance(value, str) and value.isalnum():
+        return value  # most are, and nothing below changes them
     if isinstance(value, Decimal):
         return format_amount(value)
     text = " ".join(str(value).splitlines())  # a lone CR is left unquoted by the csv module, and ends the row
