@@ -5,7 +5,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -13,9 +13,34 @@ from treasury.desk import Desk
 from treasury.interface.client import Account
 from treasury.settings import IN_FLIGHT, Settings
 
-HEADER = (
-    "row_ref,route,amount,currency,settle_currency,payout_method,account_no,account_name,country,bank_code,phone,email"
-)
+DIRECT = {
+    "route": "direct",
+    "amount": "10.00",
+    "currency": "USDT",
+    "settle_currency": "IDR",
+    "payout_method": "bank_transfer",
+    "account_name": "Example Person",
+    "country": "ID",
+    "bank_code": "1000120",
+    "phone": "0812000",
+    "email": "p@example.com",
+}
+QUOTED = {
+    "route": "quoted",
+    "quote_mode": "source",
+    "pay_currency": "USDT",
+    "pay_amount": "10.00",
+    "receive_currency": "EUR",
+    "beneficiary_country": "DE",
+    "beneficiary_bank_id": "2000800",
+    "account_type": "PERSONAL",
+    "beneficiary_relationship": "third",
+    "clear_network": "SWIFT",
+    "bank_name": "Musterbank",
+    "address": "Ring 1",
+    "full_name": "Example Person",
+    "purpose_code": "22",
+}
 
 
 @contextmanager
@@ -45,12 +70,13 @@ def desk(
         shutil.rmtree(home)
 
 
-def sheet(home: Path, rows: int) -> Path:
-    """So many direct rows."""
-    pays, whom = "direct,10.00,USDT,IDR,bank_transfer", "Example Person,ID,1000120,0812000,p@example.com"
-    lines = (f"r{number},{pays},{10**10 + number},{whom}" for number in range(rows))
+def sheet(home: Path, rows: int, row: Mapping[str, str] = DIRECT) -> Path:
+    """So many rows, each to an account of its own."""
+    values = ",".join(row.values())
     file = home / "rows.csv"
-    file.write_text("\n".join([HEADER, *lines]) + "\n")
+    with file.open("w") as out:
+        out.write(f"row_ref,account_no,{','.join(row)}\n")
+        out.writelines(f"r{number},{10**10 + number},{values}\n" for number in range(rows))
     return file
 
 

@@ -12,9 +12,12 @@ import sys
 from collections.abc import Callable
 
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
-_REQUEST_ID = re.compile(rb'"request_id": ?"([^"]*)"')
+_REFERENCE = re.compile(rb'"(?:request_id|order_no)": ?"(?:P-)?([^"]*)"')
+_CREATES = (b"/v1/order/payout ", b"/v1/fiatpayout/payouts/create ")
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
-_DATA = b'{"code":"200","message":"success","data":{"request_id":"%b","order_no":"P-%b","status":%d}}'
+_DATA = b'{"code":"200","message":"success","data":{"request_id":"%b","order_no":"P-%b",%b}}'
+_QUOTE = b'"pay_currency":"USDT","pay_amount":"10.00","receive_currency":"EUR","receive_amount":"9.00"'
+"""Of every quote: what `bench.parts.sheet` asks for."""
 
 
 class Service(asyncio.Protocol):
@@ -42,10 +45,13 @@ class Service(asyncio.Protocol):
             self._answer(head, rest[:length])
 
     def _answer(self, head: bytes, body: bytes) -> None:
-        named = _REQUEST_ID.search(body)
-        request_id = named[1] if named else b""
-        status = 11 if b"/v1/order/payout " in head else 99
-        content = _DATA % (request_id, request_id, status)
+        named = _REFERENCE.search(body)
+        reference = named[1] if named else b""
+        if b"/v1/fiatpayout/payouts/quote " in head:
+            says = _QUOTE
+        else:
+            says = b'"status":11' if any(path in head for path in _CREATES) else b'"status":99'
+        content = _DATA % (reference, reference, says)
         answer = _HEAD % (len(content), content)
         if self._latency:
             asyncio.get_running_loop().call_later(self._latency, self._write, answer)

@@ -67,7 +67,7 @@ def judge(kind: str, change: Mapping[str, Any]) -> str | None:
     said = {**QUOTES[kind], **change}
     for name in ("pay_amount", "receive_amount", "fee", "rate"):
         said[name] = None if said[name] is None else Decimal(said[name])
-    known = {"id": 1, "order_id": 1, "generation": 1, "request_id": "r", "note": None, "created_at": NOW}
+    known = {"order_id": 1, "generation": 1, "request_id": "r", "note": None, "created_at": NOW}
     return quote_problem(Quote(**known, **said), BOUNDS[kind], NOW)
 
 
@@ -117,7 +117,7 @@ def test_a_quote_outside_its_bounds_is_refused_with_the_reason(
 
 
 def quote(**changes: Any) -> Quote:
-    known = {"id": 1, "order_id": 1, "generation": 1, "request_id": "r", "note": None, "created_at": NOW}
+    known = {"order_id": 1, "generation": 1, "request_id": "r", "note": None, "created_at": NOW}
     said = {"quote": "q1", "pay_currency": "USDT", "pay_amount": Decimal(100), "receive_currency": "EUR"}
     said |= {"receive_amount": Decimal(90), "fee": None, "fee_currency": None, "rate": None, "expires_at": None}
     return Quote(**{**known, **said, **changes})

@@ -6,14 +6,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy import Connection, Engine, Table, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
 from treasury.crashpoints import point
 from treasury.errors import ConfigurationError, TreasuryError
-from treasury.ledger import schema
-from treasury.ledger.records import Order
-from treasury.ledger.statements import Alike, change_all, change_order, insert_all
+from treasury.ledger.statements import Alike, S, change_all, change_one, insert_all
 from treasury.turns import Deliver, await_result
 
 T = TypeVar("T")
@@ -91,44 +89,42 @@ class _Moved(Exception):
 class Group:
     """What the steps of one transaction share.
 
-    Together, changes of orders are taken for done and made at the end, a statement for all that are alike; if one of
-    them finds its order elsewhere, none is done, and all are made again one by one.
+    Together, changes of rows are taken for done and made at the end, a statement for all that are alike; if one of
+    them finds its row elsewhere, none is done, and all are made again one by one.
     """
 
     def __init__(self, connection: Connection, *, together: bool) -> None:
         self._connection = connection
         self._together = together
         self._changes: dict[Alike, list[tuple[Any, ...]]] = {}
-        self._journal: list[tuple[Any, ...]] = []
+        self._new: dict[tuple[Table, tuple[str, ...]], list[tuple[Any, ...]]] = {}
         self.not_stopped = False
         """Whether no stop stands, as far as this transaction sees."""
 
     def change(
-        self, order: Order, known: Mapping[str, Any], values: Mapping[str, Any], counted: tuple[str, ...] = ()
-    ) -> Order | None:
-        """Set these columns of an order of which all of `known` is still true; the order after it, None if it is not.
+        self, row: S, known: Mapping[str, Any], values: Mapping[str, Any], counted: tuple[str, ...] = ()
+    ) -> S | None:
+        """Set these columns of a row of which all of `known` is still true; the row after it, None if it is not.
 
-        `known` says all that may have changed since the order was read. `counted`: columns that go up by one.
+        `known` says all that may have changed since the row was read. `counted`: columns that go up by one.
         """
         if not self._together:
-            return change_order(self._connection, known, values, counted)
-        alike = Alike(schema.orders, tuple(known), tuple(values), counted)
+            return change_one(self._connection, type(row), known, values, counted)
+        alike = Alike(row.table, tuple(known), tuple(values), counted)
         self._changes.setdefault(alike, []).append((*known.values(), *values.values()))
-        return order.with_columns({**values, **{name: getattr(order, name) + 1 for name in counted}})
+        return row.with_columns({**values, **{name: getattr(row, name) + 1 for name in counted}})
 
-    def append(self, line: Mapping[str, Any]) -> None:
-        """Append a line to the journal: one of `JOURNAL`'s columns each."""
-        self._journal.append(tuple(line[name] for name in JOURNAL))
+    def insert(self, table: Table, row: Mapping[str, Any]) -> None:
+        """Insert a row, with all others that have these columns."""
+        self._new.setdefault((table, tuple(row)), []).append(tuple(row.values()))
 
     def finish(self) -> None:
         """Make what was gathered. Raises `_Moved`."""
         for alike, rows in self._changes.items():
             if change_all(self._connection, alike, rows) != len(rows):
                 raise _Moved
-        insert_all(self._connection, schema.journal, JOURNAL, self._journal)
-
-
-JOURNAL = ("order_id", "at", "event", "source", "target", "process", "cause", "code", "status")
+        for (table, columns), rows in self._new.items():
+            insert_all(self._connection, table, columns, rows)
 
 
 def group_of(connection: Connection) -> Group:

@@ -6,6 +6,7 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import fields
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
@@ -20,16 +21,8 @@ from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
 from treasury.ledger.database import Writer, group_of, open_engine, serialize, sqlite_file
 from treasury.ledger.holder import FileLock, Holds, SessionLock
-from treasury.ledger.records import (
-    JournalEntry,
-    Order,
-    Quote,
-    Run,
-    derive_request_id,
-    read_order,
-    read_quote,
-)
-from treasury.ledger.statements import STANDING_STOP, change_order
+from treasury.ledger.records import JournalEntry, Order, Quote, Run, derive_request_id
+from treasury.ledger.statements import LAST_GENERATION, STANDING_STOP, change_one, fetch_one
 from treasury.ledger.states import STEPS, Event, State
 from treasury.money import format_amount
 
@@ -39,6 +32,10 @@ STREAMED = 5_000
 """Rows of a long answer that are in memory at once."""
 
 _UNSAID = {"cause": None, "code": None, "status": None}
+"""What most lines of the journal leave open."""
+
+_UNANSWERED = dict.fromkeys(field.name for field in fields(Quote))
+"""What a quote is before it is answered."""
 
 
 class Ledger:
@@ -120,7 +117,7 @@ class Ledger:
         """Append a step to the journal, inside the transaction that takes it."""
         entry = {"order_id": order_id, "at": self.now(), "event": event.value, "process": self._process}
         entry |= {"source": source.value, "target": target.value}
-        group_of(connection).append({**_UNSAID, **entry, **_columns(facts)})
+        group_of(connection).insert(schema.journal, {**_UNSAID, **entry, **_columns(facts)})
 
     def note(self, order: Order, /, *, unmoved: bool = False, **facts: Any) -> Order:
         """Record facts about an order that leave its state as it is.
@@ -133,7 +130,7 @@ class Ledger:
             if unmoved:
                 noted = group_of(connection).change(order, _unmoved(order), values)
             else:
-                noted = change_order(connection, {"id": order.id}, values)
+                noted = change_one(connection, Order, {"id": order.id}, values)
             if noted is None:
                 raise IllegalTransition(order.request_id, "a note")
             return noted
@@ -156,35 +153,28 @@ class Ledger:
 
         def work(connection: Connection) -> tuple[Order, Quote]:
             check_not_stopped(connection)
-            asked = select(schema.quotes.c.generation).where(schema.quotes.c.order_id == order.id)
-            generation = max((row[0] for row in connection.execute(asked)), default=0) + 1
+            generation = (fetch_one(connection, LAST_GENERATION, {"order_id": order.id})[0] or 0) + 1
             request_id = derive_request_id(self.account, order.run_key, order.row_ref, order.operation, generation)
-            moved = connection.execute(
-                update(schema.orders)
-                .where(schema.orders.c.id == order.id, schema.orders.c.state == State.PREPARED.value)
-                .values(generation=generation, request_id=request_id, confirmation=None)
-                .returning(schema.orders)
-            ).first()
+            named = {"generation": generation, "request_id": request_id}
+            moved = group_of(connection).change(order, _unmoved(order), {**named, "confirmation": None})
             if moved is None:
                 raise IllegalTransition(order.request_id, "a new quote")
-            row = {"order_id": order.id, "generation": generation, "request_id": request_id, "created_at": self.now()}
-            quote = connection.execute(insert(schema.quotes).values(**row).returning(schema.quotes)).one()
-            return read_order(moved), read_quote(quote)
+            row = {"order_id": order.id, **named, "created_at": self.now()}
+            group_of(connection).insert(schema.quotes, row)
+            return moved, Quote.of({**_UNANSWERED, **row})
 
+        if order.state is not State.PREPARED:
+            raise IllegalTransition(order.request_id, "a new quote")
         return self._writer.write(work)
 
     def note_quote(self, asked: Quote, /, **facts: Any) -> Quote:
         """Record what came of a quote."""
 
         def work(connection: Connection) -> Quote:
-            return read_quote(
-                connection.execute(
-                    update(schema.quotes)
-                    .where(schema.quotes.c.id == asked.id)
-                    .values(**_columns(facts))
-                    .returning(schema.quotes)
-                ).one()
-            )
+            noted = group_of(connection).change(asked, {"request_id": asked.request_id}, _columns(facts))
+            if noted is None:
+                raise AssertionError(f"quote {asked.request_id} was never asked for")
+            return noted
 
         return self._writer.write(work)
 
@@ -193,7 +183,7 @@ class Ledger:
         query = select(schema.quotes).order_by(schema.quotes.c.id)
         if order_ids is not None:
             query = query.where(schema.quotes.c.order_id.in_(order_ids))
-        return [read_quote(row) for row in self.read(query)]
+        return [Quote.read(row) for row in self.read(query)]
 
     # --- reading -------------------------------------------------------------------------------------------------
 
@@ -221,7 +211,7 @@ class Ledger:
                 | (table.order_no == reference)
                 | (table.run_key == reference)
             )
-        return [read_order(row) for row in self.read(select(schema.orders).where(*conditions).order_by(table.id))]
+        return [Order.read(row) for row in self.read(select(schema.orders).where(*conditions).order_by(table.id))]
 
     def order_ids(self, run_key: str, states: Iterable[State]) -> list[tuple[int, str]]:
         """Id and row of each order of a run in these states, in the sequence they were planned."""
@@ -238,7 +228,7 @@ class Ledger:
         if run_key is not None:
             query = query.where(schema.orders.c.run_key == run_key)
         with self.snapshot() as stream:
-            yield (read_order(row) for row in stream(query))
+            yield (Order.read(row) for row in stream(query))
 
     def runs(self) -> list[Run]:
         """Every run, newest first."""

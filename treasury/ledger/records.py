@@ -1,14 +1,15 @@
 """What the ledger takes and gives: intents in, orders, quotes and runs out. Amounts are `Decimal`, times Unix ms."""
 
 import base64
+import functools
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from decimal import Decimal
 from operator import itemgetter
-from typing import Any
+from typing import Any, ClassVar, Self
 
-from sqlalchemy import Row
+from sqlalchemy import Table
 
 from treasury.interface.status import OrderStatus
 from treasury.ledger import schema
@@ -50,9 +51,37 @@ class Intent:
     """Why a payment that looks like another one is none."""
 
 
+class Stored:
+    """A row of a table as this house works with it; its fields are columns."""
+
+    table: ClassVar[Table]
+
+    @classmethod
+    def read(cls, row: Sequence[Any]) -> Self:
+        """A row, every column in the table's order, as SQLAlchemy or the driver itself gives it."""
+        names, in_order, converted = _shape(cls)  # type: ignore[arg-type]
+        values = dict(zip(names, in_order(row), strict=True))
+        for name in converted:
+            values[name] = _READ[name](values[name])
+        return cls.of(values)
+
+    def with_columns(self, values: Mapping[str, Any]) -> Self:
+        """This one after these columns were set, as `read` would read it."""
+        return self.of({**vars(self), **{name: _READ.get(name, _as_it_is)(value) for name, value in values.items()}})
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """One of all these values. Its constructor would set them one by one, which takes ten times as long."""
+        made = object.__new__(cls)
+        made.__dict__.update(values)
+        return made
+
+
 @dataclass(frozen=True)
-class Order:
+class Order(Stored):
     """One payment and where it stands."""
+
+    table = schema.orders
 
     id: int
     run_key: str
@@ -85,19 +114,17 @@ class Order:
     absent_since: int | None
     payload: bytes | None = field(repr=False)
 
-    def with_columns(self, values: Mapping[str, Any]) -> "Order":
-        """This order after these columns were set, as `read_order` would read it."""
-        return _order({**vars(self), **{name: _READ.get(name, _as_it_is)(value) for name, value in values.items()}})
-
 
 @dataclass(frozen=True)
-class Quote:
+class Quote(Stored):
     """A quote that was asked for; without `quote` no readable answer came."""
 
-    id: int
+    table = schema.quotes
+
     order_id: int
     generation: int
     request_id: str
+    """Its own for ever: what it is stored under."""
     quote: str | None
     """What confirms it: the order number, or the quote id of a conversion."""
     pay_currency: str | None
@@ -155,27 +182,9 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
 """How a column becomes what people of this house work with; those not named are taken as they are."""
 
 
-def read_order(row: Sequence[Any]) -> Order:
-    """A row of `orders`, every column in the table's order, as SQLAlchemy or the driver itself gives it."""
-    values = dict(zip(_ORDER, _ordered(row), strict=True))
-    for name in _ORDER_READ:
-        values[name] = _READ[name](values[name])
-    return _order(values)
-
-
-def _order(values: Mapping[str, Any]) -> Order:
-    """The order of all these values. Its own constructor sets them one by one, which takes ten times as long."""
-    order = object.__new__(Order)
-    order.__dict__.update(values)
-    return order
-
-
-def read_quote(row: Row[Any]) -> Quote:
-    """A row of `quotes`."""
-    stored = row._mapping
-    return Quote(**{name: _READ.get(name, _as_it_is)(stored[name]) for name in _QUOTE})
-
-
-_ORDER, _QUOTE = (tuple(item.name for item in fields(kind)) for kind in (Order, Quote))
-_ordered = itemgetter(*(list(schema.orders.c.keys()).index(name) for name in _ORDER))
-_ORDER_READ = tuple(name for name in _ORDER if name in _READ)
+@functools.cache
+def _shape(kind: type[Stored]) -> tuple[tuple[str, ...], Callable[[Sequence[Any]], tuple[Any, ...]], tuple[str, ...]]:
+    """The fields of a kind, what takes them from a row of its table, and those that are not taken as they are."""
+    names = tuple(item.name for item in fields(kind))  # type: ignore[arg-type]
+    places = list(kind.table.c.keys())
+    return names, itemgetter(*map(places.index, names)), tuple(name for name in names if name in _READ)

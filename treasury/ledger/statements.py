@@ -1,37 +1,53 @@
-"""The ledger's hot statements, handed to the driver: one for an order, or one for all that change alike.
+"""The ledger's hot statements, handed to the driver: one for a row, or one for all that change alike.
 
 A statement lets go of the interpreter's lock while it runs, and then waits for it behind every busy thread. So what a
-group of steps has in common is one statement, however many orders it changes.
+group of steps has in common is one statement, however many rows it changes.
 """
 
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Dialect, String, Table, Text, bindparam, select, update
+from sqlalchemy import Connection, Dialect, Executable, String, Table, Text, bindparam, func, select, update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.types import TypeEngine
 
 from treasury.ledger import schema
-from treasury.ledger.records import Order, read_order
+from treasury.ledger.records import Stored
+
+S = TypeVar("S", bound=Stored)
 
 STANDING_STOP = select(schema.stops).where(schema.stops.c.lifted_at.is_(None)).limit(1)
 """The stop that stands, if any."""
 
 
-def change_order(
-    connection: Connection, known: Mapping[str, Any], values: Mapping[str, Any], counted: tuple[str, ...] = ()
-) -> Order | None:
-    """Set these columns of the order of which all of `known` is still true; the order after, if any.
+LAST_GENERATION = select(func.max(schema.quotes.c.generation)).where(schema.quotes.c.order_id == bindparam("order_id"))
+"""The generation of an order's last quote, if it has any."""
+
+
+def change_one(
+    connection: Connection,
+    kind: type[S],
+    known: Mapping[str, Any],
+    values: Mapping[str, Any],
+    counted: tuple[str, ...] = (),
+) -> S | None:
+    """Set these columns of the one of which all of `known` is still true; what it is after, if there is one.
 
     `counted`: columns that go up by one. The database itself decides whether it is still true.
     """
-    text, names, constants = _change(connection.dialect, tuple(known), tuple(values), counted)
-    given = {**constants, **{f"is_{name}": value for name, value in known.items()}}
+    given = {f"is_{name}": value for name, value in known.items()}
     given |= {f"to_{name}": value for name, value in values.items()}
-    row = _run(connection, text, given if names is None else [given[name] for name in names]).fetchone()
-    return None if row is None else read_order(row)
+    row = fetch_one(connection, _change(kind.table, tuple(known), tuple(values), counted), given)
+    return None if row is None else kind.read(row)
+
+
+def fetch_one(connection: Connection, query: Executable, given: Mapping[str, Any]) -> Any:
+    """The first row that a statement gives, as the driver has it; None if there is none."""
+    text, names, constants = _compiled(connection.dialect, query)
+    given = {**constants, **given}
+    return _run(connection, text, given if names is None else [given[name] for name in names]).fetchone()
 
 
 @dataclass(frozen=True)
@@ -111,17 +127,20 @@ def _run(connection: Connection, text: str, values: Any) -> Any:
 
 
 @functools.lru_cache(maxsize=256)
-def _change(
-    dialect: Dialect, known: tuple[str, ...], columns: tuple[str, ...], counted: tuple[str, ...]
-) -> tuple[str, tuple[str, ...] | None, dict[str, Any]]:
-    """The text of a `change_order`, the names of its parameters in their order (None: by name), its constants."""
-    orders = schema.orders
-    values: dict[str, Any] = {name: bindparam(f"to_{name}", type_=orders.c[name].type) for name in columns}
-    values |= {name: orders.c[name] + 1 for name in counted}
-    query = update(orders).values(values).returning(orders)
+def _change(table: Table, known: tuple[str, ...], columns: tuple[str, ...], counted: tuple[str, ...]) -> Executable:
+    """The statement of a `change_one`."""
+    values: dict[str, Any] = {name: bindparam(f"to_{name}", type_=table.c[name].type) for name in columns}
+    values |= {name: table.c[name] + 1 for name in counted}
+    query = update(table).values(values).returning(table)
     for name in known:
-        query = query.where(orders.c[name] == bindparam(f"is_{name}", type_=orders.c[name].type))
-    compiled: Any = query.compile(dialect=dialect)
+        query = query.where(table.c[name] == bindparam(f"is_{name}", type_=table.c[name].type))
+    return query
+
+
+@functools.lru_cache(maxsize=256)
+def _compiled(dialect: Dialect, query: Any) -> tuple[str, tuple[str, ...] | None, dict[str, Any]]:
+    """A statement's text, the names of its parameters in their order (None: by name), its constants."""
+    compiled = query.compile(dialect=dialect)
     names = None if compiled.positiontup is None else tuple(compiled.positiontup)
     return compiled.string, names, dict(compiled.params)
 

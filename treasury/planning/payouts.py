@@ -156,8 +156,9 @@ def plan_row(row: PayoutRow, limits: PayoutLimits = PayoutLimits()) -> Intent:
 
 
 def _alike(row: PayoutRow) -> tuple[str, ...]:
-    amount = row.amount if row.amount is not None else row.receive_amount
-    currency = row.currency if row.amount is not None else row.receive_currency
+    amount, currency = row.amount, row.currency
+    if amount is None:
+        amount, currency = row.receive_amount, row.receive_currency
     return (row.payee, currency, "" if amount is None else canonical(amount))
 
 
