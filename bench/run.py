@@ -17,7 +17,7 @@ from typing import Any
 
 from bench import rivals
 from bench.commands import Timed, pay_and_reconcile
-from bench.parts import desk, postgresql, service, sheet
+from bench.parts import DIRECT, QUOTED, desk, postgresql, service, sheet
 from flows.commands.prefect_server import prefect_api
 from treasury.ledger.states import Event
 from treasury.ledger.sweeps import Scope
@@ -25,19 +25,26 @@ from treasury.runs import execution, payouts, sweep
 from treasury.sandbox import generate_key_pair
 
 RESULTS = Path(__file__).parent / "results.json"
-WARMED = 200
+WARMED = 400
+"""Orders that are not counted: they open the connections and start what starts once."""
 
 
 def product(url: str, key: str, rows: int, **settings: Any) -> dict[str, float]:
-    """Payouts a second, then questions a second about the same orders; what starts once is done before."""
+    """Payouts a second, quoted ones, then questions a second about the direct; what starts once is done before."""
     with desk(url, key, **settings) as (opened, home):
-        ids = [one for chunk in payouts.commit_payouts(opened, sheet(home, rows + WARMED), "run") for one in chunk]
-        execution.send_orders(opened, "run", ids[:WARMED])
-        sent = rivals.rate(lambda: execution.send_orders(opened, "run", ids[WARMED:]), rows)
-        asked = [one for chunk in sweep.open_chunks(opened, sweep.start_sweep(opened, Scope())) for one in chunk]
+
+        def pay(run_key: str, row: Mapping[str, str]) -> float:
+            chunks = payouts.commit_payouts(opened, sheet(home, rows + WARMED, row), run_key)
+            ids = [one for chunk in chunks for one in chunk]
+            execution.send_orders(opened, run_key, ids[:WARMED])
+            return rivals.rate(lambda: execution.send_orders(opened, run_key, ids[WARMED:]), rows)
+
+        found = {"payouts": pay("direct", DIRECT), "quoted payouts": pay("quoted", QUOTED)}
+        chunks = sweep.open_chunks(opened, sweep.start_sweep(opened, Scope("direct")))
+        asked = [one for chunk in chunks for one in chunk]
         sweep.ask_orders(opened, asked[:WARMED])
         opened.shards.ready()
-        return {"payouts": sent, "sweep": rivals.rate(lambda: sweep.ask_orders(opened, asked[WARMED:]), rows)}
+        return found | {"sweep": rivals.rate(lambda: sweep.ask_orders(opened, asked[WARMED:]), rows)}
 
 
 def waits_of_marks(url: str, key: str, orders: int, a_second: float) -> list[float]:

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -92,6 +93,34 @@ def test_the_same_step_twice_in_one_group_is_taken_once(open_ledger: OpenLedger)
     ]
     assert [order.sends for order in ledger.orders(run_key="run")] == [1, 1]
     assert len(ledger.journal(order)) == 1
+
+
+def test_quotes_are_opened_and_noted_together(open_ledger: OpenLedger) -> None:
+    ledger = open_ledger()
+    orders = commit(ledger, *"abcd")
+    other = open_ledger()
+    other.step(other.orders(run_key="run")[1], Event.HOLD, cause="another process")
+
+    def quote(order: Order) -> str:
+        try:
+            asked = ledger.open_quote(order)
+            lost = ledger.open_quote(asked[0])
+            noted = ledger.note_quote(lost[1], quote=f"Q-{order.row_ref}", pay_amount=Decimal("10.00"))
+        except IllegalTransition:
+            return "moved"
+        assert noted.pay_amount == Decimal("10.00")
+        return noted.request_id
+
+    found = take_turns(quote, orders, len(orders))
+    assert [each == "moved" for each in found] == [False, True, False, False]
+    for order, request_id in zip(ledger.orders(run_key="run"), found, strict=True):
+        kept = ledger.quotes([order.id])
+        if request_id == "moved":
+            assert kept == []
+            continue
+        assert [(each.generation, each.quote) for each in kept] == [(1, None), (2, f"Q-{order.row_ref}")]
+        assert kept[1].request_id == order.request_id == request_id
+        assert (order.generation, order.confirmation, kept[1].pay_amount) == (2, None, Decimal("10.00"))
 
 
 def test_more_steps_than_one_statement_takes(open_ledger: OpenLedger) -> None:
