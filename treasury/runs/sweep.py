@@ -26,7 +26,7 @@ DAY_MS = 24 * HOUR_MS
 GROUP = 50
 """Answers that are written together."""
 
-CHUNK = 5_000
+CHUNK = 20_000
 """Questions that one Prefect task asks."""
 
 SHARED_FROM = 2_000
