@@ -15,7 +15,6 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any
 
 from treasury.children import STOP_SECONDS, child
@@ -24,6 +23,8 @@ from treasury.interface.client import Account
 from treasury.settings import Settings
 
 if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+
     from treasury.desk import Desk
 
 START_SECONDS = 30.0
@@ -34,6 +35,8 @@ class Shard:
     """One process, as seen from here."""
 
     def __init__(self, account: Account, settings: Settings) -> None:
+        from multiprocessing.connection import Connection
+
         ours, theirs = socket.socketpair()
         with theirs:
             self._exit = ExitStack()
@@ -105,7 +108,7 @@ class Shards:
             self._started, self._ready = [], None
 
 
-def serve(line: Connection) -> None:
+def serve(line: "Connection") -> None:
     """Be a shard until the other end closes."""
     from treasury.desk import Desk
 
@@ -130,6 +133,8 @@ def _do(desk: "Desk", function: Callable[..., Any], arguments: tuple[Any, ...]) 
 
 
 if __name__ == "__main__":
+    from multiprocessing.connection import Connection
+
     # A terminal interrupts us with our parent, who tells us what that means: to end what is on its way, and go.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.default_int_handler)

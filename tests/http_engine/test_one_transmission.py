@@ -25,7 +25,8 @@ from treasury.errors import NotConnected, OutcomeUnknown, Refused, TreasuryError
 from treasury.interface import client as client_module
 from treasury.interface import engine as engine_module
 from treasury.interface.client import Account, Client
-from treasury.interface.engine import Engine, Httpx, Lost, Reqwest
+from treasury.interface.engine import Engine, Lost, Reqwest
+from treasury.interface.httpx_engine import Httpx
 from treasury.interface.orders import Withdraw
 from treasury.sandbox import generate_key_pair
 

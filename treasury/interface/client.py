@@ -10,8 +10,8 @@ from email.utils import parsedate_to_datetime
 from functools import cached_property
 from types import TracebackType
 from typing import Any, Self, TypeVar
+from urllib.parse import urlsplit
 
-import httpx
 import stamina
 from cryptography.hazmat.primitives.asymmetric import rsa
 
@@ -42,8 +42,7 @@ class Account:
     rules: SigningRules = SigningRules()
 
     def __post_init__(self) -> None:
-        url = httpx.URL(self.base_url)
-        if url.scheme not in ("http", "https") or not url.host:
+        if not _is_web_address(self.base_url):
             raise ConfigurationError(f"the base URL must start with https:// (got {self.base_url!r})")
         object.__setattr__(self, "base_url", self.base_url.rstrip("/"))
 
@@ -56,6 +55,15 @@ class Account:
     def signing_key(self) -> rsa.RSAPrivateKey:
         """The private key, parsed once: its checks take 37 ms, a signature 0.3 ms."""
         return load_private_key(self.private_key)
+
+
+def _is_web_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        named = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+    return named and parts.scheme in ("http", "https") and not any(char.isspace() for char in url)
 
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
