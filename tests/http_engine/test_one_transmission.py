@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
@@ -364,32 +365,57 @@ def test_other_words_than_the_one_kind_of_error_are_lost(words: str) -> None:
     engine.close()
 
 
-def test_a_certificate_that_nobody_vouches_for_is_never_connected(
-    open_client: Callable[..., Client], tmp_path: Path
-) -> None:
+@pytest.fixture
+def secure(tmp_path: Path) -> Iterator[tuple[str, Path]]:
+    """A server that speaks TLS and answers once; its address, and the authority that vouches for it."""
+    authority, own = certificates(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(self_signed(tmp_path))
+    context.load_cert_chain(own)
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def take() -> None:
-            with suppress(OSError):
-                context.wrap_socket(listener.accept()[0], server_side=True).recv(65536)
+            with suppress(OSError), context.wrap_socket(listener.accept()[0], server_side=True) as connection:
+                connection.recv(65536)
+                connection.sendall(b'HTTP/1.1 200 OK\r\ncontent-length: 14\r\n\r\n{"code":"200"}')
 
         threading.Thread(target=take, daemon=True).start()
-        assert outcome(open_client(f"https://127.0.0.1:{listener.getsockname()[1]}", timeout_seconds=3)) is NotConnected
+        yield f"https://127.0.0.1:{listener.getsockname()[1]}", authority
 
 
-def self_signed(folder: Path) -> Path:
-    """A key and a certificate for 127.0.0.1 that it signed itself, in one file."""
-    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
-    now = datetime.now(UTC)
-    built = x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
-    built = built.serial_number(1).not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
-    pem = built.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
-    text = key.private_bytes(
+def test_a_certificate_that_nobody_vouches_for_is_never_connected(
+    open_client: Callable[..., Client], secure: tuple[str, Path]
+) -> None:
+    assert outcome(open_client(secure[0], timeout_seconds=3)) is NotConnected
+
+
+def test_an_authority_in_ssl_cert_file_vouches_for_a_service(
+    open_client: Callable[..., Client], secure: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, authority = secure
+    monkeypatch.setenv("SSL_CERT_FILE", str(authority))
+    assert open_client(url, timeout_seconds=3).send(OPERATION).envelope == {"code": "200"}
+
+
+def certificates(folder: Path) -> tuple[Path, Path]:
+    """An authority's certificate, and a key with a certificate for 127.0.0.1 that it signed."""
+
+    def name(text: str) -> x509.Name:
+        return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+    def certificate(subject: str, key: rsa.RSAPrivateKey, extension: x509.ExtensionType) -> bytes:
+        now = datetime.now(UTC)
+        built = x509.CertificateBuilder().subject_name(name(subject)).issuer_name(name("Example Authority"))
+        built = built.public_key(key.public_key()).serial_number(x509.random_serial_number())
+        built = built.not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
+        signed = built.add_extension(extension, critical=False).sign(authority, hashes.SHA256())
+        return signed.public_bytes(serialization.Encoding.PEM)
+
+    authority, own = (rsa.generate_private_key(public_exponent=65537, key_size=2048) for _ in range(2))
+    text = own.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    file = folder / "server.pem"
-    file.write_bytes(text + pem)
-    return file
+    here = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
+    files = folder / "authority.pem", folder / "server.pem"
+    files[0].write_bytes(certificate("Example Authority", authority, x509.BasicConstraints(ca=True, path_length=None)))
+    files[1].write_bytes(text + certificate("127.0.0.1", own, here))
+    return files
