@@ -17,8 +17,9 @@ from typing import Any
 
 from bench import rivals
 from bench.commands import Timed, pay_and_reconcile
-from bench.parts import DIRECT, QUOTED, desk, postgresql, service, sheet
+from bench.parts import QUOTED, desk, postgresql, service, sheet
 from flows.commands.prefect_server import prefect_api
+from treasury.desk import Desk
 from treasury.ledger.states import Event
 from treasury.ledger.sweeps import Scope
 from treasury.runs import execution, payouts, sweep
@@ -29,22 +30,41 @@ WARMED = 400
 """Orders that are not counted: they open the connections and start what starts once."""
 
 
+LARGER = 4
+"""Times the rows of a sweep that is shared among processes: what is not large is not shared."""
+
+
 def product(url: str, key: str, rows: int, **settings: Any) -> dict[str, float]:
-    """Payouts a second, quoted ones, then questions a second about the direct; what starts once is done before."""
+    """Payouts a second, quoted ones, and questions about the direct ones."""
     with desk(url, key, **settings) as (opened, home):
+        return {
+            "payouts": pay(opened, sheet(home, rows + WARMED), "direct"),
+            "quoted payouts": pay(opened, sheet(home, rows + WARMED, QUOTED), "quoted"),
+            "sweep": ask(opened, "direct"),
+        }
 
-        def pay(run_key: str, row: Mapping[str, str]) -> float:
-            chunks = payouts.commit_payouts(opened, sheet(home, rows + WARMED, row), run_key)
-            ids = [one for chunk in chunks for one in chunk]
-            execution.send_orders(opened, run_key, ids[:WARMED])
-            return rivals.rate(lambda: execution.send_orders(opened, run_key, ids[WARMED:]), rows)
 
-        found = {"payouts": pay("direct", DIRECT), "quoted payouts": pay("quoted", QUOTED)}
-        chunks = sweep.open_chunks(opened, sweep.start_sweep(opened, Scope("direct")))
-        asked = [one for chunk in chunks for one in chunk]
-        sweep.ask_orders(opened, asked[:WARMED])
-        opened.shards.ready()
-        return found | {"sweep": rivals.rate(lambda: sweep.ask_orders(opened, asked[WARMED:]), rows)}
+def large_sweep(url: str, key: str, rows: int) -> float:
+    """Questions a second of a sweep in a process for each core."""
+    with desk(url, key, processes=os.cpu_count() or 1) as (opened, home):
+        pay(opened, sheet(home, rows + WARMED), "direct")
+        return ask(opened, "direct")
+
+
+def pay(opened: Desk, file: Path, run_key: str) -> float:
+    """How many of a sheet's rows are paid a second; what starts once is done before."""
+    ids = [one for chunk in payouts.commit_payouts(opened, file, run_key) for one in chunk]
+    execution.send_orders(opened, run_key, ids[:WARMED])
+    return rivals.rate(lambda: execution.send_orders(opened, run_key, ids[WARMED:]), len(ids) - WARMED)
+
+
+def ask(opened: Desk, run_key: str) -> float:
+    """How many orders of a run are asked about a second; what starts once is done before."""
+    chunks = sweep.open_chunks(opened, sweep.start_sweep(opened, Scope(run_key)))
+    asked = [one for chunk in chunks for one in chunk]
+    sweep.ask_orders(opened, asked[:WARMED])
+    opened.shards.ready()
+    return rivals.rate(lambda: sweep.ask_orders(opened, asked[WARMED:]), len(asked) - WARMED)
 
 
 def waits_of_marks(url: str, key: str, orders: int, a_second: float) -> list[float]:
@@ -71,7 +91,7 @@ def one_round(rows: int, tasks: int, key: str, new_database: Callable[[], str]) 
             if tasks:
                 found["task per id"] = rivals.task_per_id(opened.client, ids[:tasks])
         found |= product(url, key, rows)
-        found["sweep, a process for each core"] = product(url, key, rows, processes=os.cpu_count() or 1)["sweep"]
+        found["large sweep, a process for each core"] = large_sweep(url, key, LARGER * rows)
         on_postgresql = product(url, key, rows, ledger_url=new_database())
         found |= {f"{name} on PostgreSQL": value for name, value in on_postgresql.items()}
     with service(0.1) as url:

@@ -8,7 +8,7 @@ import openpyxl
 import pytest
 
 from treasury.errors import InvalidFields, InvalidSheet, Problem
-from treasury.sheets.reading import Layout, Row, Sheet, read_sheet
+from treasury.sheets.reading import Layout, Row, read_sheet
 
 MIDNIGHT = datetime.fromisoformat("2026-11-03")
 LAYOUT = Layout(key="ref", required=("amount",), optional=("account_no", "note"), free_prefix="field.")
@@ -32,13 +32,13 @@ def xlsx_file(folder: Path, *rows: list[Any]) -> Path:
 
 
 def values(path: Path) -> list[tuple[int, dict[str, str]]]:
-    return read_sheet(path, LAYOUT).build(lambda row: (row.line, row.values))
+    return read_sheet(path, LAYOUT, lambda row: (row.line, row.values))
 
 
 def problems(path: Path) -> list[tuple[int, str, str]]:
     """(row, column, rule) of everything that is wrong."""
     with pytest.raises(InvalidSheet) as caught:
-        read_sheet(path, LAYOUT).build(lambda row: row)
+        read_sheet(path, LAYOUT, lambda row: row)
     return [(problem.row, problem.column, problem.rule) for problem in caught.value.problems]
 
 
@@ -153,9 +153,9 @@ def test_problems_of_the_reader_and_of_the_caller_come_together_one_a_cell(tmp_p
         if "amount" not in row.values:
             raise InvalidFields("row", [Problem("amount", "is required"), Problem("note", "is required")])
 
-    sheet = read_sheet(xlsx_file(tmp_path, ["ref", "amount"], ["r1", "=A1"], [None, 2]), LAYOUT)
+    path = xlsx_file(tmp_path, ["ref", "amount"], ["r1", "=A1"], [None, 2])
     with pytest.raises(InvalidSheet) as caught:
-        sheet.build(judge)
+        read_sheet(path, LAYOUT, judge)
     found = [(problem.row, problem.row_ref, problem.column, problem.rule) for problem in caught.value.problems]
     assert found == [
         (2, "r1", "amount", "is a formula: paste its value instead"),
@@ -185,7 +185,7 @@ def test_a_wrong_header_is_explained(tmp_path: Path, header: str, expected: list
 
 def test_without_a_header_nobodys_account_is_shown(tmp_path: Path) -> None:
     with pytest.raises(InvalidSheet, match="no column names") as caught:
-        read_sheet(csv_file(tmp_path, "r1,4000111122223333,Jane Doe\n"), LAYOUT)
+        read_sheet(csv_file(tmp_path, "r1,4000111122223333,Jane Doe\n"), LAYOUT, lambda row: row)
     assert "4000111122223333" not in str(caught.value)
     assert "Jane" not in str(caught.value)
 
@@ -228,8 +228,14 @@ def test_columns_with_the_free_prefix_keep_their_letter_case(tmp_path: Path) -> 
     assert values(path) == [(2, {"ref": "r1", "amount": "1", "field.Iban": "A", "field.iban": "b"})]
 
 
-def test_a_sheet_without_problems_builds_what_it_is_asked_for() -> None:
-    assert Sheet("none", [Row(2, "r1", {"amount": "1"})]).build(lambda row: row.values["amount"]) == ["1"]
+def test_a_sheet_without_problems_is_what_is_made_of_its_rows(tmp_path: Path) -> None:
+    path = csv_file(tmp_path, "ref,amount,note\nr1,1,a\nr2,1,a\n")
+    assert read_sheet(path, LAYOUT, lambda row: row.values["amount"]) == ["1", "1"]
+
+
+def test_a_value_that_repeats_down_a_column_is_in_memory_once(tmp_path: Path) -> None:
+    path = csv_file(tmp_path, "ref,amount,note\n" + "".join(f"r{number},1,same words\n" for number in range(5)))
+    assert len({id(note) for note in read_sheet(path, LAYOUT, lambda row: row.values["note"])}) == 1
 
 
 def test_values_are_not_shown_when_a_row_is_printed() -> None:

@@ -89,7 +89,7 @@ def commit_plan(
     return new
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Meant:
     """What is judged of an intent: without its payload, for all of a large run are in memory at once."""
 

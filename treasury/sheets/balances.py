@@ -12,7 +12,7 @@ LAYOUT = Layout(key="currency", required=("available",))
 
 def read_balances(path: Path) -> dict[str, Decimal]:
     """Asset -> available amount in it, zero or more. Raises `InvalidSheet` with every problem of every row."""
-    return dict(read_sheet(path, LAYOUT).build(_balance))
+    return dict(read_sheet(path, LAYOUT, _balance))
 
 
 def _balance(row: Row) -> tuple[str, Decimal]:

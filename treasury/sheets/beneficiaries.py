@@ -73,7 +73,7 @@ PLACEHOLDER = "0"
 """Stands for the reference, which only the run knows, while a row is judged."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PayoutRow:
     """One payout as the sheet asks for it."""
 
@@ -165,7 +165,7 @@ class PayoutRow:
 
 def read_beneficiaries(path: Path) -> list[PayoutRow]:
     """Read the sheet (columns: `data/README.md`). Raises `InvalidSheet` with every problem of every row."""
-    return read_sheet(path, LAYOUT).build(_payout_row)
+    return read_sheet(path, LAYOUT, _payout_row)
 
 
 def _payout_row(row: Row) -> PayoutRow:

@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -50,59 +50,42 @@ class Row:
     values: dict[str, str] = field(repr=False)
 
 
-@dataclass
-class Sheet:
-    """What was read: the rows, and what is already known to be wrong with them."""
+def read_sheet(path: Path, layout: Layout, make: Callable[[Row], T]) -> list[T]:
+    """What `make` makes of each row of a CSV or XLSX file of this layout, row by row.
 
-    file: str
-    rows: list[Row] = field(default_factory=list)
-    problems: list[RowProblem] = field(default_factory=list)
-
-    def build(self, make: Callable[[Row], T]) -> list[T]:
-        """What `make` makes of each row. Its `InvalidFields`, whose fields are columns, count as the row's problems.
-
-        Raises `InvalidSheet` with all problems of all rows, one for each cell.
-        """
-        made: list[T] = []
-        for row in self.rows:
-            try:
-                made.append(make(row))
-            except InvalidFields as error:
-                found = (RowProblem(row.line, row.ref or None, p.field, p.rule, p.value) for p in error.problems)
-                self.problems.extend(found)
-        if self.problems:
-            first: dict[tuple[int, str], RowProblem] = {}
-            for problem in self.problems:
-                first.setdefault((problem.row, problem.column), problem)
-            raise InvalidSheet(self.file, sorted(first.values(), key=lambda problem: problem.row))
-        return made
-
-
-def read_sheet(path: Path, layout: Layout) -> Sheet:
-    """Read a CSV or XLSX file of this layout.
-
-    Raises `InvalidSheet` when the file, its header, or the lack of rows leaves nothing to read; what is wrong with
-    single rows is collected in the sheet, for `Sheet.build` to raise together with what it finds itself.
+    Its `InvalidFields`, whose fields are columns, count as the row's problems. Raises `InvalidSheet` when the file, its
+    header, or the lack of rows leaves nothing to read; else with all problems of all rows, one for each cell.
     """
     lines = ((number, cells) for number, cells in read_lines(path) if any(_filled(cell) for cell in cells))
     header = next(lines, None)
     if header is None:
         raise file_problem(path, "is empty")
     columns = _read_header(path, header, layout)
-    sheet = Sheet(str(path))
+    problems: list[RowProblem] = []
+    made: list[T] = []
     seen: dict[str, int] = {}
+    row = Row(0, "", {})
     for line in lines:
-        row = _read_row(sheet, columns, line, layout.key)
+        row = _read_row(problems, columns, line, layout.key, row.values)
         first = seen.setdefault(row.ref, row.line)
         if not row.ref:
-            sheet.problems.append(RowProblem(row.line, None, layout.key, "is required"))
+            problems.append(RowProblem(row.line, None, layout.key, "is required"))
         elif first != row.line:
             rule = f"is the same as in row {first}"
-            sheet.problems.append(RowProblem(row.line, row.ref, layout.key, rule, repr(row.ref)))
-        sheet.rows.append(row)
-    if not sheet.rows:
+            problems.append(RowProblem(row.line, row.ref, layout.key, rule, repr(row.ref)))
+        try:
+            made.append(make(row))
+        except InvalidFields as error:
+            found = (RowProblem(row.line, row.ref or None, p.field, p.rule, p.value) for p in error.problems)
+            problems.extend(found)
+    if not seen:
         raise file_problem(path, "has no rows under its header")
-    return sheet
+    if problems:
+        first_of_cell: dict[tuple[int, str], RowProblem] = {}
+        for problem in problems:
+            first_of_cell.setdefault((problem.row, problem.column), problem)
+        raise InvalidSheet(str(path), list(first_of_cell.values()))
+    return made
 
 
 def _filled(cell: str | BadCell) -> bool:
@@ -135,7 +118,8 @@ def _unknown(name: str, layout: Layout) -> str:
     return "is not a column of this sheet" + (f": did you mean {near[0]}?" if near else "")
 
 
-def _read_row(sheet: Sheet, columns: list[str], line: Line, key: str) -> Row:
+def _read_row(problems: list[RowProblem], columns: list[str], line: Line, key: str, above: Mapping[str, str]) -> Row:
+    """A row; what is wrong with it is added to the problems. A value that the row above has too is kept once."""
     number, cells = line
     values: dict[str, str] = {}
     faults: dict[str, str] = {}
@@ -143,7 +127,8 @@ def _read_row(sheet: Sheet, columns: list[str], line: Line, key: str) -> Row:
         if isinstance(cell, BadCell):
             faults[column] = cell.rule
         elif text := cell.strip():
-            values[column] = text
+            same = above.get(column)
+            values[column] = same if same == text else text
             if text.isalnum():
                 continue  # most cells are, and nothing below can be wrong with them
             if _CONTROL.search(text):
@@ -156,5 +141,5 @@ def _read_row(sheet: Sheet, columns: list[str], line: Line, key: str) -> Row:
     ref = values.get(key, "")
     if any(_filled(cell) for cell in cells[len(columns) :]):
         faults["row"] = "has more cells than the header"
-    sheet.problems += [RowProblem(number, ref or None, column, rule) for column, rule in faults.items()]
+    problems += [RowProblem(number, ref or None, column, rule) for column, rule in faults.items()]
     return Row(number, ref, values)

@@ -41,7 +41,10 @@ def write_text(path: Path, text: str) -> None:
 
 def write_json(path: Path, value: object) -> None:
     """Write a JSON file: amounts as text, dates in ISO form, everything else as JSON has it."""
-    write_text(path, json.dumps(value, ensure_ascii=False, indent=2, allow_nan=False, default=_plain) + "\n")
+    encoder = json.JSONEncoder(ensure_ascii=False, indent=2, allow_nan=False, default=_plain)
+    with _replacing(path) as file:
+        file.writelines(encoder.iterencode(value))  # piece by piece: the text of a large run is many times its rows
+        file.write("\n")
 
 
 def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
