@@ -123,6 +123,21 @@ def test_quotes_are_opened_and_noted_together(open_ledger: OpenLedger) -> None:
         assert (order.generation, order.confirmation, kept[1].pay_amount) == (2, None, Decimal("10.00"))
 
 
+def test_a_quote_may_be_opened_and_noted_in_one_transaction(open_ledger: OpenLedger) -> None:
+    ledger = open_ledger()
+    [order, moved] = commit(ledger, "a", "b")
+    other = open_ledger()
+    other.step(other.orders(run_key="run")[1], Event.HOLD, cause="another process")
+
+    def work(one: Order) -> None:
+        ledger.write(lambda _: ledger.note_quote(ledger.open_quote(one)[1], note="lost"))
+
+    work(order)
+    with pytest.raises(IllegalTransition):
+        work(moved)
+    assert [(each.order_id, each.note) for each in ledger.quotes()] == [(order.id, "lost")]
+
+
 def test_more_steps_than_one_statement_takes(open_ledger: OpenLedger) -> None:
     ledger = open_ledger()
     commit_plan(ledger, "run", "payout", {}, "0" * 64, [intent(f"r{number}") for number in range(6_000)])

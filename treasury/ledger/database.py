@@ -115,16 +115,19 @@ class Group:
         return row.with_columns({**values, **{name: getattr(row, name) + 1 for name in counted}})
 
     def insert(self, table: Table, row: Mapping[str, Any]) -> None:
-        """Insert a row, with all others that have these columns."""
+        """Insert a row; together, with all others that have these columns."""
+        if not self._together:
+            insert_all(self._connection, table, tuple(row), [tuple(row.values())])
+            return
         self._new.setdefault((table, tuple(row)), []).append(tuple(row.values()))
 
     def finish(self) -> None:
-        """Make what was gathered. Raises `_Moved`."""
+        """Make what was gathered, what is new first: it may be changed in the same group. Raises `_Moved`."""
+        for (table, columns), rows in self._new.items():
+            insert_all(self._connection, table, columns, rows)
         for alike, rows in self._changes.items():
             if change_all(self._connection, alike, rows) != len(rows):
                 raise _Moved
-        for (table, columns), rows in self._new.items():
-            insert_all(self._connection, table, columns, rows)
 
 
 def group_of(connection: Connection) -> Group:
