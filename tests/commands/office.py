@@ -77,6 +77,8 @@ class Office:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
+            # A shell has its background jobs, and what they start, ignore interruptions: the tests may be one.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - it calls nothing else
         )
 
     @contextmanager
