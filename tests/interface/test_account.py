@@ -24,7 +24,7 @@ from treasury.interface.client import Account
     ],
 )
 def test_what_is_no_address_of_a_service_is_refused(url: str) -> None:
-    with pytest.raises(ConfigurationError, match="the base URL must start with https://"):
+    with pytest.raises(ConfigurationError, match="the base URL must be an address like https://"):
         Account(url, "900001", "")
 
 

@@ -9,6 +9,7 @@ import pytest
 import data
 from treasury.ledger.records import Intent
 from treasury.planning.payouts import plan_row
+from treasury.quoting import masked_payload
 from treasury.runs.payouts import read_plan
 from treasury.sheets.beneficiaries import read_beneficiaries
 
@@ -37,6 +38,20 @@ def test_intents_are_those_of_the_rows_however_often_they_are_looked_at() -> Non
     assert list(plan.intents) == list(plan.intents) == expected
     assert plan.intents[3] == expected[3]
     assert list(plan.intents[2:5]) == expected[2:5]
+
+
+def test_what_people_may_see_of_a_payment_says_the_amount_and_nothing_personal() -> None:
+    seen = {"account_no": 0, "account_name": 0, "full_name": 0, "address": 0, "company_name": 0, "email": 0}
+    for intent in read_plan(SHEET, "run").intents:
+        shown = masked_payload(intent.operation, intent.payload)
+        asked = intent.payload.get("quote", intent.payload)
+        party = asked.get("individual_beneficiary") or asked.get("enterprise_beneficiary") or {}
+        for name in seen.keys() & {**asked, **party}.keys():
+            seen[name] += 1
+            assert {**asked, **party}[name] not in json.dumps(shown, ensure_ascii=False)
+        amounts = {"amount", "pay_amount", "receive_amount"} & asked.keys()
+        assert {name: shown[name] for name in amounts} == {name: asked[name] for name in amounts}
+    assert all(seen.values())
 
 
 def test_a_file_is_judged_again_when_its_content_changed_and_only_then(tmp_path: Path) -> None:

@@ -43,7 +43,9 @@ class Account:
 
     def __post_init__(self) -> None:
         if not _is_web_address(self.base_url):
-            raise ConfigurationError(f"the base URL must start with https:// (got {self.base_url!r})")
+            raise ConfigurationError(
+                f"the base URL must be an address like https://pay.example.com (got {self.base_url!r})"
+            )
         object.__setattr__(self, "base_url", self.base_url.rstrip("/"))
 
     @property
