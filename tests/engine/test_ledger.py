@@ -5,7 +5,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from decimal import Decimal
@@ -69,16 +69,63 @@ def test_the_same_payment_has_the_same_request_id_on_every_machine() -> None:
 def test_a_run_key_names_changed_and_added_rows_and_takes_a_subset(open_ledger: OpenLedger) -> None:
     ledger = open_ledger()
     commit(ledger, "a", "b", "c")
-    assert commit_plan(ledger, "run", "payout", {}, "0" * 64, [intent("b")]) == 0
+    assert commit_plan(ledger, "run", "payout", {}, "1" * 64, [intent("b")]) == 0
     with pytest.raises(RunKeyConflict) as changed:
-        commit_plan(ledger, "run", "payout", {}, "0" * 64, [intent("a"), intent("b", "11.00"), intent("c", "12.00")])
+        commit_plan(ledger, "run", "payout", {}, "2" * 64, [intent("a"), intent("b", "11.00"), intent("c", "12.00")])
     assert changed.value.rows == ("b", "c")
     with pytest.raises(RunKeyConflict) as added:
-        commit_plan(ledger, "run", "payout", {}, "0" * 64, [intent("a"), intent("d")])
+        commit_plan(ledger, "run", "payout", {}, "3" * 64, [intent("a"), intent("d")])
     assert added.value.rows == ("d",)
     with pytest.raises(RunKeyConflict):
         commit_plan(ledger, "run", "rebalancing", {}, "0" * 64, [intent("a")])
     assert [order.row_ref for order in ledger.orders()] == ["a", "b", "c"]
+
+
+def test_many_rows_are_compared_with_those_of_their_run(open_ledger: OpenLedger) -> None:
+    ledger = open_ledger()
+    refs = [f"r{number}" for number in range(1_201)]
+    commit(ledger, *refs)
+    wrong = [intent(ref, "11.00" if ref in ("r3", "r1200") else "10.00") for ref in reversed(refs)]
+    with pytest.raises(RunKeyConflict) as changed:
+        commit_plan(ledger, "run", "payout", {}, "", [*wrong, intent("new")])
+    assert changed.value.rows == ("r1200", "r3")
+    assert commit_plan(ledger, "run", "payout", {}, "", [intent(ref) for ref in refs[600:]]) == 0
+    assert len(ledger.orders()) == 1_201
+
+
+def test_a_run_that_is_bound_under_the_same_hash_is_gone_on_with_at_once(open_ledger: OpenLedger) -> None:
+    """Its rows were compared when they were hashed; those that are held now say why they are none are let go."""
+    ledger = open_ledger()
+    alike = {"alike": ("payee", "USDT", "10")}
+    rows = [intent("a", **alike), intent("b", **alike)]
+    assert commit_plan(ledger, "run", "payout", {}, "4" * 64, rows) == 2
+    assert [order.state for order in ledger.orders()] == [State.PREPARED, State.HELD]
+    looked_at: list[str] = []
+
+    def meant() -> Iterator[Intent]:
+        for each in (intent("a", **alike), intent("b", **alike, duplicate_ok="two bills")):
+            looked_at.append(each.row_ref)
+            yield each
+
+    assert commit_plan(ledger, "run", "payout", {}, "4" * 64, meant()) == 0
+    assert looked_at == ["a", "b"]
+    assert [order.state for order in ledger.orders()] == [State.PREPARED, State.PREPARED]
+    assert commit_plan(ledger, "run", "payout", {}, "4" * 64, meant()) == 0
+    assert looked_at == ["a", "b"], "nothing is held, so nobody has to be looked at"
+    with pytest.raises(RunKeyConflict):
+        commit_plan(ledger, "run", "rebalancing", {}, "4" * 64, rows)
+
+
+def test_of_many_that_look_alike_the_first_is_paid_and_named(open_ledger: OpenLedger) -> None:
+    ledger = open_ledger()
+    same = [intent(f"r{number}", alike=("payee", "USDT", "10")) for number in range(40)]
+    commit_plan(ledger, "one", "payout", {}, "", [*same, intent("other", alike=("else", "USDT", "10"))])
+    commit_plan(ledger, "two", "payout", {}, "", [intent("x", alike=("else", "USDT", "10")), intent("y"), intent("z")])
+    held = {order.row_ref: str(order.reason) for order in ledger.orders(states=(State.HELD,))}
+    first, other = ledger.orders(reference="r0")[0], ledger.orders(reference="other")[0]
+    assert held.keys() == {*(f"r{number}" for number in range(1, 40)), "x"}
+    assert all(f"r0 of run one ({first.request_id})" in held[f"r{number}"] for number in range(1, 40))
+    assert f"other of run one ({other.request_id})" in held["x"]
 
 
 @pytest.mark.parametrize("event", list(Event))

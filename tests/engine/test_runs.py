@@ -2,7 +2,9 @@
 
 import csv
 import json
-from collections.abc import Callable
+import time
+import tracemalloc
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,8 @@ import httpx
 import pytest
 
 import data
+from bench.parts import DIRECT
+from bench.parts import sheet as long_sheet
 from treasury.desk import Desk
 from treasury.errors import InputError, RunKeyConflict
 from treasury.interface.catalogue import CATALOGUE
@@ -243,3 +247,43 @@ def test_a_single_operation_acts_once_for_its_reference(open_desk: OpenDesk, sta
     with pytest.raises(InputError, match="stands for something else"):
         calls.submit_operation(desk, CATALOGUE["withdraw"](**{**fields, "amount": "26"}))
     assert len(sandbox.orders()) == 1
+
+
+def test_a_long_file_is_planned_and_recorded_in_little_memory(open_desk: OpenDesk, tmp_path: Path) -> None:
+    """What more rows need each: next to nothing. When all of them were objects at once it was a thousand bytes."""
+    desk = open_desk("http://127.0.0.1:9")
+    most = {}
+    for rows, amount in ((1_000, "1"), (5_000, "2")):
+        file = long_sheet(tmp_path, rows, DIRECT | {"amount": amount})
+        tracemalloc.start()
+        committed = payouts.commit_payouts(desk, file, f"run-{rows}")
+        most[rows] = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert sum(map(len, committed)) == rows
+    assert most[5_000] - most[1_000] < 4_000 * 500
+
+
+def test_following_looks_at_a_few_orders_at_a_time_until_the_time_is_up(
+    open_desk: OpenDesk, service: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Orders on their way can wait for the night; unknown ones are asked whatever the time."""
+    monkeypatch.setattr(execution, "CHUNK", 5)
+    service.plans["/v1/order/payout"] = ["drop"]
+    service.plans["/v1/order/query"] = [on_its_way]
+    desk = open_desk(service.base_url)
+    file = sheet(tmp_path, *((f"r{number}", "1.00", f"1234567{number:04d}1") for number in range(12)))
+    ids = [order for chunk in payouts.commit_payouts(desk, file, "run") for order in chunk]
+    execution.send_orders(desk, "run", ids)
+    assert {order.state for order in desk.ledger.orders()} == {State.UNKNOWN}
+    execution.follow_orders(desk, "run", ids[:4], 0)
+    assert execution.follow_orders(desk, "run", ids, 1e-9) == 12
+    assert {order.state for order in desk.ledger.orders()} == {State.ACCEPTED}
+    asked = {order.id: order.asked_at for order in desk.ledger.orders()}
+    time.sleep(0.01)
+    assert execution.follow_orders(desk, "run", ids, 1e-9) == 12
+    assert [order.id for order in desk.ledger.orders() if order.asked_at != asked[order.id]] == ids[:5]
+
+
+def on_its_way(body: Mapping[str, Any]) -> tuple[int, Any]:
+    data = {"request_id": body["request_id"], "order_no": f"P{body['request_id']}", "status": 11}
+    return 200, {"code": 200, "message": "SUCCESS", "data": {**data, "order_amount": "1.00", "currency": "USDT_TRC20"}}

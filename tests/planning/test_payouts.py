@@ -18,26 +18,37 @@ SHEET = data.path("beneficiaries.csv")
 
 @pytest.mark.parametrize("policy", [None, data.path("treasury_policy.toml")])
 def test_the_hash_covers_rows_bounds_and_policy_as_canonical_json(policy: Path | None) -> None:
-    """Approvals that were given stay true: the text that is hashed may be made in pieces, but not another one."""
+    """Approvals are bound to it, and a run to all that it covers."""
     plan = read_plan(SHEET, "run", policy)
-    approved = {
-        "rows": {row.row_ref: row.meaning for row in plan.rows},
-        "bounds": {intent.row_ref: intent.payload.get("bounds") for intent in plan.intents},
-        "policy": None if plan.policy is None else plan.policy.version,
-    }
-    text = json.dumps(approved, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-    assert plan.sha256 == hashlib.sha256(text.encode()).hexdigest()
-    assert any(approved["bounds"].values())
+    bounds = [intent.payload.get("bounds") for intent in plan.intents]
+    parts = [
+        hashlib.sha256(canonical([row.row_ref, row.meaning, bound])).digest()
+        for row, bound in zip(plan.rows, bounds, strict=True)
+    ]
+    version = canonical(None if plan.policy is None else plan.policy.version)
+    assert plan.sha256 == hashlib.sha256(version + b"".join(sorted(parts))).hexdigest()
+    assert any(bounds)
+    assert not all(bounds)
+
+
+def canonical(value: object) -> bytes:
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode()
+
+
+def test_the_hash_does_not_follow_the_order_of_rows(tmp_path: Path) -> None:
+    head, *rows = Path(SHEET).read_text(encoding="utf-8").splitlines()
+    turned = tmp_path / "turned.csv"
+    turned.write_text("\n".join([head, *reversed(rows)]), encoding="utf-8")
+    assert read_plan(turned, "run").sha256 == read_plan(SHEET, "run").sha256
+    turned.write_text("\n".join([head, *rows[1:]]), encoding="utf-8")
+    assert read_plan(turned, "run").sha256 != read_plan(SHEET, "run").sha256
 
 
 def test_intents_are_those_of_the_rows_however_often_they_are_looked_at() -> None:
     plan = read_plan(SHEET, "run")
-    rows = read_beneficiaries(SHEET)
-    expected: list[Intent] = [plan_row(row) for row in rows]
-    assert len(plan.intents) == len(rows) == 12
+    expected: list[Intent] = [plan_row(row) for row in read_beneficiaries(SHEET)]
+    assert len(expected) == len(plan.rows) == 12
     assert list(plan.intents) == list(plan.intents) == expected
-    assert plan.intents[3] == expected[3]
-    assert list(plan.intents[2:5]) == expected[2:5]
 
 
 def test_what_people_may_see_of_a_payment_says_the_amount_and_nothing_personal() -> None:

@@ -32,7 +32,7 @@ def xlsx_file(folder: Path, *rows: list[Any]) -> Path:
 
 
 def values(path: Path) -> list[tuple[int, dict[str, str]]]:
-    return read_sheet(path, LAYOUT, lambda row: (row.line, row.values))
+    return list(read_sheet(path, LAYOUT, lambda row: (row.line, row.values)))
 
 
 def problems(path: Path) -> list[tuple[int, str, str]]:
@@ -230,7 +230,7 @@ def test_columns_with_the_free_prefix_keep_their_letter_case(tmp_path: Path) -> 
 
 def test_a_sheet_without_problems_is_what_is_made_of_its_rows(tmp_path: Path) -> None:
     path = csv_file(tmp_path, "ref,amount,note\nr1,1,a\nr2,1,a\n")
-    assert read_sheet(path, LAYOUT, lambda row: row.values["amount"]) == ["1", "1"]
+    assert list(read_sheet(path, LAYOUT, lambda row: row.values["amount"])) == ["1", "1"]
 
 
 def test_a_value_that_repeats_down_a_column_is_in_memory_once(tmp_path: Path) -> None:

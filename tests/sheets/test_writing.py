@@ -108,6 +108,24 @@ def test_json_keeps_amounts_exact(tmp_path: Path) -> None:
     assert "ü" in path.read_text()
 
 
+@pytest.mark.parametrize("items", [[], [1], [{"x": Decimal("1.50"), "y": [1, {"z": "a\nb"}]}, {}, None, []]])
+def test_an_iterator_is_written_as_the_list_it_would_be(tmp_path: Path, items: list[object]) -> None:
+    one, other = tmp_path / "one.json", tmp_path / "other.json"
+    rest = {"ü": {"deep": [1, 2]}, "empty": {}, "none": None}
+    write_json(one, {"before": "x", "items": iter(items), **rest})
+    write_json(other, {"before": "x", "items": items, **rest})
+    assert one.read_bytes() == other.read_bytes()
+
+
+def test_an_iterator_that_fails_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    write_json(tmp_path / "out.json", {"items": [1]})
+    before = (tmp_path / "out.json").read_bytes()
+    with pytest.raises(TypeError):
+        write_json(tmp_path / "out.json", {"items": iter([1, object()])})
+    assert (tmp_path / "out.json").read_bytes() == before
+    assert len(list(tmp_path.iterdir())) == 1
+
+
 @pytest.mark.parametrize("value", [{"a": object()}, {"a": float("nan")}, {"a": Decimal("NaN")}])
 def test_what_has_no_json_form_is_an_error_and_writes_nothing(tmp_path: Path, value: object) -> None:
     with pytest.raises((TypeError, ValueError)):

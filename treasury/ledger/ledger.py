@@ -213,13 +213,14 @@ class Ledger:
             )
         return [Order.read(row) for row in self.read(select(schema.orders).where(*conditions).order_by(table.id))]
 
-    def order_ids(self, run_key: str, states: Iterable[State]) -> list[tuple[int, str]]:
-        """Id and row of each order of a run in these states, in the sequence they were planned."""
+    def order_ids(self, run_key: str, states: Iterable[State], row_refs: Iterable[str] | None = None) -> list[int]:
+        """Ids of the orders of a run in these states, and of these rows if given, in the sequence they were planned."""
         table = schema.orders.c
         chosen = (table.run_key == run_key) & table.state.in_([state.value for state in states])
-        return [
-            (row.id, row.row_ref) for row in self.read(select(table.id, table.row_ref).where(chosen).order_by(table.id))
-        ]
+        wanted = None if row_refs is None else set(row_refs)
+        with self.snapshot() as stream:
+            rows = stream(select(table.id, table.row_ref).where(chosen).order_by(table.id))
+            return [row.id for row in rows if wanted is None or row.row_ref in wanted]
 
     @contextmanager
     def each_order(self, run_key: str | None) -> Iterator[Iterator[Order]]:

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import datetime, time
 from decimal import Decimal
 from pathlib import Path
@@ -73,7 +73,7 @@ def read_payout_policy(path: Path) -> PayoutPolicy:
     )
 
 
-def judge_rows(rows: Sequence[PayoutRow], limits: PayoutLimits) -> list[RowProblem]:
+def judge_rows(rows: Iterable[PayoutRow], limits: PayoutLimits) -> list[RowProblem]:
     """What single rows break of the limits; no amount is shown that the sheet does not hold."""
     return [
         RowProblem(row.line, row.row_ref, column, rule, value)

@@ -2,10 +2,10 @@
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, overload
+from typing import Any
 
 from treasury.canonical import canonical_json
 from treasury.decisions import Bounds
@@ -14,6 +14,7 @@ from treasury.interface.fiat_payouts import CreateFiatPayout
 from treasury.interface.orders import Payout
 from treasury.ledger.records import Intent
 from treasury.money import canonical, exact, format_amount
+from treasury.packed import Packed
 from treasury.planning.limits import PayoutLimits, PayoutPolicy, approvals_needed, check_run_total
 from treasury.sheets.beneficiaries import PayoutRow, Route
 
@@ -23,7 +24,7 @@ class PayoutPlan:
     """What a run is going to pay, before anything is sent."""
 
     run_key: str
-    rows: Sequence[PayoutRow]
+    rows: Packed[PayoutRow]
     debits: Mapping[str, Decimal]
     """Currency -> sum of what is certain to be debited."""
     receipts: Mapping[str, Decimal]
@@ -42,13 +43,13 @@ class PayoutPlan:
         return PayoutLimits() if self.policy is None else self.policy.payouts
 
     @property
-    def intents(self) -> Sequence[Intent]:
-        """The payment of each row."""
-        return _Intents(self.rows, self.limits)
+    def intents(self) -> Iterable[Intent]:
+        """The payment of each row; gone through again, they are made again."""
+        return _Intents(self)
 
     def as_dict(self) -> dict[str, Any]:
-        """The plan as people and machines may read it: masked, amounts as text."""
-        return {**self.summary(), "rows": [_shown(row) for row in self.rows]}
+        """The plan as people and machines may read it: masked, amounts as text, its rows an iterator."""
+        return {**self.summary(), "rows": map(_shown, self.rows)}
 
     def summary(self) -> dict[str, Any]:
         """The plan without its rows."""
@@ -65,70 +66,48 @@ class PayoutPlan:
 
 
 @dataclass(frozen=True)
-class _Intents(Sequence[Intent]):
+class _Intents(Iterable[Intent]):
     """Intents that are made when they are looked at: all at once they need several times the memory of their rows."""
 
-    rows: Sequence[PayoutRow]
-    limits: PayoutLimits
+    plan: PayoutPlan
 
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    @overload
-    def __getitem__(self, place: int) -> Intent: ...
-    @overload
-    def __getitem__(self, place: slice) -> Sequence[Intent]: ...
-    def __getitem__(self, place: int | slice) -> Intent | Sequence[Intent]:
-        if isinstance(place, slice):
-            return _Intents(self.rows[place], self.limits)
-        return plan_row(self.rows[place], self.limits)
+    def __iter__(self) -> Iterator[Intent]:
+        return (plan_row(row, self.plan.limits) for row in self.plan.rows)
 
 
 @exact
-def plan_payouts(run_key: str, rows: Sequence[PayoutRow], policy: PayoutPolicy | None = None) -> PayoutPlan:
+def plan_payouts(run_key: str, rows: Packed[PayoutRow], policy: PayoutPolicy | None = None) -> PayoutPlan:
     """Plan the payment of these rows: one intent a row, sums per currency, a hash over what a person approves.
 
-    The hash covers the rows' meaning, the bounds of their quotes and the policy's version; not balances, rates or
-    times. Raises `LimitExceeded` when the sums are over the policy's limit for a run.
+    The hash is the SHA-256 of the policy's version and, sorted, the SHA-256 of each row: its reference, its meaning and
+    the bounds of its quote, all as canonical JSON; not balances, rates or times. Raises `LimitExceeded` when the sums
+    are over the policy's limit for a run.
     """
     limits = PayoutLimits() if policy is None else policy.payouts
     debits: dict[str, Decimal] = defaultdict(Decimal)
     receipts: dict[str, Decimal] = defaultdict(Decimal)
+    hashes: list[bytes] = []
     for row in rows:
-        most = limits.most_per_payout.get(row.currency)
-        if row.amount is not None:
-            debits[row.currency] += row.amount
+        amount, receive_amount, currency = row.amount, row.receive_amount, row.currency
+        most = limits.most_per_payout.get(currency)
+        if amount is not None:
+            debits[currency] += amount
         elif most is not None:
-            debits[row.currency] += most  # what its quote may ask at the most
-        if row.amount is None and row.receive_amount is not None:
-            receipts[row.receive_currency] += row.receive_amount
+            debits[currency] += most  # what its quote may ask at the most
+        if amount is None and receive_amount is not None:
+            receipts[row.receive_currency] += receive_amount
+        hashes.append(_hash_of(row, limits))
     over = check_run_total(debits, limits)
     if over is not None:
         raise LimitExceeded(f"run {run_key}: {over}; nothing was sent")
-    sha256 = _hash_of(rows, limits, None if policy is None else policy.version)
+    version = canonical_json(None if policy is None else policy.version)
+    sha256 = hashlib.sha256(version.encode() + b"".join(sorted(hashes))).hexdigest()
     return PayoutPlan(run_key, rows, dict(sorted(debits.items())), dict(sorted(receipts.items())), sha256, policy)
 
 
-def _hash_of(rows: Sequence[PayoutRow], limits: PayoutLimits, version: str | None) -> str:
-    """SHA-256 of `{"bounds": {row_ref: bounds}, "policy": version, "rows": {row_ref: meaning}}` as canonical JSON.
-
-    Member by member: the whole text of a large run would need more memory than its rows.
-    """
-    by_ref = sorted(rows, key=lambda row: row.row_ref)
-    found = hashlib.sha256()
-
-    def add(name: str, member: Callable[[PayoutRow], object]) -> None:
-        found.update(f'"{name}":{{'.encode())
-        for place, row in enumerate(by_ref):
-            found.update(f"{',' if place else ''}{canonical_json(row.row_ref)}:{canonical_json(member(row))}".encode())
-        found.update(b"}")
-
-    found.update(b"{")
-    add("bounds", lambda row: _bounds(row, limits).as_dict() if row.route is Route.QUOTED else None)
-    found.update(f',"policy":{canonical_json(version)},'.encode())
-    add("rows", lambda row: row.meaning)
-    found.update(b"}")
-    return found.hexdigest()
+def _hash_of(row: PayoutRow, limits: PayoutLimits) -> bytes:
+    bounds = _bounds(row, limits).as_dict() if row.route is Route.QUOTED else None
+    return hashlib.sha256(canonical_json([row.row_ref, row.meaning, bounds]).encode()).digest()
 
 
 OPERATIONS: Mapping[Route, str] = {

@@ -27,10 +27,8 @@ CHUNK = 2_000
 
 def open_orders(desk: Desk, run_key: str, row_refs: Iterable[str] | None = None) -> list[int]:
     """Ids of the orders of a run that are not at their end: to be sent, asked about, or followed."""
-    wanted = None if row_refs is None else set(row_refs)
     states = (State.PREPARED, State.SENDING, State.UNKNOWN, State.ACCEPTED)
-    rows = desk.ledger.order_ids(run_key, states)
-    return [order_id for order_id, row_ref in rows if wanted is None or row_ref in wanted]
+    return desk.ledger.order_ids(run_key, states, row_refs)
 
 
 def check_run_key(run_key: str) -> str:
@@ -79,9 +77,9 @@ def _send(desk: Desk, order: Order, stop_loss: StopLoss) -> Order:
 
 
 def follow_orders(desk: Desk, run_key: str, ids: Sequence[int], seconds: float) -> int:
-    """Ask about these orders of a run until all are final or the time is up; returns how many were not at last.
+    """Ask about these orders of a run until all are final or the time is up; returns how many are not at last.
 
-    Orders whose outcome is unknown are asked at least once, whatever the time.
+    Orders whose outcome is unknown are asked at least once, whatever the time. A few are in memory at a time.
     """
     if not 0 <= seconds < float("inf"):
         raise InputError(f"following takes a number of seconds, zero or more (got {seconds})")
@@ -89,22 +87,27 @@ def follow_orders(desk: Desk, run_key: str, ids: Sequence[int], seconds: float) 
     pause = FIRST_PAUSE_SECONDS
     states: tuple[State, ...] = (State.UNKNOWN, State.ACCEPTED) if seconds > 0 else (State.UNKNOWN,)
     followed = set(ids)
+
+    def still_open() -> list[int]:
+        return [order_id for order_id in desk.ledger.order_ids(run_key, states) if order_id in followed]
+
     with desk.hold(run_key):
-        while True:
-            waiting = [order for order in desk.ledger.orders(run_key=run_key, states=states) if order.id in followed]
-            if not waiting:
-                return 0
-            _follow_all(desk, waiting)
+        while waiting := still_open():
+            asked = StopLoss()
+            for start in range(0, len(waiting), CHUNK):
+                late = start > 0 and time.monotonic() > deadline
+                asking = (State.UNKNOWN,) if late else states
+                _follow_all(desk, desk.ledger.orders(ids=waiting[start : start + CHUNK], states=asking), asked)
             left = deadline - time.monotonic()
             if left <= 0:
-                return len(waiting)
+                return len(still_open())
             time.sleep(min(pause, left))
             pause = min(pause * 1.5, MOST_PAUSE_SECONDS)
+    return 0
 
 
-def _follow_all(desk: Desk, waiting: Sequence[Order]) -> None:
-    asked = StopLoss()
-    desk.at_once(lambda order: _follow_one(desk, order, asked), waiting)
+def _follow_all(desk: Desk, orders: Sequence[Order], asked: StopLoss) -> None:
+    desk.at_once(lambda order: _follow_one(desk, order, asked), orders)
 
 
 def _follow_one(desk: Desk, order: Order, asked: StopLoss) -> Order:

@@ -40,7 +40,8 @@ class _File:
     def of(cls, path: Path) -> "_File":
         """The file there; one that cannot be read is told by whoever reads it."""
         try:
-            return cls(hashlib.sha256(path.read_bytes()).hexdigest(), path)
+            with path.open("rb") as file:
+                return cls(hashlib.file_digest(file, "sha256").hexdigest(), path)
         except OSError:
             return cls("", path)
 

@@ -36,7 +36,7 @@ class CardUserRow:
 
 def read_card_users(path: Path) -> list[CardUserRow]:
     """Read the sheet (columns: `data/README.md`). Raises `InvalidSheet` with every problem of every row."""
-    return read_sheet(path, LAYOUT, _card_user_row)
+    return list(read_sheet(path, LAYOUT, _card_user_row))
 
 
 def _card_user_row(row: Row) -> CardUserRow:

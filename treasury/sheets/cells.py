@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 import warnings
 import zipfile
 from collections.abc import Iterator
@@ -18,6 +19,8 @@ ZIP = b"PK\x03\x04"
 """How an XLSX file begins: it is a zip archive."""
 OLD_EXCEL = b"\xd0\xcf\x11\xe0"
 """How an XLS file of the nineties begins."""
+_UTF_8 = "utf-8-sig"
+"""UTF-8, whether it says so or not."""
 EXACT_DIGITS = 15
 """Digits that a spreadsheet program keeps of a number; it turns the ones after into zeros."""
 
@@ -58,11 +61,10 @@ def read_lines(path: Path) -> Iterator[Line]:
 
 
 def _csv_lines(path: Path, content: bytes) -> Iterator[Line]:
-    text = _decode(path, content)
-    header = text.lstrip().split("\n", 1)[0]
-    delimiter = ";" if header.count(";") > header.count(",") else ","
+    delimiter = _delimiter(_decode(path, content))
+    text = io.TextIOWrapper(io.BytesIO(content), encoding=_UTF_8, newline="")
     # Strict: a quotation mark that is never closed would otherwise swallow the rows after it without a word.
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    reader = csv.reader(text, delimiter=delimiter, strict=True)
     number = 0
     try:
         for number, cells in enumerate(reader, 1):
@@ -71,9 +73,15 @@ def _csv_lines(path: Path, content: bytes) -> Iterator[Line]:
         raise file_problem(path, f"is not valid CSV from here on: {error}", number + 1) from None
 
 
+def _delimiter(text: str) -> str:
+    found = re.search(r"\S[^\n]*", text)
+    header = found[0] if found else ""
+    return ";" if header.count(";") > header.count(",") else ","
+
+
 def _decode(path: Path, content: bytes) -> str:
     try:
-        return content.decode("utf-8-sig")
+        return content.decode(_UTF_8)
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         place = error.start - content.rfind(b"\n", 0, error.start)
@@ -84,16 +92,16 @@ def _xlsx_lines(path: Path, content: bytes) -> Iterator[Line]:
     import openpyxl
     from openpyxl.utils.exceptions import InvalidFileException
 
+    # openpyxl warns of styles and validations, which carry no values.
+    warnings.filterwarnings("ignore", category=UserWarning, module="openpyxl")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # openpyxl warns of styles and validations, which carry no values
-            book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=False)
-            sheet = book.worksheets[0]
-            sheet.reset_dimensions()  # some programs write wrong ones, and rows beyond them would be lost
-            lines = [[_cell(cell) for cell in cells] for cells in sheet.iter_rows()]
+        book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=False)
+        sheet = book.worksheets[0]
+        sheet.reset_dimensions()  # some programs write wrong ones, and rows beyond them would be lost
+        for number, cells in enumerate(sheet.iter_rows(), 1):
+            yield number, [_cell(cell) for cell in cells]
     except (InvalidFileException, zipfile.BadZipFile, ParseError, OSError, KeyError, IndexError, ValueError):
         raise file_problem(path, "is not a readable .xlsx workbook") from None
-    return iter(enumerate(lines, 1))
 
 
 def _cell(cell: Any) -> Cell:

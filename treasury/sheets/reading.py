@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from treasury.errors import InvalidFields, InvalidSheet, RowProblem
+from treasury.packed import Packed
 from treasury.sheets.cells import BadCell, Line, file_problem, read_lines
 
 T = TypeVar("T")
@@ -50,7 +51,7 @@ class Row:
     values: dict[str, str] = field(repr=False)
 
 
-def read_sheet(path: Path, layout: Layout, make: Callable[[Row], T]) -> list[T]:
+def read_sheet(path: Path, layout: Layout, make: Callable[[Row], T]) -> Packed[T]:
     """What `make` makes of each row of a CSV or XLSX file of this layout, row by row.
 
     Its `InvalidFields`, whose fields are columns, count as the row's problems. Raises `InvalidSheet` when the file, its
@@ -62,7 +63,7 @@ def read_sheet(path: Path, layout: Layout, make: Callable[[Row], T]) -> list[T]:
         raise file_problem(path, "is empty")
     columns = _read_header(path, header, layout)
     problems: list[RowProblem] = []
-    made: list[T] = []
+    made = Packed[T]()
     seen: dict[str, int] = {}
     row = Row(0, "", {})
     for line in lines:

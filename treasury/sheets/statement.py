@@ -48,7 +48,7 @@ class StatementEntry:
 
 def read_statement(path: Path) -> list[StatementEntry]:
     """The transactions of a statement, in its order. Raises `InvalidSheet` with every problem of every line."""
-    return read_sheet(path, LAYOUT, _entry)
+    return list(read_sheet(path, LAYOUT, _entry))
 
 
 def by_request(entries: Iterable[StatementEntry]) -> dict[str, list[StatementEntry]]:

@@ -40,11 +40,37 @@ def write_text(path: Path, text: str) -> None:
 
 
 def write_json(path: Path, value: object) -> None:
-    """Write a JSON file: amounts as text, dates in ISO form, everything else as JSON has it."""
-    encoder = json.JSONEncoder(ensure_ascii=False, indent=2, allow_nan=False, default=_plain)
+    """Write a JSON file: amounts as text, dates in ISO form, everything else as JSON has it.
+
+    It is made piece by piece, for the text of a large run is many times its rows. A member that is an iterator becomes
+    a list, and only one item of it is there at a time.
+    """
     with _replacing(path) as file:
-        file.writelines(encoder.iterencode(value))  # piece by piece: the text of a large run is many times its rows
+        if isinstance(value, Mapping) and any(isinstance(member, Iterator) for member in value.values()):
+            file.writelines(_with_iterators(value))
+        else:
+            file.writelines(_ENCODER.iterencode(value))
         file.write("\n")
+
+
+def _with_iterators(members: Mapping[str, object]) -> Iterator[str]:
+    before = "{"
+    for name, member in members.items():
+        yield f"{before}\n  {_ENCODER.encode(name)}: "
+        before = ","
+        if isinstance(member, Iterator):
+            items = (_indented(item, 4) for item in member)
+            first = next(items, None)
+            yield "[]" if first is None else f"[\n    {first}"
+            yield from (f",\n    {item}" for item in items)
+            yield "" if first is None else "\n  ]"
+        else:
+            yield _indented(member, 2)
+    yield "\n}"
+
+
+def _indented(value: object, by: int) -> str:
+    return _ENCODER.encode(value).replace("\n", "\n" + " " * by)  # no text of JSON holds a line break
 
 
 def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
@@ -89,6 +115,9 @@ def _plain(value: object) -> str:
     if isinstance(value, date):
         return value.isoformat()
     raise TypeError(f"{type(value).__name__} has no JSON form here")
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, indent=2, allow_nan=False, default=_plain)
 
 
 @contextmanager
