@@ -166,7 +166,8 @@ def test_a_run_and_a_day_have_limits(open_desk: OpenDesk, start_sandbox: Any, tm
         assert start(desk, rows[number], f"run{number}", limits) == {f"r{number}": "settled"}
     with pytest.raises(LimitExceeded, match="the day's limit is 30 USDT_TRC20: 30 are planned already"):
         start(desk, rows[3], "run3", limits)
-    assert len(sandbox.orders()) == 3
+    assert desk.ledger.run("run3") is None
+    assert len(desk.ledger.orders()) == len(sandbox.orders()) == 3
     assert start(desk, rows[0], "run0", limits) == {"r0": "settled"}
 
 

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import Connection, update
 
 from tests.engine.test_ledger import commit, intent
 from treasury.errors import ConfigurationError, IllegalTransition, RunHeld
+from treasury.ledger import schema
 from treasury.ledger.intents import commit_plan
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.records import Order
@@ -198,6 +200,37 @@ def test_a_hold_that_shares_a_group_made_again_is_let_go_whole(open_ledger: Open
     holder.join()
     with other.hold("run") as fresh:
         assert fresh
+
+
+@pytest.mark.parametrize("company", [0, 3])
+def test_what_is_refused_leaves_nothing_of_what_it_did(open_ledger: OpenLedger, company: int) -> None:
+    """Alone, and in a group whose others are written all the same."""
+    ledger = open_ledger()
+    orders = commit(ledger, *"abcd")
+
+    def refused(connection: Connection) -> None:
+        ledger.step(orders[0], Event.SEND)
+        connection.execute(update(schema.orders).values(order_no="P"))
+        raise RunHeld("run", "somebody")
+
+    def step(order: Order) -> str:
+        try:
+            ledger.write(refused) if order is orders[0] else ledger.step(order, Event.SEND)
+        except RunHeld as error:
+            return type(error).__name__
+        return "stepped"
+
+    said: list[str] = []
+    with gathered(ledger):
+        thread = threading.Thread(target=lambda: said.extend(take_turns(step, orders[: 1 + company], 4)))
+        thread.start()
+        while ledger._writer._queue.qsize() < 1 + company:
+            thread.join(0.01)
+    thread.join()
+    assert said == ["RunHeld", "stepped", "stepped", "stepped"][: 1 + company]
+    states = [State.PREPARED, *[State.SENDING] * company, *[State.PREPARED] * (3 - company)]
+    assert [(order.state, order.order_no) for order in ledger.orders()] == [(state, None) for state in states]
+    assert [len(ledger.journal(order)) for order in ledger.orders()] == [state is State.SENDING for state in states]
 
 
 def _refused(ledger: Ledger, order: Order) -> None:

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine, Table, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
 from treasury.crashpoints import point
-from treasury.errors import ConfigurationError, TreasuryError
+from treasury.errors import ConfigurationError
 from treasury.ledger.statements import Alike, S, change_all, change_one, insert_all
 from treasury.turns import Deliver, await_result
 
@@ -157,8 +157,8 @@ class Writer:
     def write(self, work: Callable[[Connection], T]) -> T:
         """Do `work` in a transaction and return its result once that is on disk.
 
-        A `TreasuryError` raised by `work` reaches this caller alone; `work` must have changed nothing by then.
-        Work that writes again does so inside its own transaction: it is on disk with the rest of it.
+        An error raised by `work` undoes what it did and reaches this caller alone; `work` may be done again for the
+        sake of others in its transaction. Work that writes again does so inside its own: it is on disk with the rest.
         """
         if threading.current_thread() is self._thread:
             return work(self._connection)
@@ -194,15 +194,12 @@ class Writer:
             for _, deliver in group:
                 deliver(None, self._lost)
             return
-        answers: list[tuple[Deliver, Any, BaseException | None]] = []
+        answers: list[tuple[Deliver, Any]] = []
         try:
             with self._connection.begin():
                 shared = self._connection.info["group"] = Group(self._connection, together=together)
                 for work, deliver in group:
-                    try:
-                        answers.append((deliver, work(self._connection), None))
-                    except TreasuryError as error:
-                        answers.append((deliver, None, error))
+                    answers.append((deliver, work(self._connection)))
                 shared.finish()
                 point("writer.before")
         except _Moved:
@@ -213,11 +210,11 @@ class Writer:
             self._fail(group, error)
             return
         point("writer.committed")
-        for deliver, result, problem in answers:
-            deliver(result, problem)
+        for deliver, result in answers:
+            deliver(result, None)
 
     def _fail(self, group: list[_Item], error: Exception) -> None:
-        """Nothing of this group is on disk: try one by one, so that a bad step does not take others with it."""
+        """Nothing of this group is on disk: try one by one, so that one that fails does not take others with it."""
         if isinstance(error, DBAPIError) and error.connection_invalidated:
             self._lost = ConfigurationError("the ledger's connection was lost; nothing more is sent, start again")
         if len(group) > 1:

@@ -4,6 +4,7 @@ It is serialized: two runs that start in one second see each other.
 """
 
 import json
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -76,13 +77,13 @@ def commit_plan(
         approved_by = approvers(connection, run_key, sha256)
         if len(approved_by) < rules.approvals:
             raise ApprovalNeeded(run_key, rules.approvals, approved_by)
+        _check_day(connection, rules, intents)
         run = {"run_key": run_key, "kind": kind, "created_at": ledger.now(), "plan_sha256": sha256}
         connection.execute(insert(schema.runs).values(**run, plan=json.dumps(plan, ensure_ascii=False)))
         new = 0
         for some in _in_parts(intents):
             connection.execute(insert(schema.orders), [_row(ledger, run_key, intent) for intent in some])
             new += len(some)
-        _check_day(connection, run_key, rules)
         _hold_duplicates(ledger, connection, run_key, ledger.now() - rules.duplicate_days * DAY_MS, intents)
         return new
 
@@ -145,23 +146,23 @@ def _check_binding(ledger: Ledger, connection: Connection, run_key: str, intents
 
 
 @exact
-def _check_day(connection: Connection, run_key: str, rules: Rules) -> None:
-    """What this run adds, with all that others planned since the day began, stays within the day's limits."""
+def _check_day(connection: Connection, rules: Rules, intents: Iterable[Intent]) -> None:
+    """What is planned, with all that other runs planned since the day began, stays within the day's limits."""
+    if not rules.most_per_day:
+        return
+    planned: dict[str | None, Decimal] = defaultdict(Decimal)
+    for intent in intents:
+        planned[intent.currency] += intent.amount or 0
     table = schema.orders.c
     for currency, most in rules.most_per_day.items():
-        query = select(table.run_key, table.amount).where(
+        query = select(table.amount).where(
             table.currency == currency, table.created_at >= rules.day_start_ms, table.state.not_in(_NOT_PAID)
         )
-        before = planned = Decimal(0)
-        for row in connection.execute(query.where(table.amount.is_not(None))):
-            if row.run_key == run_key:
-                planned += Decimal(row.amount)
-            else:
-                before += Decimal(row.amount)
-        if before + planned > most:
+        before = sum((Decimal(row.amount) for row in connection.execute(query) if row.amount), Decimal(0))
+        if before + planned[currency] > most:
             raise LimitExceeded(
                 f"the day's limit is {format_amount(most)} {currency}: {format_amount(before)} are planned already, "
-                f"and this run adds {format_amount(planned)}"
+                f"and this run adds {format_amount(planned[currency])}"
             )
 
 
