@@ -11,6 +11,8 @@ import re
 import sys
 from collections.abc import Callable
 
+import uvloop
+
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 _REFERENCE = re.compile(rb'"(?:request_id|order_no)": ?"(?:P-)?([^"]*)"')
 _CREATES = (b"/v1/order/payout ", b"/v1/fiatpayout/payouts/create ")
@@ -71,7 +73,7 @@ def main() -> None:
     """The command."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--latency", type=float, default=0.0)
-    asyncio.run(serve(parser.parse_args().latency))
+    uvloop.run(serve(parser.parse_args().latency))
 
 
 if __name__ == "__main__":

@@ -30,11 +30,13 @@ class _Turns:
         self.results: dict[int, Any] = {}
         self.errors: list[BaseException] = []
         """The first one, an interruption included, stops the handing out."""
+        self._is_over = False
+        """Whether nothing is handed out any more."""
 
     def drive(self, most: int) -> None:
         """Do everything, so many items at once; what is under way is always finished."""
         under_way = 0
-        for _ in range(most):
+        while under_way < most and not self._is_over:
             turn = _Turn(self)
             turn.switch()
             under_way += not turn.dead
@@ -48,13 +50,13 @@ class _Turns:
 
     def take_items(self) -> None:
         """A greenlet's life: one item after the other. A new greenlet for each costs 50 us."""
-        for place, item in self._items:
-            if self.errors:
-                return
-            try:
+        try:
+            while not self.errors and (taken := next(self._items, None)) is not None:
+                place, item = taken
                 self.results[place] = self._work(item)
-            except BaseException as error:  # raised again by whoever asked for the work
-                self.errors.append(error)
+        except BaseException as error:  # raised again by whoever asked for the work
+            self.errors.append(error)
+        self._is_over = True
 
     def wait(self, begin: Callable[[Deliver], None]) -> Any:
         """Inside an item's work: give way until what is begun delivers."""
@@ -76,15 +78,15 @@ class _Turn(greenlet):
 def take_turns(work: Callable[[T], U], items: Iterable[T], most: int) -> list[U]:
     """Do `work` for each item, so many at once; results in the order of the items.
 
-    The first error, an interruption included, stops the handing out; what is under way is finished, then it is raised.
+    An item is looked for when it is about to be done; that may take a while, but not wait as work does. The first
+    error, an interruption included, stops the handing out; what is under way is finished, then it is raised.
     """
-    waiting = list(items)
-    turns = _Turns(work, waiting)
+    turns = _Turns(work, items)
     over: queue.SimpleQueue[None] = queue.SimpleQueue()
 
     def drive() -> None:
         try:
-            turns.drive(min(most, len(waiting)))
+            turns.drive(most)
         finally:
             over.put(None)
 
@@ -98,7 +100,7 @@ def take_turns(work: Callable[[T], U], items: Iterable[T], most: int) -> list[U]
         over.get()
     if turns.errors:
         raise turns.errors[0]
-    return [turns.results[place] for place in range(len(waiting))]
+    return [turns.results[place] for place in range(len(turns.results))]
 
 
 def await_result(begin: Callable[[Deliver], None]) -> Any:

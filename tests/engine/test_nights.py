@@ -1,7 +1,9 @@
 """Nights in a row, on both databases: sums that explain themselves, breaks that live, sweeps that go on."""
 
 import json
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -10,16 +12,18 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, update
 
+from bench.parts import sheet as long_sheet
 from tests.engine.test_runs import pay, sheet
 from treasury.desk import Desk
 from treasury.errors import InputError
 from treasury.interface.catalogue import CATALOGUE
 from treasury.interface.client import Client
 from treasury.ledger import closing, schema, sweeps
+from treasury.ledger.records import Order
 from treasury.ledger.sweeps import Scope
 from treasury.reconciliation.rules import Rules
 from treasury.reports.reconciliation import FILES
-from treasury.runs import sweep
+from treasury.runs import payouts, sweep
 from treasury.runs.reporting import report_sweep
 from treasury.sheets.statement import read_statement
 from treasury.stop_loss import UNREACHED
@@ -170,6 +174,44 @@ def test_a_sweep_that_was_cut_off_goes_on_and_takes_in_what_is_new(
     sweep.end_sweep(again, first)
     assert remake(again, first, tmp_path / "1")["counts"] == {"matched": 2, "in_progress": 1}
     assert sweep.start_sweep(again, Scope()) != first
+
+
+def test_a_sweep_that_was_cut_off_while_it_began_takes_in_the_rest(
+    open_desk: OpenDesk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweeps, "_AT_ONCE", 4)
+    desk = open_desk("http://127.0.0.1:9")
+    payouts.commit_payouts(desk, long_sheet(tmp_path, 30), "run")
+    orders = desk.ledger.orders()
+
+    def cut_off() -> Iterator[Order]:
+        yield from orders[:10]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        sweeps.start_sweep(desk.ledger, Scope(), sweeps.sides_of(desk.ledger, cut_off(), []), since=0)
+    assert len(sweeps.open_questions(desk.ledger, 1)) == 8
+    assert sweep.start_sweep(desk, Scope()) == 1
+    ids = sweeps.open_questions(desk.ledger, 1)
+    asked = [question.request_id for question in sweeps.questions(desk.ledger, ids)]
+    assert asked == [order.request_id for order in orders]
+
+
+def test_starts_of_one_sweep_at_once_record_each_question_once(
+    open_desk: OpenDesk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweeps, "_AT_ONCE", 4)
+    desks = [open_desk("http://127.0.0.1:9") for _ in range(3)]
+    payouts.commit_payouts(desks[0], long_sheet(tmp_path, 60), "run")
+    gate = threading.Barrier(len(desks))
+
+    def start(desk: Desk) -> int:
+        gate.wait()
+        return sweep.start_sweep(desk, Scope())
+
+    with ThreadPoolExecutor(len(desks)) as pool:
+        assert set(pool.map(start, desks)) == {1}
+    assert len(sweeps.open_questions(desks[0].ledger, 1)) == 60
 
 
 def test_raw_answers_are_kept_without_anything_personal(

@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -111,3 +112,46 @@ def test_hands_do_in_other_threads_and_no_more_of_them_than_said() -> None:
     with pytest.raises(ZeroDivisionError):
         take_turns(lambda item: hands.do(lambda: 1 // item), [0], 1)
     hands.close()
+
+
+def test_items_are_looked_for_when_it_is_their_turn() -> None:
+    """However many there are, no more of them are there than are under way."""
+    looked_at, most_ahead, done = [0], [0], [0]
+
+    def items() -> Iterator[int]:
+        for item in range(50):
+            looked_at[0] += 1
+            most_ahead[0] = max(most_ahead[0], looked_at[0] - done[0])
+            yield item
+
+    def work(item: int) -> int:
+        soon()
+        done[0] += 1
+        return item
+
+    assert take_turns(work, items(), 4) == list(range(50))
+    assert most_ahead == [4]
+
+
+def test_an_error_of_the_items_themselves_is_raised_and_what_is_under_way_ends() -> None:
+    ended: list[int] = []
+
+    def items() -> Iterator[int]:
+        yield from range(6)
+        raise OSError("could not be read")
+
+    with pytest.raises(OSError, match="could not be read"):
+        take_turns(lambda item: ended.append(soon(item)), items(), 3)
+    assert sorted(ended) == list(range(6))
+
+
+@pytest.mark.parametrize("most", [1, 4])
+def test_work_that_raises_stop_iteration_is_not_taken_for_the_end(most: int) -> None:
+    with pytest.raises(StopIteration):
+        take_turns(lambda item: next(iter(())) if item == 2 else soon(item), range(5), most)
+
+
+def test_no_more_turns_begin_than_there_is_work() -> None:
+    begun: list[int] = []
+    assert take_turns(begun.append, range(3), 128) == [None] * 3
+    assert begun == [0, 1, 2]

@@ -5,14 +5,14 @@ It is serialized: two runs that start in one second see each other.
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from itertools import islice
 from typing import Any
 
 from sqlalchemy import Connection, func, insert, select, update
 
+from treasury.batches import batched
 from treasury.crashpoints import point
 from treasury.errors import ApprovalNeeded, LimitExceeded, RunKeyConflict
 from treasury.ledger import schema
@@ -28,6 +28,7 @@ DUPLICATE_DAYS = 7
 """How far back another payment that looks the same counts as a duplicate."""
 DAY_MS = 24 * 3600 * 1000
 _AT_ONCE = 500
+"""Intents that one statement is about; no more of them are in memory."""
 
 _NOT_PAID = (State.REJECTED.value, State.FAILED.value, State.CLOSED.value, State.HELD.value)
 
@@ -81,7 +82,7 @@ def commit_plan(
         run = {"run_key": run_key, "kind": kind, "created_at": ledger.now(), "plan_sha256": sha256}
         connection.execute(insert(schema.runs).values(**run, plan=json.dumps(plan, ensure_ascii=False)))
         new = 0
-        for some in _in_parts(intents):
+        for some in batched(intents, _AT_ONCE):
             connection.execute(insert(schema.orders), [_row(ledger, run_key, intent) for intent in some])
             new += len(some)
         _hold_duplicates(ledger, connection, run_key, ledger.now() - rules.duplicate_days * DAY_MS, intents)
@@ -91,13 +92,6 @@ def commit_plan(
     new = ledger.write(work)
     point("intents.committed")
     return new
-
-
-def _in_parts(intents: Iterable[Intent]) -> Iterator[list[Intent]]:
-    """So many at a time: one statement is about them, and no more of them are in memory at once."""
-    rest = iter(intents)
-    while some := list(islice(rest, _AT_ONCE)):
-        yield some
 
 
 def _row(ledger: Ledger, run_key: str, intent: Intent) -> dict[str, Any]:
@@ -130,7 +124,7 @@ def _check_binding(ledger: Ledger, connection: Connection, run_key: str, intents
     table = schema.orders.c
     changed: list[str] = []
     added: list[str] = []
-    for some in _in_parts(intents):
+    for some in batched(intents, _AT_ONCE):
         refs = [intent.row_ref for intent in some]
         query = select(table.row_ref, table.meaning).where(table.run_key == run_key, table.row_ref.in_(refs))
         known = {row.row_ref: row.meaning for row in connection.execute(query)}

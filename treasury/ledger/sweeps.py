@@ -2,22 +2,25 @@
 
 import json
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from decimal import Decimal
-from itertools import islice
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, bindparam, insert, select, update
 
+from treasury.batches import batched
 from treasury.interface.card_users import QueryCardUser
 from treasury.ledger import schema
+from treasury.ledger.database import serialize
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.records import Order, Quote
 from treasury.money import format_amount
+from treasury.quoting import QUOTED
 
-_AT_ONCE = 5_000
-"""Rows that are inserted at once."""
+_AT_ONCE = 2_000
+"""Rows that are read and inserted at once."""
 
 SUPERSEDED = "superseded"
 """State of a quote that another followed: nothing may have come of it."""
@@ -73,29 +76,32 @@ class Sweep:
     as_of: int | None
 
 
-def sides_of(orders: Iterable[Order], quotes: Iterable[Quote], card_users: Iterable[Any]) -> list[dict[str, Any]]:
+def sides_of(ledger: Ledger, orders: Iterable[Order], card_users: Iterable[Any]) -> Iterator[dict[str, Any]]:
     """Our side of what is to be asked: orders, quotes of theirs that another followed, card users."""
-    asked: dict[int, list[Quote]] = {}
-    for quote in quotes:
-        asked.setdefault(quote.order_id, []).append(quote)
-    rows, superseded = [], []
-    for order in orders:
-        confirmed = None
-        for quote in asked.get(order.id, ()):
-            if quote.request_id == order.request_id:
-                confirmed = quote
-            else:
-                superseded.append(_row(None, _quote_side(order, quote)))
-        rows.append(_row(order.id, _order_side(order, confirmed)))
-    return rows + superseded + [_row(None, _card_user_side(user)) for user in card_users]
+    superseded = []
+    for some in batched(orders, _AT_ONCE):
+        asked: dict[int, list[Quote]] = {}
+        for quote in ledger.quotes([order.id for order in some if order.operation in QUOTED]):
+            asked.setdefault(quote.order_id, []).append(quote)
+        for order in some:
+            confirmed = None
+            for quote in asked.get(order.id, ()):
+                if quote.request_id == order.request_id:
+                    confirmed = quote
+                else:
+                    superseded.append(_row(None, _quote_side(order, quote)))
+            yield _row(order.id, _order_side(order, confirmed))
+    yield from superseded
+    yield from (_row(None, _card_user_side(user)) for user in card_users)
 
 
-def start_sweep(ledger: Ledger, scope: Scope, rows: Sequence[Mapping[str, Any]], since: int) -> int:
+def start_sweep(ledger: Ledger, scope: Scope, rows: Iterable[Mapping[str, Any]], since: int) -> int:
     """Go on with a sweep of this scope that began after `since` and was cut off, or begin one; returns its id.
 
-    `rows`: what is to be asked, by `sides_of`. What a sweep that was cut off holds already keeps its first side.
+    `rows`: what is to be asked, by `sides_of`, recorded a few at a time; a sweep that was cut off in that is gone on
+    with, too. What it holds already keeps its first side.
     """
-    sweeps, reports, answers = schema.sweeps.c, schema.reports.c, schema.answers.c
+    sweeps, reports = schema.sweeps.c, schema.reports.c
     cut_off = (
         select(sweeps.id)
         .outerjoin(schema.reports, reports.sweep_id == sweeps.id)
@@ -104,18 +110,28 @@ def start_sweep(ledger: Ledger, scope: Scope, rows: Sequence[Mapping[str, Any]],
         .limit(1)
     )
 
-    def work(connection: Connection) -> int:
+    def begin(connection: Connection) -> int:
+        serialize(connection)
         found = connection.execute(cut_off).scalar()
         if found is None:
             begun = insert(schema.sweeps).values(started_at=ledger.now(), scope=scope.as_text())
             found = connection.execute(begun.returning(sweeps.id)).scalar_one()
-        held = {row[0] for row in connection.execute(select(answers.request_id).where(answers.sweep_id == found))}
-        missing = (row for row in rows if row["request_id"] not in held)
-        while some := list(islice(missing, _AT_ONCE)):
-            connection.execute(insert(schema.answers), [{**row, "sweep_id": found} for row in some])
         return int(found)
 
-    return ledger.write(work)
+    sweep_id = ledger.write(begin)
+    for some in batched(rows, _AT_ONCE):
+        ledger.write(partial(_record_questions, sweep_id=sweep_id, rows=some))
+    return sweep_id
+
+
+def _record_questions(connection: Connection, sweep_id: int, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Record what is to be asked, but for what the sweep holds already: it may be another process's, too."""
+    serialize(connection)
+    table = schema.answers.c
+    named = table.request_id.in_([row["request_id"] for row in rows])
+    held = set(connection.execute(select(table.request_id).where(table.sweep_id == sweep_id, named)).scalars())
+    if new := [{**row, "sweep_id": sweep_id} for row in rows if row["request_id"] not in held]:
+        connection.execute(insert(schema.answers), new)
 
 
 def sweep(ledger: Ledger, sweep_id: int) -> Sweep:

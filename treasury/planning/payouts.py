@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
+from treasury.batches import Packed
 from treasury.canonical import canonical_json
 from treasury.decisions import Bounds
 from treasury.errors import LimitExceeded
@@ -14,7 +15,6 @@ from treasury.interface.fiat_payouts import CreateFiatPayout
 from treasury.interface.orders import Payout
 from treasury.ledger.records import Intent
 from treasury.money import canonical, exact, format_amount
-from treasury.packed import Packed
 from treasury.planning.limits import PayoutLimits, PayoutPolicy, approvals_needed, check_run_total
 from treasury.sheets.beneficiaries import PayoutRow, Route
 

@@ -5,6 +5,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 
+from treasury.batches import batched
 from treasury.desk import Desk
 from treasury.errors import (
     ConfigurationError,
@@ -94,10 +95,11 @@ def follow_orders(desk: Desk, run_key: str, ids: Sequence[int], seconds: float) 
     with desk.hold(run_key):
         while waiting := still_open():
             asked = StopLoss()
-            for start in range(0, len(waiting), CHUNK):
-                late = start > 0 and time.monotonic() > deadline
-                asking = (State.UNKNOWN,) if late else states
-                _follow_all(desk, desk.ledger.orders(ids=waiting[start : start + CHUNK], states=asking), asked)
+            asking = states
+            for some in batched(waiting, CHUNK):
+                _follow_all(desk, desk.ledger.orders(ids=some, states=asking), asked)
+                if time.monotonic() > deadline:
+                    asking = (State.UNKNOWN,)
             left = deadline - time.monotonic()
             if left <= 0:
                 return len(still_open())

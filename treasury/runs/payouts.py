@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from treasury.batches import batched
 from treasury.desk import Desk
 from treasury.errors import ApprovalNeeded, InputError, InvalidSheet
 from treasury.ledger.approvals import propose_plan
@@ -86,7 +87,7 @@ def commit_payouts(desk: Desk, file: Path, run_key: str, policy_file: Path | Non
     with desk.hold(run_key):
         commit_plan(desk.ledger, run_key, KIND, plan.summary(), plan.sha256, plan.intents, _rules(plan))
         ids = open_orders(desk, run_key, (row.row_ref for row in plan.rows))
-    return [ids[start : start + CHUNK] for start in range(0, len(ids), CHUNK)]
+    return list(batched(ids, CHUNK))
 
 
 def _rules(plan: PayoutPlan) -> Rules:

@@ -2,12 +2,13 @@
 
 import contextlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
+from treasury.batches import batched
 from treasury.desk import Desk
 from treasury.errors import IllegalTransition, InputError, NotConnected, OutcomeUnknown, Refused
 from treasury.interface.card_users import QueryCardUser
@@ -20,6 +21,8 @@ from treasury.ledger.sweeps import Scope
 from treasury.shards import Shard
 from treasury.stop_loss import StopLoss
 
+T = TypeVar("T")
+
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 
@@ -28,6 +31,9 @@ GROUP = 50
 
 CHUNK = 20_000
 """Questions that one Prefect task asks."""
+
+READ = 200
+"""Questions that are read at once; asking waits meanwhile."""
 
 SHARED_FROM = 2_000
 """Questions from which on other processes are worth their start."""
@@ -52,13 +58,19 @@ def start_sweep(desk: Desk, scope: Scope) -> int:
             if (since is None or order.final_at is None or order.final_at >= since)
             and scope.currency in (None, order.currency, order.receive_currency)
         )
-        rows = sweeps.sides_of(asked, ledger.quotes(), users)
-    if len(rows) >= SHARED_FROM:
-        desk.shards.call()
-    sweep_id = sweeps.start_sweep(ledger, scope, rows, since=ledger.now() - RESUMED_MS)
+        rows = _calling_shards(desk, sweeps.sides_of(ledger, asked, users))
+        sweep_id = sweeps.start_sweep(ledger, scope, rows, since=ledger.now() - RESUMED_MS)
     desk.stop_losses.pop(_stop_loss_name(sweep_id), None)
     _read_balances(desk, sweep_id, scope, "before")
     return sweep_id
+
+
+def _calling_shards(desk: Desk, rows: Iterator[T]) -> Iterator[T]:
+    """These rows; when there are enough of them, other processes begin to come up meanwhile."""
+    for number, row in enumerate(rows, 1):
+        if number == SHARED_FROM:
+            desk.shards.call()
+        yield row
 
 
 def stored_sweep(desk: Desk, scope: Scope) -> int:
@@ -74,7 +86,7 @@ def open_chunks(desk: Desk, sweep_id: int) -> list[list[int]]:
     if sweeps.sweep(desk.ledger, sweep_id).as_of is not None:
         return []
     ids = sweeps.open_questions(desk.ledger, sweep_id)
-    return [ids[start : start + CHUNK] for start in range(0, len(ids), CHUNK)]
+    return list(batched(ids, CHUNK))
 
 
 def ask_orders(desk: Desk, ids: Sequence[int]) -> int:
@@ -106,21 +118,32 @@ def _part_of(desk: Desk, shard: Shard, part: Sequence[int]) -> int:
 
 
 def _ask_part(desk: Desk, ids: Sequence[int]) -> int:
-    asked = sweeps.questions(desk.ledger, ids)
-    owners = [question.order_id for question in asked if question.order_id is not None]
-    orders = {order.id: order for order in desk.ledger.orders(ids=owners)}
-    stop_loss = desk.stop_losses.setdefault(_stop_loss_name(asked[0].sweep_id), StopLoss()) if asked else StopLoss()
     answers = _Answers(desk)
 
-    def ask(question: sweeps.Question) -> bool:
-        order = orders.get(question.order_id or 0)
-        seen, side = _ask(desk, question, order, stop_loss)
+    def ask(asked: tuple[sweeps.Question, Order | None]) -> bool:
+        question, order = asked
+        seen, side = _ask(desk, question, order, _stop_loss(desk, question.sweep_id))
         answers.take(question, order, seen, side)
         return bool(side["answer"] != "failed")
 
-    could = desk.at_once(ask, asked, ahead=True)
+    could = desk.at_once(ask, _questions(desk, ids), ahead=True)
     answers.write()
     return sum(could)
+
+
+def _questions(desk: Desk, ids: Sequence[int]) -> Iterator[tuple[sweeps.Question, Order | None]]:
+    """Questions and the orders they are about, read a few at a time while others are on their way."""
+    for some in batched(ids, READ):
+        asked = sweeps.questions(desk.ledger, some)
+        owners = [question.order_id for question in asked if question.order_id is not None]
+        orders = {order.id: order for order in desk.ledger.orders(ids=owners)}
+        yield from ((question, orders.get(question.order_id or 0)) for question in asked)
+
+
+def _stop_loss(desk: Desk, sweep_id: int) -> StopLoss:
+    """The sweep's stop-loss: one for all its chunks."""
+    name = _stop_loss_name(sweep_id)
+    return desk.stop_losses.get(name) or desk.stop_losses.setdefault(name, StopLoss())
 
 
 def _stop_loss_name(sweep_id: int) -> str:

@@ -8,12 +8,12 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
+from treasury.batches import Packed
 from treasury.errors import InvalidFields, Problem
 from treasury.interface.fiat_payouts import CreateFiatPayout, FiatPayoutQuote
 from treasury.interface.operation import Operation
 from treasury.interface.orders import Payout
 from treasury.money import format_amount
-from treasury.packed import Packed
 from treasury.sheets.reading import Layout, Row, read_sheet
 
 

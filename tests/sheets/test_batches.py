@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bench.parts import QUOTED, sheet
-from treasury.packed import BLOCK, Packed
+from treasury.batches import BLOCK, Packed
 from treasury.sheets.beneficiaries import Route, read_beneficiaries
 
 

@@ -1,13 +1,21 @@
-"""A long list in little memory."""
+"""Many items, a few at a time."""
 
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Generic, TypeVar
 
 T = TypeVar("T")
 
 BLOCK = 500
-"""Items that are objects at once."""
+"""Items of a packed list that are objects at once."""
+
+
+def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """So many of them at a time; they are looked at when it is their turn."""
+    rest = iter(items)
+    while some := list(islice(rest, size)):
+        yield some
 
 
 class Packed(Generic[T]):
