@@ -11,14 +11,12 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Mapping
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from bench import rivals
 from bench.commands import Timed, pay_and_reconcile
 from bench.parts import QUOTED, desk, postgresql, service, sheet
-from flows.commands.prefect_server import prefect_api
 from treasury.desk import Desk
 from treasury.ledger.states import Event
 from treasury.ledger.sweeps import Scope
@@ -89,7 +87,7 @@ def one_round(rows: int, tasks: int, key: str, new_database: Callable[[], str]) 
             found["httpx threads"] = rivals.httpx_threads(opened.client, ids)
             found["httpx async"] = rivals.httpx_async(opened.client, ids)
             if tasks:
-                found["task per id"] = rivals.task_per_id(opened.client, ids[:tasks])
+                found["task per id"] = rivals.task_per_id(opened.account, ids[:tasks])
         found |= product(url, key, rows)
         found["large sweep, a process for each core"] = large_sweep(url, key, LARGER * rows)
         on_postgresql = product(url, key, rows, ledger_url=new_database())
@@ -130,11 +128,9 @@ def main() -> None:
     parser.add_argument("--outside", type=int, default=20_000, help="rows of the commands, less 200; 0 leaves them out")
     parser.add_argument("--large", type=int, default=0, help="rows of the commands, less a tenth; 0 leaves them out")
     asked = parser.parse_args()
-    os.environ.setdefault("PREFECT_LOGGING_LEVEL", "ERROR")
     key = generate_key_pair()[0]
     with tempfile.TemporaryDirectory(prefix="treasury-bench-pg-") as folder, postgresql(Path(folder)) as new_database:
-        with prefect_api() if asked.tasks else nullcontext():
-            rounds = [one_round(asked.rows, asked.tasks, key, new_database) for _ in range(asked.rounds)]
+        rounds = [one_round(asked.rows, asked.tasks, key, new_database) for _ in range(asked.rounds)]
         with service() as url:
             waits = waits_of_marks(url, key, 200, 50)
     commands = {}
