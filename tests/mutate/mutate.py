@@ -34,7 +34,7 @@ TESTS = (
     "tests/machine/test_machine.py",
 )
 """The quickest first; the run stops at the first failure."""
-COPIED = ("treasury", "tests", "data", "flows", "tasks", "blocks", "pyproject.toml", "prefect.yaml")
+COPIED = ("treasury", "tests", "bench", "data", "flows", "tasks", "blocks", "pyproject.toml", "prefect.yaml")
 LIMIT_SECONDS = 240
 ENOUGH = 0.85
 
