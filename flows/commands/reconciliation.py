@@ -45,7 +45,10 @@ def reconcile(
         Folder for the report.
 
     """
+    from treasury.ledger.sweeps import Scope
     from treasury.reconciliation.rules import read_rules
+    from treasury.runs.reporting import report_sweep
+    from treasury.runs.sweep import stored_sweep
     from treasury.sheets.statement import read_statement
 
     desk = configured_desk()
@@ -53,16 +56,20 @@ def reconcile(
         raise InputError("--window is a number of days, zero or more")
     if run_key is not None and desk.ledger.run(run_key) is None:
         raise InputError(f"the ledger knows no run {run_key} (`treasury runs` lists them)")
-    read_rules(policy)  # a mistake in either file is said before anything is asked
-    if statement is not None:
-        read_statement(statement)
-    folder = None if out is None else str(out.absolute())
-    files = [None if file is None else str(file.absolute()) for file in (statement, policy)]
-    with prefect_api():
-        from flows.reconcile_transactions import reconcile_transactions
+    rules = read_rules(policy)  # a mistake in either file is said before anything is asked
+    entries = [] if statement is None else read_statement(statement)
+    if offline:  # asks nothing, so it needs no Prefect
+        folder = None if out is None else out.absolute()
+        report = report_sweep(desk, stored_sweep(desk, Scope(run_key, currency, window)), folder, rules, entries)
+    else:
+        where, third, limits = (None if path is None else str(path.absolute()) for path in (out, statement, policy))
+        with prefect_api():
+            from flows.reconcile_transactions import reconcile_transactions
 
-        with showing("asked", lambda: progress.asked(desk.ledger)):
-            report = reconcile_transactions(folder, run_key, window, None, currency, offline, *files)
+            with showing("asked", lambda: progress.asked(desk.ledger)):
+                report = reconcile_transactions(
+                    where, run_key, window, currency=currency, statement=third, policy=limits
+                )
     say_files(report["files"])
     counts = ", ".join(f"{count} {name}" for name, count in report["counts"].items())
     print(f"{report['verdict']}: {counts or 'no orders'}")

@@ -15,7 +15,7 @@ import pytest
 from sqlalchemy import text
 
 from treasury.errors import ConfigurationError, IllegalTransition, RunHeld, RunKeyConflict, WrongAccount, WrongLedgerKey
-from treasury.ledger.intents import commit_plan
+from treasury.ledger.intents import Rules, commit_plan
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.records import Intent, Order, derive_request_id
 from treasury.ledger.states import STEPS, Event, State
@@ -126,6 +126,17 @@ def test_of_many_that_look_alike_the_first_is_paid_and_named(open_ledger: OpenLe
     assert held.keys() == {*(f"r{number}" for number in range(1, 40)), "x"}
     assert all(f"r0 of run one ({first.request_id})" in held[f"r{number}"] for number in range(1, 40))
     assert f"other of run one ({other.request_id})" in held["x"]
+
+
+def test_further_up_in_the_same_file_counts_however_few_days_do(open_ledger: OpenLedger) -> None:
+    times = iter(range(1_700_000_000, 1_800_000_000, 60))
+    ledger = open_ledger(clock=lambda: next(times))
+    same = [intent(f"r{number}", alike=("payee", "USDT", "10")) for number in range(3)]
+    commit_plan(ledger, "one", "payout", {}, "", same, Rules(duplicate_days=0))
+    commit_plan(ledger, "two", "payout", {}, "", [same[0]], Rules(duplicate_days=0))
+    states = {(order.run_key, order.row_ref): order.state for order in ledger.orders()}
+    assert [states["one", "r0"], states["two", "r0"]] == [State.PREPARED, State.PREPARED]
+    assert [states["one", "r1"], states["one", "r2"]] == [State.HELD, State.HELD]
 
 
 @pytest.mark.parametrize("event", list(Event))

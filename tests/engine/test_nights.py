@@ -14,11 +14,13 @@ from sqlalchemy import delete, update
 
 from bench.parts import sheet as long_sheet
 from tests.engine.test_runs import pay, sheet
+from tests.engine.test_submission import fiat_payout
 from treasury.desk import Desk
 from treasury.errors import InputError
 from treasury.interface.catalogue import CATALOGUE
 from treasury.interface.client import Client
 from treasury.ledger import closing, schema, sweeps
+from treasury.ledger.intents import commit_plan
 from treasury.ledger.records import Order
 from treasury.ledger.sweeps import Scope
 from treasury.reconciliation.rules import Rules
@@ -212,6 +214,40 @@ def test_starts_of_one_sweep_at_once_record_each_question_once(
     with ThreadPoolExecutor(len(desks)) as pool:
         assert set(pool.map(start, desks)) == {1}
     assert len(sweeps.open_questions(desks[0].ledger, 1)) == 60
+
+
+def test_a_sweep_that_another_process_ended_stays_as_it_was_reported(
+    open_desk: OpenDesk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweeps, "_AT_ONCE", 4)
+    desk = open_desk("http://127.0.0.1:9")
+    payouts.commit_payouts(desk, long_sheet(tmp_path, 20), "run")
+    orders = desk.ledger.orders()
+
+    def ended_meanwhile() -> Iterator[Order]:
+        yield from orders[:10]
+        closing.close_sweep(desk.ledger, 1, Scope())
+        yield from orders[10:]
+
+    sides = sweeps.sides_of(desk.ledger, ended_meanwhile(), [])
+    assert sweeps.start_sweep(desk.ledger, Scope(), sides, since=0) == 1
+    assert len(sweeps.open_questions(desk.ledger, 1)) == 8
+
+
+def test_a_quote_asked_for_while_the_sweep_began_is_not_superseded(open_ledger: Any) -> None:
+    """Its order was read before its run went on: the quote is that payment, and no second one."""
+    ledger = open_ledger()
+    commit_plan(ledger, "run", "payout", {}, "", [fiat_payout()])
+    first, _ = ledger.open_quote(ledger.orders()[0])
+    second, _ = ledger.open_quote(first)
+    third, _ = ledger.open_quote(second)
+
+    def asked(order: Order) -> list[str]:
+        return [row["request_id"] for row in sweeps.sides_of(ledger, [order], [])]
+
+    assert asked(first) == [first.request_id]
+    assert asked(second) == [second.request_id, first.request_id]
+    assert asked(third) == [third.request_id, first.request_id, second.request_id]
 
 
 def test_raw_answers_are_kept_without_anything_personal(

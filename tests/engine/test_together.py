@@ -1,5 +1,6 @@
 """Steps that share a commit are made together; one whose order is elsewhere takes no other with it."""
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -194,7 +195,7 @@ def test_a_hold_that_shares_a_group_made_again_is_let_go_whole(open_ledger: Open
         stepping.start()
         time.sleep(0.3)
     stepping.join()
-    with pytest.raises(RunHeld), other.hold("run"):
+    with pytest.raises(RunHeld, match=str(os.getpid())), other.hold("run"):
         pass
     let_go.set()
     holder.join()

@@ -12,6 +12,7 @@ from sqlalchemy import Column, ColumnElement, Connection, delete, func, insert, 
 from treasury.errors import InputError
 from treasury.interface.catalogue import CATALOGUE
 from treasury.ledger import schema
+from treasury.ledger.database import serialize
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.states import State
 from treasury.ledger.sweeps import Scope
@@ -63,6 +64,7 @@ def close_sweep(ledger: Ledger, sweep_id: int, scope: Scope) -> None:
     row["statement"] = json.dumps({"lines": [line.as_text() for line in statement], **sums})
 
     def work(connection: Connection) -> None:
+        serialize(connection)
         if connection.execute(select(schema.reports).where(schema.reports.c.sweep_id == sweep_id)).first() is None:
             connection.execute(insert(schema.reports).values(**row))
 
@@ -164,6 +166,7 @@ def record_balances(ledger: Ledger, sweep_id: int, moment: str, seen: Mapping[st
     table = schema.sweep_balances
 
     def work(connection: Connection) -> None:
+        serialize(connection)  # the same sweep may be another process's, too
         held = {row.currency for row in connection.execute(select(table).where(table.c.sweep_id == sweep_id))}
         for currency, found in seen.items():
             read = {moment: format_amount(found)} if isinstance(found, Decimal) else vars(found)
@@ -244,6 +247,7 @@ def record_breaks(ledger: Ledger, sweep_id: int, breaks: Sequence[Break]) -> Non
         )
 
     def work(connection: Connection) -> None:
+        serialize(connection)
         connection.execute(delete(schema.breaks).where(schema.breaks.c.sweep_id == sweep_id))
         if rows:
             connection.execute(insert(schema.breaks), rows)

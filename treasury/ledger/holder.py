@@ -91,12 +91,12 @@ class SessionLock:
 
         def take(connection: Connection) -> str | None:
             number = self._number(run_key)
-            if taken:  # a session keeps its locks when a transaction is rolled back and made again, and counts them
-                return None
-            if connection.execute(text("SELECT pg_try_advisory_lock(:n)"), {"n": number}).scalar_one():
+            # A transaction that is rolled back and made again leaves its session the lock, counted, but not the name.
+            if not taken and connection.execute(text("SELECT pg_try_advisory_lock(:n)"), {"n": number}).scalar_one():
+                taken.append(number)
+            if taken:
                 name = f"treasury {os.getpid()} {socket.gethostname()}"[:63]
                 connection.execute(text("SELECT set_config('application_name', :name, false)"), {"name": name})
-                taken.append(number)
                 return None
             who = connection.execute(
                 text(

@@ -163,13 +163,13 @@ def _check_day(connection: Connection, rules: Rules, intents: Iterable[Intent]) 
 def _hold_duplicates(
     ledger: Ledger, connection: Connection, run_key: str, since_ms: int, intents: Iterable[Intent]
 ) -> None:
-    """Hold each payment that looks like an earlier one, of any run or further up in this one, and does not say why."""
+    """Hold each payment that looks like one since then of any run, or further up in this one, and does not say why."""
     mine, other = schema.orders.alias(), schema.orders.alias()
     table = schema.orders.c
     first = (
         select(func.min(table.id).label("id"), table.alike)
         .where(table.alike.in_(select(mine.c.alike).where(mine.c.run_key == run_key)))
-        .where(table.created_at >= since_ms, table.state.not_in(_NOT_PAID))
+        .where((table.created_at >= since_ms) | (table.run_key == run_key), table.state.not_in(_NOT_PAID))
         .group_by(table.alike)
         .subquery()
     )

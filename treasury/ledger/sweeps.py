@@ -88,7 +88,7 @@ def sides_of(ledger: Ledger, orders: Iterable[Order], card_users: Iterable[Any])
             for quote in asked.get(order.id, ()):
                 if quote.request_id == order.request_id:
                     confirmed = quote
-                else:
+                elif quote.generation < order.generation:  # later ones are of a run that went on meanwhile
                     superseded.append(_row(None, _quote_side(order, quote)))
             yield _row(order.id, _order_side(order, confirmed))
     yield from superseded
@@ -125,8 +125,13 @@ def start_sweep(ledger: Ledger, scope: Scope, rows: Iterable[Mapping[str, Any]],
 
 
 def _record_questions(connection: Connection, sweep_id: int, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Record what is to be asked, but for what the sweep holds already: it may be another process's, too."""
+    """Record what is to be asked, but for what the sweep holds already: it may be another process's, too.
+
+    A sweep that another process ended meanwhile stays as it was reported.
+    """
     serialize(connection)
+    if connection.execute(select(schema.reports.c.sweep_id).where(schema.reports.c.sweep_id == sweep_id)).first():
+        return
     table = schema.answers.c
     named = table.request_id.in_([row["request_id"] for row in rows])
     held = set(connection.execute(select(table.request_id).where(table.sweep_id == sweep_id, named)).scalars())
