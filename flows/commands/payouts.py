@@ -75,7 +75,7 @@ def pay(
     with desk.hold(run_key):
         if desk.ledger.run(run_key) is not None and not commit_payouts(desk, file, run_key, policy):
             return finish_run(write_payout_results(desk, file, run_key, folder, policy))
-        with prefect_api():
+        with prefect_api("flows.pay_beneficiaries"):
             from flows.pay_beneficiaries import pay_beneficiaries
 
             limits = None if policy is None else str(policy.absolute())

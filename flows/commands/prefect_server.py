@@ -1,13 +1,14 @@
 """A Prefect API for the flows of one command: the one that is configured, else one of our own that dies with us."""
 
 import fcntl
+import importlib
 import os
 import socket
 import time
 import tomllib
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -55,8 +56,11 @@ def prepare_environment() -> None:
 
 
 @contextmanager
-def prefect_api() -> Iterator[None]:
-    """Run flows of this block against a Prefect API. An embedded one needs no service and leaves none behind."""
+def prefect_api(*meanwhile: str) -> Iterator[None]:
+    """Run flows of this block against a Prefect API. An embedded one needs no service and leaves none behind.
+
+    `meanwhile`: modules that the flow needs, imported while an embedded one starts; both take seconds.
+    """
     prepare_environment()
     configured = configured_api()
     if configured is not None:
@@ -69,19 +73,19 @@ def prefect_api() -> Iterator[None]:
     # Set before Prefect is imported: it reads this once, and without it would start a server of its own beside ours.
     os.environ["PREFECT_API_URL"] = f"http://127.0.0.1:{port}/api"
     try:
-        with _first_start(), _embedded_server(port):
+        with _first_start(), _embedded_server(port, meanwhile):
             yield
     finally:
         del os.environ["PREFECT_API_URL"]
 
 
 @contextmanager
-def _embedded_server(port: int) -> Iterator[None]:
+def _embedded_server(port: int, meanwhile: Iterable[str]) -> Iterator[None]:
     arguments = ["--factory", "prefect.server.api.server:create_app", "--host", "127.0.0.1", "--port", str(port)]
     environ = os.environ | {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
     with child("uvicorn", [*arguments, "--log-level", "critical", "--lifespan", "on"], environ) as process:
-        import prefect  # noqa: F401 - imported while the server starts, for both take seconds
-
+        for module in ("prefect", *meanwhile):
+            importlib.import_module(module)
         url = os.environ["PREFECT_API_URL"]
         deadline = time.monotonic() + START_SECONDS
         while not answers(f"{url}/health"):

@@ -31,7 +31,7 @@ def provision(file: Path, /, *, out: Path | None = None) -> int:
         write_errors(folder / "errors.csv", error)
         say_files([folder / "errors.csv"])
         raise
-    with prefect_api():
+    with prefect_api("flows.provision_card_users"):
         from flows.provision_card_users import provision_card_users
 
         summary = provision_card_users(str(file.absolute()), str(folder))

@@ -55,7 +55,7 @@ def rebalance(
         return DONE
     if not agreed(yes=yes):
         return say_waiting(f"{len(plan.trades)} trades planned")
-    with desk.hold(run_key), prefect_api():
+    with desk.hold(run_key), prefect_api("flows.rebalance_treasury"):
         from flows.rebalance_treasury import rebalance_treasury
 
         summary = rebalance_treasury(str(policy), str(folder), plan=str(folder / "plan.json"), follow_seconds=follow)

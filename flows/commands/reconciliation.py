@@ -14,6 +14,14 @@ from treasury.settings import os_user
 
 BAD_VERDICTS = ("incomplete", "breaks")
 
+DRAWN_WITH = (
+    "treasury.reconciliation.report",
+    "treasury.reports.page",
+    "treasury.reports.workbook",
+    "matplotlib.figure",
+)
+"""What a report is drawn with; it takes a second to import."""
+
 
 def reconcile(
     *,
@@ -59,11 +67,12 @@ def reconcile(
     rules = read_rules(policy)  # a mistake in either file is said before anything is asked
     entries = [] if statement is None else read_statement(statement)
     if offline:  # asks nothing, so it needs no Prefect
+        print("reading the stored answers ...", flush=True)
         folder = None if out is None else out.absolute()
         report = report_sweep(desk, stored_sweep(desk, Scope(run_key, currency, window)), folder, rules, entries)
     else:
         where, third, limits = (None if path is None else str(path.absolute()) for path in (out, statement, policy))
-        with prefect_api():
+        with prefect_api("flows.reconcile_transactions", *DRAWN_WITH):
             from flows.reconcile_transactions import reconcile_transactions
 
             with showing("asked", lambda: progress.asked(desk.ledger)):
