@@ -7,7 +7,7 @@ export DO_NOT_TRACK := 1
 KILLS ?= 5000
 MUTANTS ?= 0
 
-.PHONY: install demo test crash matrix mutate million bench office lint format clean
+.PHONY: install demo test crash matrix mutate million bench profile office lint format clean
 
 install: .venv/.installed
 
@@ -47,6 +47,10 @@ office: install
 # Rates beside the signing limit, each case and its rivals interleaved; writes bench/results.json.
 bench: install
 	$(BIN)/python -m bench.run
+
+# Where the time goes, function by function; writes docs/profile.md.
+profile: install
+	$(BIN)/python -m bench.profile
 
 lint: install
 	$(BIN)/ruff check .
