@@ -48,7 +48,7 @@ office: install
 bench: install
 	$(BIN)/python -m bench.run
 
-# Where the time goes, function by function; writes docs/profile.md.
+# Where the time goes, function by function; writes docs/profile.md (py-spy has to be allowed to look at a process).
 profile: install
 	$(BIN)/python -m bench.profile
 

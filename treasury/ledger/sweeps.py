@@ -8,7 +8,7 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, insert, select, update
+from sqlalchemy import Connection, insert, select
 
 from treasury.batches import batched
 from treasury.interface.card_users import QueryCardUser
@@ -16,6 +16,7 @@ from treasury.ledger import schema
 from treasury.ledger.database import serialize
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.records import Order, Quote
+from treasury.ledger.statements import Alike, change_all
 from treasury.money import format_amount
 from treasury.quoting import QUOTED
 
@@ -178,15 +179,10 @@ def questions(ledger: Ledger, ids: Sequence[int]) -> list[Question]:
 
 def record_answers(connection: Connection, texts: Mapping[int, str], at: int) -> None:
     """Record the service's side of these questions, each by `side_text`; inside the transaction of its steps."""
-    rows = [{"question": key, "side": text, "at": at} for key, text in texts.items()]
-    connection.execute(_RECORD, rows)
+    change_all(connection, _RECORDED, [(key, text, at) for key, text in texts.items()])
 
 
-_RECORD = (
-    update(schema.answers)
-    .where(schema.answers.c.id == bindparam("question"))
-    .values(service_side=bindparam("side"), asked_at=bindparam("at"))
-)
+_RECORDED = Alike(schema.answers, ("id",), ("service_side", "asked_at"))
 
 
 def both_sides(
