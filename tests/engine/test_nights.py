@@ -21,6 +21,7 @@ from treasury.interface.catalogue import CATALOGUE
 from treasury.interface.client import Client
 from treasury.ledger import closing, schema, sweeps
 from treasury.ledger.intents import commit_plan
+from treasury.ledger.ledger import Ledger
 from treasury.ledger.records import Order
 from treasury.ledger.sweeps import Scope
 from treasury.reconciliation.rules import Rules
@@ -178,20 +179,35 @@ def test_a_sweep_that_was_cut_off_goes_on_and_takes_in_what_is_new(
     assert sweep.start_sweep(again, Scope()) != first
 
 
-def test_a_sweep_that_was_cut_off_while_it_began_takes_in_the_rest(
-    open_desk: OpenDesk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def planned(open_desk: OpenDesk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    """A desk whose ledger holds thirty orders that nobody sent; sweeps record four sides at a time."""
     monkeypatch.setattr(sweeps, "_AT_ONCE", 4)
     desk = open_desk("http://127.0.0.1:9")
     payouts.commit_payouts(desk, long_sheet(tmp_path, 30), "run")
-    orders = desk.ledger.orders()
+    return desk
 
-    def cut_off() -> Iterator[Order]:
+
+def start_with(ledger: Ledger, in_between: Callable[[], None]) -> int:
+    """Start a sweep; something happens when ten of its orders were read, and eight recorded."""
+    orders = ledger.orders()
+
+    def read() -> Iterator[Order]:
         yield from orders[:10]
+        in_between()
+        yield from orders[10:]
+
+    return sweeps.start_sweep(ledger, Scope(), sweeps.sides_of(ledger, read(), []), since=0)
+
+
+def test_a_sweep_that_was_cut_off_while_it_began_takes_in_the_rest(planned: Desk) -> None:
+    desk, orders = planned, planned.ledger.orders()
+
+    def cut_off() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        sweeps.start_sweep(desk.ledger, Scope(), sweeps.sides_of(desk.ledger, cut_off(), []), since=0)
+        start_with(desk.ledger, cut_off)
     assert len(sweeps.open_questions(desk.ledger, 1)) == 8
     assert sweep.start_sweep(desk, Scope()) == 1
     ids = sweeps.open_questions(desk.ledger, 1)
@@ -199,39 +215,34 @@ def test_a_sweep_that_was_cut_off_while_it_began_takes_in_the_rest(
     assert asked == [order.request_id for order in orders]
 
 
-def test_starts_of_one_sweep_at_once_record_each_question_once(
-    open_desk: OpenDesk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sweeps, "_AT_ONCE", 4)
-    desks = [open_desk("http://127.0.0.1:9") for _ in range(3)]
-    payouts.commit_payouts(desks[0], long_sheet(tmp_path, 60), "run")
-    gate = threading.Barrier(len(desks))
+def test_processes_that_sweep_at_once_record_everything_once(planned: Desk, open_ledger: Callable[..., Ledger]) -> None:
+    """They share the sweep: its questions, its balances, its end."""
+    ledgers = [open_ledger(planned.account.identity) for _ in range(4)]
+    gate = threading.Barrier(len(ledgers), timeout=20)
+    seen = {f"C{number}": Decimal(number) for number in range(20)}
 
-    def start(desk: Desk) -> int:
+    def work(ledger: Ledger) -> int:
         gate.wait()
-        return sweep.start_sweep(desk, Scope())
+        started = start_with(ledger, lambda: None)
+        for step in (
+            lambda: closing.record_balances(ledger, started, "before", seen),
+            lambda: closing.record_balances(ledger, started, "after", seen),
+            lambda: closing.close_sweep(ledger, started, Scope()),
+        ):
+            gate.wait()
+            step()
+        return started
 
-    with ThreadPoolExecutor(len(desks)) as pool:
-        assert set(pool.map(start, desks)) == {1}
-    assert len(sweeps.open_questions(desks[0].ledger, 1)) == 60
+    with ThreadPoolExecutor(len(ledgers)) as pool:
+        assert set(pool.map(work, ledgers)) == {1}
+    assert len(sweeps.open_questions(planned.ledger, 1)) == 30
+    assert {each.currency for each in closing.balances_of(planned.ledger, 1)} == seen.keys()
 
 
-def test_a_sweep_that_another_process_ended_stays_as_it_was_reported(
-    open_desk: OpenDesk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(sweeps, "_AT_ONCE", 4)
-    desk = open_desk("http://127.0.0.1:9")
-    payouts.commit_payouts(desk, long_sheet(tmp_path, 20), "run")
-    orders = desk.ledger.orders()
-
-    def ended_meanwhile() -> Iterator[Order]:
-        yield from orders[:10]
-        closing.close_sweep(desk.ledger, 1, Scope())
-        yield from orders[10:]
-
-    sides = sweeps.sides_of(desk.ledger, ended_meanwhile(), [])
-    assert sweeps.start_sweep(desk.ledger, Scope(), sides, since=0) == 1
-    assert len(sweeps.open_questions(desk.ledger, 1)) == 8
+def test_a_sweep_that_another_process_ended_stays_as_it_was_reported(planned: Desk) -> None:
+    ledger = planned.ledger
+    assert start_with(ledger, lambda: closing.close_sweep(ledger, 1, Scope())) == 1
+    assert len(sweeps.open_questions(ledger, 1)) == 8
 
 
 def test_a_quote_asked_for_while_the_sweep_began_is_not_superseded(open_ledger: Any) -> None:

@@ -151,7 +151,7 @@ def test_work_that_raises_stop_iteration_is_not_taken_for_the_end(most: int) -> 
         take_turns(lambda item: next(iter(())) if item == 2 else soon(item), range(5), most)
 
 
-def test_no_more_turns_begin_than_there_is_work() -> None:
+def test_more_turns_than_items_do_each_item_once() -> None:
     begun: list[int] = []
     assert take_turns(begun.append, range(3), 128) == [None] * 3
     assert begun == [0, 1, 2]
