@@ -61,7 +61,7 @@ class Submission:
             return self._transmit(order, self._operation(order), Event.RESEND)
         if order.state is not State.PREPARED:
             return order
-        if order.ask_first:
+        if order.absences_needed:
             order = self._ask_first(order)
             if order.state is not State.PREPARED:
                 return order
@@ -91,7 +91,7 @@ class Submission:
                 return self._ledger.step(order, Event.HOLD, cause="asked first", reason=reason)
             if order.operation not in QUOTED:
                 break
-        return self._ledger.note(order, unmoved=True, ask_first=False)
+        return self._ledger.note(order, unmoved=True, absences_needed=0)
 
     # --- sending -------------------------------------------------------------------------------------------------
 

@@ -367,4 +367,4 @@ def test_a_ledger_that_was_not_restored_asks_nothing_first(
     file = sheet(tmp_path, ("a", "10", "12345670001"))
     for _ in range(2):
         payouts.commit_payouts(desk, file, "run")
-        assert not desk.ledger.orders()[0].ask_first
+        assert not desk.ledger.orders()[0].absences_needed

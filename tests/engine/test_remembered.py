@@ -279,7 +279,7 @@ def test_an_order_from_before_a_restore_is_not_sent_once_a_person_holds_it(open_
     service.plan(QUERY, meddling(desk, Event.HOLD, ABSENT))
     with pytest.raises(IllegalTransition):
         desk.submission.submit(order)
-    assert the_order(desk).ask_first
+    assert the_order(desk).absences_needed
     assert service.sent_to(PAYOUT) == []
 
 

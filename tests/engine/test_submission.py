@@ -638,14 +638,14 @@ def test_a_fee_without_its_currency_does_not_replace_the_quoted_one(open_desk: O
 
 
 def restored(desk: Desk, intent: Intent) -> Order:
-    return desk.ledger.note(plan(desk, intent), ask_first=True)
+    return desk.ledger.note(plan(desk, intent), absences_needed=1)
 
 
 def test_an_order_from_before_a_restore_is_asked_and_then_sent(open_desk: OpenDesk, service: Any) -> None:
     desk = open_desk(service.base_url)
     service.plan(PAYOUT, accepted)
     order = desk.submission.submit(restored(desk, payout()))
-    assert (order.state, order.ask_first) == (State.ACCEPTED, False)
+    assert (order.state, order.absences_needed) == (State.ACCEPTED, 0)
     assert [path for path, _ in service.requests] == [QUERY, PAYOUT]
 
 

@@ -157,7 +157,7 @@ def test_amounts_times_and_flags_come_back_from_a_group_as_from_the_ledger(open_
     sent = ledger.step(order, Event.SEND)
     lost = ledger.step(sent, Event.LOSE, cause="no answer", reason="no answer")
     assert lost.doubtful is True
-    noted = ledger.note(lost, unmoved=True, absent_since=12345, fee="1.50", fee_currency="USDT", ask_first=True)
+    noted = ledger.note(lost, unmoved=True, absent_since=12345, fee="1.50", fee_currency="USDT", absences_needed=1)
     assert noted == ledger.orders(run_key="run")[0]
     settled = ledger.step(noted, Event.SETTLE, status=99, order_no="P")
     assert settled == ledger.orders(run_key="run")[0]

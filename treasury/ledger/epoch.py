@@ -33,7 +33,7 @@ def begin_epoch_if_restored(ledger: Ledger, key_file: Path, ledger_file: Path | 
         marked = 0
         if restored:
             waiting = schema.orders.c.state == State.PREPARED.value
-            marked = connection.execute(update(schema.orders).where(waiting).values(ask_first=True)).rowcount
+            marked = connection.execute(update(schema.orders).where(waiting).values(absences_needed=1)).rowcount
         connection.execute(delete(schema.meta).where(schema.meta.c.key.in_(("epoch", "file"))))
         connection.execute(insert(schema.meta), [{"key": "epoch", "value": token}, {"key": "file", "value": identity}])
         return marked

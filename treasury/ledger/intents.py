@@ -105,7 +105,7 @@ def _row(ledger: Ledger, run_key: str, intent: Intent) -> dict[str, Any]:
         "confirmation": intent.confirmation,
         "state": State.PREPARED.value,
         "doubtful": False,
-        "ask_first": False,
+        "absences_needed": 0,
         "sends": 0,
         "meaning": ledger.key.keyed_hash(intent.meaning),
         "alike": None if intent.alike is None else ledger.key.keyed_hash(list(intent.alike)),

@@ -159,7 +159,7 @@ class Ledger:
             moved = group_of(connection).change(order, _unmoved(order), {**named, "confirmation": None})
             if moved is None:
                 raise IllegalTransition(order.request_id, "a new quote")
-            row = {"order_id": order.id, **named, "created_at": self.now()}
+            row = {"order_id": order.id, **named, "created_at": self.now(), "stage": "asked", "asks": 0}
             group_of(connection).insert(schema.quotes, row)
             return moved, Quote.of({**_UNANSWERED, **row})
 

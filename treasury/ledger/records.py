@@ -94,7 +94,7 @@ class Order(Stored):
     sends: int
     masked: str
     alike: str | None
-    ask_first: bool
+    absences_needed: int
     currency: str | None
     amount: Decimal | None
     receive_currency: str | None
@@ -112,6 +112,9 @@ class Order(Stored):
     final_at: int | None
     asked_at: int | None
     absent_since: int | None
+    first_answer: str | None
+    hold_kind: str | None
+    personal: str | None = field(repr=False)
     payload: bytes | None = field(repr=False)
 
 
@@ -137,6 +140,10 @@ class Quote(Stored):
     expires_at: int | None
     note: str | None
     created_at: int
+    stage: str
+    asks: int
+    ends_at: int | None
+    service_ends_at: int | None
 
 
 @dataclass(frozen=True)
@@ -176,7 +183,6 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
     "state": State,
     "status": lambda value: None if value is None else OrderStatus(value),
     "doubtful": bool,  # SQLite's driver knows no truth values
-    "ask_first": bool,
     **dict.fromkeys(("amount", "receive_amount", "pay_amount", "fee", "rate"), _amount),
 }
 """How a column becomes what people of this house work with; those not named are taken as they are."""

@@ -15,7 +15,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-VERSION = "1"
+VERSION = "2"
 
 metadata = MetaData()
 
@@ -55,7 +55,7 @@ orders = Table(
     Column("payload", LargeBinary),
     Column("masked", Text, nullable=False),
     Column("alike", String(64)),
-    Column("ask_first", Boolean, nullable=False, default=False),
+    Column("absences_needed", Integer, nullable=False, default=0),
     Column("currency", String(40)),
     Column("amount", String(64)),
     Column("receive_currency", String(40)),
@@ -73,18 +73,24 @@ orders = Table(
     Column("final_at", BigInteger),
     Column("asked_at", BigInteger),
     Column("absent_since", BigInteger),
+    Column("first_answer", String(40)),
+    Column("hold_kind", String(20)),
+    Column("personal", Text),
     UniqueConstraint("run_key", "row_ref"),
     Index("orders_by_state", "state"),
     Index("orders_by_alike", "alike"),
 )
 """Current state, one row per payment we mean to make.
 
-`alike`: keyed hash of payee, currency and amount, by which duplicates are found. `ask_first`: recorded before the
-ledger was restored from a backup, so it may have been sent since.
+`alike`: keyed hash of payee, currency and amount, by which duplicates are found. `absences_needed`: how many queries
+that find nothing must come before it may leave, because this ledger may know less than the service. `hold_kind`: why a
+held order waits for a person. `personal`: keyed hashes of the words of its personal values, so that they are masked in
+whatever the service says about it, also when its payload is gone.
 
 `doubtful`: a transmission of it may have acted, so no later refusal is believed. `meaning`: keyed hash of what the
 run key binds. `payload`: encrypted, only until the order is final. `confirmation`: the quote that was, or is about
-to be, confirmed. `absent_since`: when the service first said it does not know it, after the last send.
+to be, confirmed. `absent_since`: when the service first said it does not know it, after the last send. `first_answer`:
+the code that answered the first transmission of this reference, when that was not success.
 """
 
 quotes = Table(
@@ -105,8 +111,35 @@ quotes = Table(
     Column("expires_at", BigInteger),
     Column("note", Text),
     Column("created_at", BigInteger, nullable=False),
+    Column("stage", String(10), nullable=False, default="asked"),
+    Column("asks", Integer, nullable=False, default=0),
+    Column("ends_at", BigInteger),
+    Column("service_ends_at", BigInteger),
 )
-"""Every quote ever asked for, lost ones included: a row stands before its request leaves."""
+"""Every quote ever asked for, lost ones included: a row stands before its request leaves.
+
+`stage`: asked (no answer yet), answered, foreign (the service knew its reference before this ledger asked), done
+(another may follow it). `asks`: requests for it that may have reached the service. `expires_at`: until when it may be
+confirmed; `ends_at`: when it has ended for certain, both by our clock; `service_ends_at`: its end by the service's.
+"""
+
+hosts = Table(
+    "hosts",
+    metadata,
+    Column("host", String(64), primary_key=True),
+    Column("marks", BigInteger, nullable=False),
+    Column("first_seen", BigInteger, nullable=False),
+)
+"""Machines that sent from this ledger, and how many sends each marked; their token files count the same."""
+
+seen_statuses = Table(
+    "seen_statuses",
+    metadata,
+    Column("operation", String(60), primary_key=True),
+    Column("status", Integer, primary_key=True),
+    Column("first_seen", BigInteger, nullable=False),
+)
+"""Statuses that the service has shown for confirmed orders of an operation."""
 
 journal = Table(
     "journal",
