@@ -10,6 +10,7 @@ import asyncio
 import re
 import sys
 from collections.abc import Callable
+from typing import ClassVar
 
 import uvloop
 
@@ -18,12 +19,16 @@ _REFERENCE = re.compile(rb'"(?:request_id|order_no)": ?"(?:P-)?([^"]*)"')
 _CREATES = (b"/v1/order/payout ", b"/v1/fiatpayout/payouts/create ")
 _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
 _DATA = b'{"code":"200","message":"success","data":{"request_id":"%b","order_no":"P-%b",%b}}'
+_ABSENT = b'{"code":7000,"message":"ORDER_NOT_EXIST"}'
 _QUOTE = b'"pay_currency":"USDT","pay_amount":"10.00","receive_currency":"EUR","receive_amount":"9.00"'
 """Of every quote: what `bench.parts.sheet` asks for."""
 
 
 class Service(asyncio.Protocol):
     """One connection; requests may come in pieces."""
+
+    made: ClassVar[set[bytes]] = set()
+    """References of what was created: only these are shown by a query."""
 
     def __init__(self, latency_seconds: float) -> None:
         self._latency = latency_seconds
@@ -50,10 +55,12 @@ class Service(asyncio.Protocol):
         named = _REFERENCE.search(body)
         reference = named[1] if named else b""
         if b"/v1/fiatpayout/payouts/quote " in head:
-            says = _QUOTE
+            content = _DATA % (reference, reference, _QUOTE)
+        elif any(path in head for path in _CREATES):
+            self.made.add(reference)
+            content = _DATA % (reference, reference, b'"status":11')
         else:
-            says = b'"status":11' if any(path in head for path in _CREATES) else b'"status":99'
-        content = _DATA % (reference, reference, says)
+            content = _DATA % (reference, reference, b'"status":99') if reference in self.made else _ABSENT
         answer = _HEAD % (len(content), content)
         if self._latency:
             asyncio.get_running_loop().call_later(self._latency, self._write, answer)

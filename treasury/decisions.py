@@ -1,13 +1,16 @@
-"""Decisions about one payment, as pure functions: does it agree, may it be sent again, may this quote be confirmed."""
+"""Decisions about one payment, as pure functions: does it agree, what may follow, may this quote be confirmed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from enum import Enum
 from typing import Any
 
 from treasury.interface.catalogue import CATALOGUE
 from treasury.interface.operation import SeenOrder
+from treasury.interface.refusals import ASK_FIRST, DOUBLE_PAYMENT, NOT_FOUND_CODES
 from treasury.ledger.records import Order, Quote
+from treasury.ledger.states import State
 from treasury.money import exact
 
 
@@ -39,11 +42,121 @@ def as_paid(seen: SeenOrder, order: Order) -> SeenOrder:
     return replace(seen, currency=None, amount=None, receive_currency=seen.currency, receive_amount=seen.amount)
 
 
-def may_send_again(order: Order, now_ms: int, wait_seconds: float, *, absence_is_evidence: bool) -> bool:
-    """Whether a "no such order" seen now, after an earlier one, is evidence enough to send the same id again."""
-    if order.order_no is not None or order.status is not None:
-        return False  # the service showed it before: that it does not now is for a person to clear up
-    return absence_is_evidence and order.absent_since is not None and now_ms - order.absent_since >= wait_seconds * 1000
+@dataclass(frozen=True)
+class EvidenceRules:
+    """What counts as evidence about a payment whose fate is unknown; `Settings` says where each comes from."""
+
+    resend_after_seconds: float
+    """How far apart two queries that find nothing must be."""
+    quote_margin_seconds: float
+    """How long after its end a quote may still be confirmed by a request that is on its way."""
+    quote_life_seconds: float = 24 * 3600
+    """How long after its creation a quote ends whose end is not shown."""
+    unconfirmed_statuses: frozenset[int] = frozenset()
+    """Statuses that this account never shows for a confirmed quote."""
+    not_found_codes: frozenset[str] = NOT_FOUND_CODES
+    """Envelope codes that say "no such order"."""
+
+
+class Look(Enum):
+    """What a query tells about a payment that may have left."""
+
+    SHOWN = "shown"
+    """The service has it."""
+    ABSENT = "absent"
+    """The service has no such order, or a quote that was certainly not confirmed."""
+    UNDECIDED = "undecided"
+    """The service shows something that may be a payment or a quote that nobody confirmed."""
+
+
+def read_look(order: Order, seen: SeenOrder | None, rules: EvidenceRules) -> Look:
+    """What a query told about an order. Only a quoted order can be undecided: its quote has the same reference."""
+    if seen is None:
+        return Look.ABSENT
+    confirms = CATALOGUE[order.operation].confirms_quote
+    if not confirms or order.state is State.ACCEPTED or order.state.is_final:
+        return Look.SHOWN
+    if seen.status is not None and seen.status.is_payment:
+        return Look.SHOWN
+    if seen.status is not None and int(seen.status) in rules.unconfirmed_statuses:
+        return Look.ABSENT
+    return Look.UNDECIDED
+
+
+class Next(Enum):
+    """What may be done about an order after a query that found nothing."""
+
+    WAIT = "wait"
+    COUNT = "count from now"
+    """This is the first of the two that count."""
+    RESEND = "send the same again"
+    QUOTE_AGAIN = "ask for another quote"
+    REJECT = "reject"
+    PERSON = "a person has to decide"
+
+
+def judge_absence(
+    order: Order, quote: Quote | None, now_ms: int, service_now_ms: int | None, rules: EvidenceRules
+) -> Next:
+    """What follows from a query that found nothing now, after `order.absent_since`. Times are Unix ms.
+
+    `quote`: the one that the order confirmed, if it asked for it itself.
+    """
+    shown_before = order.order_no is not None or order.status is not None
+    said_known = order.first_answer == DOUBLE_PAYMENT and order.state is State.UNKNOWN
+    if shown_before or said_known or not CATALOGUE[order.operation].absence_is_evidence:
+        return Next.PERSON
+    since, refused = order.absent_since, order.first_answer in ASK_FIRST
+    if quote is not None:
+        confirmable = quote.quote is not None and not has_expired(quote, now_ms)
+        repeats = confirmable and not refused and order.state is State.UNKNOWN
+        if not repeats and not has_ended(quote, now_ms, service_now_ms, rules):
+            return Next.WAIT
+        if not repeats and since is not None and since < certain_end(quote, rules):
+            since = None  # an absence from before the end says nothing about a confirmation that comes late
+    if since is None:
+        return Next.COUNT
+    if now_ms - since < rules.resend_after_seconds * 1000:
+        return Next.WAIT
+    if refused:
+        return Next.REJECT
+    return Next.RESEND if quote is None or repeats else Next.QUOTE_AGAIN
+
+
+def has_expired(quote: Quote, now_ms: int) -> bool:
+    """Whether a quote must not be confirmed any more, by our own clock."""
+    return quote.expires_at is not None and quote.expires_at <= now_ms
+
+
+def certain_end(quote: Quote, rules: EvidenceRules) -> int:
+    """When a quote can no longer be confirmed by anybody, margin included, Unix ms by our clock."""
+    ends = quote.ends_at if quote.ends_at is not None else quote.created_at + int(rules.quote_life_seconds * 1000)
+    return ends + int(rules.quote_margin_seconds * 1000)
+
+
+def has_ended(quote: Quote, now_ms: int, service_now_ms: int | None, rules: EvidenceRules) -> bool:
+    """Whether a quote can no longer be confirmed by anybody: its life and the margin are over by both clocks."""
+    if now_ms < certain_end(quote, rules):
+        return False
+    if quote.service_ends_at is None or service_now_ms is None:
+        return True
+    return service_now_ms >= quote.service_ends_at + rules.quote_margin_seconds * 1000
+
+
+FOREIGN_MS = 5_000
+"""A quote that the service made so long before this ledger asked for it was asked for by somebody else."""
+
+
+def is_foreign(quote: Quote, now_ms: int, service_now_ms: int | None) -> bool:
+    """Whether a quote was made before this ledger first asked for it: the service answered with an earlier one.
+
+    Times are Unix ms by our clock and by the service's. False where the service shows no times.
+    """
+    if quote.asks > 1 or quote.expires_at is None or quote.service_ends_at is None or service_now_ms is None:
+        return False
+    made = quote.service_ends_at - (quote.expires_at - quote.created_at)
+    asked = quote.created_at + service_now_ms - now_ms
+    return asked - made > FOREIGN_MS
 
 
 @dataclass(frozen=True)
@@ -122,8 +235,7 @@ def _fee_problem(quote: Quote, bounds: Bounds) -> str | None:
 
 
 def _expiry_problem(quote: Quote, now_ms: int) -> str | None:
-    expired = quote.expires_at is not None and quote.expires_at <= now_ms
-    return "the quote expired before it could be confirmed" if expired else None
+    return "the quote expired before it could be confirmed" if has_expired(quote, now_ms) else None
 
 
 def _gross(quote: Quote, received: Decimal) -> Decimal:

@@ -1,5 +1,6 @@
 """The treasury desk: one account with its client, its ledger and the one way out; what every run works at."""
 
+import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -8,8 +9,10 @@ from typing import TypeVar
 from treasury.errors import ConfigurationError, NotConnected
 from treasury.interface.client import Account, Client
 from treasury.ledger.database import sqlite_file
-from treasury.ledger.epoch import begin_epoch_if_restored
+from treasury.ledger.epoch import Places, Standing, begin_epoch, check_standing, register_machine
+from treasury.ledger.holder import MachineLock
 from treasury.ledger.ledger import Ledger
+from treasury.ledger.token import Token
 from treasury.settings import Settings
 from treasury.shards import Shards
 from treasury.stop_loss import StopLoss
@@ -29,22 +32,40 @@ class Desk:
         self.in_flight = settings.in_flight
         self.client = Client(account, connections=settings.in_flight)
         self.ledger = Ledger(settings.ledger_url, account.identity, settings.ledger_key_file)
+        self.machine = MachineLock(account.identity)
+        self.token = Token(settings.token_folder, account.identity)
+        self.standing = Standing.KNOWN
+        """How the ledger stood when a run was last taken."""
+        self.checked_runs: set[str] = set()
+        """Runs whose first questions were answered since they were taken."""
         self._clock_checked = False
         self.shards = Shards(account, settings)
         self.stop_losses: dict[str, StopLoss] = {}
-        self.submission = Submission(self.client, self.ledger, resend_after_seconds=settings.resend_after_seconds)
+        self.submission = Submission(self.client, self.ledger, settings.evidence, found_known=self.begin_epoch)
 
     @contextmanager
     def hold(self, run_key: str) -> Iterator[None]:
-        """Hold a run; what a dead process left on its way is unknown from here on. Raises `RunHeld`."""
-        with self.ledger.hold(run_key) as fresh:
+        """Hold a run; what a dead process left on its way is unknown from here on.
+
+        Raises `RunHeld`, also when another home on this machine holds it.
+        """
+        with self.machine.hold(run_key), self.ledger.hold(run_key) as fresh:
             if fresh:
                 self.stop_losses.pop(run_key, None)
-                begin_epoch_if_restored(
-                    self.ledger, self.settings.ledger_key_file, sqlite_file(self.settings.ledger_url)
-                )
+                self.checked_runs.discard(run_key)
+                places = Places(sqlite_file(self.settings.ledger_url), self.settings.ledger_key_file)
+                self.standing = check_standing(self.ledger, self.token, places)
                 self.ledger.recover(run_key)
             yield
+
+    def register_machine(self, run_key: str) -> None:
+        """Know this machine from its first run on; each reference of that run is asked about before it is sent."""
+        register_machine(self.ledger, self.token, run_key)
+        self.standing = Standing.KNOWN
+
+    def begin_epoch(self, why: str) -> None:
+        """Hold what has not left, because the ledger is older than the service."""
+        begin_epoch(self.ledger, self.token, why)
 
     def at_once(self, work: Callable[[T], U], items: Iterable[T], *, ahead: bool = False) -> list[U]:
         """Do `work` for each item, as many at once as the desk allows; results in the order of the items.
@@ -53,6 +74,12 @@ class Desk:
         a payment is marked when it leaves, and waits for nothing then.
         """
         return take_turns(work, items, self.in_flight * 3 // 2 if ahead else self.in_flight)
+
+    def check_windows(self) -> None:
+        """Raise `ConfigurationError` when the account's waits do not fit together; on loopback it is a warning."""
+        warning = self.settings.check_windows(loopback=self.account.is_loopback)
+        if warning is not None:
+            logging.getLogger("treasury").warning(warning)
 
     def check_clock(self) -> None:
         """Raise `ConfigurationError` when our clock is off the service's by more than the setting allows.
@@ -75,6 +102,7 @@ class Desk:
         self.shards.close()
         self.client.close()
         self.ledger.close()
+        self.token.close()
 
 
 _desks: dict[tuple[str, str], Desk] = {}

@@ -12,6 +12,7 @@
     ├── ApprovalNeeded             a person has to approve the plan first; nothing was sent
     ├── Stopped                    somebody stopped all sending; nothing more was sent
     ├── NotConnected               no connection was made, so nothing was sent; try again later
+    │   └── NotSentInTime          its signature had grown old before it could leave; sign anew
     ├── Refused                    the service answered with something other than success
     ├── OutcomeUnknown             sent, and no readable answer came back; ask before doing anything
     ├── NotTrusted                 a signature does not verify
@@ -148,6 +149,10 @@ class Stopped(TreasuryError):
 
 class NotConnected(TreasuryError):
     """No connection to the service was made: the request never left."""
+
+
+class NotSentInTime(NotConnected):
+    """The request was signed too long ago to be sent, so it was not: this process may have been stopped meanwhile."""
 
 
 class Refused(TreasuryError):

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Protocol
 from treasury.interface.catalogue import CATALOGUE
 from treasury.interface.conversion import ConversionExecute, ConversionQuote, ConversionQuoteRecord
 from treasury.interface.fiat_payouts import CreateFiatPayout, FiatPayoutQuote, FiatPayoutQuoteRecord
-from treasury.interface.operation import Operation, mask_fields
+from treasury.interface.operation import Operation, SeenOrder, mask_fields
 from treasury.ledger.records import Quote
 
 
@@ -20,12 +20,34 @@ class QuoteTerms:
     time_ms: int | None
     expires_ms: int | None
 
-    def expires_at(self, asked_at: int) -> int | None:
-        """When it expires by our own clock, Unix ms: its lifetime counted from when it was asked, whatever the
-        service's clock shows."""
-        if self.expires_ms is None or self.time_ms is None:
-            return self.expires_ms
-        return asked_at + (self.expires_ms - self.time_ms)
+    def ledger_facts(self, asked_at: int, answered_at: int) -> dict[str, Any]:
+        """The quote as the ledger keeps it; both times are Unix ms by our clock.
+
+        Its lifetime is counted by our own clock, whatever the service's shows: from when it was asked for confirming
+        it, from when it was answered for knowing that it is over.
+        """
+        life = None if self.expires_ms is None or self.time_ms is None else self.expires_ms - self.time_ms
+        return {
+            "quote": self.quote,
+            "expires_at": self.expires_ms if life is None else asked_at + life,
+            "ends_at": self.expires_ms if life is None else answered_at + life,
+            "service_ends_at": self.expires_ms,
+            **self.facts,
+        }
+
+
+def terms_of(seen: SeenOrder) -> dict[str, Any]:
+    """A quote that a query shows, as the ledger keeps it; its end is not shown."""
+    return {
+        "quote": seen.order_no,
+        "pay_currency": seen.currency,
+        "pay_amount": seen.amount,
+        "receive_currency": seen.receive_currency,
+        "receive_amount": seen.receive_amount,
+        "fee": seen.fee,
+        "fee_currency": seen.fee_currency,
+        "rate": seen.rate,
+    }
 
 
 class QuotedPayment(Protocol):

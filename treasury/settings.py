@@ -12,13 +12,21 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from treasury.decisions import EvidenceRules
 from treasury.errors import ConfigurationError
 from treasury.interface.client import Account
+from treasury.interface.refusals import NOT_FOUND_CODES
 from treasury.interface.signing import SigningRules
 
 RESEND_AFTER_SECONDS = 600.0
 """How far apart two "no such order" answers must be before an order is sent again under the same id."""
 
+
+TIMESTAMP_WINDOW_SECONDS = 300.0
+"""How old a timestamp may be for the service to read its request; unpublished, so an assumption (public fact 1.6)."""
+
+QUOTE_LIFE_SECONDS = 24 * 3600.0
+"""How long after its creation a quote ends whose end is not shown."""
 
 MOST_CLOCK_SKEW_SECONDS = 120.0
 """How far our clock may be off the service's before nothing is sent."""
@@ -50,7 +58,51 @@ class Settings:
     """How many processes a sweep may use."""
     in_flight: int = IN_FLIGHT
     """Requests that a process has on their way at once."""
+    timestamp_window_seconds: float = TIMESTAMP_WINDOW_SECONDS
+    quote_margin_seconds: float | None = None
+    """How long after its end a quote may still be confirmed; None is `resend_after_seconds`."""
+    quote_life_seconds: float = QUOTE_LIFE_SECONDS
+    unconfirmed_statuses: frozenset[int] = frozenset()
+    """Statuses that this account never shows for a confirmed quote; adopted by a person, none by default."""
+    not_found_codes: frozenset[str] = NOT_FOUND_CODES
+    """Envelope codes that say "no such order"."""
+    tokens: Path | None = None
+    """Folder of the tokens that count what this machine sent; None is `tokens` in the home."""
     rules: SigningRules = SigningRules()
+
+    @property
+    def token_folder(self) -> Path:
+        """Where the tokens are."""
+        return self.home / "tokens" if self.tokens is None else self.tokens
+
+    @property
+    def evidence(self) -> EvidenceRules:
+        """What counts as evidence about a payment whose fate is unknown."""
+        margin = self.resend_after_seconds if self.quote_margin_seconds is None else self.quote_margin_seconds
+        return EvidenceRules(
+            resend_after_seconds=self.resend_after_seconds,
+            quote_margin_seconds=margin,
+            quote_life_seconds=self.quote_life_seconds,
+            unconfirmed_statuses=self.unconfirmed_statuses,
+            not_found_codes=self.not_found_codes,
+        )
+
+    def check_windows(self, *, loopback: bool) -> str | None:
+        """Raise `ConfigurationError` when a request may still be read after its order was sent again.
+
+        On loopback it is returned as a warning instead.
+        """
+        least = self.timestamp_window_seconds + self.most_clock_skew_seconds
+        if self.resend_after_seconds > least:
+            return None
+        problem = (
+            f"TREASURY_RESEND_AFTER_SECONDS ({self.resend_after_seconds:g}) must be more than "
+            f"TREASURY_TIMESTAMP_WINDOW_SECONDS plus TREASURY_MOST_CLOCK_SKEW_SECONDS ({least:g}): a request that "
+            "was held up could be read after its order was sent again"
+        )
+        if not loopback:
+            raise ConfigurationError(f"{problem}; nothing was sent")
+        return problem
 
     @property
     def account_file(self) -> Path:
@@ -124,6 +176,16 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         ledger_url=environ.get("TREASURY_LEDGER_URL") or f"sqlite:///{home / 'ledger.db'}",
         ledger_key_file=path("TREASURY_LEDGER_KEY_FILE", "ledger_key_file") or home / "ledger.key",
         resend_after_seconds=_seconds(environ, "TREASURY_RESEND_AFTER_SECONDS", RESEND_AFTER_SECONDS),
+        timestamp_window_seconds=_seconds(environ, "TREASURY_TIMESTAMP_WINDOW_SECONDS", TIMESTAMP_WINDOW_SECONDS),
+        quote_margin_seconds=(
+            _seconds(environ, "TREASURY_QUOTE_MARGIN_SECONDS", RESEND_AFTER_SECONDS)
+            if environ.get("TREASURY_QUOTE_MARGIN_SECONDS")
+            else None
+        ),
+        quote_life_seconds=_seconds(environ, "TREASURY_QUOTE_LIFE_SECONDS", QUOTE_LIFE_SECONDS),
+        unconfirmed_statuses=_numbers(environ, "TREASURY_UNCONFIRMED_STATUSES"),
+        not_found_codes=_words(environ, "TREASURY_NOT_FOUND_CODES") or NOT_FOUND_CODES,
+        tokens=path("TREASURY_TOKEN_FOLDER", "token_folder"),
         processes=_count(environ, "TREASURY_PROCESSES", min(os.cpu_count() or 1, PROCESSES)),
         in_flight=_count(environ, "TREASURY_IN_FLIGHT", IN_FLIGHT),
         most_clock_skew_seconds=_seconds(environ, "TREASURY_MOST_CLOCK_SKEW_SECONDS", MOST_CLOCK_SKEW_SECONDS),
@@ -153,6 +215,18 @@ def _seconds(environ: Mapping[str, str], variable: str, default: float) -> float
     if not 0 <= seconds < float("inf"):
         raise ConfigurationError(f"{variable} must be a number of seconds (got {text!r})")
     return seconds
+
+
+def _words(environ: Mapping[str, str], variable: str) -> frozenset[str]:
+    """What a variable lists, separated by commas."""
+    return frozenset(word.strip() for word in environ.get(variable, "").split(",") if word.strip())
+
+
+def _numbers(environ: Mapping[str, str], variable: str) -> frozenset[int]:
+    words = _words(environ, variable)
+    if not all(word.isascii() and word.isdigit() for word in words):
+        raise ConfigurationError(f"{variable} must be numbers separated by commas (got {environ[variable]!r})")
+    return frozenset(map(int, words))
 
 
 def _read_account_file(path: Path) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from treasury.errors import NotConnected
+from treasury.interface.refusals import TOO_MANY
 from treasury.ledger.records import Order
 from treasury.ledger.states import State
 
@@ -73,6 +74,6 @@ class StopLoss:
 
 def _failure(order: Order) -> tuple[object, ...] | None:
     """What kind of failure a send was; None when the service took it."""
-    if order.state not in (State.REJECTED, State.UNKNOWN, State.PREPARED):
-        return None
+    if order.state not in (State.REJECTED, State.UNKNOWN, State.PREPARED) or order.code == TOO_MANY:
+        return None  # a service that asks for fewer requests gets fewer: the pace sees to that, and ends what is futile
     return (order.state, order.code or order.reason)

@@ -1,97 +1,118 @@
-"""The only code that sends an operation that moves money. The design's seven rules, in the order they happen.
+"""The only code that sends an operation that moves money. The design's rules, in the order they happen.
 
 One order goes through here top to bottom; any number may do so at once, in threads or taking turns. Whoever calls
-holds the run. A process may die at any instant: what is in the ledger then is enough to go on.
+holds the run. A process may die at any instant: what is in the ledger then is enough to resume.
 """
 
-import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass
 from typing import Any
 
 from treasury.crashpoints import point
-from treasury.decisions import Bounds, as_paid, disagreements, may_send_again, quote_problem
-from treasury.errors import NotConnected, OutcomeUnknown, Refused
+from treasury.decisions import Bounds, EvidenceRules, Next, has_expired, is_foreign, judge_absence, quote_problem
+from treasury.errors import NotConnected, NotSentInTime, OutcomeUnknown, Refused
+from treasury.gate import Gate
+from treasury.inquiry import Inquiry
 from treasury.interface.catalogue import CATALOGUE
-from treasury.interface.client import Client
+from treasury.interface.client import Client, Signed
 from treasury.interface.operation import Operation, SeenOrder
-from treasury.interface.refusals import Meaning, read_refusal, says_no_such_order
+from treasury.interface.refusals import (
+    ASK_FIRST,
+    DOUBLE_PAYMENT,
+    WRONG_SIGNATURE,
+    Meaning,
+    read_refusal,
+    says_account_trouble,
+)
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.records import Order, Quote, derive_request_id
-from treasury.ledger.states import Event, State, event_for
-from treasury.quoting import QUOTED, QuotedPayment, confirmed_facts
-from treasury.turns import Hands
+from treasury.ledger.quotes import MAX_GENERATIONS, adopt_quote, finish_quote, last_quote, note_quote, open_quote
+from treasury.ledger.records import Order, Quote, Stage
+from treasury.ledger.states import Event, Hold, State
+from treasury.quoting import QUOTED, QuotedPayment, confirmed_facts, terms_of
 
 QUOTES_PER_START = 3
-"""How often a quote is asked anew before its row waits for the next start."""
-GENERATIONS_ASKED = 6
-"""How many quotes a restored ledger may have forgotten, each under an id of its own."""
-TRIES_LATER = 3
-"""How often an order that is refused for a passing reason is tried in one start."""
-PAUSE_SECONDS = 1.0
-MOST_PAUSE_SECONDS = 30.0
-MOST_WAITERS = 64
-"""Orders that pause at once; more wait for their pause to begin."""
+"""How often a quote is asked in one start before its row waits for the next: the first, and two that replace it."""
+TRIES = 3
+"""How often an order that certainly was not read is sent anew in one start."""
 
 
-class Submission:
+@dataclass(frozen=True)
+class Sent:
+    """What came of one attempt to send."""
+
+    order: Order
+    again: bool = False
+    """It certainly was not read, and may be tried anew at once."""
+    problem: str | None = None
+    """Why it must not leave after all."""
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """What came of asking for a quote."""
+
+    order: Order
+    quote: Quote | None = None
+    """The quote, to be judged and confirmed."""
+    again: bool = False
+    """None came; it may be asked for again at once."""
+
+
+class Submission(Inquiry):
     """Sends orders of a held run, asks what became of them, and records every step before and after."""
 
     def __init__(
         self,
         client: Client,
         ledger: Ledger,
+        rules: EvidenceRules,
         *,
-        resend_after_seconds: float,
-        sleep: Callable[[float], None] = time.sleep,
+        found_known: Callable[[str], None] = lambda _: None,
     ) -> None:
-        self._client = client
-        self._ledger = ledger
-        self._resend_after_seconds = resend_after_seconds
-        self._sleep = sleep
-        self._waiters = Hands(MOST_WAITERS)
+        """`found_known`: is told when the service knows what this ledger has not sent."""
+        super().__init__(client, ledger, rules)
+        self._found_known = found_known
+        self._gate = Gate()
 
     def submit(self, order: Order) -> Order:
         """Do the next right thing for one order: send it if it never left, ask if nobody knows, else nothing."""
         if order.state is State.UNKNOWN:
-            order, gone = self.learn(order, self.look(order))
-            if not gone:
+            order, following = self.learn(order, self.look(order))
+            if following is Next.RESEND:
+                point("resend.decided")
+                return self._transmit(order, self._operation(order), Event.RESEND).order
+            if following is not Next.QUOTE_AGAIN:
                 return order
-            point("resend.decided")
-            return self._transmit(order, self._operation(order), Event.RESEND)
+            order = self._quote_again(order)
         if order.state is not State.PREPARED:
             return order
         if order.absences_needed:
-            order = self._ask_first(order)
-            if order.state is not State.PREPARED:
+            order = self._ask_before_sending(order)
+            if order.state is not State.PREPARED or order.absences_needed:
                 return order
         payload = self._ledger.payload(order)
         if "quote" in payload:
             return self._quote_then_confirm(order, payload)
-        return self._send_until_heard(order, self._operation(order))
+        return self._send(order).order
 
-    def ask(self, order: Order) -> Order:
-        """Ask the service what became of an order and record the answer. Sends nothing that moves money.
-
-        Raises `NotConnected`, `Refused` or `OutcomeUnknown` when the question itself could not be answered.
-        """
-        return self.learn(order, self.look(order))[0]
-
-    def _ask_first(self, order: Order) -> Order:
-        """An order from before the ledger was restored may have been sent since: then a person has to decide."""
-        for generation in range(order.generation, order.generation + GENERATIONS_ASKED):
-            request_id = order.request_id
-            if generation > order.generation:
-                request_id = derive_request_id(
-                    self._ledger.account, order.run_key, order.row_ref, order.operation, generation
-                )
-            seen = self.look_up(order.operation, request_id, order.confirmation)
-            if seen is not None and not self._is_unconfirmed_quote(order, seen):
-                reason = f"the service knows {request_id}, which this ledger has not sent since it was restored"
-                return self._ledger.step(order, Event.HOLD, cause="asked first", reason=reason)
-            if order.operation not in QUOTED:
-                break
-        return self._ledger.note(order, unmoved=True, absences_needed=0)
+    def _ask_before_sending(self, order: Order) -> Order:
+        """The ledger may know less than the service: so many queries must find nothing before an order leaves."""
+        found = self.known_at_service(order)
+        if found:
+            held = self.hold_found(order, found, "asked before it is sent")
+            self._found_known(f"the service knows {held.request_id}, which this ledger has not sent")
+            return held
+        now = self._ledger.now()
+        far = order.absent_since is not None and now - order.absent_since >= self._rules.resend_after_seconds * 1000
+        if order.absences_needed == 1 or far:
+            return self._ledger.note(order, unmoved=True, absences_needed=0, absent_since=None, reason=None)
+        if order.absent_since is not None:
+            return order
+        reason = (
+            "asked about before it is sent, because this ledger may be older than the service: it is sent when a "
+            f"second query, {self._rules.resend_after_seconds:.0f} s later, finds nothing either: start the run again"
+        )
+        return self._ledger.note(order, unmoved=True, absent_since=now, asked_at=now, reason=reason)
 
     # --- sending -------------------------------------------------------------------------------------------------
 
@@ -104,36 +125,63 @@ class Submission:
         operation = CATALOGUE[order.operation]
         return operation(**{**payload, str(operation.reference): order.request_id})
 
-    def _send_until_heard(self, order: Order, operation: Operation[Any]) -> Order:
-        """Send; while the service refuses for a reason that passes, pause and try the same order again."""
-        pause = PAUSE_SECONDS
-        for left in range(TRIES_LATER, 0, -1):
-            point("send.before")
-            order = self._transmit(order, operation, Event.SEND)
-            point("send.recorded")
-            refused_for_now = order.state is State.PREPARED and order.code is not None
-            if not refused_for_now or left == 1:
-                break
-            self._waiters.do(self._sleep, pause)
-            pause = min(pause * 2, MOST_PAUSE_SECONDS)
-        return order
+    def _send(self, order: Order, problem: Callable[[], str | None] = lambda: None) -> Sent:
+        """Send a prepared order; while it certainly was not read, sign it anew and try again.
 
-    def _transmit(self, order: Order, operation: Operation[Any], event: Event) -> Order:
-        """One transmission: marked on disk before its first byte leaves, and what came of it recorded after."""
-        order = self._ledger.step(order, event, code=None, reason=None)
-        point("send.marked")
+        `problem`: says why it must not leave after all, asked at the last moment.
+        """
+        operation = self._operation(order)
+        for _ in range(TRIES):
+            point("send.before")
+            sent = self._transmit(order, operation, Event.SEND, problem)
+            point("send.recorded")
+            if not sent.again:
+                break
+            order = sent.order
+        return sent
+
+    def _transmit(
+        self,
+        order: Order,
+        operation: Operation[Any],
+        event: Event,
+        problem: Callable[[], str | None] = lambda: None,
+    ) -> Sent:
+        """One transmission: signed, then marked on disk, then sent; and what came of it recorded.
+
+        A connection is free and the pace allows it before the mark, so that what is marked leaves at once.
+        """
+        self._gate.wait(lambda: self.look_up(order.operation, order.request_id, order.confirmation))
+        self._client.take_connection()
         try:
-            reply = self._client.send(operation)
+            why_not = problem()
+            if self._gate.is_shut or why_not is not None:
+                return Sent(order, again=why_not is None, problem=why_not)
+            signed = self._client.sign(operation)
+            order = self._ledger.step(order, event, code=None, reason=None)
+            point("send.marked")
+            return self._exchange(order, signed)
+        finally:
+            self._client.give_back()
+
+    def _exchange(self, order: Order, signed: Signed[Any]) -> Sent:
+        """Send what is marked, and record what came of it."""
+        try:
+            reply = self._client.transmit(signed)
+        except NotSentInTime as error:
+            back = self._back(order, Event.NOT_IN_TIME, reason=str(error))
+            return Sent(back, again=back.state is State.PREPARED)
         except NotConnected as error:
-            return self._back(order, Event.NOT_CONNECTED, reason=str(error))
+            return Sent(self._back(order, Event.NOT_CONNECTED, reason=str(error)))
         except Refused as refusal:
             point("send.refused")
-            return self._refused(order, refusal)
+            refused = self._refused(order, refusal)
+            return Sent(refused, again=refused.state is State.PREPARED)
         except OutcomeUnknown as error:
             point("send.lost")
-            return self._ledger.step(order, Event.LOSE, cause=error.why, reason=error.why, code=error.code)
+            return Sent(self._ledger.step(order, Event.LOSE, cause=error.why, reason=error.why, code=error.code))
         point("send.answered")
-        return self._heard(order, reply.as_order(), "the answer to the request")
+        return Sent(self._heard(order, reply.as_order(), "the answer to the request"))
 
     def _back(self, order: Order, event: Event, **facts: Any) -> Order:
         """Nothing acted this time: ready again, unless an earlier transmission may have acted."""
@@ -142,160 +190,220 @@ class Submission:
         return self._ledger.step(order, event, **facts)
 
     def _refused(self, order: Order, refusal: Refused) -> Order:
-        facts = {"code": refusal.code or str(refusal.http_status), "reason": refusal.message or str(refusal)}
+        self._gate.take_note(refusal)
+        facts = _refusal_facts(refusal)
         meaning = read_refusal(refusal)
-        if order.doubtful or meaning is Meaning.UNLISTED:
+        if order.doubtful:
             return self._ledger.step(order, Event.LOSE, cause="an answer that decides nothing", **facts)
-        if meaning is Meaning.NOT_NOW:
-            order = self._ledger.step(order, Event.TRY_LATER, **facts)
-            self._waiters.do(self._sleep, min(refusal.retry_after_seconds or 0, MOST_PAUSE_SECONDS))
-            return order
-        return self._ledger.step(order, Event.REJECT, **facts)
+        if refusal.code == WRONG_SIGNATURE and meaning is Meaning.FINAL:
+            return self._ledger.step(order, Event.TRY_LATER, **facts)
+        if meaning is Meaning.FINAL:
+            return self._ledger.step(order, Event.REJECT, **facts)
+        cause = "refused, and asked about first" if meaning is Meaning.ASK_FIRST else "an answer that decides nothing"
+        first_answer = refusal.code if refusal.http_status < 500 else None
+        return self._ledger.step(order, Event.LOSE, cause=cause, first_answer=first_answer, **facts)
 
     # --- quotes --------------------------------------------------------------------------------------------------
+
+    def _quote_again(self, order: Order) -> Order:
+        """The confirmation did not act and its quote is over: another one may follow."""
+        point("requote.decided")
+
+        def work(_: object) -> Order:
+            finish_quote(self._ledger, last_quote(self._ledger, order), "it ended, and its confirmation did not act")
+            cause = "its quote can no longer be confirmed"
+            facts = {"confirmation": None, "first_answer": None, "absent_since": None, "code": None, "reason": None}
+            return self._ledger.step(order, Event.QUOTE_AGAIN, cause=cause, doubtful=False, **facts)
+
+        return self._ledger.write(work)
 
     def _quote_then_confirm(self, order: Order, payload: dict[str, Any]) -> Order:
         """Ask for a quote and confirm it back to back, inside the approved bounds.
 
-        A quote moves no money, so a lost or unfit one is simply followed by another, under a generation of its own.
-        That ends with the first confirmation that leaves.
+        A quote moves no money: one that is lost is asked for again under the same id. Another generation follows only
+        one that nobody can confirm, or of which no confirmation ever left.
         """
-        kind = QUOTED[order.operation]
+        kind, bounds = QUOTED[order.operation], Bounds.from_dict(payload["bounds"])
         for _ in range(QUOTES_PER_START):
             point("quote.before")
-            order, quote = self._ledger.open_quote(order)
+            order, quote = open_quote(self._ledger, order)
+            if quote is None:
+                return self._used_up(order)
             point("quote.committed")
-            fetched = self._fetch_quote(order, quote, kind.ask(payload, quote.request_id), kind)
-            if isinstance(fetched, Order):
-                order = fetched
-                if order.state is not State.PREPARED:
-                    return order
-                continue
+            fetched = self._fetch(order, quote, kind, payload)
+            order, quote = fetched.order, fetched.quote
+            if quote is None:
+                if fetched.again:
+                    continue
+                return order
             point("quote.recorded")
-            problem = quote_problem(fetched, Bounds.from_dict(payload["bounds"]), self._ledger.now())
-            if problem is not None:
-                self._ledger.note_quote(fetched, note=problem)
-                order = self._ledger.note(order, unmoved=True, reason=problem)
-                continue
-            point("confirm.before")
-            order = self._ledger.note(order, unmoved=True, **confirmed_facts(fetched))
-            point("confirm.noted")
-            return self._send_until_heard(order, self._operation(order))
+            sent = self._confirm(order, quote, bounds)
+            if sent.problem is None:
+                return sent.order
+            order, goes_on = self._replace(sent.order, quote, sent.problem)
+            if not goes_on:
+                return order
         return order
 
-    def _fetch_quote(self, order: Order, quote: Quote, ask: Operation[Any], kind: QuotedPayment) -> Quote | Order:
-        """The quote, or the order as it stands because none came."""
+    def _fetch(self, order: Order, quote: Quote, kind: QuotedPayment, payload: dict[str, Any]) -> Fetched:
+        """The quote that an order is at: asked for, asked about, or as it was answered before."""
+        if quote.stage is Stage.FOREIGN:
+            return self._ask_about_foreign(order, quote)
+        if quote.stage is Stage.ASKED:
+            return self._ask_quote(order, quote, kind.ask(payload, quote.request_id), kind)
+        return Fetched(order, quote)
+
+    def _confirm(self, order: Order, quote: Quote, bounds: Bounds) -> Sent:
+        """Confirm a quote, unless it must not be: then why. It is judged again when its connection is there."""
+
+        def problem() -> str | None:
+            return quote_problem(quote, bounds, self._ledger.now())
+
+        why_not = problem()
+        if why_not is not None:
+            return Sent(order, problem=why_not)
+        point("confirm.before")
+        order = self._ledger.note(order, unmoved=True, **confirmed_facts(quote))
+        point("confirm.noted")
+        return self._send(order, problem)
+
+    def _replace(self, order: Order, quote: Quote, problem: str) -> tuple[Order, bool]:
+        """Give a quote up that this ledger never confirmed, once a look shows that nobody else did.
+
+        Returns the order and whether another quote may be asked now.
+        """
+        if quote.stage is Stage.FOREIGN:
+            return self._waits_for_end(order, problem), False
+        seen = self.look(order)
+        if seen is not None and self.shows_payment(order, seen):
+            return self.hold_found(order, {order.generation: seen}, "asked before another quote"), False
+        if is_foreign(quote, self._ledger.now(), self._client.service_now()):
+            note_quote(self._ledger, quote, stage=Stage.FOREIGN, note=problem)
+            return self._waits_for_end(order, problem), False
+        finish_quote(self._ledger, quote, problem)
+        return self._ledger.note(order, unmoved=True, reason=problem), True
+
+    def _used_up(self, order: Order) -> Order:
+        reason = (
+            f"{MAX_GENERATIONS} quotes were asked for, and none could be confirmed ({order.reason or 'no reason'}): "
+            "treasury resolve REFERENCE --as not-sent ends this row, and it may be paid in a new run"
+        )
+        if order.reason is not None and order.reason.startswith(f"{MAX_GENERATIONS} quotes"):
+            return order
+        return self._ledger.note(order, unmoved=True, reason=reason)
+
+    def _ask_quote(self, order: Order, quote: Quote, ask: Operation[Any], kind: QuotedPayment) -> Fetched:
+        """Ask for a quote."""
+        self._gate.wait(lambda: self.look_up(order.operation, order.request_id))
         asked_at = self._ledger.now()
         try:
             terms = kind.read(self._client.send(ask))
         except Refused as refusal:
-            facts = {"code": refusal.code or str(refusal.http_status), "reason": refusal.message or str(refusal)}
-            self._ledger.note_quote(quote, note=f"refused: {refusal}")
-            meaning = read_refusal(refusal)
-            if meaning is Meaning.WITHOUT_ACTING:
-                return self._ledger.step(order, Event.REJECT, cause="its quote was refused", **facts)
-            if meaning is Meaning.NOT_NOW:
-                self._waiters.do(self._sleep, min(refusal.retry_after_seconds or PAUSE_SECONDS, MOST_PAUSE_SECONDS))
-            return self._ledger.note(order, unmoved=True, **facts)
-        except (NotConnected, OutcomeUnknown) as error:
-            self._ledger.note_quote(quote, note=f"no answer: {error}")
-            return self._ledger.note(order, unmoved=True, reason=f"no quote: {error}")
+            return self._quote_refused(order, quote, refusal)
+        except NotConnected as error:
+            note_quote(self._ledger, quote, note=f"no answer: {error}", asks=quote.asks - 1)
+            return Fetched(self._ledger.note(order, unmoved=True, reason=f"no quote: {error}"))
+        except OutcomeUnknown as error:
+            note_quote(self._ledger, quote, note=f"no answer: {error}")
+            return Fetched(self._ledger.note(order, unmoved=True, reason=f"no quote: {error}"), again=True)
         point("quote.answered")
-        return self._ledger.note_quote(quote, quote=terms.quote, expires_at=terms.expires_at(asked_at), **terms.facts)
+        facts = terms.ledger_facts(asked_at, self._ledger.now())
+        return Fetched(order, note_quote(self._ledger, quote, stage=Stage.ANSWERED, note=None, **facts))
 
-    # --- asking --------------------------------------------------------------------------------------------------
+    def _quote_refused(self, order: Order, quote: Quote, refusal: Refused) -> Fetched:
+        """What a refused quote means: it moves no money, but its reference may be known, and paid."""
+        self._gate.take_note(refusal)
+        facts = _refusal_facts(refusal)
+        note_quote(self._ledger, quote, note=f"refused: {refusal}")
+        if refusal.code == DOUBLE_PAYMENT:
+            return self._known_reference(order, quote, {})
+        meaning = read_refusal(refusal)
+        if says_account_trouble(refusal) or meaning is Meaning.UNDECIDED:
+            return Fetched(self._ledger.note(order, unmoved=True, **facts), again=True)
+        if meaning is Meaning.FINAL:
+            return Fetched(self._ledger.step(order, Event.REJECT, cause="its quote was refused", **facts))
+        return Fetched(self._quote_not_accepted(self._ledger.note(order, unmoved=True, **facts), refusal))
 
-    def look(self, order: Order) -> SeenOrder | None:
-        """What the service shows of an order; None when it knows no such order. Changes nothing."""
-        point("ask.before")
-        seen = self.look_up(order.operation, order.request_id, order.confirmation, order.order_no)
-        point("ask.answered")
-        return None if seen is None else as_paid(seen, order)
-
-    def look_up(
-        self, operation: str, request_id: str, confirmation: str | None = None, order_no: str | None = None
-    ) -> SeenOrder | None:
-        """What the service shows under a request id of this operation; None when it knows none."""
-        question = CATALOGUE[operation].question(request_id, confirmation, order_no)
-        try:
-            seen: SeenOrder = self._client.read(question).as_order()
-        except Refused as refusal:
-            if says_no_such_order(refusal):
-                return None
-            raise
-        return seen
-
-    def learn(self, order: Order, seen: SeenOrder | None) -> tuple[Order, bool]:
-        """Record what a look showed; the order after it, and whether there is evidence enough to send it again."""
-        if seen is None:
-            return self._not_there(order, "the service knows no such order")
-        if self._is_unconfirmed_quote(order, seen):
-            return self._not_there(order, "the service shows a quote that was not confirmed")
-        order = self._heard(order, seen, "a query")
-        point("learn.recorded")
-        return order, False
-
-    def knows(self, order: Order, seen: SeenOrder | None) -> bool:
-        """Whether a look at an order that is at its end showed nothing that the ledger does not hold already."""
-        if seen is None or not order.state.is_final or disagreements(order, seen):
-            return False
-        facts = _seen_facts(order, seen) | {"reason": seen.reason}
-        known = all(getattr(order, name) == value for name, value in facts.items())
-        return known and event_for(order.state, seen.status) is None
-
-    def _is_unconfirmed_quote(self, order: Order, seen: SeenOrder) -> bool:
-        """A query that shows a quote is not a payment, unless we know it was accepted, or its status says so."""
-        if order.operation not in QUOTED or order.state is State.ACCEPTED or order.state.is_final:
-            return False
-        return seen.status is None or not seen.status.is_payment
-
-    def _not_there(self, order: Order, why: str) -> tuple[Order, bool]:
+    def _quote_not_accepted(self, order: Order, refusal: Refused) -> Order:
+        """Rejected only after two looks that find nothing: a quote under this reference may have been paid."""
+        found = self.look_at_all(order)
+        if any(self.shows_payment(order, seen) for seen in found.values()):
+            return self.hold_found(order, found, "its quote was refused")
         now = self._ledger.now()
-        evidence = CATALOGUE[order.operation].absence_is_evidence
-        if order.state is State.UNKNOWN and may_send_again(
-            order, now, self._resend_after_seconds, absence_is_evidence=evidence
-        ):
-            return self._ledger.note(order, unmoved=True, asked_at=now, reason=why), True
-        since = order.absent_since if order.absent_since is not None else now
-        facts = {"absent_since": since} if order.state is State.UNKNOWN else {}
-        order = self._ledger.note(order, unmoved=True, asked_at=now, reason=why, **facts)
-        point("absence.recorded")
-        return order, False
+        if order.first_answer not in ASK_FIRST or order.absent_since is None:
+            return self._ledger.note(order, unmoved=True, first_answer=refusal.code, absent_since=now)
+        if now - order.absent_since < self._rules.resend_after_seconds * 1000:
+            return order
+        cause = "its quote was refused, and two queries found nothing"
+        return self._ledger.step(order, Event.REJECT, cause=cause, **_refusal_facts(refusal))
 
-    def _heard(self, order: Order, seen: SeenOrder, where: str) -> Order:
-        """Record what the service shows of an order: compared first, adopted only when it agrees."""
-        if order.request_id == order.confirmation:
-            seen = replace(seen, request_id=None)  # known here by the quote's number alone; theirs is its asker's
-        facts = _seen_facts(order, seen) | {"asked_at": self._ledger.now()}
-        differs = "; ".join(disagreements(order, seen))
-        shows_nothing = seen.status is None and not seen.order_no
-        if differs or shows_nothing:
-            reason = differs or f"{where} shows no order"
-            if order.state is State.SENDING:
-                return self._ledger.step(order, Event.LOSE, cause=f"{where}: {reason}", **facts, reason=reason)
-            if order.state is State.ACCEPTED and differs:
-                return self._ledger.step(order, Event.DISPUTE, cause=f"{where}: {reason}", **facts, reason=reason)
-            return self._ledger.note(order, unmoved=True, **facts, reason=reason)
-        if order.state is State.PREPARED:
-            # Another ledger, or this one before it was restored, sent it: only a person can tell.
-            reason = "the service knows it, but it was not sent from here"
-            return self._ledger.step(order, Event.HOLD, cause=where, **facts, reason=reason)
-        facts |= {"reason": seen.reason, "absent_since": None}
-        event = event_for(order.state, seen.status)
-        if event is None:
-            return self._ledger.note(order, unmoved=True, **facts)
-        return self._ledger.step(order, event, cause=where, **facts)
+    # --- quotes that the service knew before ---------------------------------------------------------------------
+
+    def _known_reference(self, order: Order, quote: Quote, facts: dict[str, Any]) -> Fetched:
+        """The service knows this quote's reference: find out whose it is before anything else is asked.
+
+        `facts`: the quote's terms, if the service showed them. What is found may be confirmed: a quote confirms once,
+        whoever asks.
+        """
+        found = self.look_at_all(order)
+        if any(self.shows_payment(order, seen) for seen in found.values()):
+            return Fetched(self.hold_found(order, found, "its quote was asked for before"))
+        ours = quote.asks > 1 and max(found, default=0) <= order.generation
+        if found and max(found) >= order.generation:
+            generation = max(found)
+            shown = facts if facts and generation == order.generation else self._shown(found[generation])
+            if shown["quote"]:
+                stage = Stage.ANSWERED if ours else Stage.FOREIGN
+                return Fetched(*adopt_quote(self._ledger, order, generation, stage=stage, note=None, **shown))
+        if facts:
+            return Fetched(order, note_quote(self._ledger, quote, stage=Stage.FOREIGN, **facts))
+        if ours:
+            # An earlier request of ours made it, and its answer was lost: nobody ever had what confirms it.
+            finish_quote(self._ledger, quote, "its answer was lost, so nobody can confirm it")
+            return Fetched(order, again=True)
+        if not CATALOGUE[order.operation].absence_is_evidence:
+            reason = "the service knows its reference, and no query shows what became of it: ask its support"
+            facts = {"hold_kind": Hold.KNOWN, "reason": reason, "code": DOUBLE_PAYMENT}
+            return Fetched(self._ledger.step(order, Event.HOLD, cause="its quote was asked for before", **facts))
+        ends_at = self._ledger.now() + int(self._rules.quote_life_seconds * 1000)
+        note_quote(self._ledger, quote, stage=Stage.FOREIGN, ends_at=ends_at)
+        return Fetched(self._waits_for_end(order))
+
+    def _shown(self, seen: SeenOrder) -> dict[str, Any]:
+        """The terms of a quote that a query shows; without an end it lives as long as any quote may."""
+        made = self._ledger.now() if seen.created_ms is None else seen.created_ms
+        end = made + int(self._rules.quote_life_seconds * 1000)
+        return {**terms_of(seen), "expires_at": end, "ends_at": end}
+
+    def _ask_about_foreign(self, order: Order, quote: Quote) -> Fetched:
+        """Somebody else asked for this quote: it is confirmed while it lives, else its certain end is waited for."""
+        found = self.look_at_all(order)
+        if any(self.shows_payment(order, seen) for seen in found.values()):
+            return Fetched(self.hold_found(order, found, "its quote was asked for before"))
+        now = self._ledger.now()
+        if quote.quote is not None and not has_expired(quote, now):
+            return Fetched(order, quote)
+        shown = found.get(order.generation)
+        if shown is not None and (shown.status is None or int(shown.status) not in self._rules.unconfirmed_statuses):
+            return Fetched(self._waits_for_end(self._ledger.note(order, unmoved=True, absent_since=None)))
+        following = judge_absence(order, quote, now, self._client.service_now(), self._rules)
+        if following is Next.COUNT:
+            order = self._ledger.note(order, unmoved=True, absent_since=now)
+        if following is not Next.QUOTE_AGAIN:
+            return Fetched(self._waits_for_end(order))
+        finish_quote(self._ledger, quote, "it ended, and nobody confirmed it")
+        return Fetched(self._ledger.note(order, unmoved=True, absent_since=None, reason=None), again=True)
+
+    def _waits_for_end(self, order: Order, problem: str | None = None) -> Order:
+        """Nothing is asked or sent for this order until the quote that somebody else asked for has ended."""
+        reason = (
+            f"the service knows {order.request_id}, which somebody else asked for: nothing is sent until that quote "
+            "has ended; start the run again later, or treasury resolve REFERENCE"
+        )
+        if problem is not None:
+            reason = f"{problem}; {reason}"
+        return self._ledger.note(order, unmoved=True, reason=reason, code=DOUBLE_PAYMENT)
 
 
-def _seen_facts(order: Order, seen: SeenOrder) -> dict[str, Any]:
-    """What the service adds to what we know; our own amounts stay as we asked them."""
-    facts: dict[str, Any] = {
-        "order_no": seen.order_no if order.order_no is None else None,  # another one later is news, not a correction
-        "status": seen.status,
-        "rate": seen.rate,
-    }
-    if order.fee is None or seen.fee_currency is not None:  # a fee without its currency never replaces a quoted one
-        facts |= {"fee": seen.fee, "fee_currency": seen.fee_currency}
-    if order.receive_amount is None and seen.receive_amount is not None:
-        facts |= {"receive_amount": seen.receive_amount, "receive_currency": seen.receive_currency}
-    return {name: value for name, value in facts.items() if value is not None}
+def _refusal_facts(refusal: Refused) -> dict[str, Any]:
+    return {"code": refusal.code or str(refusal.http_status), "reason": refusal.message or str(refusal)}

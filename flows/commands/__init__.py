@@ -37,6 +37,7 @@ COMMANDS = {
     "accept": ("reconciliation:accept", "Accept a break of the last reconciliation."),
     "runs": ("reading:runs", "List the runs of the ledger."),
     "show": ("reading:show", "Show an order or a run of the ledger."),
+    "release": ("control:release", "Let held orders be sent at the next start of their run."),
     "resolve": ("control:resolve", "Tell the ledger what a person found out about an order."),
     "stop": ("control:stop", "Stop all sending, or lift the stop."),
     "doctor": ("health:doctor", "What is configured, reachable and safe, line by line."),

@@ -1,14 +1,20 @@
-"""`treasury approve`, `resolve` and `stop`: what people decide. Nothing here sends anything."""
+"""`treasury approve`, `release`, `resolve` and `stop`: what people decide. Nothing here sends anything."""
 
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from flows.commands.common import DONE, WAITING, configured_desk
-from treasury.errors import InputError
+from flows.commands.common import DONE, TROUBLE, WAITING, configured_desk
 from treasury.ledger.approvals import approve_plan
-from treasury.ledger.states import Event
+from treasury.ledger.states import Hold
 from treasury.ledger.stops import lift_stop, stop_sending
+from treasury.runs.resolving import (
+    Decision,
+    releasable,
+    release_orders,
+    resolve_as_not_sent,
+    resolve_as_sent,
+)
 from treasury.settings import os_user
 
 
@@ -34,18 +40,50 @@ def approve(key: str, /, *, by: str) -> int:
     return DONE
 
 
-def resolve(
-    reference: str, /, *, as_: Annotated[Literal["sent", "not-sent"], Parameter(name="--as")], by: str, why: str
-) -> int:
-    """Tell the ledger what a person found out about an order that is unknown or held.
+def release(reference: str, /, *, kind: str | None = None, by: str, why: str) -> int:
+    """Let held orders be sent at the next start of their run.
 
-    `sent`: the service has it; it is followed from here on. `not-sent`: it never acted and never will; it is sent at
-    the next start of its run. Only say so when the service confirmed it.
+    An order that the service knows cannot be released. One that was held because the ledger is older than the
+    service is asked about twice before it is sent.
 
     Parameters
     ----------
     reference:
-        Row reference, request id or order number.
+        A run key, row reference or request id.
+    kind:
+        Only what is held for this reason: duplicate or older.
+    by:
+        Your name.
+    why:
+        What you looked at.
+
+    """
+    desk = configured_desk()
+    orders = releasable(desk, reference, kind)
+    if any(order.hold_kind == Hold.OLDER for order in orders):
+        print(
+            "a ledger that was put back to an older state has also forgotten cancellations, stops and policies of the "
+            "time between: look at them before the next start"
+        )
+    for order in orders:
+        amount = "" if order.amount is None else f"  {order.amount:f} {order.currency}"
+        print(f"  to be released: {order.row_ref}  {order.request_id}{amount}  {order.hold_kind}")
+    return _say(release_orders(desk, reference, kind, by=by, why=why))
+
+
+def resolve(
+    reference: str, /, *, as_: Annotated[Literal["sent", "not-sent"], Parameter(name="--as")], by: str, why: str
+) -> int:
+    """Tell the ledger what a person found out about orders that are unknown, or held because the service knows them.
+
+    `sent`: the service has them; each whose amounts agree is taken over and followed from here on. `not-sent`: they
+    never acted and never will; the service is asked once more, and what it does not show is sent at the next start,
+    a quoted row under one more quote. Only say so when the service confirmed it.
+
+    Parameters
+    ----------
+    reference:
+        A run key, row reference, request id or order number.
     as_:
         What is true.
     by:
@@ -54,19 +92,17 @@ def resolve(
         How you know.
 
     """
-    if not by.strip() or not why.strip():
-        raise InputError("a decision needs a name and a reason: --by NAME --why TEXT")
-    ledger = configured_desk().ledger
-    orders = ledger.orders(reference=reference)
-    if len(orders) != 1:
-        found = "knows no order" if not orders else f"knows {len(orders)} orders"
-        raise InputError(f"the ledger {found} called {reference}; give its request id")
-    [order] = orders
-    event = Event.RESOLVE_SENT if as_ == "sent" else Event.RESOLVE_NOT_SENT
-    with ledger.hold(order.run_key):
-        order = ledger.step(order, event, cause=f"{by.strip()} ({os_user()}): {why.strip()}", reason=None)
-    print(f"{order.row_ref} ({order.request_id}) is {order.state.outcome} now")
-    return DONE
+    desk = configured_desk()
+    decide = resolve_as_sent if as_ == "sent" else resolve_as_not_sent
+    return _say(decide(desk, reference, by=by, why=why))
+
+
+def _say(decisions: list[Decision]) -> int:
+    for decision in decisions:
+        print(f"  {decision.order.row_ref} ({decision.order.request_id}): {decision.says}")
+    done = sum(decision.done for decision in decisions)
+    print(f"{done} decided, {len(decisions) - done} not")
+    return DONE if done == len(decisions) else TROUBLE
 
 
 def stop(*, by: str, why: str | None = None, lift: Annotated[bool, Parameter(negative=())] = False) -> int:

@@ -58,7 +58,14 @@ def open_desk(ledger_url: str, tmp_path: Path, keys: tuple[str, str]) -> Iterato
     """Opens a desk at a base URL; its waits are short."""
     with ExitStack() as opened:
 
-        def open_one(base_url: str, *, resend_after: float = 0.0, ledger: str | None = None) -> Desk:
+        def open_one(
+            base_url: str,
+            *,
+            resend_after: float = 0.0,
+            ledger: str | None = None,
+            unconfirmed: set[int] | None = None,
+            **more: Any,
+        ) -> Desk:
             settings = Settings(
                 home=tmp_path,
                 base_url=base_url,
@@ -68,6 +75,8 @@ def open_desk(ledger_url: str, tmp_path: Path, keys: tuple[str, str]) -> Iterato
                 ledger_url=ledger or ledger_url,
                 ledger_key_file=tmp_path / "ledger.key",
                 resend_after_seconds=resend_after,
+                unconfirmed_statuses=frozenset(unconfirmed or ()),
+                **more,
             )
             desk = Desk(Account(base_url, PARTNER_ID, keys[0]), settings)
             opened.callback(desk.close)

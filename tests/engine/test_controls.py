@@ -22,6 +22,7 @@ from treasury.ledger.approvals import approve_plan
 from treasury.ledger.states import Event, State
 from treasury.ledger.stops import lift_stop, stop_sending
 from treasury.runs import execution, payouts
+from treasury.runs.resolving import release_orders
 
 OpenDesk = Callable[..., Desk]
 HEADER = (
@@ -287,13 +288,13 @@ def test_a_stop_reaches_a_run_in_the_middle(open_desk: OpenDesk, service: Any, t
 
 def test_fifty_alike_failures_stop_a_run(open_desk: OpenDesk, service: Any, tmp_path: Path) -> None:
     desk = open_desk(service.base_url)
-    service.plan("/v1/order/payout", (200, {"code": 202203, "message": "INSUFFICIENT_BALANCE"}))
+    service.plan("/v1/order/payout", (200, {"code": 7002, "message": "CURRENCY_NOT_SUPPORT"}))
     file = sheet(tmp_path, *((f"r{number}", "5", f"123456{number:04d}7") for number in range(300)))
     outcomes = list(start(desk, file, seconds=0).values())
     assert 50 <= outcomes.count("rejected") <= 50 + desk.in_flight
     assert outcomes.count("not_sent") == 300 - outcomes.count("rejected")
     waiting = desk.ledger.orders(states=(State.PREPARED,))
-    assert "sends in a row failed alike (202203)" in str(waiting[0].reason)
+    assert "sends in a row failed alike (7002)" in str(waiting[0].reason)
     service.plan("/v1/order/payout", (200, {"code": 200, "data": {"order_no": "P", "status": 11}}))
     assert list(start(desk, file, seconds=0).values()).count("not_sent") == 0
 
@@ -355,7 +356,13 @@ def test_after_a_restore_every_waiting_order_is_asked_before_it_is_sent(
     desk.close()
     shutil.copy(tmp_path / "backup.db", tmp_path / "home.db")
     desk = open_desk(sandbox.base_url, ledger=url)
+    assert start(desk, file) == {"a": "held", "b": "held", "c": "held"}
+    assert {order.hold_kind for order in desk.ledger.orders()} == {"older"}
+    assert len(sandbox.orders()) == 1
+    release_orders(desk, "run", None, by="Ada Example", why="looked at the portal")
     assert start(desk, file) == {"a": "held", "b": "settled", "c": "settled"}
+    [known] = desk.ledger.orders(states=(State.HELD,))
+    assert known.hold_kind == "known"
     assert sorted(entry["amount"] for entry in sandbox.orders()) == [Decimal(10), Decimal(20), Decimal(30)]
     assert {entry["effects"] for entry in sandbox.orders()} == {1}
 

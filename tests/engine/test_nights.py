@@ -22,6 +22,7 @@ from treasury.interface.client import Client
 from treasury.ledger import closing, schema, sweeps
 from treasury.ledger.intents import commit_plan
 from treasury.ledger.ledger import Ledger
+from treasury.ledger.quotes import finish_quote, open_quote
 from treasury.ledger.records import Order
 from treasury.ledger.sweeps import Scope
 from treasury.reconciliation.rules import Rules
@@ -249,9 +250,15 @@ def test_a_quote_asked_for_while_the_sweep_began_is_not_superseded(open_ledger: 
     """Its order was read before its run went on: the quote is that payment, and no second one."""
     ledger = open_ledger()
     commit_plan(ledger, "run", "payout", {}, "", [fiat_payout()])
-    first, _ = ledger.open_quote(ledger.orders()[0])
-    second, _ = ledger.open_quote(first)
-    third, _ = ledger.open_quote(second)
+
+    def replaced(order: Order) -> Order:
+        moved, quote = open_quote(ledger, order)
+        finish_quote(ledger, quote, "unfit")
+        return moved
+
+    first = replaced(ledger.orders()[0])
+    second = replaced(first)
+    third = replaced(second)
 
     def asked(order: Order) -> list[str]:
         return [row["request_id"] for row in sweeps.sides_of(ledger, [order], [])]

@@ -269,12 +269,12 @@ def test_following_looks_at_a_few_orders_at_a_time_until_the_time_is_up(
     """Orders on their way can wait for the night; unknown ones are asked whatever the time."""
     monkeypatch.setattr(execution, "CHUNK", 5)
     service.plans["/v1/order/payout"] = ["drop"]
-    service.plans["/v1/order/query"] = [on_its_way]
     desk = open_desk(service.base_url)
     file = sheet(tmp_path, *((f"r{number}", "1.00", f"1234567{number:04d}1") for number in range(12)))
     ids = [order for chunk in payouts.commit_payouts(desk, file, "run") for order in chunk]
     execution.send_orders(desk, "run", ids)
     assert {order.state for order in desk.ledger.orders()} == {State.UNKNOWN}
+    service.plans["/v1/order/query"] = [on_its_way]
     execution.follow_orders(desk, "run", ids[:4], 0)
     assert execution.follow_orders(desk, "run", ids, 1e-9) == 12
     assert {order.state for order in desk.ledger.orders()} == {State.ACCEPTED}

@@ -17,6 +17,7 @@ from treasury.errors import ConfigurationError, IllegalTransition, RunHeld
 from treasury.ledger import schema
 from treasury.ledger.intents import commit_plan
 from treasury.ledger.ledger import Ledger
+from treasury.ledger.quotes import finish_quote, note_quote, open_quote
 from treasury.ledger.records import Order
 from treasury.ledger.states import Event, State
 from treasury.turns import take_turns
@@ -106,9 +107,13 @@ def test_quotes_are_opened_and_noted_together(open_ledger: OpenLedger) -> None:
 
     def quote(order: Order) -> str:
         try:
-            asked = ledger.open_quote(order)
-            lost = ledger.open_quote(asked[0])
-            noted = ledger.note_quote(lost[1], quote=f"Q-{order.row_ref}", pay_amount=Decimal("10.00"))
+            asked, first = open_quote(ledger, order)
+            assert first is not None
+            finish_quote(ledger, first, "unfit")
+            moved, second = open_quote(ledger, asked)
+            assert second is not None
+            assert moved.generation == 2
+            noted = note_quote(ledger, second, quote=f"Q-{order.row_ref}", pay_amount=Decimal("10.00"))
         except IllegalTransition:
             return "moved"
         assert noted.pay_amount == Decimal("10.00")
@@ -133,12 +138,12 @@ def test_a_quote_may_be_opened_and_noted_in_one_transaction(open_ledger: OpenLed
     other.step(other.orders(run_key="run")[1], Event.HOLD, cause="another process")
 
     def work(one: Order) -> None:
-        ledger.write(lambda _: ledger.note_quote(ledger.open_quote(one)[1], note="lost"))
+        ledger.write(lambda _: finish_quote(ledger, open_quote(ledger, one)[1], "lost"))
 
     work(order)
     with pytest.raises(IllegalTransition):
         work(moved)
-    assert [(each.order_id, each.note) for each in ledger.quotes()] == [(order.id, "lost")]
+    assert [(each.order_id, each.note, each.stage) for each in ledger.quotes()] == [(order.id, "lost", "done")]
 
 
 def test_more_steps_than_one_statement_takes(open_ledger: OpenLedger) -> None:

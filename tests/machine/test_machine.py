@@ -51,8 +51,9 @@ class MoneyMachine(RuleBasedStateMachine):
         settings = Settings(
             home, BOOKS.base_url, "900001", None, None, f"sqlite:///{home / 'ledger.db'}", home / "key", 0
         )
-        self.desk = Desk(ACCOUNT, replace(settings, in_flight=2))
-        self.desk.submission._sleep = lambda _: None
+        # These books show 11 for quotes that nobody confirmed, and for nothing else.
+        self.desk = Desk(ACCOUNT, replace(settings, in_flight=2, unconfirmed_statuses=frozenset({11})))
+        self.desk.client.pace.too_many = lambda *_: None  # type: ignore[method-assign]  # nobody waits for minutes here
         self.desks.append(self.desk)
 
     def order(self, row: str) -> Order:
@@ -179,8 +180,10 @@ class MoneyMachine(RuleBasedStateMachine):
     def ends_well(self, row: str, order: Order) -> None:
         truth = BOOKS.truth.get(PAYEES[row], Truth())
         if truth.effects == 0:
-            lost_for_good = row == "trade" and order.state is State.UNKNOWN
-            assert order.state is State.REJECTED or lost_for_good, (row, order.state)
+            # Refused for a reason that may pass: believed when its quote has ended, which takes longer than this test.
+            refused = order.first_answer == "202203" and row.startswith("fiat")
+            waits = (row == "trade" or refused) and order.state is State.UNKNOWN
+            assert order.state is State.REJECTED or waits, (row, order.state)
             return
         hidden = row == "trade" and not BOOKS.shows_conversions
         if not hidden:

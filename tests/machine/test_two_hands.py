@@ -10,10 +10,12 @@ import stamina
 from tests.machine.honest_books import HonestBooks
 from tests.machine.intents import all_intents
 from treasury.desk import Desk
-from treasury.errors import IllegalTransition
+from treasury.errors import IllegalTransition, Stopped
 from treasury.interface.client import Account
 from treasury.interface.fiat_payouts import CreateFiatPayout, FiatPayoutQuote
+from treasury.interface.pacing import Pace
 from treasury.ledger.intents import commit_plan
+from treasury.ledger.quotes import open_quote
 from treasury.ledger.records import Order
 from treasury.ledger.states import State
 from treasury.runs import calls
@@ -33,7 +35,7 @@ def desk(books: HonestBooks, tmp_path: Path) -> Iterator[Desk]:
     ledger = f"sqlite:///{tmp_path / 'ledger.db'}"
     settings = Settings(tmp_path, books.base_url, "900001", None, None, ledger, tmp_path / "key", 0)
     opened = Desk(Account(books.base_url, "900001", generate_key_pair()[0]), settings)
-    opened.submission._sleep = lambda _: None
+    opened.client.pace.too_many = lambda *_: None  # type: ignore[method-assign]  # nobody waits for minutes here
     commit_plan(opened.ledger, "run", "test", {}, "0" * 64, all_intents())
     stamina.set_testing(True, attempts=1)
     yield opened
@@ -79,9 +81,9 @@ def test_a_status_seen_long_ago_does_not_cover_the_final_one(books: HonestBooks,
 
 
 def test_the_quote_that_was_confirmed_is_the_one_that_is_confirmed_again(books: HonestBooks, desk: Desk) -> None:
-    slow, _ = desk.ledger.open_quote(order_of(desk, "fiat-1"))
+    slow, _ = open_quote(desk.ledger, order_of(desk, "fiat-1"))
     books.moods = ["drop before"]
-    order = desk.submission.submit(order_of(desk, "fiat-1"))  # another quote, whose confirmation was lost
+    order = desk.submission.submit(order_of(desk, "fiat-1"))  # asked again, and its confirmation was lost
     with pytest.raises(IllegalTransition):
         desk.ledger.note(slow, unmoved=True, confirmation="N-the-other-quote")
     assert order_of(desk, "fiat-1").confirmation == order.confirmation
@@ -99,12 +101,13 @@ def test_a_quote_confirmed_by_its_number_is_known_by_it(books: HonestBooks, desk
 
 def test_a_service_that_asks_to_wait_a_day_does_not_hold_up_the_run(books: HonestBooks, desk: Desk) -> None:
     waits: list[float] = []
-    desk.submission._sleep = waits.append
+    desk.client._sleep = waits.append
+    desk.client.pace = Pace(desk.client._connections)
     real = books.answer
     patient = b'{"code": 429, "message": "later"}'
     books.answer = lambda path, body: (429, patient) if path.endswith("/quote") else real(path, body)  # type: ignore[method-assign]
     books.headers = {"Retry-After": "86400"}
-    order = desk.submission.submit(order_of(desk, "fiat-1"))
-    assert order.state is State.PREPARED
-    assert waits
-    assert max(waits) <= 30
+    with pytest.raises(Stopped, match="86400"):
+        desk.submission.submit(order_of(desk, "fiat-1"))
+    assert order_of(desk, "fiat-1").state is State.PREPARED
+    assert waits == []

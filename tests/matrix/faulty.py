@@ -88,12 +88,7 @@ def open_short_desk(base_url: str, folder: Path, private_key: str, resend_after:
     desk = Desk(account, replace(settings, in_flight=4))
     desk.client.close()
     desk.client = Client(account, connections=4, timeout_seconds=TIMEOUT_SECONDS)
-    desk.submission = Submission(
-        desk.client,
-        desk.ledger,
-        resend_after_seconds=resend_after,
-        sleep=lambda seconds: time.sleep(min(seconds, 0.005)),
-    )
+    desk.submission = Submission(desk.client, desk.ledger, desk.settings.evidence, found_known=desk.begin_epoch)
     return desk
 
 

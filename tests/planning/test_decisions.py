@@ -1,16 +1,26 @@
 """Whether a quote may be confirmed: inside its bounds, and nowhere else."""
 
 from collections.abc import Mapping
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, replace
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from treasury.decisions import Bounds, as_paid, may_send_again, quote_problem
+from treasury.decisions import (
+    Bounds,
+    EvidenceRules,
+    Look,
+    Next,
+    as_paid,
+    is_foreign,
+    judge_absence,
+    quote_problem,
+    read_look,
+)
 from treasury.interface.operation import SeenOrder
 from treasury.interface.status import OrderStatus
-from treasury.ledger.records import Order, Quote
+from treasury.ledger.records import Order, Quote, Stage
 from treasury.ledger.states import State
 from treasury.planning.policy import parse_policy
 from treasury.planning.rebalancing import Rates, plan_trades
@@ -170,21 +180,94 @@ def order(**changes: Any) -> Order:
     return Order(**{**values, "amount": Decimal(1), "receive_currency": "USDT", **changes})
 
 
+RULES = EvidenceRules(600, 300)
+ENDED = NOW + 300_000
+"""When a quote that ends now can no longer be confirmed."""
+CONFIRMED = {"operation": "create_fiat_payout"}
+
+
 @pytest.mark.parametrize(
-    ("changes", "later_ms", "evidence", "again"),
+    ("changes", "later_ms", "following"),
     [
-        ({}, 600_000, True, True),
-        ({}, 599_999, True, False),
-        ({}, 600_000, False, False),
-        ({"absent_since": None}, 600_000, True, False),
-        ({"order_no": "P1"}, 600_000, True, False),
-        ({"status": OrderStatus.SUBMITTED}, 600_000, True, False),
+        ({}, 600_000, Next.RESEND),
+        ({}, 599_999, Next.WAIT),
+        ({"operation": "conversion_execute"}, 600_000, Next.PERSON),
+        ({"absent_since": None}, 600_000, Next.COUNT),
+        ({"order_no": "P1"}, 600_000, Next.PERSON),
+        ({"status": OrderStatus.SUBMITTED}, 600_000, Next.PERSON),
+        ({"first_answer": "202203"}, 600_000, Next.REJECT),
+        ({"first_answer": "202203"}, 599_999, Next.WAIT),
+        ({"first_answer": "202224"}, 600_000, Next.PERSON),
+        ({"first_answer": "412"}, 600_000, Next.RESEND),
     ],
 )
 def test_only_two_absences_far_apart_of_what_was_never_shown_are_evidence(
-    changes: Mapping[str, Any], later_ms: int, evidence: bool, again: bool
+    changes: Mapping[str, Any], later_ms: int, following: Next
 ) -> None:
-    assert may_send_again(order(**changes), NOW + later_ms, 600, absence_is_evidence=evidence) is again
+    assert judge_absence(order(**changes), None, NOW + later_ms, None, RULES) is following
+
+
+def confirmed_quote(**changes: Any) -> Quote:
+    """A quote whose life ends now."""
+    values: dict[str, Any] = dict.fromkeys(Quote.__dataclass_fields__)
+    values |= {"quote": "Q", "created_at": NOW - 60_000, "expires_at": NOW - 1, "ends_at": NOW, "asks": 1}
+    return Quote(**{**values, "stage": Stage.ANSWERED, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "quoted", "now", "service_now", "following"),
+    [
+        ({"absent_since": ENDED}, {}, ENDED + 600_000, None, Next.QUOTE_AGAIN),
+        ({"absent_since": ENDED}, {}, ENDED + 599_999, None, Next.WAIT),
+        ({"absent_since": ENDED - 1}, {}, ENDED + 600_000, None, Next.COUNT),
+        ({"absent_since": None}, {}, ENDED, None, Next.COUNT),
+        ({"absent_since": None}, {}, ENDED - 1, None, Next.WAIT),
+        ({"absent_since": ENDED}, {"service_ends_at": NOW}, ENDED + 600_000, ENDED - 1, Next.WAIT),
+        ({"absent_since": ENDED}, {"service_ends_at": NOW}, ENDED + 600_000, ENDED, Next.QUOTE_AGAIN),
+        ({"absent_since": ENDED, "first_answer": "400"}, {}, ENDED + 600_000, None, Next.REJECT),
+        ({"absent_since": NOW}, {"expires_at": NOW + 900_000}, NOW + 600_000, None, Next.RESEND),
+        ({"absent_since": NOW}, {"expires_at": NOW + 900_000}, NOW + 599_999, None, Next.WAIT),
+        ({"absent_since": None}, {"ends_at": None, "created_at": ENDED}, ENDED + 86_400_000, None, Next.WAIT),
+        ({"absent_since": None}, {"ends_at": None, "created_at": NOW}, ENDED + 86_400_000, None, Next.COUNT),
+    ],
+)
+def test_another_quote_follows_only_one_that_nobody_can_confirm(
+    changes: Mapping[str, Any], quoted: Mapping[str, Any], now: int, service_now: int | None, following: Next
+) -> None:
+    assert judge_absence(order(**CONFIRMED, **changes), confirmed_quote(**quoted), now, service_now, RULES) is following
+
+
+@pytest.mark.parametrize(
+    ("operation", "status", "look"),
+    [
+        ("payout", 11, Look.SHOWN),
+        ("create_fiat_payout", None, Look.UNDECIDED),
+        ("create_fiat_payout", 11, Look.UNDECIDED),
+        ("create_fiat_payout", 12, Look.UNDECIDED),
+        ("create_fiat_payout", 13, Look.ABSENT),
+        ("create_fiat_payout", 22, Look.SHOWN),
+        ("conversion_execute", 99, Look.SHOWN),
+    ],
+)
+def test_a_quote_that_is_shown_is_a_payment_only_where_its_status_says_so(
+    operation: str, status: int | None, look: Look
+) -> None:
+    seen = SeenOrder(status=None if status is None else OrderStatus(status))
+    rules = EvidenceRules(600, 300, unconfirmed_statuses=frozenset({13}))
+    assert read_look(order(operation=operation), seen, rules) is look
+    assert read_look(order(operation=operation), None, rules) is Look.ABSENT
+
+
+@pytest.mark.parametrize(("made_before_ms", "foreign"), [(0, False), (5_000, False), (5_001, True)])
+@pytest.mark.parametrize("skew_ms", [0, 3_600_000, -3_600_000])
+def test_a_quote_made_before_it_was_asked_for_is_somebody_elses(
+    made_before_ms: int, foreign: bool, skew_ms: int
+) -> None:
+    quoted = confirmed_quote(
+        created_at=NOW, expires_at=NOW + 60_000, service_ends_at=NOW + skew_ms - made_before_ms + 60_000
+    )
+    assert is_foreign(quoted, NOW + 50, NOW + 50 + skew_ms) is foreign
+    assert not is_foreign(replace(quoted, asks=2), NOW + 50, NOW + 50 + skew_ms)
 
 
 CONVERTED = {"operation": "conversion_execute"}

@@ -8,18 +8,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from functools import cached_property
+from ipaddress import ip_address
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 from urllib.parse import urlsplit
 
 import stamina
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from treasury.crashpoints import point
-from treasury.errors import ConfigurationError, NotConnected, OutcomeUnknown, Refused
+from treasury.errors import ConfigurationError, NotConnected, NotSentInTime, OutcomeUnknown, Refused
 from treasury.interface.engine import Lost, open_engine
 from treasury.interface.envelope import read_reply
 from treasury.interface.operation import Effect, Operation, Reply
+from treasury.interface.pacing import Connections, Pace
+from treasury.interface.refusals import says_too_many
 from treasury.interface.signing import SigningRules, clean, load_private_key, sign
 from treasury.turns import Hands
 
@@ -53,6 +56,15 @@ class Account:
         """What a ledger is bound to: the base URL and the partner."""
         return f"{self.base_url}|{self.partner_id}"
 
+    @property
+    def is_loopback(self) -> bool:
+        """Whether the service is on this very machine: a rehearsal or a test."""
+        host = urlsplit(self.base_url).hostname or ""
+        try:
+            return ip_address(host).is_loopback
+        except ValueError:
+            return host == "localhost"
+
     @cached_property
     def signing_key(self) -> rsa.RSAPrivateKey:
         """The private key, parsed once: its checks take 37 ms, a signature 0.3 ms."""
@@ -73,6 +85,9 @@ _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 CLOCK_SECONDS = 5.0
 """How long the service may take to show its clock."""
 
+MAX_AGE_SECONDS = 5.0
+"""How old a signature may be when its request leaves, counted by a clock that goes on while the machine sleeps."""
+
 READ_ATTEMPTS = 4
 """How often a question is asked before its failure is reported; only operations that read are repeated."""
 
@@ -82,6 +97,31 @@ def _passes(error: Exception) -> bool:
     if isinstance(error, Refused):
         return error.http_status >= 500 or error.http_status == 429 or error.code in ("412", "429")
     return isinstance(error, NotConnected | OutcomeUnknown)
+
+
+def uptime() -> float:
+    """Seconds since the machine started, its sleep included: nobody can set this clock."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
+def _asked_seconds(header: str, now: float) -> float | None:
+    """What a `Retry-After` header asks for, in seconds: it holds a number or a date."""
+    text = header.strip()
+    if text.isascii() and text.isdigit():
+        return float(text)
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - now)
+    except ValueError:
+        return None
+
+
+@dataclass(frozen=True)
+class Signed(Generic[R]):
+    """A request as it leaves: the very bytes, and when they were signed (`uptime` seconds)."""
+
+    operation: Operation[R]
+    content: bytes = field(repr=False)
+    at: float
 
 
 class Client:
@@ -94,14 +134,19 @@ class Client:
         connections: int = 32,
         timeout_seconds: float = 30.0,
         clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self.account = account
+        self._sleep = sleep
         self._key = account.signing_key
         self._clock = clock
         self._engine = open_engine(connections, timeout_seconds)
         self._nonces = random.Random()  # noqa: S311 - never the same twice is all they must be; seeded by the system
         self._signers = Hands(os.cpu_count() or 1)
         self._waiters = Hands(connections)
+        self._connections = Connections(connections)
+        self.pace = Pace(self._connections)
+        self._date = "", 0.0
 
     def __enter__(self) -> Self:
         return self
@@ -132,28 +177,80 @@ class Client:
         fields["sign"] = self._signers.do(sign, fields, self._key, rules)
         return fields
 
+    def take_connection(self) -> None:
+        """Wait for a free connection and for the pace, so that what is marked now leaves now; then `give_back`.
+
+        Raises `Stopped` when the service asked for a pause that is too long to wait for.
+        """
+        self._connections.take()
+        try:
+            self.pace.wait(lambda seconds: self._waiters.do(self._sleep, seconds))
+        except BaseException:
+            self._connections.give_back()
+            raise
+
+    def give_back(self) -> None:
+        """Let another request have the connection."""
+        self._connections.give_back()
+
+    def sign(self, operation: Operation[R]) -> Signed[R]:
+        """Build and sign a request; nothing leaves."""
+        at = uptime()
+        return Signed(operation, _encode(self.signed_body(operation)).encode(), at)
+
+    def transmit(self, signed: Signed[R]) -> R:
+        """Send what was signed in exactly one transmission and read its answer. The caller holds a connection.
+
+        Raises `NotSentInTime` when it was signed too long ago: then nothing left. Else as `send`.
+        """
+        name = signed.operation.operation_name()
+        point("client.before")
+        age = uptime() - signed.at
+        if age > MAX_AGE_SECONDS:
+            raise NotSentInTime(f"{name}: signed {age:.0f} s ago, so it was not sent")
+        began = time.monotonic()
+        try:
+            answer = self._engine.post(self.account.base_url + signed.operation.path, signed.content)
+        except NotConnected as error:
+            raise NotConnected(f"{name}: no connection to {self.account.base_url}: {error}") from None
+        except Lost as error:
+            raise OutcomeUnknown(name, f"{error} after the request left") from None
+        point("client.answered")
+        self._date = answer.headers.get("date", ""), uptime()
+        try:
+            reply = read_reply(type(signed.operation), answer.status, answer.body)
+        except Refused as refusal:
+            refusal.retry_after_seconds = _asked_seconds(answer.headers.get("retry-after", ""), self._clock())
+            if says_too_many(refusal):
+                self.pace.too_many(refusal.retry_after_seconds, began)
+            else:
+                self.pace.went_well()
+            raise
+        self.pace.went_well()
+        return reply
+
     def send(self, operation: Operation[R]) -> R:
         """Send an operation in exactly one transmission and read its answer.
 
         Raises `NotConnected` (it never left), `Refused` (the service answered something other than success) or
         `OutcomeUnknown` (it left, and no readable answer came).
         """
-        content = _encode(self.signed_body(operation)).encode()
-        name = operation.operation_name()
-        point("client.before")
+        signed = self.sign(operation) if self.pace.is_free else None
+        self.take_connection()
         try:
-            answer = self._engine.post(self.account.base_url + operation.path, content)
-        except NotConnected as error:
-            raise NotConnected(f"{name}: no connection to {self.account.base_url}: {error}") from None
-        except Lost as error:
-            raise OutcomeUnknown(name, f"{error} after the request left") from None
-        point("client.answered")
+            if signed is None or uptime() - signed.at > MAX_AGE_SECONDS / 2:  # it waited, and its signature grew old
+                signed = self.sign(operation)
+            return self.transmit(signed)
+        finally:
+            self.give_back()
+
+    def service_now(self) -> int | None:
+        """The service's time by its last answer, Unix ms; None when it shows none."""
+        date, at = self._date
         try:
-            return read_reply(type(operation), answer.status, answer.body)
-        except Refused as refusal:
-            wait = answer.headers.get("retry-after", "")
-            refusal.retry_after_seconds = float(wait) if wait.isascii() and wait.isdigit() else None
-            raise
+            return int((parsedate_to_datetime(date).timestamp() + uptime() - at) * 1000)
+        except ValueError:
+            return None
 
     def read_clock(self) -> float | None:
         """How far the service's clock is ahead of ours, in seconds, by its `Date`; None when it shows none.

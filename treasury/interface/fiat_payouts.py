@@ -126,6 +126,7 @@ class FiatPayoutRecord(Reply):
             receive_amount=self.receive_amount,
             rate=self.exchange_rate,
             finish_time=None if self.finish_time is None else str(self.finish_time),
+            created_ms=self.create_time,
             reason=self.failure_reason or None,
             reply=self,
         )

@@ -43,6 +43,8 @@ class SeenOrder:
     receive_amount: Decimal | None = None
     rate: Decimal | None = None
     finish_time: str | None = None
+    created_ms: int | None = None
+    """When it was made, Unix ms."""
     reason: str | None = None
     unreadable: str | None = None
     """The part of the reply that is not what it should be, if any."""

@@ -1,6 +1,6 @@
-"""What an answer other than success means: the table of "refused without acting", and of "does not exist"."""
+"""What an answer other than success means: one table of three kinds of refusal, and of "does not exist"."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import Enum
 
 from treasury.errors import Refused
@@ -9,41 +9,62 @@ from treasury.errors import Refused
 class Meaning(Enum):
     """What a refusal says about the request it answers."""
 
-    WITHOUT_ACTING = "refused without acting"
-    """Nothing happened, and the same request would be refused again."""
-    NOT_NOW = "refused without acting, for a reason that passes"
-    """Nothing happened; the same order may be tried again after a pause, with a new nonce and timestamp."""
-    UNLISTED = "unlisted"
-    """Nothing can be concluded."""
+    FINAL = "refused for good"
+    """Nothing happened, and the same request would be refused again: such an answer depends on the request alone, so
+    it cannot be the answer to a request that acted."""
+    ASK_FIRST = "refused, and asked about first"
+    """The service says that it did not accept it. It may say so of a repeat of a request that acted: the state that it
+    judges by changed meanwhile. Believed only after two queries that find nothing."""
+    UNDECIDED = "decides nothing"
+    """Nothing can be concluded about the payment: only a query decides."""
 
 
-REFUSED_WITHOUT_ACTING: Mapping[str, str] = {
-    "400": "malformed, or a field breaks a rule",
-    "401": "the key does not match the signature, or lacks permission",
-    "403": "the key's permissions are insufficient",
-    "406": "wrong signature",
-    "5004": "user status invalid",
+FINAL: Mapping[str, str] = {
+    "406": "wrong signature: the request was not read",
     "7002": "currency not supported",
-    "202203": "insufficient balance",
     "202206": "below the minimum",
     "202211": "unsupported currency",
     "202212": "amount not above the fee",
     "206003": "payout route invalid",
     "2204002": "no fee rule for this amount",
 }
-"""Codes of the envelope (public facts 3.1 and 3.2). Valid as the answer to a first transmission only.
+"""Envelope codes (public facts 3.1 and 3.2) that depend on nothing but the request's own content."""
 
-Not in it, on purpose: 202224 (a repeat: the first one may have acted), 500, 404, and everything unknown.
-"""
+ASK_FIRST: Mapping[str, str] = {
+    "400": "malformed, or a field breaks a rule; also said of a quote that was used or has expired",
+    "401": "the key does not match the signature, or lacks permission; a permission may be withdrawn after the first",
+    "403": "the key's permissions are insufficient; the same",
+    "5004": "user status invalid; the status may change after the first",
+    "202203": "insufficient balance; the first one may have taken it",
+}
+"""Envelope codes that say "not accepted", but depend on the state of the account."""
 
-REFUSED_FOR_NOW: Mapping[str, str] = {"412": "wrong timestamp, or a nonce used before", "429": "too many requests"}
+DECIDES_NOTHING: Mapping[str, str] = {
+    "412": "wrong timestamp, or a nonce used before: a proxy's second transmission of the same bytes is answered so",
+    "429": "too many requests: a gateway may say so after the first transmission acted",
+    "202224": "a repeat of a request: the first one may have acted",
+    "ORDER_STATUS_INVALID": "the order or quote was used before",
+    "QUOTE_EXPIRED": "the quote has expired, or was used before",
+}
+"""Everything unlisted decides nothing, too; these are here because somebody might want to list them elsewhere."""
 
-_STATUSES_WITHOUT_ACTING = (400, 401, 403)
-_TOO_MANY = 429
+WRONG_SIGNATURE = "406"
+TOO_MANY = "429"
+DOUBLE_PAYMENT = "202224"
+"""The service knows this reference already."""
 
-NO_SUCH_ORDER = "7000"
-"""ORDER_NOT_EXIST (public fact 3.2). Nothing else counts as evidence that an order is not there: a 404 may come
-from a proxy or a wrong path."""
+ACCOUNT_TROUBLE: Mapping[str, str] = {
+    "401": "the key, or the partner id",
+    "403": "the key's permissions, or this machine's address",
+    "406": "the key, or the hash it signs with",
+    "412": "the clock, or the unit of the timestamp",
+}
+"""Envelope codes that are about who asks, not about what is asked -> what is probably wrong. The first one stops all
+sends until a signed question is answered."""
+
+NOT_FOUND_CODES = frozenset({"7000"})
+"""ORDER_NOT_EXIST (public fact 3.2): the default of `TREASURY_NOT_FOUND_CODES`. Nothing else counts as evidence that
+an order is not there: a 404 may come from a proxy or a wrong path."""
 
 NO_SUCH_USER = ("404", "7000")
 """Codes that say a card user does not exist, as HTTP status or in the envelope: an assumption, since neither the
@@ -51,22 +72,27 @@ document nor the public facts say how the query answers then."""
 
 
 def read_refusal(refusal: Refused) -> Meaning:
-    """What a refusal means. The envelope's code decides when there is one; a server error never counts."""
-    if refusal.http_status == _TOO_MANY:
-        return Meaning.NOT_NOW
-    if refusal.http_status >= 500:
-        return Meaning.UNLISTED
-    if refusal.code is None:
-        known = refusal.http_status in _STATUSES_WITHOUT_ACTING
-        return Meaning.WITHOUT_ACTING if known else Meaning.UNLISTED
-    if refusal.code in REFUSED_FOR_NOW:
-        return Meaning.NOT_NOW
-    return Meaning.WITHOUT_ACTING if refusal.code in REFUSED_WITHOUT_ACTING else Meaning.UNLISTED
+    """What a refusal means. Only the service's own envelope counts: a status alone may be a gateway's."""
+    if refusal.code is None or refusal.http_status >= 500 or refusal.http_status == int(TOO_MANY):
+        return Meaning.UNDECIDED
+    if refusal.code in FINAL:
+        return Meaning.FINAL
+    return Meaning.ASK_FIRST if refusal.code in ASK_FIRST else Meaning.UNDECIDED
 
 
-def says_no_such_order(refusal: Refused) -> bool:
+def says_too_many(refusal: Refused) -> bool:
+    """Whether somebody, the service or a gateway before it, asks for fewer requests."""
+    return refusal.http_status == int(TOO_MANY) or refusal.code == TOO_MANY
+
+
+def says_account_trouble(refusal: Refused) -> bool:
+    """Whether the service's own envelope refuses us, whatever we ask for."""
+    return refusal.code in ACCOUNT_TROUBLE
+
+
+def says_no_such_order(refusal: Refused, codes: Collection[str] = NOT_FOUND_CODES) -> bool:
     """Whether the answer to a query says that the service knows no such order."""
-    return refusal.code == NO_SUCH_ORDER and refusal.http_status < 500
+    return refusal.code in codes and refusal.http_status < 500
 
 
 def says_no_such_user(refusal: Refused) -> bool:

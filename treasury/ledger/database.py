@@ -12,6 +12,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from treasury.crashpoints import point
 from treasury.errors import ConfigurationError
 from treasury.ledger.statements import Alike, S, change_all, change_one, insert_all
+from treasury.ledger.token import Token
 from treasury.turns import Deliver, await_result
 
 T = TypeVar("T")
@@ -100,6 +101,8 @@ class Group:
         self._new: dict[tuple[Table, tuple[str, ...]], list[tuple[Any, ...]]] = {}
         self.not_stopped = False
         """Whether no stop stands, as far as this transaction sees."""
+        self.marks = 0
+        """Sends that this transaction marks."""
 
     def change(
         self, row: S, known: Mapping[str, Any], values: Mapping[str, Any], counted: tuple[str, ...] = ()
@@ -147,6 +150,8 @@ class Writer:
         self._engine = engine
         self._queue: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
         self._lost: Exception | None = None
+        self.token: Token | None = None
+        """Counts the sends that are marked, once this machine is known to the ledger."""
         try:
             self._connection = engine.connect()
         except DBAPIError as error:
@@ -201,6 +206,8 @@ class Writer:
                 for work, deliver in group:
                     answers.append((deliver, work(self._connection)))
                 shared.finish()
+                counting = self.token is not None and shared.marks > 0
+                marks = self.token.count(self._connection, shared.marks) if self.token and counting else 0
                 point("writer.before")
         except _Moved:
             for item in group:
@@ -210,6 +217,8 @@ class Writer:
             self._fail(group, error)
             return
         point("writer.committed")
+        if self.token is not None and counting:
+            self.token.write(marks)
         for deliver, result in answers:
             deliver(result, None)
 

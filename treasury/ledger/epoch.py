@@ -1,64 +1,230 @@
-"""Epochs: a ledger that was restored from a backup may have forgotten what it sent since.
+"""Epochs: a ledger that may know less than the service sends nothing that was recorded before somebody looked.
 
-A token stands in the ledger and in a file beside its key, renewed whenever a run is begun; for SQLite the ledger also
-remembers which file it is. When they do not agree, a new epoch begins: every order that is ready to be sent is asked
-about first. A restored ledger is noticed so unless both were copied back in place, over the same files; a needless
-epoch costs a question for each waiting order and nothing else.
+A ledger was put back to an older state when it counts fewer marks than this machine's token, is another database or
+file than before, was restored by `treasury restore`, or when the service knows a reference that it has not sent. Then
+an epoch begins: what was recorded before it and has not left is held until a person releases it, and for 35 days
+everything is asked about before it is sent. A ledger or a machine that is only new holds nothing: it asks once about
+every reference of its first run.
 """
 
-import os
-import uuid
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy import Connection, delete, insert, select, update
 
-from treasury.errors import ConfigurationError
 from treasury.ledger import schema
 from treasury.ledger.database import serialize
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.states import State
+from treasury.ledger.states import Event, Hold, State
+from treasury.ledger.token import Count, Token, marks_of, new_name
+
+EPOCH_MS = 35 * 24 * 3600 * 1000
+"""How long an epoch lasts: as long as the service is asked about an order that is at its end."""
+ABSENCES = 2
+"""Queries that must find nothing, a resend window apart, before anything is sent in an epoch."""
+_OLD_ENDING = ".epoch"
+"""Ending of the token file that versions before 0.2 kept beside the ledger's key."""
 
 
-def begin_epoch_if_restored(ledger: Ledger, key_file: Path, ledger_file: Path | None) -> int:
-    """Mark what has to be asked before it is sent, if the ledger was restored; returns how many orders that are."""
-    sidecar = key_file.with_name(key_file.name + ".epoch")
-    here = _read(sidecar)
-    identity = "" if ledger_file is None else _identity(ledger_file)
-    token = uuid.uuid4().hex
+class Standing(Enum):
+    """What this machine's ledger may be trusted with."""
 
-    def work(connection: Connection) -> int:
+    KNOWN = "known"
+    NEW = "new"
+    """This machine has never sent from this ledger: all references of its first run are asked about."""
+    OLDER = "older"
+    """An epoch has just begun."""
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the files are that tell one state of a ledger from another."""
+
+    ledger_file: Path | None
+    key_file: Path
+
+    @property
+    def identity(self) -> str:
+        """The ledger's file by its number on the disk; the device's number changes with every start of a machine."""
+        return "" if self.ledger_file is None else str(self.ledger_file.stat().st_ino)
+
+
+def check_standing(ledger: Ledger, token: Token, places: Places) -> Standing:
+    """Begin an epoch if the ledger may be older than the service; says how it stands. Counts marks from here on."""
+
+    def work(connection: Connection) -> tuple[Standing, Count | None]:
         serialize(connection)
-        known = {row.key: row.value for row in connection.execute(select(schema.meta))}
-        restored = "epoch" in known and (known["epoch"], known["file"]) != (here, identity)
-        marked = 0
-        if restored:
-            waiting = schema.orders.c.state == State.PREPARED.value
-            marked = connection.execute(update(schema.orders).where(waiting).values(absences_needed=1)).rowcount
-        connection.execute(delete(schema.meta).where(schema.meta.c.key.in_(("epoch", "file"))))
-        connection.execute(insert(schema.meta), [{"key": "epoch", "value": token}, {"key": "file", "value": identity}])
-        return marked
+        meta = _meta(connection)
+        try:
+            count, unreadable = token.read(), None
+        except ValueError as error:
+            count, unreadable = None, str(error)
+        why = unreadable or _why_older(connection, meta, count, places)
+        if why is None and count is None and _agrees_with_old_token(meta, places):
+            count = _name_machine(connection, meta, ledger, _sends(connection))
+        _put(connection, {"identity": meta.get("identity") or new_name(), "file": places.identity})
+        _forget(connection, "restored_at", "migrated_from", "epoch")
+        if why is not None:
+            return Standing.OLDER, _begin(connection, ledger, why, count)
+        if count is None:
+            return Standing.NEW, None
+        return Standing.KNOWN, _know(connection, ledger, count)
 
-    marked = ledger.write(work)
-    _write(sidecar, token)
-    return marked
+    standing, count = ledger.write(work)
+    if count is not None:
+        token.begin(count)
+        ledger.count_with(token)
+    return standing
 
 
-def _identity(file: Path) -> str:
-    status = file.stat()
-    return f"{status.st_dev}:{status.st_ino}"
+def _know(connection: Connection, ledger: Ledger, count: Count) -> Count:
+    """A machine that the ledger knows, or knew before its epoch; other processes of it may be counting right now."""
+    meta, marks = _meta(connection), marks_of(connection, count.host)
+    if marks is None:
+        return _name_machine(connection, meta, ledger, count.marks, count.host)
+    if marks < count.marks:
+        change = update(schema.hosts).where(schema.hosts.c.host == count.host)
+        connection.execute(change.values(marks=count.marks))
+    return Count(count.host, meta["identity"], max(marks, count.marks))
 
 
-def _read(file: Path) -> str | None:
+def register_machine(ledger: Ledger, token: Token, run_key: str) -> None:
+    """Know this machine from here on; each reference of its first run needs one query that finds nothing."""
+
+    def work(connection: Connection) -> Count:
+        serialize(connection)
+        table = schema.orders.c
+        waiting = (table.run_key == run_key) & (table.state == State.PREPARED.value) & (table.absences_needed == 0)
+        connection.execute(update(schema.orders).where(waiting).values(absences_needed=1))
+        return _name_machine(connection, _meta(connection), ledger, 0)
+
+    token.begin(ledger.write(work))
+    ledger.count_with(token)
+
+
+def begin_epoch(ledger: Ledger, token: Token, why: str) -> None:
+    """Begin an epoch because the service knows what this ledger has not sent; one that runs already goes on."""
+
+    def work(connection: Connection) -> Count | None:
+        serialize(connection)
+        if epoch_began(connection, ledger.now()) is not None:
+            return None
+        try:
+            count = token.read()
+        except ValueError:
+            count = None
+        return _begin(connection, ledger, why, count)
+
+    count = ledger.write(work)
+    if count is not None:
+        token.begin(count)
+        ledger.count_with(token)
+
+
+def epoch_began(connection: Connection, now_ms: int) -> int | None:
+    """When the epoch that runs began, Unix ms; None when none runs."""
+    found = connection.execute(select(schema.meta.c.value).where(schema.meta.c.key == "epoch_at")).scalar()
+    return int(found) if found is not None and now_ms - int(found) < EPOCH_MS else None
+
+
+def absences_needed(connection: Connection, now_ms: int) -> int:
+    """How many queries must find nothing before an order that is recorded now may be sent."""
+    return 0 if epoch_began(connection, now_ms) is None else ABSENCES
+
+
+def why_epoch(ledger: Ledger) -> str | None:
+    """Why an epoch runs, in words; None when none does."""
+
+    def work(connection: Connection) -> str | None:
+        return _meta(connection).get("epoch_why") if epoch_began(connection, ledger.now()) is not None else None
+
+    return ledger.write(work)
+
+
+def _why_older(connection: Connection, meta: Mapping[str, str], count: Count | None, places: Places) -> str | None:
+    """Why the ledger may be older than the service, in words; None when nothing says so."""
+    if "restored_at" in meta:
+        return "it was restored from a backup"
+    if "epoch" in meta:
+        return None if _agrees_with_old_token(meta, places) else "its token does not agree with it"
+    if meta.get("file", places.identity) != places.identity:
+        return "its file is another one than before"
+    return None if count is None else _why_token_differs(connection, meta, count)
+
+
+def _why_token_differs(connection: Connection, meta: Mapping[str, str], count: Count) -> str | None:
+    """Why this machine's token tells of more than the ledger holds, in words; None when it does not."""
+    if count.ledger != meta.get("identity"):
+        known_before = count.ledger in json.loads(meta.get("predecessors", "[]"))
+        return None if known_before else "this machine sent from another ledger of this account before"
+    marks = marks_of(connection, count.host)
+    if marks is None or marks < count.marks:
+        return f"this machine marked {count.marks} sends, and the ledger knows of {marks or 0}"
+    return None
+
+
+def _agrees_with_old_token(meta: Mapping[str, str], places: Places) -> bool:
+    """Whether the token of an earlier version stands beside this ledger, as that version left both."""
     try:
-        return file.read_text(encoding="ascii").strip()
+        old = places.key_file.with_name(places.key_file.name + _OLD_ENDING).read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError):
-        return None
+        return False
+    same_file = meta.get("file", "").rpartition(":")[2] == places.identity
+    return "epoch" in meta and meta["epoch"] == old and same_file
 
 
-def _write(file: Path, token: str) -> None:
-    fresh = file.with_name(f"{file.name}.{os.getpid()}")
-    try:
-        fresh.write_text(token + "\n", encoding="ascii")
-        fresh.replace(file)
-    except OSError as error:
-        raise ConfigurationError(f"{file} cannot be written: {error.strerror}; nothing was sent") from None
+def _begin(connection: Connection, ledger: Ledger, why: str, count: Count | None) -> Count:
+    """Hold what has not left; from here on the ledger has another identity, so that this is found out once."""
+    meta = _meta(connection)
+    before = [*json.loads(meta.get("predecessors", "[]")), meta.get("identity", "")]
+    now = ledger.now()
+    _put(
+        connection,
+        {"identity": new_name(), "predecessors": json.dumps(before), "epoch_at": str(now), "epoch_why": why},
+    )
+    reason = (
+        f"recorded before this ledger was found to be older than the service ({why}): it may have been paid since; "
+        "look at it, then treasury release REFERENCE --by NAME --why TEXT"
+    )
+    table = schema.orders
+    waiting = select(table.c.id).where(table.c.state == State.PREPARED.value)
+    held = [row.id for row in connection.execute(waiting)]
+    values = {"state": State.HELD.value, "hold_kind": Hold.OLDER.value, "reason": reason}
+    connection.execute(update(table).where(table.c.state == State.PREPARED.value).values(**values))
+    for order_id in held:
+        ledger.journal_step(connection, order_id, Event.HOLD, State.PREPARED, State.HELD, cause=why)
+    marks = 0 if count is None else max(count.marks, marks_of(connection, count.host) or 0)
+    return _name_machine(connection, _meta(connection), ledger, marks, None if count is None else count.host)
+
+
+def _name_machine(
+    connection: Connection, meta: Mapping[str, str], ledger: Ledger, marks: int, host: str | None = None
+) -> Count:
+    """The machine's row in the ledger, with so many marks."""
+    host, table = host or new_name(), schema.hosts
+    connection.execute(delete(table).where(table.c.host == host))
+    connection.execute(insert(table).values(host=host, marks=marks, first_seen=ledger.now()))
+    if "identity" not in meta:
+        _put(connection, {"identity": new_name()})
+    return Count(host, _meta(connection)["identity"], marks)
+
+
+def _sends(connection: Connection) -> int:
+    return sum(row.sends for row in connection.execute(select(schema.orders.c.sends)))
+
+
+def _meta(connection: Connection) -> dict[str, str]:
+    return {row.key: row.value for row in connection.execute(select(schema.meta))}
+
+
+def _put(connection: Connection, values: Mapping[str, Any]) -> None:
+    _forget(connection, *values)
+    connection.execute(insert(schema.meta), [{"key": key, "value": value} for key, value in values.items()])
+
+
+def _forget(connection: Connection, *keys: str) -> None:
+    connection.execute(delete(schema.meta).where(schema.meta.c.key.in_(keys)))

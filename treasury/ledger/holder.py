@@ -10,7 +10,7 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
@@ -76,6 +76,82 @@ def _describe(holder: bytes) -> str:
         return _in_words(json.loads(holder))
     except ValueError:
         return "another process"
+
+
+SHARED_FOLDER = Path("/tmp/treasury-flows.locks")  # noqa: S108 - its files are locks: nothing is read from them but a name
+"""Where the homes of one machine see each other: outside every home, the same for every user."""
+
+
+class MachineLock:
+    """`flock` on a file that all homes of a machine share, named by account and run: one home at a time sends a run."""
+
+    def __init__(self, account: str, folder: Path = SHARED_FOLDER) -> None:
+        self._account = account
+        self._folder = folder
+        self._holds = Holds(self)
+        self._open: dict[str, tuple[int, Path]] = {}
+
+    def hold(self, run_key: str) -> AbstractContextManager[bool]:
+        """Hold a run on this machine. Raises `RunHeld`."""
+        return self._holds.hold(run_key)
+
+    def acquire(self, run_key: str) -> None:
+        """Take it, or raise `RunHeld`."""
+        import fcntl
+
+        file = self._folder / f"{hashlib.sha256(f'{self._account}|{run_key}'.encode()).hexdigest()[:32]}.lock"
+        try:
+            self._make_folder()
+            while True:
+                descriptor = self._open_file(file)
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    if _is_still(file, descriptor):  # whoever held it removes it when it lets go
+                        break
+                except BlockingIOError:
+                    holder = os.pread(descriptor, 1000, 0)
+                    os.close(descriptor)
+                    raise RunHeld(run_key, _describe(holder)) from None
+                os.close(descriptor)
+        except OSError as error:
+            raise ConfigurationError(
+                f"runs cannot be locked in {self._folder}: {error.strerror}; nothing was sent"
+            ) from None
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, json.dumps(_here()).encode(), 0)
+        self._open[run_key] = descriptor, file
+
+    def release(self, run_key: str) -> None:
+        """Let it go."""
+        descriptor, file = self._open.pop(run_key)
+        with suppress(OSError):
+            file.unlink()  # while it is held: who waits for this very file sees that it is gone
+        os.close(descriptor)
+
+    def _make_folder(self) -> None:
+        with suppress(FileExistsError):
+            self._folder.mkdir()
+            self._folder.chmod(0o1777)  # all users, and nobody removes another's file
+        if self._folder.is_symlink() or not self._folder.is_dir():
+            raise ConfigurationError(f"{self._folder} is no folder, so runs cannot be locked; nothing was sent")
+
+    @staticmethod
+    def _open_file(file: Path) -> int:
+        try:
+            # Not with O_CREAT at first: in a sticky folder the kernel refuses that for a file of another user.
+            return os.open(file, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except FileNotFoundError:
+            descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+            with suppress(PermissionError):
+                os.fchmod(descriptor, 0o666)  # whatever the umask is
+            return descriptor
+
+
+def _is_still(file: Path, descriptor: int) -> bool:
+    try:
+        return file.stat().st_ino == os.fstat(descriptor).st_ino
+    except FileNotFoundError:
+        return False
 
 
 class SessionLock:

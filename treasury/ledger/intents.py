@@ -5,7 +5,7 @@ It is serialized: two runs that start in one second see each other.
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -18,9 +18,10 @@ from treasury.errors import ApprovalNeeded, LimitExceeded, RunKeyConflict
 from treasury.ledger import schema
 from treasury.ledger.approvals import approvers
 from treasury.ledger.database import serialize
+from treasury.ledger.epoch import absences_needed
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.records import Intent, derive_request_id
-from treasury.ledger.states import Event, State
+from treasury.ledger.states import Event, Hold, State
 from treasury.money import exact, format_amount
 from treasury.quoting import masked_payload
 
@@ -82,8 +83,10 @@ def commit_plan(
         run = {"run_key": run_key, "kind": kind, "created_at": ledger.now(), "plan_sha256": sha256}
         connection.execute(insert(schema.runs).values(**run, plan=json.dumps(plan, ensure_ascii=False)))
         new = 0
+        absences = absences_needed(connection, ledger.now())
         for some in batched(intents, _AT_ONCE):
-            connection.execute(insert(schema.orders), [_row(ledger, run_key, intent) for intent in some])
+            rows = [_row(ledger, run_key, intent) | {"absences_needed": absences} for intent in some]
+            connection.execute(insert(schema.orders), rows)
             new += len(some)
         _hold_duplicates(ledger, connection, run_key, ledger.now() - rules.duplicate_days * DAY_MS, intents)
         return new
@@ -92,6 +95,14 @@ def commit_plan(
     new = ledger.write(work)
     point("intents.committed")
     return new
+
+
+def forget_absences(connection: Connection, ids: Sequence[int]) -> None:
+    """These orders of a machine's first run were asked about, and the service knows none of them."""
+    table = schema.orders
+    for some in batched(ids, _AT_ONCE):
+        asked = table.c.id.in_(some) & (table.c.absences_needed == 1)
+        connection.execute(update(table).where(asked).values(absences_needed=0))
 
 
 def _row(ledger: Ledger, run_key: str, intent: Intent) -> dict[str, Any]:
@@ -105,7 +116,6 @@ def _row(ledger: Ledger, run_key: str, intent: Intent) -> dict[str, Any]:
         "confirmation": intent.confirmation,
         "state": State.PREPARED.value,
         "doubtful": False,
-        "absences_needed": 0,
         "sends": 0,
         "meaning": ledger.key.keyed_hash(intent.meaning),
         "alike": None if intent.alike is None else ledger.key.keyed_hash(list(intent.alike)),
@@ -186,7 +196,7 @@ def _hold_duplicates(
     for row_ref, row in found.items():
         earlier = f"{row.other} of run {row.run_key} ({row.request_id})"
         reason = f"same payee, amount and currency as {earlier}; if it is meant, write why into duplicate_ok"
-        _step(ledger, connection, run_key, row_ref, Event.HOLD, State.PREPARED, State.HELD, reason)
+        _step(ledger, connection, run_key, row_ref, Event.HOLD, State.PREPARED, State.HELD, reason, Hold.DUPLICATE)
 
 
 def _excused(intents: Iterable[Intent], look_alike: Collection[str]) -> list[str]:
@@ -200,7 +210,7 @@ def _release(ledger: Ledger, connection: Connection, run_key: str, intents: Iter
     """Go on with rows that were held as duplicates, and say now why they are none."""
     table = schema.orders.c
     held = select(table.row_ref).where(table.run_key == run_key, table.state == State.HELD.value, table.sends == 0)
-    waiting = {row.row_ref for row in connection.execute(held.where(table.reason.like("same payee%")))}
+    waiting = {row.row_ref for row in connection.execute(held.where(table.hold_kind == Hold.DUPLICATE.value))}
     for row_ref in _excused(intents, waiting):
         _step(ledger, connection, run_key, row_ref, Event.RELEASE, State.HELD, State.PREPARED, None)
 
@@ -214,9 +224,11 @@ def _step(
     source: State,
     target: State,
     reason: str | None,
+    kind: Hold | None = None,
 ) -> None:
     table = schema.orders
     chosen = (table.c.run_key == run_key) & (table.c.row_ref == row_ref) & (table.c.state == source.value)
-    change = update(table).where(chosen).values(state=target.value, reason=reason).returning(table.c.id)
+    values = {"state": target.value, "reason": reason, "hold_kind": kind}
+    change = update(table).where(chosen).values(**values).returning(table.c.id)
     order_id = connection.execute(change).scalar_one()
     ledger.journal_step(connection, order_id, event, source, target, cause=reason or "the row says why it is none")

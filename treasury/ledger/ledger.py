@@ -6,8 +6,8 @@ import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import fields
 from decimal import Decimal
+from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -21,9 +21,10 @@ from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
 from treasury.ledger.database import Writer, group_of, open_engine, serialize, sqlite_file
 from treasury.ledger.holder import FileLock, Holds, SessionLock
-from treasury.ledger.records import JournalEntry, Order, Quote, Run, derive_request_id
-from treasury.ledger.statements import LAST_GENERATION, STANDING_STOP, change_one, fetch_one
+from treasury.ledger.records import JournalEntry, Order, Quote, Run
+from treasury.ledger.statements import STANDING_STOP, change_one
 from treasury.ledger.states import STEPS, Event, State
+from treasury.ledger.token import Token
 from treasury.money import format_amount
 
 T = TypeVar("T")
@@ -34,9 +35,6 @@ STREAMED = 5_000
 _UNSAID = {"cause": None, "code": None, "status": None}
 """What most lines of the journal leave open."""
 
-_UNANSWERED = dict.fromkeys(field.name for field in fields(Quote))
-"""What a quote is before it is answered."""
-
 
 class Ledger:
     """The ledger of one account. Safe to use from several threads and, for different runs, several processes."""
@@ -45,6 +43,8 @@ class Ledger:
         self.account = account
         self.key = LedgerKey.load(key_file)
         self._clock = clock
+        self.statuses: set[tuple[str, int]] = set()
+        """Operations and statuses that the ledger is known to hold, so that each is written once."""
         self._process = f"{socket.gethostname()}:{os.getpid()}"
         file = sqlite_file(url)
         if file is not None:
@@ -89,8 +89,8 @@ class Ledger:
         at = self.now()
         if order.state not in step.sources:
             raise IllegalTransition(order.request_id, str(event))
-        known = _unmoved(order)
-        values = {"state": step.target.value, **_columns(facts)}
+        known = as_read(order)
+        values = {"state": step.target.value, **columns(facts)}
         sends = event in (Event.SEND, Event.RESEND)
         if sends:
             values |= {"sent_at": at, "absent_since": None}
@@ -102,6 +102,7 @@ class Ledger:
         def work(connection: Connection) -> Order:
             if sends:
                 check_not_stopped(connection)
+                group_of(connection).marks += 1
             stepped = group_of(connection).change(order, known, values, ("sends",) if sends else ())
             if stepped is None:
                 raise IllegalTransition(order.request_id, str(event))
@@ -117,18 +118,18 @@ class Ledger:
         """Append a step to the journal, inside the transaction that takes it."""
         entry = {"order_id": order_id, "at": self.now(), "event": event.value, "process": self._process}
         entry |= {"source": source.value, "target": target.value}
-        group_of(connection).insert(schema.journal, {**_UNSAID, **entry, **_columns(facts)})
+        group_of(connection).insert(schema.journal, {**_UNSAID, **entry, **columns(facts)})
 
     def note(self, order: Order, /, *, unmoved: bool = False, **facts: Any) -> Order:
         """Record facts about an order that leave its state as it is.
 
         `unmoved`: only if nobody moved it since it was read; raises `IllegalTransition` otherwise.
         """
-        values = _columns(facts)
+        values = columns(facts)
 
         def work(connection: Connection) -> Order:
             if unmoved:
-                noted = group_of(connection).change(order, _unmoved(order), values)
+                noted = group_of(connection).change(order, as_read(order), values)
             else:
                 noted = change_one(connection, Order, {"id": order.id}, values)
             if noted is None:
@@ -145,38 +146,6 @@ class Ledger:
             self.step(order, Event.RECOVER, cause="its process ended before the outcome was recorded")
             point("recover.committed")
         return len(left)
-
-    # --- quotes --------------------------------------------------------------------------------------------------
-
-    def open_quote(self, order: Order) -> tuple[Order, Quote]:
-        """Record that a quote is about to be asked, under a generation of its own, before its request leaves."""
-
-        def work(connection: Connection) -> tuple[Order, Quote]:
-            check_not_stopped(connection)
-            generation = (fetch_one(connection, LAST_GENERATION, {"order_id": order.id})[0] or 0) + 1
-            request_id = derive_request_id(self.account, order.run_key, order.row_ref, order.operation, generation)
-            named = {"generation": generation, "request_id": request_id}
-            moved = group_of(connection).change(order, _unmoved(order), {**named, "confirmation": None})
-            if moved is None:
-                raise IllegalTransition(order.request_id, "a new quote")
-            row = {"order_id": order.id, **named, "created_at": self.now(), "stage": "asked", "asks": 0}
-            group_of(connection).insert(schema.quotes, row)
-            return moved, Quote.of({**_UNANSWERED, **row})
-
-        if order.state is not State.PREPARED:
-            raise IllegalTransition(order.request_id, "a new quote")
-        return self._writer.write(work)
-
-    def note_quote(self, asked: Quote, /, **facts: Any) -> Quote:
-        """Record what came of a quote."""
-
-        def work(connection: Connection) -> Quote:
-            noted = group_of(connection).change(asked, {"request_id": asked.request_id}, _columns(facts))
-            if noted is None:
-                raise AssertionError(f"quote {asked.request_id} was never asked for")
-            return noted
-
-        return self._writer.write(work)
 
     def quotes(self, order_ids: Sequence[int] | None = None) -> list[Quote]:
         """Quotes, oldest first; of these orders, or all."""
@@ -213,10 +182,34 @@ class Ledger:
             )
         return [Order.read(row) for row in self.read(select(schema.orders).where(*conditions).order_by(table.id))]
 
-    def order_ids(self, run_key: str, states: Iterable[State], row_refs: Iterable[str] | None = None) -> list[int]:
-        """Ids of the orders of a run in these states, and of these rows if given, in the sequence they were planned."""
+    def prepared_by_operation(self, run_key: str) -> dict[str, list[int]]:
+        """Ids of the prepared orders of a run, by operation, in the sequence they were planned."""
         table = schema.orders.c
-        chosen = (table.run_key == run_key) & table.state.in_([state.value for state in states])
+        chosen = (table.run_key == run_key) & (table.state == State.PREPARED.value)
+        found: dict[str, list[int]] = {}
+        with self.snapshot() as stream:
+            for row in stream(select(table.id, table.operation).where(chosen).order_by(table.id)):
+                found.setdefault(row.operation, []).append(row.id)
+        return found
+
+    def order_ids(
+        self,
+        run_key: str,
+        states: Iterable[State],
+        row_refs: Iterable[str] | None = None,
+        *,
+        waiting: bool = False,
+    ) -> list[int]:
+        """Ids of the orders of a run in these states, and of these rows if given, in the sequence they were planned.
+
+        `waiting`: those, too, that are prepared and wait for the service to be asked about them again.
+        """
+        table = schema.orders.c
+        chosen: ColumnElement[bool] = table.state.in_([state.value for state in states])
+        if waiting:
+            asked = (table.absences_needed > 0) | table.absent_since.is_not(None)
+            chosen |= (table.state == State.PREPARED.value) & asked
+        chosen &= table.run_key == run_key
         wanted = None if row_refs is None else set(row_refs)
         with self.snapshot() as stream:
             rows = stream(select(table.id, table.row_ref).where(chosen).order_by(table.id))
@@ -282,6 +275,10 @@ class Ledger:
         return {name for row in rows for name in row if name is not None}
 
     # --- for the rooms of the ledger beside this one ---
+
+    def count_with(self, token: Token) -> None:
+        """Let the sends that are marked from here on be counted by this token, too."""
+        self._writer.token = token
 
     def write(self, work: Callable[[Connection], T]) -> T:
         """Do `work` in one transaction; on disk when this returns."""
@@ -356,7 +353,7 @@ def _prepare_file(file: Path) -> None:
         raise ConfigurationError(f"the ledger {file} cannot be made: {error.strerror}") from None
 
 
-def _unmoved(order: Order) -> dict[str, Any]:
+def as_read(order: Order) -> dict[str, Any]:
     """What in these hands must still be true: a step that others took meanwhile is never covered.
 
     Evidence is about one transmission of one generation; another one since makes it worthless.
@@ -364,13 +361,16 @@ def _unmoved(order: Order) -> dict[str, Any]:
     return {"id": order.id, "state": order.state.value, "sends": order.sends, "generation": order.generation}
 
 
-def _columns(facts: Mapping[str, Any]) -> dict[str, Any]:
+def columns(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Facts as the database takes them."""
     return {name: _column(value) for name, value in facts.items()}
 
 
 def _column(value: Any) -> Any:
     if isinstance(value, Decimal):
         return format_amount(value)
+    if isinstance(value, StrEnum):
+        return value.value
     return int(value) if isinstance(value, OrderStatus) else value
 
 

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from decimal import Decimal
+from enum import StrEnum
 from operator import itemgetter
 from typing import Any, ClassVar, Self
 
@@ -118,6 +119,18 @@ class Order(Stored):
     payload: bytes | None = field(repr=False)
 
 
+class Stage(StrEnum):
+    """How far a quote has come."""
+
+    ASKED = "asked"
+    """About to be asked, or no answer came."""
+    ANSWERED = "answered"
+    FOREIGN = "foreign"
+    """The service knew its reference before this ledger asked: somebody else may have confirmed it."""
+    DONE = "done"
+    """It was not, and will not be, confirmed: another may follow."""
+
+
 @dataclass(frozen=True)
 class Quote(Stored):
     """A quote that was asked for; without `quote` no readable answer came."""
@@ -140,10 +153,18 @@ class Quote(Stored):
     expires_at: int | None
     note: str | None
     created_at: int
-    stage: str
+    stage: Stage
     asks: int
+    """Requests for it that may have reached the service."""
     ends_at: int | None
+    """When it has ended for certain, Unix ms by our clock."""
     service_ends_at: int | None
+    """When it ends by the service's clock, Unix ms."""
+
+    @staticmethod
+    def unanswered() -> dict[str, Any]:
+        """Every column of a quote that was never answered."""
+        return dict.fromkeys(field.name for field in fields(Quote))
 
 
 @dataclass(frozen=True)
@@ -181,6 +202,7 @@ def _amount(value: str | None) -> Decimal | None:
 
 _READ: Mapping[str, Callable[[Any], Any]] = {
     "state": State,
+    "stage": Stage,
     "status": lambda value: None if value is None else OrderStatus(value),
     "doubtful": bool,  # SQLite's driver knows no truth values
     **dict.fromkeys(("amount", "receive_amount", "pay_amount", "fee", "rate"), _amount),

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Dialect, Executable, String, Table, Text, bindparam, func, select, update
+from sqlalchemy import Connection, Dialect, Executable, String, Table, Text, bindparam, select, update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.types import TypeEngine
 
@@ -22,8 +22,13 @@ STANDING_STOP = select(schema.stops).where(schema.stops.c.lifted_at.is_(None)).l
 """The stop that stands, if any."""
 
 
-LAST_GENERATION = select(func.max(schema.quotes.c.generation)).where(schema.quotes.c.order_id == bindparam("order_id"))
-"""The generation of an order's last quote, if it has any."""
+LAST_QUOTE = (
+    select(schema.quotes)
+    .where(schema.quotes.c.order_id == bindparam("order_id"))
+    .order_by(schema.quotes.c.generation.desc())
+    .limit(1)
+)
+"""An order's last quote, if it has any."""
 
 
 def change_one(

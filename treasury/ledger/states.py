@@ -60,9 +60,11 @@ class Event(StrEnum):
     RESEND = "resend"
     """Sent again under the same id, after the evidence that the first one did not act."""
     NOT_CONNECTED = "not connected"
-    """The request never left."""
+    """The request never left: no connection was made."""
+    NOT_IN_TIME = "not sent in time"
+    """The request never left: its mark was too old when its turn came, as after a process was stopped and thawed."""
     TRY_LATER = "try later"
-    """Refused without acting, for a reason that passes: timestamp, nonce, rate limit."""
+    """Its signature was refused, so it was not read: it may be tried again once the service knows us."""
     LOSE = "lose"
     """No readable answer, or one that is not in the table of refusals."""
     RECOVER = "recover"
@@ -80,6 +82,10 @@ class Event(StrEnum):
     """A person knows that it reached the service."""
     RESOLVE_NOT_SENT = "resolve as not sent"
     """A person knows that it never acted; it is sent at the next start."""
+    RESOLVE_REJECTED = "resolve as ended"
+    """A person ends a row whose quotes are used up; it may be paid in a new run."""
+    QUOTE_AGAIN = "quote again"
+    """Its confirmation did not act and its quote can no longer be confirmed: another quote may follow."""
     CORRECT_TO_SETTLED = "correct to settled"
     """A late flip after a final status: journaled as what it is, never a silent overwrite."""
     CORRECT_TO_FAILED = "correct to failed"
@@ -94,12 +100,29 @@ class Step:
     target: State
 
 
+class Hold(StrEnum):
+    """Why an order is held, which says what a person may do about it."""
+
+    DUPLICATE = "duplicate"
+    """It looks like another payment: `duplicate_ok` in its row, or `release`."""
+    KNOWN = "known"
+    """The service knows its reference, and this ledger did not send it: only `resolve`."""
+    OLDER = "older"
+    """It was recorded before the ledger was found to be older than the service: `release`."""
+
+    @property
+    def in_words(self) -> str:
+        """As people read it."""
+        return {"known": "known at the service", "older": "older ledger"}.get(self.value, self.value)
+
+
 _AT_SERVICE = (State.SENDING, State.UNKNOWN, State.ACCEPTED)
 
 STEPS: Mapping[Event, Step] = {
     Event.SEND: Step((State.PREPARED,), State.SENDING),
     Event.RESEND: Step((State.UNKNOWN,), State.SENDING),
     Event.NOT_CONNECTED: Step((State.SENDING,), State.PREPARED),
+    Event.NOT_IN_TIME: Step((State.SENDING,), State.PREPARED),
     Event.TRY_LATER: Step((State.SENDING,), State.PREPARED),
     Event.LOSE: Step((State.SENDING,), State.UNKNOWN),
     Event.RECOVER: Step((State.SENDING,), State.UNKNOWN),
@@ -108,11 +131,13 @@ STEPS: Mapping[Event, Step] = {
     Event.SETTLE: Step(_AT_SERVICE, State.SETTLED),
     Event.FAIL: Step(_AT_SERVICE, State.FAILED),
     Event.CLOSE: Step(_AT_SERVICE, State.CLOSED),
-    Event.REJECT: Step((State.PREPARED, State.SENDING), State.REJECTED),
-    Event.HOLD: Step((State.PREPARED,), State.HELD),
+    Event.REJECT: Step((State.PREPARED, State.SENDING, State.UNKNOWN), State.REJECTED),
+    Event.HOLD: Step((State.PREPARED, State.UNKNOWN), State.HELD),
     Event.RELEASE: Step((State.HELD,), State.PREPARED),
     Event.RESOLVE_SENT: Step((State.UNKNOWN, State.HELD), State.ACCEPTED),
     Event.RESOLVE_NOT_SENT: Step((State.UNKNOWN, State.HELD), State.PREPARED),
+    Event.RESOLVE_REJECTED: Step((State.PREPARED, State.UNKNOWN, State.HELD), State.REJECTED),
+    Event.QUOTE_AGAIN: Step((State.UNKNOWN,), State.PREPARED),
     Event.CORRECT_TO_SETTLED: Step((State.FAILED, State.CLOSED, State.REJECTED), State.SETTLED),
     Event.CORRECT_TO_FAILED: Step((State.SETTLED, State.CLOSED), State.FAILED),
     Event.CORRECT_TO_CLOSED: Step((State.SETTLED, State.FAILED), State.CLOSED),

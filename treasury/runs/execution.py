@@ -18,6 +18,7 @@ from treasury.errors import (
 )
 from treasury.ledger.records import Order
 from treasury.ledger.states import State
+from treasury.runs.preflight import check_before_sending
 from treasury.stop_loss import StopLoss
 
 FIRST_PAUSE_SECONDS = 0.5
@@ -45,12 +46,16 @@ def check_run_key(run_key: str) -> str:
 def send_orders(desk: Desk, run_key: str, ids: Sequence[int]) -> int:
     """Send these orders of a run, each at most once; returns how many the service has now.
 
-    Raises `RunHeld`, and `ConfigurationError` when the ledger cannot be written: then nothing more is sent. One
-    order's trouble never stops the others.
+    Raises `RunHeld`, and `ConfigurationError` when the ledger cannot be written, or the service does not know us:
+    then nothing more is sent. One order's trouble never stops the others.
     """
     with desk.hold(run_key):
+        desk.check_windows()
         desk.check_clock()
         stop_loss = _stop_loss(desk, run_key)
+        problem = check_before_sending(desk, run_key)
+        if problem is not None:
+            stop_loss.trip(problem)
         orders = desk.ledger.orders(run_key=run_key, ids=ids)
         done = desk.at_once(lambda order: _send(desk, order, stop_loss), orders)
     return sum(order.state.is_open or order.state.is_final for order in done)
@@ -90,16 +95,18 @@ def follow_orders(desk: Desk, run_key: str, ids: Sequence[int], seconds: float) 
     followed = set(ids)
 
     def still_open() -> list[int]:
-        return [order_id for order_id in desk.ledger.order_ids(run_key, states) if order_id in followed]
+        waiting = _stop_loss(desk, run_key).why is None
+        ids = desk.ledger.order_ids(run_key, states, waiting=waiting)
+        return [order_id for order_id in ids if order_id in followed]
 
     with desk.hold(run_key):
         while waiting := still_open():
             asked = StopLoss()
-            asking = states
+            asking: tuple[State, ...] = (*states, State.PREPARED)
             for some in batched(waiting, CHUNK):
                 _follow_all(desk, desk.ledger.orders(ids=some, states=asking), asked)
                 if time.monotonic() > deadline:
-                    asking = (State.UNKNOWN,)
+                    asking = (State.UNKNOWN, State.PREPARED)
             left = deadline - time.monotonic()
             if left <= 0:
                 return len(still_open())
@@ -123,7 +130,9 @@ def _follow(desk: Desk) -> Callable[[Order], Order]:
     def ask(order: Order) -> Order:
         # An unknown order may turn out never to have arrived: then `submit` sends it again, unless sending is stopped.
         with contextlib.suppress(Stopped):
-            return desk.submission.submit(order) if order.state is State.UNKNOWN else desk.submission.ask(order)
+            if order.state in (State.UNKNOWN, State.PREPARED):
+                return desk.submission.submit(order)
+            return desk.submission.ask(order)
         return order
 
     return ask

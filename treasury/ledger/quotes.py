@@ -1,0 +1,112 @@
+"""Quotes in the ledger: a row stands before its request leaves, and one that may still be confirmed has no follower."""
+
+from typing import Any
+
+from sqlalchemy import Connection
+
+from treasury.errors import IllegalTransition
+from treasury.ledger import schema
+from treasury.ledger.database import group_of
+from treasury.ledger.ledger import Ledger, as_read, check_not_stopped, columns
+from treasury.ledger.records import Order, Quote, Stage, derive_request_id
+from treasury.ledger.statements import LAST_QUOTE, fetch_one
+from treasury.ledger.states import State
+
+MAX_GENERATIONS = 6
+"""Quotes that one payment may ever have, each under an id of its own."""
+
+
+def reference_of(ledger: Ledger, order: Order, generation: int) -> str:
+    """The request id of an order under a generation."""
+    if generation == order.generation:
+        return order.request_id
+    return derive_request_id(ledger.account, order.run_key, order.row_ref, order.operation, generation)
+
+
+def open_quote(ledger: Ledger, order: Order) -> tuple[Order, Quote | None]:
+    """The quote that this order is at, to be asked, judged or confirmed; None when all generations are used up.
+
+    Another generation is opened only where there is none, or the last one is done. A quote that is about to be asked
+    is counted before its request leaves. Raises `IllegalTransition` when the order is elsewhere, and `Stopped`.
+    """
+
+    def work(connection: Connection) -> tuple[Order, Quote | None]:
+        check_not_stopped(connection)
+        row = fetch_one(connection, LAST_QUOTE, {"order_id": order.id})
+        last = None if row is None else Quote.read(row)
+        if last is not None and last.stage is not Stage.DONE:
+            asks = last.asks + (last.stage is Stage.ASKED)
+            quote = _change(connection, last, {"asks": asks})
+            return _at(ledger, connection, order, last.generation, quote.quote), quote
+        generation = order.generation if last is None else last.generation + 1
+        if generation > MAX_GENERATIONS:
+            return order, None
+        moved = _at(ledger, connection, order, generation, None)
+        return moved, _insert(ledger, connection, moved, generation, {"stage": Stage.ASKED, "asks": 1})
+
+    if order.state is not State.PREPARED:
+        raise IllegalTransition(order.request_id, "a new quote")
+    return ledger.write(work)
+
+
+def note_quote(ledger: Ledger, asked: Quote, /, **facts: Any) -> Quote:
+    """Record what came of a quote."""
+    return ledger.write(lambda connection: _change(connection, asked, columns(facts)))
+
+
+def adopt_quote(ledger: Ledger, order: Order, generation: int, /, **facts: Any) -> tuple[Order, Quote]:
+    """Go on with a quote that the service shows under a generation of this order: it is confirmed, or waited for."""
+
+    def work(connection: Connection) -> tuple[Order, Quote]:
+        moved = _at(ledger, connection, order, generation, facts.get("quote"))
+        row = fetch_one(connection, LAST_QUOTE, {"order_id": order.id})
+        last = None if row is None else Quote.read(row)
+        if last is not None and last.generation == generation:
+            return moved, _change(connection, last, columns(facts))
+        return moved, _insert(ledger, connection, moved, generation, {"asks": 0, **columns(facts)})
+
+    return ledger.write(work)
+
+
+def finish_quote(ledger: Ledger, quote: Quote | None, note: str) -> None:
+    """Another quote may follow this one."""
+    if quote is not None:
+        note_quote(ledger, quote, stage=Stage.DONE, note=note)
+
+
+def last_quote(ledger: Ledger, order: Order) -> Quote | None:
+    """The last quote of an order, if it asked for one."""
+
+    def work(connection: Connection) -> Quote | None:
+        row = fetch_one(connection, LAST_QUOTE, {"order_id": order.id})
+        return None if row is None else Quote.read(row)
+
+    return ledger.write(work)
+
+
+def _at(ledger: Ledger, connection: Connection, order: Order, generation: int, confirmation: str | None) -> Order:
+    """The order at this generation, if nobody moved it since it was read; nothing is known of a new reference yet."""
+    values: dict[str, Any] = {"confirmation": confirmation}
+    if generation != order.generation:
+        values |= {"generation": generation, "request_id": reference_of(ledger, order, generation)}
+        values |= {"first_answer": None, "absent_since": None}
+    moved = group_of(connection).change(order, as_read(order), values)
+    if moved is None:
+        raise IllegalTransition(order.request_id, "a new quote")
+    return moved
+
+
+def _change(connection: Connection, quote: Quote, values: dict[str, Any]) -> Quote:
+    if all(getattr(quote, name) == value for name, value in values.items()):
+        return quote
+    changed = group_of(connection).change(quote, {"request_id": quote.request_id}, values)
+    if changed is None:
+        raise AssertionError(f"quote {quote.request_id} was never asked for")
+    return changed
+
+
+def _insert(ledger: Ledger, connection: Connection, order: Order, generation: int, facts: dict[str, Any]) -> Quote:
+    row = {"order_id": order.id, "generation": generation, "request_id": order.request_id}
+    row |= {"created_at": ledger.now(), **facts}
+    group_of(connection).insert(schema.quotes, row)
+    return Quote.of({**Quote.unanswered(), **row, "stage": Stage(str(row["stage"]))})

@@ -1,0 +1,99 @@
+"""The token of a machine: a file in its home that counts the sends which this machine marked in the ledger.
+
+Written after the ledger's commit of each group, so it never counts more than the ledger does, unless the ledger was
+put back to an older state. It guards against restores, not against power loss, so it is not synced.
+"""
+
+import hashlib
+import json
+import os
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from sqlalchemy import Connection, select, update
+
+from treasury.errors import ConfigurationError
+from treasury.ledger import schema
+
+WIDTH = 200
+"""Bytes of the file: always the same, so that one write replaces it whole."""
+
+
+@dataclass(frozen=True)
+class Count:
+    """What a token says."""
+
+    host: str
+    """This home on this machine, a random name."""
+    ledger: str
+    """Identity of the ledger that it counts for."""
+    marks: int
+
+
+class Token:
+    """The token file of one account in this home."""
+
+    def __init__(self, folder: Path, account: str) -> None:
+        self.file = folder / f"{hashlib.sha256(account.encode()).hexdigest()[:16]}.token"
+        self._host = ""
+        self._ledger = ""
+        self._descriptor: int | None = None
+
+    def read(self) -> Count | None:
+        """What it says; None when there is none. Raises `ValueError` when it cannot be read."""
+        try:
+            content = json.loads(self.file.read_text(encoding="ascii"))
+            return Count(str(content["host"]), str(content["ledger"]), int(content["marks"]))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{self.file} cannot be read: {type(error).__name__}") from None
+
+    def begin(self, count: Count) -> None:
+        """Count for this ledger from here on. Raises `ConfigurationError` when the file cannot be written."""
+        self._host, self._ledger = count.host, count.ledger
+        try:
+            self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._close()
+            self._descriptor = os.open(self.file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self.write(count.marks)
+            os.ftruncate(self._descriptor, WIDTH)
+        except OSError as error:
+            raise ConfigurationError(f"{self.file} cannot be written: {error.strerror}; nothing was sent") from None
+
+    def count(self, connection: Connection, marks: int) -> int:
+        """Count marks in the ledger, in the transaction that makes them; how many there are then."""
+        table = schema.hosts
+        change = update(table).where(table.c.host == self._host).values(marks=table.c.marks + marks)
+        found = connection.execute(change.returning(table.c.marks)).scalar()
+        if found is None:
+            raise ConfigurationError(
+                "the ledger forgot this machine while it was sending: was it restored? Start again"
+            )
+        return int(found)
+
+    def write(self, marks: int) -> None:
+        """Say how many there are."""
+        if self._descriptor is not None:
+            content = json.dumps({"host": self._host, "ledger": self._ledger, "marks": marks})
+            os.pwrite(self._descriptor, content.ljust(WIDTH - 1).encode() + b"\n", 0)
+
+    def _close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+    close = _close
+
+
+def marks_of(connection: Connection, host: str) -> int | None:
+    """How many marks of a machine the ledger knows; None for a machine that it does not know."""
+    table = schema.hosts.c
+    found = connection.execute(select(table.marks).where(table.host == host)).scalar()
+    return None if found is None else int(found)
+
+
+def new_name() -> str:
+    """A name for a machine or a ledger that no other has."""
+    return uuid.uuid4().hex

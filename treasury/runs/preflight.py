@@ -1,0 +1,129 @@
+"""The first questions of a run: before money leaves, the service shows that it knows us, and that we know enough.
+
+They are signed, so a wrong key, unit or clock is found by them; and they ask about payments that were not sent yet, so
+a ledger that is older than the service is found, too.
+"""
+
+import random
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from treasury.batches import batched
+from treasury.desk import Desk
+from treasury.errors import ConfigurationError, NotConnected, OutcomeUnknown, Refused
+from treasury.interface.operation import SeenOrder
+from treasury.interface.refusals import ACCOUNT_TROUBLE
+from treasury.ledger.epoch import Standing
+from treasury.ledger.intents import forget_absences
+from treasury.ledger.records import Order
+from treasury.ledger.states import State
+
+PROBES = 5
+"""References that a run asks about before its first send."""
+ROUNDS = 2
+"""How often they are asked when nobody answers; each question is repeated by itself, too."""
+AT_ONCE = 2_000
+"""References of a first run that are in memory at once."""
+
+
+def check_before_sending(desk: Desk, run_key: str) -> str | None:
+    """Ask the first questions of a run, once for each time that it is taken; why nothing may be sent, or None.
+
+    Raises `ConfigurationError` when the service refuses who asks, or answers a made-up reference in a way that this
+    account's settings do not take for "no such order".
+    """
+    if run_key in desk.checked_runs:
+        return None
+    waiting = desk.ledger.prepared_by_operation(run_key)
+    if waiting:
+        if desk.standing is Standing.NEW:
+            desk.register_machine(run_key)
+            problem = _ask_everything(desk, sorted(each for some in waiting.values() for each in some))
+        else:
+            problem = _probe(desk, waiting)
+        if problem is not None:
+            return problem
+    desk.checked_runs.add(run_key)
+    return None
+
+
+def _probe(desk: Desk, waiting: Mapping[str, Sequence[int]]) -> str | None:
+    """Ask about a few: the first and last, and random ones of every kind."""
+    orders = desk.ledger.orders(ids=_choose(waiting))
+    answers: list[dict[int, SeenOrder] | Exception] = []
+    for _ in range(ROUNDS):
+        answers = desk.at_once(lambda order: _ask(desk, order, everywhere=False), orders)
+        if any(not isinstance(answer, Exception) for answer in answers):
+            break
+    _hold_known(desk, orders, answers)
+    return _judge(answers)
+
+
+def _choose(waiting: Mapping[str, Sequence[int]]) -> list[int]:
+    every = sorted(each for some in waiting.values() for each in some)
+    chosen = {every[0], every[-1]}
+    for some in waiting.values():
+        if len(chosen) < PROBES:
+            chosen.add(random.choice(some))  # noqa: S311 - nobody gains by guessing which
+    while len(chosen) < min(PROBES, len(every)):
+        chosen.add(random.choice(every))  # noqa: S311 - as above
+    return sorted(chosen)
+
+
+def _ask_everything(desk: Desk, waiting: Sequence[int]) -> str | None:
+    """Ask about every reference: this machine has never sent from this ledger, so it knows nothing of others."""
+    answered = False
+    for some in batched(waiting, AT_ONCE):
+        orders = desk.ledger.orders(ids=some, states=(State.PREPARED,))
+        answers = desk.at_once(lambda order: _ask(desk, order, everywhere=True), orders, ahead=True)
+        if not answered and (problem := _judge(answers)) is not None:
+            return problem
+        answered = True
+        absent = [order.id for order, answer in zip(orders, answers, strict=True) if answer == {}]
+        desk.ledger.write(partial(forget_absences, ids=absent))
+        if _hold_known(desk, orders, answers):
+            break  # everything else is held, too, and asked about when a person releases it
+    return None
+
+
+def _ask(desk: Desk, order: Order, *, everywhere: bool) -> dict[int, SeenOrder] | Exception:
+    """What the service shows of an order that this ledger has not sent, by generation; or why that is not known."""
+    try:
+        return desk.submission.known_at_service(order, everywhere=everywhere)
+    except (NotConnected, OutcomeUnknown, Refused) as error:
+        return error
+
+
+def _hold_known(desk: Desk, orders: Sequence[Order], answers: Sequence[dict[int, SeenOrder] | Exception]) -> bool:
+    """What the service knows and this ledger has not sent is held; then the ledger is older than the service."""
+    known = [
+        (order, answer) for order, answer in zip(orders, answers, strict=True) if isinstance(answer, dict) and answer
+    ]
+    for order, found in known:
+        desk.submission.hold_found(order, found, "asked before the run sends")
+    if known:
+        desk.begin_epoch(f"the service knows {known[0][0].request_id}, which this ledger has not sent")
+    return bool(known)
+
+
+def _judge(answers: Sequence[dict[int, SeenOrder] | Exception]) -> str | None:
+    """Why nothing may be sent; None when at least one question was answered."""
+    if not answers or any(not isinstance(answer, Exception) for answer in answers):
+        return None
+    refusals = [answer for answer in answers if isinstance(answer, Refused) and answer.code is not None]
+    decided = [refusal for refusal in refusals if refusal.http_status < 500 and refusal.code != "429"]
+    trouble = [refusal for refusal in decided if refusal.code in ACCOUNT_TROUBLE]
+    if trouble and len(trouble) == len(answers):
+        code = str(trouble[0].code)
+        raise ConfigurationError(
+            f"the service refuses this account's questions ({code} {trouble[0].message}): look at "
+            f"{ACCOUNT_TROUBLE[code]}; nothing was sent"
+        )
+    if decided:
+        first = decided[0]
+        raise ConfigurationError(
+            f"the service answers a question about an order that it cannot know with code {first.code} "
+            f"({first.message}): if that is how it says that there is no such order, list it in "
+            "TREASURY_NOT_FOUND_CODES; nothing was sent"
+        )
+    return f"the service did not answer a question ({answers[0]}), so nothing was sent: start the run again later"

@@ -1,0 +1,195 @@
+"""What a person decides about held and unknown orders: released, resolved as sent, resolved as not sent.
+
+Each says beforehand what it will do, and asks the service once more before it believes that something was not sent.
+"""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from treasury.decisions import certain_end, disagreements, has_ended
+from treasury.desk import Desk
+from treasury.errors import InputError, NotConnected, OutcomeUnknown, Refused
+from treasury.ledger.epoch import absences_needed
+from treasury.ledger.quotes import MAX_GENERATIONS, finish_quote, last_quote
+from treasury.ledger.records import Order
+from treasury.ledger.states import Event, Hold, State
+from treasury.settings import os_user
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What became of one order that a person decided about."""
+
+    order: Order
+    done: bool
+    says: str
+    """What was done, or why not, in words."""
+
+
+def choose_orders(desk: Desk, reference: str) -> list[Order]:
+    """The orders that a run key, row reference, request id or order number names. Raises `InputError`."""
+    orders = desk.ledger.orders(reference=reference)
+    runs = {order.run_key for order in orders}
+    if not orders:
+        raise InputError(f"the ledger knows no order or run called {reference}")
+    if len(orders) > 1 and runs != {reference}:
+        listed = ", ".join(f"{order.row_ref} of run {order.run_key} ({order.request_id})" for order in orders[:5])
+        raise InputError(f"{reference} names {len(orders)} orders: {listed}; give a request id or a run key")
+    return orders
+
+
+def releasable(desk: Desk, reference: str, kind: str | None) -> list[Order]:
+    """The held orders that `release` is about, of this kind if one is given. Raises `InputError`."""
+    wanted = None if kind is None else _kind(kind)
+    orders = [order for order in choose_orders(desk, reference) if order.state is State.HELD]
+    if not orders:
+        raise InputError(f"nothing of {reference} is held")
+    if all(order.hold_kind == Hold.KNOWN for order in orders):
+        raise InputError(
+            f"the service knows what is held of {reference}: it cannot be released; "
+            "treasury resolve says that it was sent, once somebody has looked"
+        )
+    return [order for order in orders if order.hold_kind != Hold.KNOWN and wanted in (None, order.hold_kind)]
+
+
+def release_orders(desk: Desk, reference: str, kind: str | None, *, by: str, why: str) -> list[Decision]:
+    """Let held orders be sent at the next start of their run, on a named person's word. Raises `InputError`.
+
+    What was held because the ledger is older than the service is asked about twice before it is sent.
+    """
+    cause = _cause(by, why)
+    decisions = []
+    with _held(desk, orders := releasable(desk, reference, kind)):
+        for order in orders:
+            needed = desk.ledger.write(lambda connection: absences_needed(connection, desk.ledger.now()))
+            facts = {"hold_kind": None, "reason": None, "absences_needed": needed, "absent_since": None}
+            released = desk.ledger.step(order, Event.RELEASE, cause=cause, **facts)
+            decisions.append(Decision(released, True, "released: it may be sent at the next start of its run"))
+    return decisions
+
+
+def resolve_as_sent(desk: Desk, reference: str, *, by: str, why: str) -> list[Decision]:
+    """Take over what the service has, on a named person's word: all whose amounts agree. Raises `InputError`."""
+    cause = _cause(by, why)
+    orders = [order for order in choose_orders(desk, reference) if _may_be_sent(order)]
+    if not orders:
+        raise InputError(
+            f"nothing of {reference} is unknown, or held because the service knows it; "
+            "a row that is held for another reason never left: treasury release"
+        )
+    with _held(desk, orders):
+        return [_as_sent(desk, order, cause, alone=len(orders) == 1) for order in orders]
+
+
+def resolve_as_not_sent(desk: Desk, reference: str, *, by: str, why: str) -> list[Decision]:
+    """Believe a named person that orders never acted, unless the service says otherwise now. Raises `InputError`."""
+    cause = _cause(by, why)
+    orders = [order for order in choose_orders(desk, reference) if _may_be_sent(order) or is_used_up(desk, order)]
+    if not orders:
+        raise InputError(f"nothing of {reference} is unknown; a row that is held: treasury release lets it be sent")
+    with _held(desk, orders):
+        return [_as_not_sent(desk, order, cause) for order in orders]
+
+
+def is_used_up(desk: Desk, order: Order) -> bool:
+    """Whether an order waits because all its quotes were asked for."""
+    if order.state is not State.PREPARED or order.generation < MAX_GENERATIONS:
+        return False
+    quote = last_quote(desk.ledger, order)
+    return quote is not None and quote.stage == "done"
+
+
+def _may_be_sent(order: Order) -> bool:
+    return order.state is State.UNKNOWN or (order.state is State.HELD and order.hold_kind == Hold.KNOWN)
+
+
+def _as_sent(desk: Desk, order: Order, cause: str, *, alone: bool) -> Decision:
+    try:
+        seen = desk.submission.look(order)
+    except (NotConnected, OutcomeUnknown, Refused) as error:
+        return Decision(order, False, f"the service could not be asked ({error}); try again")
+    if seen is None and not alone:
+        return Decision(
+            order, False, "the service shows no such order; resolve it by its own reference if you are sure"
+        )
+    differs = [] if seen is None else disagreements(order, seen)
+    if differs:
+        return Decision(order, False, f"{'; '.join(differs)}: it stays as it is")
+    order = desk.ledger.step(order, Event.RESOLVE_SENT, cause=cause, reason=None, hold_kind=None, first_answer=None)
+    if seen is not None:
+        order = desk.submission.learn(order, seen)[0]
+    return Decision(order, True, f"taken over: {order.state.outcome}")
+
+
+def _as_not_sent(desk: Desk, order: Order, cause: str) -> Decision:
+    if order.state is State.PREPARED:  # its quotes are used up
+        return _end(desk, order, cause)
+    try:
+        found = desk.submission.look_at_all(order)
+    except (NotConnected, OutcomeUnknown, Refused) as error:
+        return Decision(order, False, f"the service could not be asked ({error}); try again")
+    paid = {each: seen for each, seen in found.items() if desk.submission.shows_payment(order, seen)}
+    if paid:
+        if order.state is State.UNKNOWN and order.generation in paid:
+            order = desk.submission.learn(order, paid[order.generation])[0]
+        return Decision(order, False, f"the service shows it: {order.state.outcome}; it is not sent again")
+    quote = last_quote(desk.ledger, order)
+    if quote is not None:
+        rules = desk.settings.evidence
+        now = desk.ledger.now()
+        if not has_ended(quote, now, desk.client.service_now(), rules):
+            end = datetime.fromtimestamp(max(certain_end(quote, rules), now) / 1000, UTC)
+            return Decision(
+                order,
+                False,
+                f"its quote may still be confirmed until {end:%Y-%m-%dT%H:%M:%SZ}; say it again after that",
+            )
+        if quote.generation >= MAX_GENERATIONS:
+            return _end(desk, order, cause)
+    return _send_again(desk, order, cause)
+
+
+def _send_again(desk: Desk, order: Order, cause: str) -> Decision:
+    facts: dict[str, Any] = {"hold_kind": None, "reason": None, "absent_since": None, "order_no": None, "status": None}
+    quote = last_quote(desk.ledger, order)
+    says = "it is sent at the next start of its run"
+    if quote is not None:
+        facts |= {"first_answer": None, "confirmation": None, "doubtful": False}
+        says = "one more quote is asked for at the next start of its run"
+
+    def work(_: object) -> Order:
+        finish_quote(desk.ledger, quote, "a person says that it was not confirmed")
+        return desk.ledger.step(order, Event.RESOLVE_NOT_SENT, cause=cause, **facts)
+
+    return Decision(desk.ledger.write(work), True, says)
+
+
+def _end(desk: Desk, order: Order, cause: str) -> Decision:
+    reason = f"ended by a person after {MAX_GENERATIONS} quotes; it may be paid in a new run"
+    ended = desk.ledger.step(order, Event.RESOLVE_REJECTED, cause=cause, reason=reason, hold_kind=None)
+    return Decision(ended, True, "ended as rejected; it may be paid in a new run")
+
+
+@contextmanager
+def _held(desk: Desk, orders: list[Order]) -> Iterator[None]:
+    """Hold the runs of these orders, so that nobody sends them meanwhile. Raises `RunHeld`."""
+    with ExitStack() as runs:
+        for run_key in sorted({order.run_key for order in orders}):
+            runs.enter_context(desk.hold(run_key))
+        yield
+
+
+def _cause(by: str, why: str) -> str:
+    if not by.strip() or not why.strip():
+        raise InputError("a decision needs a name and a reason: --by NAME --why TEXT")
+    return f"{by.strip()} ({os_user()}): {why.strip()}"
+
+
+def _kind(text: str) -> Hold:
+    for kind in Hold:
+        if text.strip().lower() in (kind.value, kind.in_words):
+            return kind
+    raise InputError(f"no hold is of kind {text}; kinds: {', '.join(kind.value for kind in Hold)}")
