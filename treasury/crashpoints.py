@@ -6,6 +6,8 @@ import threading
 from collections.abc import Mapping
 
 POINTS: Mapping[str, str] = {
+    "migration.before": "an older ledger was opened, alone | nothing of it is changed",
+    "migration.written": "all of it is changed | nothing of that is committed",
     "intents.before": "run, rows and hashes are ready | nothing of the run is in the ledger",
     "intents.committed": "the run and its orders are on disk | nothing was sent",
     "writer.before": "a group of steps is written | it is not committed",

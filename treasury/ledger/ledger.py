@@ -21,6 +21,7 @@ from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
 from treasury.ledger.database import Writer, group_of, open_engine, serialize, sqlite_file
 from treasury.ledger.holder import FileLock, Holds, SessionLock
+from treasury.ledger.migrations import bring_up_to_date, check_readable, read_meta
 from treasury.ledger.records import JournalEntry, Order, Quote, Run, derive_request_id
 from treasury.ledger.statements import LAST_GENERATION, STANDING_STOP, change_one, fetch_one
 from treasury.ledger.states import STEPS, Event, State
@@ -313,25 +314,23 @@ class Ledger:
             raise ConfigurationError(f"the ledger cannot be read: {error.orig}") from None
 
     def _open(self, connection: Connection) -> None:
-        """Make the tables on first use; refuse a ledger of another account or another key."""
+        """Make the tables on first use, bring an older ledger up to date; refuse one of another account or key."""
         serialize(connection)
-        schema.metadata.create_all(connection)
-        wanted = {"schema": schema.VERSION, "account": self.account, "key": self.key.fingerprint}
-        found = {row.key: row.value for row in connection.execute(select(schema.meta))}
-        if not found:
-            connection.execute(insert(schema.meta), [{"key": key, "value": value} for key, value in wanted.items()])
-            return
-        if found["account"] != self.account:
+        found = read_meta(connection)
+        check_readable(found)
+        if found and found["account"] != self.account:
             raise WrongAccount(
-                f"this ledger belongs to {_readable(found['account'])}, not to {_readable(self.account)}; "
-                "give the other account a home of its own (TREASURY_HOME) or a ledger of its own (TREASURY_LEDGER_URL)"
+                f"this ledger belongs to {readable_account(found['account'])}, not to {readable_account(self.account)};"
+                " give the other account a home of its own (TREASURY_HOME) or a ledger of its own (TREASURY_LEDGER_URL)"
             )
-        if found["key"] != self.key.fingerprint:
+        if found and found["key"] != self.key.fingerprint:
             raise WrongLedgerKey(
                 "this ledger was written with another key; point TREASURY_LEDGER_KEY_FILE at the key it was made with"
             )
-        if found["schema"] != schema.VERSION:
-            raise ConfigurationError(f"this ledger has format {found['schema']}; this version reads {schema.VERSION}")
+        bring_up_to_date(connection, found)
+        if not found:
+            ours = {"schema": schema.VERSION, "account": self.account, "key": self.key.fingerprint}
+            connection.execute(insert(schema.meta), [{"key": key, "value": value} for key, value in ours.items()])
 
 
 def check_not_stopped(connection: Connection) -> None:
@@ -382,6 +381,7 @@ def _read_run(row: Any) -> Run:
     return Run(row.run_key, row.kind, row.created_at, json.loads(row.plan), row.plan_sha256)
 
 
-def _readable(account: str) -> str:
+def readable_account(account: str) -> str:
+    """An account as people read it."""
     url, _, partner = account.rpartition("|")
     return f"partner {partner} at {url}"
