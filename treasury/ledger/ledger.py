@@ -59,10 +59,13 @@ class Ledger:
             raise
         self._holds = Holds(FileLock(file) if file is not None else SessionLock(self._writer))
 
-    def close(self) -> None:
-        """Finish what is being written and close."""
-        self._writer.close()
+    def close(self, seconds: float | None = None) -> None:
+        """Finish what is being written and close; a SQLite ledger is whole in its one file then.
+
+        `seconds`: wait so long at most.
+        """
         self._reader.dispose()
+        self._writer.close(seconds)
 
     def now(self) -> int:
         """The time, Unix ms."""
