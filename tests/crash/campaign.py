@@ -50,8 +50,8 @@ QUOTE_POINTS = (
 )
 IN_DOUBT = ("recover.before", "recover.committed", "resend.decided", "absence.recorded")
 """Points that are reached only after an earlier death."""
-PAYING = tuple(point for point in POINTS if not point.startswith("migration."))
-"""Points that a payment passes; those of a migration have tests of their own (tests/engine/test_migrations.py)."""
+PAYING = tuple(point for point in POINTS if not point.startswith(("migration.", "backup.", "restore.")))
+"""Points that a payment passes; the others have tests of their own (tests/engine: test_migrations, test_backup)."""
 ROOT = Path(__file__).parents[2]
 
 

@@ -44,7 +44,7 @@ class Ledger:
 
     def __init__(self, url: str, account: str, key_file: Path, *, clock: Callable[[], float] = time.time) -> None:
         self.account = account
-        self.key = LedgerKey.load(key_file)
+        self.key: LedgerKey
         self._clock = clock
         self._process = f"{socket.gethostname()}:{os.getpid()}"
         file = sqlite_file(url)
@@ -53,7 +53,7 @@ class Ledger:
         self._reader = open_engine(url, writes=False)
         self._writer = Writer(open_engine(url, writes=True))
         try:
-            self._writer.write(self._open)
+            self._writer.write(lambda connection: self._open(connection, key_file))
         except BaseException:
             self.close()
             raise
@@ -316,11 +316,14 @@ class Ledger:
         except DBAPIError as error:
             raise ConfigurationError(f"the ledger cannot be read: {error.orig}") from None
 
-    def _open(self, connection: Connection) -> None:
+    def _open(self, connection: Connection, key_file: Path) -> None:
         """Make the tables on first use, bring an older ledger up to date; refuse one of another account or key."""
         serialize(connection)
         found = read_meta(connection)
         check_readable(found)
+        if found and not key_file.exists():  # a new one would read nothing, and would stand where the old one belongs
+            raise WrongLedgerKey(f"this ledger's key is not there: {key_file} (TREASURY_LEDGER_KEY_FILE)")
+        self.key = LedgerKey.load(key_file)
         if found and found["account"] != self.account:
             raise WrongAccount(
                 f"this ledger belongs to {readable_account(found['account'])}, not to {readable_account(self.account)};"
