@@ -184,7 +184,7 @@ class Writer:
         """Finish what is queued and close. `seconds`: wait so long at most; who opens the ledger next finds it all."""
         self._queue.put(None)
         self._thread.join(seconds)
-        if self._thread.is_alive():
+        if self._thread.is_alive() or self._connection.closed:
             return
         _checkpoint(self._connection)
         self._connection.close()
