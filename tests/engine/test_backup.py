@@ -241,6 +241,7 @@ def test_what_is_no_backup_of_ours_is_refused(backup: Path, tmp_path: Path) -> N
     repack(backup, tmp_path / "newer", lambda manifest: manifest | {"format": 2})
     repack(backup, tmp_path / "newer-ledger", lambda manifest: manifest | {"schema": "99"})
     repack(backup, tmp_path / "odd", lambda manifest: [manifest])
+    repack(backup, tmp_path / "number", lambda manifest: manifest | {"schema": 2})
     repack(backup, tmp_path / "counts", lambda manifest: manifest | {"counts": {"runs": 1, "orders": 1, "journal": 1}})
     said = {
         "nowhere": "there is no file",
@@ -249,6 +250,7 @@ def test_what_is_no_backup_of_ours_is_refused(backup: Path, tmp_path: Path) -> N
         "newer": "install a newer treasury-flows",
         "newer-ledger": "install a newer treasury-flows",
         "odd": "damaged",
+        "number": "damaged",
     }
     for name, words in said.items():
         with pytest.raises(InputError, match=words):

@@ -31,7 +31,10 @@ TOKENS = "tokens/"
 OLD_TOKEN = "ledger.key.epoch"  # noqa: S105 - a name
 """The token of earlier versions, which stands beside the key."""
 
-_BROKEN = (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, ValueError, KeyError, TypeError)
+_BROKEN = (
+    *(zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError),
+    *(ValueError, KeyError, TypeError, AttributeError),
+)
 """What Python raises for an archive, or a manifest, that is damaged in one place or another."""
 
 
