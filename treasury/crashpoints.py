@@ -6,6 +6,8 @@ import threading
 from collections.abc import Mapping
 
 POINTS: Mapping[str, str] = {
+    "migration.before": "an older ledger was opened, alone | nothing of it is changed",
+    "migration.written": "all of it is changed | nothing of that is committed",
     "intents.before": "run, rows and hashes are ready | nothing of the run is in the ledger",
     "intents.committed": "the run and its orders are on disk | nothing was sent",
     "writer.before": "a group of steps is written | it is not committed",
@@ -30,6 +32,9 @@ POINTS: Mapping[str, str] = {
     "ask.before": "an order is about to be asked about | no question has left",
     "ask.answered": "the service showed what it knows | the ledger does not know",
     "absence.recorded": "`no such order` is on disk | nothing was concluded",
+    "backup.written": "the backup is on the disk | it does not have its name",
+    "restore.ledger": "the ledger is in its place, and says that it is being restored | the key is not",
+    "restore.placed": "ledger, key and tokens are in their places | the ledger does not say so",
     "learn.recorded": "what was seen is recorded (a sweep: with its group) | the caller does not know",
 }
 """Name -> what has happened by then | what has not."""

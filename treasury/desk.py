@@ -1,5 +1,6 @@
 """The treasury desk: one account with its client, its ledger and the one way out; what every run works at."""
 
+import atexit
 import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -116,3 +117,17 @@ def open_desk(account: Account, settings: Settings) -> Desk:
         if name not in _desks:
             _desks[name] = Desk(account, settings)
         return _desks[name]
+
+
+LEAVE_SECONDS = 5.0
+"""How long the end of a process waits for what is being written."""
+
+
+def _leave() -> None:
+    # At the end of every process, a command's and Prefect's alike: it has its exit code by then, and keeps it.
+    for desk in _desks.values():
+        with suppress(Exception, KeyboardInterrupt):
+            desk.ledger.close(LEAVE_SECONDS)
+
+
+atexit.register(_leave)

@@ -40,6 +40,8 @@ COMMANDS = {
     "release": ("control:release", "Let held orders be sent at the next start of their run."),
     "resolve": ("control:resolve", "Tell the ledger what a person found out about an order."),
     "stop": ("control:stop", "Stop all sending, or lift the stop."),
+    "backup": ("keeping:backup", "Write ledger, key and tokens into one file."),
+    "restore": ("keeping:restore", "Restore a backup into an empty home."),
     "doctor": ("health:doctor", "What is configured, reachable and safe, line by line."),
     "call": ("calling:call", "Send one operation of the interface."),
     "check-notification": ("calling:check_notification", "Check that the platform signed a notification."),

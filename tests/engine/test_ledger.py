@@ -1,6 +1,5 @@
 """The ledger remembers, refuses what is not allowed, and lets one process at a time hold a run."""
 
-import json
 import sqlite3
 import subprocess
 import sys
@@ -15,6 +14,7 @@ import pytest
 from sqlalchemy import text
 
 from treasury.errors import ConfigurationError, IllegalTransition, RunHeld, RunKeyConflict, WrongAccount, WrongLedgerKey
+from treasury.ledger import schema
 from treasury.ledger.intents import Rules, commit_plan
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.records import Intent, Order, derive_request_id
@@ -312,5 +312,5 @@ def test_sqlite_syncs_every_commit_and_is_its_owners_alone(tmp_path: Path) -> No
     assert (tmp_path / "key").stat().st_mode & 0o777 == 0o600
     ledger.close()
     with sqlite3.connect(tmp_path / "home" / "ledger.db") as raw:
-        assert json.dumps(dict(raw.execute("SELECT key, value FROM meta WHERE key = 'schema'"))) == '{"schema": "1"}'
+        assert raw.execute("SELECT value FROM meta WHERE key = 'schema'").fetchall() == [(schema.VERSION,)]
     raw.close()

@@ -1,8 +1,10 @@
 """The database under the ledger: how it is opened, and the one thread that writes to it in groups."""
 
 import queue
+import sqlite3
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,6 +24,9 @@ _Item = tuple[Callable[[Connection], Any], Deliver]
 
 SERIAL_LOCK = 7_265_001
 """PostgreSQL advisory lock of transactions that must see each other: tables made, intents judged, epochs begun."""
+
+CHECKPOINT_MS = 1_000
+"""How long a ledger that is closed waits for readers of other processes."""
 
 GROUP = 200
 """Most steps that share one commit."""
@@ -75,6 +80,16 @@ def _open_sqlite(url: str, *, writes: bool) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
+
+
+def _checkpoint(connection: Connection) -> None:
+    """Put what SQLite's write-ahead log holds into the ledger's file; a reader elsewhere leaves that to later."""
+    if connection.dialect.name != "sqlite":
+        return
+    with suppress(DBAPIError, sqlite3.Error):
+        driver: Any = connection.connection.driver_connection
+        driver.execute(f"PRAGMA busy_timeout={CHECKPOINT_MS}")
+        driver.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
 
 
 def serialize(connection: Connection) -> None:
@@ -170,10 +185,13 @@ class Writer:
         result: T = await_result(lambda deliver: self._queue.put((work, deliver)))
         return result
 
-    def close(self) -> None:
-        """Finish what is queued and close."""
+    def close(self, seconds: float | None = None) -> None:
+        """Finish what is queued and close. `seconds`: wait so long at most; who opens the ledger next finds it all."""
         self._queue.put(None)
-        self._thread.join()
+        self._thread.join(seconds)
+        if self._thread.is_alive() or self._connection.closed:
+            return
+        _checkpoint(self._connection)
         self._connection.close()
         self._engine.dispose()
 

@@ -21,6 +21,7 @@ from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
 from treasury.ledger.database import Writer, group_of, open_engine, serialize, sqlite_file
 from treasury.ledger.holder import FileLock, Holds, SessionLock
+from treasury.ledger.migrations import bring_up_to_date, check_readable, read_meta
 from treasury.ledger.records import JournalEntry, Order, Quote, Run
 from treasury.ledger.statements import STANDING_STOP, change_one
 from treasury.ledger.states import STEPS, Event, State
@@ -41,7 +42,7 @@ class Ledger:
 
     def __init__(self, url: str, account: str, key_file: Path, *, clock: Callable[[], float] = time.time) -> None:
         self.account = account
-        self.key = LedgerKey.load(key_file)
+        self.key: LedgerKey
         self._clock = clock
         self.statuses: set[tuple[str, int]] = set()
         """Operations and statuses that the ledger is known to hold, so that each is written once."""
@@ -52,16 +53,19 @@ class Ledger:
         self._reader = open_engine(url, writes=False)
         self._writer = Writer(open_engine(url, writes=True))
         try:
-            self._writer.write(self._open)
+            self._writer.write(lambda connection: self._open(connection, key_file))
         except BaseException:
             self.close()
             raise
         self._holds = Holds(FileLock(file) if file is not None else SessionLock(self._writer))
 
-    def close(self) -> None:
-        """Finish what is being written and close."""
-        self._writer.close()
+    def close(self, seconds: float | None = None) -> None:
+        """Finish what is being written and close; a SQLite ledger is whole in its one file then.
+
+        `seconds`: wait so long at most.
+        """
         self._reader.dispose()
+        self._writer.close(seconds)
 
     def now(self) -> int:
         """The time, Unix ms."""
@@ -309,26 +313,27 @@ class Ledger:
         except DBAPIError as error:
             raise ConfigurationError(f"the ledger cannot be read: {error.orig}") from None
 
-    def _open(self, connection: Connection) -> None:
-        """Make the tables on first use; refuse a ledger of another account or another key."""
+    def _open(self, connection: Connection, key_file: Path) -> None:
+        """Make the tables on first use, bring an older ledger up to date; refuse one of another account or key."""
         serialize(connection)
-        schema.metadata.create_all(connection)
-        wanted = {"schema": schema.VERSION, "account": self.account, "key": self.key.fingerprint}
-        found = {row.key: row.value for row in connection.execute(select(schema.meta))}
-        if not found:
-            connection.execute(insert(schema.meta), [{"key": key, "value": value} for key, value in wanted.items()])
-            return
-        if found["account"] != self.account:
+        found = read_meta(connection)
+        check_readable(found)
+        if found and not key_file.exists():  # a new one would read nothing, and would stand where the old one belongs
+            raise WrongLedgerKey(f"this ledger's key is not there: {key_file} (TREASURY_LEDGER_KEY_FILE)")
+        self.key = LedgerKey.load(key_file)
+        if found and found["account"] != self.account:
             raise WrongAccount(
-                f"this ledger belongs to {_readable(found['account'])}, not to {_readable(self.account)}; "
-                "give the other account a home of its own (TREASURY_HOME) or a ledger of its own (TREASURY_LEDGER_URL)"
+                f"this ledger belongs to {readable_account(found['account'])}, not to {readable_account(self.account)};"
+                " give the other account a home of its own (TREASURY_HOME) or a ledger of its own (TREASURY_LEDGER_URL)"
             )
-        if found["key"] != self.key.fingerprint:
+        if found and found["key"] != self.key.fingerprint:
             raise WrongLedgerKey(
                 "this ledger was written with another key; point TREASURY_LEDGER_KEY_FILE at the key it was made with"
             )
-        if found["schema"] != schema.VERSION:
-            raise ConfigurationError(f"this ledger has format {found['schema']}; this version reads {schema.VERSION}")
+        bring_up_to_date(connection, found)
+        if not found:
+            ours = {"schema": schema.VERSION, "account": self.account, "key": self.key.fingerprint}
+            connection.execute(insert(schema.meta), [{"key": key, "value": value} for key, value in ours.items()])
 
 
 def check_not_stopped(connection: Connection) -> None:
@@ -382,6 +387,7 @@ def _read_run(row: Any) -> Run:
     return Run(row.run_key, row.kind, row.created_at, json.loads(row.plan), row.plan_sha256)
 
 
-def _readable(account: str) -> str:
+def readable_account(account: str) -> str:
+    """An account as people read it."""
     url, _, partner = account.rpartition("|")
     return f"partner {partner} at {url}"

@@ -1,0 +1,205 @@
+"""Backups: ledger, ledger key and tokens in one file, made while runs go on, and verified before any of it is used.
+
+A ZIP archive: `manifest.json`, `ledger.db` (a SQLite file, whatever the ledger is kept in), `ledger.key`, and
+`tokens/...`. The private signing key and `account.json` are not in it.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+import time
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from treasury.crashpoints import point
+from treasury.errors import ConfigurationError, InputError, WrongLedgerKey
+from treasury.ledger import schema
+from treasury.ledger.cipher import LedgerKey
+from treasury.ledger.copying import check_copy, copy_ledger, count_rows, sync
+from treasury.settings import Settings
+
+FORMAT = 1
+MANIFEST, LEDGER, KEY = "manifest.json", "ledger.db", "ledger.key"
+TOKENS = "tokens/"
+OLD_TOKEN = "ledger.key.epoch"  # noqa: S105 - a name
+"""The token of earlier versions, which stands beside the key."""
+
+_BROKEN = (
+    *(zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError),
+    *(ValueError, KeyError, TypeError, AttributeError),
+)
+"""What Python raises for an archive, or a manifest, that is damaged in one place or another."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a backup says of itself."""
+
+    format: int
+    schema: str
+    """Number of the ledger's format."""
+    account: str
+    created_at: int
+    """Unix ms."""
+    counts: Mapping[str, int]
+    """Rows of `runs`, `orders` and `journal`."""
+    sha256: Mapping[str, str]
+    """Of every part, by its name."""
+
+    @property
+    def digest(self) -> str:
+        """Names this backup and no other."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+
+
+def token_files(settings: Settings) -> dict[str, Path]:
+    """The tokens of a home: name of the part -> file."""
+    found = {}
+    folder = settings.token_folder
+    if folder.is_dir():
+        found = {TOKENS + file.name: file for file in sorted(folder.glob("[!.]*")) if file.is_file()}
+    old = _old_token(settings)
+    return found | ({OLD_TOKEN: old} if old.exists() else {})
+
+
+def place_of(settings: Settings, part: str) -> Path:
+    """Where a part belongs: the key, or a token."""
+    if part == KEY:
+        return settings.ledger_key_file
+    if part == OLD_TOKEN:
+        return _old_token(settings)
+    return settings.token_folder / part.removeprefix(TOKENS)
+
+
+def _old_token(settings: Settings) -> Path:
+    return settings.ledger_key_file.with_name(settings.ledger_key_file.name + ".epoch")
+
+
+def make_backup(settings: Settings, file: Path) -> Manifest:
+    """Write a backup to a new file, mode 0600, whole or not at all.
+
+    Raises `InputError` when the file exists, `ConfigurationError` when ledger or key cannot be read.
+    """
+    _refuse_existing(file)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with tempfile.TemporaryDirectory(prefix=f".{file.name}.", dir=file.parent) as folder:
+            whole = Path(folder) / "backup"
+            manifest = _write(settings, Path(folder) / LEDGER, whole)
+            sync(whole)
+            point("backup.written")
+            try:
+                os.link(whole, file)
+            except FileExistsError:
+                _refuse_existing(file)
+        sync(file.parent)
+    except OSError as error:
+        raise ConfigurationError(f"the backup {file} cannot be written: {error.strerror}") from None
+    return manifest
+
+
+def _refuse_existing(file: Path) -> None:
+    if file.exists() or file.is_symlink():
+        raise InputError(f"{file} exists already, and a backup replaces nothing: give another name")
+
+
+def _write(settings: Settings, copy: Path, whole: Path) -> Manifest:
+    meta = copy_ledger(settings.ledger_url, copy)
+    check_copy(copy)
+    # Tokens after the ledger: one that is ahead of its ledger says that something was forgotten, never the reverse.
+    small = {KEY: _read_key(settings.ledger_key_file, meta)}
+    small |= {name: token.read_bytes() for name, token in token_files(settings).items()}
+    with copy.open("rb") as ledger:
+        sha256 = {LEDGER: hashlib.file_digest(ledger, "sha256").hexdigest()}
+    sha256 |= {name: hashlib.sha256(content).hexdigest() for name, content in small.items()}
+    created_at = int(time.time() * 1000)
+    manifest = Manifest(FORMAT, meta["schema"], meta["account"], created_at, count_rows(copy), sha256)
+    handle = os.open(whole, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with (
+        os.fdopen(handle, "wb") as out,
+        zipfile.ZipFile(out, "w", compression=zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
+    ):
+        archive.writestr(MANIFEST, json.dumps(asdict(manifest), indent=2) + "\n")
+        archive.write(copy, LEDGER)
+        for name, content in small.items():
+            archive.writestr(name, content)
+    return manifest
+
+
+def _read_key(file: Path, meta: Mapping[str, str]) -> bytes:
+    try:
+        content = file.read_bytes()
+    except OSError as error:
+        raise ConfigurationError(f"the ledger key file {file} cannot be read: {type(error).__name__}") from None
+    if LedgerKey(content.strip()).fingerprint != meta["key"]:
+        raise WrongLedgerKey(f"{file} is not the key of this ledger: point TREASURY_LEDGER_KEY_FILE at it")
+    return content
+
+
+class Backup:
+    """A backup that was read and found whole."""
+
+    def __init__(self, archive: zipfile.ZipFile, manifest: Manifest) -> None:
+        self._archive = archive
+        self.manifest = manifest
+        self.small = {part: archive.read(part) for part in manifest.sha256 if part != LEDGER}
+        """The key and the tokens, by the names of their parts."""
+
+    def unpack_ledger(self, copy: Path) -> None:
+        """Write the ledger's part to a file. Raises `ConfigurationError` unless it is what the manifest says."""
+        with self._archive.open(LEDGER) as packed, copy.open("wb") as out:
+            shutil.copyfileobj(packed, out, 1 << 20)
+        check_copy(copy)
+        if count_rows(copy) != self.manifest.counts:
+            raise ConfigurationError("the backup's ledger does not hold what its manifest says")
+
+
+@contextmanager
+def open_backup(file: Path) -> Iterator[Backup]:
+    """A backup, every checksum of it verified. Raises `InputError` for a file that is none, or is damaged."""
+    try:
+        archive = zipfile.ZipFile(file)
+    except FileNotFoundError:
+        raise InputError(f"there is no file {file}") from None
+    except OSError as error:
+        raise InputError(f"{file} cannot be read: {error.strerror}") from None
+    except _BROKEN:
+        raise InputError(f"{file} is not a backup of treasury-flows, or is cut off") from None
+    with archive:
+        try:
+            backup = Backup(archive, _verified(archive, file))
+        except (*_BROKEN, OSError) as error:
+            raise InputError(f"the backup {file} is damaged ({type(error).__name__}); nothing was restored") from None
+        yield backup
+
+
+def _verified(archive: zipfile.ZipFile, file: Path) -> Manifest:
+    if MANIFEST not in archive.namelist():
+        raise InputError(f"{file} is not a backup of treasury-flows")
+    said: dict[str, Any] = json.loads(archive.read(MANIFEST))
+    if said["format"] != FORMAT or not said["schema"].isdecimal() or int(said["schema"]) > int(schema.VERSION):
+        raise InputError(
+            f"the backup {file} has format {said['format']} and ledger format {said['schema']}; this treasury-flows "
+            f"reads {FORMAT} and up to {schema.VERSION}: install a newer treasury-flows"
+        )
+    manifest = Manifest(**said)
+    parts = [name for name in archive.namelist() if name != MANIFEST]
+    if sorted(parts) != sorted(manifest.sha256) or not {LEDGER, KEY} <= set(parts) or not all(map(_is_part, parts)):
+        raise ValueError("other parts than its manifest says")
+    for part in parts:
+        with archive.open(part) as packed:
+            if hashlib.file_digest(packed, "sha256").hexdigest() != manifest.sha256[part]:  # type: ignore[arg-type]  # a file like any other
+                raise ValueError("a part that is not what it was")
+    return manifest
+
+
+def _is_part(name: str) -> bool:
+    token = name.removeprefix(TOKENS)
+    return name in (LEDGER, KEY, OLD_TOKEN) or (name != token and token not in ("", ".", "..") and "/" not in token)

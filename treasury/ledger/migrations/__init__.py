@@ -1,0 +1,93 @@
+"""Formats of the ledger: a new one is made as it is today, an older one is brought up to date when it is opened.
+
+The number of its format stands in the ledger (`meta.schema`, "2"); the revision that leads there is called the same
+with four digits ("0002"). Everything is one transaction of the connection that opens the ledger, on both databases:
+a process that dies half way has changed nothing, and the next opening begins again.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, MetaData, delete, insert, inspect, select, update
+
+from treasury.crashpoints import point
+from treasury.errors import ConfigurationError
+from treasury.ledger import schema
+
+MIGRATED_FROM = "migrated_from"
+"""Row of `meta`: the revision that the ledger was of before it was brought up to date."""
+
+RESTORING = "restoring"
+"""Row of `meta`, only while a restore is under way: which backup it restores."""
+
+
+def read_meta(connection: Connection) -> dict[str, str]:
+    """The rows of `meta`; none for a database without a ledger."""
+    if not inspect(connection).has_table(schema.meta.name):
+        return {}
+    return {row.key: row.value for row in connection.execute(select(schema.meta))}
+
+
+def check_readable(found: Mapping[str, str]) -> None:
+    """Raise `ConfigurationError` for a ledger that this version cannot read, or one that is not all there."""
+    if not found:
+        return
+    if RESTORING in found:
+        raise ConfigurationError("a restore of this ledger was cut off: run the same `treasury restore FILE` again")
+    number = found.get("schema", "")
+    if not number.isdecimal() or not 1 <= int(number) <= int(schema.VERSION):
+        raise ConfigurationError(
+            f"this ledger has format {number or 'unknown'}, and this treasury-flows reads up to {schema.VERSION}: "
+            "install a newer treasury-flows"
+        )
+
+
+def revision_of(number: str) -> str:
+    """The revision that leads to a format: "0002" for "2"."""
+    return f"{int(number):04d}"
+
+
+def bring_up_to_date(connection: Connection, found: Mapping[str, str]) -> None:
+    """Make the tables of a new ledger, or change those of an older one, inside the transaction that opens it.
+
+    `found`: its `meta`. Whoever calls has the writer's lock (`serialize`), so that one process at a time does this.
+    """
+    if not found:
+        schema.metadata.create_all(connection)
+    elif found["schema"] != schema.VERSION:
+        point("migration.before")
+        _migrate(connection, revision_of(found["schema"]))
+        point("migration.written")
+
+
+def _migrate(connection: Connection, start: str) -> None:
+    from alembic.operations import Operations
+    from alembic.runtime.migration import MigrationContext
+
+    scripts = _scripts()
+    context = MigrationContext.configure(connection)
+    context.stamp(scripts, start)  # the ledger's own number is what counts, whatever Alembic's table says
+    meta = schema.meta
+    with Operations.context(context):
+        for script in reversed(list(scripts.iterate_revisions(revision_of(schema.VERSION), start))):
+            script.module.upgrade()
+            context.stamp(scripts, script.revision)
+            number = str(int(script.revision))
+            connection.execute(update(meta).where(meta.c.key == "schema").values(value=number))
+    connection.execute(delete(meta).where(meta.c.key == MIGRATED_FROM))
+    connection.execute(insert(meta).values(key=MIGRATED_FROM, value=start))
+
+
+def _scripts() -> Any:
+    from alembic.script import ScriptDirectory
+
+    return ScriptDirectory(str(Path(__file__).parent))
+
+
+def tables_of(number: str) -> MetaData:
+    """The tables of a ledger of this format."""
+    if number == schema.VERSION:
+        return schema.metadata
+    tables: MetaData = _scripts().get_revision(revision_of(number)).module.metadata
+    return tables

@@ -1,0 +1,150 @@
+"""Restoring a backup into an empty home, on either database.
+
+The ledger comes first, and says until the end that it is being restored: no program works with it before that. A
+restore that was cut off is gone on with by giving the same backup again.
+"""
+
+import os
+import shutil
+import sqlite3
+import tempfile
+import time
+from contextlib import nullcontext, suppress
+from pathlib import Path
+
+from sqlalchemy import delete, inspect
+from sqlalchemy.exc import DBAPIError
+
+from treasury.crashpoints import point
+from treasury.errors import ConfigurationError, InputError
+from treasury.ledger import schema
+from treasury.ledger.backup import KEY, Backup, Manifest, open_backup, place_of, token_files
+from treasury.ledger.copying import open_copy, place_copy, set_meta, sync
+from treasury.ledger.database import open_engine, sqlite_file
+from treasury.ledger.migrations import RESTORING, read_meta
+from treasury.settings import Settings
+
+RESTORED_AT = "restored_at"
+"""Row of `meta`: when the ledger was restored, Unix ms."""
+
+_UNFINISHED = ".restore-"
+"""Folders beside the ledger, only while a restore is under way."""
+
+
+def restore_backup(settings: Settings, file: Path) -> Manifest:
+    """Restore ledger, key and tokens where none are.
+
+    Raises `InputError` when something is in the way or the file is no whole backup, and `ConfigurationError` when the
+    ledger or a file cannot be written.
+    """
+    with open_backup(file) as backup:
+        begun = _check_empty(settings, backup)
+        try:
+            if not begun:
+                _place_ledger(settings, backup)
+            point("restore.ledger")
+            for part, content in backup.small.items():
+                _place(place_of(settings, part), content)
+        except OSError as error:
+            raise ConfigurationError(f"{error.filename} cannot be written: {error.strerror}") from None
+        point("restore.placed")
+        _finish(settings.ledger_url)
+        return backup.manifest
+
+
+def _check_empty(settings: Settings, backup: Backup) -> bool:
+    """Whether this very restore was begun before. Raises `InputError` that names what is in the way."""
+    in_the_way, restoring = _ledger_in_the_way(settings.ledger_url)
+    begun = restoring == backup.manifest.digest
+    if begun:
+        in_the_way = []
+    elif restoring is not None:
+        raise InputError(
+            f"a restore of another backup was cut off here: give that one again, or remove {', '.join(in_the_way)}"
+        )
+    places = {place_of(settings, part): part for part in (KEY, *backup.small)}
+    places |= {token: part for part, token in token_files(settings).items()}
+    for place, part in places.items():
+        # What a restore that was cut off has put there is what this one would put there.
+        if place.exists() and not (begun and place.read_bytes() == backup.small.get(part)):
+            in_the_way.append(str(place))
+    if in_the_way:
+        raise InputError(
+            f"a backup is restored into an empty home only; in the way: {', '.join(in_the_way)}. "
+            "Give an empty folder as TREASURY_HOME, or move these away; nothing was restored"
+        )
+    return begun
+
+
+def _ledger_in_the_way(url: str) -> tuple[list[str], str | None]:
+    """What there is of a ledger, and which backup's restore into it was cut off, if one was."""
+    file = sqlite_file(url)
+    if file is not None:
+        # A log without its ledger would be taken for the log of the one that is restored.
+        found = [file.with_name(file.name + end) for end in ("", "-wal", "-journal")]
+        names = [str(each) for each in found if each.exists()]
+        try:
+            with open_copy(file) if file.exists() else nullcontext() as connection:
+                return names, None if connection is None else read_meta(connection).get(RESTORING)
+        except DBAPIError:
+            return names, None  # no ledger, and in the way
+    engine = open_engine(url, writes=False)
+    try:
+        with engine.connect() as connection:
+            tables = sorted(inspect(connection).get_table_names())
+            names = [f"tables {', '.join(tables)} in the database of TREASURY_LEDGER_URL"] if tables else []
+            return names, read_meta(connection).get(RESTORING)
+    except DBAPIError as error:
+        raise ConfigurationError(f"the ledger cannot be opened: {error.orig}") from None
+    finally:
+        engine.dispose()
+
+
+def _place_ledger(settings: Settings, backup: Backup) -> None:
+    file = sqlite_file(settings.ledger_url)
+    folder = settings.home if file is None else file.parent
+    _make_folder(settings.home)
+    _make_folder(folder)
+    for left in folder.glob(f"{_UNFINISHED}*"):
+        shutil.rmtree(left)
+    with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=folder) as unpacked:
+        copy = Path(unpacked) / "ledger.db"
+        backup.unpack_ledger(copy)
+        with open_copy(copy) as connection:
+            rows = {RESTORED_AT: str(int(time.time() * 1000)), RESTORING: backup.manifest.digest}
+            # The token that is restored with it would hide the restore from whoever compares the two.
+            set_meta(connection, rows | ({"epoch": "restored"} if "epoch" in read_meta(connection) else {}))
+        place_copy(copy, settings.ledger_url)
+
+
+def _place(place: Path, content: bytes) -> None:
+    """Write a file for its owner alone, whole or not at all; one that is there is the same (`_check_empty`)."""
+    _make_folder(place.parent)
+    fresh = place.with_name(f".restoring-{place.name}")
+    with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
+        out.write(content)
+        out.flush()
+        os.fsync(out.fileno())
+    try:
+        with suppress(FileExistsError):
+            os.link(fresh, place)
+    finally:
+        fresh.unlink()
+    sync(place.parent)
+
+
+def _make_folder(folder: Path) -> None:
+    if not folder.exists():
+        _make_folder(folder.parent)
+        folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def _finish(url: str) -> None:
+    engine = open_engine(url, writes=True)
+    try:
+        with engine.begin() as connection:
+            connection.execute(delete(schema.meta).where(schema.meta.c.key == RESTORING))
+    except (DBAPIError, sqlite3.Error) as error:
+        raise ConfigurationError(f"the restore cannot be finished: {error}; give the same backup again") from None
+    finally:
+        engine.dispose()
