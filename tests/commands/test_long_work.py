@@ -36,6 +36,8 @@ class SlowService:
         if path == "/v1/order/payout":
             self.came.append(request_id)
             time.sleep(SLOW_SECONDS if self.slow else 0)
+        elif path == "/v1/order/query" and request_id not in self.came:
+            return 200, b'{"code": 7000, "message": "ORDER_NOT_EXIST"}', {}
         data = {"request_id": request_id, "order_no": f"P-{request_id}", "status": 11}
         return 200, json.dumps({"code": 200, "data": data}).encode(), {}
 

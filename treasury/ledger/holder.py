@@ -85,9 +85,9 @@ SHARED_FOLDER = Path("/tmp/treasury-flows.locks")  # noqa: S108 - its files are 
 class MachineLock:
     """`flock` on a file that all homes of a machine share, named by account and run: one home at a time sends a run."""
 
-    def __init__(self, account: str, folder: Path = SHARED_FOLDER) -> None:
+    def __init__(self, account: str, folder: Path | None = None) -> None:
         self._account = account
-        self._folder = folder
+        self._folder = folder or SHARED_FOLDER
         self._holds = Holds(self)
         self._open: dict[str, tuple[int, Path]] = {}
 
