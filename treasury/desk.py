@@ -54,6 +54,7 @@ class Desk:
             if fresh:
                 self.stop_losses.pop(run_key, None)
                 self.checked_runs.discard(run_key)
+                self.submission.begin_start()
                 places = Places(sqlite_file(self.settings.ledger_url), self.settings.ledger_key_file)
                 self.standing = check_standing(self.ledger, self.token, places)
                 self.ledger.recover(run_key)

@@ -73,6 +73,11 @@ class Submission(Inquiry):
         super().__init__(client, ledger, rules)
         self._found_known = found_known
         self._gate = Gate()
+        self._replaced: dict[int, int] = {}
+
+    def begin_start(self) -> None:
+        """A start of a run begins: each of its rows may be quoted anew."""
+        self._replaced.clear()
 
     def submit(self, order: Order) -> Order:
         """Do the next right thing for one order: send it if it never left, ask if nobody knows, else nothing."""
@@ -224,7 +229,7 @@ class Submission(Inquiry):
         one that nobody can confirm, or of which no confirmation ever left.
         """
         kind, bounds = QUOTED[order.operation], Bounds.from_dict(payload["bounds"])
-        for _ in range(QUOTES_PER_START):
+        while self._replaced.get(order.id, 0) < QUOTES_PER_START:
             point("quote.before")
             order, quote = open_quote(self._ledger, order)
             if quote is None:
@@ -233,14 +238,16 @@ class Submission(Inquiry):
             fetched = self._fetch(order, quote, kind, payload)
             order, quote = fetched.order, fetched.quote
             if quote is None:
-                if fetched.again:
-                    continue
-                return order
+                if not fetched.again:
+                    return order
+                self._replaced[order.id] = self._replaced.get(order.id, 0) + 1
+                continue
             point("quote.recorded")
             sent = self._confirm(order, quote, bounds)
             if sent.problem is None:
                 return sent.order
             order, goes_on = self._replace(sent.order, quote, sent.problem)
+            self._replaced[order.id] = self._replaced.get(order.id, 0) + 1
             if not goes_on:
                 return order
         return order

@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.crash.payments import PARTNER_ID, make_kind
+from tests.crash.payments import PARTNER_ID, hurry, make_kind
 from treasury import crashpoints
 from treasury.desk import Desk
 from treasury.errors import RunHeld
@@ -50,6 +50,7 @@ def start(spec: dict[str, Any]) -> int:
         crashpoints.arm(spec["point"], spec["hits"])
     try:
         desk = Desk(account, replace(settings, in_flight=spec.get("in_flight", 4)))
+        hurry(desk)
         for name in spec["kinds"]:
             make_kind(name, spec.get("numbers", ())).start(desk, home)
         desk.close()

@@ -13,6 +13,7 @@ from treasury.interface.client import Client
 from treasury.interface.fiat_payouts import CreateFiatPayout, FiatPayoutQuote
 from treasury.interface.operation import Operation
 from treasury.interface.orders import Withdraw
+from treasury.interface.pacing import Pace
 from treasury.interface.scan_to_pay import SubmitScanToPay
 from treasury.planning.rebalancing import Side, Trade, TradePlan
 from treasury.runs import calls, payouts, rebalancing
@@ -44,14 +45,21 @@ class Kind:
     start: Callable[[Desk, Path], None]
 
 
+def hurry(desk: Desk) -> None:
+    """Pauses after a 429 are short, so that a test does not take minutes."""
+    pace = Pace(desk.client._connections, first_pause_seconds=0.01, max_pause_seconds=0.05, min_rate=50)
+    desk.client.pace = pace
+
+
 def _finish(desk: Desk, run_key: str, ids: list[int]) -> None:
-    """Send, ask, and send what was proven absent, a few times."""
-    send_orders(desk, run_key, ids)
-    for _ in range(PASSES):
-        if follow_orders(desk, run_key, ids, 0.001) == 0:
-            break
-        time.sleep(desk.settings.resend_after_seconds)
-    send_orders(desk, run_key, ids)  # what was refused for a reason that passed
+    """Send, ask, and send what was proven absent, a few times; as one start, which holds its run throughout."""
+    with desk.hold(run_key):
+        send_orders(desk, run_key, ids)
+        for _ in range(PASSES):
+            if follow_orders(desk, run_key, ids, 0.001) == 0:
+                break
+            time.sleep(desk.settings.resend_after_seconds)
+        send_orders(desk, run_key, ids)  # what was refused for a reason that passed
 
 
 def _sheet(file: Path, rows: list[dict[str, str]]) -> Path:

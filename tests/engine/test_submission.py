@@ -483,6 +483,8 @@ def test_a_row_waits_after_three_unfit_quotes_and_is_resumed_at_the_next_start(
     assert (order.state, order.generation) == (State.PREPARED, 3)
     assert "rate is 0.5, less than 0.9" in str(order.reason)
     assert service.sent_to(CREATE) == []
+    assert desk.submission.submit(order).generation == 3
+    desk.submission.begin_start()
     service.plan(QUOTE, fiat_quote())
     service.plan(CREATE, confirmed)
     assert desk.submission.submit(order).generation == 4
@@ -493,6 +495,7 @@ def test_after_six_quotes_only_a_person_ends_the_row(open_desk: OpenDesk, servic
     service.plan(QUOTE, fiat_quote(rate="0.5"))
     order = plan(desk, fiat_payout())
     for _ in range(4):
+        desk.submission.begin_start()
         order = desk.submission.submit(order)
     assert (order.state, order.generation, len(service.sent_to(QUOTE))) == (State.PREPARED, 6, 6)
     assert "treasury resolve" in str(order.reason)

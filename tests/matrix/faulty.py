@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.crash.oracle import Verdict, judge
-from tests.crash.payments import PARTNER_ID, Kind, ask_quotes, make_kind
+from tests.crash.payments import PARTNER_ID, Kind, ask_quotes, hurry, make_kind
 from treasury.desk import Desk
 from treasury.interface.client import Account, Client
 from treasury.ledger.sweeps import Scope
@@ -99,6 +99,7 @@ def open_short_desk(
     desk = Desk(account, replace(settings, in_flight=4))
     desk.client.close()
     desk.client = Client(account, connections=4, timeout_seconds=TIMEOUT_SECONDS)
+    hurry(desk)
     desk.submission = Submission(desk.client, desk.ledger, desk.settings.evidence, found_known=desk.begin_epoch)
     return desk
 

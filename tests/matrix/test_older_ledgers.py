@@ -27,7 +27,7 @@ from treasury.runs.resolving import release_orders, resolve_as_sent
 from treasury.sandbox import RunningSandbox, SandboxSettings, generate_key_pair, running_sandbox
 
 ALL = os.environ.get("MATRIX") == "all"
-NAMES = (*KINDS, "confirmation") if ALL else ("payout", "fiat_payout", "conversion")
+NAMES = (*KINDS, "confirmation") if ALL else ("payout", "fiat_payout")
 SERVICES = {"refuses": {}, "answers first": {"repeat_answers_first": 1.0}, "acts again": {"repeat_acts": 1.0}}
 ACCIDENTS = ("home restored", "ledger copied back", "ledger lost", "home lost", "another home")
 ON_POSTGRESQL = ("database restored", "database recreated")
@@ -53,7 +53,7 @@ def _short_pauses() -> Iterator[None]:
 
 
 class Trial:
-    """One kind of payment: a start that leaves nothing, a start that pays, an accident between them, starts after it."""
+    """One kind of payment: a start that sends nothing, a start that pays, an accident, starts after it."""
 
     def __init__(self, name: str, sandbox: RunningSandbox, folder: Path, key: str, ledger_url: str | None) -> None:
         self.sandbox, self.key = sandbox, key

@@ -69,13 +69,21 @@ class Connections:
 class Pace:
     """When the next request may leave. Free until the first 429; after it everything waits, then goes half as fast."""
 
-    def __init__(self, connections: Connections) -> None:
+    def __init__(
+        self,
+        connections: Connections,
+        *,
+        first_pause_seconds: float = FIRST_PAUSE_SECONDS,
+        max_pause_seconds: float = MAX_PAUSE_SECONDS,
+        min_rate: float = MIN_RATE,
+    ) -> None:
         self._connections = connections
+        self._first_pause, self._max_pause, self._min_rate = first_pause_seconds, max_pause_seconds, min_rate
         self._guard = threading.Lock()
         self.rate: float | None = None
         """Requests a second; None while nothing limits them."""
         self._held_until = self._next_at = self._changed_at = 0.0
-        self._pause = FIRST_PAUSE_SECONDS
+        self._pause = self._first_pause
         self._recent: deque[float] = deque(maxlen=512)
         self._too_long: str | None = None
         self._in_a_row = 0
@@ -108,7 +116,7 @@ class Pace:
                 if now - self._changed_at > CALM_SECONDS:
                     self.rate *= FASTER
                     self._changed_at = now
-                    self._pause = FIRST_PAUSE_SECONDS
+                    self._pause = self._first_pause
                 self._next_at = max(now, self._next_at) + 1 / self.rate
             return 0.0
 
@@ -136,8 +144,8 @@ class Pace:
             if self._in_a_row > MAX_REFUSALS:
                 self._too_long = f"the service refused with 429 after each of {MAX_REFUSALS} pauses; start again later"
             second = sum(1 for each in self._recent if each > now - 1)
-            self.rate = max(MIN_RATE, min(self.rate or float(second), float(second or 1)) / 2)
+            self.rate = max(self._min_rate, min(self.rate or float(second), float(second or 1)) / 2)
             self._changed_at = now
             if asked_seconds is None:
-                self._pause = min(self._pause * 2, MAX_PAUSE_SECONDS)
+                self._pause = min(self._pause * 2, self._max_pause)
             self._connections.halve()
