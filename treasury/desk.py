@@ -27,7 +27,7 @@ class Desk:
         self.account = account
         self.settings = settings
         self.in_flight = settings.in_flight
-        self.client = Client(account, connections=settings.in_flight)
+        self.client = Client(account, connections=settings.in_flight, limits=settings.limits)
         self.ledger = Ledger(settings.ledger_url, account.identity, settings.ledger_key_file)
         self._clock_checked = False
         self.shards = Shards(account, settings)

@@ -210,7 +210,7 @@ class Submission:
         point("ask.before")
         seen = self.look_up(order.operation, order.request_id, order.confirmation, order.order_no)
         point("ask.answered")
-        return None if seen is None else as_paid(seen, order)
+        return None if seen is None else self._ledger.as_kept(order, as_paid(seen, order))
 
     def look_up(
         self, operation: str, request_id: str, confirmation: str | None = None, order_no: str | None = None

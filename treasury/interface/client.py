@@ -6,7 +6,6 @@ import random
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
 from functools import cached_property
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -17,8 +16,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from treasury.crashpoints import point
 from treasury.errors import ConfigurationError, NotConnected, OutcomeUnknown, Refused
-from treasury.interface.engine import Lost, open_engine
-from treasury.interface.envelope import read_reply
+from treasury.interface.answers import read_answer, seconds_ahead
+from treasury.interface.engine import LIMITS, Limits, Lost, open_engine
 from treasury.interface.operation import Effect, Operation, Reply
 from treasury.interface.signing import SigningRules, clean, load_private_key, sign
 from treasury.turns import Hands
@@ -93,12 +92,14 @@ class Client:
         *,
         connections: int = 32,
         timeout_seconds: float = 30.0,
+        limits: Limits = LIMITS,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self.account = account
         self._key = account.signing_key
         self._clock = clock
-        self._engine = open_engine(connections, timeout_seconds)
+        self._engine = open_engine(connections, timeout_seconds, limits)
+        self._limits = limits
         self._nonces = random.Random()  # noqa: S311 - never the same twice is all they must be; seeded by the system
         self._signers = Hands(os.cpu_count() or 1)
         self._waiters = Hands(connections)
@@ -149,7 +150,7 @@ class Client:
             raise OutcomeUnknown(name, f"{error} after the request left") from None
         point("client.answered")
         try:
-            return read_reply(type(operation), answer.status, answer.body)
+            return read_answer(operation, answer.status, answer.body)
         except Refused as refusal:
             wait = answer.headers.get("retry-after", "")
             refusal.retry_after_seconds = float(wait) if wait.isascii() and wait.isdigit() else None
@@ -162,26 +163,33 @@ class Client:
         """
         try:
             answer = self._engine.get(self.account.base_url + "/", CLOCK_SECONDS)
-            return parsedate_to_datetime(answer.headers["date"]).timestamp() - self._clock()
-        except (KeyError, ValueError):
-            return None
+            return seconds_ahead(answer.headers, self._clock())
         except (NotConnected, Lost) as error:
             raise NotConnected(f"{self.account.base_url} does not answer: {error}") from None
 
     def read(self, operation: Operation[R]) -> R:
-        """Send an operation that only reads, again if need be. Raises as `send` does, after the last attempt."""
+        """Send an operation that only reads, again if need be. Raises as `send` does, after the last attempt.
+
+        No attempt begins later than one exchange may take: an interruption waits for what is on its way.
+        """
         if operation.effect is not Effect.READS:
             raise AssertionError(f"{operation.operation_name()} does more than read")
+        began = time.monotonic()
         try:
             return self.send(operation)
         except (Refused, NotConnected, OutcomeUnknown) as error:
             first = error
-        reply: R = self._waiters.do(self._read_again, operation, first)
+        left = self._limits.exchange_seconds - (time.monotonic() - began)
+        if left <= 0 or not _passes(first):
+            raise first
+        reply: R = self._waiters.do(self._read_again, operation, first, left)
         return reply
 
-    def _read_again(self, operation: Operation[R], first: Exception | None) -> R:
+    def _read_again(self, operation: Operation[R], first: Exception | None, seconds: float) -> R:
         """What is set up only after a failure, which counts as the first attempt: it costs as much as a request."""
-        for attempt in stamina.retry_context(on=_passes, attempts=READ_ATTEMPTS, wait_initial=0.2, wait_max=3.0):
+        for attempt in stamina.retry_context(
+            on=_passes, attempts=READ_ATTEMPTS, timeout=seconds, wait_initial=0.2, wait_max=3.0
+        ):
             with attempt:
                 if first is not None:
                     failed, first = first, None
