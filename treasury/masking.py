@@ -25,6 +25,7 @@ LEAST_INSIDE = 4
 
 _GROUP = re.compile(r"(?:[^\W\d_][\u0300-\u036f]*)+|\d+")
 _WORD = re.compile(r"(?:[^\W_][\u0300-\u036f]*)+")
+_LONG_RUN = re.compile(r"\d{6,}")
 _MASKED = "***"
 
 _EMAIL = re.compile(r"[\w.+%'-]{1,64}@[\w.-]{1,190}\w")
@@ -49,9 +50,9 @@ def normalise(text: str) -> str:
 
 
 def tokens_of(value: object) -> Iterator[str]:
-    """By what a personal value is known: all of it, and each of its words, normalised."""
+    """By what a personal value is known: all of it, each of its words, and each long run of digits, normalised."""
     text = str(value)
-    for part in (text, *_WORD.findall(text)):
+    for part in (text, *_WORD.findall(text), *_LONG_RUN.findall(normalise(text))):
         token = normalise(part)
         if LEAST_TOKEN <= len(token) <= MOST_TOKEN:
             yield token

@@ -185,7 +185,7 @@ def read_headers(get: Callable[[str], str | None]) -> dict[str, str]:
             value = get(name)
         except ValueError:
             continue
-        if value is not None and len(value) <= MOST_HEADER:
+        if value is not None and len(value) <= MOST_HEADER and value.isascii():
             found[name] = value
     return found
 

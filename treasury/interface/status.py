@@ -23,7 +23,7 @@ class OrderStatus(IntEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> "OrderStatus | None":
-        if not isinstance(value, int) or not -MOST_STATUS <= value <= MOST_STATUS:
+        if not isinstance(value, int) or isinstance(value, bool) or not -MOST_STATUS <= value <= MOST_STATUS:
             return None
         member = int.__new__(cls, value)
         member._name_ = f"UNCLASSIFIED_{value}"
