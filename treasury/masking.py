@@ -75,6 +75,8 @@ def mask_text(text: str, is_personal: IsPersonal, own: Collection[str | None] = 
     Known values are found in any case, with or without accents, with up to three other characters between their
     groups, and word by word. `own`: ids that stay as they are. What is masked already stays as it is.
     """
+    if text.isascii() and text.isalpha():
+        return mask(text) if is_personal(text.casefold()) else text
     ids = [name for name in own if name and len(name) > MOST_BETWEEN and not is_personal(normalise(name))]
     kept = [found.span() for name in ids for found in re.finditer(re.escape(name), text)]
     always = _without(list(_looks_like_accounts(text)), kept + [found.span() for found in _OURS.finditer(text)])
@@ -84,6 +86,8 @@ def mask_text(text: str, is_personal: IsPersonal, own: Collection[str | None] = 
 
 def mask_known(text: str, is_personal: IsPersonal) -> str:
     """The text with known values masked, and nothing else."""
+    if text.isascii() and text.isdigit():
+        return mask(text) if is_personal(text) else text
     return _replaced(text, sorted(_known_spans(text, is_personal)))
 
 

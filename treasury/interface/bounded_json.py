@@ -42,6 +42,8 @@ def read_json(body: bytes) -> Any:
     `ValueError`, also for what is nested deeper than `MOST_DEPTH` or is not UTF-8.
     """
     text, read = _read(body)
+    if text.isascii() and "\\u" not in text and "\x7f" not in text:
+        return read  # most answers; JSON itself allows no other control character but as an escape
     return clean_members(read) if _SUSPECT.search(text) else read
 
 

@@ -75,6 +75,12 @@ class Reply(BaseModel):
 
     @classmethod
     @functools.cache
+    def listed(cls) -> set[str]:
+        """Names of the fields that the interface names."""
+        return set(cls.model_fields)
+
+    @classmethod
+    @functools.cache
     def worded(cls) -> frozenset[str]:
         """Wire names of the fields that hold words: whatever the service wants to say."""
         fields = cls.model_fields.items()
@@ -82,6 +88,8 @@ class Reply(BaseModel):
 
     def unread(self, other: str | None = None) -> str | None:
         """The fields that could not be read and were left out, by wire name, and another part; None when all were."""
+        if not self._unread:
+            return other
         names = [wire_name(type(self), name) for name in self._unread] + ([other] if other else [])
         return ", ".join(names) or None
 
@@ -95,11 +103,14 @@ class Reply(BaseModel):
         `masked` hides what is personal in a text. Of unlisted members the first 40 are named; how many more there were
         is said under `more`.
         """
-        listed = self.model_dump(mode="json", by_alias=True, exclude_none=True, include=set(type(self).model_fields))
+        only = type(self).listed() if self.model_extra else None
+        listed = self.model_dump(mode="json", by_alias=True, exclude_none=True, include=only)
         shown = mask_fields(type(self), listed)
         for name in self.worded() & shown.keys():
             shown[name] = masked(shown[name])
-        unlisted = self.model_extra or {}
+        unlisted = self.model_extra
+        if not unlisted:
+            return shown
         for name, value in islice(unlisted.items(), MOST_UNLISTED):
             shown[cut_text(masked(name), MOST_NAME)] = (
                 "***" if isinstance(value, dict | list) else mask(cut_text(str(value)))

@@ -30,6 +30,8 @@ UNREADABLE = "unreadable"
 
 def _exactly(most: int) -> BeforeValidator:
     def check(value: object) -> object:
+        if isinstance(value, str) and len(value) <= most and value.isascii() and value.isprintable():
+            return value
         text = str(value) if isinstance(value, int | Decimal) and not isinstance(value, bool) else value
         if isinstance(text, str) and (len(text) > most or not is_clean(text)):
             raise ValueError(f"must be at most {most} characters, none of them a control character")
@@ -40,6 +42,8 @@ def _exactly(most: int) -> BeforeValidator:
 
 def _about(most: int) -> BeforeValidator:
     def cut(value: object) -> object:
+        if isinstance(value, str) and len(value) <= most and value.isascii() and value.isprintable():
+            return value
         text = str(value) if isinstance(value, int | Decimal) and not isinstance(value, bool) else value
         return cut_text(text, most) if isinstance(text, str) else text
 

@@ -3,6 +3,7 @@
 A payment's personal values are gone with its payload; their keyed hashes stay, so that texts can still be masked.
 """
 
+import functools
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -35,6 +36,17 @@ _NUMBER = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?")
 
 _TEXTS = {"reason": MOST_REASON, "cause": MOST_REASON, "note": MOST_REASON, "code": MOST_CODE}
 """Columns that hold what the service said, and how much of it."""
+
+OUR_WORDS = frozenset(
+    (
+        "a query",
+        "the answer to the request",
+        "an answer that decides nothing",
+        "its quote was refused",
+        "its process ended before the outcome was recorded",
+    )
+)
+"""Causes that are ours to the last letter: nothing is looked for in them, for most steps have one."""
 
 _NAMED = (schema.orders.c.personal, schema.orders.c.request_id, schema.orders.c.order_no, schema.orders.c.confirmation)
 
@@ -77,10 +89,14 @@ class Words:
 
     def masked(self, text: str, most: int = MOST_REASON) -> str:
         """A text as it is kept."""
-        return cut_text(mask_text(cut_text(text, most), self._is_personal(), self.own), most)
+        if text in OUR_WORDS:
+            return text
+        return cut_text(mask_text(cut_text(text, most), self._is_personal, self.own), most)
 
     def facts(self, facts: Mapping[str, Any]) -> dict[str, Any]:
         """Columns of a step or note, as they are kept."""
+        if not any(facts.get(name) for name in _TEXTS):
+            return dict(facts)
         return {name: self._fact(name, value) for name, value in facts.items()}
 
     def seen(self, seen: SeenOrder) -> SeenOrder:
@@ -103,9 +119,10 @@ class Words:
     def detail(self, text: str) -> str:
         """A number or a hash beside it, as it is kept: long runs of digits are what these are made of."""
         if _NUMBER.fullmatch(text) or (len(text) >= LEAST_HASH and text.isalnum()):
-            return mask_known(cut_text(text), self._is_personal())
+            return mask_known(cut_text(text), self._is_personal)
         return self.masked(text)
 
+    @functools.cached_property
     def _is_personal(self) -> IsPersonal:
         if not self.personal:
             return nobody
