@@ -39,7 +39,7 @@ ANSWERS = int(os.environ.get("FUZZ") or 500)
 BATCH = 100
 """Answers that one run, its nights and a few look-ups are given."""
 ORDERS = 30
-ROUND = 1_000
+ROUND = 250
 """Answers that hypothesis makes before it starts anew: it remembers each of them."""
 ROUNDS = range(max(1, ANSWERS // ROUND))
 PEAK_MB = 300
