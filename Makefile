@@ -7,7 +7,7 @@ export DO_NOT_TRACK := 1
 KILLS ?= 5000
 MUTANTS ?= 0
 
-.PHONY: install demo test crash matrix mutate million bench profile office lint format clean
+.PHONY: install demo test crash matrix fuzz mutate million bench profile office lint format clean
 
 install: .venv/.installed
 
@@ -32,6 +32,10 @@ crash: install
 
 matrix: install
 	MATRIX=all $(BIN)/python -m pytest -q tests/matrix
+
+# 20,000 answers that nobody should give, to runs and nights on a real HTTP server.
+fuzz: install
+	FUZZ=20000 $(BIN)/python -m pytest -q tests/fuzz
 
 mutate: install
 	$(BIN)/python -m tests.mutate.mutate --mutants $(MUTANTS)

@@ -31,7 +31,7 @@ class Desk:
         self.account = account
         self.settings = settings
         self.in_flight = settings.in_flight
-        self.client = Client(account, connections=settings.in_flight)
+        self.client = Client(account, connections=settings.in_flight, limits=settings.limits)
         self.ledger = Ledger(settings.ledger_url, account.identity, settings.ledger_key_file)
         self.machine = MachineLock(account.identity)
         self.token = Token(settings.token_folder, account.identity)

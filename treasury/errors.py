@@ -25,6 +25,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from treasury.texts import MOST_CODE, cut_text
+
 
 class TreasuryError(Exception):
     """Anything this package raises on purpose."""
@@ -159,14 +161,15 @@ class Refused(TreasuryError):
     """The service answered, and the answer is not success.
 
     `code` is the envelope's code as text (None when the answer had no envelope), `http_status` the HTTP status;
-    the two overlap in the 4xx range and are not the same thing (public fact 3.3).
+    the two overlap in the 4xx range and are not the same thing (public fact 3.3). `code` and `message` are cleaned of
+    unsafe characters and cut, to 40 and 500 characters.
     """
 
     def __init__(self, operation: str, http_status: int, code: str | None, message: str) -> None:
         self.operation = operation
         self.http_status = http_status
-        self.code = code
-        self.message = message
+        self.code = code = None if code is None else cut_text(code, MOST_CODE)
+        self.message = message = cut_text(message)
         self.retry_after_seconds: float | None = None
         """What the service asked us to wait, when it said so."""
         said = f"code {code}" if code is not None else f"HTTP {http_status}"
@@ -174,13 +177,13 @@ class Refused(TreasuryError):
 
 
 class OutcomeUnknown(TreasuryError):
-    """The request left and no readable answer came back: it may or may not have acted."""
+    """The request left and no readable answer came back: it may or may not have acted. `why` is cleaned and cut."""
 
     def __init__(self, operation: str, why: str, http_status: int | None = None, code: str | None = None) -> None:
         self.operation = operation
-        self.why = why
+        self.why = why = cut_text(why)
         self.http_status = http_status
-        self.code = code
+        self.code = None if code is None else cut_text(code, MOST_CODE)
         super().__init__(f"{operation}: outcome unknown: {why}")
 
 

@@ -39,7 +39,7 @@ class Inquiry:
         point("ask.before")
         seen = self.look_up(order.operation, order.request_id, order.confirmation, order.order_no)
         point("ask.answered")
-        return None if seen is None else as_paid(seen, order)
+        return None if seen is None else self._ledger.as_kept(order, as_paid(seen, order))
 
     def look_up(
         self, operation: str, request_id: str, confirmation: str | None = None, order_no: str | None = None
@@ -65,7 +65,7 @@ class Inquiry:
             seen = self.look_up(order.operation, reference_of(self._ledger, order, generation))
             point("ask.answered")
             if seen is not None:
-                found[generation] = as_paid(seen, order)
+                found[generation] = self._ledger.as_kept(order, as_paid(seen, order))
         return found
 
     def known_at_service(self, order: Order, *, everywhere: bool = True) -> dict[int, SeenOrder]:

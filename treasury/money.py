@@ -47,6 +47,32 @@ def parse_amount(value: object) -> Decimal:
     return Decimal(text)
 
 
+MOST_DIGITS = 30
+"""Most digits of an amount before its point."""
+
+_WRITTEN = re.compile(r"[+-]?[0-9]{1,60}(\.[0-9]{1,60})?([eE][+-]?[0-9]{1,2})?")
+
+
+def parse_reply_amount(value: object) -> Decimal:
+    """Read an amount as a service writes it: as `parse_amount` does, and with an exponent, as Java's BigDecimal prints
+    it (`0E-18`, `1E-8`, `1.5E+3`); the result is plain.
+
+    Raises `ValueError` for a float, for what is not a number, and for more than 30 digits before the point or 18 after.
+    """
+    if isinstance(value, bool | float):
+        raise ValueError("an amount is text, or a number that was read exactly")  # noqa: TRY004
+    text = str(value).strip()
+    if not _WRITTEN.fullmatch(text):
+        raise ValueError("an amount is a decimal number")
+    amount = Decimal(text)
+    if amount.adjusted() >= MOST_DIGITS and amount:
+        raise ValueError(f"an amount has at most {MOST_DIGITS} digits before the point")
+    plain = format(amount, "f")
+    if len(plain.partition(".")[2]) > FRACTION_DIGITS or len(plain) > MOST_DIGITS + FRACTION_DIGITS + 2:
+        raise ValueError(f"an amount has at most {FRACTION_DIGITS} digits after the point")
+    return Decimal(plain)
+
+
 def format_amount(amount: Decimal) -> str:
     """Write an amount as plain text, digits as given: `Decimal("1E+2")` is `"100"`, `Decimal("1.50")` is `"1.50"`."""
     if not amount.is_finite():

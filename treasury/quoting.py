@@ -1,13 +1,13 @@
 """Quoted payments: how each kind is asked for, read and confirmed."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from treasury.interface.catalogue import CATALOGUE
 from treasury.interface.conversion import ConversionExecute, ConversionQuote, ConversionQuoteRecord
 from treasury.interface.fiat_payouts import CreateFiatPayout, FiatPayoutQuote, FiatPayoutQuoteRecord
-from treasury.interface.operation import Operation, SeenOrder, mask_fields
+from treasury.interface.operation import Operation, SeenOrder, mask_fields, personal_values
 from treasury.ledger.records import Quote
 
 
@@ -133,6 +133,16 @@ def masked_payload(operation: str, payload: Mapping[str, Any]) -> dict[str, Any]
     if operation not in QUOTED:
         return mask_fields(sent, payload)
     return mask_fields(QUOTED[operation].asked_by, payload.get("quote", {})) | mask_fields(sent, payload["confirm"])
+
+
+def personal_values_of(operation: str, payload: Mapping[str, Any]) -> Iterator[str]:
+    """Every personal value of a payment's payload, as text."""
+    sent = CATALOGUE[operation]
+    if operation not in QUOTED:
+        yield from personal_values(sent, payload)
+    else:
+        yield from personal_values(QUOTED[operation].asked_by, payload.get("quote", {}))
+        yield from personal_values(sent, payload["confirm"])
 
 
 def confirmed_facts(quote: Quote) -> dict[str, Any]:

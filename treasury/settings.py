@@ -15,6 +15,7 @@ from typing import Any
 from treasury.decisions import EvidenceRules
 from treasury.errors import ConfigurationError
 from treasury.interface.client import Account
+from treasury.interface.engine import EXCHANGE_SECONDS, MOST_BYTES, Limits
 from treasury.interface.refusals import NOT_FOUND_CODES
 from treasury.interface.signing import SigningRules
 
@@ -39,6 +40,12 @@ PROCESSES = 4
 """Processes that a sweep uses, unless there are fewer cores or it is told otherwise; each has its own requests."""
 
 MOST_COUNT = 1_000
+
+REPLY_BYTES = (1_000, 100_000_000)
+"""Least and most bytes that an answer may be allowed."""
+
+EXCHANGES = (0.1, 3_600.0)
+"""Least and most seconds that an exchange may be allowed."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +75,8 @@ class Settings:
     """Envelope codes that say "no such order"."""
     tokens: Path | None = None
     """Folder of the tokens that count what this machine sent; None is `tokens` in the home."""
+    limits: Limits = Limits()
+    """How much of an answer is taken, and how long for."""
     rules: SigningRules = SigningRules()
 
     @property
@@ -189,6 +198,7 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         processes=_count(environ, "TREASURY_PROCESSES", min(os.cpu_count() or 1, PROCESSES)),
         in_flight=_count(environ, "TREASURY_IN_FLIGHT", IN_FLIGHT),
         most_clock_skew_seconds=_seconds(environ, "TREASURY_MOST_CLOCK_SKEW_SECONDS", MOST_CLOCK_SKEW_SECONDS),
+        limits=_limits(environ),
         rules=SigningRules(
             hash=saved.get("hash", "SHA1"),
             timestamp_unit=saved.get("timestamp_unit", "ms"),
@@ -198,10 +208,23 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
 
 
 def _count(environ: Mapping[str, str], variable: str, default: int) -> int:
+    return _whole(environ, variable, default, 1, MOST_COUNT)
+
+
+def _whole(environ: Mapping[str, str], variable: str, default: int, least: int, most: int) -> int:
     text = environ.get(variable) or str(default)
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= MOST_COUNT:
-        raise ConfigurationError(f"{variable} must be a number from 1 to {MOST_COUNT} (got {text!r})")
+    if not text.isascii() or not text.isdigit() or not least <= int(text[:20]) <= most:
+        raise ConfigurationError(f"{variable} must be a number from {least} to {most} (got {text!r})")
     return int(text)
+
+
+def _limits(environ: Mapping[str, str]) -> Limits:
+    most_bytes = _whole(environ, "TREASURY_MAX_REPLY_BYTES", MOST_BYTES, *REPLY_BYTES)
+    least, most = EXCHANGES
+    seconds = _seconds(environ, "TREASURY_EXCHANGE_SECONDS", EXCHANGE_SECONDS)
+    if not least <= seconds <= most:
+        raise ConfigurationError(f"TREASURY_EXCHANGE_SECONDS must be from {least:g} to {most:g} (got {seconds:g})")
+    return Limits(most_bytes, seconds)
 
 
 def _seconds(environ: Mapping[str, str], variable: str, default: float) -> float:

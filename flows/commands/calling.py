@@ -10,12 +10,14 @@ from cyclopts import Parameter
 from flows.commands.common import DONE, TROUBLE, agreed, configured_desk, say_waiting
 from treasury.errors import InputError
 from treasury.interface.catalogue import CATALOGUE, find_operation
+from treasury.interface.engine import MOST_BYTES
 from treasury.interface.notifications import read_notification
 from treasury.interface.operation import Effect, Operation
 from treasury.interface.signing import load_public_key
 from treasury.reports.results import BAD_OUTCOMES, result_row
 from treasury.runs.calls import send_operation, submit_operation
 from treasury.settings import read_key_file
+from treasury.texts import cut_text
 
 
 def call(
@@ -101,11 +103,13 @@ def check_notification(file: Path, /, *, platform_key: Path) -> int:
     """
     key = load_public_key(read_key_file(platform_key, "platform key"))
     try:
-        body = file.read_bytes()
+        with file.open("rb") as opened:
+            body = opened.read(MOST_BYTES + 1)
     except OSError as error:
         raise InputError(f"{file} cannot be read: {type(error).__name__}") from None
+    if len(body) > MOST_BYTES:
+        raise InputError(f"{file} is longer than {MOST_BYTES:,} bytes: no notification is")
     fields = read_notification(body, key)
-    print(
-        f"valid: the platform signed this ({fields.get('order_type', 'notification')} {fields.get('request_id', '')})"
-    )
+    named = cut_text(f"{fields.get('order_type', 'notification')} {fields.get('request_id', '')}")
+    print(f"valid: the platform signed this ({named})")
     return DONE

@@ -26,7 +26,7 @@ from treasury.errors import NotConnected, OutcomeUnknown, Refused, TreasuryError
 from treasury.interface import client as client_module
 from treasury.interface import engine as engine_module
 from treasury.interface.client import Account, Client
-from treasury.interface.engine import Engine, Lost, Reqwest
+from treasury.interface.engine import LIMITS, Engine, Limits, Lost, Reqwest
 from treasury.interface.httpx_engine import Httpx
 from treasury.interface.orders import Withdraw
 from treasury.sandbox import generate_key_pair
@@ -52,12 +52,13 @@ def open_client(
     """Opens a client over the engine in question."""
     with ExitStack() as opened:
 
-        def open_one(base_url: str, proxy: str | None = None, timeout_seconds: float = 0.7) -> Client:
+        def open_one(
+            base_url: str, proxy: str | None = None, timeout_seconds: float = 0.7, limits: Limits = LIMITS
+        ) -> Client:
             engine = ENGINES[request.param]
-            monkeypatch.setattr(client_module, "open_engine", lambda *limits: engine(*limits, proxy))
-            return opened.enter_context(
-                Client(Account(base_url, "900001", private_key), connections=4, timeout_seconds=timeout_seconds)
-            )
+            monkeypatch.setattr(client_module, "open_engine", lambda *given: engine(*given, proxy))
+            account = Account(base_url, "900001", private_key)
+            return opened.enter_context(Client(account, connections=4, timeout_seconds=timeout_seconds, limits=limits))
 
         yield open_one
 
@@ -353,11 +354,14 @@ def test_other_words_than_the_one_kind_of_error_are_lost(words: str) -> None:
         raise ConnectError("error sending request", {"causes": [{"message": words}] if words else None})
 
     class Request:
-        def build(self) -> "Request":
+        def build_streamed(self) -> "Request":
             return self
 
-        def send(self) -> None:
+        async def __aenter__(self) -> None:
             fails()
+
+        async def __aexit__(self, *_: object) -> None:
+            pass
 
     engine = Reqwest(1, 1.0)
     with pytest.raises(Lost):

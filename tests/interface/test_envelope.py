@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from treasury.errors import OutcomeUnknown, Refused
+from treasury.interface.bounded_json import read_json
 from treasury.interface.card_users import ChangeCardUserEmail, QueryCardUser
 from treasury.interface.conversion import ConversionQuote, ConversionRate
-from treasury.interface.envelope import read_json, read_reply
+from treasury.interface.envelope import read_reply
 from treasury.interface.fiat_payouts import RemittancePurposes, SupportedFields
 from treasury.interface.funds import PartnerBalance
 from treasury.interface.orders import Payout, QueryTransaction
@@ -107,7 +108,7 @@ def test_absent_data_is_an_empty_reply(data: object) -> None:
 
 @pytest.mark.parametrize(
     ("field", "value"),
-    [("order_amount", "twelve"), ("order_amount", "1e3"), ("order_amount", {}), ("status", "done"), ("order_no", [])],
+    [("order_amount", "twelve"), ("order_amount", "1e300"), ("order_amount", {}), ("status", "done"), ("order_no", [])],
 )
 def test_a_field_that_cannot_be_read_is_unknown_and_named(field: str, value: object) -> None:
     with pytest.raises(OutcomeUnknown, match=field):

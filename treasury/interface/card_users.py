@@ -6,22 +6,23 @@ from pydantic import Field
 
 from treasury.interface.fields import PERSONAL, Country, Image, PersonalText, WireDate, one_of
 from treasury.interface.operation import Effect, Operation, Reply, WireModel
+from treasury.interface.reply_fields import ReplyAddress, ReplyId, ReplyLabel, ReplyMark, ReplyText
 
 
 class CardUserRecord(Reply):
     """A card user. `kyc_status`: 0 not set, 1 waiting, 2 in audit, 3 passed, 4 refused (public fact 2.4)."""
 
-    user_xid: str | None = None
-    user_id: str | None = None
-    kyc_status: str | None = None
-    kyc_level: str | None = None
-    link: str | None = None
-    email: str | None = None
-    phone_number: str | None = None
-    first_name: str | None = None
-    last_name: str | None = None
-    document_type: str | None = None
-    document_number: str | None = None
+    user_xid: ReplyId = None
+    user_id: ReplyId = None
+    kyc_status: ReplyMark = None
+    kyc_level: ReplyMark = None
+    link: ReplyAddress = None
+    email: ReplyText = None
+    phone_number: ReplyText = None
+    first_name: ReplyText = None
+    last_name: ReplyText = None
+    document_type: ReplyLabel = None
+    document_number: ReplyText = None
 
 
 class Individual(WireModel):
@@ -83,7 +84,7 @@ class CreateCardUser(Operation[CardUserRecord]):
     reference = "user_xid"
 
     user_xid: str = Field(description="External id, unique under the partner.")
-    user_name: str | None = Field(None, description="Nickname, not unique.")
+    user_name: PersonalText | None = Field(None, description="Nickname, not unique.")
     email: PersonalText = Field(description="Cardholder e-mail.")
     individual: Individual = Field(description="Identity information.")
     document: KycDocumentWithFace = Field(description="Identification document.")
@@ -100,7 +101,7 @@ class CreateCardUserWithKycLink(Operation[CardUserRecord]):
 
     email: PersonalText = Field(description="Cardholder e-mail.")
     user_xid: str = Field(description="External id, unique under the partner.")
-    user_name: str | None = Field(None, description="Nickname, not unique.")
+    user_name: PersonalText | None = Field(None, description="Nickname, not unique.")
 
 
 class KycLink(Operation[CardUserRecord]):

@@ -18,8 +18,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from treasury.crashpoints import point
 from treasury.errors import ConfigurationError, NotConnected, NotSentInTime, OutcomeUnknown, Refused
-from treasury.interface.engine import Lost, open_engine
-from treasury.interface.envelope import read_reply
+from treasury.interface.answers import read_answer, seconds_ahead
+from treasury.interface.engine import LIMITS, Limits, Lost, open_engine
 from treasury.interface.operation import Effect, Operation, Reply
 from treasury.interface.pacing import Connections, Pace
 from treasury.interface.refusals import says_too_many
@@ -111,7 +111,7 @@ def _asked_seconds(header: str, now: float) -> float | None:
         return float(text)
     try:
         return max(0.0, parsedate_to_datetime(text).timestamp() - now)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
 
 
@@ -133,6 +133,7 @@ class Client:
         *,
         connections: int = 32,
         timeout_seconds: float = 30.0,
+        limits: Limits = LIMITS,
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -140,7 +141,8 @@ class Client:
         self._sleep = sleep
         self._key = account.signing_key
         self._clock = clock
-        self._engine = open_engine(connections, timeout_seconds)
+        self._engine = open_engine(connections, timeout_seconds, limits)
+        self._limits = limits
         self._nonces = random.Random()  # noqa: S311 - never the same twice is all they must be; seeded by the system
         self._signers = Hands(os.cpu_count() or 1)
         self._waiters = Hands(connections)
@@ -218,7 +220,7 @@ class Client:
         point("client.answered")
         self._date = answer.headers.get("date", ""), uptime()
         try:
-            reply = read_reply(type(signed.operation), answer.status, answer.body)
+            reply = read_answer(signed.operation, answer.status, answer.body)
         except Refused as refusal:
             refusal.retry_after_seconds = _asked_seconds(answer.headers.get("retry-after", ""), self._clock())
             if says_too_many(refusal):
@@ -249,7 +251,7 @@ class Client:
         date, at = self._date
         try:
             return int((parsedate_to_datetime(date).timestamp() + uptime() - at) * 1000)
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
 
     def read_clock(self) -> float | None:
@@ -259,26 +261,33 @@ class Client:
         """
         try:
             answer = self._engine.get(self.account.base_url + "/", CLOCK_SECONDS)
-            return parsedate_to_datetime(answer.headers["date"]).timestamp() - self._clock()
-        except (KeyError, ValueError):
-            return None
+            return seconds_ahead(answer.headers, self._clock())
         except (NotConnected, Lost) as error:
             raise NotConnected(f"{self.account.base_url} does not answer: {error}") from None
 
     def read(self, operation: Operation[R]) -> R:
-        """Send an operation that only reads, again if need be. Raises as `send` does, after the last attempt."""
+        """Send an operation that only reads, again if need be. Raises as `send` does, after the last attempt.
+
+        No attempt begins later than one exchange may take: an interruption waits for what is on its way.
+        """
         if operation.effect is not Effect.READS:
             raise AssertionError(f"{operation.operation_name()} does more than read")
+        began = time.monotonic()
         try:
             return self.send(operation)
         except (Refused, NotConnected, OutcomeUnknown) as error:
             first = error
-        reply: R = self._waiters.do(self._read_again, operation, first)
+        left = self._limits.exchange_seconds - (time.monotonic() - began)
+        if left <= 0 or not _passes(first):
+            raise first
+        reply: R = self._waiters.do(self._read_again, operation, first, left)
         return reply
 
-    def _read_again(self, operation: Operation[R], first: Exception | None) -> R:
+    def _read_again(self, operation: Operation[R], first: Exception | None, seconds: float) -> R:
         """What is set up only after a failure, which counts as the first attempt: it costs as much as a request."""
-        for attempt in stamina.retry_context(on=_passes, attempts=READ_ATTEMPTS, wait_initial=0.2, wait_max=3.0):
+        for attempt in stamina.retry_context(
+            on=_passes, attempts=READ_ATTEMPTS, timeout=seconds, wait_initial=0.2, wait_max=3.0
+        ):
             with attempt:
                 if first is not None:
                     failed, first = first, None

@@ -4,9 +4,10 @@ from typing import Any
 
 from pydantic import Field
 
-from treasury.interface.fields import Amount, ReplyAmount, Side, Symbol
+from treasury.interface.fields import Amount, Side, Symbol
 from treasury.interface.operation import Effect, Operation, Reply
 from treasury.interface.orders import QueryTransaction
+from treasury.interface.reply_fields import ReplyAmount, ReplyCode, ReplyId, ReplyLabel, ReplyTime
 from treasury.interface.scan_to_pay import SubmittedOrder
 
 
@@ -14,9 +15,9 @@ class ConversionRateRecord(Reply):
     """A rate; `time_ms` and `expires_ms` are Unix milliseconds."""
 
     rate: ReplyAmount = None
-    symbol: str | None = None
-    time_ms: int | None = Field(None, alias="timeMills")
-    expires_ms: int | None = Field(None, alias="expiredMills")
+    symbol: ReplyLabel = None
+    time_ms: ReplyTime = Field(None, alias="timeMills")
+    expires_ms: ReplyTime = Field(None, alias="expiredMills")
 
 
 class ConversionRate(Operation[ConversionRateRecord]):
@@ -33,16 +34,16 @@ class ConversionRate(Operation[ConversionRateRecord]):
 class ConversionQuoteRecord(Reply):
     """A quoted trade; times are Unix milliseconds."""
 
-    quote_id: str | None = Field(None, alias="quoteId")
-    pay_currency: str | None = Field(None, alias="payCurrency")
+    quote_id: ReplyId = Field(None, alias="quoteId")
+    pay_currency: ReplyCode = Field(None, alias="payCurrency")
     pay_amount: ReplyAmount = Field(None, alias="payAmt")
-    settle_currency: str | None = Field(None, alias="settleCurrency")
+    settle_currency: ReplyCode = Field(None, alias="settleCurrency")
     settle_amount: ReplyAmount = Field(None, alias="settleAmt")
-    fee_currency: str | None = Field(None, alias="feeCurrency")
+    fee_currency: ReplyCode = Field(None, alias="feeCurrency")
     fee_amount: ReplyAmount = Field(None, alias="feeAmt")
     rate: ReplyAmount = None
-    time_ms: int | None = Field(None, alias="timeMills")
-    expires_ms: int | None = Field(None, alias="expiredMills")
+    time_ms: ReplyTime = Field(None, alias="timeMills")
+    expires_ms: ReplyTime = Field(None, alias="expiredMills")
 
 
 class ConversionQuote(Operation[ConversionQuoteRecord]):

@@ -23,15 +23,41 @@ from treasury.turns import Deliver, await_result
 
 CONNECT_SECONDS = 10.0
 
+MOST_BYTES = 1_000_000
+"""Bytes of an answer's body."""
+
+EXCHANGE_SECONDS = 90.0
+"""How long a whole exchange may take: to connect, to write, to wait and to read all of the answer."""
+
 IDLE_SECONDS = 30.0
 """How long a connection is kept open without a request."""
 
 HEADERS = {"Content-Type": "application/json", "Accept": "application/json"}
 
 
+READ_HEADERS = ("date", "retry-after", "content-length")
+"""Headers of an answer that are looked at; whatever others it has is left where it is."""
+
+MOST_HEADER = 200
+"""Characters of such a header; a longer one counts as absent."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much of an answer is taken. Beyond it the connection is dropped, and the answer is `Lost`."""
+
+    most_bytes: int = MOST_BYTES
+    """Bytes of its body."""
+    exchange_seconds: float = EXCHANGE_SECONDS
+    """Seconds of the whole exchange, from the first packet to the last byte of the answer."""
+
+
+LIMITS = Limits()
+
+
 @dataclass(frozen=True)
 class Answer:
-    """What came back: the status, the headers by lower-case name, the body."""
+    """What came back: the status, those of `READ_HEADERS` that it has, the body."""
 
     status: int
     headers: Mapping[str, str]
@@ -46,7 +72,7 @@ class Engine(Protocol):
     """Sends requests. Safe to use from several threads.
 
     Both calls raise `NotConnected` when there never was a connection, so that nothing can have left; `Lost` for
-    everything else that is no whole answer; and `ConfigurationError` for a URL that cannot be used.
+    everything else that is no whole answer within the limits; and `ConfigurationError` for a URL that cannot be used.
     """
 
     def post(self, url: str, content: bytes) -> Answer:
@@ -72,7 +98,9 @@ class Reqwest:
     Its asynchronous client costs half of its synchronous one when many requests are on their way, and no thread each.
     """
 
-    def __init__(self, connections: int, timeout_seconds: float, proxy: str | None = None) -> None:
+    def __init__(
+        self, connections: int, timeout_seconds: float, limits: Limits = LIMITS, proxy: str | None = None
+    ) -> None:
         from pyreqwest.client import ClientBuilder
         from pyreqwest.proxy import ProxyBuilder
 
@@ -92,11 +120,13 @@ class Reqwest:
             .pool_idle_timeout(timedelta(seconds=IDLE_SECONDS))
             .connect_timeout(timedelta(seconds=CONNECT_SECONDS))
             .read_timeout(timedelta(seconds=timeout_seconds))
+            .timeout(timedelta(seconds=limits.exchange_seconds))
             .default_headers(HEADERS)
         )
         if proxy is not None:
             builder = builder.proxy(ProxyBuilder.all(proxy))
         self._http = builder.build()
+        self._most_bytes = limits.most_bytes
         self._loop = _Loop()
 
     def post(self, url: str, content: bytes) -> Answer:
@@ -114,14 +144,19 @@ class Reqwest:
     def _send(self, prepare: Callable[[], Any]) -> Answer:
         from pyreqwest.exceptions import BuilderError, DetailedPyreqwestError
 
+        try:
+            request = prepare().build_streamed()
+        except (BuilderError, ValueError) as error:
+            raise ConfigurationError(f"the base URL cannot be used: {error}") from None
+
         async def send() -> Answer:
-            found = await prepare().build().send()
-            headers = {name.lower(): value for name, value in found.headers.items()}
-            return Answer(found.status, headers, bytes(await found.bytes()))
+            async with request as found:
+                headers = read_headers(found.get_header)
+                return Answer(found.status, headers, await self._read(found.body_reader, headers))
 
         try:
             answer: Answer = await_result(lambda deliver: self._loop.begin(send, deliver))
-        except (BuilderError, ValueError) as error:
+        except BuilderError as error:
             raise ConfigurationError(f"the base URL cannot be used: {error}") from None
         except DetailedPyreqwestError as error:
             causes = [cause["message"] for cause in error.details["causes"] or ()]
@@ -129,6 +164,42 @@ class Reqwest:
                 raise NotConnected(causes[-1]) from None
             raise Lost(type(error).__name__) from None
         return answer
+
+    async def _read(self, reader: Any, headers: Mapping[str, str]) -> bytes:
+        """The body, or as much of it as shows that it is too long."""
+        check_announced(headers, self._most_bytes)
+        chunks, size = [], 0
+        while (chunk := await reader.read_chunk()) is not None:
+            size += len(chunk)
+            if size > self._most_bytes:
+                raise Lost(too_long(self._most_bytes))
+            chunks.append(bytes(chunk))
+        return b"".join(chunks)
+
+
+def read_headers(get: Callable[[str], str | None]) -> dict[str, str]:
+    """Those headers of an answer that are looked at; one that is too long, or no text, counts as absent."""
+    found = {}
+    for name in READ_HEADERS:
+        try:
+            value = get(name)
+        except ValueError:
+            continue
+        if value is not None and len(value) <= MOST_HEADER and value.isascii():
+            found[name] = value
+    return found
+
+
+def check_announced(headers: Mapping[str, str], most_bytes: int) -> None:
+    """Raise `Lost` for an answer that says itself that it is too long."""
+    announced = headers.get("content-length", "")
+    if announced.isascii() and announced.isdigit() and int(announced) > most_bytes:
+        raise Lost(too_long(most_bytes))
+
+
+def too_long(most_bytes: int) -> str:
+    """How it is told that an answer was not taken."""
+    return f"an answer of more than {most_bytes:,} bytes"
 
 
 class _Loop:
@@ -210,6 +281,6 @@ def _await_strangers(seconds: float = 1.0) -> None:
             return
 
 
-def open_engine(connections: int, timeout_seconds: float, proxy: str | None = None) -> Engine:
+def open_engine(connections: int, timeout_seconds: float, limits: Limits = LIMITS, proxy: str | None = None) -> Engine:
     """The engine that is used. `timeout_seconds`: how long to wait for the next bytes of an answer."""
-    return Reqwest(connections, timeout_seconds, proxy)
+    return Reqwest(connections, timeout_seconds, limits, proxy)

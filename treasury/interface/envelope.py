@@ -1,32 +1,20 @@
 """Answers: bytes to a reply, or to an error that says what the caller can do."""
 
-import json
 from collections.abc import Mapping
-from decimal import Decimal
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from treasury.errors import OutcomeUnknown, Refused
+from treasury.interface.bounded_json import read_json
 from treasury.interface.card_users import EmailChange
 from treasury.interface.operation import Operation, Reply
+from treasury.interface.reply_fields import UNREADABLE
 
 R = TypeVar("R", bound=Reply)
 
 SUCCESS = "200"
 """The envelope's code of success, as number or text (document, Response envelope)."""
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
-_decode = json.JSONDecoder(parse_float=Decimal, parse_constant=_no_constant).decode
-
-
-def read_json(body: bytes) -> Any:
-    """Read JSON exactly: numbers with a point become `Decimal`. Raises `ValueError`."""
-    return _decode(body.decode(json.detect_encoding(body), "surrogatepass"))
 
 
 def read_code(envelope: Mapping[str, Any]) -> str | None:
@@ -44,7 +32,7 @@ def read_reply(operation: type[Operation[R]], http_status: int, body: bytes) -> 
     name = operation.operation_name()
     try:
         envelope = read_json(body)
-    except (ValueError, RecursionError):
+    except ValueError:
         envelope = None
     if not isinstance(envelope, dict):
         if http_status >= 400:
@@ -69,11 +57,13 @@ def read_reply(operation: type[Operation[R]], http_status: int, body: bytes) -> 
 
 
 def _build(operation: type[Operation[R]], data: dict[str, Any], envelope: dict[str, Any], http_status: int) -> R:
+    unread: list[str] = []
     try:
-        reply = operation.reply_type().model_validate(data)
+        reply = operation.reply_type().model_validate(data, context={UNREADABLE: unread})
     except ValidationError as error:
         place = ".".join(str(part) for part in error.errors()[0]["loc"])
         why = f"`{place}` of the answer cannot be read"
         raise OutcomeUnknown(operation.operation_name(), why, http_status, SUCCESS) from None
     reply._envelope.update(envelope)
+    reply._unread = tuple(unread)
     return reply

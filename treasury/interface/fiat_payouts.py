@@ -10,29 +10,37 @@ from treasury.interface.fields import (
     Country,
     FiatCurrency,
     PersonalText,
-    ReplyAmount,
     WireDate,
     one_of,
 )
 from treasury.interface.operation import Conditional, Effect, NeedsOneOf, Operation, Reply, SeenOrder, WireModel
+from treasury.interface.reply_fields import (
+    ReplyAmount,
+    ReplyCode,
+    ReplyDetail,
+    ReplyId,
+    ReplyLabel,
+    ReplyText,
+    ReplyTime,
+)
 from treasury.interface.status import OrderStatus
 
 
 class FiatPayoutQuoteRecord(Reply):
     """A fiat payout quote; times are 13-digit Unix milliseconds."""
 
-    request_id: str | None = None
-    order_no: str | None = None
-    transaction_time: int | None = None
-    quote_mode: str | None = None
+    request_id: ReplyId = None
+    order_no: ReplyId = None
+    transaction_time: ReplyTime = None
+    quote_mode: ReplyLabel = None
     pay_amount: ReplyAmount = None
-    pay_currency: str | None = None
+    pay_currency: ReplyCode = None
     fee_amount: ReplyAmount = None
-    fee_currency: str | None = None
+    fee_currency: ReplyCode = None
     exchange_rate: ReplyAmount = None
     receive_amount: ReplyAmount = None
-    receive_currency: str | None = None
-    expire_time: int | None = None
+    receive_currency: ReplyCode = None
+    expire_time: ReplyTime = None
 
 
 class Beneficiary(WireModel):
@@ -98,19 +106,19 @@ class FiatPayoutQuote(Operation[FiatPayoutQuoteRecord]):
 class FiatPayoutRecord(Reply):
     """A fiat payout; `request_id` is the quote's. Times are 13-digit Unix milliseconds."""
 
-    order_no: str | None = None
-    request_id: str | None = None
+    order_no: ReplyId = None
+    request_id: ReplyId = None
     pay_amount: ReplyAmount = None
-    pay_currency: str | None = None
+    pay_currency: ReplyCode = None
     receive_amount: ReplyAmount = None
-    receive_currency: str | None = None
-    fee_amount: ReplyAmount = None
-    fee_currency: str | None = None
-    exchange_rate: ReplyAmount = None
+    receive_currency: ReplyCode = None
+    fee_amount: ReplyDetail = None
+    fee_currency: ReplyCode = None
+    exchange_rate: ReplyDetail = None
     status: OrderStatus | None = None
-    failure_reason: str | None = None
-    create_time: int | None = None
-    finish_time: int | None = None
+    failure_reason: ReplyText = None
+    create_time: ReplyTime = None
+    finish_time: ReplyTime = None
 
     def as_order(self) -> SeenOrder:
         """The order, amounts in `pay_currency`, what arrives in `receive_currency`."""
@@ -128,6 +136,7 @@ class FiatPayoutRecord(Reply):
             finish_time=None if self.finish_time is None else str(self.finish_time),
             created_ms=self.create_time,
             reason=self.failure_reason or None,
+            unreadable=self.unread(),
             reply=self,
         )
 

@@ -22,6 +22,10 @@ class Personal:
 PERSONAL = Personal()
 
 
+WORDS = "words"
+"""Marks a field of a reply that holds words: personal values in it are masked before it is kept."""
+
+
 MOST_HIDDEN = 8
 """Digits up to which nothing is shown of a value: a date has eight."""
 
@@ -41,25 +45,10 @@ def _positive(amount: Decimal) -> Decimal:
     return amount
 
 
-def _reply_amount(value: object) -> Decimal | None:
-    if value is None or (isinstance(value, str) and not value.strip()):
-        return None
-    return value if isinstance(value, Decimal) else parse_amount(value)
-
-
-def _as_text(value: Decimal | None) -> str | None:
-    return None if value is None else format_amount(value)
-
-
 Amount = Annotated[
     Decimal, BeforeValidator(parse_amount), AfterValidator(_positive), PlainSerializer(format_amount, return_type=str)
 ]
 """An amount greater than zero; decimal text on the wire."""
-
-ReplyAmount = Annotated[
-    Decimal | None, BeforeValidator(_reply_amount), PlainSerializer(_as_text, return_type=str | None)
-]
-"""An amount in a reply: decimal text, tolerated as a number or blank; None when absent."""
 
 
 @functools.cache

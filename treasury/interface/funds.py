@@ -4,14 +4,16 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from treasury.interface.fields import Amount, ReplyAmount, one_of
+from treasury.interface.fields import Amount, one_of
 from treasury.interface.operation import Effect, Operation, Reply
+from treasury.interface.reply_fields import ReplyAmount, ReplyCode, ReplyId, ReplyLabel, ReplyTime
+from treasury.money import FRACTION_DIGITS
 
 
 class BalanceRecord(Reply):
     """The partner's balance in one asset, in that asset."""
 
-    currency: str | None = None
+    currency: ReplyCode = None
     balance: ReplyAmount = None
     available: ReplyAmount = Field(None, alias="availableBalance")
     frozen: ReplyAmount = Field(None, alias="freezeBalance")
@@ -31,11 +33,11 @@ class PartnerBalance(Operation[BalanceRecord]):
 class FeeEstimate(Reply):
     """What a withdrawal would cost, the least that may be withdrawn, and the asset's decimals."""
 
-    partner_id: str | None = None
-    currency: str | None = None
+    partner_id: ReplyId = None
+    currency: ReplyCode = None
     fee_amount: ReplyAmount = None
     min_threshold: ReplyAmount = None
-    decimals: int | None = None
+    decimals: Annotated[int | None, Field(ge=0, le=FRACTION_DIGITS)] = None
 
 
 class EstimateFee(Operation[FeeEstimate]):
@@ -71,9 +73,9 @@ class TradeRateRecord(Reply):
     """A rate; times are Unix milliseconds."""
 
     rate: ReplyAmount = None
-    symbol: str | None = None
-    time_ms: int | None = Field(None, alias="timeMills")
-    expires_ms: int | None = Field(None, alias="expiredMills")
+    symbol: ReplyLabel = None
+    time_ms: ReplyTime = Field(None, alias="timeMills")
+    expires_ms: ReplyTime = Field(None, alias="expiredMills")
 
 
 class TradeRate(Operation[TradeRateRecord]):

@@ -6,8 +6,9 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from treasury.errors import InputError
-from treasury.interface.envelope import read_json
+from treasury.interface.bounded_json import read_json_as_it_is
 from treasury.interface.signing import SigningRules, verify
+from treasury.texts import clean_members
 
 
 def read_notification(
@@ -15,15 +16,16 @@ def read_notification(
     key: rsa.RSAPublicKey,
     rules: SigningRules = SigningRules(),
 ) -> Mapping[str, Any]:
-    """Read a notification and check that the platform signed it.
+    """Read a notification and check that the platform signed it; its texts come back without unsafe characters.
 
     Raises `InputError` when it is not a JSON object, `NotTrusted` when the signature does not match.
     """
     try:
-        fields = read_json(body)
-    except (ValueError, RecursionError):
+        fields = read_json_as_it_is(body)
+    except ValueError:
         raise InputError("the notification is not JSON") from None
     if not isinstance(fields, dict):
         raise InputError("the notification is not a JSON object")
     verify(fields, key, rules)
-    return fields
+    cleaned: Mapping[str, Any] = clean_members(fields)
+    return cleaned

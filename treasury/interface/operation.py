@@ -2,18 +2,22 @@
 
 import dataclasses
 import functools
+import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
+from itertools import islice
 from typing import Any, ClassVar, Generic, TypeVar, get_args
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError, model_validator
 
 from treasury.errors import InvalidFields, Problem
-from treasury.interface.fields import Personal, mask
+from treasury.interface.fields import WORDS, Personal, mask
 from treasury.interface.status import OrderStatus
+from treasury.texts import cut_text
 
 
 class Effect(StrEnum):
@@ -52,25 +56,70 @@ class SeenOrder:
     """The reply itself, where a query gave it."""
 
 
+MOST_UNLISTED = 40
+"""Members that the interface does not name, of which the ledger keeps the names."""
+
+MOST_NAME = 60
+
+
 class Reply(BaseModel):
     """Data of a successful answer. Fields the interface does not name are kept (`model_extra`)."""
 
     model_config = ConfigDict(frozen=True, extra="allow", populate_by_name=True, coerce_numbers_to_str=True)
 
     _envelope: dict[str, Any] = PrivateAttr(default_factory=dict)
+    _unread: tuple[str, ...] = PrivateAttr(default=())
 
     @property
     def envelope(self) -> dict[str, Any]:
-        """The whole answer as it arrived, `code` and `message` included."""
+        """The whole answer, `code` and `message` included; only unsafe characters are not as they arrived."""
         return self._envelope
+
+    @classmethod
+    @functools.cache
+    def listed(cls) -> set[str]:
+        """Names of the fields that the interface names."""
+        return set(cls.model_fields)
+
+    @classmethod
+    @functools.cache
+    def worded(cls) -> frozenset[str]:
+        """Wire names of the fields that hold words: whatever the service wants to say."""
+        fields = cls.model_fields.items()
+        return frozenset(wire_name(cls, name) for name, field in fields if WORDS in field.metadata)
+
+    def unread(self, other: str | None = None) -> str | None:
+        """The fields that could not be read and were left out, by wire name, and another part; None when all were."""
+        if not self._unread:
+            return other
+        names = [wire_name(type(self), name) for name in self._unread] + ([other] if other else [])
+        return ", ".join(names) or None
 
     def as_order(self) -> SeenOrder:
         """The order this reply shows; a reply that shows none answers an empty one."""
         return SeenOrder()
 
-    def redacted(self) -> dict[str, Any]:
-        """The data as it came, by wire name, with every personal or unlisted value hidden: fit to be kept."""
-        return mask_fields(type(self), self.model_dump(mode="json", by_alias=True, exclude_none=True))
+    def redacted(self, masked: Callable[[str], str]) -> dict[str, Any]:
+        """The data as it came, by wire name, with every personal or unlisted value hidden: fit to be kept.
+
+        `masked` hides what is personal in a text. Of unlisted members the first 40 are named; how many more there were
+        is said under `more`.
+        """
+        only = type(self).listed() if self.model_extra else None
+        listed = self.model_dump(mode="json", by_alias=True, exclude_none=True, include=only)
+        shown = mask_fields(type(self), listed)
+        for name in self.worded() & shown.keys():
+            shown[name] = masked(shown[name])
+        unlisted = self.model_extra
+        if not unlisted:
+            return shown
+        for name, value in islice(unlisted.items(), MOST_UNLISTED):
+            shown[cut_text(masked(name), MOST_NAME)] = (
+                "***" if isinstance(value, dict | list) else mask(cut_text(str(value)))
+            )
+        if len(unlisted) > MOST_UNLISTED:
+            shown["more"] = f"(cut, {len(unlisted):,} members)"
+        return shown
 
 
 @dataclass(frozen=True)
@@ -275,6 +324,34 @@ def mask_fields(model: type[BaseModel], body: Mapping[str, Any]) -> dict[str, An
         else:
             shown[key] = mask(value) if personal else value
     return shown
+
+
+def personal_values(model: type[BaseModel], body: Mapping[str, Any]) -> Iterator[str]:
+    """Every personal value of a body, as text: those that `mask_fields` hides, but for pictures."""
+    known = members(model)
+    for key, value in body.items():
+        personal, nested = known.get(key, (True, None))
+        yield from _values(value, personal=personal, nested=nested)
+
+
+def _values(value: object, *, personal: bool, nested: type[BaseModel] | None) -> Iterator[str]:
+    if nested is not None and isinstance(value, str):
+        with suppress(ValueError):
+            value = json.loads(value)
+    if isinstance(value, BaseModel):
+        value = value.model_dump(mode="json", by_alias=True, exclude_none=True)
+    if nested is not None and isinstance(value, Mapping):
+        yield from personal_values(nested, value)
+    elif isinstance(value, Mapping):
+        for member in value.values():
+            yield from _values(member, personal=True, nested=None)
+    elif isinstance(value, list | tuple):
+        for member in value:
+            yield from _values(member, personal=personal, nested=None)
+    elif value is not None and (personal or nested is not None):
+        text = str(value)
+        if not text.startswith("data:"):
+            yield text
 
 
 def _problems(model: type[BaseModel], error: ValidationError) -> Iterator[Problem]:

@@ -1,22 +1,35 @@
 """Orders: deposit addresses, withdrawals, pay-ins, payouts and their query (document, endpoints 1-6)."""
 
 import json
+from collections.abc import Callable
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, PlainSerializer, StringConstraints
 
 from treasury.canonical import canonical_json
-from treasury.interface.fields import Amount, PersonalText, ReplyAmount, json_text, one_of
+from treasury.interface.bounded_json import read_json_text
+from treasury.interface.fields import Amount, PersonalText, json_text, one_of
 from treasury.interface.operation import Conditional, Effect, Operation, Reply, SeenOrder, WireModel
+from treasury.interface.reply_fields import (
+    ReplyAddress,
+    ReplyAmount,
+    ReplyCode,
+    ReplyDetail,
+    ReplyId,
+    ReplyLabel,
+    ReplyQrCode,
+    ReplyText,
+)
 from treasury.interface.status import OrderStatus
+from treasury.texts import cut_text
 
 
 class DepositAddressRecord(Reply):
     """A deposit address; `tag` is empty when the asset needs none."""
 
-    currency: str | None = None
-    address: str | None = None
-    tag: str | None = None
+    currency: ReplyCode = None
+    address: ReplyId = None
+    tag: ReplyId = None
 
 
 class DepositAddress(Operation[DepositAddressRecord]):
@@ -32,28 +45,39 @@ class DepositAddress(Operation[DepositAddressRecord]):
     description: str | None = Field(None, description="Extended information; nothing sensitive.")
 
 
+MOST_DETAIL = 120
+"""Characters of one detail that is kept; a hash of a transaction has 64 to 90."""
+
+
 def _metadata_text(value: object) -> object:
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value
+    if isinstance(value, dict | list):
+        return json.dumps(value, ensure_ascii=False, default=str)
+    return value if isinstance(value, str | None) else str(value)
 
 
 IMPERSONAL_DETAILS = ("txnHash", "networkFee", "networkCurrency", "blockHeight", "numOfConfirms", "exchangeRate")
 """Keys of `metadata` whose values may be kept (document, Transaction record; public fact 4.1)."""
 
 
+def _detail(value: object) -> str:
+    """One detail as it may be kept: a single text or number of a bounded length."""
+    return "***" if isinstance(value, dict | list) else cut_text(str(value), MOST_DETAIL)
+
+
 class TransactionRecord(Reply):
     """A transaction as the query shows it; which fields are present varies by kind (document, Transaction record)."""
 
-    order_no: str | None = None
-    request_id: str | None = None
-    partner_id: str | None = None
-    currency: str | None = None
-    order_type: str | None = None
+    order_no: ReplyId = None
+    request_id: ReplyId = None
+    partner_id: ReplyId = None
+    currency: ReplyCode = None
+    order_type: ReplyLabel = None
     order_amount: ReplyAmount = None
-    arrive_amount: ReplyAmount = None
-    fee_amount: ReplyAmount = None
-    finish_time: str | None = None
+    arrive_amount: ReplyDetail = None
+    fee_amount: ReplyDetail = None
+    finish_time: ReplyLabel = None
     status: OrderStatus | None = None
-    reason: str | None = None
+    reason: ReplyText = None
     metadata: Annotated[str | None, BeforeValidator(_metadata_text)] = None
 
     @property
@@ -62,7 +86,7 @@ class TransactionRecord(Reply):
         if not self.metadata:
             return {}
         try:
-            read = json.loads(self.metadata)
+            read = read_json_text(self.metadata)
         except ValueError:
             return None
         return read if isinstance(read, dict) else None
@@ -79,15 +103,15 @@ class TransactionRecord(Reply):
             fee=self.fee_amount,
             finish_time=self.finish_time,
             reason=self.reason or None,
-            unreadable="metadata" if self.details is None else None,
+            unreadable=self.unread("metadata" if self.details is None else None),
             reply=self,
         )
 
-    def redacted(self) -> dict[str, Any]:
+    def redacted(self, masked: Callable[[str], str]) -> dict[str, Any]:
         """The data as it came; of `metadata` only what names no person and no account."""
         details = self.details or {}
-        shown = {name: details[name] for name in IMPERSONAL_DETAILS if name in details}
-        return {**super().redacted(), "metadata": shown}
+        shown = {name: masked(_detail(details[name])) for name in IMPERSONAL_DETAILS if name in details}
+        return {**super().redacted(masked), "metadata": shown}
 
 
 class QueryTransaction(Operation[TransactionRecord]):
@@ -105,17 +129,17 @@ class QueryTransaction(Operation[TransactionRecord]):
 class WithdrawRecord(Reply):
     """A withdrawal as the submit shows it."""
 
-    order_no: str | None = None
-    request_id: str | None = None
-    partner_id: str | None = None
-    currency: str | None = None
-    address: str | None = None
-    tag: str | None = None
+    order_no: ReplyId = None
+    request_id: ReplyId = None
+    partner_id: ReplyId = None
+    currency: ReplyCode = None
+    address: ReplyText = None
+    tag: ReplyText = None
     order_amount: ReplyAmount = None
-    arrive_amount: ReplyAmount = None
-    fee: ReplyAmount = None
+    arrive_amount: ReplyDetail = None
+    fee: ReplyDetail = None
     status: OrderStatus | None = None
-    fail_reason: str | None = None
+    fail_reason: ReplyText = None
 
     def as_order(self) -> SeenOrder:
         """The order, amounts in `currency`."""
@@ -128,6 +152,7 @@ class WithdrawRecord(Reply):
             arrive_amount=self.arrive_amount,
             fee=self.fee,
             reason=self.fail_reason or None,
+            unreadable=self.unread(),
         )
 
 
@@ -186,20 +211,20 @@ def _customer_text(customer: Customer | None) -> str | None:
 class PayinRecord(Reply):
     """A pay-in; further fields depend on the payment method (document, Pay-in record)."""
 
-    request_id: str | None = None
-    partner_id: str | None = None
-    order_no: str | None = None
-    currency: str | None = None
+    request_id: ReplyId = None
+    partner_id: ReplyId = None
+    order_no: ReplyId = None
+    currency: ReplyCode = None
     order_amount: ReplyAmount = None
     status: OrderStatus | None = None
-    payment_method: str | None = None
-    checkout_url: str | None = None
-    wallet_url: str | None = None
-    qrcode_string: str | None = None
-    account_name: str | None = None
-    account_number: str | None = None
-    account_type: str | None = None
-    receive_address: str | None = None
+    payment_method: ReplyLabel = None
+    checkout_url: ReplyAddress = None
+    wallet_url: ReplyAddress = None
+    qrcode_string: ReplyQrCode = None
+    account_name: ReplyText = None
+    account_number: ReplyId = None
+    account_type: ReplyLabel = None
+    receive_address: ReplyId = None
 
     def as_order(self) -> SeenOrder:
         """The order, amounts in `currency`."""
@@ -248,10 +273,10 @@ class Pay(Operation[PayinRecord]):
 class PayoutRecord(Reply):
     """A payout order as the submit shows it."""
 
-    request_id: str | None = None
-    partner_id: str | None = None
-    order_no: str | None = None
-    currency: str | None = None
+    request_id: ReplyId = None
+    partner_id: ReplyId = None
+    order_no: ReplyId = None
+    currency: ReplyCode = None
     order_amount: ReplyAmount = None
     status: OrderStatus | None = None
 

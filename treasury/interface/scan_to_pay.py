@@ -4,16 +4,17 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from treasury.interface.fields import Amount, PersonalText, ReplyAmount
+from treasury.interface.fields import Amount, PersonalText
 from treasury.interface.operation import Effect, Operation, Reply, SeenOrder
 from treasury.interface.orders import QueryTransaction
+from treasury.interface.reply_fields import ReplyAmount, ReplyCode, ReplyId, ReplyLabel, ReplyText
 from treasury.interface.status import OrderStatus
 
 
 class SubmittedOrder(Reply):
     """An order number and a status: all that scan-to-pay and conversion answer."""
 
-    order_no: str | None = Field(None, alias="orderNo")
+    order_no: ReplyId = Field(None, alias="orderNo")
     status: OrderStatus | None = None
 
     def as_order(self) -> SeenOrder:
@@ -45,18 +46,18 @@ class SubmitScanToPay(Operation[SubmittedOrder]):
 class QrCodeDetails(Reply):
     """What a QR code says, and the terms of paying it."""
 
-    qrcode_type: str | None = None
+    qrcode_type: ReplyLabel = None
     amount: ReplyAmount = None
-    currency: str | None = None
+    currency: ReplyCode = None
     order_amount: ReplyAmount = None
-    order_currency: str | None = None
+    order_currency: ReplyCode = None
     fee_amount: ReplyAmount = None
-    fee_currency: str | None = None
+    fee_currency: ReplyCode = None
     exchange_rate: ReplyAmount = None
-    beneficiary_name: str | None = None
-    account_type: str | None = None
-    bank_code: str | None = None
-    bank_name: str | None = None
+    beneficiary_name: ReplyText = None
+    account_type: ReplyLabel = None
+    bank_code: ReplyId = None
+    bank_name: ReplyText = None
 
 
 class ScanToPayInfo(Operation[QrCodeDetails]):

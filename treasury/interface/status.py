@@ -2,9 +2,13 @@
 
 from enum import IntEnum
 
+MOST_STATUS = 2**31 - 1
+"""What a column of the ledger holds."""
+
 
 class OrderStatus(IntEnum):
-    """Status of an order. A number outside this list survives as an unclassified member, never an error."""
+    """Status of an order. A number outside this list survives as an unclassified member; one that does not fit into 32
+    bits is no status."""
 
     SUBMITTED = 11
     """Accepted into the system."""
@@ -19,7 +23,7 @@ class OrderStatus(IntEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> "OrderStatus | None":
-        if not isinstance(value, int):
+        if not isinstance(value, int) or isinstance(value, bool) or not -MOST_STATUS <= value <= MOST_STATUS:
             return None
         member = int.__new__(cls, value)
         member._name_ = f"UNCLASSIFIED_{value}"

@@ -26,6 +26,8 @@ class LedgerKey:
         # Sending an order reads its payload more than once, back to back; verifying a token costs more than sending.
         self._open = functools.lru_cache(maxsize=256)(self._fernet.decrypt)
         self._secret = hashlib.sha256(b"match|" + key).digest()
+        self.short_hash = functools.lru_cache(maxsize=8192)(self._short_hash)
+        """A short keyed hash of a word; most words come again and again."""
         self.fingerprint = hashlib.sha256(b"fingerprint|" + key).hexdigest()
 
     @classmethod
@@ -68,6 +70,9 @@ class LedgerKey:
         except InvalidToken:
             raise WrongLedgerKey("a payload of the ledger cannot be read with this key; nothing was sent") from None
         return payload
+
+    def _short_hash(self, word: str) -> str:
+        return self.keyed_hash(word)[:12]
 
     def keyed_hash(self, value: object) -> str:
         """A hash that cannot be guessed without the key: account numbers are too few to hide in a plain one."""

@@ -20,6 +20,7 @@ from treasury.ledger.approvals import approvers
 from treasury.ledger.database import serialize
 from treasury.ledger.epoch import absences_needed
 from treasury.ledger.ledger import Ledger
+from treasury.ledger.personal import personal_column
 from treasury.ledger.records import Intent, derive_request_id
 from treasury.ledger.states import Event, Hold, State
 from treasury.money import exact, format_amount
@@ -121,6 +122,7 @@ def _row(ledger: Ledger, run_key: str, intent: Intent) -> dict[str, Any]:
         "alike": None if intent.alike is None else ledger.key.keyed_hash(list(intent.alike)),
         "payload": ledger.key.encrypt(intent.payload),
         "masked": json.dumps(masked_payload(intent.operation, intent.payload), ensure_ascii=False),
+        "personal": personal_column(ledger.key, intent.operation, intent.payload),
         "currency": intent.currency,
         "amount": None if intent.amount is None else format_amount(intent.amount),
         "receive_currency": intent.receive_currency,

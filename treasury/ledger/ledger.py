@@ -16,15 +16,17 @@ from sqlalchemy.exc import DBAPIError
 
 from treasury.crashpoints import point
 from treasury.errors import ConfigurationError, IllegalTransition, Stopped, WrongAccount, WrongLedgerKey
+from treasury.interface.operation import SeenOrder
 from treasury.interface.status import OrderStatus
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
 from treasury.ledger.database import Writer, group_of, open_engine, serialize, sqlite_file
 from treasury.ledger.holder import FileLock, Holds, SessionLock
 from treasury.ledger.migrations import bring_up_to_date, check_readable, read_meta
+from treasury.ledger.personal import OWNER_OF_QUOTE, Words
 from treasury.ledger.records import JournalEntry, Order, Quote, Run
 from treasury.ledger.statements import STANDING_STOP, change_one
-from treasury.ledger.states import STEPS, Event, State
+from treasury.ledger.states import DECIDED, STEPS, Event, State
 from treasury.ledger.token import Token
 from treasury.money import format_amount
 
@@ -81,15 +83,35 @@ class Ledger:
             raise IllegalTransition(order.request_id, "sending an order that is final")
         return self.key.decrypt(order.payload)
 
+    # --- texts ---------------------------------------------------------------------------------------------------
+
+    def words(self, order: Order) -> Words:
+        """By what texts about an order are masked; `step` and `note` do so themselves."""
+        return Words.of(self.key, order)
+
+    def words_of_quote(self, request_id: str) -> Words:
+        """The same, of the order that a quote was asked for."""
+        rows = self.read(OWNER_OF_QUOTE.params(quote_id=request_id))
+        return Words.of_row(self.key, rows[0] if rows else None)
+
+    def as_kept(self, order: Order, seen: SeenOrder) -> SeenOrder:
+        """What a look at an order showed, with its texts as they would be kept."""
+        return self.words(order).seen(seen)
+
     # --- steps ---------------------------------------------------------------------------------------------------
 
     def step(self, order: Order, event: Event, /, *, cause: str | None = None, **facts: Any) -> Order:
         """Take an order one step further and journal it; on disk when this returns.
 
-        `facts` are columns to set with it. The update itself demands a state the step may start from: raises
-        `IllegalTransition` when the order is elsewhere by now.
+        `facts` are columns to set with it; its texts, and `cause`, are kept cleaned, cut and without the order's
+        personal values. The update itself demands a state the step may start from: raises `IllegalTransition` when the
+        order is elsewhere by now.
         """
         step = STEPS[event]
+        words = self.words(order).also(facts.get("order_no")).also(facts.get("request_id"))
+        facts = words.facts(facts)
+        if event not in DECIDED:  # what a person said is kept as it was said
+            cause = None if cause is None else words.masked(cause)
         at = self.now()
         if order.state not in step.sources:
             raise IllegalTransition(order.request_id, str(event))
@@ -127,9 +149,10 @@ class Ledger:
     def note(self, order: Order, /, *, unmoved: bool = False, **facts: Any) -> Order:
         """Record facts about an order that leave its state as it is.
 
-        `unmoved`: only if nobody moved it since it was read; raises `IllegalTransition` otherwise.
+        `unmoved`: only if nobody moved it since it was read; raises `IllegalTransition` otherwise. Texts are kept
+        cleaned, cut and without the order's personal values.
         """
-        values = columns(facts)
+        values = columns(self.words(order).also(facts.get("order_no")).also(facts.get("request_id")).facts(facts))
 
         def work(connection: Connection) -> Order:
             if unmoved:

@@ -8,6 +8,7 @@ from treasury.errors import IllegalTransition
 from treasury.ledger import schema
 from treasury.ledger.database import group_of
 from treasury.ledger.ledger import Ledger, as_read, check_not_stopped, columns
+from treasury.ledger.personal import OWNER, Words
 from treasury.ledger.records import Order, Quote, Stage, derive_request_id
 from treasury.ledger.statements import LAST_QUOTE, fetch_one
 from treasury.ledger.states import State
@@ -50,8 +51,16 @@ def open_quote(ledger: Ledger, order: Order) -> tuple[Order, Quote | None]:
 
 
 def note_quote(ledger: Ledger, asked: Quote, /, **facts: Any) -> Quote:
-    """Record what came of a quote."""
-    return ledger.write(lambda connection: _change(connection, asked, columns(facts)))
+    """Record what came of a quote; its note without the personal values of its payment."""
+
+    def work(connection: Connection) -> Quote:
+        kept = facts
+        if facts.get("note"):
+            owner = fetch_one(connection, OWNER, {"order_id": asked.order_id})
+            kept = Words.of_row(ledger.key, owner).also(asked.request_id).facts(facts)
+        return _change(connection, asked, columns(kept))
+
+    return ledger.write(work)
 
 
 def adopt_quote(ledger: Ledger, order: Order, generation: int, /, **facts: Any) -> tuple[Order, Quote]:

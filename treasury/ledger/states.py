@@ -143,6 +143,9 @@ STEPS: Mapping[Event, Step] = {
     Event.CORRECT_TO_CLOSED: Step((State.SETTLED, State.FAILED), State.CLOSED),
 }
 
+DECIDED = (Event.RELEASE, Event.RESOLVE_SENT, Event.RESOLVE_NOT_SENT, Event.RESOLVE_REJECTED)
+"""Events whose cause a person gives."""
+
 _FINAL_EVENTS = {
     OrderStatus.SUCCESS: (Event.SETTLE, Event.CORRECT_TO_SETTLED),
     OrderStatus.FAILED: (Event.FAIL, Event.CORRECT_TO_FAILED),

@@ -9,8 +9,10 @@ from treasury.desk import Desk
 from treasury.errors import NotConnected, OutcomeUnknown, Refused
 from treasury.interface.card_users import CardUserRecord, CreateCardUserWithKycLink, KycLink, QueryCardUser
 from treasury.interface.refusals import says_no_such_user
+from treasury.masking import known, mask_text
 from treasury.sheets.card_users import CardUserRow, read_card_users
 from treasury.sheets.writing import write_csv, write_json
+from treasury.texts import cut_text
 
 COLUMNS = ("user_xid", "outcome", "user_id", "kyc_status", "kyc_level", "link", "reason")
 
@@ -88,7 +90,8 @@ def _result(desk: Desk, row: CardUserRow, outcome: str, user: CardUserRecord, li
 
 
 def _trouble(row: CardUserRow, outcome: str, error: Exception) -> dict[str, Any]:
-    return {**dict.fromkeys(COLUMNS), "user_xid": row.user_xid, "outcome": outcome, "reason": str(error)}
+    said = mask_text(cut_text(str(error)), known([row.email, row.user_name or ""]), (row.user_xid,))
+    return {**dict.fromkeys(COLUMNS), "user_xid": row.user_xid, "outcome": outcome, "reason": said}
 
 
 def write_users(desk: Desk, results: Sequence[Mapping[str, Any]], out: Path | None) -> Mapping[str, Any]:

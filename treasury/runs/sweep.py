@@ -2,7 +2,8 @@
 
 import contextlib
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any, TypeVar
 
@@ -10,12 +11,21 @@ from sqlalchemy import Connection
 
 from treasury.batches import batched
 from treasury.desk import Desk
-from treasury.errors import IllegalTransition, InputError, NotConnected, OutcomeUnknown, Refused
+from treasury.errors import (
+    ConfigurationError,
+    IllegalTransition,
+    InputError,
+    NotConnected,
+    OutcomeUnknown,
+    Refused,
+    Stopped,
+)
 from treasury.interface.card_users import QueryCardUser
 from treasury.interface.funds import PartnerBalance
 from treasury.interface.operation import SeenOrder
 from treasury.interface.refusals import says_no_such_user
 from treasury.ledger import closing, sweeps
+from treasury.ledger.personal import Words
 from treasury.ledger.records import Order
 from treasury.ledger.sweeps import Scope
 from treasury.shards import Shard
@@ -209,9 +219,25 @@ def _ask(
             seen = desk.submission.look(order)
     except (NotConnected, Refused, OutcomeUnknown) as error:
         stop_loss.could_not_ask(error)
-        return None, {"answer": "failed", "seen_reason": str(error)}
+        return None, {"answer": "failed", "seen_reason": _words(desk, question, order).masked(_said(question, error))}
+    except (ConfigurationError, Stopped):
+        raise
+    except Exception as error:  # an answer nobody thought of is one failed question, never the end of the night
+        return None, {"answer": "failed", "seen_reason": f"the answer could not be read: {type(error).__name__}"}
     stop_loss.reached()
-    return seen, service_side(seen)
+    # Without the reply: a group of answers waits to be written, and each may be as long as an answer can be.
+    return seen and replace(seen, reply=None), service_side(seen, lambda: _words(desk, question, order))
+
+
+def _words(desk: Desk, question: sweeps.Question, order: Order | None) -> Words:
+    return desk.ledger.words_of_quote(question.request_id) if order is None else desk.ledger.words(order)
+
+
+def _said(question: sweeps.Question, error: Exception) -> str:
+    """Why a question failed. Of a card user, whose name this ledger does not hold, without the service's words."""
+    if question.operation != sweeps.CARD_USER or not isinstance(error, Refused):
+        return str(error)
+    return f"the service answered code {error.code}" if error.code else f"the service answered HTTP {error.http_status}"
 
 
 def _ask_card_user(desk: Desk, user_xid: str) -> dict[str, Any]:
@@ -225,10 +251,11 @@ def _ask_card_user(desk: Desk, user_xid: str) -> dict[str, Any]:
     return {"answer": "found", "seen_kyc_status": user.kyc_status}
 
 
-def service_side(seen: SeenOrder | None) -> dict[str, Any]:
-    """The service's side of one order; `raw` is its answer with everything personal hidden."""
+def service_side(seen: SeenOrder | None, find_words: Callable[[], Words]) -> dict[str, Any]:
+    """The service's side of one order, its texts masked; `raw` is its answer with everything personal hidden."""
     if seen is None:
         return {"answer": "absent"}
+    words = find_words().also(seen.order_no)
     return {
         "answer": "found",
         "status": None if seen.status is None else int(seen.status),
@@ -242,8 +269,8 @@ def service_side(seen: SeenOrder | None) -> dict[str, Any]:
         "seen_rate": seen.rate,
         "arrive_amount": seen.arrive_amount,
         "unreadable": seen.unreadable,
-        "seen_reason": seen.reason,
-        "raw": None if seen.reply is None else seen.reply.redacted(),
+        "seen_reason": None if seen.reason is None else words.masked(seen.reason),
+        "raw": None if seen.reply is None else seen.reply.redacted(words.detail),
     }
 
 

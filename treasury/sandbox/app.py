@@ -13,8 +13,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from treasury.interface.bounded_json import read_json
 from treasury.interface.catalogue import CATALOGUE
-from treasury.interface.envelope import read_json
 from treasury.interface.operation import Operation
 from treasury.sandbox.answers import Answer, envelope, json_bytes
 from treasury.sandbox.desk import Desk

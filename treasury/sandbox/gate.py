@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from treasury.errors import ConfigurationError, InvalidFields, NotTrusted
-from treasury.interface.envelope import read_json
+from treasury.interface.bounded_json import read_json_as_it_is
 from treasury.interface.operation import Operation, is_blank, members
 from treasury.interface.signing import load_public_key, verify
 from treasury.sandbox.refusal import Refusal
@@ -29,8 +29,8 @@ class Gate:
     def admit(self, raw: bytes) -> dict[str, Any]:
         """The operation's own fields. Raises `Refusal`: 400, 401, 406 or 412, judged in this order."""
         try:
-            body = read_json(raw)
-        except (ValueError, RecursionError):
+            body = read_json_as_it_is(raw)
+        except ValueError:
             body = None
         if not isinstance(body, dict):
             raise Refusal(400, "the body is not a JSON object", http_status=400)

@@ -1,0 +1,72 @@
+"""A service that answers a byte at a time holds neither a payout nor an interruption for longer than an exchange."""
+
+import signal
+import time
+from collections.abc import Callable
+
+from tests.commands.office import Office
+from tests.http_engine.servers import Conversation, RawServer
+
+FIELDS = (
+    '{"request_id": "r-1", "payout_method": "bank_transfer", "account_no": "12345670001998", '
+    '"account_name": "Erika Mustermann", "country": "ID", "bank_code": "1", "settle_currency": "IDR", '
+    '"amount": "5", "currency": "USDT", "phone": "081200004711", "email": "p@example.com"}'
+)
+SECONDS = 1.5
+
+
+def drip(one: Conversation, _: int) -> None:
+    """Every answer comes a byte at a time, for ever."""
+    head = one.read_head()
+    if head.startswith(b"GET"):
+        one.answer(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n", b"")
+        return
+    one.read_body(head)
+    one.answer(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", b"")
+    while True:
+        one.connection.sendall(b" ")
+        time.sleep(0.1)
+
+
+def test_a_payout_that_is_answered_byte_by_byte_is_unknown(open_office: Callable[..., Office]) -> None:
+    server = RawServer(drip)
+    office = open_office(server.base_url, prefect=False, TREASURY_EXCHANGE_SECONDS=str(SECONDS))
+    began = time.monotonic()
+    with office.start("call", "payout", "--json", FIELDS, "--yes") as process:
+        out, err = process.communicate(timeout=60)
+    server.close()
+    assert process.returncode == 4, err
+    assert out.strip().splitlines()[-1] == "unknown: r-1"
+    assert time.monotonic() - began < 30
+    assert server.seen.count(b'"request_id":"r-1"') == 2  # the payout, and the question that followed it
+
+
+def test_an_interruption_waits_no_longer_than_an_exchange(open_office: Callable[..., Office]) -> None:
+    server = RawServer(drip)
+    office = open_office(server.base_url, prefect=False, TREASURY_EXCHANGE_SECONDS=str(SECONDS))
+    with office.start("call", "payout", "--json", FIELDS, "--yes") as process:
+        while b'"request_id":"r-1"' not in server.seen:
+            assert process.poll() is None
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        began = time.monotonic()
+        _, err = process.communicate(timeout=60)
+    server.close()
+    assert process.returncode == 1
+    assert "nothing is lost" in err
+    assert time.monotonic() - began < SECONDS + 4
+
+
+def test_limits_that_make_no_sense_are_told(open_office: Callable[..., Office]) -> None:
+    office = open_office("http://127.0.0.1:9", prefect=False)
+    for name, value in (
+        ("TREASURY_MAX_REPLY_BYTES", "12"),
+        ("TREASURY_MAX_REPLY_BYTES", "1e6"),
+        ("TREASURY_EXCHANGE_SECONDS", "0"),
+        ("TREASURY_EXCHANGE_SECONDS", "nan"),
+        ("TREASURY_EXCHANGE_SECONDS", "99999"),
+    ):
+        with office.start("runs", **{name: value}) as process:
+            _, err = process.communicate(timeout=60)
+        assert process.returncode == 2
+        assert name in err

@@ -1,0 +1,200 @@
+"""Any answer at all: JSON of any shape, headers, and bytes, on real HTTP; every run and every night ends in a report.
+
+`make fuzz` tries 20,000 answers, `make test` some 500 of them. The number comes from FUZZ.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from tests.engine.hostile import SUCCESS
+from tests.listening import Answer, Listening
+from treasury.desk import Desk
+from treasury.errors import TreasuryError
+from treasury.interface.catalogue import CATALOGUE
+from treasury.interface.client import Account
+from treasury.interface.engine import Limits
+from treasury.interface.operation import Effect
+from treasury.ledger.intents import commit_plan
+from treasury.ledger.records import Intent
+from treasury.ledger.sweeps import Scope
+from treasury.reconciliation.rules import Rules
+from treasury.runs import execution, sweep
+from treasury.runs.reporting import report_sweep
+from treasury.sandbox import generate_key_pair
+from treasury.settings import Settings
+from treasury.texts import UNSAFE
+
+ANSWERS = int(os.environ.get("FUZZ") or 500)
+BATCH = 100
+"""Answers that one run, its nights and a few look-ups are given."""
+ORDERS = 30
+ROUND = 250
+"""Answers that hypothesis makes before it starts anew: it remembers each of them."""
+ROUNDS = range(max(1, ANSWERS // ROUND))
+PEAK_MB = 300
+
+ODD = ["\x00", "\x1b]0;t\x07", "\ud800", "x" * 201, "y" * 50_000, "1e999999999", "0E-18", "-0", "NaN", "\u202e", "7000"]
+TEXTS = st.text(st.characters(), max_size=30) | st.sampled_from(ODD)
+NUMBERS = st.integers() | st.integers(-(10**300), 10**300) | st.floats(allow_nan=True)
+MEMBERS = st.recursive(
+    st.none() | st.booleans() | NUMBERS | TEXTS,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4),
+    max_leaves=12,
+)
+NAMES = [
+    "metadata",
+    "reason",
+    *sorted({name for each in CATALOGUE.values() for name in each.reply_type().model_fields}),
+]
+DATA = st.dictionaries(st.sampled_from(NAMES) | TEXTS, MEMBERS, max_size=6).map(lambda changes: SUCCESS | changes)
+ENVELOPES = st.fixed_dictionaries(
+    {"code": st.sampled_from([200, "200", 7000, 412, 202203, None]) | MEMBERS, "data": DATA | MEMBERS},
+    optional={"message": MEMBERS},
+)
+SHAPES = st.one_of(
+    DATA.map(lambda data: json.dumps({"code": 200, "data": data})),
+    DATA.map(lambda data: json.dumps({"code": "200", "data": data}, ensure_ascii=False)),
+    ENVELOPES.map(json.dumps),
+    ENVELOPES.map(lambda value: json.dumps(value, ensure_ascii=False)),
+    MEMBERS.map(json.dumps),
+    st.integers(1, 100_000).map(lambda depth: '{"code":200,"data":' + "[" * depth),
+    st.sampled_from(["1e200000000", "9" * 5_000, "-1E-9999999", '"\\ud800"', "{}", "[" * 9_000 + "]" * 9_000]).map(
+        lambda number: json.dumps({"code": 200, "data": SUCCESS}).replace('"10.00"', number)
+    ),
+).map(lambda text: text.encode("utf-8", "surrogatepass"))
+BODIES = SHAPES | st.binary(max_size=200) | SHAPES.map(lambda content: content[: len(content) // 2])
+HEADERS = st.dictionaries(
+    st.sampled_from(["Retry-After", "Date", "Content-Encoding", "X-Odd", "Location", "Content-Type"]),
+    st.text(st.characters(codec="latin-1", exclude_characters="\r\n"), max_size=300),
+    max_size=2,
+)
+STATUSES = st.sampled_from([*[200] * 12, 201, 204, 301, 400, 404, 429, 500, 503])
+
+
+@pytest.fixture(scope="module")
+def private_key() -> str:
+    return generate_key_pair()[0]
+
+
+@pytest.fixture(scope="module")
+def given_answers() -> list[Answer]:
+    """What the server answers, in turn."""
+    return []
+
+
+@pytest.fixture(scope="module")
+def base_url(given_answers: list[Answer]) -> Any:
+    def answer(_: str, __: bytes) -> Answer:
+        with suppress(IndexError):
+            return given_answers.pop()
+        return 200, b'{"code":7000,"message":"ORDER_NOT_EXIST"}', {}
+
+    server = Listening(answer)
+    yield server.base_url
+    server.close()
+
+
+def open_desk(folder: Path, base_url: str, private_key: str) -> Desk:
+    """A desk whose exchanges are short, so that no question is asked twice."""
+    where = Settings(folder, base_url, "1", None, None, f"sqlite:///{folder / 'ledger.db'}", folder / "key")
+    limits = Limits(exchange_seconds=2.0)
+    desk = Desk(Account(base_url, "1", private_key), replace(where, in_flight=8, limits=limits))
+    desk.client._limits = replace(limits, exchange_seconds=0.0)
+    desk.submission._sleep = lambda _: None
+    return desk
+
+
+def intent(number: int) -> Intent:
+    fields = {"currency": "USDT_TRC20", "address": f"TXYZ{number:030}", "amount": "10.00", "customer_ref_id": "c"}
+    return Intent(f"r{number}", "withdraw", fields, fields, "USDT_TRC20", Decimal("10.00"))
+
+
+waiting: list[tuple[int, bytes, Mapping[str, str]]] = []
+told = {"answers": 0, "nights": 0}
+
+
+@pytest.fixture(scope="module")
+def desk(tmp_path_factory: pytest.TempPathFactory, base_url: str, private_key: str) -> Iterator[Desk]:
+    opened = open_desk(tmp_path_factory.mktemp("fuzz"), base_url, private_key)
+    yield opened
+    opened.close()
+
+
+@pytest.mark.parametrize("number", ROUNDS)
+@settings(
+    max_examples=min(ANSWERS, ROUND),
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    database=None,
+    phases=[Phase.generate],
+)
+@given(st.tuples(STATUSES, BODIES, st.just({}) | st.just({}) | HEADERS))
+def test_no_answer_ends_a_run_a_night_or_a_report(
+    desk: Desk, given_answers: list[Answer], number: int, answer: tuple[int, bytes, Mapping[str, str]]
+) -> None:
+    waiting.append(answer)
+    if len(waiting) < BATCH:
+        return
+    answers, waiting[:] = list(waiting), []
+    run_key = f"run-{number}-{told['nights']}"
+    given_answers[:] = answers[:ORDERS]
+    intents = [intent(row) for row in range(ORDERS)]
+    commit_plan(desk.ledger, run_key, "payouts", {}, "", intents)
+    execution.send_orders(desk, run_key, execution.open_orders(desk, run_key))
+    given_answers[:] = answers[ORDERS:-5]
+    execution.follow_orders(desk, run_key, execution.open_orders(desk, run_key), 0)
+    while given_answers:
+        out = desk.settings.run_folder("night")
+        report = one_night(desk, Scope(run_key=run_key), out)
+        assert sum(report["counts"].values()) == ORDERS
+        for file in out.iterdir():
+            assert file.suffix == ".xlsx" or not UNSAFE.search(file.read_text(encoding="utf-8"))
+        told["nights"] += 1
+    look_around(desk, given_answers, answers[-5:])
+    told["answers"] += len(answers)
+
+
+def one_night(desk: Desk, scope: Scope, out: Path) -> Mapping[str, Any]:
+    sweep_id = sweep.start_sweep(desk, scope)
+    for ids in sweep.open_chunks(desk, sweep_id):
+        sweep.ask_orders(desk, ids)
+    sweep.end_sweep(desk, sweep_id)
+    return report_sweep(desk, sweep_id, out, Rules())
+
+
+def look_around(desk: Desk, given_answers: list[Answer], answers: list[Any]) -> None:
+    """Ask for everything that takes only a name; an answer is read, or is an error of ours."""
+    fields = {
+        "currency": "USDT",
+        "symbol": "ETH-USDT",
+        "side": "SELL",
+        "amount": "1",
+        "user_xid": "u",
+        "request_id": "r",
+    }
+    readers = [each for each in CATALOGUE.values() if each.effect is Effect.READS]
+    for number, one in enumerate(answers):
+        operation = readers[(told["answers"] // BATCH * 5 + number) % len(readers)]
+        given_answers[:] = [one]
+        known = {name: fields[name] for name in operation.model_fields if name in fields}
+        with suppress(TreasuryError):
+            json.dumps(desk.client.send(operation(**known)).envelope, ensure_ascii=False, default=str).encode()
+
+
+def test_the_answers_were_given_and_took_little_memory() -> None:
+    peak = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert peak is not None
+    print(f"{told['answers']:,} answers, {told['nights']:,} nights, {int(peak[1]) // 1024} MB at most")
+    assert told["answers"] >= ANSWERS * 9 // 10 - BATCH
+    assert int(peak[1]) // 1024 < PEAK_MB

@@ -1,0 +1,131 @@
+"""What the service says about an order, as the ledger keeps it: clean, cut, and without the order's personal values.
+
+A payment's personal values are gone with its payload; their keyed hashes stay, so that texts can still be masked.
+"""
+
+import functools
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlalchemy import Row, bindparam, select
+
+from treasury.interface.operation import SeenOrder
+from treasury.ledger import schema
+from treasury.ledger.cipher import LedgerKey
+from treasury.ledger.records import Order
+from treasury.masking import IsPersonal, mask_known, mask_text, nobody, tokens_of
+from treasury.quoting import personal_values_of
+from treasury.texts import MOST_CODE, cut_text
+
+MOST_HASHES = 300
+"""Words of one payment that are looked for."""
+
+MOST_REASON = 1_000
+"""Characters of a reason as it is kept: what the service said, in words of ours."""
+
+MOST_PLAIN_CODE = 8
+"""Characters up to which a code is taken for one, whatever it says."""
+
+LEAST_HASH = 40
+"""Characters of a transaction's hash; no account's number is as long."""
+
+_NUMBER = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?")
+
+_TEXTS = {"reason": MOST_REASON, "cause": MOST_REASON, "note": MOST_REASON, "code": MOST_CODE}
+"""Columns that hold what the service said, and how much of it."""
+
+OUR_WORDS = frozenset(
+    (
+        "a query",
+        "the answer to the request",
+        "an answer that decides nothing",
+        "refused, and asked about first",
+        "its quote was refused",
+        "its process ended before the outcome was recorded",
+    )
+)
+"""Causes that are ours to the last letter: nothing is looked for in them, for most steps have one."""
+
+_NAMED = (schema.orders.c.personal, schema.orders.c.request_id, schema.orders.c.order_no, schema.orders.c.confirmation)
+
+OWNER = select(*_NAMED).where(schema.orders.c.id == bindparam("order_id"))
+"""What masks the texts about an order."""
+
+OWNER_OF_QUOTE = (
+    select(*_NAMED, schema.quotes.c.request_id, schema.quotes.c.quote)
+    .join_from(schema.quotes, schema.orders, schema.quotes.c.order_id == schema.orders.c.id)
+    .where(schema.quotes.c.request_id == bindparam("quote_id"))
+)
+"""The same, by the request id of one of its quotes."""
+
+
+def personal_column(key: LedgerKey, operation: str, payload: Mapping[str, Any]) -> str | None:
+    """What is kept of a payment's personal values: a short keyed hash of each, and of each of its words."""
+    tokens = {token for value in personal_values_of(operation, payload) for token in tokens_of(value)}
+    hashes = sorted(key.short_hash(token) for token in sorted(tokens, key=len, reverse=True)[:MOST_HASHES])
+    return json.dumps(hashes) if hashes else None
+
+
+@dataclass(frozen=True)
+class Words:
+    """By what texts about one order are masked."""
+
+    key: LedgerKey
+    personal: str | None
+    own: tuple[str | None, ...] = ()
+    """Its ids, which stay as they are."""
+
+    @classmethod
+    def of(cls, key: LedgerKey, order: Order) -> "Words":
+        """Those of an order."""
+        return cls(key, order.personal, (order.request_id, order.order_no, order.confirmation))
+
+    @classmethod
+    def of_row(cls, key: LedgerKey, row: "Row[Any] | Sequence[Any] | None") -> "Words":
+        """Those of a row of `OWNER` or `OWNER_OF_QUOTE`; of nobody when there is none."""
+        return cls(key, None) if row is None else cls(key, row[0], tuple(row[1:]))
+
+    def masked(self, text: str, most: int = MOST_REASON) -> str:
+        """A text as it is kept."""
+        if text in OUR_WORDS:
+            return text
+        return cut_text(mask_text(cut_text(text, most), self._is_personal, self.own), most)
+
+    def facts(self, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """Columns of a step or note, as they are kept."""
+        if not any(facts.get(name) for name in _TEXTS):
+            return dict(facts)
+        return {name: self._fact(name, value) for name, value in facts.items()}
+
+    def seen(self, seen: SeenOrder) -> SeenOrder:
+        """What a look showed, as the ledger would keep it."""
+        if seen.reason is None:
+            return seen
+        return replace(seen, reason=self.also(seen.order_no).masked(seen.reason))
+
+    def also(self, own: str | None) -> "Words":
+        """With another id of its own."""
+        return self if own is None or own in self.own else Words(self.key, self.personal, (*self.own, own))
+
+    def _fact(self, name: str, value: Any) -> Any:
+        if not isinstance(value, str) or name not in _TEXTS:
+            return value
+        if name == "code" and len(value) <= MOST_PLAIN_CODE:
+            return cut_text(value, MOST_CODE)
+        return self.masked(value, _TEXTS[name])
+
+    def detail(self, text: str) -> str:
+        """A number or a hash beside it, as it is kept: long runs of digits are what these are made of."""
+        if _NUMBER.fullmatch(text) or (len(text) >= LEAST_HASH and text.isalnum()):
+            return mask_known(cut_text(text), self._is_personal)
+        return self.masked(text)
+
+    @functools.cached_property
+    def _is_personal(self) -> IsPersonal:
+        if not self.personal:
+            return nobody
+        hashes, short_hash = frozenset(json.loads(self.personal)), self.key.short_hash
+        return lambda token: short_hash(token) in hashes

@@ -1,0 +1,155 @@
+"""Personal values in texts that others wrote: found however they are written there, and masked.
+
+A value is known by its tokens alone, so that the ledger can keep keyed hashes of these instead of the value.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable, Collection, Iterator
+
+from treasury.interface.fields import mask
+
+IsPersonal = Callable[[str], bool]
+"""Whether a token, normalised, is one of a personal value's."""
+
+LEAST_TOKEN = 2
+"""Characters of a token that is looked for."""
+MOST_TOKEN = 120
+"""Characters of a token; a longer value is known by its words and by nothing else."""
+MOST_GROUPS = 40
+"""Groups of letters or digits that one value may be written in."""
+MOST_BETWEEN = 3
+"""Characters between two groups of one value."""
+LEAST_INSIDE = 4
+"""Characters of a token that is masked inside a longer run of letters and digits."""
+
+_GROUP = re.compile(r"(?:[^\W\d_][\u0300-\u036f]*)+|\d+")
+_WORD = re.compile(r"(?:[^\W_][\u0300-\u036f]*)+")
+_LONG_RUN = re.compile(r"\d{6,}")
+_MASKED = "***"
+
+_EMAIL = re.compile(r"[\w.+%'-]{1,64}@[\w.-]{1,190}\w")
+_IBAN = re.compile(
+    r"(?<![A-Za-z0-9])[A-Za-z]{2}\d{2}(?:[ -]?[A-Za-z0-9]{4}){2,7}(?:[ -]?[A-Za-z0-9]{1,4})?(?![A-Za-z0-9])"
+)
+_LEAST_IBAN_DIGITS = 8
+_DIGITS = re.compile(r"(?<![0-9])\d(?:[ ./()-]{0,2}\d){8,}(?![A-Za-z0-9])")
+_NUMBER = r"-?\d+(?:\.\d+)?"
+_OURS = re.compile(
+    rf"\btf-[a-z2-7]{{26}}\b"  # request ids as the ledger derives them
+    rf"|(?:amount|rate|fee) is {_NUMBER}(?: at the service, {_NUMBER} here|, (?:not|less than|more than) {_NUMBER})?"
+    r"|\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}"
+)
+"""What looks like a number of an account and is none: ids of ours, amounts in words, times."""
+
+
+def normalise(text: str) -> str:
+    """Letters and digits alone, without case and accents."""
+    plain = unicodedata.normalize("NFKD", text) if not text.isascii() else text
+    return "".join(char for char in plain.casefold() if char.isalnum())
+
+
+def tokens_of(value: object) -> Iterator[str]:
+    """By what a personal value is known: all of it, each of its words, and each long run of digits, normalised."""
+    text = str(value)
+    for part in (text, *_WORD.findall(text), *_LONG_RUN.findall(normalise(text))):
+        token = normalise(part)
+        if LEAST_TOKEN <= len(token) <= MOST_TOKEN:
+            yield token
+
+
+def known(values: Collection[object]) -> IsPersonal:
+    """A predicate of these values, where they are at hand."""
+    return frozenset(token for value in values for token in tokens_of(value)).__contains__
+
+
+def nobody(_: str) -> bool:
+    """A predicate of no values."""
+    return False
+
+
+def mask_text(text: str, is_personal: IsPersonal, own: Collection[str | None] = ()) -> str:
+    """The text with personal values masked: those that are known, and always e-mail addresses, what is written like
+    an IBAN, and runs of nine or more digits.
+
+    Known values are found in any case, with or without accents, with up to three other characters between their
+    groups, and word by word. `own`: ids that stay as they are. What is masked already stays as it is.
+    """
+    if text.isascii() and text.isalpha():
+        return mask(text) if is_personal(text.casefold()) else text
+    ids = [name for name in own if name and len(name) > MOST_BETWEEN and not is_personal(normalise(name))]
+    kept = [found.span() for name in ids for found in re.finditer(re.escape(name), text)]
+    always = _without(list(_looks_like_accounts(text)), kept + [found.span() for found in _OURS.finditer(text)])
+    found = _without(list(_known_spans(text, is_personal)), kept) + always
+    return _replaced(text, sorted(found, key=lambda span: (span[0], -span[1])))
+
+
+def mask_known(text: str, is_personal: IsPersonal) -> str:
+    """The text with known values masked, and nothing else."""
+    if text.isascii() and text.isdigit():
+        return mask(text) if is_personal(text) else text
+    return _replaced(text, sorted(_known_spans(text, is_personal)))
+
+
+def _looks_like_accounts(text: str) -> Iterator[tuple[int, int]]:
+    if "@" in text:
+        yield from (found.span() for found in _EMAIL.finditer(text))
+    if sum(map(str.isdigit, text)) >= _LEAST_IBAN_DIGITS:
+        yield from (found.span() for found in _DIGITS.finditer(text))
+        for found in _IBAN.finditer(text):
+            if sum(map(str.isdigit, found[0])) >= _LEAST_IBAN_DIGITS:
+                yield found.span()
+
+
+def _without(spans: list[tuple[int, int]], kept: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    return [span for span in spans if not any(start <= span[0] and span[1] <= end for start, end in kept)]
+
+
+def _replaced(text: str, spans: list[tuple[int, int]]) -> str:
+    parts, at = [], 0
+    for start, end in spans:
+        if end <= at:
+            continue
+        begin = max(start, at)
+        parts += [text[at:begin], mask("".join(filter(str.isalnum, text[begin:end])))]
+        at = end
+    return "".join([*parts, text[at:]]) if parts else text
+
+
+def _known_spans(text: str, is_personal: IsPersonal) -> Iterator[tuple[int, int]]:
+    if is_personal is nobody:
+        return
+    groups = [
+        (found.start(), found.end(), normalise(found[0]))
+        for found in _GROUP.finditer(text)
+        if text[max(0, found.start() - len(_MASKED)) : found.start()] != _MASKED
+    ]
+    place = 0
+    while place < len(groups):
+        last = _longest(text, groups, place, is_personal)
+        if last is None:
+            place += 1
+        else:
+            yield groups[place][0], groups[last][1]
+            place = last + 1
+
+
+def _longest(text: str, groups: list[tuple[int, int, str]], first: int, is_personal: IsPersonal) -> int | None:
+    """The last group of the longest known value that begins with this group."""
+    token, found = "", None
+    for place in range(first, min(first + MOST_GROUPS, len(groups))):
+        if place > first and groups[place][0] - groups[place - 1][1] > MOST_BETWEEN:
+            break
+        token += groups[place][2]
+        if len(token) > MOST_TOKEN:
+            break
+        whole = _is_whole(text, groups[first][0], groups[place][1])
+        if len(token) >= (LEAST_TOKEN if whole else LEAST_INSIDE) and is_personal(token):
+            found = place
+    return found
+
+
+def _is_whole(text: str, start: int, end: int) -> bool:
+    """Whether no letter and no digit stands beside it."""
+    before, after = text[start - 1 : start] if start else "", text[end : end + 1]
+    return not before.isalnum() and not after.isalnum()

@@ -1,0 +1,61 @@
+"""Texts from outside: without what a terminal or a database acts on, and no longer than they may be."""
+
+import re
+from typing import Any
+
+MOST_TEXT = 500
+"""Characters of a text that says something to people."""
+
+MOST_CODE = 40
+"""Characters of a code: what the ledger's columns hold."""
+
+STAND_IN = "\N{REPLACEMENT CHARACTER}"
+"""What stands where a character was that must not be there."""
+
+_UNSAFE = (
+    "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"  # C0 but for tab and line ends, DEL, C1: terminal escapes begin so
+    "\u061c\u200b\u200e\u200f\u202a-\u202e\u2060-\u206f\ufeff\U000e0000-\U000e007f"  # direction, and what is not seen
+    "\ud800-\udfff\ufffe\uffff"  # what UTF-8, XML or a database cannot hold
+)
+UNSAFE = re.compile(f"[{_UNSAFE}]")
+"""Characters that never reach the ledger, a file or a terminal."""
+
+_SPACES = re.compile("[\t\n\r\u2028\u2029]+")
+
+
+def clean_text(text: str) -> str:
+    """The text on one line: line ends and tabs become a space, every other unsafe character `STAND_IN`."""
+    if text.isascii() and text.isprintable():
+        return text
+    return UNSAFE.sub(STAND_IN, _SPACES.sub(" ", text))
+
+
+def cut_text(text: str, most: int = MOST_TEXT) -> str:
+    """The text, cleaned, in at most so many characters; what was cut is said at its end."""
+    if len(text) <= most:
+        return clean_text(text)
+    mark = f"… (cut, {len(text):,} characters)"
+    if len(mark) >= most:
+        mark = "…"
+    return clean_text(text[: most - len(mark)]) + mark
+
+
+def clean_members(value: Any) -> Any:
+    """A value as JSON holds it, with a stand-in for each unsafe character of its texts and names; line ends stay.
+
+    Goes as deep as the value does: that is bounded where it was read.
+    """
+    if isinstance(value, str):
+        return UNSAFE.sub(STAND_IN, value)
+    if isinstance(value, dict):
+        return {clean_members(name): clean_members(member) for name, member in value.items()}
+    if isinstance(value, list):
+        return [clean_members(member) for member in value]
+    return value
+
+
+def is_clean(text: str) -> bool:
+    """Whether a text, such as an identifier, can be kept as it came: nothing unsafe, no stand-in, one line."""
+    return (text.isascii() and text.isprintable()) or not (
+        UNSAFE.search(text) or _SPACES.search(text) or STAND_IN in text
+    )
