@@ -21,7 +21,7 @@ from typing import Any
 from treasury.crashpoints import point
 from treasury.errors import ConfigurationError, InputError, WrongLedgerKey
 from treasury.ledger import schema
-from treasury.ledger.cipher import LedgerKey
+from treasury.ledger.cipher import LedgerKey, no_key
 from treasury.ledger.copying import check_copy, copy_ledger, count_rows, sync
 from treasury.settings import Settings
 
@@ -136,6 +136,8 @@ def _write(settings: Settings, copy: Path, whole: Path) -> Manifest:
 def _read_key(file: Path, meta: Mapping[str, str]) -> bytes:
     try:
         content = file.read_bytes()
+    except FileNotFoundError:
+        raise WrongLedgerKey(no_key(file)) from None
     except OSError as error:
         raise ConfigurationError(f"the ledger key file {file} cannot be read: {type(error).__name__}") from None
     if LedgerKey(content.strip()).fingerprint != meta["key"]:

@@ -15,6 +15,14 @@ from treasury.canonical import canonical_json
 from treasury.errors import ConfigurationError, WrongLedgerKey
 
 
+def no_key(file: Path) -> str:
+    """What to say when there is a ledger and no key."""
+    return (
+        f"this ledger's key is not there: {file}; put it back, from a backup if need be, or point "
+        "TREASURY_LEDGER_KEY_FILE at it: no other key reads this ledger, and none was made"
+    )
+
+
 class LedgerKey:
     """A Fernet key and what is derived from it."""
 

@@ -16,9 +16,10 @@ from sqlalchemy.exc import DBAPIError
 
 from treasury.crashpoints import point
 from treasury.errors import ConfigurationError, IllegalTransition, Stopped, WrongAccount, WrongLedgerKey
+from treasury.interface.address import canonical_account
 from treasury.interface.status import OrderStatus
 from treasury.ledger import schema
-from treasury.ledger.cipher import LedgerKey
+from treasury.ledger.cipher import LedgerKey, no_key
 from treasury.ledger.database import Writer, group_of, open_engine, serialize, sqlite_file
 from treasury.ledger.holder import FileLock, Holds, SessionLock
 from treasury.ledger.migrations import bring_up_to_date, check_readable, read_meta
@@ -42,6 +43,7 @@ class Ledger:
 
     def __init__(self, url: str, account: str, key_file: Path, *, clock: Callable[[], float] = time.time) -> None:
         self.account = account
+        """The account as this ledger writes it: request ids follow from the very text that it was made with."""
         self.key: LedgerKey
         self._clock = clock
         self.statuses: set[tuple[str, int]] = set()
@@ -319,9 +321,9 @@ class Ledger:
         found = read_meta(connection)
         check_readable(found)
         if found and not key_file.exists():  # a new one would read nothing, and would stand where the old one belongs
-            raise WrongLedgerKey(f"this ledger's key is not there: {key_file} (TREASURY_LEDGER_KEY_FILE)")
+            raise WrongLedgerKey(no_key(key_file))
         self.key = LedgerKey.load(key_file)
-        if found and found["account"] != self.account:
+        if found and canonical_account(found["account"]) != canonical_account(self.account):
             raise WrongAccount(
                 f"this ledger belongs to {readable_account(found['account'])}, not to {readable_account(self.account)};"
                 " give the other account a home of its own (TREASURY_HOME) or a ledger of its own (TREASURY_LEDGER_URL)"
@@ -331,6 +333,7 @@ class Ledger:
                 "this ledger was written with another key; point TREASURY_LEDGER_KEY_FILE at the key it was made with"
             )
         bring_up_to_date(connection, found)
+        self.account = found.get("account", self.account)
         if not found:
             ours = {"schema": schema.VERSION, "account": self.account, "key": self.key.fingerprint}
             connection.execute(insert(schema.meta), [{"key": key, "value": value} for key, value in ours.items()])
@@ -389,5 +392,5 @@ def _read_run(row: Any) -> Run:
 
 def readable_account(account: str) -> str:
     """An account as people read it."""
-    url, _, partner = account.rpartition("|")
+    url, _, partner = account.partition("|")
     return f"partner {partner} at {url}"
