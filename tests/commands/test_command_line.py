@@ -307,6 +307,7 @@ def test_settings_that_cannot_be_read_end_with_2(office: Office, tmp_path: Path)
         for text in ("0", "many", "1001", "1.5"):
             ended = office.run("runs", **{variable: text})
             assert (ended.code, variable in one_line_error(ended)) == (2, True)
+    (tmp_path / "account.json").touch(mode=0o600)
     (tmp_path / "account.json").write_text("[]")
     ended = office.run("runs", TREASURY_HOME=str(tmp_path))
     assert ended.code == 2

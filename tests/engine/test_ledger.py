@@ -298,6 +298,7 @@ def test_a_ledger_that_cannot_be_written_says_so(tmp_path: Path) -> None:
         Ledger(f"sqlite:///{tmp_path}/file/ledger.db", "http://one|1", tmp_path / "key")
     with pytest.raises(ConfigurationError, match="SQLite or PostgreSQL"):
         Ledger("mysql://host/name", "http://one|1", tmp_path / "key")
+    (tmp_path / "bad.key").touch(mode=0o600)
     (tmp_path / "bad.key").write_text("short")
     with pytest.raises(ConfigurationError, match="Fernet"):
         Ledger(f"sqlite:///{tmp_path}/ledger.db", "http://one|1", tmp_path / "bad.key")

@@ -28,6 +28,7 @@ from treasury.ledger.statements import STANDING_STOP, change_one
 from treasury.ledger.states import STEPS, Event, State
 from treasury.ledger.token import Token
 from treasury.money import format_amount
+from treasury.private_files import make_empty
 
 T = TypeVar("T")
 
@@ -354,9 +355,7 @@ def check_not_stopped(connection: Connection) -> None:
 
 def _prepare_file(file: Path) -> None:
     try:
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if not file.exists():
-            os.close(os.open(file, os.O_WRONLY | os.O_CREAT, 0o600))
+        make_empty(file)  # before SQLite does; its log takes the mode of the file
     except OSError as error:
         raise ConfigurationError(f"the ledger {file} cannot be made: {error.strerror}") from None
 
