@@ -34,6 +34,7 @@ def test_what_commands_make_is_for_their_owner_alone(office: Office, tmp_path: P
     arguments = ["--base-url", office.environ["TREASURY_BASE_URL"], "--partner-id", "900001", "--private-key", key]
     assert office.run("connect", *arguments, **inner).code == 0
     assert office.run("pay", sheet, "--run-key", "r", **inner).code == 3
+    assert office.run("runs", **inner).code == 0
     state = office.home / "deeper" / "world" / "state.db"
     with office.running("sandbox", "--state", state, **inner) as process:
         assert process.stdout is not None
