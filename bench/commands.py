@@ -56,6 +56,7 @@ def pay_and_reconcile(url: str, key: str, rows: int, ledger_url: str | None = No
     """Both commands over so many rows, in a home of their own; and the payment once more, with nothing left to do."""
     with tempfile.TemporaryDirectory(prefix="treasury-bench-") as folder:
         home = Path(folder)
+        (home / "key.pem").touch(mode=0o600)
         (home / "key.pem").write_text(key)
         environ = {
             **os.environ,

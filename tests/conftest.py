@@ -49,6 +49,7 @@ def key_pair() -> tuple[str, str]:
 def key_file(key_pair: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The private key, where commands find it."""
     file = tmp_path_factory.mktemp("keys") / "private_key.pem"
+    file.touch(mode=0o600)
     file.write_text(key_pair[0])
     return file
 

@@ -18,6 +18,7 @@ from treasury.interface.client import Account
 from treasury.interface.engine import EXCHANGE_SECONDS, MOST_BYTES, Limits
 from treasury.interface.refusals import NOT_FOUND_CODES
 from treasury.interface.signing import SigningRules
+from treasury.private_files import read_private
 
 RESEND_AFTER_SECONDS = 600.0
 """How far apart two "no such order" answers must be before an order is sent again under the same id."""
@@ -145,7 +146,7 @@ class Settings:
         if missing or not (self.base_url and self.partner_id and self.private_key_file):
             raise ConfigurationError(f"no account: run `treasury connect`, or set {', '.join(missing)}")
         platform_key = read_key_file(self.platform_key_file, "platform key") if self.platform_key_file else None
-        private_key = read_key_file(self.private_key_file, "private key")
+        private_key = read_private_key(self.private_key_file)
         return Account(self.base_url, self.partner_id, private_key, platform_key, self.rules)
 
 
@@ -167,9 +168,22 @@ def read_key_file(path: Path, what: str) -> str:
         raise ConfigurationError(f"the {what} file {path} cannot be read: {type(error).__name__}") from None
 
 
+def read_private_key(path: Path) -> str:
+    """The text of the file with the private key. Raises `ConfigurationError`, also when others can read the file."""
+    try:
+        return read_private(path, "private key file").decode("ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"the private key file {path} cannot be read: {type(error).__name__}") from None
+
+
+def home_folder(environ: Mapping[str, str] = os.environ) -> Path:
+    """Where this program keeps everything."""
+    return Path(environ.get("TREASURY_HOME") or "~/.treasury").expanduser().absolute()
+
+
 def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
     """Read the settings. Raises `ConfigurationError` for an account file or a number that cannot be read."""
-    home = Path(environ.get("TREASURY_HOME") or "~/.treasury").expanduser().absolute()
+    home = home_folder(environ)
     saved = _read_account_file(home / "account.json")
 
     def path(variable: str, key: str) -> Path | None:
@@ -254,7 +268,7 @@ def _numbers(environ: Mapping[str, str], variable: str) -> frozenset[int]:
 
 def _read_account_file(path: Path) -> dict[str, Any]:
     try:
-        saved = json.loads(path.read_text(encoding="utf-8"))
+        saved = json.loads(read_private(path, "account file").decode("utf-8"))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:

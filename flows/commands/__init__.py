@@ -17,6 +17,7 @@ from treasury.errors import (
     Stopped,
     TreasuryError,
 )
+from treasury.private_files import be_private
 
 HELP = """Automate a merchant's treasury: no payment is sent twice, none is lost, and every morning a report says so.
 
@@ -77,7 +78,8 @@ def _version() -> str:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Run a command; its exit code."""
+    """Run a command; its exit code. What it and its children write is readable by its owner alone."""
+    be_private()
     try:
         code = build_app()(list(arguments), exit_on_error=False, print_error=False)
     except CycloptsError as error:

@@ -8,7 +8,7 @@ from flows.commands.prefect_server import configured_api, prepare_environment
 from treasury.errors import ConfigurationError
 from treasury.interface.client import Account
 from treasury.interface.signing import SigningRules, load_private_key, load_public_key
-from treasury.settings import read_key_file, read_settings
+from treasury.settings import read_key_file, read_private_key, read_settings
 from treasury.sheets.writing import write_json
 
 
@@ -44,7 +44,7 @@ def connect(
     """
     settings = read_settings()
     rules = SigningRules(hash=hash, timestamp_unit=timestamp_unit)
-    account = Account(base_url, partner_id, read_key_file(private_key, "private key"), rules=rules)
+    account = Account(base_url, partner_id, read_private_key(private_key), rules=rules)
     load_private_key(account.private_key)
     if not partner_id.strip():
         raise ConfigurationError("the partner id is empty")

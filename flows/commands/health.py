@@ -1,17 +1,28 @@
 """`treasury doctor`."""
 
-import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from flows.commands.common import DONE
+from flows.commands.health_of_ledger import say_epoch, say_held, say_statuses, say_stop, say_sums, say_windows
 from treasury.desk import Desk, open_desk
-from treasury.errors import ConfigurationError, TreasuryError
-from treasury.ledger.ledger import check_not_stopped
-from treasury.ledger.states import State
-from treasury.settings import Settings, read_settings
+from treasury.errors import TreasuryError
+from treasury.ledger.database import sqlite_file
+from treasury.private_files import openings
+from treasury.settings import Settings, home_folder, read_settings
 
 BAD_INPUT = 2
+
+MOST_SHOWN = 20
+"""Most files named one by one."""
+
+
+class Unwell(TreasuryError):
+    """Something that a person has to mend, one line each."""
+
+    def __init__(self, lines: list[str]) -> None:
+        self.lines = lines
+        super().__init__("\n".join(lines))
 
 
 def doctor() -> int:
@@ -19,28 +30,68 @@ def doctor() -> int:
 
     Asks the service for its clock; sends no operation.
     """
-    settings = read_settings()
-    print(f"home      {settings.home}")
-    checks: list[tuple[str, Callable[[], str]]] = [
-        ("account", lambda: _account(settings)),
-        ("keys", lambda: _keys(settings)),
-        ("ledger", lambda: _ledger(settings)),
-        ("sending", lambda: _sending(settings)),
-        ("service", lambda: _service(settings)),
-    ]
-    bad = 0
-    for name, check in checks:
-        try:
-            print(f"{name:9} {check()}")
-        except TreasuryError as error:
-            bad += 1
-            print(f"{name:9} PROBLEM: {error}")
+    print(f"home      {home_folder()}")
+    bad = _say("files", lambda: _check_home(home_folder()))
+    try:
+        settings = read_settings()
+    except TreasuryError as error:
+        return _finish(bad + _problem("settings", error))
+    for name, check in _checks(settings):
+        bad += _say(name, check)
+    return _finish(bad)
+
+
+def _checks(settings: Settings) -> Iterator[tuple[str, Callable[[], str | list[str]]]]:
+    def desk() -> Desk:
+        return open_desk(settings.account(), settings)
+
+    yield "account", lambda: _account(settings)
+    yield "keys", lambda: _keys(settings)
+    yield "ledger", lambda: say_sums(desk().ledger)
+    yield "held", lambda: say_held(desk().ledger)
+    yield "epoch", lambda: say_epoch(desk().ledger)
+    yield "sending", lambda: say_stop(desk().ledger)
+    yield "waits", lambda: say_windows(settings, loopback=settings.account().is_loopback)
+    yield "quotes", lambda: say_statuses(desk().ledger, settings)
+    yield "service", lambda: _service(desk())
+
+
+def _say(name: str, check: Callable[[], str | list[str]]) -> int:
+    """Print what a check says, a line for each; how many problems it found."""
+    try:
+        said = check()
+    except TreasuryError as error:
+        return _problem(name, error)
+    for line in [said] if isinstance(said, str) else said:
+        print(f"{name:9} {line}")
+    return 0
+
+
+def _problem(name: str, error: TreasuryError) -> int:
+    lines = error.lines if isinstance(error, Unwell) else [str(error)]
+    for line in lines:
+        print(f"{name:9} PROBLEM: {line}")
+    return len(lines)
+
+
+def _finish(bad: int) -> int:
     print("all is well" if not bad else f"{bad} problem(s)")
     return BAD_INPUT if bad else DONE
 
 
-def _desk(settings: Settings) -> Desk:
-    return open_desk(settings.account(), settings)
+def _check_home(home: Path) -> list[str]:
+    return _closed([home], f"chmod -R go= {home}") or ["nothing in the home can be opened by others"]
+
+
+def _closed(paths: list[Path], remedy: str) -> list[str]:
+    """Remarks about what a group can read. Raises `Unwell` for what others can open."""
+    found = list(openings(*paths))
+    grave = [str(each) for each in found if each.is_grave]
+    if len(grave) > MOST_SHOWN:
+        grave = [*grave[:MOST_SHOWN], f"and {len(grave) - MOST_SHOWN} more: {remedy}"]
+    if grave:
+        raise Unwell(grave)
+    return [f"remark: {each}" for each in found[:MOST_SHOWN]]
 
 
 def _account(settings: Settings) -> str:
@@ -48,32 +99,18 @@ def _account(settings: Settings) -> str:
     return f"partner {account.partner_id} at {account.base_url}, {account.signing_key.key_size}-bit key"
 
 
-def _keys(settings: Settings) -> str:
-    files = [settings.private_key_file, settings.ledger_key_file, settings.account_file]
-    open_to_others = [file for file in files if file and file.exists() and _readable_by_others(file)]
-    if open_to_others:
-        raise ConfigurationError(f"{', '.join(map(str, open_to_others))} can be read by others: chmod 600")
-    return "readable by their owner alone"
+def _keys(settings: Settings) -> list[str]:
+    """Keys, tokens and ledger, wherever they are; what is in the home has been looked at."""
+    ledger = sqlite_file(settings.ledger_url)
+    files = [settings.private_key_file, settings.ledger_key_file, settings.account_file, settings.token_folder, ledger]
+    if ledger is not None:
+        files += [ledger.with_name(ledger.name + end) for end in ("-wal", "-shm", ".locks")]
+    outside = [file for file in files if file is not None and not file.is_relative_to(settings.home)]
+    return _closed(outside, "chmod 600 each") or ["readable by their owner alone"]
 
 
-def _readable_by_others(file: Path) -> bool:
-    return bool(file.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO))
-
-
-def _ledger(settings: Settings) -> str:
-    ledger = _desk(settings).ledger
-    unknown = len(ledger.orders(states=(State.UNKNOWN, State.SENDING)))
-    held = len(ledger.orders(states=(State.HELD,)))
-    return f"{len(ledger.runs())} runs; {unknown} unknown, {held} held"
-
-
-def _sending(settings: Settings) -> str:
-    _desk(settings).ledger.write(check_not_stopped)
-    return "not stopped"
-
-
-def _service(settings: Settings) -> str:
-    skew = _desk(settings).client.read_clock()
+def _service(desk: Desk) -> str:
+    skew = desk.client.read_clock()
     if skew is None:
         return "answers, without saying its time"
     return f"answers, its clock is {skew:+.0f} s from ours"

@@ -1,19 +1,29 @@
 """A Prefect API for the flows of one command: the one that is configured, else one of our own that dies with us."""
 
+import base64
 import fcntl
 import importlib
 import os
 import socket
 import time
-import tomllib
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
+from flows.commands.prefect_access import (
+    CLIENT_AUTH,
+    access_of,
+    changed_environment,
+    configured,
+    new_password,
+    pages_folder,
+    prefect_home,
+    use_kept_password,
+)
 from treasury.children import child
 from treasury.errors import ConfigurationError, TreasuryError
+from treasury.private_files import close_to_others, make_folder
 
 START_SECONDS = 120
 """Four first starts at once on one fresh home wait for each other's migration."""
@@ -30,29 +40,21 @@ class PrefectDidNotStart(TreasuryError):
     """The embedded server did not answer; nothing was sent."""
 
 
-def prefect_home() -> Path:
-    """Prefect's own folder."""
-    return Path(os.environ.get("PREFECT_HOME") or "~/.prefect").expanduser()
-
-
 def configured_api() -> str | None:
     """The Prefect API that environment or active profile name."""
-    if os.environ.get("PREFECT_API_URL"):
-        return os.environ["PREFECT_API_URL"]
-    try:
-        profiles = tomllib.loads((prefect_home() / "profiles.toml").read_text(encoding="utf-8"))
-        name = os.environ.get("PREFECT_PROFILE") or profiles.get("active", "")
-        url = profiles.get("profiles", {}).get(name, {}).get("PREFECT_API_URL")
-    except (OSError, tomllib.TOMLDecodeError):
-        return None
-    return str(url) if url else None
+    return configured("PREFECT_API_URL")
 
 
 def prepare_environment() -> None:
     """What must be set before Prefect is imported. What the operator set stays."""
-    prefect_home().mkdir(parents=True, exist_ok=True)
+    home = prefect_home()
+    make_folder(home)
+    close_to_others([home, *home.iterdir()])  # others cannot go deeper then
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
+    # Prefect would copy its pages beside its own code, where the next user of this installation could not read them.
+    os.environ.setdefault("PREFECT_UI_STATIC_DIRECTORY", str(pages_folder()))
+    use_kept_password()
 
 
 @contextmanager
@@ -62,21 +64,19 @@ def prefect_api(*meanwhile: str) -> Iterator[None]:
     `meanwhile`: modules that the flow needs, imported while an embedded one starts; both take seconds.
     """
     prepare_environment()
-    configured = configured_api()
-    if configured is not None:
-        if not answers(f"{configured}/health"):
-            raise ConfigurationError(f"no Prefect server answers at {configured}; nothing was sent")
+    api = configured_api()
+    if api is not None:
+        if not answers(f"{api}/health"):
+            raise ConfigurationError(f"no Prefect server answers at {api}; nothing was sent")
+        _check_password(api)
         yield
         return
     print("starting Prefect ...", flush=True)
     port = free_port()
     # Set before Prefect is imported: it reads this once, and without it would start a server of its own beside ours.
-    os.environ["PREFECT_API_URL"] = f"http://127.0.0.1:{port}/api"
-    try:
-        with _first_start(), _embedded_server(port, meanwhile):
-            yield
-    finally:
-        del os.environ["PREFECT_API_URL"]
+    changes = {"PREFECT_API_URL": f"http://127.0.0.1:{port}/api", **access_of(port, new_password())}
+    with changed_environment(changes), _first_start(), _embedded_server(port, meanwhile):
+        yield
 
 
 @contextmanager
@@ -94,6 +94,26 @@ def _embedded_server(port: int, meanwhile: Iterable[str]) -> Iterator[None]:
             time.sleep(0.05)
         _release_first_start()
         yield
+
+
+def _check_password(api: str) -> None:
+    """Raise `ConfigurationError` when a server wants a password that is not the one we have."""
+    password = configured(CLIENT_AUTH)
+    if configured("PREFECT_API_KEY") is not None:
+        return
+    request = urllib.request.Request(f"{api}/version")  # noqa: S310 - a server of ours, or one the operator named
+    if password is not None:
+        request.add_header("Authorization", f"Basic {base64.b64encode(password.encode()).decode()}")
+    try:
+        with urllib.request.urlopen(request, timeout=5):  # noqa: S310 - the same
+            return
+    except urllib.error.HTTPError as error:
+        if error.code == 401:
+            raise ConfigurationError(
+                f"the Prefect server at {api} asks for a password: set {CLIENT_AUTH}; nothing was sent"
+            ) from None
+    except (urllib.error.URLError, OSError, ValueError):
+        return
 
 
 def answers(url: str) -> bool:

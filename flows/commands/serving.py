@@ -4,6 +4,7 @@ import asyncio
 import importlib
 import os
 import signal
+import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -14,9 +15,20 @@ import yaml
 
 import flows
 from flows.commands.common import DONE
+from flows.commands.prefect_access import (
+    CLIENT_AUTH,
+    SERVER_AUTH,
+    access_of,
+    configured,
+    kept_password,
+    know_server,
+    pages_folder,
+    password_file,
+)
 from flows.commands.prefect_server import START_SECONDS, answers, configured_api, prepare_environment
 from treasury.children import child
 from treasury.errors import ConfigurationError
+from treasury.private_files import close_to_others
 
 DASHBOARD_PORT = 4200
 
@@ -61,7 +73,10 @@ def _server(port: int) -> Iterator[None]:
     if configured_api() is not None:
         yield
         return
+    _check_free(port)
     url = f"http://127.0.0.1:{port}/api"
+    is_kept = configured(SERVER_AUTH) is None and configured(CLIENT_AUTH) is None
+    os.environ.update(access_of(port, kept_password() if is_kept else ""))
     arguments = ["server", "start", "--host", "127.0.0.1", "--port", str(port), "--log-level", "ERROR"]
     os.environ["PREFECT_API_URL"] = url  # before Prefect is imported, which reads it once
     with child("prefect", arguments) as process:
@@ -70,8 +85,22 @@ def _server(port: int) -> Iterator[None]:
             if process.poll() is not None or time.monotonic() > deadline:
                 raise ConfigurationError(f"Prefect's server did not start on port {port}; is the port free?")
             time.sleep(0.2)
-        print(f"dashboard at http://127.0.0.1:{port}", flush=True)
+        if is_kept:
+            know_server(url)
+        close_to_others(pages_folder().rglob("*"))  # copied with the modes that they were installed with
+        place = f"the one line of {password_file()}" if is_kept else f"what {SERVER_AUTH} says"
+        print(f"dashboard at http://127.0.0.1:{port}; its password is {place}", flush=True)
         yield
+
+
+def _check_free(port: int) -> None:
+    """Raise `ConfigurationError` when somebody listens there, who would be told the password in our server's place."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except (OSError, OverflowError):
+            raise ConfigurationError(f"port {port} is not free: another --port, or end what listens there") from None
 
 
 def read_deployments() -> list[dict[str, Any]]:

@@ -211,16 +211,28 @@ def bad_commands() -> dict[str, tuple[list[str], str]]:
             ["connect", "--base-url", "example.com", "--partner-id", "1", "--private-key", "{key}"],
             "example.com",
         ),
+        "connect without TLS": (
+            ["connect", "--base-url", "http://api.example.com", "--partner-id", "1", "--private-key", "{key}"],
+            "write https://api.example.com ",
+        ),
+        "connect with a password in the URL": (
+            ["connect", "--base-url", "https://me:s3cret@h", "--partner-id", "1", "--private-key", "{key}"],
+            "a user name or a password",
+        ),
+        "connect with a query": (
+            ["connect", "--base-url", "https://h/?k=s3cret", "--partner-id", "1", "--private-key", "{key}"],
+            "it holds a ?",
+        ),
         "connect without a key": (
-            ["connect", "--base-url", "http://h", "--partner-id", "1", "--private-key", "{home}/none.pem"],
+            ["connect", "--base-url", "https://h", "--partner-id", "1", "--private-key", "{home}/none.pem"],
             "none.pem",
         ),
         "connect with a key that is none": (
-            ["connect", "--base-url", "http://h", "--partner-id", "1", "--private-key", "{home}/broken"],
+            ["connect", "--base-url", "https://h", "--partner-id", "1", "--private-key", "{home}/broken"],
             "key",
         ),
         "connect with an empty partner": (
-            ["connect", "--base-url", "http://h", "--partner-id", " ", "--private-key", "{key}"],
+            ["connect", "--base-url", "https://h", "--partner-id", " ", "--private-key", "{key}"],
             "partner id",
         ),
         "sandbox with an unknown fault": (["sandbox", "--fault", "meteor=1"], "meteor"),
@@ -276,6 +288,7 @@ def test_a_bad_command_ends_with_2_and_names_the_place(
     said = one_line_error(ended)
     assert ended.code == 2, said
     assert placed(bad_commands()[case][1], places(office, sandbox)) in said
+    assert "s3cret" not in said
     assert not (office.home / "account.json").exists()
 
 
@@ -294,6 +307,7 @@ def test_settings_that_cannot_be_read_end_with_2(office: Office, tmp_path: Path)
         for text in ("0", "many", "1001", "1.5"):
             ended = office.run("runs", **{variable: text})
             assert (ended.code, variable in one_line_error(ended)) == (2, True)
+    (tmp_path / "account.json").touch(mode=0o600)
     (tmp_path / "account.json").write_text("[]")
     ended = office.run("runs", TREASURY_HOME=str(tmp_path))
     assert ended.code == 2

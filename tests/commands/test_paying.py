@@ -151,6 +151,7 @@ def test_a_wrong_key_is_refused_clearly(
     sandbox: RunningSandbox, open_office: Callable[..., Office], tmp_path: Any
 ) -> None:
     key = tmp_path / "wrong.pem"
+    key.touch(mode=0o600)
     key.write_text(generate_key_pair()[0])
     office = open_office(sandbox.base_url, TREASURY_PRIVATE_KEY_FILE=str(key))
     with nothing_is_sent(sandbox):

@@ -140,8 +140,9 @@ def test_neither_a_missing_ledger_nor_another_key_is_backed_up(home: Settings, t
             make_backup(home_of(tmp_path / "nothing", url), tmp_path / "file")
     shutil.copy(home.ledger_key_file, tmp_path / "kept")
     home.ledger_key_file.unlink()
-    with pytest.raises(ConfigurationError, match="cannot be read"):
+    with pytest.raises(WrongLedgerKey, match="key is not there"):
         make_backup(home, tmp_path / "file")
+    assert not home.ledger_key_file.exists()
     other = Ledger(f"sqlite:///{tmp_path / 'other.db'}", ACCOUNT, home.ledger_key_file)
     other.close()
     with pytest.raises(WrongLedgerKey, match="TREASURY_LEDGER_KEY_FILE"):

@@ -63,6 +63,7 @@ def test_each_hostile_answer_is_one_row_of_the_report_and_fifty_others_are_match
     open_desk: OpenDesk, service: PlannedService, tmp_path: Path
 ) -> None:
     desk = hurried(open_desk(service.base_url))
+    service.knows_only_what_was_sent = True
     service.plan(PAYOUT, accepted)
     service.plan(QUERY, answer)
     pay(desk, sheet(tmp_path, *(row(number) for number in range(50 + len(NAMES)))), tmp_path / "out")
@@ -88,6 +89,7 @@ def test_deep_metadata_among_fifty_answers_ends_in_a_report(
     open_desk: OpenDesk, service: PlannedService, tmp_path: Path
 ) -> None:
     desk = open_desk(service.base_url)
+    service.knows_only_what_was_sent = True
     service.plan(PAYOUT, accepted)
     service.plan(QUERY, answer)
     pay(desk, sheet(tmp_path, *(row(number) for number in range(51))), tmp_path / "out")
@@ -106,6 +108,7 @@ def test_a_payout_that_is_answered_so_is_known_or_unknown_and_the_run_ends(
         number = int(body["account_no"]) - 12345670000
         return HOSTILE[NAMES[number]](body) if number < len(NAMES) else accepted(body)
 
+    service.knows_only_what_was_sent = True
     service.plan(PAYOUT, submitted)
     service.plan(QUERY, answer)
     pay(desk, sheet(tmp_path, *(row(number) for number in range(len(NAMES) + 2))), tmp_path / "out")
@@ -121,6 +124,7 @@ def test_a_fee_that_cannot_be_read_leaves_a_paid_payout_paid(
     open_desk: OpenDesk, service: PlannedService, tmp_path: Path
 ) -> None:
     desk = open_desk(service.base_url)
+    service.knows_only_what_was_sent = True
     service.plan(PAYOUT, accepted)
     service.plan(QUERY, lambda body: answer(body, fee_amount="1e200000000", arrive_amount="9" * 5_000))
     pay(desk, sheet(tmp_path, ("a", "10.00", "12345670001")), tmp_path / "out")
@@ -135,6 +139,7 @@ def test_amounts_with_an_exponent_are_plain_in_the_ledger(
     open_desk: OpenDesk, service: PlannedService, tmp_path: Path
 ) -> None:
     desk = open_desk(service.base_url)
+    service.knows_only_what_was_sent = True
     service.plan(PAYOUT, accepted)
     service.plan(QUERY, lambda body: answer(body, order_amount="1E+1", fee_amount="0E-18"))
     pay(desk, sheet(tmp_path, ("a", "10.00", "12345670001")), tmp_path / "out")
@@ -175,6 +180,7 @@ def test_a_second_night_of_the_same_answers_changes_nothing(
 ) -> None:
     """A reason that was cut and masked is the same reason the night after: nothing is noted again."""
     desk = open_desk(service.base_url)
+    service.knows_only_what_was_sent = True
     service.plan(PAYOUT, accepted)
     service.plan(QUERY, lambda body: answer(body, status=44, reason="to 12345670001 " * 200))
     pay(desk, sheet(tmp_path, ("a", "10.00", "12345670001")), tmp_path / "out")
@@ -190,6 +196,7 @@ def test_a_ledger_of_before_masks_what_can_be_masked(
 ) -> None:
     """An order without hashes: only what always looks like an account or an address is masked."""
     desk = open_desk(service.base_url, ledger=f"sqlite:///{tmp_path / 'own.db'}")
+    service.knows_only_what_was_sent = True
     service.plan(PAYOUT, accepted)
     service.plan(QUERY, lambda body: answer(body, status=44, reason="Example Person, x@example.com, 12345670001"))
     pay(desk, sheet(tmp_path, ("a", "10.00", "12345670001")), tmp_path / "out")

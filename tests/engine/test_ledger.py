@@ -298,6 +298,7 @@ def test_a_ledger_that_cannot_be_written_says_so(tmp_path: Path) -> None:
         Ledger(f"sqlite:///{tmp_path}/file/ledger.db", "http://one|1", tmp_path / "key")
     with pytest.raises(ConfigurationError, match="SQLite or PostgreSQL"):
         Ledger("mysql://host/name", "http://one|1", tmp_path / "key")
+    (tmp_path / "bad.key").touch(mode=0o600)
     (tmp_path / "bad.key").write_text("short")
     with pytest.raises(ConfigurationError, match="Fernet"):
         Ledger(f"sqlite:///{tmp_path}/ledger.db", "http://one|1", tmp_path / "bad.key")
@@ -314,3 +315,18 @@ def test_sqlite_syncs_every_commit_and_is_its_owners_alone(tmp_path: Path) -> No
     with sqlite3.connect(tmp_path / "home" / "ledger.db") as raw:
         assert raw.execute("SELECT value FROM meta WHERE key = 'schema'").fetchall() == [(schema.VERSION,)]
     raw.close()
+
+
+def test_a_ledger_goes_on_with_the_account_as_it_was_written_when_it_was_made(open_ledger: OpenLedger) -> None:
+    """Request ids follow from that text; another would make every payment another one."""
+    made = open_ledger(account="https://Host.example:443|1")
+    [first] = commit(made, "a")
+    again = open_ledger(account="https://host.example|1")
+    assert again.account == "https://Host.example:443|1"
+    assert commit(again, "a") == [first]
+    [second] = commit(again, "b", run_key="next")
+    assert second.request_id == derive_request_id("https://Host.example:443|1", "next", "b", "payout", 1)
+    assert {order.request_id for order in again.orders()} == {first.request_id, second.request_id}
+    for other in ("https://host.example:8443|1", "https://host.example|2", "https://host.example/x|1"):
+        with pytest.raises(WrongAccount, match=r"partner 1 at https://Host\.example:443, not to partner"):
+            open_ledger(account=other)

@@ -88,6 +88,7 @@ def test_shards_end_with_a_process_that_is_killed(paid: Desk) -> None:
         "time.sleep(60)\n"
     )
     home = paid.settings.home
+    (home / "key.pem").touch(mode=0o600)
     (home / "key.pem").write_text(paid.account.private_key)
     environ = os.environ | {
         "TREASURY_HOME": str(home / "other"),

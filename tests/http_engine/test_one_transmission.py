@@ -97,7 +97,7 @@ def test_a_refused_connection_is_never_connected(open_client: Callable[..., Clie
 
 
 def test_a_name_that_does_not_resolve_is_never_connected(open_client: Callable[..., Client]) -> None:
-    assert outcome(open_client("http://does-not-exist.invalid")) is NotConnected
+    assert outcome(open_client("https://does-not-exist.invalid")) is NotConnected
 
 
 def test_a_server_that_speaks_no_tls_is_never_connected(open_client: Callable[..., Client], serve: object) -> None:

@@ -65,6 +65,18 @@ def test_what_stands_in_the_way_ends_the_command_with_code_2(reader: Reader, tmp
     assert next((tmp_path / "backups").iterdir()).read_bytes() == content
 
 
+def test_the_table_of_settings_is_what_the_program_reads() -> None:
+    """Every variable that settings.py names stands in the table, and no other."""
+    table = PAGE.partition("## Settings\n")[2].partition("\n\nThe environment wins")[0]
+    shown = {
+        row.split("|")[1].strip().strip("`"): row.split("|")[2].strip().strip("`") for row in table.splitlines()[3:]
+    }
+    source = (ROOT / "treasury" / "settings.py").read_text(encoding="utf-8")
+    assert set(shown) == set(re.findall(r"TREASURY_[A-Z_]+", source))
+    saved = re.findall(r'saved\.get\("([a-z_]+)"', source) + re.findall(r'path\("[A-Z_]+", "([a-z_]+)"\)', source)
+    assert {key for key in shown.values() if key} == set(saved) - {"hash", "timestamp_unit", "null_text_is_blank"}
+
+
 def test_every_line_of_the_section_is_one_that_is_run() -> None:
     assert SECTION.count("```sh") == 2
     assert all(line.startswith(("treasury ", "export ")) for block in BLOCKS for line in block)

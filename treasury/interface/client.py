@@ -8,16 +8,15 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from email.utils import parsedate_to_datetime
 from functools import cached_property
-from ipaddress import ip_address
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
-from urllib.parse import urlsplit
 
 import stamina
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from treasury.crashpoints import point
-from treasury.errors import ConfigurationError, NotConnected, NotSentInTime, OutcomeUnknown, Refused
+from treasury.errors import NotConnected, NotSentInTime, OutcomeUnknown, Refused
+from treasury.interface.address import canonical_url, check_transport, is_loopback
 from treasury.interface.answers import read_answer, seconds_ahead
 from treasury.interface.engine import LIMITS, Limits, Lost, open_engine
 from treasury.interface.operation import Effect, Operation, Reply
@@ -34,9 +33,13 @@ R = TypeVar("R", bound=Reply)
 
 @dataclass(frozen=True)
 class Account:
-    """An account at the service: where it is, who we are, how we sign."""
+    """An account at the service: where it is, who we are, how we sign.
+
+    Raises `ConfigurationError` for a base URL that cannot be one, or has no TLS and leads to another machine.
+    """
 
     base_url: str
+    """In its one form (`canonical_url`), however it was written."""
     partner_id: str
     private_key: str = field(repr=False)
     """PEM, or bare base64 of PKCS#8."""
@@ -45,11 +48,9 @@ class Account:
     rules: SigningRules = SigningRules()
 
     def __post_init__(self) -> None:
-        if not _is_web_address(self.base_url):
-            raise ConfigurationError(
-                f"the base URL must be an address like https://pay.example.com (got {self.base_url!r})"
-            )
-        object.__setattr__(self, "base_url", self.base_url.rstrip("/"))
+        url = canonical_url(self.base_url)
+        check_transport(url)
+        object.__setattr__(self, "base_url", url)
 
     @property
     def identity(self) -> str:
@@ -59,25 +60,12 @@ class Account:
     @property
     def is_loopback(self) -> bool:
         """Whether the service is on this very machine: a rehearsal or a test."""
-        host = urlsplit(self.base_url).hostname or ""
-        try:
-            return ip_address(host).is_loopback
-        except ValueError:
-            return host == "localhost"
+        return is_loopback(self.base_url)
 
     @cached_property
     def signing_key(self) -> rsa.RSAPrivateKey:
         """The private key, parsed once: its checks take 37 ms, a signature 0.3 ms."""
         return load_private_key(self.private_key)
-
-
-def _is_web_address(url: str) -> bool:
-    try:
-        parts = urlsplit(url)
-        named = bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return False
-    return named and parts.scheme in ("http", "https") and not any(char.isspace() for char in url)
 
 
 _encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode

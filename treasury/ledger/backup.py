@@ -21,8 +21,9 @@ from typing import Any
 from treasury.crashpoints import point
 from treasury.errors import ConfigurationError, InputError, WrongLedgerKey
 from treasury.ledger import schema
-from treasury.ledger.cipher import LedgerKey
+from treasury.ledger.cipher import LedgerKey, no_key
 from treasury.ledger.copying import check_copy, copy_ledger, count_rows, sync
+from treasury.private_files import make_folder, read_private
 from treasury.settings import Settings
 
 FORMAT = 1
@@ -89,7 +90,7 @@ def make_backup(settings: Settings, file: Path) -> Manifest:
     """
     _refuse_existing(file)
     try:
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(file.parent)
         with tempfile.TemporaryDirectory(prefix=f".{file.name}.", dir=file.parent) as folder:
             whole = Path(folder) / "backup"
             manifest = _write(settings, Path(folder) / LEDGER, whole)
@@ -135,7 +136,9 @@ def _write(settings: Settings, copy: Path, whole: Path) -> Manifest:
 
 def _read_key(file: Path, meta: Mapping[str, str]) -> bytes:
     try:
-        content = file.read_bytes()
+        content = read_private(file, "ledger key file")
+    except FileNotFoundError:
+        raise WrongLedgerKey(no_key(file)) from None
     except OSError as error:
         raise ConfigurationError(f"the ledger key file {file} cannot be read: {type(error).__name__}") from None
     if LedgerKey(content.strip()).fingerprint != meta["key"]:

@@ -4,7 +4,6 @@ import functools
 import hashlib
 import hmac
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,15 @@ from cryptography.fernet import Fernet, InvalidToken
 
 from treasury.canonical import canonical_json
 from treasury.errors import ConfigurationError, WrongLedgerKey
+from treasury.private_files import make_once, read_private
+
+
+def no_key(file: Path) -> str:
+    """What to say when there is a ledger and no key."""
+    return (
+        f"this ledger's key is not there: {file}; put it back, from a backup if need be, or point "
+        "TREASURY_LEDGER_KEY_FILE at it: no other key reads this ledger, and none was made"
+    )
 
 
 class LedgerKey:
@@ -32,32 +40,18 @@ class LedgerKey:
 
     @classmethod
     def load(cls, file: Path) -> "LedgerKey":
-        """Read the key file; make it on first use (mode 0600, never replacing one that another process made)."""
+        """Read the key file; make it on first use (mode 0600, never replacing one that another process made).
+
+        Raises `ConfigurationError`, also for a key file that others can read.
+        """
         try:
-            return cls(file.read_bytes().strip())
-        except FileNotFoundError:
-            pass
+            if not file.exists():
+                make_once(file, Fernet.generate_key() + b"\n")
+            return cls(read_private(file, "ledger key file").strip())
         except OSError as error:
-            raise ConfigurationError(f"the ledger key file {file} cannot be read: {type(error).__name__}") from None
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        fresh = file.with_name(f"{file.name}.{os.getpid()}")
-        descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "wb") as out:
-            out.write(Fernet.generate_key() + b"\n")
-            out.flush()
-            os.fsync(out.fileno())
-        try:
-            os.link(fresh, file)  # fails when another process was first: then its key is the key
-        except FileExistsError:
-            pass
-        finally:
-            fresh.unlink()
-        folder = os.open(file.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)  # a key whose name a power cut takes leaves a ledger that nobody can read
-        finally:
-            os.close(folder)
-        return cls(file.read_bytes().strip())
+            raise ConfigurationError(
+                f"the ledger key file {file} cannot be read or made: {type(error).__name__}"
+            ) from None
 
     def encrypt(self, payload: Mapping[str, Any]) -> bytes:
         """A payload as it is stored."""

@@ -18,6 +18,7 @@ from sqlalchemy import Connection, text
 
 from treasury.errors import ConfigurationError, RunHeld
 from treasury.ledger.database import Writer
+from treasury.private_files import make_folder
 
 
 class Lock(Protocol):
@@ -50,7 +51,7 @@ class FileLock:
         """Take it, or raise `RunHeld`."""
         import fcntl
 
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(self._folder)
         name = hashlib.sha256(run_key.encode()).hexdigest()[:32]
         descriptor = os.open(self._folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

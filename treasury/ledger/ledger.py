@@ -16,10 +16,11 @@ from sqlalchemy.exc import DBAPIError
 
 from treasury.crashpoints import point
 from treasury.errors import ConfigurationError, IllegalTransition, Stopped, WrongAccount, WrongLedgerKey
+from treasury.interface.address import canonical_account
 from treasury.interface.operation import SeenOrder
 from treasury.interface.status import OrderStatus
 from treasury.ledger import schema
-from treasury.ledger.cipher import LedgerKey
+from treasury.ledger.cipher import LedgerKey, no_key
 from treasury.ledger.database import Writer, group_of, open_engine, serialize, sqlite_file
 from treasury.ledger.holder import FileLock, Holds, SessionLock
 from treasury.ledger.migrations import bring_up_to_date, check_readable, read_meta
@@ -29,6 +30,7 @@ from treasury.ledger.statements import STANDING_STOP, change_one
 from treasury.ledger.states import DECIDED, STEPS, Event, State
 from treasury.ledger.token import Token
 from treasury.money import format_amount
+from treasury.private_files import make_empty
 
 T = TypeVar("T")
 
@@ -44,6 +46,7 @@ class Ledger:
 
     def __init__(self, url: str, account: str, key_file: Path, *, clock: Callable[[], float] = time.time) -> None:
         self.account = account
+        """The account as this ledger writes it: request ids follow from the very text that it was made with."""
         self.key: LedgerKey
         self._clock = clock
         self.statuses: set[tuple[str, int]] = set()
@@ -342,9 +345,9 @@ class Ledger:
         found = read_meta(connection)
         check_readable(found)
         if found and not key_file.exists():  # a new one would read nothing, and would stand where the old one belongs
-            raise WrongLedgerKey(f"this ledger's key is not there: {key_file} (TREASURY_LEDGER_KEY_FILE)")
+            raise WrongLedgerKey(no_key(key_file))
         self.key = LedgerKey.load(key_file)
-        if found and found["account"] != self.account:
+        if found and canonical_account(found["account"]) != canonical_account(self.account):
             raise WrongAccount(
                 f"this ledger belongs to {readable_account(found['account'])}, not to {readable_account(self.account)};"
                 " give the other account a home of its own (TREASURY_HOME) or a ledger of its own (TREASURY_LEDGER_URL)"
@@ -354,6 +357,7 @@ class Ledger:
                 "this ledger was written with another key; point TREASURY_LEDGER_KEY_FILE at the key it was made with"
             )
         bring_up_to_date(connection, found)
+        self.account = found.get("account", self.account)
         if not found:
             ours = {"schema": schema.VERSION, "account": self.account, "key": self.key.fingerprint}
             connection.execute(insert(schema.meta), [{"key": key, "value": value} for key, value in ours.items()])
@@ -374,9 +378,7 @@ def check_not_stopped(connection: Connection) -> None:
 
 def _prepare_file(file: Path) -> None:
     try:
-        file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if not file.exists():
-            os.close(os.open(file, os.O_WRONLY | os.O_CREAT, 0o600))
+        make_empty(file)  # before SQLite does; its log takes the mode of the file
     except OSError as error:
         raise ConfigurationError(f"the ledger {file} cannot be made: {error.strerror}") from None
 
@@ -412,5 +414,5 @@ def _read_run(row: Any) -> Run:
 
 def readable_account(account: str) -> str:
     """An account as people read it."""
-    url, _, partner = account.rpartition("|")
+    url, _, partner = account.partition("|")
     return f"partner {partner} at {url}"

@@ -22,6 +22,7 @@ from treasury.ledger.backup import KEY, Backup, Manifest, open_backup, place_of,
 from treasury.ledger.copying import open_copy, place_copy, set_meta, sync
 from treasury.ledger.database import open_engine, sqlite_file
 from treasury.ledger.migrations import RESTORING, read_meta
+from treasury.private_files import make_folder
 from treasury.settings import Settings
 
 RESTORED_AT = "restored_at"
@@ -103,8 +104,8 @@ def _ledger_in_the_way(url: str) -> tuple[list[str], str | None]:
 def _place_ledger(settings: Settings, backup: Backup) -> None:
     file = sqlite_file(settings.ledger_url)
     folder = settings.home if file is None else file.parent
-    _make_folder(settings.home)
-    _make_folder(folder)
+    make_folder(settings.home)
+    make_folder(folder)
     for left in folder.glob(f"{_UNFINISHED}*"):
         shutil.rmtree(left)
     with tempfile.TemporaryDirectory(prefix=_UNFINISHED, dir=folder) as unpacked:
@@ -119,7 +120,7 @@ def _place_ledger(settings: Settings, backup: Backup) -> None:
 
 def _place(place: Path, content: bytes) -> None:
     """Write a file for its owner alone, whole or not at all; one that is there is the same (`_check_empty`)."""
-    _make_folder(place.parent)
+    make_folder(place.parent)
     fresh = place.with_name(f".restoring-{place.name}")
     with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
         out.write(content)
@@ -131,12 +132,6 @@ def _place(place: Path, content: bytes) -> None:
     finally:
         fresh.unlink()
     sync(place.parent)
-
-
-def _make_folder(folder: Path) -> None:
-    if not folder.exists():
-        _make_folder(folder.parent)
-        folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def _finish(url: str) -> None:

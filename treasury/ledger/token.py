@@ -15,6 +15,7 @@ from sqlalchemy import Connection, select, update
 
 from treasury.errors import ConfigurationError
 from treasury.ledger import schema
+from treasury.private_files import make_folder
 
 WIDTH = 200
 """Bytes of the file: always the same, so that one write replaces it whole."""
@@ -54,7 +55,7 @@ class Token:
         """Count for this ledger from here on. Raises `ConfigurationError` when the file cannot be written."""
         self._host, self._ledger = count.host, count.ledger
         try:
-            self.file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_folder(self.file.parent)
             self._close()
             self._descriptor = os.open(self.file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             self.write(count.marks)

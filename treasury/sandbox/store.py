@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter
 
+from treasury.private_files import make_empty
+
 T = TypeVar("T")
 
 
@@ -20,7 +22,7 @@ class Store:
 
     @staticmethod
     def _open(path: Path) -> sqlite3.Connection:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_empty(path)
         connection = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
         # WAL without a sync at each commit survives the death of the process; only a power cut could lose the last.
         connection.execute("PRAGMA journal_mode=WAL")

@@ -15,6 +15,7 @@ from typing import TextIO
 
 from treasury.errors import InvalidSheet
 from treasury.money import format_amount
+from treasury.private_files import make_folder
 
 ERROR_COLUMNS = ("row", "row_ref", "column", "rule", "value")
 
@@ -123,7 +124,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False, indent=2, allow_nan=False, defau
 @contextmanager
 def _replacing(path: Path) -> Iterator[TextIO]:
     """A file that takes its place in one step once all of it is on the disk; an error leaves what was there."""
-    _make_folder(path.parent)
+    make_folder(path.parent)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mkstemp makes it 0600
     try:
         with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
@@ -135,13 +136,6 @@ def _replacing(path: Path) -> Iterator[TextIO]:
         Path(name).unlink(missing_ok=True)
         raise
     _sync_folder(path.parent)
-
-
-def _make_folder(folder: Path) -> None:
-    """Make a folder and those above it that are missing, each for its owner alone."""
-    if not folder.exists():
-        _make_folder(folder.parent)
-        folder.mkdir(mode=0o700, exist_ok=True)
 
 
 def _sync_folder(folder: Path) -> None:

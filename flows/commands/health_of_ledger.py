@@ -1,0 +1,114 @@
+"""What `treasury doctor` says of the ledger: what is open and held, whether an epoch runs, what its history shows."""
+
+from sqlalchemy import func, select
+
+from treasury.errors import ConfigurationError
+from treasury.ledger import schema
+from treasury.ledger.epoch import why_epoch
+from treasury.ledger.ledger import Ledger, check_not_stopped
+from treasury.ledger.states import Hold, State
+from treasury.ledger.statuses import seen_statuses
+from treasury.settings import Settings
+
+CONFIRMATION = "create_fiat_payout"
+"""The operation that confirms a quote."""
+
+ENOUGH_PAYOUTS = 20
+"""Confirmed payouts that must have settled before their statuses say something about this account."""
+
+MAYBE_UNCONFIRMED = (11, 12)
+"""Statuses that a service may show for a quote that nobody confirmed."""
+
+MOST_RUNS = 3
+"""Most runs that are named in a line."""
+
+
+def say_sums(ledger: Ledger) -> str:
+    """How many runs there are, and orders whose fate is not known."""
+    unknown = [State.UNKNOWN.value, State.SENDING.value]
+    runs = select(func.count()).select_from(schema.runs).scalar_subquery()
+    query = select(func.count(), runs).select_from(schema.orders).where(schema.orders.c.state.in_(unknown))
+    [[orders, number]] = ledger.read(query)
+    return f"{number} runs; {orders} unknown (treasury runs)"
+
+
+def say_held(ledger: Ledger) -> str:
+    """How many orders are held, by kind, and how to look at them."""
+    table = schema.orders.c
+    query = select(table.hold_kind, table.run_key, func.count().label("number"))
+    query = query.where(table.state == State.HELD.value).group_by(table.hold_kind, table.run_key)
+    runs: dict[str, list[str]] = {}
+    numbers: dict[str, int] = {}
+    for row in ledger.read(query.order_by(table.hold_kind, table.run_key)):
+        kind = Hold(row.hold_kind).in_words if row.hold_kind else "without a kind"
+        numbers[kind] = numbers.get(kind, 0) + int(row.number)
+        runs.setdefault(kind, []).append(row.run_key)
+    said = [f"{number} {kind} ({_look(runs[kind])})" for kind, number in numbers.items()]
+    return "; ".join(said) or "nothing is held"
+
+
+def _look(runs: list[str]) -> str:
+    more = f", and {len(runs) - MOST_RUNS} more runs: treasury runs" if len(runs) > MOST_RUNS else ""
+    return ", ".join(f"treasury show {run}" for run in runs[:MOST_RUNS]) + more
+
+
+def say_epoch(ledger: Ledger) -> str:
+    """Whether an epoch runs, and why."""
+    why = why_epoch(ledger)
+    if why is None:
+        return "none runs: this ledger is as new as the service, as far as this machine knows"
+    return (
+        f"one runs: this ledger is older than the service ({why}); what was recorded before it is held, and the "
+        "service is asked about everything before it is sent"
+    )
+
+
+def say_stop(ledger: Ledger) -> str:
+    """That nothing stops sending. Raises `Stopped`."""
+    ledger.write(check_not_stopped)
+    return "not stopped"
+
+
+def say_windows(settings: Settings, *, loopback: bool) -> list[str]:
+    """The waits before an order is sent again. Raises `ConfigurationError` when they do not fit."""
+    warning = settings.check_windows(loopback=loopback)
+    if warning is not None:
+        return [f"remark, for a service on this machine: {warning}"]
+    window, skew = settings.timestamp_window_seconds, settings.most_clock_skew_seconds
+    return [
+        f"an order is sent again {settings.resend_after_seconds:g} s (TREASURY_RESEND_AFTER_SECONDS) after the service "
+        "first did not know it, at the earliest; it fits: the service reads a request for at most "
+        f"{window:g} s (TREASURY_TIMESTAMP_WINDOW_SECONDS) plus {skew:g} s (TREASURY_MOST_CLOCK_SKEW_SECONDS)"
+    ]
+
+
+def say_statuses(ledger: Ledger, settings: Settings) -> list[str]:
+    """Which statuses this account never showed for a confirmed payout, by its own history.
+
+    Raises `ConfigurationError` when a status was adopted that it did show.
+    """
+    seen, adopted = seen_statuses(ledger, CONFIRMATION), settings.unconfirmed_statuses
+    if wrong := sorted(seen & adopted):
+        raise ConfigurationError(
+            f"status {', '.join(map(str, wrong))} was shown for a confirmed payout of this account: take it out of "
+            "TREASURY_UNCONFIRMED_STATUSES, or a payout that is on its way is taken for one that never was"
+        )
+    number = _confirmed_payouts(ledger)
+    proposed = [status for status in MAYBE_UNCONFIRMED if status not in seen | adopted]
+    if number >= ENOUGH_PAYOUTS and proposed:
+        return [
+            f"none of {number} confirmed payouts was ever shown with status {status}; a person may adopt it: "
+            f"TREASURY_UNCONFIRMED_STATUSES={','.join(map(str, sorted({*adopted, status})))} (see docs/operating.md)"
+            for status in proposed
+        ]
+    kept = f"status {', '.join(map(str, sorted(adopted)))} says that a quote is not confirmed" if adopted else ""
+    return [kept or f"{number} confirmed payouts settled since their statuses are noted; nothing to adopt"]
+
+
+def _confirmed_payouts(ledger: Ledger) -> int:
+    """Confirmed payouts that settled and were sent since statuses are noted; earlier ones showed theirs to nobody."""
+    orders, statuses = schema.orders.c, schema.seen_statuses.c
+    first = select(func.min(statuses.first_seen)).where(statuses.operation == CONFIRMATION).scalar_subquery()
+    chosen = (orders.operation == CONFIRMATION) & (orders.state == State.SETTLED.value) & (orders.sent_at >= first)
+    [[number]] = ledger.read(select(func.count()).select_from(schema.orders).where(chosen))
+    return int(number)

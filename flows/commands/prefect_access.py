@@ -1,0 +1,121 @@
+"""Who may use a Prefect server of ours: who knows its password, and no page of another origin.
+
+A server of one command has a password of its own that ends with it. The server of `treasury serve` has one that is kept
+in the home; commands of that home send it to the servers that were started from it, and to no other.
+"""
+
+import os
+import secrets
+import tomllib
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from treasury.errors import ConfigurationError
+from treasury.private_files import make_once, read_private
+from treasury.settings import home_folder
+from treasury.sheets.writing import write_text
+
+SERVER_AUTH, CLIENT_AUTH = "PREFECT_SERVER_API_AUTH_STRING", "PREFECT_API_AUTH_STRING"
+ORIGINS = ("PREFECT_SERVER_CORS_ALLOWED_ORIGINS", "PREFECT_SERVER_API_CORS_ALLOWED_ORIGINS")
+"""Prefect's two names for the origins whose pages may use a server; the second wins."""
+
+USER = "treasury"
+
+
+def prefect_home() -> Path:
+    """Prefect's own folder."""
+    return Path(os.environ.get("PREFECT_HOME") or "~/.prefect").expanduser()
+
+
+def pages_folder() -> Path:
+    """Where Prefect's server puts the pages of its dashboard."""
+    return prefect_home() / "pages"
+
+
+def configured(name: str) -> str | None:
+    """A setting of Prefect as environment or active profile give it."""
+    if os.environ.get(name):
+        return os.environ[name]
+    try:
+        profiles = tomllib.loads((prefect_home() / "profiles.toml").read_text(encoding="utf-8"))
+        profile = os.environ.get("PREFECT_PROFILE") or profiles.get("active", "")
+        value = profiles.get("profiles", {}).get(profile, {}).get(name)
+    except (OSError, tomllib.TOMLDecodeError):
+        return None
+    return str(value) if value else None
+
+
+def password_file() -> Path:
+    """Where the password of the servers of this home is: one line, USER:PASSWORD."""
+    return home_folder() / "prefect.auth"
+
+
+def _servers_file() -> Path:
+    return home_folder() / "prefect.servers"
+
+
+def new_password() -> str:
+    """A password that nobody guesses, as Prefect takes it: USER:PASSWORD."""
+    return f"{USER}:{secrets.token_urlsafe(24)}"
+
+
+def kept_password() -> str:
+    """The password of the servers of this home, made on first use.
+
+    Raises `ConfigurationError` when it cannot be read, or others can read it.
+    """
+    file = password_file()
+    try:
+        if not file.exists():
+            make_once(file, f"{new_password()}\n".encode())
+        return read_private(file, "password file").decode("ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"the password file {file} cannot be read: {type(error).__name__}") from None
+
+
+def know_server(url: str) -> None:
+    """Remember a server that is started from this home, so that its commands send it the password."""
+    known = _known_servers()
+    if url not in known:
+        write_text(_servers_file(), "".join(f"{each}\n" for each in sorted({*known, url})))
+
+
+def _known_servers() -> set[str]:
+    with suppress(OSError, UnicodeDecodeError):
+        return set(_servers_file().read_text(encoding="ascii").split())
+    return set()
+
+
+def use_kept_password() -> None:
+    """Let Prefect's client send the password, where the API in use is a server of this home; else change nothing.
+
+    What the operator set stays. Prefect reads it when it is imported.
+    """
+    url = (configured("PREFECT_API_URL") or "").rstrip("/").replace("//localhost:", "//127.0.0.1:")
+    if url in _known_servers() and configured(CLIENT_AUTH) is None:
+        os.environ[CLIENT_AUTH] = kept_password()
+
+
+def access_of(port: int, password: str) -> dict[str, str]:
+    """What a server on this port, and whoever talks to it, is told; what the operator set stays."""
+    password = configured(SERVER_AUTH) or configured(CLIENT_AUTH) or password
+    chosen = {SERVER_AUTH: password, CLIENT_AUTH: password}
+    if not any(configured(name) for name in ORIGINS):
+        chosen[ORIGINS[0]] = f"http://127.0.0.1:{port},http://localhost:{port}"
+    return {name: value for name, value in chosen.items() if configured(name) is None}
+
+
+@contextmanager
+def changed_environment(changes: Mapping[str, str]) -> Iterator[None]:
+    """These variables for as long as the block lasts."""
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -1,0 +1,200 @@
+"""Prefect's servers of ours: a password, no page of another origin, and nothing on the disk that others can read."""
+
+import re
+import signal
+import socket
+import stat
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+
+from flows.commands.prefect_server import free_port
+from tests.commands.office import Office, eventually, one_line_error, processes_with
+from treasury.private_files import openings
+from treasury.sandbox import RunningSandbox
+
+pytestmark = pytest.mark.prefect
+
+FOREIGN = "https://page.example.com"
+
+
+class Served(NamedTuple):
+    office: Office
+    port: int
+    said: list[str]
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/api"
+
+    @property
+    def auth(self) -> tuple[str, str]:
+        user, _, password = (self.office.home / "prefect.auth").read_text().strip().partition(":")
+        return user, password
+
+
+@pytest.fixture(scope="module")
+def served(open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office]) -> Iterator[Served]:
+    """`treasury serve` of a home, with a folder of Prefect's of its own."""
+    office, port = open_office(open_sandbox().base_url, prefect=False), free_port()
+    office.environ["PREFECT_HOME"] = str(office.home / "prefect")
+    with office.running("serve", "--port", str(port)) as process:
+        assert process.stdout is not None
+        said = []
+        for line in process.stdout:
+            said.append(line)
+            if line.startswith("serving"):
+                break
+        yield Served(office, port, said)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+
+
+def test_without_the_password_nothing_is_told_and_nothing_is_started(served: Served) -> None:
+    assert httpx.get(f"{served.url}/health").status_code == 200
+    for path in ("deployments/filter", "flow_runs/", "flow_runs/filter", "block_documents/filter"):
+        for auth in (None, ("treasury", "wrong"), ("", "")):
+            assert httpx.post(f"{served.url}/{path}", json={}, auth=auth).status_code == 401
+    assert httpx.get(f"{served.url}/admin/settings").status_code == 401
+    assert len(httpx.post(f"{served.url}/deployments/filter", json={}, auth=served.auth).json()) > 3
+
+
+def test_a_page_of_another_origin_is_allowed_nothing(served: Served) -> None:
+    own = [f"http://127.0.0.1:{served.port}", f"http://localhost:{served.port}"]
+    asks = {"Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "authorization"}
+    for origin in (FOREIGN, "null", "http://127.0.0.1:1", *own):
+        asked = httpx.options(f"{served.url}/deployments/filter", headers={"Origin": origin, **asks})
+        told = httpx.post(f"{served.url}/deployments/filter", json={}, headers={"Origin": origin}, auth=served.auth)
+        assert told.status_code == 200
+        for answer in (asked, told):
+            allowed = answer.headers.get("access-control-allow-origin")
+            assert allowed == (origin if origin in own else None), (origin, answer.headers)
+
+
+def test_the_password_is_kept_where_the_output_says_for_its_owner_alone(served: Served) -> None:
+    file = served.office.home / "prefect.auth"
+    assert any(str(file) in line and "password" in line for line in served.said)
+    assert served.auth[1] not in "".join(served.said)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert len(file.read_text().splitlines()) == 1
+    assert len(served.auth[1]) >= 32
+    for process in processes_with(f"TREASURY_HOME={served.office.home}"):
+        assert served.auth[1].encode() not in Path(f"/proc/{process}/cmdline").read_bytes()
+
+
+def test_prefects_folder_is_closed_to_others(served: Served) -> None:
+    ours = [served.office.home / "prefect", served.office.home / "prefect.auth", served.office.home / "prefect.servers"]
+    assert (served.office.home / "prefect" / "prefect.db").exists()
+    assert [str(each) for each in openings(*ours)] == []
+
+
+def test_a_command_of_this_home_knows_the_password_and_one_of_another_does_not(
+    served: Served, open_office: Callable[..., Office]
+) -> None:
+    office = served.office
+    sheet = office.sheet(("a", "10", "12345670001"))
+    for number, host in enumerate(("127.0.0.1", "localhost")):
+        url = f"http://{host}:{served.port}/api"
+        row = office.sheet((f"a{number}", f"1{number}", "12345670001"), name=f"{number}.csv")
+        ended = office.run("pay", row, "--run-key", f"r{number}", "--yes", "--follow", "20", PREFECT_API_URL=url)
+        assert (ended.code, ended.last) == (0, "1 settled"), ended.out + ended.err
+    stranger = open_office(office.environ["TREASURY_BASE_URL"], prefect=False, PREFECT_API_URL=served.url)
+    ended = stranger.run("pay", sheet, "--run-key", "r", "--yes")
+    assert ended.code == 2
+    assert "PREFECT_API_AUTH_STRING" in one_line_error(ended)
+    assert not (stranger.home / "prefect.auth").exists()
+    told = ":".join(served.auth)
+    ended = stranger.run("pay", sheet, "--run-key", "r", "--yes", "--follow", "20", PREFECT_API_AUTH_STRING=told)
+    assert ended.last == "1 settled", ended.out + ended.err
+
+
+def test_a_deployment_that_is_started_from_the_dashboard_runs(served: Served) -> None:
+    with httpx.Client(base_url=served.url, auth=served.auth, timeout=20) as api:
+        found = {each["entrypoint"]: each for each in api.post("/deployments/filter", json={}).json()}
+        chosen = found["flows.reconcile_transactions.reconcile_transactions"]
+        run: dict[str, Any] = api.post(f"/deployments/{chosen['id']}/create_flow_run", json={}).json()
+
+        def state() -> str:
+            return str(api.get(f"/flow_runs/{run['id']}").json()["state"]["type"])
+
+        eventually(lambda: state() in ("COMPLETED", "FAILED", "CRASHED"), 90)
+        assert state() == "COMPLETED"
+    assert [str(each) for each in openings(served.office.home / "reconciliation")] == []
+
+
+def test_a_port_that_somebody_else_listens_on_is_told_nothing(open_office: Callable[..., Office]) -> None:
+    office = open_office("http://127.0.0.1:9", prefect=False)
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        ended = office.run("serve", "--port", str(port))
+    assert ended.code == 2
+    assert f"port {port} is not free" in one_line_error(ended)
+    assert not (office.home / "prefect.servers").exists()
+
+
+def test_what_the_operator_set_stays(open_office: Callable[..., Office], tmp_path: Path) -> None:
+    office, port = open_office("http://127.0.0.1:9", prefect=False), free_port()
+    office.environ |= {
+        "PREFECT_SERVER_API_AUTH_STRING": "me:mine",
+        "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": FOREIGN,
+        "PREFECT_SERVER_DATABASE_CONNECTION_URL": f"sqlite+aiosqlite:///{tmp_path / 'own.db'}",
+    }
+    url = f"http://127.0.0.1:{port}/api/deployments/filter"
+
+    def deployments(auth: tuple[str, str]) -> httpx.Response | None:
+        try:
+            return httpx.post(url, json={}, auth=auth, headers={"Origin": FOREIGN}, timeout=5)
+        except httpx.HTTPError:
+            return None
+
+    with office.running("serve", "--port", str(port)) as process:
+        end = time.monotonic() + 60
+        while (answer := deployments(("me", "mine"))) is None or len(answer.json()) < 4:
+            assert time.monotonic() < end
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.2)
+        assert answer.headers["access-control-allow-origin"] == FOREIGN
+        refused = deployments(("me", "other"))
+        assert refused is not None
+        assert refused.status_code == 401
+        process.send_signal(signal.SIGTERM)
+        out, _ = process.communicate(timeout=30)
+    assert "PREFECT_SERVER_API_AUTH_STRING" in out
+    assert not (office.home / "prefect.auth").exists()
+
+
+def test_the_server_of_one_command_has_a_password_of_its_own(
+    open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office]
+) -> None:
+    sandbox = open_sandbox(faults={"slow": 1.0}, slow_seconds=0.5)
+    office = open_office(sandbox.base_url, prefect=False, TREASURY_IN_FLIGHT="1")
+    office.environ["PREFECT_HOME"] = str(office.home / "prefect")
+    (office.home / "prefect").mkdir(mode=0o755)
+    (office.home / "prefect" / "prefect.db").touch(mode=0o644)
+    mark = f"TREASURY_HOME={office.home}"
+    rows = [(f"r{number}", f"{number + 1}.00", "12345670001") for number in range(20)]
+    with office.running("pay", office.sheet(*rows), "--run-key", "r", "--yes", "--follow", "20") as process:
+        eventually(lambda: len(sandbox.orders()) > 1 or process.poll() is not None, 60)
+        assert process.poll() is None, process.communicate()
+        lines = [Path(f"/proc/{each}/cmdline").read_bytes().decode() for each in processes_with(mark)]
+        [port] = [found[1] for line in lines if (found := re.search("--port\0([0-9]+)", line))]
+        url = f"http://127.0.0.1:{port}/api"
+        for path in ("flow_runs/", "deployments/filter", "flow_runs/filter"):
+            answer = httpx.post(f"{url}/{path}", json={}, headers={"Origin": FOREIGN})
+            assert answer.status_code == 401
+            assert "access-control-allow-origin" not in answer.headers
+        asked = {"Origin": FOREIGN, "Access-Control-Request-Method": "POST"}
+        assert "access-control-allow-origin" not in httpx.options(f"{url}/flow_runs/", headers=asked).headers
+        assert httpx.get(f"{url}/health", headers={"Origin": FOREIGN}).status_code == 200
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 0, out + err
+    assert not (office.home / "prefect.auth").exists()
+    assert [
+        str(each) for each in openings(office.home / "prefect", office.home / "runs", office.home / "ledger.db")
+    ] == []
