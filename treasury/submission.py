@@ -284,9 +284,6 @@ class Submission(Inquiry):
         seen = self.look(order)
         if seen is not None and self.shows_payment(order, seen):
             return self.hold_found(order, {order.generation: seen}, "asked before another quote"), False
-        if is_foreign(quote, self._ledger.now(), self._client.service_now()):
-            note_quote(self._ledger, quote, stage=Stage.FOREIGN, note=problem)
-            return self._waits_for_end(order, problem), False
         finish_quote(self._ledger, quote, problem)
         return self._ledger.note(order, unmoved=True, reason=problem), True
 
@@ -315,7 +312,10 @@ class Submission(Inquiry):
             return Fetched(self._ledger.note(order, unmoved=True, reason=f"no quote: {error}"), again=True)
         point("quote.answered")
         facts = terms.ledger_facts(asked_at, self._ledger.now())
-        return Fetched(order, note_quote(self._ledger, quote, stage=Stage.ANSWERED, note=None, **facts))
+        quote = note_quote(self._ledger, quote, stage=Stage.ANSWERED, note=None, **facts)
+        if is_foreign(quote, self._ledger.now(), self._client.service_now()):
+            return self._known_reference(order, quote, facts)
+        return Fetched(order, quote)
 
     def _quote_refused(self, order: Order, quote: Quote, refusal: Refused) -> Fetched:
         """What a refused quote means: it moves no money, but its reference may be known, and paid."""

@@ -14,6 +14,7 @@ import json
 import logging
 import random
 import shutil
+import sqlite3
 import subprocess
 import sys
 import tempfile
@@ -22,7 +23,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,8 @@ from treasury.sandbox import Clock, RunningSandbox, SandboxSettings, generate_ke
 NAMES = (*KINDS, "confirmation")
 FIRST_TIME = 1_790_000_000.0
 MOST_STARTS = 25
+PATIENCE = 12
+"""Starts after which what does not change is taken for the end: a quote has to end, and two queries to be apart."""
 RESEND_AFTER = 0.05
 SHOWS_11 = 0.02
 """Seconds for which a confirmed fiat payout still shows 11, as its quote did: shorter than two absences are apart."""
@@ -65,6 +68,20 @@ class Death:
 
 
 @dataclass(frozen=True)
+class Restore:
+    """What was copied after so many starts is put back after so many: the whole home, or the ledger alone."""
+
+    copied_after: int
+    restored_after: int
+    what: str
+
+
+RESTORES = ("home", "ledger", "in place")
+"""`in place`: ledger and token over the very same files, so that only the service's answers tell."""
+DIRECT_KINDS = ("payout", "withdraw", "scan_to_pay")
+
+
+@dataclass(frozen=True)
 class Case:
     """One case: which payments, how each start dies, and how the service behaves."""
 
@@ -75,6 +92,8 @@ class Case:
     settle_seconds: float = 0.0
     in_flight: int = 4
     fixed_clock: bool = True
+    quote_seconds: float = 60.0
+    restore: Restore | None = None
 
 
 @dataclass
@@ -87,6 +106,7 @@ class Result:
     kills: Counter[str]
     starts: int
     log: str
+    restores: int = 0
 
 
 def _reaches(name: str, point: str) -> bool:
@@ -135,9 +155,55 @@ def make_case(seed: int) -> Case:
     if dice.random() < 0.4:
         trouble = ("drop_before", "drop_after", "error_500_after", "truncated_json", "html", "unlisted_code_after")
         faults |= dict.fromkeys(dice.sample(trouble, 2), 0.25)
+    settle, in_flight = dice.choice((0.0, SHOWS_11)), dice.choice((1, 4, 8))
     return Case(
-        seed, kinds, tuple(deaths), faults, dice.choice((0.0, SHOWS_11)), dice.choice((1, 4, 8)), fixed_clock=False
+        seed,
+        kinds,
+        tuple(deaths),
+        faults,
+        settle,
+        in_flight,
+        fixed_clock=False,
+        quote_seconds=60.0 if "confirmation" in kinds else dice.choice((0.4, 60.0)),
+        restore=_restore(dice, kinds, len(deaths)),
     )
+
+
+def _restore(dice: random.Random, kinds: tuple[str, ...], starts: int) -> Restore | None:
+    """One of three cases puts an older copy back between two starts."""
+    if dice.random() > 0.34:
+        return None
+    copied = dice.randint(0, starts - 1)
+    what = dice.choice(RESTORES if set(kinds) <= set(DIRECT_KINDS) else RESTORES[:2])
+    return Restore(copied, dice.randint(copied + 1, starts), what)
+
+
+def _copy(home: Path) -> None:
+    shutil.copytree(home, home / "copy", ignore=shutil.ignore_patterns("copy", "log.txt"), dirs_exist_ok=True)
+
+
+def _put_back(home: Path, what: str) -> None:
+    """As people restore: files deleted and copied, the ledger's file alone, or its content over the same file."""
+    copy = home / "copy"
+    if not (copy / "ledger.db").exists():
+        return
+    if what == "in place":
+        with closing(sqlite3.connect(copy / "ledger.db")) as old, closing(sqlite3.connect(home / "ledger.db")) as new:
+            old.backup(new)
+        for token in (home / "tokens").glob("*.token"):
+            kept = copy / "tokens" / token.name
+            token.write_bytes(kept.read_bytes()) if kept.exists() else token.unlink()
+        return
+    for file in home.glob("ledger.db*"):
+        if file.is_file():
+            file.unlink()
+    if what == "home":
+        shutil.rmtree(home / "tokens", ignore_errors=True)
+    for file in copy.iterdir():
+        if file.name.startswith("ledger.db") and file.is_file():
+            shutil.copy(file, home)
+        elif what == "home" and file.is_dir() and file.name == "tokens":
+            shutil.copytree(file, home / "tokens")
 
 
 class Forker:
@@ -169,7 +235,11 @@ def run_case(case: Case, forker: Forker, keys: tuple[str, str], new_ledger: Call
     home = Path(tempfile.mkdtemp(prefix="treasury-crash-"))
     faults = dict(case.faults)
     settings = SandboxSettings(
-        partner_id=PARTNER_ID, public_key=public_key, settle_seconds=case.settle_seconds, faults=faults
+        partner_id=PARTNER_ID,
+        public_key=public_key,
+        settle_seconds=case.settle_seconds,
+        quote_seconds=case.quote_seconds,
+        faults=faults,
     )
     clock = Clock(FIRST_TIME) if case.fixed_clock else Clock()
     kills: Counter[str] = Counter()
@@ -187,7 +257,8 @@ def run_case(case: Case, forker: Forker, keys: tuple[str, str], new_ledger: Call
             verdict, more = _finish(spec, forker, sandbox, ledger_url, expected)
             log = home / "log.txt"
             text = log.read_text() if log.exists() else ""
-            return Result(case, verdict, sandbox.books()["balances"], kills, starts + more, text)
+            restored = kills.pop("restore", 0)
+            return Result(case, verdict, sandbox.books()["balances"], kills, starts + more, text, restored)
     finally:
         shutil.rmtree(home, ignore_errors=True)
 
@@ -206,7 +277,15 @@ def _numbers(case: Case, sandbox: RunningSandbox, private_key: str, faults: dict
 
 def _kill_and_restart(case: Case, spec: dict[str, Any], forker: Forker, kills: Counter[str]) -> int:
     starts = 0
+    home = Path(spec["home"])
+    sqlite = spec["ledger_url"].startswith("sqlite")
     for death in case.deaths:
+        if case.restore is not None and sqlite:
+            if case.restore.restored_after == starts:
+                _put_back(home, case.restore.what)
+                kills["restore"] += 1
+            elif case.restore.copied_after == starts:
+                _copy(home)
         armed = {"point": death.point, "hits": death.hits, "kill_after": death.after}
         ended = forker.start({**spec, **armed})
         starts += 1
@@ -223,17 +302,17 @@ def _finish(
     """Start without killing until nothing is left to do; a conversion may stay unknown for ever."""
     before = None
     for start in range(1, MOST_STARTS):
-        ended = forker.start(spec)
+        ended = forker.start({**spec, "decide": start > 1})
         if ended["code"] == HELD:  # PostgreSQL notices the dead session a moment later
             time.sleep(0.05)
             continue
         if ended["code"] != DONE:
             raise AssertionError(_broken(spec, ended))
         verdict = judge(ledger_url, sandbox.orders(), expected)
-        if not verdict.waiting or verdict.states == before:
+        if not verdict.waiting or (verdict.states == before and start > PATIENCE):
             return verdict, start
         before = verdict.states
-        time.sleep(RESEND_AFTER)
+        time.sleep(RESEND_AFTER * 2)
     return verdict, MOST_STARTS
 
 
@@ -247,6 +326,10 @@ def problems_of(result: Result, undisturbed: dict[str, Any] | None) -> list[str]
     problems = list(result.verdict.faults)
     states = result.verdict.states
     dark = states.get("unknown", 0)
+    if result.case.restore is not None and "conversion" in result.case.kinds:
+        states = {
+            state: count for state, count in states.items() if state != "held"
+        }  # no query shows what became of it
     if set(states) - {"settled", "unknown"}:
         problems.append(f"at the end: {states}")
     if dark and "conversion" not in result.case.kinds:
@@ -268,6 +351,7 @@ class Tally:
     starts: int = 0
     effects: int = 0
     unknown: int = 0
+    restores: int = 0
     failures: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -276,7 +360,7 @@ class Tally:
             f"{self.kills.total()} kills in {self.cases} cases ({self.starts} starts, {self.seconds:.0f} s): "
             f"{self.effects} payments made once each, {self.unknown} conversions said to be unknown, "
             f"{len(self.failures)} broken; "
-            f"{len(self.kills) - ('instant' in self.kills)} of {len(PAYING)} points, "
+            f"{self.restores} restores; {len(self.kills) - ('instant' in self.kills)} of {len(PAYING)} points, "
             f"{self.kills['instant']} instants, by kind {dict(self.by_kind)}"
         )
 
@@ -345,6 +429,7 @@ def _add(tally: Tally, result: Result | None, case: Case, problems: list[str], l
     if result is not None:
         tally.kills += result.kills
         tally.starts += result.starts
+        tally.restores += result.restores
         tally.effects += result.verdict.effects
         tally.unknown += result.verdict.states.get("unknown", 0)
         for name in case.kinds:

@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 import traceback
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,9 +21,11 @@ from typing import Any
 from tests.crash.payments import PARTNER_ID, hurry, make_kind
 from treasury import crashpoints
 from treasury.desk import Desk
-from treasury.errors import RunHeld
+from treasury.errors import InputError, RunHeld
 from treasury.interface.client import Account
 from treasury.interface.signing import load_private_key
+from treasury.ledger.states import State
+from treasury.runs.resolving import release_orders, resolve_as_sent
 from treasury.settings import Settings
 
 DONE, HELD, BROKEN = 0, 6, 1
@@ -42,6 +45,8 @@ def start(spec: dict[str, Any]) -> int:
         ledger_url=spec["ledger_url"],
         ledger_key_file=home / "ledger.key",
         resend_after_seconds=spec["resend_after"],
+        quote_margin_seconds=spec["resend_after"],
+        unconfirmed_statuses=frozenset({11}),  # a confirmed payout shows it for less than two queries are apart
     )
     account = Account(spec["base_url"], PARTNER_ID, spec["private_key"])
     if spec["private_key"] in _keys:
@@ -51,12 +56,24 @@ def start(spec: dict[str, Any]) -> int:
     try:
         desk = Desk(account, replace(settings, in_flight=spec.get("in_flight", 4)))
         hurry(desk)
+        if spec.get("decide"):
+            decide(desk)
         for name in spec["kinds"]:
             make_kind(name, spec.get("numbers", ())).start(desk, home)
         desk.close()
     except RunHeld:
         return HELD
     return DONE
+
+
+def decide(desk: Desk) -> None:
+    """A person releases what an older ledger holds, and says of what the service knows that it was sent."""
+    person = {"by": "Ada Example", "why": "looked at the portal"}
+    for run_key in sorted({order.run_key for order in desk.ledger.orders(states=(State.HELD,))}):
+        with suppress(InputError):
+            release_orders(desk, run_key, "older", **person)
+        with suppress(InputError):
+            resolve_as_sent(desk, run_key, **person)
 
 
 def _fork(spec: dict[str, Any]) -> dict[str, Any]:
