@@ -108,11 +108,10 @@ def judge_absence(
         return Next.PERSON
     since, refused = order.absent_since, order.first_answer in ASK_FIRST
     if quote is not None:
-        confirmable = quote.quote is not None and not has_expired(quote, now_ms)
-        repeats = confirmable and not refused and order.state is State.UNKNOWN
-        if not repeats and not has_ended(quote, now_ms, service_now_ms, rules):
+        # The same confirmation is not repeated: one that is late would find a second one beside it.
+        if not has_ended(quote, now_ms, service_now_ms, rules):
             return Next.WAIT
-        if not repeats and since is not None and since < certain_end(quote, rules):
+        if since is not None and since < certain_end(quote, rules):
             since = None  # an absence from before the end says nothing about a confirmation that comes late
     if since is None:
         return Next.COUNT
@@ -120,7 +119,7 @@ def judge_absence(
         return Next.WAIT
     if refused:
         return Next.REJECT
-    return Next.RESEND if quote is None or repeats else Next.QUOTE_AGAIN
+    return Next.RESEND if quote is None else Next.QUOTE_AGAIN
 
 
 def has_expired(quote: Quote, now_ms: int) -> bool:

@@ -118,6 +118,12 @@ def fiat_quote(rate: str = "0.95", **changes: Any) -> Callable[[Mapping[str, Any
     return answer
 
 
+def lives(seconds: int) -> dict[str, int]:
+    """A conversion quote that is made now."""
+    now = int(time.time() * 1000)
+    return {"timeMills": now, "expiredMills": now + seconds * 1000}
+
+
 def confirmed(body: Mapping[str, Any]) -> tuple[int, Any]:
     return ok(order_no=body["order_no"], status=22, pay_amount="100.00", pay_currency="USDT")
 
@@ -539,17 +545,27 @@ def test_an_unconfirmed_quote_seen_by_a_query_is_no_payment(open_desk: OpenDesk,
 
 
 @pytest.mark.parametrize("absence", [ABSENT, lambda body: ok(request_id=body["request_id"], order_no="Q", status=11)])
-def test_the_same_confirmation_is_repeated_on_evidence(open_desk: OpenDesk, service: Any, absence: Any) -> None:
-    desk = open_desk(service.base_url, unconfirmed={11})
-    service.plan(QUOTE, fiat_quote())
+def test_another_quote_follows_a_confirmation_that_did_not_act_once_its_quote_has_ended(
+    open_desk: OpenDesk, service: Any, absence: Any
+) -> None:
+    desk = open_desk(service.base_url, unconfirmed={11}, resend_after=600)
+    now = [1_800_000_000.0]
+    desk.ledger._clock = lambda: now[0]
+    service.plan(QUOTE, fiat_quote(transaction_time=None, expire_time=None))
     service.plan(CREATE, "drop", confirmed)
     service.plan(FIAT_QUERY, absence)
     order = desk.submission.submit(plan(desk, fiat_payout()))
-    order = desk.submission.submit(desk.submission.submit(order))
-    assert order.state is State.ACCEPTED
-    one, two = service.sent_to(CREATE)
-    assert one["order_no"] == two["order_no"]
-    assert len(service.sent_to(QUOTE)) == 1
+    for seconds in (86_400, 599, 1, 599):  # a quote without an end lives for a day; then the margin
+        order = desk.submission.submit(order)
+        assert (order.state, order.generation) == (State.UNKNOWN, 1)
+        now[0] += seconds
+    order = desk.submission.submit(order)
+    now[0] += 1
+    order = desk.submission.submit(order)
+    assert (order.state, order.generation, order.doubtful) == (State.ACCEPTED, 2, False)
+    assert [sent["order_no"] for sent in service.sent_to(CREATE)] == [
+        "Q-" + sent["request_id"] for sent in service.sent_to(QUOTE)
+    ]
 
 
 def test_a_confirmed_quote_seen_by_a_query_is_adopted(open_desk: OpenDesk, service: Any) -> None:
@@ -564,7 +580,7 @@ def test_a_confirmed_quote_seen_by_a_query_is_adopted(open_desk: OpenDesk, servi
 def test_a_conversion_is_never_executed_again(open_desk: OpenDesk, service: Any) -> None:
     desk = open_desk(service.base_url)
     quote = {"quoteId": "C1", "payCurrency": "ETH", "payAmt": "1", "settleCurrency": "USDT", "settleAmt": "1998"}
-    quote |= {"feeCurrency": "USDT", "feeAmt": "2", "rate": "2000", "timeMills": 0, "expiredMills": 600_000}
+    quote |= {"feeCurrency": "USDT", "feeAmt": "2", "rate": "2000", **lives(600)}
     service.plan(CONVERSION_QUOTE, ok(**quote))
     service.plan(EXECUTE, "drop")
     service.plan(QUERY, ABSENT)
@@ -629,7 +645,7 @@ def test_a_confirmed_quote_leaves_no_old_reason(open_desk: OpenDesk, service: An
 
 def executed(desk: Desk, service: Any) -> Order:
     quote = {"quoteId": "C1", "payCurrency": "ETH", "payAmt": "1", "settleCurrency": "USDT", "settleAmt": "1998"}
-    quote |= {"feeCurrency": "USDT", "feeAmt": "2", "rate": "2000", "timeMills": 0, "expiredMills": 600_000}
+    quote |= {"feeCurrency": "USDT", "feeAmt": "2", "rate": "2000", **lives(600)}
     service.plan(CONVERSION_QUOTE, ok(**quote))
     service.plan(EXECUTE, ok(orderNo="E1", status=22))
     return desk.submission.submit(plan(desk, conversion()))

@@ -78,7 +78,7 @@ def judge(kind: str, change: Mapping[str, Any]) -> str | None:
     for name in ("pay_amount", "receive_amount", "fee", "rate"):
         said[name] = None if said[name] is None else Decimal(said[name])
     known = {"order_id": 1, "generation": 1, "request_id": "r", "note": None, "created_at": NOW}
-    return quote_problem(Quote(**known, **said), BOUNDS[kind], NOW)
+    return quote_problem(Quote(**{**Quote.unanswered(), **known, **said}), BOUNDS[kind], NOW)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def quote(**changes: Any) -> Quote:
     known = {"order_id": 1, "generation": 1, "request_id": "r", "note": None, "created_at": NOW}
     said = {"quote": "q1", "pay_currency": "USDT", "pay_amount": Decimal(100), "receive_currency": "EUR"}
     said |= {"receive_amount": Decimal(90), "fee": None, "fee_currency": None, "rate": None, "expires_at": None}
-    return Quote(**{**known, **said, **changes})
+    return Quote(**{**Quote.unanswered(), **known, **said, "stage": Stage.ANSWERED, "asks": 1, **changes})
 
 
 def bound(**changes: Decimal) -> Bounds:
@@ -225,8 +225,13 @@ def confirmed_quote(**changes: Any) -> Quote:
         ({"absent_since": ENDED}, {"service_ends_at": NOW}, ENDED + 600_000, ENDED - 1, Next.WAIT),
         ({"absent_since": ENDED}, {"service_ends_at": NOW}, ENDED + 600_000, ENDED, Next.QUOTE_AGAIN),
         ({"absent_since": ENDED, "first_answer": "400"}, {}, ENDED + 600_000, None, Next.REJECT),
-        ({"absent_since": NOW}, {"expires_at": NOW + 900_000}, NOW + 600_000, None, Next.RESEND),
-        ({"absent_since": NOW}, {"expires_at": NOW + 900_000}, NOW + 599_999, None, Next.WAIT),
+        (
+            {"absent_since": NOW},
+            {"expires_at": NOW + 900_000, "ends_at": NOW + 900_000},
+            NOW + 600_000,
+            None,
+            Next.WAIT,
+        ),
         ({"absent_since": None}, {"ends_at": None, "created_at": ENDED}, ENDED + 86_400_000, None, Next.WAIT),
         ({"absent_since": None}, {"ends_at": None, "created_at": NOW}, ENDED + 86_400_000, None, Next.COUNT),
     ],

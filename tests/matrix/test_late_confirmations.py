@@ -1,0 +1,200 @@
+"""Confirmations whose fate is unknown: services that act late, show late, or show a payment as if it were a quote."""
+
+import json
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import stamina
+
+from tests.crash.payments import QUOTED, fiat_payout
+from tests.listening import Answer, Listening
+from tests.matrix.faulty import open_short_desk
+from treasury.runs import execution, payouts
+from treasury.runs.resolving import resolve_as_not_sent
+from treasury.sandbox import generate_key_pair
+
+LIFE, MARGIN, WINDOW = 0.4, 0.6, 0.2
+"""Seconds: a quote's life, the margin after it, and how far apart two absences must be."""
+ROWS = 3
+PERSON = {"by": "Ada Example", "why": "the service's support says so"}
+
+
+class SlowToConfirm:
+    """Quotes, and confirms without an answer the first time; a confirmation that is repeated acts again."""
+
+    def __init__(self, mode: str) -> None:
+        self.mode = mode
+        self.effects: dict[str, list[float]] = {}
+        """Payee -> when money moves, or moved."""
+        self._quotes: dict[str, dict[str, Any]] = {}
+        self._payee: dict[str, str] = {}
+        self._lost: set[str] = set()
+        self._guard = threading.Lock()
+        self._listening = Listening(self._reply)
+        self.base_url = self._listening.base_url
+
+    def paid(self) -> list[int]:
+        """How often money has moved by now, payee by payee."""
+        return [sum(at <= time.time() for at in moves) for moves in self.effects.values()]
+
+    def _reply(self, path: str, content: bytes) -> Answer:
+        with self._guard:
+            body = json.loads(content)
+            found = {"quote": self._quote, "create": self._create, "query": self._query}[path.rsplit("/", 1)[1]](body)
+        return None if found is None else (200, json.dumps(found).encode(), {})
+
+    def _quote(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        reference = body["request_id"]
+        now = int(time.time() * 1000)
+        self._payee[f"Q-{reference}"] = body["individual_beneficiary"]["account_no"]
+        self.effects.setdefault(self._payee[f"Q-{reference}"], [])
+        self._quotes[reference] = {
+            "request_id": reference,
+            "order_no": f"Q-{reference}",
+            "pay_amount": body["pay_amount"],
+            "pay_currency": "USDT",
+            "receive_amount": "90.00",
+            "receive_currency": "EUR",
+            "exchange_rate": "0.9",
+            "transaction_time": now,
+            "expire_time": now + int(LIFE * 1000),
+        }
+        return {"code": 200, "data": self._quotes[reference]}
+
+    def _create(self, body: Mapping[str, Any]) -> dict[str, Any] | None:
+        number = body["order_no"]
+        payee = self._payee[number]
+        first = payee not in self._lost
+        self._lost.add(payee)
+        moves = self.effects[payee]
+        if not (first and self.mode.startswith("never")):
+            moves.append(time.time() + (LIFE + MARGIN * 0.7 if first and self.mode == "acts late" else 0.0))
+        self._quotes[number[2:]]["confirmed"] = moves[-1] if moves else None
+        return None if first else {"code": 200, "data": {"order_no": number, "status": 22}}
+
+    def _query(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        quote = self._quotes.get(body.get("request_id", ""))
+        absent = {"code": 7000, "message": "ORDER_NOT_EXIST"}
+        if quote is None:
+            return absent
+        moved = quote.get("confirmed")
+        age = -1.0 if moved is None else time.time() - moved
+        if self.mode == "shows 11, then 12":
+            status = 11 if age < 1.2 else 12 if age < 2.4 else 99
+        elif age < 0 and self.mode == "never, shown as 11":
+            status = 11
+        elif age < (0.1 if self.mode == "lags" else 0.0):
+            return absent
+        else:
+            status = 99
+        return {"code": 200, "data": {**quote, "status": status}}
+
+    def close(self) -> None:
+        """Listen no more."""
+        self._listening.close()
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses() -> Iterator[None]:
+    stamina.set_testing(True, attempts=2)
+    yield
+    stamina.set_testing(False)
+
+
+@pytest.fixture(scope="module")
+def key() -> str:
+    return generate_key_pair()[0]
+
+
+def outcomes(service: SlowToConfirm, folder: Path, key: str, seconds: float, **more: Any) -> set[str]:
+    """Start the run again and again for so long; nobody is ever paid twice. What its rows are then."""
+    kind = fiat_payout(ROWS)
+    until = time.time() + seconds
+    while True:
+        desk = open_short_desk(service.base_url, folder, key, WINDOW, **settings(more))
+        kind.start(desk, folder)
+        found = {order.state.value for order in desk.ledger.orders()}
+        desk.close()
+        assert max(service.paid()) <= 1
+        if found == {"settled"} or time.time() > until:
+            return found
+
+
+def settings(more: Mapping[str, Any]) -> dict[str, Any]:
+    return {"quote_margin_seconds": MARGIN, "unconfirmed_statuses": frozenset(), **more}
+
+
+@pytest.mark.parametrize("mode", ["acts late", "lags", "shows 11, then 12", "never, absent"])
+def test_whatever_becomes_of_a_lost_confirmation_its_row_is_paid_once(mode: str, tmp_path: Path, key: str) -> None:
+    service = SlowToConfirm(mode)
+    try:
+        assert outcomes(service, tmp_path, key, 12.0) == {"settled"}
+        time.sleep(LIFE)
+        assert service.paid() == [1] * ROWS
+    finally:
+        service.close()
+
+
+def test_what_may_be_a_payment_waits_for_a_person_who_is_believed_once_the_quote_has_ended(
+    tmp_path: Path, key: str
+) -> None:
+    service = SlowToConfirm("never, shown as 11")
+    try:
+        kind = fiat_payout(ROWS)
+        desk = open_short_desk(service.base_url, tmp_path, key, WINDOW, **settings({}))
+        kind.start(desk, tmp_path)
+        [decision, *_] = resolve_as_not_sent(desk, "fiat", **PERSON)
+        assert not decision.done
+        assert "confirmed until" in decision.says
+        desk.close()
+        assert outcomes(service, tmp_path, key, LIFE + MARGIN + 1.0) == {"unknown"}
+        desk = open_short_desk(service.base_url, tmp_path, key, WINDOW, **settings({}))
+        assert "treasury resolve" in str(desk.ledger.orders()[0].reason)
+        assert all(decision.done for decision in resolve_as_not_sent(desk, "fiat", **PERSON))
+        desk.close()
+        assert outcomes(service, tmp_path, key, 8.0) == {"settled"}
+        assert service.paid() == [1] * ROWS
+    finally:
+        service.close()
+
+
+def test_an_account_that_never_shows_11_for_a_payment_needs_no_person(tmp_path: Path, key: str) -> None:
+    service = SlowToConfirm("never, shown as 11")
+    try:
+        assert outcomes(service, tmp_path, key, 12.0, unconfirmed_statuses=frozenset({11})) == {"settled"}
+        assert service.paid() == [1] * ROWS
+    finally:
+        service.close()
+
+
+def test_a_person_is_not_believed_while_the_service_shows_a_payment(tmp_path: Path, key: str) -> None:
+    service = SlowToConfirm("lags")
+    try:
+        desk = open_short_desk(service.base_url, tmp_path, key, WINDOW, **settings({}))
+        for ids in payouts.commit_payouts(desk, sheet_of(tmp_path), "fiat"):
+            execution.send_orders(desk, "fiat", ids)
+        assert {order.state.value for order in desk.ledger.orders()} == {"unknown"}
+        time.sleep(LIFE + MARGIN + 0.2)
+        decisions = resolve_as_not_sent(desk, "fiat", **PERSON)
+        assert {decision.done for decision in decisions} == {False}
+        assert {order.state.value for order in desk.ledger.orders()} == {"settled"}
+        desk.close()
+        assert service.paid() == [1] * ROWS
+    finally:
+        service.close()
+
+
+def sheet_of(folder: Path) -> Path:
+    """The sheet of the rows, as `fiat_payout` writes it."""
+    rows = [
+        {"row_ref": f"row-{n}", **QUOTED, "pay_amount": str(100 + n), "account_no": f"DE8937{100 + n:04}"}
+        for n in range(ROWS)
+    ]
+    file = folder / "fiat.csv"
+    lines = [",".join(rows[0]), *(",".join(row.values()) for row in rows)]
+    file.write_text("\n".join(lines) + "\n")
+    return file
