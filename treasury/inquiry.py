@@ -105,7 +105,7 @@ class Inquiry:
         reference = reference_of(self._ledger, order, generation)
         reason = (
             f"the service knows {reference}, and this ledger did not send it: if it was paid, "
-            "treasury resolve REFERENCE --as sent --by NAME --why TEXT"
+            f"treasury resolve {reference} --as sent --by NAME --why TEXT"
         )
         facts = {"generation": generation, "request_id": reference, "hold_kind": Hold.KNOWN, "reason": reason}
         facts |= {"order_no": seen.order_no, "status": seen.status} if self.shows_payment(order, seen) else {}
@@ -149,7 +149,7 @@ class Inquiry:
         if following is Next.PERSON and order.first_answer == DOUBLE_PAYMENT:
             facts["reason"] = (
                 "the service says that it knows this reference (202224) and shows no order: ask its support, then "
-                "treasury resolve"
+                f"treasury resolve {order.request_id}"
             )
         order = self._ledger.note(order, unmoved=True, **facts)
         point("absence.recorded")
@@ -160,7 +160,7 @@ class Inquiry:
         status = "no status" if seen.status is None else f"status {int(seen.status)}"
         reason = (
             f"the service shows its quote with {status}, which may be a payment or not: it is asked about again; "
-            "once its support says that it was not confirmed, treasury resolve REFERENCE --as not-sent"
+            f"once its support says that it was not confirmed, treasury resolve {order.request_id} --as not-sent"
         )
         facts = {"absent_since": None, "reason": reason} if order.state is State.UNKNOWN else {}
         return self._ledger.note(order, unmoved=True, asked_at=self._ledger.now(), **facts)

@@ -290,7 +290,7 @@ class Submission(Inquiry):
     def _used_up(self, order: Order) -> Order:
         reason = (
             f"{MAX_GENERATIONS} quotes were asked for, and none could be confirmed ({order.reason or 'no reason'}): "
-            "treasury resolve REFERENCE --as not-sent ends this row, and it may be paid in a new run"
+            f"treasury resolve {order.request_id} --as not-sent ends this row, and it may be paid in a new run"
         )
         if order.reason is not None and order.reason.startswith(f"{MAX_GENERATIONS} quotes"):
             return order
@@ -405,7 +405,7 @@ class Submission(Inquiry):
         """Nothing is asked or sent for this order until the quote that somebody else asked for has ended."""
         reason = (
             f"the service knows {order.request_id}, which somebody else asked for: nothing is sent until that quote "
-            "has ended; start the run again later, or treasury resolve REFERENCE"
+            "has ended; start the run again later"
         )
         if problem is not None:
             reason = f"{problem}; {reason}"

@@ -188,7 +188,7 @@ def _begin(connection: Connection, ledger: Ledger, why: str, count: Count | None
     )
     reason = (
         f"recorded before this ledger was found to be older than the service ({why}): it may have been paid since; "
-        "look at it, then treasury release REFERENCE --by NAME --why TEXT"
+        "look at it, then treasury release RUN-KEY --by NAME --why TEXT"
     )
     table = schema.orders
     waiting = select(table.c.id).where(table.c.state == State.PREPARED.value)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from treasury.ledger.records import Order
-from treasury.ledger.states import OUTCOMES
+from treasury.ledger.states import OUTCOMES, Hold
 from treasury.money import exact, format_amount
 from treasury.sheets.writing import write_csv, write_json
 
@@ -41,6 +41,13 @@ NEXT_ACTIONS: Mapping[str, str] = {
     "not_sent": "start the same run again: it is sent then",
 }
 """Outcome -> what happens or is to be done next."""
+
+HELD_ACTIONS: Mapping[str, str] = {
+    Hold.DUPLICATE: "if it is meant, say why in duplicate_ok and start the run again; or treasury release {request_id}",
+    Hold.KNOWN: "look at the service's portal; if it was paid: treasury resolve {request_id} --as sent",
+    Hold.OLDER: "look whether it was paid meanwhile; then treasury release {run_key}, and start the run again",
+}
+"""Why an order is held -> what a person does about it; each command wants --by NAME --why TEXT, too."""
 
 BAD_OUTCOMES = ("rejected", "failed", "closed", "held", "unknown", "not_sent")
 """Outcomes for which a finished run ends with code 4."""
@@ -94,6 +101,13 @@ def in_words(summary: Mapping[str, Any]) -> str:
     return said or "nothing to do"
 
 
+def next_action(order: Order) -> str:
+    """What happens to an order next, or is to be done about it."""
+    if order.hold_kind in HELD_ACTIONS:
+        return HELD_ACTIONS[order.hold_kind].format(request_id=order.request_id, run_key=order.run_key)
+    return NEXT_ACTIONS[order.state.outcome]
+
+
 def result_row(order: Order) -> dict[str, object]:
     """One line of `results.csv`."""
     outcome = order.state.outcome
@@ -113,7 +127,7 @@ def result_row(order: Order) -> dict[str, object]:
         "rate": order.rate,
         "operation": order.operation,
         "code": order.code,
-        "next_action": NEXT_ACTIONS[outcome],
+        "next_action": next_action(order),
     }
 
 
