@@ -1,4 +1,4 @@
-"""The only code that sends an operation that moves money. The design's rules, in the order they happen.
+"""What is done about one order next: asked about, quoted, sent. The design's rules, in the order they happen.
 
 One order goes through here top to bottom; any number may do so at once, in threads or taking turns. Whoever calls
 holds the run. A process may die at any instant: what is in the ledger then is enough to resume.
@@ -10,16 +10,13 @@ from typing import Any
 
 from treasury.crashpoints import point
 from treasury.decisions import Bounds, EvidenceRules, Next, has_expired, is_foreign, judge_absence, quote_problem
-from treasury.errors import NotConnected, NotSentInTime, OutcomeUnknown, Refused
-from treasury.gate import Gate
-from treasury.inquiry import Inquiry
+from treasury.errors import NotConnected, OutcomeUnknown, Refused
 from treasury.interface.catalogue import CATALOGUE
-from treasury.interface.client import Client, Signed
+from treasury.interface.client import Client
 from treasury.interface.operation import Operation, SeenOrder
 from treasury.interface.refusals import (
     ASK_FIRST,
     DOUBLE_PAYMENT,
-    WRONG_SIGNATURE,
     Meaning,
     read_refusal,
     says_account_trouble,
@@ -29,22 +26,10 @@ from treasury.ledger.quotes import MAX_GENERATIONS, adopt_quote, finish_quote, l
 from treasury.ledger.records import Order, Quote, Stage
 from treasury.ledger.states import Event, Hold, State
 from treasury.quoting import QUOTED, QuotedPayment, confirmed_facts, terms_of
+from treasury.transmission import Sent, Transmission, refusal_facts
 
 QUOTES_PER_START = 3
 """How often a quote is asked in one start before its row waits for the next: the first, and two that replace it."""
-TRIES = 3
-"""How often an order that certainly was not read is sent anew in one start."""
-
-
-@dataclass(frozen=True)
-class Sent:
-    """What came of one attempt to send."""
-
-    order: Order
-    again: bool = False
-    """It certainly was not read, and may be tried anew at once."""
-    problem: str | None = None
-    """Why it must not leave after all."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +43,7 @@ class Fetched:
     """None came; it may be asked for again at once."""
 
 
-class Submission(Inquiry):
+class Submission(Transmission):
     """Sends orders of a held run, asks what became of them, and records every step before and after."""
 
     def __init__(
@@ -72,7 +57,6 @@ class Submission(Inquiry):
         """`found_known`: is told when the service knows what this ledger has not sent."""
         super().__init__(client, ledger, rules)
         self._found_known = found_known
-        self._gate = Gate()
         self._replaced: dict[int, int] = {}
 
     def begin_start(self) -> None:
@@ -118,95 +102,6 @@ class Submission(Inquiry):
             f"second query, {self._rules.resend_after_seconds:.0f} s later, finds nothing either: start the run again"
         )
         return self._ledger.note(order, unmoved=True, absent_since=now, asked_at=now, reason=reason)
-
-    # --- sending -------------------------------------------------------------------------------------------------
-
-    def _operation(self, order: Order) -> Operation[Any]:
-        payload = self._ledger.payload(order)
-        if order.operation in QUOTED:
-            if order.confirmation is None:
-                raise AssertionError(f"order {order.request_id} has no quote to confirm")
-            return QUOTED[order.operation].confirm(payload, order.confirmation)
-        operation = CATALOGUE[order.operation]
-        return operation(**{**payload, str(operation.reference): order.request_id})
-
-    def _send(self, order: Order, problem: Callable[[], str | None] = lambda: None) -> Sent:
-        """Send a prepared order; while it certainly was not read, sign it anew and try again.
-
-        `problem`: says why it must not leave after all, asked at the last moment.
-        """
-        operation = self._operation(order)
-        for _ in range(TRIES):
-            point("send.before")
-            sent = self._transmit(order, operation, Event.SEND, problem)
-            point("send.recorded")
-            if not sent.again:
-                break
-            order = sent.order
-        return sent
-
-    def _transmit(
-        self,
-        order: Order,
-        operation: Operation[Any],
-        event: Event,
-        problem: Callable[[], str | None] = lambda: None,
-    ) -> Sent:
-        """One transmission: signed, then marked on disk, then sent; and what came of it recorded.
-
-        A connection is free and the pace allows it before the mark, so that what is marked leaves at once.
-        """
-        self._gate.wait(lambda: self.look_up(order.operation, order.request_id, order.confirmation))
-        self._client.take_connection()
-        try:
-            why_not = problem()
-            if self._gate.is_shut or why_not is not None:
-                return Sent(order, again=why_not is None, problem=why_not)
-            signed = self._client.sign(operation)
-            order = self._ledger.step(order, event, code=None, reason=None)
-            point("send.marked")
-            return self._exchange(order, signed)
-        finally:
-            self._client.give_back()
-
-    def _exchange(self, order: Order, signed: Signed[Any]) -> Sent:
-        """Send what is marked, and record what came of it."""
-        try:
-            reply = self._client.transmit(signed)
-        except NotSentInTime as error:
-            back = self._back(order, Event.NOT_IN_TIME, reason=str(error))
-            return Sent(back, again=back.state is State.PREPARED)
-        except NotConnected as error:
-            return Sent(self._back(order, Event.NOT_CONNECTED, reason=str(error)))
-        except Refused as refusal:
-            point("send.refused")
-            refused = self._refused(order, refusal)
-            return Sent(refused, again=refused.state is State.PREPARED)
-        except OutcomeUnknown as error:
-            point("send.lost")
-            return Sent(self._ledger.step(order, Event.LOSE, cause=error.why, reason=error.why, code=error.code))
-        point("send.answered")
-        return Sent(self._heard(order, reply.as_order(), "the answer to the request"))
-
-    def _back(self, order: Order, event: Event, **facts: Any) -> Order:
-        """Nothing acted this time: ready again, unless an earlier transmission may have acted."""
-        if order.doubtful:
-            return self._ledger.step(order, Event.LOSE, **facts)
-        return self._ledger.step(order, event, **facts)
-
-    def _refused(self, order: Order, refusal: Refused) -> Order:
-        self._gate.take_note(refusal)
-        facts = _refusal_facts(refusal)
-        meaning = read_refusal(refusal)
-        if order.doubtful:
-            return self._ledger.step(order, Event.LOSE, cause="an answer that decides nothing", **facts)
-        if refusal.code == WRONG_SIGNATURE and meaning is Meaning.FINAL:
-            return self._ledger.step(order, Event.TRY_LATER, **facts)
-        if meaning is Meaning.FINAL:
-            return self._ledger.step(order, Event.REJECT, **facts)
-        cause = "refused, and asked about first" if meaning is Meaning.ASK_FIRST else "an answer that decides nothing"
-        first_answer = refusal.code if refusal.http_status < 500 else None
-        return self._ledger.step(order, Event.LOSE, cause=cause, first_answer=first_answer, **facts)
 
     # --- quotes --------------------------------------------------------------------------------------------------
 
@@ -320,7 +215,7 @@ class Submission(Inquiry):
     def _quote_refused(self, order: Order, quote: Quote, refusal: Refused) -> Fetched:
         """What a refused quote means: it moves no money, but its reference may be known, and paid."""
         self._gate.take_note(refusal)
-        facts = _refusal_facts(refusal)
+        facts = refusal_facts(refusal)
         note_quote(self._ledger, quote, note=f"refused: {refusal}")
         if refusal.code == DOUBLE_PAYMENT:
             return self._known_reference(order, quote, {})
@@ -342,7 +237,7 @@ class Submission(Inquiry):
         if now - order.absent_since < self._rules.resend_after_seconds * 1000:
             return order
         cause = "its quote was refused, and two queries found nothing"
-        return self._ledger.step(order, Event.REJECT, cause=cause, **_refusal_facts(refusal))
+        return self._ledger.step(order, Event.REJECT, cause=cause, **refusal_facts(refusal))
 
     # --- quotes that the service knew before ---------------------------------------------------------------------
 
@@ -410,7 +305,3 @@ class Submission(Inquiry):
         if problem is not None:
             reason = f"{problem}; {reason}"
         return self._ledger.note(order, unmoved=True, reason=reason, code=DOUBLE_PAYMENT)
-
-
-def _refusal_facts(refusal: Refused) -> dict[str, Any]:
-    return {"code": refusal.code or str(refusal.http_status), "reason": refusal.message or str(refusal)}

@@ -24,7 +24,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
-TARGETS = ("treasury/submission.py", "treasury/decisions.py", "treasury/ledger/states.py")
+TARGETS = (
+    "treasury/submission.py",
+    "treasury/transmission.py",
+    "treasury/inquiry.py",
+    "treasury/decisions.py",
+    "treasury/ledger/states.py",
+)
 TESTS = (
     "tests/engine/test_states.py",
     "tests/planning/test_decisions.py",

@@ -103,7 +103,7 @@ def in_words(summary: Mapping[str, Any]) -> str:
 
 def next_action(order: Order) -> str:
     """What happens to an order next, or is to be done about it."""
-    if order.hold_kind in HELD_ACTIONS:
+    if order.hold_kind is not None and order.hold_kind in HELD_ACTIONS:
         return HELD_ACTIONS[order.hold_kind].format(request_id=order.request_id, run_key=order.run_key)
     return NEXT_ACTIONS[order.state.outcome]
 
