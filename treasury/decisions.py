@@ -19,8 +19,10 @@ def disagreements(order: Order, seen: SeenOrder) -> list[str]:
 
     Money compares exactly: 100 equals 100.00 and nothing else.
     """
+    # One that is known here by its quote's number alone is shown under the request id of whoever asked for the quote.
+    reference = None if order.request_id == order.confirmation else order.request_id
     pairs: tuple[tuple[str, object, object], ...] = (
-        ("request_id", order.request_id, seen.request_id),
+        ("request_id", reference, seen.request_id),
         ("currency", order.currency, seen.currency),
         ("amount", order.amount, seen.amount),
         ("receive currency", order.receive_currency, seen.receive_currency),
@@ -108,6 +110,7 @@ def judge_absence(
         return Next.PERSON
     since, refused = order.absent_since, order.first_answer in ASK_FIRST
     if quote is not None:
+        refused = refused and not _ended_on_the_way(order, quote)
         # The same confirmation is not repeated: one that is late would find a second one beside it.
         if not has_ended(quote, now_ms, service_now_ms, rules):
             return Next.WAIT
@@ -120,6 +123,16 @@ def judge_absence(
     if refused:
         return Next.REJECT
     return Next.RESEND if quote is None else Next.QUOTE_AGAIN
+
+
+LAST_MOMENT_MS = 2_000
+"""A confirmation that left so shortly before its quote's end may have come too late, and been refused for that."""
+
+
+def _ended_on_the_way(order: Order, quote: Quote) -> bool:
+    if quote.expires_at is None or order.sent_at is None:
+        return False
+    return quote.expires_at - order.sent_at < LAST_MOMENT_MS
 
 
 def has_expired(quote: Quote, now_ms: int) -> bool:

@@ -1,7 +1,6 @@
 """Asking what became of an order, and recording what the answer tells. Sends nothing that moves money."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from treasury.crashpoints import point
@@ -167,8 +166,6 @@ class Inquiry:
 
     def _heard(self, order: Order, seen: SeenOrder, where: str) -> Order:
         """Record what the service shows of an order: compared first, adopted only when it agrees and is ours."""
-        if order.request_id == order.confirmation:
-            seen = replace(seen, request_id=None)  # known here by the quote's number alone; theirs is its asker's
         if order.state is State.PREPARED or (order.state is State.UNKNOWN and order.first_answer == DOUBLE_PAYMENT):
             return self.hold_known(order, order.generation, seen, where)
         facts = _seen_facts(order, seen) | {"asked_at": self._ledger.now()}

@@ -280,15 +280,8 @@ def _numbers(case: Case, sandbox: RunningSandbox, private_key: str, faults: dict
 
 def _kill_and_restart(case: Case, spec: dict[str, Any], forker: Forker, kills: Counter[str]) -> int:
     starts = 0
-    home = Path(spec["home"])
-    sqlite = spec["ledger_url"].startswith("sqlite")
     for death in case.deaths:
-        if case.restore is not None and sqlite:
-            if case.restore.restored_after == starts:
-                _put_back(home, case.restore.what)
-                kills["restore"] += 1
-            elif case.restore.copied_after == starts:
-                _copy(home)
+        _meddle(case, spec, starts, kills)
         armed = {"point": death.point, "hits": death.hits, "kill_after": death.after}
         ended = forker.start({**spec, **armed})
         starts += 1
@@ -296,7 +289,19 @@ def _kill_and_restart(case: Case, spec: dict[str, Any], forker: Forker, kills: C
             kills[death.point or "instant"] += 1
         elif ended["code"] not in (DONE, HELD):
             raise AssertionError(_broken(spec, ended))
+    _meddle(case, spec, starts, kills)
     return starts
+
+
+def _meddle(case: Case, spec: dict[str, Any], starts: int, kills: Counter[str]) -> None:
+    """Copy the home, or put the copy back, if it is time for that."""
+    if case.restore is None or not spec["ledger_url"].startswith("sqlite"):
+        return
+    if case.restore.restored_after == starts:
+        _put_back(Path(spec["home"]), case.restore.what)
+        kills["restore"] += 1
+    elif case.restore.copied_after == starts:
+        _copy(Path(spec["home"]))
 
 
 def _finish(

@@ -226,6 +226,20 @@ def confirmed_quote(**changes: Any) -> Quote:
         ({"absent_since": ENDED}, {"service_ends_at": NOW}, ENDED + 600_000, ENDED, Next.QUOTE_AGAIN),
         ({"absent_since": ENDED, "first_answer": "400"}, {}, ENDED + 600_000, None, Next.REJECT),
         (
+            {"absent_since": ENDED, "first_answer": "400", "sent_at": NOW - 2_001},
+            {},
+            ENDED + 600_000,
+            None,
+            Next.REJECT,
+        ),
+        (
+            {"absent_since": ENDED, "first_answer": "400", "sent_at": NOW - 2_000},
+            {},
+            ENDED + 600_000,
+            None,
+            Next.QUOTE_AGAIN,
+        ),
+        (
             {"absent_since": NOW},
             {"expires_at": NOW + 900_000, "ends_at": NOW + 900_000},
             NOW + 600_000,
