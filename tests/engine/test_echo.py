@@ -143,12 +143,19 @@ def quoted_answers(service: PlannedService) -> None:
         ok(order_no="Q-2", **expired),
     )
     service.plan(CREATE, (500, {"code": 909090, "message": QUOTED_SAID}))
-    service.plan(
-        FIAT_QUERY,
-        lambda body: ok(
-            order_no="Q-2", request_id=body["request_id"], status=44, failure_reason=QUOTED_SAID, payee=QUOTED_SAID
-        ),
-    )
+    service.plan(FIAT_QUERY, quoted_question(service))
+
+
+def quoted_question(service: PlannedService) -> Callable[[Mapping[str, Any]], Any]:
+    """A quote until one was confirmed, then a payment that failed; both in many words."""
+
+    def shown(body: Mapping[str, Any]) -> Any:
+        status = 44 if service.sent_to(CREATE) else 11
+        return ok(
+            order_no="Q-2", request_id=body["request_id"], status=status, failure_reason=QUOTED_SAID, payee=QUOTED_SAID
+        )
+
+    return shown
 
 
 def everything(folder: Path, ledger_url: str) -> dict[str, str]:

@@ -82,19 +82,28 @@ def test_flows_have_no_http_no_sql_and_no_classes() -> None:
             assert body_lines(function) <= 40, f"{shown(file)}: {function.name}"
 
 
+def attributes(file: Path, name: str) -> Iterator[ast.Attribute]:
+    """Everything in a module that is written `.name`, called or handed on."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Attribute) and node.attr == name:
+            yield node
+
+
 def test_money_leaves_through_submission_alone() -> None:
+    """`transmit` is the door that money leaves by: only `submission.py` opens it, and the client itself."""
+    users = {shown(file) for file in MODULES if any(attributes(file, "transmit"))}
+    assert users == {"treasury/submission.py", "treasury/interface/client.py"}
+
+
+def test_a_client_sends_for_quotes_and_what_cannot_move_money_alone() -> None:
     """Only `submission.py`, and what cannot move money, calls `send` of a client."""
     allowed = {"treasury/submission.py", "treasury/runs/calls.py", "treasury/runs/provisioning.py"}
     callers = {
         shown(file)
         for file in MODULES
         if "sandbox" not in file.parts
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Call)
-        and isinstance(node.func, ast.Attribute)
-        and node.func.attr == "send"
-        and isinstance(node.func.value, ast.Attribute)
-        and node.func.value.attr.strip("_") == "client"
+        for node in attributes(file, "send")
+        if isinstance(node.value, ast.Attribute) and node.value.attr.strip("_") == "client"
     }
     assert callers <= allowed, callers - allowed
 

@@ -73,12 +73,25 @@ QUOTES: Mapping[str, Mapping[str, Any]] = {
 }
 
 
+ANSWERED: Mapping[str, Any] = {
+    "order_id": 1,
+    "generation": 1,
+    "request_id": "r",
+    "note": None,
+    "created_at": NOW,
+    "stage": Stage.ANSWERED,
+    "asks": 1,
+    "ends_at": None,
+    "service_ends_at": None,
+}
+"""What the ledger adds to the terms of a quote that was answered."""
+
+
 def judge(kind: str, change: Mapping[str, Any]) -> str | None:
     said = {**QUOTES[kind], **change}
     for name in ("pay_amount", "receive_amount", "fee", "rate"):
         said[name] = None if said[name] is None else Decimal(said[name])
-    known = {"order_id": 1, "generation": 1, "request_id": "r", "note": None, "created_at": NOW}
-    return quote_problem(Quote(**{**Quote.unanswered(), **known, **said}), BOUNDS[kind], NOW)
+    return quote_problem(Quote(**ANSWERED, **said), BOUNDS[kind], NOW)
 
 
 @pytest.mark.parametrize(
@@ -127,10 +140,9 @@ def test_a_quote_outside_its_bounds_is_refused_with_the_reason(
 
 
 def quote(**changes: Any) -> Quote:
-    known = {"order_id": 1, "generation": 1, "request_id": "r", "note": None, "created_at": NOW}
     said = {"quote": "q1", "pay_currency": "USDT", "pay_amount": Decimal(100), "receive_currency": "EUR"}
     said |= {"receive_amount": Decimal(90), "fee": None, "fee_currency": None, "rate": None, "expires_at": None}
-    return Quote(**{**Quote.unanswered(), **known, **said, "stage": Stage.ANSWERED, "asks": 1, **changes})
+    return Quote(**{**ANSWERED, **said, **changes})
 
 
 def bound(**changes: Decimal) -> Bounds:
