@@ -102,9 +102,10 @@ class Inquiry:
     def hold_known(self, order: Order, generation: int, seen: SeenOrder, cause: str) -> Order:
         """The service knows this order under this generation, and this ledger did not send it: a person decides."""
         reference = reference_of(self._ledger, order, generation)
+        ours = "this ledger took it for not sent" if order.sends else "this ledger did not send it"
         reason = (
-            f"the service knows {reference}, and this ledger did not send it: if it was paid, "
-            f"treasury resolve {reference} --as sent --by NAME --why TEXT"
+            f"the service knows {reference}, and {ours}: if it was paid, treasury resolve {reference} --as sent; "
+            f"if its support says that it never will be, treasury resolve {reference} --as not-sent"
         )
         facts = {"generation": generation, "request_id": reference, "hold_kind": Hold.KNOWN, "reason": reason}
         facts |= {"order_no": seen.order_no, "status": seen.status} if self.shows_payment(order, seen) else {}
@@ -140,9 +141,8 @@ class Inquiry:
             return self._ledger.note(order, unmoved=True, **facts), Next.WAIT
         quote = last_quote(self._ledger, order) if order.operation in QUOTED else None
         following = judge_absence(order, quote, now, self._client.service_now(), self._rules)
-        if following is Next.REJECT:
-            cause = "refused, and two queries found nothing"
-            return self._ledger.step(order, Event.REJECT, cause=cause, code=order.first_answer, **facts), Next.WAIT
+        if following is Next.REJECT and quote is None:
+            return self.reject(order, **facts), Next.WAIT
         if following is Next.COUNT:
             facts["absent_since"] = now
         if following is Next.PERSON and order.first_answer == DOUBLE_PAYMENT:
@@ -153,6 +153,15 @@ class Inquiry:
         order = self._ledger.note(order, unmoved=True, **facts)
         point("absence.recorded")
         return order, following
+
+    def reject(self, order: Order, **facts: Any) -> Order:
+        """Believe a refusal, now that two queries found nothing."""
+        cause = "refused, and two queries found nothing"
+        return self._ledger.step(order, Event.REJECT, cause=cause, code=order.first_answer, **facts)
+
+    def paid_at_service(self, order: Order) -> dict[int, SeenOrder]:
+        """What is certainly a payment under any reference that this order may ever have had, by generation."""
+        return {each: seen for each, seen in self.look_at_all(order).items() if self.shows_payment(order, seen)}
 
     def _undecided(self, order: Order, seen: SeenOrder) -> Order:
         """A quote that the service shows may have been confirmed or not: no absence, and no payment."""

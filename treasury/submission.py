@@ -66,13 +66,7 @@ class Submission(Transmission):
     def submit(self, order: Order) -> Order:
         """Do the next right thing for one order: send it if it never left, ask if nobody knows, else nothing."""
         if order.state is State.UNKNOWN:
-            order, following = self.learn(order, self.look(order))
-            if following is Next.RESEND:
-                point("resend.decided")
-                return self._transmit(order, self._operation(order), Event.RESEND).order
-            if following is not Next.QUOTE_AGAIN:
-                return order
-            order = self._quote_again(order)
+            order = self._ask_unknown(order)
         if order.state is not State.PREPARED:
             return order
         if order.absences_needed:
@@ -84,13 +78,24 @@ class Submission(Transmission):
             return self._quote_then_confirm(order, payload)
         return self._send(order).order
 
+    def _ask_unknown(self, order: Order) -> Order:
+        """Ask about an order whose outcome nobody knows, and do what the evidence allows; prepared: quote it anew."""
+        order, following = self.learn(order, self.look(order))
+        if following is Next.RESEND:
+            point("resend.decided")
+            return self._transmit(order, self._operation(order), Event.RESEND).order
+        if following not in (Next.QUOTE_AGAIN, Next.REJECT):
+            return order
+        paid = self.paid_at_service(order)  # an older ledger does not know under which generation it was paid since
+        if paid:
+            return self._hold_known(order, paid, "asked before another quote")
+        return self.reject(order) if following is Next.REJECT else self._quote_again(order)
+
     def _ask_before_sending(self, order: Order) -> Order:
         """The ledger may know less than the service: so many queries must find nothing before an order leaves."""
         found = self.known_at_service(order)
         if found:
-            held = self.hold_found(order, found, "asked before it is sent")
-            self._found_known(f"the service knows {held.request_id}, which this ledger has not sent")
-            return held
+            return self._hold_known(order, found, "asked before it is sent")
         now = self._ledger.now()
         far = order.absent_since is not None and now - order.absent_since >= self._rules.resend_after_seconds * 1000
         if order.absences_needed == 1 or far:
@@ -102,6 +107,13 @@ class Submission(Transmission):
             f"second query, {self._rules.resend_after_seconds:.0f} s later, finds nothing either: start the run again"
         )
         return self._ledger.note(order, unmoved=True, absent_since=now, asked_at=now, reason=reason)
+
+    def _hold_known(self, order: Order, found: dict[int, SeenOrder], cause: str) -> Order:
+        """Hold what the service knows; if this ledger never sent it, the ledger is older than the service."""
+        held = self.hold_found(order, found, cause)
+        if not order.sends or held.generation > order.generation:
+            self._found_known(f"the service knows {held.request_id}, which this ledger has not sent")
+        return held
 
     # --- quotes --------------------------------------------------------------------------------------------------
 
@@ -176,9 +188,9 @@ class Submission(Transmission):
         """
         if quote.stage is Stage.FOREIGN:
             return self._waits_for_end(order, problem), False
-        seen = self.look(order)
-        if seen is not None and self.shows_payment(order, seen):
-            return self.hold_found(order, {order.generation: seen}, "asked before another quote"), False
+        paid = self.paid_at_service(order)
+        if paid:
+            return self._hold_known(order, paid, "asked before another quote"), False
         finish_quote(self._ledger, quote, problem)
         return self._ledger.note(order, unmoved=True, reason=problem), True
 
@@ -228,9 +240,9 @@ class Submission(Transmission):
 
     def _quote_not_accepted(self, order: Order, refusal: Refused) -> Order:
         """Rejected only after two looks that find nothing: a quote under this reference may have been paid."""
-        found = self.look_at_all(order)
-        if any(self.shows_payment(order, seen) for seen in found.values()):
-            return self.hold_found(order, found, "its quote was refused")
+        paid = self.paid_at_service(order)
+        if paid:
+            return self._hold_known(order, paid, "its quote was refused")
         now = self._ledger.now()
         if order.first_answer not in ASK_FIRST or order.absent_since is None:
             return self._ledger.note(order, unmoved=True, first_answer=refusal.code, absent_since=now)

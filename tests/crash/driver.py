@@ -25,7 +25,7 @@ from treasury.errors import InputError, RunHeld
 from treasury.interface.client import Account
 from treasury.interface.signing import load_private_key
 from treasury.ledger.states import State
-from treasury.runs.resolving import release_orders, resolve_as_sent
+from treasury.runs.resolving import release_orders, resolve_as_not_sent, resolve_as_sent
 from treasury.settings import Settings
 
 DONE, HELD, BROKEN = 0, 6, 1
@@ -74,6 +74,9 @@ def decide(desk: Desk) -> None:
             release_orders(desk, run_key, "older", **person)
         with suppress(InputError):
             resolve_as_sent(desk, run_key, **person)
+    for order in desk.ledger.orders(states=(State.HELD,)):
+        with suppress(InputError):
+            resolve_as_not_sent(desk, order.request_id, **person)
 
 
 def _fork(spec: dict[str, Any]) -> dict[str, Any]:

@@ -89,10 +89,10 @@ def attributes(file: Path, name: str) -> Iterator[ast.Attribute]:
             yield node
 
 
-def test_money_leaves_through_submission_alone() -> None:
-    """`transmit` is the door that money leaves by: only `submission.py` opens it, and the client itself."""
+def test_money_leaves_through_transmission_alone() -> None:
+    """`transmit` is the door that money leaves by: only `transmission.py` opens it, and the client itself."""
     users = {shown(file) for file in MODULES if any(attributes(file, "transmit"))}
-    assert users == {"treasury/submission.py", "treasury/interface/client.py"}
+    assert users == {"treasury/transmission.py", "treasury/interface/client.py"}
 
 
 def test_a_client_sends_for_quotes_and_what_cannot_move_money_alone() -> None:

@@ -1,6 +1,7 @@
 """Confirmations whose fate is unknown: services that act late, show late, or show a payment as if it were a quote."""
 
 import json
+import shutil
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -28,6 +29,8 @@ class SlowToConfirm:
 
     def __init__(self, mode: str) -> None:
         self.mode = mode
+        self.refuses = False
+        """Whether the first confirmation is refused with 400 instead of getting no answer."""
         self.effects: dict[str, list[float]] = {}
         """Payee -> when money moves, or moved."""
         self._quotes: dict[str, dict[str, Any]] = {}
@@ -74,7 +77,9 @@ class SlowToConfirm:
         if not (first and self.mode.startswith("never")):
             moves.append(time.time() + (LIFE + MARGIN * 0.7 if first and self.mode == "acts late" else 0.0))
         self._quotes[number[2:]]["confirmed"] = moves[-1] if moves else None
-        return None if first else {"code": 200, "data": {"order_no": number, "status": 22}}
+        if first:
+            return {"code": 400, "message": "INVALID_REQUEST"} if self.refuses else None
+        return {"code": 200, "data": {"order_no": number, "status": 22}}
 
     def _query(self, body: Mapping[str, Any]) -> dict[str, Any]:
         quote = self._quotes.get(body.get("request_id", ""))
@@ -198,3 +203,45 @@ def sheet_of(folder: Path) -> Path:
     lines = [",".join(rows[0]), *(",".join(row.values()) for row in rows)]
     file.write_text("\n".join(lines) + "\n")
     return file
+
+
+@pytest.mark.parametrize("first_answer", ["lost", "refused with 400"])
+def test_an_older_ledger_finds_what_was_paid_under_a_later_quote(first_answer: str, tmp_path: Path, key: str) -> None:
+    """The copy knows of a confirmation that did not act; since then another quote was paid."""
+    service = SlowToConfirm("never, absent")
+    service.refuses = first_answer != "lost"
+    home, copy = tmp_path / "home", tmp_path / "copy"
+    home.mkdir()
+    try:
+        desk = open_short_desk(service.base_url, home, key, WINDOW, **settings({}))
+        for ids in payouts.commit_payouts(desk, sheet_of(home), "fiat"):
+            execution.send_orders(desk, "fiat", ids)
+        assert {order.state.value for order in desk.ledger.orders()} == {"unknown"}
+        desk.close()
+        shutil.copytree(home, copy)
+        time.sleep(LIFE + MARGIN + 0.1)
+        if service.refuses:
+            desk = open_short_desk(service.base_url, home, key, WINDOW, **settings({}))
+            assert all(decision.done for decision in resolve_as_not_sent(desk, "fiat", **PERSON))
+            desk.close()
+        assert outcomes(service, home, key, 8.0) == {"settled"}
+        assert outcomes(service, copy, key, 3.0) == {"held"}
+        assert service.paid() == [1] * ROWS
+    finally:
+        service.close()
+
+
+def test_what_acts_after_a_person_said_that_it_did_not_is_found_at_the_next_start(tmp_path: Path, key: str) -> None:
+    service = SlowToConfirm("shows 11, then 12")
+    try:
+        desk = open_short_desk(service.base_url, tmp_path, key, WINDOW, **settings({}))
+        for ids in payouts.commit_payouts(desk, sheet_of(tmp_path), "fiat"):
+            execution.send_orders(desk, "fiat", ids)
+        time.sleep(2.0)  # a service shows whole seconds
+        assert all(decision.done for decision in resolve_as_not_sent(desk, "fiat", **PERSON))  # wrongly
+        desk.close()
+        time.sleep(0.8)
+        assert outcomes(service, tmp_path, key, 1.0) == {"held"}
+        assert service.paid() == [1] * ROWS
+    finally:
+        service.close()

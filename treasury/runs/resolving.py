@@ -80,14 +80,19 @@ def resolve_as_sent(desk: Desk, reference: str, *, by: str, why: str) -> list[De
             f"nothing of {reference} is unknown, or held because the service knows it; "
             "a row that is held for another reason never left: treasury release"
         )
+    alone = all(order.run_key != reference for order in orders)
     with _held(desk, orders):
-        return [_as_sent(desk, order, cause, alone=len(orders) == 1) for order in orders]
+        return [_as_sent(desk, order, cause, alone=alone) for order in orders]
 
 
 def resolve_as_not_sent(desk: Desk, reference: str, *, by: str, why: str) -> list[Decision]:
     """Believe a named person that orders never acted, unless the service says otherwise now. Raises `InputError`."""
     cause = _cause(by, why)
-    orders = [order for order in choose_orders(desk, reference) if _may_be_sent(order) or is_used_up(desk, order)]
+    orders = [
+        order
+        for order in choose_orders(desk, reference)
+        if _may_be_sent(order) or _on_a_persons_word(order) or is_used_up(desk, order)
+    ]
     if not orders:
         raise InputError(f"nothing of {reference} is unknown; a row that is held: treasury release lets it be sent")
     with _held(desk, orders):
@@ -106,6 +111,11 @@ def _may_be_sent(order: Order) -> bool:
     return order.state is State.UNKNOWN or (order.state is State.HELD and order.hold_kind == Hold.KNOWN)
 
 
+def _on_a_persons_word(order: Order) -> bool:
+    """Whether an order is in progress because a person said so, and the service never showed it."""
+    return order.state is State.ACCEPTED and order.order_no is None and order.status is None
+
+
 def _as_sent(desk: Desk, order: Order, cause: str, *, alone: bool) -> Decision:
     try:
         seen = desk.submission.look(order)
@@ -115,6 +125,8 @@ def _as_sent(desk: Desk, order: Order, cause: str, *, alone: bool) -> Decision:
         return Decision(
             order, False, "the service shows no such order; resolve it by its own reference if you are sure"
         )
+    if seen is not None and not desk.submission.shows_payment(order, seen):
+        return Decision(order, False, "the service shows its quote, and no payment yet; try again when it does")
     differs = [] if seen is None else disagreements(order, seen)
     if differs:
         return Decision(order, False, f"{'; '.join(differs)}: it stays as it is")
@@ -153,7 +165,9 @@ def _as_not_sent(desk: Desk, order: Order, cause: str) -> Decision:
 
 
 def _send_again(desk: Desk, order: Order, cause: str) -> Decision:
+    # The service may show it between now and the next start, which asks once more.
     facts: dict[str, Any] = {"hold_kind": None, "reason": None, "absent_since": None, "order_no": None, "status": None}
+    facts |= {"absences_needed": max(1, order.absences_needed)}
     quote = last_quote(desk.ledger, order)
     says = "it is sent at the next start of its run"
     if quote is not None:
