@@ -42,6 +42,7 @@ def start(spec: dict[str, Any]) -> int:
         ledger_url=spec["ledger_url"],
         ledger_key_file=home / "ledger.key",
         resend_after_seconds=spec["resend_after"],
+        unconfirmed_statuses=frozenset({11}),
     )
     account = Account(spec["base_url"], PARTNER_ID, spec["private_key"])
     if spec["private_key"] in _keys:
