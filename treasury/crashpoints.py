@@ -21,6 +21,7 @@ POINTS: Mapping[str, str] = {
     "send.lost": "it left and no answer can be read | the ledger does not know",
     "send.recorded": "the outcome is on disk | the caller does not know",
     "resend.decided": "two absences are evidence | not marked to leave again",
+    "requote.decided": "a quote has ended and its confirmation did not act | another quote may not follow yet",
     "client.before": "the request is signed | no byte has left",
     "client.answered": "the answer's last byte is here | nobody has read it",
     "quote.before": "a quote is about to be asked | its row is not in the ledger",

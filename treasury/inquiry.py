@@ -35,8 +35,13 @@ class Inquiry:
 
     def look(self, order: Order) -> SeenOrder | None:
         """What the service shows of an order; None when it knows no such order. Changes nothing."""
+        return self._look(order, order.request_id, order.confirmation, order.order_no)
+
+    def _look(
+        self, order: Order, request_id: str, confirmation: str | None = None, order_no: str | None = None
+    ) -> SeenOrder | None:
         point("ask.before")
-        seen = self.look_up(order.operation, order.request_id, order.confirmation, order.order_no)
+        seen = self.look_up(order.operation, request_id, confirmation, order_no)
         point("ask.answered")
         return None if seen is None else self._ledger.as_kept(order, as_paid(seen, order))
 
@@ -60,11 +65,9 @@ class Inquiry:
             return {} if seen is None else {order.generation: seen}
         found = {}
         for generation in range(1, MAX_GENERATIONS + 1):
-            point("ask.before")
-            seen = self.look_up(order.operation, reference_of(self._ledger, order, generation))
-            point("ask.answered")
+            seen = self._look(order, reference_of(self._ledger, order, generation))
             if seen is not None:
-                found[generation] = self._ledger.as_kept(order, as_paid(seen, order))
+                found[generation] = seen
         return found
 
     def known_at_service(self, order: Order, *, everywhere: bool = True) -> dict[int, SeenOrder]:

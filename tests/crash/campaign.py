@@ -53,7 +53,7 @@ QUOTE_POINTS = (
     "confirm.before",
     "confirm.noted",
 )
-IN_DOUBT = ("recover.before", "recover.committed", "resend.decided", "absence.recorded")
+IN_DOUBT = ("recover.before", "recover.committed", "resend.decided", "requote.decided", "absence.recorded")
 """Points that are reached only after an earlier death."""
 PAYING = tuple(point for point in POINTS if not point.startswith(("migration.", "backup.", "restore.")))
 """Points that a payment passes; the others have tests of their own (tests/engine: test_migrations, test_backup)."""
@@ -114,7 +114,10 @@ class Result:
 def _reaches(name: str, point: str) -> bool:
     if point in QUOTE_POINTS:
         return name in ("fiat_payout", "conversion")
-    return not (point == "resend.decided" and name == "conversion")  # no absence is evidence there
+    if point == "requote.decided":
+        return name == "fiat_payout"
+    # No absence of a conversion is evidence, and a quoted payout is quoted anew.
+    return not (point == "resend.decided" and name in ("conversion", "fiat_payout"))
 
 
 def _systematic() -> list[tuple[str, str]]:
@@ -144,7 +147,8 @@ def make_case(seed: int) -> Case:
         if point == "send.lost":
             faults["drop_after"] = 0.6
         first = [Death("send.marked", dice.randint(1, 3))] if point in IN_DOUBT else []
-        deaths = [*first, Death(point, 1), Death(point, dice.randint(1, 3))]
+        more = [Death(point)] * 3 if point == "requote.decided" else []  # its quote has to end first
+        deaths = [*first, *more, Death(point, 1), Death(point, dice.randint(1, 3))]
         quote_seconds = LONG if name == "confirmation" else SHORT
         return Case(seed, (name,), tuple(deaths), faults, in_flight=dice.choice((1, 4)), quote_seconds=quote_seconds)
     kinds = tuple(dice.sample(NAMES, dice.choice((1, 1, 2))))

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -60,7 +61,7 @@ def test_a_sender_that_was_stopped_after_its_mark_sends_nothing_when_it_is_thawe
     desk = open_desk(service.base_url)
     plan(desk, payout())
     (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "ledger.key").write_bytes((tmp_path / "ledger.key").read_bytes())
+    shutil.copy(tmp_path / "ledger.key", tmp_path / "other")
     spec = {"home": str(tmp_path / "other"), "ledger_url": ledger_url, "base_url": service.base_url}
     spec |= {"partner_id": PARTNER_ID, "key": keys[0]}
     command = [sys.executable, "-c", SENDER]
