@@ -134,6 +134,8 @@ class Client:
         self._nonces = random.Random()  # noqa: S311 - never the same twice is all they must be; seeded by the system
         self._signers = Hands(os.cpu_count() or 1)
         self._waiters = Hands(connections)
+        # Not the waiters: who repeats a question there waits for a connection, and its holder would wait for them.
+        self._pacers = Hands(connections)
         self._connections = Connections(connections)
         self.pace = Pace(self._connections)
         self._date = "", 0.0
@@ -151,6 +153,7 @@ class Client:
         self._engine.close()
         self._signers.close()
         self._waiters.close()
+        self._pacers.close()
 
     def signed_body(self, operation: Operation[Any]) -> dict[str, Any]:
         """The body as it travels: own fields, common parameters, signature (document, Authentication)."""
@@ -174,7 +177,7 @@ class Client:
         """
         self._connections.take()
         try:
-            self.pace.wait(lambda seconds: self._waiters.do(self._sleep, seconds))
+            self.pace.wait(lambda seconds: self._pacers.do(self._sleep, seconds))
         except BaseException:
             self._connections.give_back()
             raise
