@@ -150,7 +150,7 @@ def test_what_may_be_a_payment_waits_for_a_person_who_is_believed_once_the_quote
     service = SlowToConfirm("never, shown as 11")
     try:
         kind = fiat_payout(ROWS)
-        desk = open_short_desk(service.base_url, tmp_path, key, WINDOW, **settings({}))
+        desk = open_short_desk(service.base_url, tmp_path, key, WINDOW, **settings({"quote_margin_seconds": 300.0}))
         kind.start(desk, tmp_path)
         [decision, *_] = resolve_as_not_sent(desk, "fiat", **PERSON)
         assert not decision.done
