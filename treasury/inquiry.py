@@ -12,7 +12,7 @@ from treasury.interface.operation import SeenOrder
 from treasury.interface.refusals import ASK_FIRST, DOUBLE_PAYMENT, says_no_such_order
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.quotes import MAX_GENERATIONS, last_quote, reference_of
-from treasury.ledger.records import Order
+from treasury.ledger.records import ON_A_PERSONS_WORD, Order
 from treasury.ledger.states import Event, Hold, State, event_for
 from treasury.ledger.statuses import saw_status
 from treasury.quoting import QUOTED
@@ -83,6 +83,8 @@ class Inquiry:
             found = {} if seen is None else {order.generation: seen}
         if not found or order.operation not in QUOTED:
             return found
+        if order.absences_needed == ON_A_PERSONS_WORD:
+            return {each: seen for each, seen in found.items() if self.shows_payment(order, seen)}
         expected = {order.generation} if order.request_id == order.confirmation else set()
         if order.absences_needed <= 1:
             expected |= {quote.generation for quote in self._ledger.quotes([order.id]) if quote.asks}

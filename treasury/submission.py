@@ -23,7 +23,7 @@ from treasury.interface.refusals import (
 )
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.quotes import MAX_GENERATIONS, adopt_quote, finish_quote, last_quote, note_quote, open_quote
-from treasury.ledger.records import Order, Quote, Stage
+from treasury.ledger.records import ON_A_PERSONS_WORD, Order, Quote, Stage
 from treasury.ledger.states import Event, Hold, State
 from treasury.quoting import QUOTED, QuotedPayment, confirmed_facts, terms_of
 from treasury.transmission import Sent, Transmission, refusal_facts
@@ -98,7 +98,7 @@ class Submission(Transmission):
             return self._hold_known(order, found, "asked before it is sent")
         now = self._ledger.now()
         far = order.absent_since is not None and now - order.absent_since >= self._rules.resend_after_seconds * 1000
-        if order.absences_needed == 1 or far:
+        if order.absences_needed in (1, ON_A_PERSONS_WORD) or far:
             return self._ledger.note(order, unmoved=True, absences_needed=0, absent_since=None, reason=None)
         if order.absent_since is not None:
             return order

@@ -16,6 +16,9 @@ from treasury.interface.status import OrderStatus
 from treasury.ledger import schema
 from treasury.ledger.states import State
 
+ON_A_PERSONS_WORD = -1
+"""`absences_needed` of an order that a person resolved as not sent: one query, and only a payment speaks against it."""
+
 
 def derive_request_id(account: str, run_key: str, row_ref: str, operation: str, generation: int) -> str:
     """The id under which a payment is known for ever: from what it is, never from the clock or a random number.

@@ -14,7 +14,7 @@ from treasury.desk import Desk
 from treasury.errors import InputError, NotConnected, OutcomeUnknown, Refused
 from treasury.ledger.epoch import absences_needed
 from treasury.ledger.quotes import MAX_GENERATIONS, finish_quote, last_quote
-from treasury.ledger.records import Order
+from treasury.ledger.records import ON_A_PERSONS_WORD, Order
 from treasury.ledger.states import Event, Hold, State
 from treasury.settings import os_user
 
@@ -167,7 +167,7 @@ def _as_not_sent(desk: Desk, order: Order, cause: str) -> Decision:
 def _send_again(desk: Desk, order: Order, cause: str) -> Decision:
     # The service may show it between now and the next start, which asks once more.
     facts: dict[str, Any] = {"hold_kind": None, "reason": None, "absent_since": None, "order_no": None, "status": None}
-    facts |= {"absences_needed": max(1, order.absences_needed)}
+    facts |= {"absences_needed": ON_A_PERSONS_WORD}
     quote = last_quote(desk.ledger, order)
     says = "it is sent at the next start of its run"
     if quote is not None:
