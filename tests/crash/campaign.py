@@ -256,7 +256,7 @@ def run_case(case: Case, forker: Forker, keys: tuple[str, str], new_ledger: Call
             ledger_url = new_ledger(home)
             spec = {"home": str(home), "base_url": sandbox.base_url, "ledger_url": ledger_url, "kinds": case.kinds}
             spec |= {"private_key": private_key, "resend_after": RESEND_AFTER, "in_flight": case.in_flight}
-            spec |= {"numbers": numbers}
+            spec |= {"numbers": numbers, "quote_seconds": case.quote_seconds}
             expected = {place: asked for name in case.kinds for place, asked in make_kind(name, numbers).rows.items()}
             starts = _kill_and_restart(case, spec, forker, kills)
             faults.clear()
@@ -338,13 +338,9 @@ def problems_of(result: Result, undisturbed: dict[str, Any] | None) -> list[str]
     problems = list(result.verdict.faults)
     states = result.verdict.states
     dark = states.get("unknown", 0)
-    if result.case.restore is not None and {"conversion", "fiat_payout"} & set(result.case.kinds):
-        # No query shows what became of a conversion; a quote has to end before a person is believed, which may take
-        # longer than this campaign waits. Such a row waits for a person by name; that it was paid is a fault above.
-        states = {state: count for state, count in states.items() if state != "held"}
-    if set(states) - {"settled", "unknown"}:
-        problems.append(f"at the end: {states}")
     waits = "fiat_payout" in result.case.kinds and result.case.quote_seconds == LONG
+    if set(states) - {"settled", "unknown", *(("held",) if waits else ())}:
+        problems.append(f"at the end: {states}")
     if dark and "conversion" not in result.case.kinds and not waits:
         problems.append(f"{dark} rows stay unknown")
     if result.verdict.effects != states.get("settled", 0):

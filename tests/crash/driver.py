@@ -25,7 +25,7 @@ from treasury.errors import InputError, RunHeld
 from treasury.interface.client import Account
 from treasury.interface.signing import load_private_key
 from treasury.ledger.states import State
-from treasury.runs.resolving import release_orders, resolve_as_not_sent, resolve_as_sent
+from treasury.runs.resolving import Decision, release_orders, resolve_as_not_sent, resolve_as_sent
 from treasury.settings import Settings
 
 DONE, HELD, BROKEN = 0, 6, 1
@@ -46,6 +46,7 @@ def start(spec: dict[str, Any]) -> int:
         ledger_key_file=home / "ledger.key",
         resend_after_seconds=spec["resend_after"],
         quote_margin_seconds=spec["resend_after"],
+        quote_life_seconds=spec["quote_seconds"],  # a restored ledger knows no end of what it does not know it asked
         unconfirmed_statuses=frozenset({11}),  # a confirmed payout shows it for less than two queries are apart
     )
     account = Account(spec["base_url"], PARTNER_ID, spec["private_key"])
@@ -71,12 +72,18 @@ def decide(desk: Desk) -> None:
     person = {"by": "Ada Example", "why": "looked at the portal"}
     for run_key in sorted({order.run_key for order in desk.ledger.orders(states=(State.HELD,))}):
         with suppress(InputError):
-            release_orders(desk, run_key, "older", **person)
+            _tell(release_orders(desk, run_key, "older", **person))
         with suppress(InputError):
-            resolve_as_sent(desk, run_key, **person)
+            _tell(resolve_as_sent(desk, run_key, **person))
     for order in desk.ledger.orders(states=(State.HELD,)):
         with suppress(InputError):
-            resolve_as_not_sent(desk, order.request_id, **person)
+            _tell(resolve_as_not_sent(desk, order.request_id, **person))
+
+
+def _tell(decisions: list[Decision]) -> None:
+    """Write what a person decided to the log of the case."""
+    for decision in decisions:
+        print(f"{decision.order.row_ref} {decision.order.state}: {decision.says}", flush=True)
 
 
 def _fork(spec: dict[str, Any]) -> dict[str, Any]:
