@@ -15,7 +15,7 @@ from treasury.ledger.quotes import MAX_GENERATIONS, last_quote, reference_of
 from treasury.ledger.records import ON_A_PERSONS_WORD, Order
 from treasury.ledger.states import Event, Hold, State, event_for
 from treasury.ledger.statuses import saw_status
-from treasury.quoting import QUOTED
+from treasury.quoting import QUOTED, asked_facts
 
 
 class Inquiry:
@@ -114,6 +114,8 @@ class Inquiry:
         )
         facts = {"generation": generation, "request_id": reference, "hold_kind": Hold.KNOWN, "reason": reason}
         facts |= {"order_no": seen.order_no, "status": seen.status} if self.shows_payment(order, seen) else {}
+        if generation != order.generation:
+            facts |= asked_facts(self._ledger.payload(order))  # the amounts of the quote that was known are not its own
         return self._ledger.step(order, Event.HOLD, cause=cause, **facts)
 
     def learn(self, order: Order, seen: SeenOrder | None) -> tuple[Order, Next]:
@@ -210,6 +212,8 @@ def _seen_facts(order: Order, seen: SeenOrder) -> dict[str, Any]:
     }
     if order.fee is None or seen.fee_currency is not None:  # a fee without its currency never replaces a quoted one
         facts |= {"fee": seen.fee, "fee_currency": seen.fee_currency}
+    if order.amount is None and seen.amount is not None:
+        facts |= {"amount": seen.amount, "currency": seen.currency or order.currency}
     if order.receive_amount is None and seen.receive_amount is not None:
         facts |= {"receive_amount": seen.receive_amount, "receive_currency": seen.receive_currency}
     return {name: value for name, value in facts.items() if value is not None}

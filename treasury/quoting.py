@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
+from treasury.decisions import Bounds
 from treasury.interface.catalogue import CATALOGUE
 from treasury.interface.conversion import ConversionExecute, ConversionQuote, ConversionQuoteRecord
 from treasury.interface.fiat_payouts import CreateFiatPayout, FiatPayoutQuote, FiatPayoutQuoteRecord
@@ -143,6 +144,21 @@ def personal_values_of(operation: str, payload: Mapping[str, Any]) -> Iterator[s
     else:
         yield from personal_values(QUOTED[operation].asked_by, payload.get("quote", {}))
         yield from personal_values(sent, payload["confirm"])
+
+
+def asked_facts(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """What an order is before any quote: what it takes over where another quote than the one it knows was paid."""
+    bounds = Bounds.from_dict(payload["bounds"])
+    return {
+        "confirmation": None,
+        "currency": bounds.pay_currency,
+        "amount": bounds.pay_amount,
+        "receive_currency": bounds.receive_currency,
+        "receive_amount": bounds.receive_amount,
+        "fee": None,
+        "fee_currency": None,
+        "rate": None,
+    }
 
 
 def confirmed_facts(quote: Quote) -> dict[str, Any]:

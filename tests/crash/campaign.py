@@ -338,7 +338,9 @@ def problems_of(result: Result, undisturbed: dict[str, Any] | None) -> list[str]
     problems = list(result.verdict.faults)
     states = result.verdict.states
     dark = states.get("unknown", 0)
-    waits = "fiat_payout" in result.case.kinds and result.case.quote_seconds == LONG
+    # A person is believed once the quote's longest life is over; the campaign does not wait that long for a long one.
+    long, kinds = result.case.quote_seconds == LONG, result.case.kinds
+    waits = long and ("fiat_payout" in kinds or (result.case.restore is not None and "conversion" in kinds))
     if set(states) - {"settled", "unknown", *(("held",) if waits else ())}:
         problems.append(f"at the end: {states}")
     if dark and "conversion" not in result.case.kinds and not waits:

@@ -5,6 +5,7 @@ import shutil
 import threading
 import time
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from tests.crash.payments import QUOTED, fiat_payout
 from tests.listening import Answer, Listening
 from tests.matrix.faulty import open_short_desk
 from treasury.runs import execution, payouts
-from treasury.runs.resolving import resolve_as_not_sent
+from treasury.runs.resolving import resolve_as_not_sent, resolve_as_sent
 from treasury.sandbox import generate_key_pair
 
 LIFE, MARGIN, WINDOW = 0.4, 0.6, 0.2
@@ -55,14 +56,15 @@ class SlowToConfirm:
         now = int(time.time() * 1000)
         self._payee[f"Q-{reference}"] = body["individual_beneficiary"]["account_no"]
         self.effects.setdefault(self._payee[f"Q-{reference}"], [])
+        later = sum(payee == self._payee[f"Q-{reference}"] for payee in self._payee.values()) > 1
         self._quotes[reference] = {
             "request_id": reference,
             "order_no": f"Q-{reference}",
             "pay_amount": body["pay_amount"],
             "pay_currency": "USDT",
-            "receive_amount": "90.00",
+            "receive_amount": "91.00" if later else "90.00",
             "receive_currency": "EUR",
-            "exchange_rate": "0.9",
+            "exchange_rate": "0.91" if later else "0.9",
             "transaction_time": now,
             "expire_time": now + int(LIFE * 1000),
         }
@@ -226,6 +228,11 @@ def test_an_older_ledger_finds_what_was_paid_under_a_later_quote(first_answer: s
             desk.close()
         assert outcomes(service, home, key, 8.0) == {"settled"}
         assert outcomes(service, copy, key, 3.0) == {"held"}
+        desk = open_short_desk(service.base_url, copy, key, WINDOW, **settings({}))
+        assert all(decision.done for decision in resolve_as_sent(desk, "fiat", **PERSON))
+        taken = {(order.state.value, order.receive_amount) for order in desk.ledger.orders()}
+        assert taken == {("settled", Decimal(91))}
+        desk.close()
         assert service.paid() == [1] * ROWS
     finally:
         service.close()
