@@ -1,13 +1,14 @@
 """The account at the service, as a Prefect block."""
 
-from typing import Literal
+from typing import Any
 
 from prefect.blocks.core import Block
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
+from treasury.account_file import MOVED
 from treasury.interface.address import canonical_url, check_transport
 from treasury.interface.client import Account
-from treasury.interface.signing import SigningRules
+from treasury.interface.service_rules import ServiceRules
 
 
 class PartnerAccount(Block):
@@ -27,13 +28,19 @@ class PartnerAccount(Block):
     platform_key: str | None = Field(
         default=None, description="The platform's public key, which notifications are verified with."
     )
-    hash: Literal["SHA1", "SHA256"] = Field(default="SHA1", description="The hash that is signed.")
-    timestamp_unit: Literal["ms", "s"] = Field(
-        default="ms", description="Whether requests carry milliseconds or seconds as their timestamp."
+    service: ServiceRules = Field(
+        default=ServiceRules(),
+        description="What your service does where the interface document leaves it open (docs/operating.md).",
     )
-    null_text_is_blank: bool = Field(
-        default=True, description="Whether a field with the text `null` counts as absent, as the platform treats it."
-    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_older(cls, content: Any) -> Any:
+        """A block that was saved when these entries stood beside the others."""
+        if not isinstance(content, dict):
+            return content
+        moved = {name: content.pop(name) for name in MOVED if name in content}
+        return {**content, "service": {**moved, **dict(content.get("service") or {})}} if moved else content
 
     @field_validator("base_url")
     @classmethod
@@ -45,7 +52,5 @@ class PartnerAccount(Block):
 
     def get_account(self) -> Account:
         """The account, ready to open a desk with."""
-        rules = SigningRules(
-            hash=self.hash, timestamp_unit=self.timestamp_unit, null_text_is_blank=self.null_text_is_blank
-        )
-        return Account(self.base_url, self.partner_id, self.private_key.get_secret_value(), self.platform_key, rules)
+        key = self.private_key.get_secret_value()
+        return Account(self.base_url, self.partner_id, key, self.platform_key, self.service)

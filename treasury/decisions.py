@@ -8,7 +8,8 @@ from typing import Any
 
 from treasury.interface.catalogue import CATALOGUE
 from treasury.interface.operation import SeenOrder
-from treasury.interface.refusals import ASK_FIRST, DOUBLE_PAYMENT, NOT_FOUND_CODES
+from treasury.interface.refusals import DOUBLE_PAYMENT
+from treasury.interface.service_rules import ServiceRules
 from treasury.ledger.records import Order, Quote
 from treasury.ledger.states import State
 from treasury.money import exact
@@ -35,13 +36,21 @@ def disagreements(order: Order, seen: SeenOrder) -> list[str]:
     ]
 
 
-def as_paid(seen: SeenOrder, order: Order) -> SeenOrder:
+def as_paid(seen: SeenOrder, order: Order, service: ServiceRules) -> SeenOrder:
     """The same order with its amounts where they belong, should the service show it in the currency that arrives."""
     if seen.receive_currency is not None or seen.currency in (None, order.currency):
         return seen
-    if not CATALOGUE[order.operation].may_show_what_arrives or seen.currency != order.receive_currency:
+    if seen.currency != order.receive_currency or not service.shows_what_arrives(CATALOGUE[order.operation]):
         return seen
-    return replace(seen, currency=None, amount=None, receive_currency=seen.currency, receive_amount=seen.amount)
+    quoted = order.fee is not None or seen.fee is None
+    return replace(
+        seen,
+        currency=None,
+        amount=None,
+        fee_currency=seen.fee_currency if quoted else seen.fee_currency or seen.currency,
+        receive_currency=seen.currency,
+        receive_amount=seen.amount,
+    )
 
 
 @dataclass(frozen=True)
@@ -52,12 +61,8 @@ class EvidenceRules:
     """How far apart two queries that find nothing must be."""
     quote_margin_seconds: float
     """How long after its end a quote may still be confirmed by a request that is on its way."""
-    quote_life_seconds: float = 24 * 3600
-    """How long after its creation a quote ends whose end is not shown."""
-    unconfirmed_statuses: frozenset[int] = frozenset()
-    """Statuses that this account never shows for a confirmed quote."""
-    not_found_codes: frozenset[str] = NOT_FOUND_CODES
-    """Envelope codes that say "no such order"."""
+    service: ServiceRules = ServiceRules()
+    """What this account's service does where the interface document leaves it open."""
 
 
 class Look(Enum):
@@ -80,7 +85,7 @@ def read_look(order: Order, seen: SeenOrder | None, rules: EvidenceRules) -> Loo
         return Look.SHOWN
     if seen.status is not None and seen.status.is_payment:
         return Look.SHOWN
-    if seen.status is not None and int(seen.status) in rules.unconfirmed_statuses:
+    if seen.status is not None and int(seen.status) in rules.service.unconfirmed_statuses:
         return Look.ABSENT
     return Look.UNDECIDED
 
@@ -97,6 +102,10 @@ class Next(Enum):
     PERSON = "a person has to decide"
 
 
+COUNTED = (Next.COUNT, Next.RESEND, Next.QUOTE_AGAIN, Next.REJECT)
+"""What follows from an absence that counts."""
+
+
 def judge_absence(
     order: Order, quote: Quote | None, now_ms: int, service_now_ms: int | None, rules: EvidenceRules
 ) -> Next:
@@ -108,7 +117,7 @@ def judge_absence(
     said_known = order.first_answer == DOUBLE_PAYMENT and order.state is State.UNKNOWN
     if shown_before or said_known or not CATALOGUE[order.operation].absence_is_evidence:
         return Next.PERSON
-    since, refused = order.absent_since, order.first_answer in ASK_FIRST
+    since, refused = order.absent_since, order.first_answer in rules.service.asked_first
     if quote is not None:
         refused = refused and not _ended_on_the_way(order, quote)
         # The same confirmation is not repeated: one that is late would find a second one beside it.
@@ -142,7 +151,9 @@ def has_expired(quote: Quote, now_ms: int) -> bool:
 
 def certain_end(quote: Quote, rules: EvidenceRules) -> int:
     """When a quote can no longer be confirmed by anybody, margin included, Unix ms by our clock."""
-    ends = quote.ends_at if quote.ends_at is not None else quote.created_at + int(rules.quote_life_seconds * 1000)
+    ends = (
+        quote.ends_at if quote.ends_at is not None else quote.created_at + int(rules.service.quote_life_seconds * 1000)
+    )
     return ends + int(rules.quote_margin_seconds * 1000)
 
 
@@ -185,7 +196,9 @@ class Bounds:
     least_receive: Decimal | None = None
     """What it must bring before the service's fee, where that is taken from what is received."""
     greatest_fee: Decimal | None = None
-    """The most that may be taken as fee, in the currency that is received; a fee in another one is refused."""
+    """The most that may be taken as fee, in `fee_currency`; a fee in another one is refused."""
+    fee_currency: str | None = None
+    """None is the currency that is received."""
     least_rate: Decimal | None = None
     greatest_rate: Decimal | None = None
 
@@ -196,9 +209,11 @@ class Bounds:
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> "Bounds":
         """From text."""
-        names = ("pay_currency", "receive_currency")
+        names = ("pay_currency", "receive_currency", "fee_currency")
         amounts = {name: Decimal(value) for name, value in stored.items() if name not in names}
-        return cls(stored["pay_currency"], stored["receive_currency"], **amounts)
+        return cls(
+            stored["pay_currency"], stored["receive_currency"], fee_currency=stored.get("fee_currency"), **amounts
+        )
 
 
 @exact
@@ -239,8 +254,12 @@ def _within(name: str, quoted: Decimal | None, least: Decimal | None, greatest: 
 def _fee_problem(quote: Quote, bounds: Bounds) -> str | None:
     if bounds.greatest_fee is None or not quote.fee:
         return None
-    if quote.fee_currency != bounds.receive_currency:
-        return f"the quote's fee is taken in {quote.fee_currency}"
+    wanted = bounds.fee_currency or bounds.receive_currency
+    if quote.fee_currency != wanted:
+        return (
+            f"the quote's fee is taken in {quote.fee_currency}, not in {wanted} "
+            "(conversion_fee_in of the [service] table says which)"
+        )
     if quote.fee < 0:
         return f"the quote's fee is {quote.fee:f}"
     return _within("fee", quote.fee, None, bounds.greatest_fee)

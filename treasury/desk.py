@@ -42,7 +42,9 @@ class Desk:
         self._clock_checked = False
         self.shards = Shards(account, settings)
         self.stop_losses: dict[str, StopLoss] = {}
-        self.submission = Submission(self.client, self.ledger, settings.evidence, found_known=self.begin_epoch)
+        self.submission = Submission(
+            self.client, self.ledger, settings.evidence(account.rules), found_known=self.begin_epoch
+        )
 
     @contextmanager
     def hold(self, run_key: str) -> Iterator[None]:
@@ -79,7 +81,7 @@ class Desk:
 
     def check_windows(self) -> None:
         """Raise `ConfigurationError` when the account's waits do not fit together; on loopback it is a warning."""
-        warning = self.settings.check_windows(loopback=self.account.is_loopback)
+        warning = self.settings.check_windows(self.account)
         if warning is not None:
             logging.getLogger("treasury").warning(warning)
 

@@ -4,18 +4,19 @@ from collections.abc import Mapping
 from typing import Any
 
 from treasury.crashpoints import point
-from treasury.decisions import EvidenceRules, Look, Next, as_paid, disagreements, judge_absence, read_look
+from treasury.decisions import COUNTED, EvidenceRules, Look, Next, as_paid, disagreements, judge_absence, read_look
 from treasury.errors import Refused
 from treasury.interface.catalogue import CATALOGUE
 from treasury.interface.client import Client
 from treasury.interface.operation import SeenOrder
-from treasury.interface.refusals import ASK_FIRST, DOUBLE_PAYMENT, says_no_such_order
+from treasury.interface.refusals import DOUBLE_PAYMENT
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.quotes import MAX_GENERATIONS, last_quote, reference_of
 from treasury.ledger.records import ON_A_PERSONS_WORD, Order
 from treasury.ledger.states import Event, Hold, State, event_for
 from treasury.ledger.statuses import saw_status
 from treasury.quoting import QUOTED, asked_facts
+from treasury.witnesses import Witnesses
 
 
 class Inquiry:
@@ -25,6 +26,10 @@ class Inquiry:
         self._client = client
         self._ledger = ledger
         self._rules = rules
+        self._witnesses = Witnesses(ledger, self._finds)
+
+    def _finds(self, order: Order) -> bool:
+        return self.look_up(order.operation, order.request_id, order.confirmation, order.order_no) is not None
 
     def ask(self, order: Order) -> Order:
         """Ask the service what became of an order and record the answer.
@@ -43,20 +48,20 @@ class Inquiry:
         point("ask.before")
         seen = self.look_up(order.operation, request_id, confirmation, order_no)
         point("ask.answered")
-        return None if seen is None else self._ledger.as_kept(order, as_paid(seen, order))
+        return None if seen is None else self._ledger.as_kept(order, as_paid(seen, order, self._rules.service))
 
     def look_up(
         self, operation: str, request_id: str, confirmation: str | None = None, order_no: str | None = None
     ) -> SeenOrder | None:
         """What the service shows under a request id of this operation; None when it knows none."""
-        question = CATALOGUE[operation].question(request_id, confirmation, order_no)
+        service, asked = self._rules.service, CATALOGUE[operation]
         try:
-            seen: SeenOrder = self._client.read(question).as_order()
+            reply = self._client.read(service.question(asked, request_id, confirmation, order_no))
         except Refused as refusal:
-            if says_no_such_order(refusal, self._rules.not_found_codes):
+            if service.says_no_such_order(refusal):
                 return None
             raise
-        return seen
+        return None if service.says_no_such_order(reply) else service.read(asked, reply.as_order())
 
     def look_at_all(self, order: Order) -> dict[int, SeenOrder]:
         """What the service shows under every reference that this payment may ever have had, by generation."""
@@ -142,12 +147,14 @@ class Inquiry:
     def _not_there(self, order: Order, why: str) -> tuple[Order, Next]:
         now = self._ledger.now()
         facts: dict[str, Any] = {"asked_at": now}
-        if order.first_answer not in ASK_FIRST:  # its refusal says more
+        if order.first_answer not in self._rules.service.asked_first:  # its refusal says more
             facts["reason"] = why
         if order.state is not State.UNKNOWN:
             return self._ledger.note(order, unmoved=True, **facts), Next.WAIT
         quote = last_quote(self._ledger, order) if order.operation in QUOTED else None
         following = judge_absence(order, quote, now, self._client.service_now(), self._rules)
+        if following in COUNTED and (doubt := self._witnesses.doubt(order.operation)) is not None:
+            return self._ledger.note(order, unmoved=True, **facts, reason=doubt), Next.WAIT
         if following is Next.REJECT and quote is None:
             return self.reject(order, **facts), Next.WAIT
         if following is Next.COUNT:

@@ -4,31 +4,24 @@ Where a setting comes from: environment, else the account file that `treasury co
 Prefect block may stand in for the account (see `blocks`).
 """
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
+from pydantic import ValidationError
+
+from treasury.account_file import explain, read_account_file
 from treasury.decisions import EvidenceRules
 from treasury.errors import ConfigurationError
 from treasury.interface.client import Account
 from treasury.interface.engine import EXCHANGE_SECONDS, MOST_BYTES, Limits
-from treasury.interface.refusals import NOT_FOUND_CODES
-from treasury.interface.signing import SigningRules
+from treasury.interface.service_rules import ServiceRules
 from treasury.private_files import read_private
 
 RESEND_AFTER_SECONDS = 600.0
 """How far apart two "no such order" answers must be before an order is sent again under the same id."""
-
-
-TIMESTAMP_WINDOW_SECONDS = 300.0
-"""How old a timestamp may be for the service to read its request; unpublished, so an assumption (public fact 1.6)."""
-
-QUOTE_LIFE_SECONDS = 24 * 3600.0
-"""How long after its creation a quote ends whose end is not shown."""
 
 MOST_CLOCK_SKEW_SECONDS = 120.0
 """How far our clock may be off the service's before nothing is sent."""
@@ -66,43 +59,33 @@ class Settings:
     """How many processes a sweep may use."""
     in_flight: int = IN_FLIGHT
     """Requests that a process has on their way at once."""
-    timestamp_window_seconds: float = TIMESTAMP_WINDOW_SECONDS
     quote_margin_seconds: float | None = None
     """How long after its end a quote may still be confirmed; None is `resend_after_seconds`."""
-    quote_life_seconds: float = QUOTE_LIFE_SECONDS
-    unconfirmed_statuses: frozenset[int] = frozenset()
-    """Statuses that this account never shows for a confirmed quote; adopted by a person, none by default."""
-    not_found_codes: frozenset[str] = NOT_FOUND_CODES
-    """Envelope codes that say "no such order"."""
     tokens: Path | None = None
     """Folder of the tokens that count what this machine sent; None is `tokens` in the home."""
     limits: Limits = Limits()
     """How much of an answer is taken, and how long for."""
-    rules: SigningRules = SigningRules()
+    service: ServiceRules = ServiceRules()
+    """What this account's service does where the interface document leaves it open."""
+    service_in_environment: frozenset[str] = frozenset()
+    """Entries of it that the environment says, whatever the account file says."""
 
     @property
     def token_folder(self) -> Path:
         """Where the tokens are."""
         return self.home / "tokens" if self.tokens is None else self.tokens
 
-    @property
-    def evidence(self) -> EvidenceRules:
-        """What counts as evidence about a payment whose fate is unknown."""
+    def evidence(self, service: ServiceRules) -> EvidenceRules:
+        """What counts as evidence about a payment whose fate is unknown, at a service that does so."""
         margin = self.resend_after_seconds if self.quote_margin_seconds is None else self.quote_margin_seconds
-        return EvidenceRules(
-            resend_after_seconds=self.resend_after_seconds,
-            quote_margin_seconds=margin,
-            quote_life_seconds=self.quote_life_seconds,
-            unconfirmed_statuses=self.unconfirmed_statuses,
-            not_found_codes=self.not_found_codes,
-        )
+        return EvidenceRules(self.resend_after_seconds, margin, service)
 
-    def check_windows(self, *, loopback: bool) -> str | None:
+    def check_windows(self, account: Account) -> str | None:
         """Raise `ConfigurationError` when a request may still be read after its order was sent again.
 
         On loopback it is returned as a warning instead.
         """
-        least = self.timestamp_window_seconds + self.most_clock_skew_seconds
+        least = account.rules.timestamp_window_seconds + self.most_clock_skew_seconds
         if self.resend_after_seconds > least:
             return None
         problem = (
@@ -110,7 +93,7 @@ class Settings:
             f"TREASURY_TIMESTAMP_WINDOW_SECONDS plus TREASURY_MOST_CLOCK_SKEW_SECONDS ({least:g}): a request that "
             "was held up could be read after its order was sent again"
         )
-        if not loopback:
+        if not account.is_loopback:
             raise ConfigurationError(f"{problem}; nothing was sent")
         return problem
 
@@ -147,7 +130,7 @@ class Settings:
             raise ConfigurationError(f"no account: run `treasury connect`, or set {', '.join(missing)}")
         platform_key = read_key_file(self.platform_key_file, "platform key") if self.platform_key_file else None
         private_key = read_private_key(self.private_key_file)
-        return Account(self.base_url, self.partner_id, private_key, platform_key, self.rules)
+        return Account(self.base_url, self.partner_id, private_key, platform_key, self.service)
 
 
 def os_user() -> str:
@@ -184,40 +167,33 @@ def home_folder(environ: Mapping[str, str] = os.environ) -> Path:
 def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
     """Read the settings. Raises `ConfigurationError` for an account file or a number that cannot be read."""
     home = home_folder(environ)
-    saved = _read_account_file(home / "account.json")
+    saved = read_account_file(home / "account.json")
 
     def path(variable: str, key: str) -> Path | None:
-        text = environ.get(variable) or saved.get(key)
+        text = environ.get(variable) or getattr(saved, key)
         return Path(text).expanduser().absolute() if text else None
 
     return Settings(
         home=home,
-        base_url=environ.get("TREASURY_BASE_URL") or saved.get("base_url"),
-        partner_id=environ.get("TREASURY_PARTNER_ID") or saved.get("partner_id"),
+        base_url=environ.get("TREASURY_BASE_URL") or saved.base_url,
+        partner_id=environ.get("TREASURY_PARTNER_ID") or saved.partner_id,
         private_key_file=path("TREASURY_PRIVATE_KEY_FILE", "private_key_file"),
         platform_key_file=path("TREASURY_PLATFORM_KEY_FILE", "platform_key_file"),
         ledger_url=environ.get("TREASURY_LEDGER_URL") or f"sqlite:///{home / 'ledger.db'}",
         ledger_key_file=path("TREASURY_LEDGER_KEY_FILE", "ledger_key_file") or home / "ledger.key",
         resend_after_seconds=_seconds(environ, "TREASURY_RESEND_AFTER_SECONDS", RESEND_AFTER_SECONDS),
-        timestamp_window_seconds=_seconds(environ, "TREASURY_TIMESTAMP_WINDOW_SECONDS", TIMESTAMP_WINDOW_SECONDS),
         quote_margin_seconds=(
             _seconds(environ, "TREASURY_QUOTE_MARGIN_SECONDS", RESEND_AFTER_SECONDS)
             if environ.get("TREASURY_QUOTE_MARGIN_SECONDS")
             else None
         ),
-        quote_life_seconds=_seconds(environ, "TREASURY_QUOTE_LIFE_SECONDS", QUOTE_LIFE_SECONDS),
-        unconfirmed_statuses=_numbers(environ, "TREASURY_UNCONFIRMED_STATUSES"),
-        not_found_codes=_words(environ, "TREASURY_NOT_FOUND_CODES") or NOT_FOUND_CODES,
         tokens=path("TREASURY_TOKEN_FOLDER", "token_folder"),
         processes=_count(environ, "TREASURY_PROCESSES", min(os.cpu_count() or 1, PROCESSES)),
         in_flight=_count(environ, "TREASURY_IN_FLIGHT", IN_FLIGHT),
         most_clock_skew_seconds=_seconds(environ, "TREASURY_MOST_CLOCK_SKEW_SECONDS", MOST_CLOCK_SKEW_SECONDS),
         limits=_limits(environ),
-        rules=SigningRules(
-            hash=saved.get("hash", "SHA1"),
-            timestamp_unit=saved.get("timestamp_unit", "ms"),
-            null_text_is_blank=saved.get("null_text_is_blank", True),
-        ),
+        service=_service(environ, saved.service),
+        service_in_environment=frozenset(_given(environ)),
     )
 
 
@@ -254,25 +230,23 @@ def _seconds(environ: Mapping[str, str], variable: str, default: float) -> float
     return seconds
 
 
-def _words(environ: Mapping[str, str], variable: str) -> frozenset[str]:
-    """What a variable lists, separated by commas."""
-    return frozenset(word.strip() for word in environ.get(variable, "").split(",") if word.strip())
+def service_variable(name: str) -> str:
+    """The environment variable of an entry of the service table."""
+    return f"TREASURY_{name.upper()}"
 
 
-def _numbers(environ: Mapping[str, str], variable: str) -> frozenset[int]:
-    words = _words(environ, variable)
-    if not all(word.isascii() and word.isdigit() for word in words):
-        raise ConfigurationError(f"{variable} must be numbers separated by commas (got {environ[variable]!r})")
-    return frozenset(map(int, words))
+def _given(environ: Mapping[str, str]) -> dict[str, str]:
+    return {name: text for name in ServiceRules.model_fields if (text := environ.get(service_variable(name)))}
 
 
-def _read_account_file(path: Path) -> dict[str, Any]:
+def _service(environ: Mapping[str, str], saved: ServiceRules) -> ServiceRules:
+    """The service table: the account file's, with what the environment says instead."""
+    given = _given(environ)
+    if not given:
+        return saved
     try:
-        saved = json.loads(read_private(path, "account file").decode("utf-8"))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(f"the account file {path} cannot be read: {type(error).__name__}") from None
-    if not isinstance(saved, dict):
-        raise ConfigurationError(f"the account file {path} is not a JSON object")
-    return saved
+        return ServiceRules.model_validate({**saved.model_dump(), **given})
+    except ValidationError as error:
+        place = str(error.errors()[0]["loc"][0])
+        said = explain(error, ServiceRules).removeprefix(f"{place}: ")
+        raise ConfigurationError(f"{service_variable(place)}: {said}") from None

@@ -9,16 +9,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from treasury.crashpoints import point
-from treasury.decisions import Bounds, EvidenceRules, Next, has_expired, is_foreign, judge_absence, quote_problem
+from treasury.decisions import (
+    COUNTED,
+    Bounds,
+    EvidenceRules,
+    Next,
+    has_expired,
+    is_foreign,
+    judge_absence,
+    quote_problem,
+)
 from treasury.errors import NotConnected, OutcomeUnknown, Refused
 from treasury.interface.catalogue import CATALOGUE
 from treasury.interface.client import Client
 from treasury.interface.operation import Operation, SeenOrder
 from treasury.interface.refusals import (
-    ASK_FIRST,
     DOUBLE_PAYMENT,
     Meaning,
-    read_refusal,
     says_account_trouble,
 )
 from treasury.ledger.ledger import Ledger
@@ -96,6 +103,8 @@ class Submission(Transmission):
         found = self.known_at_service(order)
         if found:
             return self._hold_known(order, found, "asked before it is sent")
+        if (doubt := self._witnesses.doubt(order.operation)) is not None:
+            return self._ledger.note(order, unmoved=True, absent_since=None, reason=doubt)
         now = self._ledger.now()
         far = order.absent_since is not None and now - order.absent_since >= self._rules.resend_after_seconds * 1000
         if order.absences_needed in (1, ON_A_PERSONS_WORD) or far:
@@ -231,7 +240,7 @@ class Submission(Transmission):
         note_quote(self._ledger, quote, note=f"refused: {refusal}")
         if refusal.code == DOUBLE_PAYMENT:
             return self._known_reference(order, quote, {})
-        meaning = read_refusal(refusal)
+        meaning = self._rules.service.meaning(refusal)
         if says_account_trouble(refusal) or meaning is Meaning.UNDECIDED:
             return Fetched(self._ledger.note(order, unmoved=True, **facts), again=True)
         if meaning is Meaning.FINAL:
@@ -243,8 +252,10 @@ class Submission(Transmission):
         paid = self.paid_at_service(order)
         if paid:
             return self._hold_known(order, paid, "its quote was refused")
+        if (doubt := self._witnesses.doubt(order.operation)) is not None:
+            return self._ledger.note(order, unmoved=True, absent_since=None, reason=doubt)
         now = self._ledger.now()
-        if order.first_answer not in ASK_FIRST or order.absent_since is None:
+        if order.first_answer not in self._rules.service.asked_first or order.absent_since is None:
             return self._ledger.note(order, unmoved=True, first_answer=refusal.code, absent_since=now)
         if now - order.absent_since < self._rules.resend_after_seconds * 1000:
             return order
@@ -279,14 +290,14 @@ class Submission(Transmission):
             reason = "the service knows its reference, and no query shows what became of it: ask its support"
             facts = {"hold_kind": Hold.KNOWN, "reason": reason, "code": DOUBLE_PAYMENT}
             return Fetched(self._ledger.step(order, Event.HOLD, cause="its quote was asked for before", **facts))
-        ends_at = self._ledger.now() + int(self._rules.quote_life_seconds * 1000)
+        ends_at = self._ledger.now() + int(self._rules.service.quote_life_seconds * 1000)
         note_quote(self._ledger, quote, stage=Stage.FOREIGN, ends_at=ends_at)
         return Fetched(self._waits_for_end(order))
 
     def _shown(self, seen: SeenOrder) -> dict[str, Any]:
         """The terms of a quote that a query shows; without an end it lives as long as any quote may."""
         made = self._ledger.now() if seen.created_ms is None else seen.created_ms
-        end = made + int(self._rules.quote_life_seconds * 1000)
+        end = made + int(self._rules.service.quote_life_seconds * 1000)
         return {**terms_of(seen), "expires_at": end, "ends_at": end}
 
     def _ask_about_foreign(self, order: Order, quote: Quote) -> Fetched:
@@ -298,9 +309,13 @@ class Submission(Transmission):
         if quote.quote is not None and not has_expired(quote, now):
             return Fetched(order, quote)
         shown = found.get(order.generation)
-        if shown is not None and (shown.status is None or int(shown.status) not in self._rules.unconfirmed_statuses):
+        if shown is not None and (
+            shown.status is None or int(shown.status) not in self._rules.service.unconfirmed_statuses
+        ):
             return Fetched(self._waits_for_end(self._ledger.note(order, unmoved=True, absent_since=None)))
         following = judge_absence(order, quote, now, self._client.service_now(), self._rules)
+        if following in COUNTED and (doubt := self._witnesses.doubt(order.operation)) is not None:
+            return Fetched(self._waits_for_end(order, doubt))
         if following is Next.COUNT:
             order = self._ledger.note(order, unmoved=True, absent_since=now)
         if following is not Next.QUOTE_AGAIN:

@@ -12,7 +12,7 @@ from treasury.inquiry import Inquiry
 from treasury.interface.catalogue import CATALOGUE
 from treasury.interface.client import Client, Signed
 from treasury.interface.operation import Operation
-from treasury.interface.refusals import WRONG_SIGNATURE, Meaning, read_refusal
+from treasury.interface.refusals import WRONG_SIGNATURE, Meaning
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.records import Order
 from treasury.ledger.states import Event, State
@@ -105,7 +105,11 @@ class Transmission(Inquiry):
             point("send.lost")
             return Sent(self._ledger.step(order, Event.LOSE, cause=error.why, reason=error.why, code=error.code))
         point("send.answered")
-        return Sent(self._heard(order, reply.as_order(), "the answer to the request"))
+        return Sent(
+            self._heard(
+                order, self._rules.service.read(type(signed.operation), reply.as_order()), "the answer to the request"
+            )
+        )
 
     def _back(self, order: Order, event: Event, **facts: Any) -> Order:
         """Nothing acted this time: ready again, unless an earlier transmission may have acted."""
@@ -116,7 +120,7 @@ class Transmission(Inquiry):
     def _refused(self, order: Order, refusal: Refused) -> Order:
         self._gate.take_note(refusal)
         facts = refusal_facts(refusal)
-        meaning = read_refusal(refusal)
+        meaning = self._rules.service.meaning(refusal)
         if order.doubtful:
             return self._ledger.step(order, Event.LOSE, cause="an answer that decides nothing", **facts)
         if refusal.code == WRONG_SIGNATURE and meaning is Meaning.FINAL:

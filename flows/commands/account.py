@@ -3,13 +3,15 @@
 from pathlib import Path
 from typing import Literal
 
-from flows.commands.common import DONE
+from flows.commands.common import BAD_INPUT, DONE, configured_desk
 from flows.commands.prefect_server import configured_api, prepare_environment
+from flows.commands.proving import in_short, show_findings
+from treasury.account_file import read_account_file, write_account_file
 from treasury.errors import ConfigurationError
 from treasury.interface.client import Account
-from treasury.interface.signing import SigningRules, load_private_key, load_public_key
+from treasury.interface.signing import load_private_key, load_public_key
+from treasury.proving import prove_service
 from treasury.settings import read_key_file, read_private_key, read_settings
-from treasury.sheets.writing import write_json
 
 
 def connect(
@@ -19,10 +21,12 @@ def connect(
     private_key: Path,
     platform_key: Path | None = None,
     name: str = "default",
-    hash: Literal["SHA1", "SHA256"] = "SHA1",
-    timestamp_unit: Literal["ms", "s"] = "ms",
+    hash: Literal["SHA1", "SHA256"] | None = None,
+    timestamp_unit: Literal["ms", "s"] | None = None,
 ) -> int:
-    """Save which account to work with; keys stay where they are and are only referred to.
+    """Save which account to work with, then ask its service what is so (`treasury doctor --prove`).
+
+    Keys stay where they are and are only referred to. What the account file says besides stays as it is.
 
     Parameters
     ----------
@@ -37,33 +41,34 @@ def connect(
     name:
         Name of the Prefect block that is saved too, when a Prefect server is configured.
     hash:
-        The hash that is signed.
+        The hash that is signed; SHA1 unless the account file says otherwise.
     timestamp_unit:
-        Unit of the request timestamp.
+        Unit of the request timestamp; ms unless the account file says otherwise.
 
     """
     settings = read_settings()
-    rules = SigningRules(hash=hash, timestamp_unit=timestamp_unit)
+    said = {"hash": hash, "timestamp_unit": timestamp_unit}
+    chosen = {entry: value for entry, value in said.items() if value is not None}
+    rules = read_account_file(settings.account_file).service.model_copy(update=chosen)
     account = Account(base_url, partner_id, read_private_key(private_key), rules=rules)
     load_private_key(account.private_key)
     if not partner_id.strip():
         raise ConfigurationError("the partner id is empty")
     if platform_key is not None:
         load_public_key(read_key_file(platform_key, "platform key"))
-    content = {
-        "base_url": account.base_url,
-        "partner_id": partner_id,
-        "private_key_file": str(private_key.absolute()),
-        "platform_key_file": None if platform_key is None else str(platform_key.absolute()),
-        "hash": hash,
-        "timestamp_unit": timestamp_unit,
-    }
-    write_json(settings.account_file, content)
+    files = {"private_key_file": private_key, "platform_key_file": platform_key}
+    paths = {entry: str(file.absolute()) for entry, file in files.items() if file is not None}
+    service = rules.model_dump(mode="json", exclude_unset=True)
+    write_account_file(
+        settings.account_file, base_url=account.base_url, partner_id=partner_id, service=service, **paths
+    )
     print(f"  {settings.account_file}")
     if configured_api() is not None:
         _save_block(account, platform_key, name)
-    print(f"connected: partner {partner_id} at {account.base_url}")
-    return DONE
+    findings = prove_service(configured_desk())
+    show_findings(findings)
+    print(f"connected: partner {partner_id} at {account.base_url}: {in_short(findings)}")
+    return DONE if findings.is_well else BAD_INPUT
 
 
 def _save_block(account: Account, platform_key: Path | None, name: str) -> None:
@@ -77,8 +82,7 @@ def _save_block(account: Account, platform_key: Path | None, name: str) -> None:
         partner_id=account.partner_id,
         private_key=SecretStr(account.private_key),
         platform_key=None if platform_key is None else read_key_file(platform_key, "platform key"),
-        hash=account.rules.hash,
-        timestamp_unit=account.rules.timestamp_unit,
+        service=account.rules,
     )
     block.save(name, overwrite=True)
     print(f"  Prefect block partner-account/{name}")

@@ -10,7 +10,7 @@ from treasury.errors import InputError
 from treasury.reports.results import BAD_OUTCOMES, in_words
 from treasury.settings import read_settings
 
-DONE, WAITING, TROUBLE, BREAKS = 0, 3, 4, 5
+DONE, BAD_INPUT, WAITING, TROUBLE, BREAKS = 0, 2, 3, 4, 5
 """Exit codes that a command chooses itself; errors choose theirs in `flows.commands`."""
 
 

@@ -2,16 +2,26 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Annotated
 
-from flows.commands.common import DONE
-from flows.commands.health_of_ledger import say_epoch, say_held, say_statuses, say_stop, say_sums, say_windows
+from cyclopts import Parameter
+
+from flows.commands.common import BAD_INPUT, DONE
+from flows.commands.health_of_ledger import (
+    say_epoch,
+    say_held,
+    say_proofs,
+    say_statuses,
+    say_stop,
+    say_sums,
+    say_windows,
+)
+from flows.commands.proving import prove, take_over
 from treasury.desk import Desk, open_desk
-from treasury.errors import TreasuryError
+from treasury.errors import InputError, TreasuryError
 from treasury.ledger.database import sqlite_file
 from treasury.private_files import openings
 from treasury.settings import Settings, home_folder, read_settings
-
-BAD_INPUT = 2
 
 MOST_SHOWN = 20
 """Most files named one by one."""
@@ -25,11 +35,32 @@ class Unwell(TreasuryError):
         super().__init__("\n".join(lines))
 
 
-def doctor() -> int:
+def doctor(
+    *,
+    prove_: Annotated[bool, Parameter(name="--prove", negative=())] = False,
+    adopt: Annotated[list[str] | None, Parameter(negative=(), consume_multiple=True)] = None,
+    by: str | None = None,
+) -> int:
     """Say what is configured, reachable and safe, line by line; exit 2 when something is not.
 
-    Asks the service for its clock; sends no operation.
+    Without options it asks the service for its clock, and sends no operation.
+
+    Parameters
+    ----------
+    prove_:
+        Ask the service what is really so, by operations that only read: each entry of the [service] table is proven,
+        contradicted or open. Exit 2 while one is contradicted, or when the service does not know this account.
+    adopt:
+        Names of entries that shall say what the last --prove proposed.
+    by:
+        The name of the person who adopts.
+
     """
+    if by is not None and not adopt:
+        raise InputError("--by names who adopts: --adopt NAME --by NAME")
+    if prove_ or adopt:
+        proven = prove() if prove_ else DONE
+        return take_over(adopt, by) if adopt else proven
     print(f"home      {home_folder()}")
     bad = _say("files", lambda: _check_home(home_folder()))
     try:
@@ -51,9 +82,10 @@ def _checks(settings: Settings) -> Iterator[tuple[str, Callable[[], str | list[s
     yield "held", lambda: say_held(desk().ledger)
     yield "epoch", lambda: say_epoch(desk().ledger)
     yield "sending", lambda: say_stop(desk().ledger)
-    yield "waits", lambda: say_windows(settings, loopback=settings.account().is_loopback)
-    yield "quotes", lambda: say_statuses(desk().ledger, settings)
+    yield "waits", lambda: say_windows(settings, settings.account())
+    yield "quotes", lambda: say_statuses(desk().ledger, desk().account.rules)
     yield "service", lambda: _service(desk())
+    yield "proven", lambda: say_proofs(desk().ledger, desk().account.rules)
 
 
 def _say(name: str, check: Callable[[], str | list[str]]) -> int:

@@ -1,23 +1,19 @@
 """What `treasury doctor` says of the ledger: what is open and held, whether an epoch runs, what its history shows."""
 
+from collections import Counter
+
 from sqlalchemy import func, select
 
 from treasury.errors import ConfigurationError
+from treasury.interface.client import Account
+from treasury.interface.service_rules import ServiceRules
 from treasury.ledger import schema
 from treasury.ledger.epoch import why_epoch
 from treasury.ledger.ledger import Ledger, check_not_stopped
+from treasury.ledger.proofs import Verdict, standing_proofs
 from treasury.ledger.states import Hold, State
-from treasury.ledger.statuses import seen_statuses
+from treasury.proving.history import judge_unconfirmed
 from treasury.settings import Settings
-
-CONFIRMATION = "create_fiat_payout"
-"""The operation that confirms a quote."""
-
-ENOUGH_PAYOUTS = 20
-"""Confirmed payouts that must have settled before their statuses say something about this account."""
-
-MAYBE_UNCONFIRMED = (11, 12)
-"""Statuses that a service may show for a quote that nobody confirmed."""
 
 MOST_RUNS = 3
 """Most runs that are named in a line."""
@@ -69,12 +65,12 @@ def say_stop(ledger: Ledger) -> str:
     return "not stopped"
 
 
-def say_windows(settings: Settings, *, loopback: bool) -> list[str]:
+def say_windows(settings: Settings, account: Account) -> list[str]:
     """The waits before an order is sent again. Raises `ConfigurationError` when they do not fit."""
-    warning = settings.check_windows(loopback=loopback)
+    warning = settings.check_windows(account)
     if warning is not None:
         return [f"remark, for a service on this machine: {warning}"]
-    window, skew = settings.timestamp_window_seconds, settings.most_clock_skew_seconds
+    window, skew = account.rules.timestamp_window_seconds, settings.most_clock_skew_seconds
     return [
         f"an order is sent again {settings.resend_after_seconds:g} s (TREASURY_RESEND_AFTER_SECONDS) after the service "
         "first did not know it, at the earliest; it fits: the service reads a request for at most "
@@ -82,33 +78,29 @@ def say_windows(settings: Settings, *, loopback: bool) -> list[str]:
     ]
 
 
-def say_statuses(ledger: Ledger, settings: Settings) -> list[str]:
+def say_statuses(ledger: Ledger, service: ServiceRules) -> str:
     """Which statuses this account never showed for a confirmed payout, by its own history.
 
     Raises `ConfigurationError` when a status was adopted that it did show.
     """
-    seen, adopted = seen_statuses(ledger, CONFIRMATION), settings.unconfirmed_statuses
-    if wrong := sorted(seen & adopted):
+    proof = judge_unconfirmed(service, ledger)
+    if proof.verdict is Verdict.CONTRADICTED:
         raise ConfigurationError(
-            f"status {', '.join(map(str, wrong))} was shown for a confirmed payout of this account: take it out of "
-            "TREASURY_UNCONFIRMED_STATUSES, or a payout that is on its way is taken for one that never was"
+            f"{proof.evidence}: take it out of unconfirmed_statuses (TREASURY_UNCONFIRMED_STATUSES), or a payout that "
+            "is on its way is taken for one that never was"
         )
-    number = _confirmed_payouts(ledger)
-    proposed = [status for status in MAYBE_UNCONFIRMED if status not in seen | adopted]
-    if number >= ENOUGH_PAYOUTS and proposed:
-        return [
-            f"none of {number} confirmed payouts was ever shown with status {status}; a person may adopt it: "
-            f"TREASURY_UNCONFIRMED_STATUSES={','.join(map(str, sorted({*adopted, status})))} (see docs/operating.md)"
-            for status in proposed
-        ]
-    kept = f"status {', '.join(map(str, sorted(adopted)))} says that a quote is not confirmed" if adopted else ""
-    return [kept or f"{number} confirmed payouts settled since their statuses are noted; nothing to adopt"]
+    if proof.proposed is None:
+        return f"{proof.evidence}; nothing to adopt"
+    return f"{proof.evidence}: treasury doctor --prove proposes what a person may adopt"
 
 
-def _confirmed_payouts(ledger: Ledger) -> int:
-    """Confirmed payouts that settled and were sent since statuses are noted; earlier ones showed theirs to nobody."""
-    orders, statuses = schema.orders.c, schema.seen_statuses.c
-    first = select(func.min(statuses.first_seen)).where(statuses.operation == CONFIRMATION).scalar_subquery()
-    chosen = (orders.operation == CONFIRMATION) & (orders.state == State.SETTLED.value) & (orders.sent_at >= first)
-    [[number]] = ledger.read(select(func.count()).select_from(schema.orders).where(chosen))
-    return int(number)
+def say_proofs(ledger: Ledger, service: ServiceRules) -> str:
+    """What the last `--prove` showed. Raises `ConfigurationError` while the service contradicts an entry."""
+    proofs = standing_proofs(ledger, service)
+    if not proofs:
+        return "the service was not asked what is really so: treasury doctor --prove"
+    wrong = sorted(proof.name for proof in proofs if proof.verdict is Verdict.CONTRADICTED)
+    if wrong:
+        raise ConfigurationError(f"the service contradicts {', '.join(wrong)}: treasury doctor --prove says why")
+    counts = Counter(proof.verdict.value for proof in proofs)
+    return f"{', '.join(f'{number} {verdict}' for verdict, number in sorted(counts.items()))} (treasury doctor --prove)"

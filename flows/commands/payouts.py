@@ -86,7 +86,7 @@ def pay(
 
 def _plan(file: Path, run_key: str, policy: Path | None, folder: Path) -> PayoutPlan:
     try:
-        plan = read_plan(file, run_key, policy)
+        plan = read_plan(file, run_key, policy, read_settings().service)
     except InvalidSheet as error:
         write_errors(folder / "errors.csv", error)
         say_files([folder / "errors.csv"])

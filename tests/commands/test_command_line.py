@@ -350,11 +350,11 @@ def test_connect_saves_the_path_of_the_key_and_not_the_key(office: Office, tmp_p
 
 
 def test_a_notification_is_believed_only_when_the_platform_signed_it(office: Office, key_pair: tuple[str, str]) -> None:
-    from treasury.interface.signing import SigningRules, load_private_key, sign
+    from treasury.interface.signing import load_private_key, sign
 
     private, public = key_pair
     fields: dict[str, Any] = {"request_id": "r-1", "order_type": "payout", "status": "99"}
-    fields["sign"] = sign(fields, load_private_key(private), SigningRules())
+    fields["sign"] = sign(fields, load_private_key(private))
     key = office.file("their.pem", public)
     good = office.file("good.json", json.dumps(fields))
     ended = office.run("check-notification", good, "--platform-key", key)

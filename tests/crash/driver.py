@@ -23,6 +23,7 @@ from treasury import crashpoints
 from treasury.desk import Desk
 from treasury.errors import InputError, RunHeld
 from treasury.interface.client import Account
+from treasury.interface.service_rules import ServiceRules
 from treasury.interface.signing import load_private_key
 from treasury.ledger.states import State
 from treasury.runs.resolving import Decision, release_orders, resolve_as_not_sent, resolve_as_sent
@@ -46,10 +47,12 @@ def start(spec: dict[str, Any]) -> int:
         ledger_key_file=home / "ledger.key",
         resend_after_seconds=spec["resend_after"],
         quote_margin_seconds=spec["resend_after"],
+    )
+    rules = ServiceRules(
         quote_life_seconds=spec["quote_seconds"],  # a restored ledger knows no end of what it does not know it asked
         unconfirmed_statuses=frozenset({11}),  # a confirmed payout shows it for less than two queries are apart
     )
-    account = Account(spec["base_url"], PARTNER_ID, spec["private_key"])
+    account = Account(spec["base_url"], PARTNER_ID, spec["private_key"], rules=rules)
     if spec["private_key"] in _keys:
         vars(account)["signing_key"] = _keys[spec["private_key"]]  # parsed before the fork: 37 ms for each start
     if spec.get("point"):

@@ -14,6 +14,7 @@ from tests import listening
 from tests.listening import Listening
 from treasury.desk import Desk
 from treasury.interface.client import Account
+from treasury.interface.service_rules import ServiceRules
 from treasury.ledger.ledger import Ledger
 from treasury.sandbox import RunningSandbox, SandboxSettings, generate_key_pair, running_sandbox
 from treasury.settings import Settings
@@ -64,6 +65,7 @@ def open_desk(ledger_url: str, tmp_path: Path, keys: tuple[str, str]) -> Iterato
             resend_after: float = 0.0,
             ledger: str | None = None,
             unconfirmed: set[int] | None = None,
+            service: ServiceRules = ServiceRules(),
             **more: Any,
         ) -> Desk:
             settings = Settings(
@@ -75,10 +77,10 @@ def open_desk(ledger_url: str, tmp_path: Path, keys: tuple[str, str]) -> Iterato
                 ledger_url=ledger or ledger_url,
                 ledger_key_file=tmp_path / "ledger.key",
                 resend_after_seconds=resend_after,
-                unconfirmed_statuses=frozenset(unconfirmed or ()),
                 **more,
             )
-            desk = Desk(Account(base_url, PARTNER_ID, keys[0]), settings)
+            rules = service.model_copy(update={"unconfirmed_statuses": frozenset(unconfirmed or ())})
+            desk = Desk(Account(base_url, PARTNER_ID, keys[0], rules=rules), settings)
             opened.callback(desk.close)
             return desk
 

@@ -19,6 +19,7 @@ from tests.engine.test_submission import accepted, payout, plan
 from treasury.desk import Desk
 from treasury.errors import ConfigurationError, NotSentInTime
 from treasury.interface import client as client_module
+from treasury.interface.client import Account
 from treasury.ledger.holder import MachineLock
 from treasury.ledger.states import State
 from treasury.runs import execution
@@ -170,11 +171,12 @@ def test_what_cannot_be_built_stays_prepared(open_desk: OpenDesk, service: Any) 
 
 def test_windows_that_do_not_fit_send_nothing_elsewhere_and_warn_on_loopback(tmp_path: Path) -> None:
     settings = Settings(tmp_path, None, None, None, None, "sqlite:///x", tmp_path / "key", resend_after_seconds=420)
+    elsewhere, here = Account("https://api.example.com", "1", "key"), Account("http://127.0.0.1:1", "1", "key")
     with pytest.raises(ConfigurationError, match="TREASURY_TIMESTAMP_WINDOW_SECONDS"):
-        settings.check_windows(loopback=False)
-    assert "TREASURY_RESEND_AFTER_SECONDS" in str(settings.check_windows(loopback=True))
+        settings.check_windows(elsewhere)
+    assert "TREASURY_RESEND_AFTER_SECONDS" in str(settings.check_windows(here))
     fitting = Settings(tmp_path, None, None, None, None, "sqlite:///x", tmp_path / "key", resend_after_seconds=421)
-    assert fitting.check_windows(loopback=False) is None
+    assert fitting.check_windows(elsewhere) is None
 
 
 def test_the_first_answer_that_does_not_know_us_stops_all_sends(

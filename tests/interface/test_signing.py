@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from treasury.errors import ConfigurationError, InputError, NotTrusted
 from treasury.interface.notifications import read_notification
+from treasury.interface.service_rules import ServiceRules
 from treasury.interface.signing import (
-    SigningRules,
     canonical_text,
     clean,
     load_private_key,
@@ -97,7 +97,7 @@ def test_keys_outside_the_basic_plane_sort_as_java_does() -> None:
 
 
 def test_the_text_null_can_be_kept() -> None:
-    rules = SigningRules(null_text_is_blank=False)
+    rules = ServiceRules(null_text_is_blank=False)
     assert canonical_text({"a": "null", "o": {"b": "null"}}, rules) == 'a=null&o={"b":"null"}'
 
 
@@ -160,11 +160,11 @@ def test_another_key_and_another_hash_fail() -> None:
     with pytest.raises(NotTrusted):
         verify(signed, other.public_key())
     with pytest.raises(NotTrusted):
-        verify(signed, KEY.public_key(), SigningRules(hash="SHA256"))
+        verify(signed, KEY.public_key(), ServiceRules(hash="SHA256"))
 
 
 def test_sha256_can_be_chosen() -> None:
-    rules = SigningRules(hash="SHA256")
+    rules = ServiceRules(hash="SHA256")
     verify({**WORKED_EXAMPLE, "sign": sign(WORKED_EXAMPLE, KEY, rules)}, KEY.public_key(), rules)
 
 
@@ -177,7 +177,7 @@ def test_what_is_no_signature_is_not_trusted(signature: object) -> None:
 @pytest.mark.parametrize("kept", [True, False])
 def test_a_notification_that_signs_the_text_null_or_drops_it_is_trusted(kept: bool) -> None:
     fields = {"order_no": "1", "reason": "null"}
-    signature = sign(fields, KEY, SigningRules(null_text_is_blank=not kept))
+    signature = sign(fields, KEY, ServiceRules(null_text_is_blank=not kept))
     verify({**fields, "sign": signature}, KEY.public_key())
 
 

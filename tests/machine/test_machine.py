@@ -20,6 +20,7 @@ from tests.machine.intents import PAYEES, all_intents
 from treasury.desk import Desk
 from treasury.errors import IllegalTransition, NotConnected, OutcomeUnknown, Refused
 from treasury.interface.client import Account
+from treasury.interface.service_rules import ServiceRules
 from treasury.ledger.intents import commit_plan
 from treasury.ledger.records import Order
 from treasury.ledger.states import Event, State
@@ -28,7 +29,9 @@ from treasury.settings import Settings
 
 RUN = "run"
 BOOKS = HonestBooks()
-ACCOUNT = Account(BOOKS.base_url, "900001", generate_key_pair()[0])
+RULES = ServiceRules(unconfirmed_statuses=frozenset({11}))
+"""These books show 11 for quotes that nobody confirmed, and for nothing else."""
+ACCOUNT = Account(BOOKS.base_url, "900001", generate_key_pair()[0], rules=RULES)
 EXPECTED = (NotConnected, Refused, OutcomeUnknown, IllegalTransition)
 """What a run takes as one order's own trouble."""
 
@@ -52,8 +55,7 @@ class MoneyMachine(RuleBasedStateMachine):
         settings = Settings(
             home, BOOKS.base_url, "900001", None, None, f"sqlite:///{home / 'ledger.db'}", home / "key", 0
         )
-        # These books show 11 for quotes that nobody confirmed, and for nothing else.
-        self.desk = Desk(ACCOUNT, replace(settings, in_flight=2, unconfirmed_statuses=frozenset({11})))
+        self.desk = Desk(ACCOUNT, replace(settings, in_flight=2))
         self.desk.client.pace.too_many = lambda *_: None  # type: ignore[method-assign]  # nobody waits for minutes here
         self.desks.append(self.desk)
 

@@ -9,6 +9,7 @@ from tests.crash.oracle import Verdict, judge
 from tests.crash.payments import PARTNER_ID, Kind, ask_quotes, hurry, make_kind
 from treasury.desk import Desk
 from treasury.interface.client import Account, Client
+from treasury.interface.service_rules import ServiceRules
 from treasury.ledger.sweeps import Scope
 from treasury.runs import sweep
 from treasury.sandbox import RunningSandbox, SandboxSettings, running_sandbox
@@ -73,6 +74,10 @@ def run_trial(trial: Trial, folder: Path, keys: tuple[str, str]) -> tuple[Verdic
         return verdict, [f"while it lasted: {fault}" for fault in during] + verdict.faults
 
 
+SHORT_SERVICE = ServiceRules(unconfirmed_statuses=frozenset({11}))
+"""The sandbox shows 11 for a quote that nobody confirmed; here its payouts are at their end at the next look."""
+
+
 def open_short_desk(
     base_url: str,
     folder: Path,
@@ -80,6 +85,7 @@ def open_short_desk(
     resend_after: float = RESEND_AFTER,
     *,
     ledger_url: str | None = None,
+    service: ServiceRules = SHORT_SERVICE,
     **more: Any,
 ) -> Desk:
     """A desk whose waits are short."""
@@ -92,15 +98,16 @@ def open_short_desk(
         ledger_url=ledger_url or f"sqlite:///{folder / 'ledger.db'}",
         ledger_key_file=folder / "ledger.key",
         resend_after_seconds=resend_after,
-        # The sandbox shows 11 for a quote that nobody confirmed; here its payouts are at their end at the next look.
-        **{"unconfirmed_statuses": frozenset({11}), "quote_margin_seconds": 0.05, **more},
+        **{"quote_margin_seconds": 0.05, **more},
     )
-    account = Account(base_url, PARTNER_ID, private_key)
+    account = Account(base_url, PARTNER_ID, private_key, rules=service)
     desk = Desk(account, replace(settings, in_flight=4))
     desk.client.close()
     desk.client = Client(account, connections=4, timeout_seconds=TIMEOUT_SECONDS)
     hurry(desk)
-    desk.submission = Submission(desk.client, desk.ledger, desk.settings.evidence, found_known=desk.begin_epoch)
+    desk.submission = Submission(
+        desk.client, desk.ledger, desk.settings.evidence(service), found_known=desk.begin_epoch
+    )
     return desk
 
 

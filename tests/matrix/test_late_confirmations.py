@@ -14,7 +14,8 @@ import stamina
 
 from tests.crash.payments import QUOTED, fiat_payout
 from tests.listening import Answer, Listening
-from tests.matrix.faulty import open_short_desk
+from tests.matrix.faulty import SHORT_SERVICE, open_short_desk
+from treasury.interface.service_rules import ServiceRules
 from treasury.runs import execution, payouts
 from treasury.runs.resolving import resolve_as_not_sent, resolve_as_sent
 from treasury.sandbox import generate_key_pair
@@ -132,7 +133,7 @@ def outcomes(service: SlowToConfirm, folder: Path, key: str, seconds: float, **m
 
 
 def settings(more: Mapping[str, Any]) -> dict[str, Any]:
-    return {"quote_margin_seconds": MARGIN, "unconfirmed_statuses": frozenset(), **more}
+    return {"quote_margin_seconds": MARGIN, "service": ServiceRules(), **more}
 
 
 @pytest.mark.parametrize("mode", ["acts late", "lags", "shows 11, then 12", "never, absent"])
@@ -172,7 +173,7 @@ def test_what_may_be_a_payment_waits_for_a_person_who_is_believed_once_the_quote
 def test_an_account_that_never_shows_11_for_a_payment_needs_no_person(tmp_path: Path, key: str) -> None:
     service = SlowToConfirm("never, shown as 11")
     try:
-        assert outcomes(service, tmp_path, key, 12.0, unconfirmed_statuses=frozenset({11})) == {"settled"}
+        assert outcomes(service, tmp_path, key, 12.0, service=SHORT_SERVICE) == {"settled"}
         assert service.paid() == [1] * ROWS
     finally:
         service.close()

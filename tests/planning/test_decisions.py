@@ -19,6 +19,7 @@ from treasury.decisions import (
     read_look,
 )
 from treasury.interface.operation import SeenOrder
+from treasury.interface.service_rules import ServiceRules
 from treasury.interface.status import OrderStatus
 from treasury.ledger.records import Order, Quote, Stage
 from treasury.ledger.states import State
@@ -43,7 +44,7 @@ POLICY = parse_policy(
 def bounds(eth: str, usdt: str) -> Bounds:
     rates = {"ETH-USDT": Rates(buy=Decimal(2010), sell=Decimal(2000))}
     [trade] = plan_trades(POLICY, {"ETH": Decimal(eth), "USDT": Decimal(usdt)}, rates).trades
-    return Bounds.from_dict(plan_trade(trade).payload["bounds"])
+    return Bounds.from_dict(plan_trade(trade, ServiceRules()).payload["bounds"])
 
 
 BOUNDS = {"sale": bounds("3.5", "0"), "purchase": bounds("0.5", "9000")}
@@ -284,7 +285,7 @@ def test_a_quote_that_is_shown_is_a_payment_only_where_its_status_says_so(
     operation: str, status: int | None, look: Look
 ) -> None:
     seen = SeenOrder(status=None if status is None else OrderStatus(status))
-    rules = EvidenceRules(600, 300, unconfirmed_statuses=frozenset({13}))
+    rules = EvidenceRules(600, 300, ServiceRules(unconfirmed_statuses=frozenset({13})))
     assert read_look(order(operation=operation), seen, rules) is look
     assert read_look(order(operation=operation), None, rules) is Look.ABSENT
 
@@ -320,7 +321,7 @@ def test_only_a_conversion_may_be_shown_in_what_it_brings(
     ours: Mapping[str, Any], shown: Mapping[str, Any], turned: bool
 ) -> None:
     seen = SeenOrder(**shown)
-    read = as_paid(seen, order(**ours))
+    read = as_paid(seen, order(**ours), ServiceRules())
     if turned:
         assert (read.currency, read.amount, read.receive_currency) == (None, None, "USDT")
         assert read.receive_amount == Decimal(9)

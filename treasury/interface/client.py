@@ -22,7 +22,8 @@ from treasury.interface.engine import LIMITS, Limits, Lost, open_engine
 from treasury.interface.operation import Effect, Operation, Reply
 from treasury.interface.pacing import Connections, Pace
 from treasury.interface.refusals import says_too_many
-from treasury.interface.signing import SigningRules, clean, load_private_key, sign
+from treasury.interface.service_rules import ServiceRules
+from treasury.interface.signing import clean, load_private_key, sign
 from treasury.turns import Hands
 
 # Only the last failure is news; stamina would log every attempt before it.
@@ -45,7 +46,8 @@ class Account:
     """PEM, or bare base64 of PKCS#8."""
     platform_key: str | None = field(default=None, repr=False)
     """The platform's public key, for notifications."""
-    rules: SigningRules = SigningRules()
+    rules: ServiceRules = ServiceRules()
+    """How this account's service does what the interface document leaves open."""
 
     def __post_init__(self) -> None:
         url = canonical_url(self.base_url)
@@ -160,7 +162,7 @@ class Client:
         rules = self.account.rules
         unit = 1000 if rules.timestamp_unit == "ms" else 1
         raw = {
-            **operation.body(),
+            **rules.as_sent(operation),
             "partner_id": self.account.partner_id,
             "sign_type": rules.sign_type,
             "timestamp": str(int(self._clock() * unit)),

@@ -77,8 +77,8 @@ class FiatPayoutQuote(Operation[FiatPayoutQuoteRecord]):
     source = "document, endpoint 18"
     reference = "request_id"
     rules = (
-        Conditional("pay_amount", "quote_mode", ("source",), exclusive=True),
-        Conditional("receive_amount", "quote_mode", ("dest",), exclusive=True),
+        Conditional("pay_amount", "quote_mode", ("source",)),
+        Conditional("receive_amount", "quote_mode", ("dest",)),
         Conditional("individual_beneficiary", "account_type", ("PERSONAL",), exclusive=True),
         Conditional("enterprise_beneficiary", "account_type", ("ENTERPRISE",), exclusive=True),
     )

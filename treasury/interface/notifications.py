@@ -7,14 +7,15 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from treasury.errors import InputError
 from treasury.interface.bounded_json import read_json_as_it_is
-from treasury.interface.signing import SigningRules, verify
+from treasury.interface.service_rules import ServiceRules
+from treasury.interface.signing import verify
 from treasury.texts import clean_members
 
 
 def read_notification(
     body: bytes,
     key: rsa.RSAPublicKey,
-    rules: SigningRules = SigningRules(),
+    rules: ServiceRules = ServiceRules(),
 ) -> Mapping[str, Any]:
     """Read a notification and check that the platform signed it; its texts come back without unsafe characters.
 

@@ -1,6 +1,9 @@
-"""What an answer other than success means: one table of three kinds of refusal, and of "does not exist"."""
+"""What an answer other than success means: three kinds of refusal, and what each published code is one of.
 
-from collections.abc import Collection, Mapping
+Which codes are of which kind is a setting of the account (`service_rules`); these tables are its defaults.
+"""
+
+from collections.abc import Mapping
 from enum import Enum
 
 from treasury.errors import Refused
@@ -62,23 +65,6 @@ ACCOUNT_TROUBLE: Mapping[str, str] = {
 """Envelope codes that are about who asks, not about what is asked -> what is probably wrong. The first one stops all
 sends until a signed question is answered."""
 
-NOT_FOUND_CODES = frozenset({"7000"})
-"""ORDER_NOT_EXIST (public fact 3.2): the default of `TREASURY_NOT_FOUND_CODES`. Nothing else counts as evidence that
-an order is not there: a 404 may come from a proxy or a wrong path."""
-
-NO_SUCH_USER = ("404", "7000")
-"""Codes that say a card user does not exist, as HTTP status or in the envelope: an assumption, since neither the
-document nor the public facts say how the query answers then."""
-
-
-def read_refusal(refusal: Refused) -> Meaning:
-    """What a refusal means. Only the service's own envelope counts: a status alone may be a gateway's."""
-    if refusal.code is None or refusal.http_status >= 500 or refusal.http_status == int(TOO_MANY):
-        return Meaning.UNDECIDED
-    if refusal.code in FINAL:
-        return Meaning.FINAL
-    return Meaning.ASK_FIRST if refusal.code in ASK_FIRST else Meaning.UNDECIDED
-
 
 def says_too_many(refusal: Refused) -> bool:
     """Whether somebody, the service or a gateway before it, asks for fewer requests."""
@@ -88,13 +74,3 @@ def says_too_many(refusal: Refused) -> bool:
 def says_account_trouble(refusal: Refused) -> bool:
     """Whether the service's own envelope refuses us, whatever we ask for."""
     return refusal.code in ACCOUNT_TROUBLE
-
-
-def says_no_such_order(refusal: Refused, codes: Collection[str] = NOT_FOUND_CODES) -> bool:
-    """Whether the answer to a query says that the service knows no such order."""
-    return refusal.code in codes and refusal.http_status < 500
-
-
-def says_no_such_user(refusal: Refused) -> bool:
-    """Whether the answer to a query says that there is no such card user."""
-    return (refusal.code or str(refusal.http_status)) in NO_SUCH_USER

@@ -4,9 +4,8 @@ import base64
 import binascii
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Any
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
@@ -14,25 +13,12 @@ from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from treasury.errors import ConfigurationError, NotTrusted
 from treasury.interface.operation import is_blank
+from treasury.interface.service_rules import ServiceRules
 
 SIGN = "sign"
 """The one top-level field that is not signed."""
 
 HASHES: Mapping[str, hashes.HashAlgorithm] = {"SHA1": hashes.SHA1(), "SHA256": hashes.SHA256()}  # noqa: S303
-
-
-@dataclass(frozen=True)
-class SigningRules:
-    """What the document leaves open about signing; each choice rests on a public fact and can be changed."""
-
-    hash: Literal["SHA1", "SHA256"] = "SHA1"
-    """Hash under RSA PKCS#1 v1.5 (public fact 1.2, step 10; checked against a live notification)."""
-    timestamp_unit: Literal["ms", "s"] = "ms"
-    """Unit of `timestamp` (public fact 1.6: the docs say seconds, all official code sends milliseconds)."""
-    sign_type: str = "RSA"
-    """Value of `sign_type` (document, Authentication)."""
-    null_text_is_blank: bool = True
-    """Whether the literal text `null` counts as absent (public fact 1.2, step 9)."""
 
 
 def code_units(key: str) -> bytes:
@@ -45,7 +31,7 @@ def _in_order(keys: Mapping[str, Any]) -> list[str]:
     return sorted(keys) if "".join(keys).isascii() else sorted(keys, key=code_units)
 
 
-def clean(value: Any, rules: SigningRules = SigningRules()) -> Any:
+def clean(value: Any, rules: ServiceRules = ServiceRules()) -> Any:
     """Drop blank members and elements at every level and sort keys (public fact 1.2, steps 2, 6, 7, 12).
 
     An object or list that is empty, or becomes so, is dropped too: signing it is ambiguous (step 8).
@@ -65,7 +51,7 @@ def clean(value: Any, rules: SigningRules = SigningRules()) -> Any:
     return value
 
 
-def canonical_text(fields: Mapping[str, Any], rules: SigningRules = SigningRules()) -> str:
+def canonical_text(fields: Mapping[str, Any], rules: ServiceRules = ServiceRules()) -> str:
     """The text that is signed: every top-level field but `sign`, blanks dropped, sorted, `k=v` joined by `&`.
 
     Works on whatever fields are given, so that a notification is verified over what arrived.
@@ -79,11 +65,11 @@ def canonical_text(fields: Mapping[str, Any], rules: SigningRules = SigningRules
     return "&".join(parts)
 
 
-def _absent(value: object, rules: SigningRules) -> bool:
+def _absent(value: object, rules: ServiceRules) -> bool:
     return is_blank(value) and (rules.null_text_is_blank or value != "null")
 
 
-def _value_text(value: Any, rules: SigningRules) -> str:
+def _value_text(value: Any, rules: ServiceRules) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, Mapping | list | tuple):
@@ -93,7 +79,7 @@ def _value_text(value: Any, rules: SigningRules) -> str:
     return str(value)
 
 
-def _sorted(value: Any, rules: SigningRules) -> Any:
+def _sorted(value: Any, rules: ServiceRules) -> Any:
     """As `clean`, but an object or list inside that is empty stays, as the demo clients sign it."""
     if isinstance(value, Mapping):
         keys = _in_order(value)
@@ -142,13 +128,13 @@ def load_public_key(text: str) -> rsa.RSAPublicKey:
     return key
 
 
-def sign(fields: Mapping[str, Any], key: rsa.RSAPrivateKey, rules: SigningRules = SigningRules()) -> str:
+def sign(fields: Mapping[str, Any], key: rsa.RSAPrivateKey, rules: ServiceRules = ServiceRules()) -> str:
     """The signature over these fields, base64 (public fact 1.2, steps 10 and 11)."""
     text = canonical_text(fields, rules).encode()
     return base64.b64encode(key.sign(text, padding.PKCS1v15(), HASHES[rules.hash])).decode()
 
 
-def verify(fields: Mapping[str, Any], key: rsa.RSAPublicKey, rules: SigningRules = SigningRules()) -> None:
+def verify(fields: Mapping[str, Any], key: rsa.RSAPublicKey, rules: ServiceRules = ServiceRules()) -> None:
     """Check the `sign` among these fields over all the others. Raises `NotTrusted`.
 
     The text `null` is signed by some clients and dropped by others (public fact 1.2, step 9); either is accepted.
@@ -159,7 +145,7 @@ def verify(fields: Mapping[str, Any], key: rsa.RSAPublicKey, rules: SigningRules
         raise NotTrusted("the signature is not base64") from None
     if not signature:
         raise NotTrusted("there is no signature")
-    texts = {canonical_text(fields, SigningRules(rules.hash, null_text_is_blank=blank)) for blank in (True, False)}
+    texts = {canonical_text(fields, rules.model_copy(update={"null_text_is_blank": blank})) for blank in (True, False)}
     for text in texts:
         try:
             key.verify(signature, text.encode("utf-8", "surrogatepass"), padding.PKCS1v15(), HASHES[rules.hash])

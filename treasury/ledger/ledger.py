@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, insert, select, update
+from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 from sqlalchemy.exc import DBAPIError
 
 from treasury.crashpoints import point
@@ -348,10 +348,15 @@ class Ledger:
             raise WrongLedgerKey(no_key(key_file))
         self.key = LedgerKey.load(key_file)
         if found and canonical_account(found["account"]) != canonical_account(self.account):
-            raise WrongAccount(
-                f"this ledger belongs to {readable_account(found['account'])}, not to {readable_account(self.account)};"
-                " give the other account a home of its own (TREASURY_HOME) or a ledger of its own (TREASURY_LEDGER_URL)"
-            )
+            if found["schema"] == schema.VERSION and _is_unused(connection):
+                _rebind(connection, self.account)
+                found = {**found, "account": self.account}
+            else:
+                raise WrongAccount(
+                    f"this ledger belongs to {readable_account(found['account'])}, not to "
+                    f"{readable_account(self.account)}; give the other account a home of its own (TREASURY_HOME) or a "
+                    "ledger of its own (TREASURY_LEDGER_URL)"
+                )
         if found and found["key"] != self.key.fingerprint:
             raise WrongLedgerKey(
                 "this ledger was written with another key; point TREASURY_LEDGER_KEY_FILE at the key it was made with"
@@ -361,6 +366,18 @@ class Ledger:
         if not found:
             ours = {"schema": schema.VERSION, "account": self.account, "key": self.key.fingerprint}
             connection.execute(insert(schema.meta), [{"key": key, "value": value} for key, value in ours.items()])
+
+
+def _is_unused(connection: Connection) -> bool:
+    """Whether nothing was ever recorded but what was found out about the service: no run, no order, no card user."""
+    kept = [table for table in schema.metadata.sorted_tables if table not in (schema.meta, schema.proofs)]
+    return all(connection.execute(select(table).limit(1)).first() is None for table in kept)
+
+
+def _rebind(connection: Connection, account: str) -> None:
+    """Bind an unused ledger to another account: a partner id that was mistyped at first binds nothing."""
+    connection.execute(delete(schema.proofs))
+    connection.execute(update(schema.meta).where(schema.meta.c.key == "account").values(value=account))
 
 
 def check_not_stopped(connection: Connection) -> None:

@@ -15,7 +15,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-VERSION = "2"
+VERSION = "3"
 
 metadata = MetaData()
 
@@ -140,6 +140,32 @@ seen_statuses = Table(
     Column("first_seen", BigInteger, nullable=False),
 )
 """Statuses that the service has shown for confirmed orders of an operation."""
+
+proofs = Table(
+    "proofs",
+    metadata,
+    Column("id", _Id, primary_key=True, autoincrement=True),
+    Column("at", BigInteger, nullable=False),
+    Column("name", String(60), nullable=False),
+    Column("verdict", String(20), nullable=False),
+    Column("setting", Text, nullable=False),
+    Column("evidence", Text, nullable=False),
+    Column("proposed", Text),
+)
+"""What `treasury doctor --prove` found about each entry of the service table; `setting` and `proposed` are JSON."""
+
+adoptions = Table(
+    "adoptions",
+    metadata,
+    Column("id", _Id, primary_key=True, autoincrement=True),
+    Column("at", BigInteger, nullable=False),
+    Column("name", String(60), nullable=False),
+    Column("before", Text, nullable=False),
+    Column("after", Text, nullable=False),
+    Column("evidence", Text, nullable=False),
+    Column("adopted_by", String(200), nullable=False),
+)
+"""What a named person took over of it into the service table; `before` and `after` are JSON."""
 
 journal = Table(
     "journal",

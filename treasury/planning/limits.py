@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 from pydantic import AfterValidator, Field
 
 from treasury.errors import InputError, RowProblem
+from treasury.interface.service_rules import ServiceRules
 from treasury.money import format_amount
 from treasury.planning.policy import PAYOUTS, Holding, PolicyTable, check_time_zone, parse_table, read_toml
 from treasury.sheets.beneficiaries import PayoutRow
@@ -79,6 +80,16 @@ def judge_rows(rows: Iterable[PayoutRow], limits: PayoutLimits) -> list[RowProbl
         RowProblem(row.line, row.row_ref, column, rule, value)
         for row in rows
         for column, rule, value in _judge_row(row, limits)
+    ]
+
+
+def judge_service(rows: Iterable[PayoutRow], service: ServiceRules) -> list[RowProblem]:
+    """What single rows ask that this account's service does not take."""
+    found = ((row, service.quote_problem(row.fields)) for row in rows)
+    return [
+        RowProblem(row.line, row.row_ref, problem.field, problem.rule, problem.value)
+        for row, problem in found
+        if problem is not None
     ]
 
 

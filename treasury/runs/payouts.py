@@ -11,9 +11,10 @@ from typing import Any
 from treasury.batches import batched
 from treasury.desk import Desk
 from treasury.errors import ApprovalNeeded, InputError, InvalidSheet
+from treasury.interface.service_rules import ServiceRules
 from treasury.ledger.approvals import propose_plan
 from treasury.ledger.intents import Rules, commit_plan
-from treasury.planning.limits import judge_rows, read_payout_policy
+from treasury.planning.limits import judge_rows, judge_service, read_payout_policy
 from treasury.planning.payouts import PayoutPlan, plan_payouts
 from treasury.reports.results import write_run_results
 from treasury.runs.execution import CHUNK, check_run_key, open_orders
@@ -22,12 +23,18 @@ from treasury.sheets.beneficiaries import read_beneficiaries
 KIND = "payout"
 
 
-def read_plan(file: Path, run_key: str, policy_file: Path | None = None) -> PayoutPlan:
+def read_plan(
+    file: Path, run_key: str, policy_file: Path | None = None, service: ServiceRules = ServiceRules()
+) -> PayoutPlan:
     """Validate a beneficiaries file and plan its payment; touches neither ledger nor service.
 
-    Raises `InvalidSheet` (also for rows over the policy's limits) and `LimitExceeded`.
+    Raises `InvalidSheet` (also for rows over the policy's limits, or that `service` does not take) and `LimitExceeded`.
     """
-    return _plan_of(check_run_key(run_key), _File.of(file), None if policy_file is None else _File.of(policy_file))
+    policy = None if policy_file is None else _File.of(policy_file)
+    plan = _plan_of(check_run_key(run_key), _File.of(file), policy)
+    if not_taken := judge_service(plan.rows, service):
+        raise InvalidSheet(str(file), not_taken)
+    return plan
 
 
 @dataclass(frozen=True)
@@ -72,7 +79,7 @@ def propose_payouts(desk: Desk, plan: PayoutPlan, maker: str) -> None:
 def wait_for_approvals(desk: Desk, file: Path, run_key: str, policy_file: Path | None, maker: str) -> str | None:
     """What the plan of a file waits for, in words; None when it has the approvals it needs. Raises `InvalidSheet`."""
     try:
-        propose_payouts(desk, read_plan(file, run_key, policy_file), maker)
+        propose_payouts(desk, read_plan(file, run_key, policy_file, desk.account.rules), maker)
     except ApprovalNeeded as needed:
         return str(needed)
     return None
@@ -83,7 +90,7 @@ def commit_payouts(desk: Desk, file: Path, run_key: str, policy_file: Path | Non
 
     Raises `InvalidSheet`, `RunKeyConflict`, `LimitExceeded`, `ApprovalNeeded`, `RunHeld`.
     """
-    plan = read_plan(file, run_key, policy_file)
+    plan = read_plan(file, run_key, policy_file, desk.account.rules)
     with desk.hold(run_key):
         commit_plan(desk.ledger, run_key, KIND, plan.summary(), plan.sha256, plan.intents, _rules(plan))
         ids = open_orders(desk, run_key, (row.row_ref for row in plan.rows))
@@ -102,7 +109,7 @@ def write_payout_results(
     desk: Desk, file: Path, run_key: str, out: Path | None, policy_file: Path | None = None
 ) -> Mapping[str, Any]:
     """Write `results.csv` and `run.json` for the rows of a file; returns the summary that `run.json` holds."""
-    wanted = {row.row_ref for row in read_plan(file, run_key, policy_file).rows}
+    wanted = {row.row_ref for row in read_plan(file, run_key, policy_file, desk.account.rules).rows}
     with desk.ledger.each_order(run_key) as orders:
         paid = (order for order in orders if order.row_ref in wanted)
         return write_run_results(out or desk.settings.run_folder(run_key), run_key, KIND, paid)

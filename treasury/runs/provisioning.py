@@ -8,7 +8,6 @@ from typing import Any
 from treasury.desk import Desk
 from treasury.errors import NotConnected, OutcomeUnknown, Refused
 from treasury.interface.card_users import CardUserRecord, CreateCardUserWithKycLink, KycLink, QueryCardUser
-from treasury.interface.refusals import says_no_such_user
 from treasury.masking import known, mask_text
 from treasury.sheets.card_users import CardUserRow, read_card_users
 from treasury.sheets.writing import write_csv, write_json
@@ -36,7 +35,7 @@ def provision_users(desk: Desk, file: Path) -> list[dict[str, Any]]:
 def provision_user(desk: Desk, row: CardUserRow) -> dict[str, Any]:
     """Look one card user up, create it when it does not exist, refresh the link of one who does."""
     try:
-        known = _find(desk, row.user_xid)
+        known = find_card_user(desk, row.user_xid)
         if known is None:
             created = _create(desk, row)
             # Creation takes no level: another one than the default is asked for with its own link.
@@ -55,13 +54,16 @@ def _link(row: CardUserRow) -> KycLink:
     return KycLink(user_xid=row.user_xid, level_name=row.level_name)
 
 
-def _find(desk: Desk, user_xid: str) -> CardUserRecord | None:
+def find_card_user(desk: Desk, user_xid: str) -> CardUserRecord | None:
+    """The card user as the service shows it; None when it says that there is none. Raises as `Client.read` does."""
+    service = desk.account.rules
     try:
-        return desk.client.read(QueryCardUser(user_xid=user_xid))
+        found = desk.client.read(QueryCardUser(user_xid=user_xid))
     except Refused as refusal:
-        if says_no_such_user(refusal):
+        if service.says_no_such_user(refusal):
             return None
         raise
+    return None if service.says_no_such_user(found) else found
 
 
 def _create(desk: Desk, row: CardUserRow) -> CardUserRecord:
@@ -69,7 +71,7 @@ def _create(desk: Desk, row: CardUserRow) -> CardUserRecord:
     try:
         return desk.client.send(ask)
     except OutcomeUnknown:
-        created = _find(desk, row.user_xid)
+        created = find_card_user(desk, row.user_xid)
         if created is None:
             raise
         linked = desk.client.send(_link(row))

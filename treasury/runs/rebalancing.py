@@ -14,9 +14,11 @@ from treasury.desk import Desk
 from treasury.errors import InputError
 from treasury.interface.conversion import ConversionExecute, ConversionQuote, ConversionRate
 from treasury.interface.funds import PartnerBalance
+from treasury.interface.service_rules import ServiceRules
 from treasury.ledger.intents import commit_plan
 from treasury.ledger.records import Intent
 from treasury.ledger.states import State
+from treasury.money import FRACTION_DIGITS, exact, round_up
 from treasury.planning.policy import TreasuryPolicy, read_policy
 from treasury.planning.rebalancing import Rates, Side, Trade, TradePlan, plan_trades
 from treasury.reports.results import write_run_results
@@ -90,27 +92,21 @@ def commit_trades(desk: Desk, run_key: str, plan: TradePlan) -> list[int]:
     with desk.hold(run_key):
         if desk.ledger.run(run_key) is None:
             content = plan.as_dict()
-            intents = [plan_trade(trade) for trade in plan.trades]
+            intents = [plan_trade(trade, desk.account.rules) for trade in plan.trades]
             sha256 = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
             commit_plan(desk.ledger, run_key, KIND, content, sha256, intents)
         return open_orders(desk, run_key)
 
 
-def plan_trade(trade: Trade) -> Intent:
+def plan_trade(trade: Trade, service: ServiceRules) -> Intent:
     """The order that a trade becomes: a conversion quote, confirmed inside the trade's bounds."""
     operation = ConversionQuote(
         symbol=trade.symbol, amount=trade.amount, currency=trade.currency, side=trade.side.value, xid="0"
     )
     quote = {name: value for name, value in operation.body().items() if name != "xid"}
-    bounds = Bounds(
-        pay_currency=trade.currency,
-        receive_currency=trade.receive_currency,
-        pay_amount=trade.amount,
-        least_receive=trade.least_receive,
-        greatest_fee=trade.greatest_fee,
-        least_rate=trade.least_rate,
-        greatest_rate=trade.greatest_rate,
-    )
+    bounds = _bounds(trade)
+    if service.conversion_fee_in == "paid":
+        bounds = _fee_in_paid(trade, bounds)
     return Intent(
         row_ref=f"{trade.side.value.lower()}-{trade.asset}",
         operation=ConversionExecute.operation_name(),
@@ -119,6 +115,28 @@ def plan_trade(trade: Trade) -> Intent:
         currency=trade.currency,
         amount=trade.amount,
         receive_currency=trade.receive_currency,
+    )
+
+
+def _bounds(trade: Trade) -> Bounds:
+    return Bounds(
+        pay_currency=trade.currency,
+        receive_currency=trade.receive_currency,
+        pay_amount=trade.amount,
+        least_receive=trade.least_receive,
+        greatest_fee=trade.greatest_fee,
+        least_rate=trade.least_rate,
+        greatest_rate=trade.greatest_rate,
+    )
+
+
+@exact
+def _fee_in_paid(trade: Trade, bounds: Bounds) -> Bounds:
+    """The same bounds where the fee is a part of what is paid: what arrives is less by the greatest fee."""
+    greatest_fee = round_up(trade.greatest_fee * trade.amount / trade.expected_receive, FRACTION_DIGITS)
+    least_receive = None if bounds.least_receive is None else bounds.least_receive - trade.greatest_fee
+    return dataclasses.replace(
+        bounds, greatest_fee=greatest_fee, fee_currency=trade.currency, least_receive=least_receive
     )
 
 

@@ -150,7 +150,7 @@ def _as_not_sent(desk: Desk, order: Order, cause: str) -> Decision:
         return Decision(order, False, f"the service shows it: {order.state.outcome}; it is not sent again")
     quote = last_quote(desk.ledger, order)
     if quote is not None:
-        rules = desk.settings.evidence
+        rules = desk.settings.evidence(desk.account.rules)
         now = desk.ledger.now()
         if not has_ended(quote, now, desk.client.service_now(), rules):
             end = datetime.fromtimestamp(max(certain_end(quote, rules), now) / 1000, UTC)

@@ -20,14 +20,13 @@ from treasury.errors import (
     Refused,
     Stopped,
 )
-from treasury.interface.card_users import QueryCardUser
 from treasury.interface.funds import PartnerBalance
 from treasury.interface.operation import SeenOrder
-from treasury.interface.refusals import says_no_such_user
 from treasury.ledger import closing, sweeps
 from treasury.ledger.personal import Words
 from treasury.ledger.records import Order
 from treasury.ledger.sweeps import Scope
+from treasury.runs.provisioning import find_card_user
 from treasury.shards import Shard
 from treasury.stop_loss import StopLoss
 
@@ -241,12 +240,9 @@ def _said(question: sweeps.Question, error: Exception) -> str:
 
 
 def _ask_card_user(desk: Desk, user_xid: str) -> dict[str, Any]:
-    try:
-        user = desk.client.read(QueryCardUser(user_xid=user_xid))
-    except Refused as refusal:
-        if says_no_such_user(refusal):
-            return {"answer": "absent"}
-        raise
+    user = find_card_user(desk, user_xid)
+    if user is None:
+        return {"answer": "absent"}
     desk.ledger.saw_card_user(user_xid, user.user_id, user.kyc_status, user.kyc_level)
     return {"answer": "found", "seen_kyc_status": user.kyc_status}
 

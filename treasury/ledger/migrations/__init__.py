@@ -1,6 +1,6 @@
 """Formats of the ledger: a new one is made as it is today, an older one is brought up to date when it is opened.
 
-The number of its format stands in the ledger (`meta.schema`, "2"); the revision that leads there is called the same
+The number of its format stands in the ledger (`meta.schema`, "3"); the revision that leads there is called the same
 with four digits ("0002"). Everything is one transaction of the connection that opens the ledger, on both databases:
 a process that dies half way has changed nothing, and the next opening begins again.
 """
@@ -89,5 +89,14 @@ def tables_of(number: str) -> MetaData:
     """The tables of a ledger of this format."""
     if number == schema.VERSION:
         return schema.metadata
-    tables: MetaData = _scripts().get_revision(revision_of(number)).module.metadata
+    scripts = _scripts()
+    tables: MetaData | None = getattr(scripts.get_revision(revision_of(number)).module, "metadata", None)
+    if tables is not None:
+        return tables
+    later = str(int(number) + 1)  # which only adds tables
+    added = scripts.get_revision(revision_of(later)).module.NEW_TABLES
+    tables = MetaData()
+    for table in tables_of(later).sorted_tables:
+        if table.name not in added:
+            table.to_metadata(tables)
     return tables

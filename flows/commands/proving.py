@@ -1,0 +1,58 @@
+"""`treasury doctor --prove` and `--adopt`: what the service really does, and taking it over."""
+
+import json
+from collections.abc import Sequence
+
+from flows.commands.common import BAD_INPUT, DONE, configured_desk
+from treasury.ledger.proofs import AS_CONNECTED, Proof, Verdict
+from treasury.proving import Findings, adopt, prove_service
+
+
+def prove() -> int:
+    """Ask the service what is so and print it; exit 2 while something is contradicted or the service does not know us.
+
+    Sends only what reads.
+    """
+    findings = prove_service(configured_desk())
+    show_findings(findings)
+    print(in_short(findings))
+    return DONE if findings.is_well else BAD_INPUT
+
+
+def show_findings(findings: Findings) -> None:
+    """Every finding, a line for each, and what is proposed below it."""
+    width = max(len(proof.name) for proof in findings.proofs)
+    for proof in findings.proofs:
+        setting = "" if proof.setting == AS_CONNECTED else f" = {_text(proof.setting)}"
+        print(f"{proof.verdict:12}  {proof.name:{width}}{setting}: {proof.evidence}")
+        if proof.proposed is not None:
+            take = f"treasury doctor --adopt {proof.name} --by NAME"
+            print(f"{'':12}  {'':{width}}  proposed: {_text(proof.proposed)} ({take})")
+
+
+def in_short(findings: Findings) -> str:
+    """How many entries are proven, contradicted and open; or that the service does not know us."""
+    if not findings.knows_us:
+        return "the service did not answer a signed question: nothing can be sent with this account"
+    counts = {verdict: sum(proof.verdict is verdict for proof in findings.proofs) for verdict in Verdict}
+    return ", ".join(f"{number} {verdict.value}" for verdict, number in counts.items())
+
+
+def take_over(names: Sequence[str], by: str | None) -> int:
+    """Adopt what was proposed for these entries."""
+    for proof in adopt(configured_desk(), names, by or ""):
+        print(f"adopted: {_said(proof)}")
+    print("treasury doctor --prove shows whether it is so")
+    return DONE
+
+
+def _said(proof: Proof) -> str:
+    return f"{proof.name} = {_text(proof.proposed)} (it was {_text(proof.setting)})"
+
+
+def _text(value: object) -> str:
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value)) or "none"
+    if isinstance(value, dict):
+        return ", ".join(f"{name}: {each}" for name, each in value.items()) or "none"
+    return value if isinstance(value, str) else json.dumps(value)

@@ -1,0 +1,82 @@
+"""The account file: what `treasury connect` and `treasury doctor --adopt` write under the home, read as one model."""
+
+import difflib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+
+from treasury.errors import ConfigurationError
+from treasury.interface.service_rules import ServiceRules
+from treasury.private_files import read_private
+from treasury.sheets.writing import write_json
+
+MOVED = ("hash", "timestamp_unit", "null_text_is_blank")
+"""Entries that older files have outside of the `service` table."""
+
+
+class AccountFile(BaseModel):
+    """What an account file may say; keys stay where they are and are referred to by path."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    base_url: str | None = None
+    partner_id: str | None = None
+    private_key_file: str | None = None
+    platform_key_file: str | None = None
+    ledger_key_file: str | None = None
+    token_folder: str | None = None
+    service: ServiceRules = ServiceRules()
+    """What this account's service does where the interface document leaves it open."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_older(cls, content: object) -> object:
+        if not isinstance(content, Mapping):
+            return content
+        moved = {name: content[name] for name in MOVED if name in content}
+        if not moved:
+            return content
+        rest = {name: value for name, value in content.items() if name not in moved}
+        return {**rest, "service": {**moved, **(content.get("service") or {})}}
+
+
+def read_account_file(path: Path) -> AccountFile:
+    """The account file; an empty one where there is none. Raises `ConfigurationError` that names the entry."""
+    try:
+        content = json.loads(read_private(path, "account file").decode("utf-8"))
+    except FileNotFoundError:
+        return AccountFile()
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"the account file {path} cannot be read: {type(error).__name__}") from None
+    if not isinstance(content, dict):
+        raise ConfigurationError(f"the account file {path} is not a JSON object")
+    try:
+        return AccountFile.model_validate(content)
+    except ValidationError as error:
+        raise ConfigurationError(f"the account file {path}: {explain(error, AccountFile)}") from None
+
+
+def write_account_file(path: Path, **changes: Any) -> AccountFile:
+    """Change some entries of the account file and keep all others; returns what it says then."""
+    before = read_account_file(path)
+    after = AccountFile.model_validate({**before.model_dump(exclude_unset=True), **changes})
+    write_json(path, after.model_dump(mode="json", exclude_unset=True, exclude_none=True))
+    return after
+
+
+def explain(error: ValidationError, model: type[BaseModel]) -> str:
+    """Every problem of a table in words: the entry, what is wrong, and the nearest known name for an unknown one."""
+    said = []
+    for each in error.errors(include_url=False, include_context=False):
+        place = ".".join(str(part) for part in each["loc"])
+        if each["type"] == "extra_forbidden":
+            known = [*model.model_fields, *(f"service.{name}" for name in ServiceRules.model_fields)]
+            near = difflib.get_close_matches(place, known, n=1, cutoff=0.4)
+            said.append(f"{place} is not known" + (f"; did you mean {near[0]}?" if near else ""))
+        else:
+            rule = each["msg"].removeprefix("Value error, ").removeprefix("Input ")
+            said.append(f"{place}: {rule} (got {each['input']!r})")
+    return "; ".join(said)

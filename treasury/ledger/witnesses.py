@@ -1,0 +1,23 @@
+"""Orders of this ledger that the service has shown: who asks whether one that is missing is missing asks them first."""
+
+from collections.abc import Collection
+
+from sqlalchemy import select
+
+from treasury.ledger import schema
+from treasury.ledger.ledger import Ledger
+from treasury.ledger.records import Order
+from treasury.ledger.states import State
+
+SHOWN = (State.ACCEPTED, State.SETTLED, State.FAILED, State.CLOSED)
+
+
+def last_shown(ledger: Ledger, operations: Collection[str], number: int) -> list[Order]:
+    """The last orders of these operations that the service has shown under a number of its own, latest first."""
+    table = schema.orders.c
+    query = select(schema.orders).where(
+        table.operation.in_(sorted(operations)),
+        table.state.in_([state.value for state in SHOWN]),
+        table.order_no.is_not(None),
+    )
+    return [Order.read(row) for row in ledger.read(query.order_by(table.id.desc()).limit(number))]

@@ -1,0 +1,250 @@
+"""Whether the service knows us: partner, key, hash, unit of the timestamp, clock, and how old a request may be."""
+
+import dataclasses
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import product
+from typing import Any
+
+from treasury.errors import NotConnected, OutcomeUnknown, Refused
+from treasury.interface.client import Account, Client
+from treasury.interface.funds import PartnerBalance
+from treasury.interface.operation import Effect, Operation, Reply
+from treasury.interface.orders import QueryTransaction, VerifyDepositAddress
+from treasury.interface.refusals import ACCOUNT_TROUBLE, ASK_FIRST, FINAL
+from treasury.interface.service_rules import ServiceRules
+from treasury.interface.signing import HASHES
+from treasury.ledger.proofs import AS_CONNECTED, Proof, Verdict
+
+Answer = Reply | Refused | OutcomeUnknown | NotConnected
+
+CURRENCY = "USDT"
+"""The asset whose balance is asked for."""
+
+LONGEST_WINDOW_SECONDS = 24 * 3600.0
+
+PUBLISHED = {*FINAL, *ASK_FIRST, "200", "7000"} - {*ACCOUNT_TROUBLE, "400"}
+"""Envelope codes that an unrelated web server does not answer with."""
+
+MADE_UP_ADDRESS = "TMadeUpAddressThatNobodyHas0000000"
+
+
+@dataclass
+class Questions:
+    """Asks, and keeps every answer in words."""
+
+    account: Account
+    answers: list[str] = field(default_factory=list)
+    knows_us: bool = False
+    """Whether a signed question got the service's own envelope."""
+
+    def ask(self, operation: Operation[Any], *, seconds_old: float = 0.0, **changes: str | bool) -> Answer:
+        """The answer to one question, signed as the account's rules say, with these entries changed."""
+        if operation.effect is not Effect.READS:
+            raise AssertionError(f"{operation.operation_name()} does more than read")
+        rules = self.account.rules.model_copy(update=changes)
+        account = dataclasses.replace(self.account, rules=rules)
+        with Client(account, connections=1, clock=lambda: time.time() - seconds_old) as client:
+            answer = _send(client, operation)
+            if isinstance(answer, OutcomeUnknown | NotConnected):
+                answer = _send(client, operation)
+        if isinstance(answer, Reply) or (isinstance(answer, Refused) and answer.code in self._own_codes):
+            self.knows_us = True
+        return answer
+
+    @property
+    def _own_codes(self) -> frozenset[str]:
+        rules = self.account.rules
+        named = rules.no_such_order | rules.no_such_user | rules.refused_for_good | rules.asked_first
+        return frozenset((named | PUBLISHED) - set(ACCOUNT_TROUBLE) - {"400", "404"})
+
+
+def _send(client: Client, operation: Operation[Any]) -> Answer:
+    try:
+        reply: Reply = client.send(operation)
+    except (Refused, OutcomeUnknown, NotConnected) as error:
+        return error
+    return reply
+
+
+def words_of(answer: Answer) -> str:
+    """An answer in words."""
+    if isinstance(answer, Reply):
+        return "code 200"
+    if isinstance(answer, Refused):
+        shown = f"code {answer.code} {answer.message}" if answer.code is not None else f"HTTP {answer.http_status}"
+        return shown.strip() if answer.code is not None else f"{shown} without the service's envelope"
+    return str(answer)
+
+
+def _balance() -> Operation[Any]:
+    return PartnerBalance(currency=CURRENCY)
+
+
+def _made_up() -> Operation[Any]:
+    return QueryTransaction(request_id=made_up())
+
+
+def made_up() -> str:
+    """A reference that nobody has ever used."""
+    return f"tf-made-up-{secrets.token_hex(12)}"
+
+
+def is_trouble(answer: Answer) -> bool:
+    """Whether an answer is about who asks."""
+    return isinstance(answer, Refused) and answer.code in ACCOUNT_TROUBLE
+
+
+def prove_access(questions: Questions, skew: float | None) -> Iterator[Proof]:
+    """Sign a balance look-up as the account says; where the service refuses it, in every documented way.
+
+    What works is what the questions that follow are signed with. `skew`: how far the service's clock is ahead.
+    """
+    rules = questions.account.rules
+    first = _first_that_says_something(questions)
+    asked = f"a signed balance look-up was answered {words_of(first)}"
+    if isinstance(first, NotConnected | OutcomeUnknown) or not (questions.knows_us or is_trouble(first)):
+        for name, setting in _signed_by(rules):
+            yield Proof(name, setting, Verdict.OPEN, f"{asked}: that is no answer of this service")
+        return
+    if not is_trouble(first):
+        for name, setting in _signed_by(rules):
+            yield Proof(name, setting, Verdict.PROVEN, asked)
+        yield from _prove_null(questions)
+        return
+    yield from _explain_trouble(questions, first, skew)
+
+
+def _first_that_says_something(questions: Questions) -> Answer:
+    first = questions.ask(_balance())
+    if questions.knows_us or is_trouble(first):
+        return first
+    second = questions.ask(_made_up())  # a service may have no balance look-up, which is no operation of the document
+    return second if questions.knows_us or is_trouble(second) else first
+
+
+def _signed_by(rules: ServiceRules) -> list[tuple[str, Any]]:
+    keys = [(name, AS_CONNECTED) for name in ("partner_id", "private_key")]
+    return keys + [(name, rules.entry(name)) for name in ("hash", "timestamp_unit", "sign_type")]
+
+
+def _explain_trouble(questions: Questions, first: Answer, skew: float | None) -> Iterator[Proof]:
+    """Try the documented alternatives, and name the one that the service takes."""
+    rules = questions.account.rules
+    codes = [_code(first)]
+    hashes, units = _first_then_others(rules.hash, *HASHES), _first_then_others(rules.timestamp_unit, "ms", "s")
+    for hash_name, unit in product(hashes, units):
+        changes: dict[str, Any] = {"hash": hash_name, "timestamp_unit": unit}
+        if changes == {"hash": rules.hash, "timestamp_unit": rules.timestamp_unit}:
+            continue
+        answer = questions.ask(_balance(), **changes)
+        if not is_trouble(answer) and questions.knows_us:
+            yield from _name_the_right_one(questions, words_of(first), changes)
+            questions.account = dataclasses.replace(questions.account, rules=rules.model_copy(update=changes))
+            yield from _prove_null(questions)
+            return
+        codes.append(_code(answer))
+    yield from _name_the_trouble(rules, codes, words_of(first), skew)
+
+
+def _first_then_others(now: str, *every: str) -> list[str]:
+    return [now, *(each for each in every if each != now)]
+
+
+def _code(answer: Answer) -> str | None:
+    return answer.code if isinstance(answer, Refused) else None
+
+
+def _name_the_right_one(questions: Questions, said: str, changes: dict[str, Any]) -> Iterator[Proof]:
+    rules = questions.account.rules
+    tried = f"{changes['hash']} and {changes['timestamp_unit']}"
+    for name, setting in _signed_by(rules):
+        if name in changes and changes[name] != setting:
+            evidence = f"a balance look-up signed so was answered {said}; signed with {tried} it is taken"
+            yield Proof(name, setting, Verdict.CONTRADICTED, evidence, changes[name])
+        else:
+            yield Proof(name, setting, Verdict.PROVEN, f"a balance look-up signed with {tried} is taken")
+
+
+def _name_the_trouble(rules: ServiceRules, codes: list[str | None], said: str, skew: float | None) -> Iterator[Proof]:
+    """Nothing helps: which of them the codes are about."""
+    far = skew is not None and abs(skew) > rules.timestamp_window_seconds
+    asked = f"a balance look-up was answered {said}"
+    blamed = {
+        "401": ("partner_id", f"{asked}: the partner id is wrong, or the portal has no key for it"),
+        "403": ("partner_id", f"{asked}: this key may not ask, or this machine's address is not allowed"),
+        "406": ("private_key", f"{asked}, with SHA1 and SHA256: the portal has the public half of another key"),
+    }
+    name, evidence = next(
+        (blamed[str(code)] for code in ("401", "403", "406") if set(codes) == {code}),
+        ("clock", f"{asked}, in both units" + (f"; the clocks are {skew:+.0f} s apart" if far else "")),
+    )
+    if "412" in codes and "406" in codes:
+        name, evidence = "clock", f"{asked}; where the signature is right, the timestamp is not, in either unit"
+    yield Proof(name, AS_CONNECTED, Verdict.CONTRADICTED, evidence)
+    for other, setting in _signed_by(rules):
+        if other != name:
+            yield Proof(other, setting, Verdict.OPEN, f"{asked}, which is about the {name.replace('_', ' ')}")
+
+
+def _prove_null(questions: Questions) -> Iterator[Proof]:
+    """The text `null` as an optional field: whether the service drops it before it checks the signature."""
+    asks = VerifyDepositAddress(currency="USDT_TRC20", address=MADE_UP_ADDRESS)
+    kept = questions.ask(asks.model_copy(update={"tag": "null"}), null_text_is_blank=False)
+    ours = questions.account.rules.null_text_is_blank
+    dropped = isinstance(kept, Refused) and kept.code == "406"
+    said = f"a look-up that signs a field with the text null was answered {words_of(kept)}"
+    if dropped:
+        verdict = Verdict.PROVEN if ours else Verdict.CONTRADICTED
+        yield Proof("null_text_is_blank", ours, verdict, said, None if ours else True)
+    elif ours:
+        yield Proof("null_text_is_blank", ours, Verdict.PROVEN, f"{said}; left out, it cannot be misread")
+    else:
+        verdict = Verdict.PROVEN if isinstance(kept, Reply) else Verdict.OPEN
+        yield Proof("null_text_is_blank", ours, verdict, said)
+
+
+def prove_window(questions: Questions, skew: float | None) -> Iterator[Proof]:
+    """How old a request the service reads: the least of ever longer ages that it refuses with 412."""
+    rules = questions.account.rules
+    window = age = rules.timestamp_window_seconds
+    while age <= LONGEST_WINDOW_SECONDS:
+        answer = questions.ask(_balance(), seconds_old=age + 5 - (skew or 0.0))
+        if _code(answer) == "412":
+            break
+        if isinstance(answer, NotConnected | OutcomeUnknown):
+            yield Proof("timestamp_window_seconds", window, Verdict.OPEN, words_of(answer))
+            return
+        age *= 4
+    else:
+        yield _no_window(questions.account, window)
+        return
+    said = f"a look-up whose timestamp was {age + 5:.0f} s old was refused with 412"
+    if age == window:
+        yield Proof("timestamp_window_seconds", window, Verdict.PROVEN, said)
+    else:
+        wider = f"{said}, and one {age / 4 + 5:.0f} s old was read"
+        yield Proof("timestamp_window_seconds", window, Verdict.CONTRADICTED, wider, age)
+
+
+def _no_window(account: Account, window: float) -> Proof:
+    said = f"a look-up whose timestamp was more than {LONGEST_WINDOW_SECONDS / 3600:.0f} h old was read"
+    if account.is_loopback:
+        return Proof("timestamp_window_seconds", window, Verdict.OPEN, f"{said}; a rehearsal's service may do so")
+    said += ": a request that a network holds back could act a day later; ask the service's support"
+    return Proof("timestamp_window_seconds", window, Verdict.CONTRADICTED, said)
+
+
+def prove_clock(read: Callable[[], float | None], most_skew: float) -> tuple[Proof, float | None]:
+    """How far the service's clock is from ours, and the finding about it."""
+    try:
+        skew = read()
+    except NotConnected as error:
+        return Proof("clock", most_skew, Verdict.OPEN, str(error)), None
+    if skew is None:
+        return Proof("clock", most_skew, Verdict.OPEN, "the service's answers do not say their time"), None
+    said = f"the service's clock is {skew:+.0f} s from ours"
+    verdict = Verdict.PROVEN if abs(skew) <= most_skew else Verdict.CONTRADICTED
+    return Proof("clock", most_skew, verdict, said), skew

@@ -1,0 +1,132 @@
+"""How the service answers: no such order, no such user, both sides of a rate, what it supports, who signed a notice."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from treasury.errors import InputError, NotTrusted
+from treasury.interface.card_users import QueryCardUser
+from treasury.interface.conversion import ConversionRate, ConversionRateRecord
+from treasury.interface.fiat_payouts import QueryFiatPayout, SupportedCountries
+from treasury.interface.funds import PayoutChannels
+from treasury.interface.notifications import read_notification
+from treasury.interface.operation import Operation, Reply
+from treasury.interface.orders import QueryTransaction
+from treasury.interface.service_rules import BARE_404, NEVER_LISTED, describe_shape
+from treasury.interface.signing import load_public_key
+from treasury.ledger.proofs import AS_CONNECTED, Proof, Verdict
+from treasury.proving.access import Answer, Questions, made_up, words_of
+
+NO_ABSENCE = {*NEVER_LISTED, "400", "401", "403", "406"}
+"""Envelope codes that say something else than "there is none", whatever they are answered to."""
+
+SYMBOLS = ("ETH-USDT", "BTC-USDT")
+"""Pairs whose two rates are asked for, until one is answered."""
+
+
+def prove_absences(questions: Questions) -> Iterator[Proof]:
+    """How the service answers about an order, a payout and a card user that nobody has."""
+    rules = questions.account.rules
+    orders: Mapping[str, Operation[Any]] = {
+        "order": QueryTransaction(request_id=made_up()),
+        "fiat payout": QueryFiatPayout(request_id=made_up()),
+    }
+    yield _absence(questions, "no_such_order", rules.entry("no_such_order"), orders, bare_404=False)
+    users = {"card user": QueryCardUser(user_xid=made_up())}
+    yield _absence(questions, "no_such_user", rules.entry("no_such_user"), users, bare_404=True)
+
+
+def _absence(
+    questions: Questions, name: str, setting: list[str], asked: Mapping[str, Operation[Any]], *, bare_404: bool
+) -> Proof:
+    answers = {what: questions.ask(operation) for what, operation in asked.items()}
+    shapes = {what: describe_shape(answer) for what, answer in answers.items() if not _is_silent(answer)}
+    said = "; ".join(f"a made-up {what} was answered {words_of(answer)}" for what, answer in answers.items())
+    other = {what: shape for what, shape in shapes.items() if shape not in setting}
+    if not shapes:
+        return Proof(name, setting, Verdict.OPEN, said)
+    if not other:
+        return Proof(name, setting, Verdict.PROVEN, said)
+    fit = [shape for shape in other.values() if _says_none(shape, bare_404=bare_404)]
+    if len(fit) < len(other):
+        said += ": that is no evidence that there is none; ask the service's support"
+    shown = {shape for shape in shapes.values() if _says_none(shape, bare_404=bare_404)}
+    proposed = sorted(shown if len(shapes) == len(asked) else {*setting, *shown}) if fit else None
+    return Proof(name, setting, Verdict.CONTRADICTED, said, proposed)
+
+
+def _is_silent(answer: Answer) -> bool:
+    """Whether an answer says nothing about this service: none came, or a fault, or a throttle."""
+    shape = describe_shape(answer)
+    return shape in ("no answer", "429", "500", "http-429") or shape.startswith("http-5")
+
+
+def _says_none(shape: str, *, bare_404: bool) -> bool:
+    if shape == "found" or shape in NO_ABSENCE:
+        return False
+    return shape == BARE_404 and bare_404 if shape.startswith("http-") else True
+
+
+def prove_sides(questions: Questions) -> Iterator[Proof]:
+    """Both sides of one rate: how they are written, and which one buys the base currency (it costs more)."""
+    rules = questions.account.rules
+    for symbol in SYMBOLS:
+        for case in (rules.side_case, "lower" if rules.side_case == "upper" else "upper"):
+            rates = {
+                side: questions.ask(ConversionRate(symbol=symbol, side=side), side_case=case, buy="base")
+                for side in ("BUY", "SELL")
+            }
+            read = {side: each.rate for side, each in rates.items() if isinstance(each, ConversionRateRecord)}
+            if len(read) == len(rates) and None not in read.values():
+                yield _case(rules.side_case, case, symbol)
+                yield _buy(rules.buy, symbol, read)
+                return
+    said = f"the rates of {' and '.join(SYMBOLS)} were not answered ({words_of(rates['BUY'])})"
+    yield Proof("side_case", rules.side_case, Verdict.OPEN, said)
+    yield Proof("buy", rules.buy, Verdict.OPEN, said)
+
+
+def _case(setting: str, case: str, symbol: str) -> Proof:
+    said = f"the rates of {symbol} are answered when BUY and SELL are written in {case} case"
+    if case == setting:
+        return Proof("side_case", setting, Verdict.PROVEN, said)
+    return Proof("side_case", setting, Verdict.CONTRADICTED, f"{said}, and refused in {setting} case", case)
+
+
+def _buy(setting: str, symbol: str, rates: Mapping[str, Any]) -> Proof:
+    said = f"{symbol}: BUY at {rates['BUY']:f}, SELL at {rates['SELL']:f}"
+    if rates["BUY"] == rates["SELL"]:
+        return Proof("buy", setting, Verdict.OPEN, f"{said}: equal, so they do not tell which side buys")
+    shown = "base" if rates["BUY"] > rates["SELL"] else "quote"
+    verdict = Verdict.PROVEN if shown == setting else Verdict.CONTRADICTED
+    said += f": what costs more buys the base, so BUY buys the {shown} currency"
+    return Proof("buy", setting, verdict, said, None if shown == setting else shown)
+
+
+def prove_support(questions: Questions) -> Iterator[Proof]:
+    """Whether the lists of countries and channels are answered: no entry depends on them, previews do."""
+    asked: Mapping[str, Operation[Any]] = {
+        "supported_countries": SupportedCountries(),
+        "payout_channels": PayoutChannels(country="ID", currency="IDR"),
+    }
+    for name, operation in asked.items():
+        answer = questions.ask(operation)
+        answered = isinstance(answer, Reply)
+        said = f"{operation.path} was answered {words_of(answer)}"
+        yield Proof(name, AS_CONNECTED, Verdict.PROVEN if answered else Verdict.OPEN, said)
+
+
+def prove_platform_key(questions: Questions, saved: Path) -> Proof:
+    """Whether the platform's key verifies a notification that was saved as it arrived."""
+    account = questions.account
+    name = "platform_key"
+    if account.platform_key is None:
+        return Proof(name, AS_CONNECTED, Verdict.OPEN, "no platform key is connected: notifications cannot be verified")
+    if not saved.exists():
+        said = f"no notification is saved: put the body of one, as it arrived, into {saved}"
+        return Proof(name, AS_CONNECTED, Verdict.OPEN, said)
+    try:
+        read_notification(saved.read_bytes(), load_public_key(account.platform_key), account.rules)
+    except (NotTrusted, InputError) as error:
+        return Proof(name, AS_CONNECTED, Verdict.CONTRADICTED, f"{saved.name}: {error}")
+    return Proof(name, AS_CONNECTED, Verdict.PROVEN, f"{saved.name} is signed with it")
