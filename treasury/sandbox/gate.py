@@ -1,15 +1,12 @@
 """The gate: who calls, is it signed, is it fresh, do the fields hold. Whatever fails here has not acted."""
 
-import json
-from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel
-
-from treasury.errors import ConfigurationError, InvalidFields, NotTrusted
+from treasury.errors import ConfigurationError, NotTrusted
 from treasury.interface.bounded_json import read_json_as_it_is
-from treasury.interface.operation import Operation, is_blank, members
 from treasury.interface.signing import load_public_key, verify
+from treasury.sandbox.forms.form import Broken, Request
+from treasury.sandbox.forms.kinds import is_absent
 from treasury.sandbox.refusal import Refusal
 from treasury.sandbox.world import World
 
@@ -53,40 +50,19 @@ class Gate:
         seconds = int(timestamp) / (1000 if len(timestamp) == 13 else 1)
         if abs(wall - seconds) > tolerance:
             raise Refusal(412, f"timestamp is more than {tolerance:g} seconds away")
-        if is_blank(nonce):
+        if is_absent(nonce):
             raise Refusal(412, "nonce is missing")
         if self._world.nonces.get(nonce, 0.0) > wall:
             raise Refusal(412, "nonce was used before")
         self._world.save_nonce(nonce, wall + 2 * tolerance)
 
 
-def parse(operation: type[Operation[Any]], fields: Mapping[str, Any]) -> Operation[Any]:
-    """The operation these fields make; fields it does not know are ignored, at every level.
+def parse(form: type[Request], fields: dict[str, Any]) -> Request:
+    """The request these fields make by the sandbox's own table; fields it does not know are ignored, at every level.
 
     The vendor's own clients send some. A rule that breaks is refused with 400 and a message that names the field.
     """
-    known = _known(operation, fields)
     try:
-        return operation(**known)
-    except InvalidFields as error:
-        raise Refusal(400, str(error), http_status=400) from None
-
-
-def _known(model: type[BaseModel], fields: Mapping[str, Any]) -> dict[str, Any]:
-    known: dict[str, Any] = {}
-    for name, (_, nested) in members(model).items():
-        if name not in fields:
-            continue
-        value = fields[name]
-        if nested is not None and isinstance(value, str):
-            value = _object(value)
-        known[name] = _known(nested, value) if nested is not None and isinstance(value, Mapping) else value
-    return known
-
-
-def _object(text: str) -> object:
-    """An object that travels as a JSON string (document, endpoint 5, `customer`); anything else stays as it is."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+        return form.read(fields)
+    except Broken as broken:
+        raise Refusal(400, f"{form.name}: {broken}", http_status=400) from None

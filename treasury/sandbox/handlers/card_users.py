@@ -2,7 +2,9 @@
 
 from typing import Any
 
-from treasury.interface.card_users import (
+from treasury.sandbox.dice import digits
+from treasury.sandbox.entities import CardUser
+from treasury.sandbox.forms.card_users import (
     ChangeCardUserEmail,
     CreateCardUser,
     CreateCardUserWithKycLink,
@@ -10,8 +12,6 @@ from treasury.interface.card_users import (
     QueryCardUser,
     UploadKyc,
 )
-from treasury.sandbox.dice import digits
-from treasury.sandbox.entities import CardUser
 from treasury.sandbox.lifecycle import await_audit
 from treasury.sandbox.refusal import Refusal, Repeated
 from treasury.sandbox.world import World

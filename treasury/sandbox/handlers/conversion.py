@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from treasury.interface.conversion import ConversionExecute, ConversionQuote, ConversionRate
 from treasury.interface.status import OrderStatus
 from treasury.sandbox.books import BookAccount
 from treasury.sandbox.currencies import Currency, check_minimum, find_currency
 from treasury.sandbox.entities import Order, Quote
 from treasury.sandbox.faults import strikes_order
+from treasury.sandbox.forms.trades import ConversionExecute, ConversionQuote, ConversionRate
 from treasury.sandbox.handlers.fiat_payouts import confirm
 from treasury.sandbox.lifecycle import accept
 from treasury.sandbox.rates import convert
@@ -62,7 +62,7 @@ def quote(world: World, asked: ConversionQuote) -> dict[str, Any]:
     made = Quote(
         number=world.number("conversion quote", asked.xid),
         reference=asked.xid,
-        operation=asked.operation_name(),
+        operation=asked.name,
         pay_currency=spent.code,
         pay_amount=asked.amount,
         fee_currency=got.code,
@@ -92,13 +92,13 @@ def quote(world: World, asked: ConversionQuote) -> dict[str, Any]:
 def execute(world: World, asked: ConversionExecute) -> dict[str, Any]:
     """Execute a quoted trade, once and in time. The order is asked for by the quote's `xid`."""
     quoted = world.quotes.get(asked.quote_id)
-    if quoted is None or quoted.operation != ConversionQuote.operation_name():
+    if quoted is None or quoted.operation != ConversionQuote.name:
         raise Refusal(7000, asked.quote_id)
     confirm(world, quoted, "quoteId")
     order = Order(
         order_no=quoted.number,
         request_id=quoted.reference,
-        operation=asked.operation_name(),
+        operation=asked.name,
         order_type="conversion",
         status=OrderStatus.PROCESSING,
         source=BookAccount.HOLD,

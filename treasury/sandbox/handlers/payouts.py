@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from treasury.interface.orders import Payout
 from treasury.interface.status import OrderStatus
 from treasury.sandbox.books import BookAccount
 from treasury.sandbox.currencies import Currency, check_decimals, find_currency
 from treasury.sandbox.entities import Order, ending_of
+from treasury.sandbox.forms.orders import Payout
 from treasury.sandbox.handlers.withdrawals import fee_of
 from treasury.sandbox.lifecycle import accept
 from treasury.sandbox.rates import received
@@ -27,7 +27,7 @@ def payout(world: World, asked: Payout) -> dict[str, Any]:
     order = Order(
         order_no=world.number("payout", asked.request_id),
         request_id=asked.request_id,
-        operation=asked.operation_name(),
+        operation=asked.name,
         order_type="payout",
         status=OrderStatus.SUBMITTED,
         source=BookAccount.HOLD,

@@ -3,11 +3,11 @@
 import json
 from typing import Any
 
-from treasury.interface.fiat_payouts import FiatPayoutQuote, QueryFiatPayout
-from treasury.interface.orders import QueryTransaction
 from treasury.interface.status import OrderStatus
 from treasury.sandbox.entities import Order, Quote
 from treasury.sandbox.faults import strikes_order
+from treasury.sandbox.forms.fiat_payouts import FiatPayoutQuote, QueryFiatPayout
+from treasury.sandbox.forms.orders import QueryTransaction
 from treasury.sandbox.refusal import Refusal
 from treasury.sandbox.world import World
 
@@ -37,7 +37,7 @@ def query_fiat_payout(world: World, asked: QueryFiatPayout) -> dict[str, Any]:
     """A confirmed payout, or an unconfirmed quote with status 11, by the quote's `request_id` or by number."""
     asked_for = asked.request_id or asked.order_no or ""
     quote = world.find_quote(asked_for) if asked.request_id else world.quotes.get(asked_for)
-    if quote is None or quote.operation != FiatPayoutQuote.operation_name():
+    if quote is None or quote.operation != FiatPayoutQuote.name:
         raise Refusal(7000, asked_for)
     if asked.order_no not in (None, quote.number):
         raise Refusal(7000, f"{asked_for} is not {asked.order_no}")

@@ -3,11 +3,11 @@
 from decimal import Decimal
 from typing import Any
 
-from treasury.interface.orders import DepositAddress, VerifyDepositAddress, Withdraw
 from treasury.interface.status import OrderStatus
 from treasury.sandbox.books import BookAccount
 from treasury.sandbox.currencies import Currency, check_decimals, check_minimum, find_asset, new_address
 from treasury.sandbox.entities import Order, ending_of
+from treasury.sandbox.forms.orders import DepositAddress, VerifyDepositAddress, Withdraw
 from treasury.sandbox.lifecycle import accept
 from treasury.sandbox.rates import share_fee
 from treasury.sandbox.refusal import Refusal
@@ -47,7 +47,7 @@ def withdraw(world: World, asked: Withdraw) -> dict[str, Any]:
     order = Order(
         order_no=world.number("withdraw", asked.request_id),
         request_id=asked.request_id,
-        operation=asked.operation_name(),
+        operation=asked.name,
         order_type="extract",
         status=OrderStatus.PROCESSING,
         source=BookAccount.HOLD,
