@@ -22,7 +22,7 @@ from treasury.sandbox.handlers import (
 )
 from treasury.sandbox.world import World
 
-Handler = Callable[[World, Any], Mapping[str, Any]]
+Handler = Callable[[World, Any], Mapping[str, Any] | None]
 """Takes the world and the request, answers the reply's `data`, raises `Refusal`."""
 
 HANDLERS: Mapping[type[Request], Handler] = {

@@ -3,17 +3,18 @@
 from decimal import Decimal
 from typing import Any
 
-from treasury.interface.status import OrderStatus
 from treasury.sandbox.books import ZERO, BookAccount
 from treasury.sandbox.currencies import Currency, check_decimals, check_minimum, find_currency
 from treasury.sandbox.entities import Order, Quote, ending_of
 from treasury.sandbox.faults import strikes_order
+from treasury.sandbox.fees import charge, is_on_top
 from treasury.sandbox.forms.fiat_payouts import CreateFiatPayout, FiatPayoutQuote
 from treasury.sandbox.handlers.queries import fiat_payout_record
 from treasury.sandbox.lifecycle import accept
-from treasury.sandbox.rates import needed, received
+from treasury.sandbox.rates import needed, received, trim
 from treasury.sandbox.refusal import Refusal, Repeated, invalid
 from treasury.sandbox.routes import BANK_FIELDS, PURPOSES, SWIFT, SWIFT_PERSONAL, find_route
+from treasury.sandbox.statuses import OrderStatus
 from treasury.sandbox.world import World
 
 
@@ -36,7 +37,8 @@ def _new_quote(world: World, asked: FiatPayoutQuote, content: dict[str, Any]) ->
     receive = find_currency(asked.receive_currency, 202211)
     rate = world.rates.rate(pay, receive, "SELL", world.now)
     fee = world.rates.fiat_fee(pay, world.now)
-    pay_amount, receive_amount = _amounts(asked, pay, receive, rate, fee)
+    inside = ZERO if is_on_top(world.settings.behaviour, CreateFiatPayout.name) else fee
+    pay_amount, receive_amount = _amounts(asked, pay, receive, rate, inside)
     _check_route(asked, receive_amount)
     beneficiary = asked.individual_beneficiary or asked.enterprise_beneficiary
     expired = strikes_order(world.settings, "quote_expired", asked.request_id)
@@ -59,19 +61,22 @@ def _new_quote(world: World, asked: FiatPayoutQuote, content: dict[str, Any]) ->
 
 
 def _amounts(
-    asked: FiatPayoutQuote, pay: Currency, receive: Currency, rate: Decimal, fee: Decimal
+    asked: FiatPayoutQuote, pay: Currency, receive: Currency, rate: Decimal, inside: Decimal
 ) -> tuple[Decimal, Decimal]:
-    """What is paid and what arrives; the one that the mode names is exact, the other is rounded against the partner."""
+    """What is paid and what arrives; the one that the mode names is exact, the other is rounded against the partner.
+
+    `inside` is the fee as far as it is part of what is paid.
+    """
     if asked.quote_mode == "source":
         spent = asked.pay_amount or ZERO
         check_decimals("pay_amount", spent, pay)
-        if spent <= fee:
-            raise Refusal(202212, f"the fee is {fee} {pay.code}")
-        amounts = spent, received(spent, fee, rate, receive)
+        if spent <= inside:
+            raise Refusal(202212, f"the fee is {inside} {pay.code}")
+        amounts = spent, received(spent - inside, rate, receive)
     else:
         wanted = asked.receive_amount or ZERO
         check_decimals("receive_amount", wanted, receive)
-        amounts = needed(wanted, fee, rate, pay), wanted
+        amounts = trim(needed(wanted, rate, pay) + inside), wanted
     check_minimum(amounts[1], receive)
     return amounts
 
@@ -129,7 +134,7 @@ def create(world: World, asked: CreateFiatPayout) -> dict[str, Any]:
         source=BookAccount.HOLD,
         currency=quoted.pay_currency,
         amount=quoted.pay_amount,
-        debit=quoted.pay_amount,
+        debit=charge(world.settings.behaviour, asked.name, quoted.pay_amount, quoted.fee).debit,
         fee_currency=quoted.fee_currency,
         fee=quoted.fee,
         target=BookAccount.BENEFICIARIES,
@@ -154,6 +159,7 @@ def create(world: World, asked: CreateFiatPayout) -> dict[str, Any]:
 def confirm(world: World, quoted: Quote, field: str) -> None:
     """Refuse a second confirmation (202224) and one that comes too late (400)."""
     if quoted.confirmed:
-        raise Repeated(quoted.number, quoted.number)
+        order = world.find_order(quoted.reference)
+        raise Repeated(quoted.number, None if order is None else order.order_no)
     if world.now >= quoted.expires_at:
         raise invalid(field, "the quote has expired")

@@ -2,7 +2,6 @@
 
 from typing import Any
 
-from treasury.interface.status import OrderStatus
 from treasury.sandbox.books import BookAccount
 from treasury.sandbox.currencies import check_decimals, check_minimum, find_asset, find_currency, new_address
 from treasury.sandbox.entities import Order
@@ -10,6 +9,7 @@ from treasury.sandbox.forms.orders import Pay
 from treasury.sandbox.lifecycle import open_payin
 from treasury.sandbox.rates import share_fee
 from treasury.sandbox.refusal import Refusal, invalid
+from treasury.sandbox.statuses import OrderStatus
 from treasury.sandbox.world import World
 
 PAYMENT_TYPES = ("wallet", "qrcode", "virtual_account", "card", "sepa")
