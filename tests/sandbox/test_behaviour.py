@@ -20,6 +20,7 @@ from tests.sandbox.builders import (
     START,
     client_of,
     convert,
+    eventually,
     fiat_quote,
     partner_total,
     pay,
@@ -137,8 +138,7 @@ def test_the_hash_is_what_requests_must_be_and_notifications_are_signed_with() -
             fields = withdraw("w", notify_url=f"{receiver.base_url}/hook").body()
             teller.data("/v1/order/withdraw", fields)
             teller.sandbox.advance(1)
-            while not bodies:
-                time.sleep(0.01)
+            eventually(lambda: bool(bodies))
             notice, key = json.loads(bodies.pop()), load_public_key(teller.sandbox.platform_key)
             verify(notice, key, SigningRules(hash=hashed))  # type: ignore[arg-type]
             with pytest.raises(NotTrusted):
@@ -232,8 +232,7 @@ def test_statuses_are_shown_as_others_and_kept_as_they_are() -> None:
             seen = [teller.data("/v1/order/withdraw", fields)["status"]]
             teller.sandbox.advance(3)
             seen.append(teller.query("w-1")["data"]["status"])
-            while not bodies:
-                time.sleep(0.01)
+            eventually(lambda: bool(bodies))
             assert [*seen, bodies[0]["status"]] == shown
             assert [order["status"] for order in teller.sandbox.orders()] == [44]
     receiver.close()

@@ -1,13 +1,16 @@
 """The sandbox's tables are its own reading of the document: where the client's catalogue differs, it shows here."""
 
 import json
+import re
 from collections.abc import Iterator
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 from pydantic import BaseModel
 
+import treasury.sandbox
 from tests.interface.examples import COMPANY, EXAMPLES
 from tests.sandbox.builders import IMAGE, card_user, fiat_quote, pay, payout, refused, withdraw
 from tests.sandbox.test_gate import post, signed
@@ -208,6 +211,7 @@ def test_a_mistake_in_a_clients_model_is_revealed(shared: RunningSandbox, client
         ("conversion_rate", {"symbol": "ETHUSDT"}, "symbol: must be"),
         ("create_fiat_payout", {"purpose_code": "1"}, "purpose_code: must be"),
         ("query_fiat_payout", {"request_id": "", "order_no": None}, "request_id: is required when order_no is absent"),
+        ("fiat_payout_quote", {"pay_amount": "0"}, "pay_amount: must be greater than zero"),
         ("fiat_payout_quote", {"quote_mode": "dest"}, "receive_amount: is required when quote_mode is dest"),
         ("fiat_payout_quote", {"individual_beneficiary": {}}, "individual_beneficiary: is required when"),
         ("fiat_payout_quote", {"enterprise_beneficiary": COMPANY}, "enterprise_beneficiary: is allowed only when"),
@@ -297,8 +301,10 @@ def test_blank_members_count_as_absent(shared: RunningSandbox, blank: Any) -> No
 
 def test_a_quote_may_carry_the_other_amount_which_does_not_count(shared: RunningSandbox) -> None:
     path = "/v1/fiatpayout/payouts/quote"
-    source = post(shared, path, signed(fiat_quote("both-source").body() | {"receive_amount": "7"})).json()["data"]
-    assert (source["pay_amount"], source["receive_amount"] != "7") == ("100", True)
+    for other in ("7", "0"):
+        fields = fiat_quote(f"both-source-{other}").body() | {"receive_amount": other}
+        source = post(shared, path, signed(fields)).json()["data"]
+        assert (source["pay_amount"], source["receive_amount"] != other) == ("100", True)
     dest = fiat_quote("both-dest", quote_mode="dest", pay_amount=None, receive_amount="50").body() | {"pay_amount": "1"}
     assert post(shared, path, signed(dest)).json()["data"]["receive_amount"] == "50"
 
@@ -320,3 +326,13 @@ def test_what_is_read_is_what_was_asked() -> None:
     assert form.individual_beneficiary.account_no == "DE02120300000000202051"  # type: ignore[attr-defined]
     assert form.enterprise_beneficiary is None  # type: ignore[attr-defined]
     assert k.image("image/png").read(IMAGE) == IMAGE
+
+
+def test_the_sandbox_judges_without_the_clients_models() -> None:
+    """It shares with the client how JSON is read and how texts are signed, and nothing else of the interface."""
+    folder = Path(treasury.sandbox.__file__).parent
+    text = "".join(file.read_text() for file in folder.rglob("*.py"))
+    assert set(re.findall(r"treasury\.interface[.\w]*", text)) == {
+        "treasury.interface.bounded_json",
+        "treasury.interface.signing",
+    }

@@ -3,7 +3,7 @@
 from decimal import Decimal
 
 from treasury.sandbox.forms.form import EitherOf, Form, Request, When, may, must, nested
-from treasury.sandbox.forms.kinds import AMOUNT, COUNTRY, DATE, FIAT, PURPOSE, TEXT, TEXTS, one_of
+from treasury.sandbox.forms.kinds import AMOUNT, ANY_AMOUNT, COUNTRY, DATE, FIAT, PURPOSE, TEXT, TEXTS, one_of
 
 
 class Beneficiary(Form):
@@ -49,9 +49,9 @@ class FiatPayoutQuote(Request):
     request_id: str = must(TEXT)
     quote_mode: str = must(one_of("source", "dest"))
     pay_currency: str = must(TEXT)
-    pay_amount: Decimal | None = may(AMOUNT)
+    pay_amount: Decimal | None = may(ANY_AMOUNT)
     receive_currency: str = must(FIAT)
-    receive_amount: Decimal | None = may(AMOUNT)
+    receive_amount: Decimal | None = may(ANY_AMOUNT)
     beneficiary_country: str = must(COUNTRY)
     beneficiary_bank_id: str = must(TEXT)
     account_type: str = must(one_of("PERSONAL", "ENTERPRISE"))

@@ -44,7 +44,7 @@ def may(kind: Kind, wire: str = "") -> Any:
 
 @dataclass(frozen=True)
 class When:
-    """`field` is required when `other` is `value`; `only` forbids it otherwise."""
+    """`field` is required (an amount: above zero) when `other` is `value`; `only` forbids it otherwise."""
 
     field: str
     other: str
@@ -53,11 +53,12 @@ class When:
 
     def check(self, form: "Form") -> tuple[str, str] | None:
         """What a form breaks of the rule; a condition on what is not there says nothing."""
-        met = getattr(form, self.other)
-        given = getattr(form, self.field) is not None
-        if met == self.value and not given:
+        met, given = getattr(form, self.other), getattr(form, self.field)
+        if met == self.value and given is None:
             return self.field, f"is required when {self.other} is {self.value}"
-        if given and self.only and met not in (None, self.value):
+        if met == self.value and isinstance(given, Decimal) and given <= 0:
+            return self.field, "must be greater than zero"
+        if given is not None and self.only and met not in (None, self.value):
             return self.field, f"is allowed only when {self.other} is {self.value}"
         return None
 

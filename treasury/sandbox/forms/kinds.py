@@ -70,7 +70,7 @@ PURPOSE = shaped("purpose", r"[0-9]{2}", "must be a remittance purpose of two di
 _AMOUNT = re.compile(r"[+-]?[0-9]{1,30}(\.[0-9]{1,18})?").fullmatch
 
 
-def _amount(value: Any) -> Decimal:
+def _number(value: Any) -> Decimal:
     """Decimal text with at most 18 digits after the point; a JSON number that was read exactly is as good."""
     if type(value) is str:
         text = value.strip()
@@ -82,13 +82,19 @@ def _amount(value: Any) -> Decimal:
         raise ValueError("must be a decimal number, written as a text")
     if _AMOUNT(text) is None:
         raise ValueError("must be a decimal number with at most 18 digits after the point")
-    amount = Decimal(text)
+    return Decimal(text)
+
+
+def _amount(value: Any) -> Decimal:
+    amount = _number(value)
     if amount <= 0:
         raise ValueError("must be greater than zero")
     return amount
 
 
 AMOUNT = Kind("amount", _amount)
+ANY_AMOUNT = Kind("amount", _number)
+"""An amount that is to be above zero only where a condition requires it (document, Limits)."""
 
 
 def one_of(*values: str) -> Kind:
