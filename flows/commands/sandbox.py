@@ -7,7 +7,7 @@ from cyclopts import Parameter
 
 from flows.commands.common import DONE
 from treasury.errors import InputError
-from treasury.sandbox import FAULTS, SandboxSettings, generate_key_pair, serve
+from treasury.sandbox import FAULTS, SandboxSettings, generate_key_pair, read_switches, serve
 from treasury.settings import read_key_file, read_settings
 from treasury.sheets.writing import write_text
 
@@ -20,6 +20,7 @@ def sandbox(
     partner_id: str = "900001",
     public_key: Path | None = None,
     fault: Annotated[list[str] | None, Parameter(negative=())] = None,
+    behave: Annotated[list[str] | None, Parameter(negative=())] = None,
     settle: float = 3.0,
 ) -> int:
     """Start a stand-in for the service on 127.0.0.1: real signatures, real balances, faults on purpose.
@@ -40,12 +41,15 @@ def sandbox(
         File with the partner's public key; without it a key pair is made under TREASURY_HOME.
     fault:
         NAME=RATE, for example drop_after=0.05; may be repeated.
+    behave:
+        NAME=VALUE, for example hash=SHA256 or fee_on_top=withdraw,payout; may be repeated.
     settle:
         Seconds from acceptance to the final status.
 
     """
-    key = read_key_file(public_key, "public key") if public_key is not None else _made_key(partner_id)
+    behaviour = read_switches(behave or [])
     faults = dict(_read_fault(text) for text in fault or [])
+    key = read_key_file(public_key, "public key") if public_key is not None else _made_key(partner_id)
     serve(
         SandboxSettings(
             partner_id=partner_id,
@@ -55,6 +59,7 @@ def sandbox(
             state=state,
             settle_seconds=settle,
             faults=faults,
+            behaviour=behaviour,
         )
     )
     return DONE

@@ -27,7 +27,7 @@ from treasury.errors import Refused
 from treasury.interface.client import Client
 from treasury.interface.conversion import ConversionExecute
 from treasury.interface.fiat_payouts import CreateFiatPayout
-from treasury.sandbox import DEFAULT_BALANCES, Clock, RunningSandbox, build_promptpay, running_sandbox
+from treasury.sandbox import DEFAULT_BALANCES, Behaviour, Clock, RunningSandbox, build_promptpay, running_sandbox
 
 names = (f"c-{number}" for number in itertools.count())
 
@@ -36,10 +36,23 @@ amounts = st.decimals("0.5", "900", places=2).map(str) | st.just("10000000")
 acts = st.tuples(st.sampled_from(["withdraw", "payout", "scan", "pay", "convert", "fiat", "wait"]), endings, amounts)
 
 
-@pytest.fixture(scope="module")
-def world() -> Iterator[tuple[RunningSandbox, Client]]:
+BEHAVIOURS = {
+    "fees inside": Behaviour(),
+    "fees on top": Behaviour(
+        fee_on_top=frozenset({"withdraw", "payout", "create_fiat_payout", "submit_scan_to_pay"}),
+        conversion_fee_in="paid",
+        conversion_found_by="order_no",
+        statuses={44: 45, 99: 100},
+    ),
+    "buys the quote currency": Behaviour(buy="quote", conversion_shown_in="received", payout_shown_in="received"),
+}
+
+
+@pytest.fixture(scope="module", params=BEHAVIOURS)
+def world(request: pytest.FixtureRequest) -> Iterator[tuple[RunningSandbox, Client]]:
     """One sandbox for all examples: the books must hold over all of them together."""
-    with running_sandbox(builders.settings(settle_seconds=3.0), Clock(START)) as sandbox, client_of(sandbox) as client:
+    chosen = builders.settings(settle_seconds=3.0, behaviour=BEHAVIOURS[request.param])
+    with running_sandbox(chosen, Clock(START)) as sandbox, client_of(sandbox) as client:
         yield sandbox, client
 
 
@@ -56,7 +69,9 @@ def act(sandbox: RunningSandbox, client: Client, kind: str, ending: str, amount:
         elif kind == "pay":
             httpx.post(f"{client.send(pay(name, amount=amount)).checkout_url}/pay")
         elif kind == "convert":
-            client.send(ConversionExecute(quoteId=client.send(convert(name, amount=amount)).quote_id))
+            side = "BUY" if ending in ("1111", "0022") else "SELL"  # one of the two spends USDT, whatever BUY means
+            quoted = client.send(convert(name, amount=amount, side=side))
+            client.send(ConversionExecute(quoteId=quoted.quote_id))
         elif kind == "fiat":
             quoted = client.send(fiat_quote(name, ending, pay_amount=amount))
             client.send(CreateFiatPayout(order_no=quoted.order_no, purpose_code="30"))

@@ -15,6 +15,7 @@ from treasury.interface.client import Client
 from treasury.interface.orders import QueryTransaction
 from treasury.interface.signing import load_private_key, sign
 from treasury.sandbox import RunningSandbox, running_sandbox
+from treasury.sandbox.forms import REQUESTS
 from treasury.sandbox.handlers import HANDLERS
 
 KEY = load_private_key(PRIVATE)
@@ -45,7 +46,8 @@ def ask(sandbox: RunningSandbox, body: object) -> str:
 
 
 def test_every_operation_of_the_catalogue_has_a_handler() -> None:
-    assert set(HANDLERS) == set(CATALOGUE.values())
+    assert {form.name for form in HANDLERS} == set(CATALOGUE)
+    assert set(HANDLERS) == set(REQUESTS.values())
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b"\xff", b"1", b"[" * 100_000])

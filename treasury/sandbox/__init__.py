@@ -1,20 +1,24 @@
 """A stand-in for the service over real HTTP: real balances, real signatures, and faults on purpose."""
 
+from treasury.sandbox.behaviour import Behaviour
 from treasury.sandbox.clock import Clock
 from treasury.sandbox.faults import FAULTS
 from treasury.sandbox.keys import generate_key_pair
 from treasury.sandbox.promptpay import build_promptpay
 from treasury.sandbox.server import RunningSandbox, running_sandbox, serve
 from treasury.sandbox.settings import DEFAULT_BALANCES, SandboxSettings
+from treasury.sandbox.switches import read_switches
 
 __all__ = [
     "DEFAULT_BALANCES",
     "FAULTS",
+    "Behaviour",
     "Clock",
     "RunningSandbox",
     "SandboxSettings",
     "build_promptpay",
     "generate_key_pair",
+    "read_switches",
     "running_sandbox",
     "serve",
 ]

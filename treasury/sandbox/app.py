@@ -1,4 +1,4 @@
-"""The Starlette application: a route for each operation of the catalogue, pages, and doors for looking in."""
+"""The Starlette application: a route for each request it answers, pages, and doors for looking in."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -14,10 +14,10 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from treasury.interface.bounded_json import read_json
-from treasury.interface.catalogue import CATALOGUE
-from treasury.interface.operation import Operation
 from treasury.sandbox.answers import Answer, envelope, json_bytes
 from treasury.sandbox.desk import Desk
+from treasury.sandbox.forms import REQUESTS
+from treasury.sandbox.forms.form import Request as Form
 from treasury.sandbox.handlers.payins import checkout_url
 from treasury.sandbox.lifecycle import tick
 from treasury.sandbox.notifier import run_notifier
@@ -63,7 +63,7 @@ def build_app(world: World) -> Starlette:
     desk = Desk(world)
     return Starlette(
         routes=[
-            *(Route(operation.path, _endpoint(desk, operation), methods=["POST"]) for operation in CATALOGUE.values()),
+            *(Route(form.path, _endpoint(desk, form), methods=["POST"]) for form in REQUESTS.values()),
             *Pages(world).routes,
             *_doors(world),
         ],
@@ -72,9 +72,9 @@ def build_app(world: World) -> Starlette:
     )
 
 
-def _endpoint(desk: Desk, operation: type[Operation[Any]]) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(desk: Desk, form: type[Form]) -> Callable[[Request], Awaitable[Response]]:
     async def call(request: Request) -> Response:
-        answer = desk.answer(operation, await request.body())
+        answer = desk.answer(form, await request.body())
         if answer.delay_seconds:
             await asyncio.sleep(answer.delay_seconds)
         return AnswerResponse(answer)

@@ -1,20 +1,22 @@
 """The gate: who calls, is it signed, is it fresh, do the fields hold. Whatever fails here has not acted."""
 
-import json
-from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel
-
-from treasury.errors import ConfigurationError, InvalidFields, NotTrusted
+from treasury.errors import ConfigurationError, NotTrusted
 from treasury.interface.bounded_json import read_json_as_it_is
-from treasury.interface.operation import Operation, is_blank, members
-from treasury.interface.signing import load_public_key, verify
+from treasury.interface.signing import load_public_key
+from treasury.sandbox.forms.form import Broken, Request
+from treasury.sandbox.forms.kinds import is_absent
 from treasury.sandbox.refusal import Refusal
+from treasury.sandbox.signatures import Signatures
 from treasury.sandbox.world import World
 
 COMMON = frozenset({"partner_id", "sign_type", "timestamp", "nonce", "sign"})
 """The common parameters of every body (document, Authentication)."""
+
+
+TIMESTAMP_DIGITS = {"any": (10, 13), "ms": (13,), "s": (10,)}
+"""Unit of a timestamp -> how many digits it has; the examples show both (document, Authentication)."""
 
 
 class Gate:
@@ -24,6 +26,8 @@ class Gate:
         if not world.settings.public_key:
             raise ConfigurationError("the sandbox needs the partner's public key to check signatures")
         self._world = world
+        self._behaviour = world.settings.behaviour
+        self._signatures = Signatures(self._behaviour)
         self._key = load_public_key(world.settings.public_key)
 
     def admit(self, raw: bytes) -> dict[str, Any]:
@@ -37,56 +41,36 @@ class Gate:
         if body.get("partner_id") != self._world.settings.partner_id:
             raise Refusal(401, "partner_id is not known", http_status=401)
         try:
-            verify(body, self._key)
+            self._signatures.check(body, self._key)
         except NotTrusted as error:
             raise Refusal(406, str(error)) from None
-        if body.get("sign_type") != "RSA":
-            raise Refusal(406, "sign_type must be RSA")
-        self._check_fresh(str(body.get("timestamp") or ""), str(body.get("nonce") or ""))
+        if body.get("sign_type") != self._behaviour.sign_type:
+            raise Refusal(406, f"sign_type must be {self._behaviour.sign_type}")
+        if self._behaviour.nonce_and_time_checked:
+            self._check_fresh(str(body.get("timestamp") or ""), str(body.get("nonce") or ""))
         return {name: value for name, value in body.items() if name not in COMMON}
 
     def _check_fresh(self, timestamp: str, nonce: str) -> None:
-        """Seconds (10 digits) and milliseconds (13) are both taken (document, Authentication, examples)."""
         wall, tolerance = self._world.clock.wall(), self._world.settings.timestamp_tolerance_seconds
-        if not (timestamp.isascii() and timestamp.isdigit() and len(timestamp) in (10, 13)):
-            raise Refusal(412, "timestamp must have 10 or 13 digits")
+        lengths = TIMESTAMP_DIGITS[self._behaviour.timestamp_unit]
+        if not (timestamp.isascii() and timestamp.isdigit() and len(timestamp) in lengths):
+            raise Refusal(412, f"timestamp must have {' or '.join(map(str, lengths))} digits")
         seconds = int(timestamp) / (1000 if len(timestamp) == 13 else 1)
         if abs(wall - seconds) > tolerance:
             raise Refusal(412, f"timestamp is more than {tolerance:g} seconds away")
-        if is_blank(nonce):
+        if is_absent(nonce):
             raise Refusal(412, "nonce is missing")
         if self._world.nonces.get(nonce, 0.0) > wall:
             raise Refusal(412, "nonce was used before")
         self._world.save_nonce(nonce, wall + 2 * tolerance)
 
 
-def parse(operation: type[Operation[Any]], fields: Mapping[str, Any]) -> Operation[Any]:
-    """The operation these fields make; fields it does not know are ignored, at every level.
+def parse(form: type[Request], fields: dict[str, Any]) -> Request:
+    """The request these fields make by the sandbox's own table; fields it does not know are ignored, at every level.
 
     The vendor's own clients send some. A rule that breaks is refused with 400 and a message that names the field.
     """
-    known = _known(operation, fields)
     try:
-        return operation(**known)
-    except InvalidFields as error:
-        raise Refusal(400, str(error), http_status=400) from None
-
-
-def _known(model: type[BaseModel], fields: Mapping[str, Any]) -> dict[str, Any]:
-    known: dict[str, Any] = {}
-    for name, (_, nested) in members(model).items():
-        if name not in fields:
-            continue
-        value = fields[name]
-        if nested is not None and isinstance(value, str):
-            value = _object(value)
-        known[name] = _known(nested, value) if nested is not None and isinstance(value, Mapping) else value
-    return known
-
-
-def _object(text: str) -> object:
-    """An object that travels as a JSON string (document, endpoint 5, `customer`); anything else stays as it is."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+        return form.read(fields)
+    except Broken as broken:
+        raise Refusal(400, f"{form.name}: {broken}", http_status=400) from None

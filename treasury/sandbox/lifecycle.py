@@ -1,16 +1,14 @@
 """How orders and users move on: acceptance, progress with the clock, endings, and what each does to the books."""
 
-from treasury.interface.status import OrderStatus
 from treasury.sandbox.books import BookAccount, Entry
 from treasury.sandbox.dice import draw
 from treasury.sandbox.entities import CardUser, Ending, Order, ending_of
 from treasury.sandbox.faults import strikes_order
 from treasury.sandbox.notices import announce
 from treasury.sandbox.refusal import Refusal
+from treasury.sandbox.statuses import ENDED, UNLISTED, OrderStatus
 from treasury.sandbox.world import World
 
-UNLISTED_STATUS = 12
-"""Seen in one public example, explained nowhere (public fact 2.1)."""
 PAYIN_SECONDS = 86_400.0
 """A checkout page is valid for one day (public fact 6, row 5)."""
 
@@ -22,7 +20,7 @@ def accept(world: World, order: Order) -> None:
     """Take an order in: hold what it costs (refused with 202203 when there is not enough) and set it going."""
     take(world, order)
     if order.ending is Ending.UNLISTED:
-        order.status = UNLISTED_STATUS
+        order.status = UNLISTED
     elif order.status == OrderStatus.SUBMITTED:
         order.due_at = order.created_at + min(world.settings.processing_seconds, world.settings.settle_seconds)
     else:
@@ -43,7 +41,7 @@ def act_again(world: World, order: Order) -> None:
     take(world, order)
     if order.status == OrderStatus.SUCCESS:
         _release(world, order, times=1)
-    elif OrderStatus(order.status).is_final:
+    elif order.status in ENDED:
         world.books.move(BookAccount.HOLD, BookAccount.AVAILABLE, order.currency, order.debit)
     world.save_order(order)
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import httpx
 
-from treasury.interface.signing import sign
 from treasury.money import format_amount
 from treasury.sandbox.answers import json_bytes
 from treasury.sandbox.entities import Notification, Order
+from treasury.sandbox.signatures import Signatures
 from treasury.sandbox.world import World
 
 ATTEMPT_MINUTES = (0, 2, 4, 8, 16, 32, 64)
@@ -61,7 +61,7 @@ def _body(world: World, order: Order) -> dict[str, Any]:
         "fee_amount": format_amount(order.fee),
         "actual_amount": "" if arrives is None else format_amount(arrives),
         "finish_time": "" if order.finished_at is None else str(int(order.finished_at * 1000)),
-        "status": order.status,
+        "status": world.settings.behaviour.shown_status(order.status),
         "reason": order.reason,
         "customer_ref_id": order.customer_ref_id or "",
         "extra_info": json.dumps(order.metadata, ensure_ascii=False, separators=(",", ":")),
@@ -77,7 +77,8 @@ def due_notifications(world: World) -> list[Notification]:
 
 def signed_bytes(world: World, notification: Notification) -> bytes:
     """The notification as it travels, signed by the platform inside its body (public fact 1.5)."""
-    return json_bytes({**notification.body, "sign": sign(notification.body, world.platform_key)})
+    signature = Signatures(world.settings.behaviour).make(notification.body, world.platform_key)
+    return json_bytes({**notification.body, "sign": signature})
 
 
 def record_attempt(world: World, notification: Notification, outcome: str) -> None:

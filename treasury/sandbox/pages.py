@@ -1,5 +1,6 @@
 """Pages a person clicks through: KYC behind each `link`, checkout behind each `checkout_url`."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from jinja2 import DictLoader, Environment, StrictUndefined
@@ -8,17 +9,19 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from treasury.interface.status import OrderStatus
 from treasury.money import format_amount
 from treasury.sandbox.books import BookAccount
 from treasury.sandbox.entities import CardUser, Ending, Order
 from treasury.sandbox.lifecycle import finish_payin, judge, tick
+from treasury.sandbox.statuses import OrderStatus
 from treasury.sandbox.world import World
 
 LEVELS = {"LEVEL-1": "1", "LEVEL-2": "2"}
 """Level of a KYC link -> the `kyc_level` it leads to."""
 
 KYC_STATUS = {"0": "not set", "1": "waiting for audit", "2": "in audit", "3": "passed", "4": "refused"}
+
+PAYIN_STATUS: Mapping[int, str] = {OrderStatus.SUBMITTED: "waiting for payment", OrderStatus.SUCCESS: "paid"}
 
 _TEMPLATES = {
     "frame.html": """<!doctype html>
@@ -92,9 +95,7 @@ class Pages:
                 "checkout.html",
                 order=order,
                 amount=format_amount(order.amount),
-                status={OrderStatus.SUBMITTED: "waiting for payment", OrderStatus.SUCCESS: "paid"}.get(
-                    OrderStatus(order.status), "closed"
-                ),
+                status=PAYIN_STATUS.get(order.status, "closed"),
                 payable=order.status == OrderStatus.SUBMITTED,
                 path=f"/checkout/{order.order_no}",
             )

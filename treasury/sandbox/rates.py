@@ -61,22 +61,29 @@ def share_fee(amount: Decimal, currency: Currency) -> Decimal:
     return trim(round_up(amount * FEE_SHARE, currency.decimals))
 
 
-def convert(amount: Decimal, rate: Decimal, side: str) -> tuple[Decimal, Decimal]:
-    """What a conversion settles and its fee, both in the received asset: fee up at 8 digits, the rest half-up at 10."""
-    gross = amount / rate if side == "BUY" else amount * rate
-    fee = round_up(gross * CONVERSION_FEE_SHARE, 8)
-    settled = (gross - fee).quantize(Decimal(1).scaleb(-10), rounding=ROUND_HALF_UP)
-    return trim(settled), trim(fee)
+def convert(amount: Decimal, rate: Decimal, side: str, fee_in: str) -> tuple[Decimal, Decimal]:
+    """What a conversion settles, and its fee in the asset that is `received` or `paid`.
+
+    The fee is rounded up at 8 digits, what settles half-up at 10.
+    """
+    whole = _exchanged(amount, rate, side) if fee_in == "received" else amount
+    fee = round_up(whole * CONVERSION_FEE_SHARE, 8)
+    left = whole - fee if fee_in == "received" else _exchanged(amount - fee, rate, side)
+    return trim(left.quantize(Decimal(1).scaleb(-10), rounding=ROUND_HALF_UP)), trim(fee)
 
 
-def received(pay: Decimal, fee: Decimal, rate: Decimal, currency: Currency) -> Decimal:
-    """What arrives for a pay amount: cut to the received currency's decimals."""
-    return trim(round_down((pay - fee) * rate, currency.decimals))
+def _exchanged(amount: Decimal, rate: Decimal, side: str) -> Decimal:
+    return amount / rate if side == "BUY" else amount * rate
 
 
-def needed(receive: Decimal, fee: Decimal, rate: Decimal, currency: Currency) -> Decimal:
-    """What must be paid for `receive` to arrive: solved upward at the pay currency's decimals."""
-    return trim(round_up(receive / rate, currency.decimals) + fee)
+def received(paid: Decimal, rate: Decimal, currency: Currency) -> Decimal:
+    """What arrives for what is left of a pay amount: cut to the received currency's decimals."""
+    return trim(round_down(paid * rate, currency.decimals))
+
+
+def needed(receive: Decimal, rate: Decimal, currency: Currency) -> Decimal:
+    """What must be left of a pay amount for `receive` to arrive: solved upward at the pay currency's decimals."""
+    return trim(round_up(receive / rate, currency.decimals))
 
 
 def scan_amount(amount: Decimal, rate: Decimal) -> Decimal:

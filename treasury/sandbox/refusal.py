@@ -1,6 +1,7 @@
 """Refusals: the service's codes for "no", and the one exception that carries them. A refusal never acts."""
 
 from collections.abc import Mapping
+from typing import Any
 
 CONSTANTS: Mapping[int, str] = {
     400: "INVALID_REQUEST",
@@ -29,11 +30,19 @@ class Refusal(Exception):
     Business codes travel under HTTP 200; what the request itself breaks, under its own HTTP status.
     """
 
-    def __init__(self, code: int, detail: str = "", *, http_status: int = 200) -> None:
-        self.code = code
+    def __init__(self, code: int | str, detail: str = "", *, http_status: int = 200) -> None:
+        self.code = str(code)
         self.http_status = http_status
-        self.message = f"{CONSTANTS[code]}: {detail}" if detail else CONSTANTS[code]
+        constant = CONSTANTS.get(int(code) if self.code.isdigit() else 0, "NOT_EXIST")
+        self.message = f"{constant}: {detail}" if detail else constant
         super().__init__(self.message)
+
+
+class NothingHere(Refusal):
+    """HTTP 404 without an envelope, as a path that leads nowhere is answered."""
+
+    def __init__(self) -> None:
+        super().__init__(404, http_status=404)
 
 
 class Repeated(Refusal):
@@ -47,3 +56,12 @@ class Repeated(Refusal):
 def invalid(field: str, rule: str) -> Refusal:
     """A field breaks a rule: code and HTTP status 400, the message names the field."""
     return Refusal(400, f"{field}: {rule}", http_status=400)
+
+
+def not_there(how: str, detail: str) -> Mapping[str, Any] | None:
+    """The data of a query that finds nothing, by the switches `no_such_order` and `no_such_user`; or a refusal."""
+    if how == "empty":
+        return None
+    if how == "empty_record":
+        return {}
+    raise NothingHere if how == "http-404" else Refusal(how, detail)

@@ -6,6 +6,8 @@ from decimal import Decimal
 from pathlib import Path
 from types import MappingProxyType
 
+from treasury.sandbox.behaviour import Behaviour
+
 DEFAULT_BALANCES: Mapping[str, Decimal] = MappingProxyType(
     {
         "USDT": Decimal(1_000_000),
@@ -49,6 +51,8 @@ class SandboxSettings:
     balances: Mapping[str, Decimal] = field(default_factory=lambda: DEFAULT_BALANCES)
     faults: Mapping[str, float] = field(default_factory=dict)
     """Name of a fault (see docs/sandbox.md) -> the share of requests, or of orders, that meet it."""
+    behaviour: Behaviour = Behaviour()
+    """How it behaves where the document leaves that open (see docs/sandbox.md)."""
     public_url: str = ""
     """Where links to pages lead; empty derives it from the port."""
     notify_url: str | None = None

@@ -98,9 +98,9 @@ class World:
         self._schedule(order)
 
     def save_quote(self, quote: Quote) -> None:
-        """Remember a quote. An order made from it takes the same number."""
+        """Remember a quote. Its reference leads to the quote until an order is made from it, then to the order."""
         self.quotes[quote.number] = quote
-        self._references[quote.reference] = quote.number
+        self._references.setdefault(quote.reference, quote.number)
         self._store.mark("quote", quote.number, quote)
 
     def save_user(self, user: CardUser) -> None:

@@ -3,13 +3,11 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from treasury.interface import card_users as cards
-from treasury.interface import conversion as trades
-from treasury.interface import fiat_payouts as fiat
-from treasury.interface import funds as money
-from treasury.interface import orders as order
-from treasury.interface import scan_to_pay as scan
-from treasury.interface.operation import Operation
+from treasury.sandbox.forms import card_users as cards
+from treasury.sandbox.forms import fiat_payouts as fiat
+from treasury.sandbox.forms import orders as order
+from treasury.sandbox.forms import trades
+from treasury.sandbox.forms.form import Request
 from treasury.sandbox.handlers import (
     card_users,
     conversion,
@@ -24,10 +22,10 @@ from treasury.sandbox.handlers import (
 )
 from treasury.sandbox.world import World
 
-Handler = Callable[[World, Any], Mapping[str, Any]]
-"""Takes the world and the parsed operation, answers the reply's `data`, raises `Refusal`."""
+Handler = Callable[[World, Any], Mapping[str, Any] | None]
+"""Takes the world and the request, answers the reply's `data`, raises `Refusal`."""
 
-HANDLERS: Mapping[type[Operation[Any]], Handler] = {
+HANDLERS: Mapping[type[Request], Handler] = {
     order.DepositAddress: withdrawals.deposit_address,
     order.VerifyDepositAddress: withdrawals.verify_deposit_address,
     order.Withdraw: withdrawals.withdraw,
@@ -40,8 +38,8 @@ HANDLERS: Mapping[type[Operation[Any]], Handler] = {
     cards.QueryCardUser: card_users.query,
     cards.UploadKyc: card_users.upload_kyc,
     cards.ChangeCardUserEmail: card_users.change_email,
-    scan.SubmitScanToPay: scan_to_pay.submit,
-    scan.ScanToPayInfo: scan_to_pay.info,
+    trades.SubmitScanToPay: scan_to_pay.submit,
+    trades.ScanToPayInfo: scan_to_pay.info,
     trades.ConversionRate: conversion.rate,
     trades.ConversionQuote: conversion.quote,
     trades.ConversionExecute: conversion.execute,
@@ -53,8 +51,8 @@ HANDLERS: Mapping[type[Operation[Any]], Handler] = {
     fiat.SupportedNetworks: supports.networks,
     fiat.SupportedFields: supports.fields,
     fiat.RemittancePurposes: supports.purposes,
-    money.PartnerBalance: funds.balance,
-    money.EstimateFee: funds.estimate_fee,
-    money.TradeRate: funds.trade_rate,
-    money.PayoutChannels: supports.payout_channels,
+    trades.PartnerBalance: funds.balance,
+    trades.EstimateFee: funds.estimate_fee,
+    trades.TradeRate: funds.trade_rate,
+    trades.PayoutChannels: supports.payout_channels,
 }

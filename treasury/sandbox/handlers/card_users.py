@@ -1,8 +1,11 @@
 """Card users (document, endpoints 7-12): identity data is audited with the clock, a KYC page by a click."""
 
+from collections.abc import Mapping
 from typing import Any
 
-from treasury.interface.card_users import (
+from treasury.sandbox.dice import digits
+from treasury.sandbox.entities import CardUser
+from treasury.sandbox.forms.card_users import (
     ChangeCardUserEmail,
     CreateCardUser,
     CreateCardUserWithKycLink,
@@ -10,10 +13,8 @@ from treasury.interface.card_users import (
     QueryCardUser,
     UploadKyc,
 )
-from treasury.sandbox.dice import digits
-from treasury.sandbox.entities import CardUser
 from treasury.sandbox.lifecycle import await_audit
-from treasury.sandbox.refusal import Refusal, Repeated
+from treasury.sandbox.refusal import Refusal, Repeated, not_there
 from treasury.sandbox.world import World
 
 DEFAULT_LEVEL = "LEVEL-1"
@@ -40,11 +41,11 @@ def kyc_link(world: World, asked: KycLink) -> dict[str, Any]:
     return {"user_xid": user.user_xid, "link": _link(world, user, asked.level_name or DEFAULT_LEVEL)}
 
 
-def query(world: World, asked: QueryCardUser) -> dict[str, Any]:
+def query(world: World, asked: QueryCardUser) -> Mapping[str, Any] | None:
     """One cardholder; whatever else is asked for must be theirs too."""
-    user = _find(world, asked.user_xid)
-    if asked.user_id not in (None, user.user_id) or asked.email not in (None, user.email):
-        raise Refusal(404, "no card user has all of these")
+    user = world.users.get(asked.user_xid)
+    if user is None or asked.user_id not in (None, user.user_id) or asked.email not in (None, user.email):
+        return not_there(world.settings.behaviour.no_such_user, "no card user has all of these")
     return {
         **_created(user),
         "kyc_level": user.kyc_level,

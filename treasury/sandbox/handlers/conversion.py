@@ -2,16 +2,16 @@
 
 from typing import Any
 
-from treasury.interface.conversion import ConversionExecute, ConversionQuote, ConversionRate
-from treasury.interface.status import OrderStatus
 from treasury.sandbox.books import BookAccount
 from treasury.sandbox.currencies import Currency, check_minimum, find_currency
 from treasury.sandbox.entities import Order, Quote
 from treasury.sandbox.faults import strikes_order
+from treasury.sandbox.forms.trades import ConversionExecute, ConversionQuote, ConversionRate
 from treasury.sandbox.handlers.fiat_payouts import confirm
 from treasury.sandbox.lifecycle import accept
 from treasury.sandbox.rates import convert
 from treasury.sandbox.refusal import Refusal, invalid
+from treasury.sandbox.statuses import OrderStatus
 from treasury.sandbox.world import World
 
 RATE_SECONDS = 60
@@ -32,7 +32,12 @@ def _pair(symbol: str) -> tuple[Currency, Currency]:
 def rate(world: World, asked: ConversionRate) -> dict[str, Any]:
     """The present rate, valid for a minute."""
     base, quoted = _pair(asked.symbol)
-    return rate_record(world, base, quoted, asked.side)
+    return rate_record(world, base, quoted, base_side(world, asked.side))
+
+
+def base_side(world: World, side: str) -> str:
+    """What a side does to the base currency: BUY buys it, unless the switch `buy` has it buy the quote currency."""
+    return side if world.settings.behaviour.buy == "base" else {"BUY": "SELL", "SELL": "BUY"}[side]
 
 
 def rate_record(world: World, base: Currency, quoted: Currency, side: str) -> dict[str, Any]:
@@ -47,25 +52,28 @@ def rate_record(world: World, base: Currency, quoted: Currency, side: str) -> di
 
 
 def quote(world: World, asked: ConversionQuote) -> dict[str, Any]:
-    """Quote a trade. BUY spends the quote currency, SELL the base; `currency` names what is spent."""
+    """Quote a trade. Whoever buys the base spends the quote currency; `currency` names what is spent."""
     base, quoted = _pair(asked.symbol)
-    spent, got = (quoted, base) if asked.side == "BUY" else (base, quoted)
+    side = base_side(world, asked.side)
+    spent, got = (quoted, base) if side == "BUY" else (base, quoted)
     if asked.currency != spent.code:
         raise invalid("currency", f"must be {spent.code}, which a {asked.side} of {asked.symbol} spends")
     world.require_new(asked.xid)
     check_minimum(asked.amount, spent)
-    price = world.rates.rate(base, quoted, asked.side, world.now)
-    settled, fee = convert(asked.amount, price, asked.side)
+    price = world.rates.rate(base, quoted, side, world.now)
+    fee_in = world.settings.behaviour.conversion_fee_in
+    charged = got if fee_in == "received" else spent
+    settled, fee = convert(asked.amount, price, side, fee_in)
     if settled <= 0:
-        raise Refusal(202212, f"the fee is {fee} {got.code}")
+        raise Refusal(202212, f"the fee is {fee} {charged.code}")
     expired = strikes_order(world.settings, "quote_expired", asked.xid)
     made = Quote(
         number=world.number("conversion quote", asked.xid),
         reference=asked.xid,
-        operation=asked.operation_name(),
+        operation=asked.name,
         pay_currency=spent.code,
         pay_amount=asked.amount,
-        fee_currency=got.code,
+        fee_currency=charged.code,
         fee=fee,
         receive_currency=got.code,
         receive_amount=settled,
@@ -92,13 +100,13 @@ def quote(world: World, asked: ConversionQuote) -> dict[str, Any]:
 def execute(world: World, asked: ConversionExecute) -> dict[str, Any]:
     """Execute a quoted trade, once and in time. The order is asked for by the quote's `xid`."""
     quoted = world.quotes.get(asked.quote_id)
-    if quoted is None or quoted.operation != ConversionQuote.operation_name():
+    if quoted is None or quoted.operation != ConversionQuote.name:
         raise Refusal(7000, asked.quote_id)
     confirm(world, quoted, "quoteId")
     order = Order(
-        order_no=quoted.number,
+        order_no=_order_no(world, quoted),
         request_id=quoted.reference,
-        operation=asked.operation_name(),
+        operation=asked.name,
         order_type="conversion",
         status=OrderStatus.PROCESSING,
         source=BookAccount.HOLD,
@@ -124,3 +132,9 @@ def execute(world: World, asked: ConversionExecute) -> dict[str, Any]:
     world.save_quote(quoted)
     order.reply = {"orderNo": order.order_no, "status": order.status}
     return order.reply
+
+
+def _order_no(world: World, quoted: Quote) -> str:
+    """The quote's own number, unless the order's is what queries ask by (`conversion_found_by`)."""
+    by_number = world.settings.behaviour.conversion_found_by == "order_no"
+    return world.number("conversion", quoted.reference) if by_number else quoted.number

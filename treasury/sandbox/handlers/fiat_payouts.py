@@ -3,17 +3,18 @@
 from decimal import Decimal
 from typing import Any
 
-from treasury.interface.fiat_payouts import CreateFiatPayout, FiatPayoutQuote
-from treasury.interface.status import OrderStatus
-from treasury.sandbox.books import BookAccount
+from treasury.sandbox.books import ZERO, BookAccount
 from treasury.sandbox.currencies import Currency, check_decimals, check_minimum, find_currency
 from treasury.sandbox.entities import Order, Quote, ending_of
 from treasury.sandbox.faults import strikes_order
+from treasury.sandbox.fees import charge, is_on_top
+from treasury.sandbox.forms.fiat_payouts import CreateFiatPayout, FiatPayoutQuote
 from treasury.sandbox.handlers.queries import fiat_payout_record
 from treasury.sandbox.lifecycle import accept
-from treasury.sandbox.rates import needed, received
+from treasury.sandbox.rates import needed, received, trim
 from treasury.sandbox.refusal import Refusal, Repeated, invalid
 from treasury.sandbox.routes import BANK_FIELDS, PURPOSES, SWIFT, SWIFT_PERSONAL, find_route
+from treasury.sandbox.statuses import OrderStatus
 from treasury.sandbox.world import World
 
 
@@ -21,7 +22,7 @@ def quote(world: World, asked: FiatPayoutQuote) -> dict[str, Any]:
     """Quote a payout. An identical repeat answers the first quote, another content under the same id is refused."""
     content = asked.body()
     first = world.find_quote(asked.request_id)
-    if first is not None and first.operation == asked.operation_name():
+    if first is not None and first.operation == asked.name:
         if first.content != content:
             raise invalid("request_id", "already stands for a quote with other content")
         return _quote_record(first)
@@ -36,14 +37,15 @@ def _new_quote(world: World, asked: FiatPayoutQuote, content: dict[str, Any]) ->
     receive = find_currency(asked.receive_currency, 202211)
     rate = world.rates.rate(pay, receive, "SELL", world.now)
     fee = world.rates.fiat_fee(pay, world.now)
-    pay_amount, receive_amount = _amounts(asked, pay, receive, rate, fee)
+    inside = ZERO if is_on_top(world.settings.behaviour, CreateFiatPayout.name) else fee
+    pay_amount, receive_amount = _amounts(asked, pay, receive, rate, inside)
     _check_route(asked, receive_amount)
     beneficiary = asked.individual_beneficiary or asked.enterprise_beneficiary
     expired = strikes_order(world.settings, "quote_expired", asked.request_id)
     return Quote(
         number=world.number("fiat quote", asked.request_id),
         reference=asked.request_id,
-        operation=asked.operation_name(),
+        operation=asked.name,
         pay_currency=pay.code,
         pay_amount=pay_amount,
         fee_currency=pay.code,
@@ -59,18 +61,22 @@ def _new_quote(world: World, asked: FiatPayoutQuote, content: dict[str, Any]) ->
 
 
 def _amounts(
-    asked: FiatPayoutQuote, pay: Currency, receive: Currency, rate: Decimal, fee: Decimal
+    asked: FiatPayoutQuote, pay: Currency, receive: Currency, rate: Decimal, inside: Decimal
 ) -> tuple[Decimal, Decimal]:
-    """What is paid and what arrives; the one that is asked for is exact, the other is rounded against the partner."""
-    if asked.pay_amount is not None:
-        check_decimals("pay_amount", asked.pay_amount, pay)
-        if asked.pay_amount <= fee:
-            raise Refusal(202212, f"the fee is {fee} {pay.code}")
-        amounts = asked.pay_amount, received(asked.pay_amount, fee, rate, receive)
+    """What is paid and what arrives; the one that the mode names is exact, the other is rounded against the partner.
+
+    `inside` is the fee as far as it is part of what is paid.
+    """
+    if asked.quote_mode == "source":
+        spent = asked.pay_amount or ZERO
+        check_decimals("pay_amount", spent, pay)
+        if spent <= inside:
+            raise Refusal(202212, f"the fee is {inside} {pay.code}")
+        amounts = spent, received(spent - inside, rate, receive)
     else:
-        wanted = asked.receive_amount or Decimal(0)
+        wanted = asked.receive_amount or ZERO
         check_decimals("receive_amount", wanted, receive)
-        amounts = needed(wanted, fee, rate, pay), wanted
+        amounts = trim(needed(wanted, rate, pay) + inside), wanted
     check_minimum(amounts[1], receive)
     return amounts
 
@@ -114,7 +120,7 @@ def _quote_record(quoted: Quote) -> dict[str, Any]:
 def create(world: World, asked: CreateFiatPayout) -> dict[str, Any]:
     """Confirm a quote: once, in time, by its number; the payout keeps the quote's number and `request_id`."""
     quoted = world.quotes.get(asked.order_no)
-    if quoted is None or quoted.operation != FiatPayoutQuote.operation_name():
+    if quoted is None or quoted.operation != FiatPayoutQuote.name:
         raise Refusal(7000, asked.order_no)
     if asked.purpose_code not in PURPOSES:
         raise invalid("purpose_code", "is not a remittance purpose")
@@ -122,13 +128,13 @@ def create(world: World, asked: CreateFiatPayout) -> dict[str, Any]:
     order = Order(
         order_no=quoted.number,
         request_id=quoted.reference,
-        operation=asked.operation_name(),
+        operation=asked.name,
         order_type="exchange",
         status=OrderStatus.SUBMITTED,
         source=BookAccount.HOLD,
         currency=quoted.pay_currency,
         amount=quoted.pay_amount,
-        debit=quoted.pay_amount,
+        debit=charge(world.settings.behaviour, asked.name, quoted.pay_amount, quoted.fee).debit,
         fee_currency=quoted.fee_currency,
         fee=quoted.fee,
         target=BookAccount.BENEFICIARIES,
@@ -153,6 +159,7 @@ def create(world: World, asked: CreateFiatPayout) -> dict[str, Any]:
 def confirm(world: World, quoted: Quote, field: str) -> None:
     """Refuse a second confirmation (202224) and one that comes too late (400)."""
     if quoted.confirmed:
-        raise Repeated(quoted.number, quoted.number)
+        order = world.find_order(quoted.reference)
+        raise Repeated(quoted.number, None if order is None else order.order_no)
     if world.now >= quoted.expires_at:
         raise invalid(field, "the quote has expired")

@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from treasury.interface.orders import Pay
-from treasury.interface.status import OrderStatus
 from treasury.sandbox.books import BookAccount
 from treasury.sandbox.currencies import check_decimals, check_minimum, find_asset, find_currency, new_address
 from treasury.sandbox.entities import Order
+from treasury.sandbox.forms.orders import Pay
 from treasury.sandbox.lifecycle import open_payin
 from treasury.sandbox.rates import share_fee
 from treasury.sandbox.refusal import Refusal, invalid
+from treasury.sandbox.statuses import OrderStatus
 from treasury.sandbox.world import World
 
 PAYMENT_TYPES = ("wallet", "qrcode", "virtual_account", "card", "sepa")
@@ -28,7 +28,7 @@ def pay(world: World, asked: Pay) -> dict[str, Any]:
     order = Order(
         order_no=number,
         request_id=asked.request_id,
-        operation=asked.operation_name(),
+        operation=asked.name,
         order_type="pay",
         status=OrderStatus.SUBMITTED,
         source=BookAccount.WORLD,

@@ -2,43 +2,45 @@
 
 from typing import Any
 
-from treasury.interface.orders import Payout
-from treasury.interface.status import OrderStatus
 from treasury.sandbox.books import BookAccount
 from treasury.sandbox.currencies import Currency, check_decimals, find_currency
 from treasury.sandbox.entities import Order, ending_of
+from treasury.sandbox.fees import charge
+from treasury.sandbox.forms.orders import Payout
 from treasury.sandbox.handlers.withdrawals import fee_of
 from treasury.sandbox.lifecycle import accept
 from treasury.sandbox.rates import received
 from treasury.sandbox.refusal import Refusal
 from treasury.sandbox.routes import CHANNELS
+from treasury.sandbox.statuses import OrderStatus
 from treasury.sandbox.world import World
 
 
 def payout(world: World, asked: Payout) -> dict[str, Any]:
-    """Pay a bank account or wallet; the fee is taken out of the amount, what is left is exchanged if need be."""
+    """Pay a bank account or wallet; what the fee leaves of the amount is exchanged if need be."""
     currency = find_currency(asked.currency, 202211)
     settled = find_currency(asked.settle_currency, 202211)
     _check_channel(asked, currency)
     check_decimals("amount", asked.amount, currency)
     world.require_new(asked.request_id)
     fee = fee_of(asked.amount, currency)
+    charged = charge(world.settings.behaviour, asked.name, asked.amount, fee)
     rate = world.rates.rate(currency, settled, "SELL", world.now)
     order = Order(
         order_no=world.number("payout", asked.request_id),
         request_id=asked.request_id,
-        operation=asked.operation_name(),
+        operation=asked.name,
         order_type="payout",
         status=OrderStatus.SUBMITTED,
         source=BookAccount.HOLD,
         currency=currency.code,
         amount=asked.amount,
-        debit=asked.amount,
+        debit=charged.debit,
         fee_currency=currency.code,
         fee=fee,
         target=BookAccount.BENEFICIARIES,
         credit_currency=settled.code,
-        credit=received(asked.amount, fee, rate, settled),
+        credit=received(charged.left, rate, settled),
         created_at=world.now,
         ending=ending_of(asked.account_no),
         notify_url=asked.notify_url,

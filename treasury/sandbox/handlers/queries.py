@@ -1,31 +1,34 @@
 """Queries: what became of an order (document, endpoint 2; public fact 5.2)."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
-from treasury.interface.fiat_payouts import FiatPayoutQuote, QueryFiatPayout
-from treasury.interface.orders import QueryTransaction
-from treasury.interface.status import OrderStatus
+from treasury.sandbox.books import ZERO
 from treasury.sandbox.entities import Order, Quote
 from treasury.sandbox.faults import strikes_order
-from treasury.sandbox.refusal import Refusal
+from treasury.sandbox.forms.fiat_payouts import FiatPayoutQuote, QueryFiatPayout
+from treasury.sandbox.forms.orders import QueryTransaction
+from treasury.sandbox.refusal import not_there
 from treasury.sandbox.world import World
 
+CONVERSION, PAYOUT = "conversion", "payout"
+"""Order types whose amounts a service may show in either currency."""
 
-def query_transaction(world: World, asked: QueryTransaction) -> dict[str, Any]:
-    """Any order by its `request_id` (a conversion by its `xid`)."""
-    order = _visible(world, world.find_order(asked.request_id))
+
+def query_transaction(world: World, asked: QueryTransaction) -> Mapping[str, Any] | None:
+    """Any order by its `request_id`; a conversion by what the switch `conversion_found_by` says."""
+    behaviour = world.settings.behaviour
+    order = _visible(world, _find(world, asked.request_id))
     if order is None or asked.order_no not in (None, order.order_no):
-        raise Refusal(7000, asked.request_id)
+        return not_there(behaviour.no_such_order, asked.request_id)
+    shown_in = {CONVERSION: behaviour.conversion_shown_in, PAYOUT: behaviour.payout_shown_in}
     return {
         "order_no": order.order_no,
         "request_id": order.request_id,
         "partner_id": world.settings.partner_id,
-        "currency": order.currency,
+        **(_received if shown_in.get(order.order_type) == "received" else _paid)(order),
         "order_type": order.order_type,
-        "order_amount": order.amount,
-        "arrive_amount": order.arrive_amount if order.arrive_amount is not None else "",
-        "fee_amount": order.fee if order.arrive_amount is not None else "",
         "finish_time": "" if order.finished_at is None else str(int(order.finished_at)),
         "status": order.status,
         "reason": order.reason,
@@ -33,22 +36,65 @@ def query_transaction(world: World, asked: QueryTransaction) -> dict[str, Any]:
     }
 
 
-def query_fiat_payout(world: World, asked: QueryFiatPayout) -> dict[str, Any]:
-    """A confirmed payout, or an unconfirmed quote with status 11, by the quote's `request_id` or by number."""
+def _find(world: World, request_id: str) -> Order | None:
+    """The order that this `request_id` finds: a conversion may be known by another name, or by none."""
+    found_by = world.settings.behaviour.conversion_found_by
+    order = world.find_order(request_id)
+    if order is not None and order.order_type == CONVERSION:
+        return order if found_by == "xid" else None
+    if order is None and found_by in ("quote_id", "order_no"):  # a conversion's number is the one that finds it
+        numbered = world.orders.get(request_id)
+        return numbered if numbered is not None and numbered.order_type == CONVERSION else None
+    return order
+
+
+def _paid(order: Order) -> dict[str, Any]:
+    """Amounts in the currency that is paid; a fee in another one is said in `metadata` only."""
+    arrives = order.arrive_amount
+    return {
+        "currency": order.currency,
+        "order_amount": order.amount,
+        "arrive_amount": "" if arrives is None else arrives,
+        "fee_amount": "" if arrives is None else order.fee,
+    }
+
+
+def _received(order: Order) -> dict[str, Any]:
+    """Amounts in the currency that arrives, where no fee is left to take."""
+    return {
+        "currency": order.credit_currency,
+        "order_amount": order.credit,
+        "arrive_amount": order.credit,
+        "fee_amount": ZERO,
+    }
+
+
+def query_fiat_payout(world: World, asked: QueryFiatPayout) -> Mapping[str, Any] | None:
+    """A confirmed payout, or an unconfirmed quote if those are found, by the quote's `request_id` or by number."""
+    behaviour = world.settings.behaviour
     asked_for = asked.request_id or asked.order_no or ""
-    quote = world.find_quote(asked_for) if asked.request_id else world.quotes.get(asked_for)
-    if quote is None or quote.operation != FiatPayoutQuote.operation_name():
-        raise Refusal(7000, asked_for)
-    if asked.order_no not in (None, quote.number):
-        raise Refusal(7000, f"{asked_for} is not {asked.order_no}")
+    quote = _quote(world, asked)
+    if quote is None:
+        return not_there(behaviour.no_such_order, asked_for)
     order = world.orders.get(quote.number)
-    if order is not None and _visible(world, order) is None:
-        raise Refusal(7000, asked_for)
-    return fiat_payout_record(quote, order)
+    if (order is None and not behaviour.unconfirmed_found) or (order is not None and _visible(world, order) is None):
+        return not_there(behaviour.no_such_order, asked_for)
+    return fiat_payout_record(quote, order, behaviour.unconfirmed_status)
 
 
-def fiat_payout_record(quote: Quote, order: Order | None) -> dict[str, Any]:
-    """The record that creation and query answer (public fact 5.1); times are 13-digit milliseconds."""
+def _quote(world: World, asked: QueryFiatPayout) -> Quote | None:
+    """The fiat quote that is asked for; both names, where both are given, must be its own."""
+    quote = world.find_quote(asked.request_id) if asked.request_id else world.quotes.get(asked.order_no or "")
+    if quote is None or quote.operation != FiatPayoutQuote.name or asked.order_no not in (None, quote.number):
+        return None
+    return quote
+
+
+def fiat_payout_record(quote: Quote, order: Order | None, unconfirmed: int = 0) -> dict[str, Any]:
+    """The record that creation and query answer (public fact 5.1); times are 13-digit milliseconds.
+
+    `unconfirmed` is the status of a quote that has made no order.
+    """
     finished = None if order is None else order.finished_at
     return {
         "order_no": quote.number,
@@ -60,7 +106,7 @@ def fiat_payout_record(quote: Quote, order: Order | None) -> dict[str, Any]:
         "fee_amount": quote.fee,
         "fee_currency": quote.fee_currency,
         "exchange_rate": quote.rate,
-        "status": OrderStatus.SUBMITTED if order is None else order.status,
+        "status": unconfirmed if order is None else order.status,
         "failure_reason": None if order is None else order.reason or None,
         "create_time": int((quote.created_at if order is None else order.created_at) * 1000),
         "finish_time": None if finished is None else int(finished * 1000),

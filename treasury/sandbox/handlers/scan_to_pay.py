@@ -4,15 +4,16 @@ from decimal import Decimal
 from typing import Any
 
 from treasury.errors import InputError
-from treasury.interface.scan_to_pay import ScanToPayInfo, SubmitScanToPay
-from treasury.interface.status import OrderStatus
 from treasury.sandbox.books import BookAccount
 from treasury.sandbox.currencies import CURRENCIES, check_decimals, check_minimum
 from treasury.sandbox.entities import Order, ending_of
+from treasury.sandbox.fees import charge
+from treasury.sandbox.forms.trades import ScanToPayInfo, SubmitScanToPay
 from treasury.sandbox.lifecycle import accept
 from treasury.sandbox.promptpay import PromptPayCode, read_promptpay
 from treasury.sandbox.rates import SCAN_FEE, scan_amount
 from treasury.sandbox.refusal import invalid
+from treasury.sandbox.statuses import OrderStatus
 from treasury.sandbox.world import World
 
 USDT, THB = CURRENCIES["USDT"], CURRENCIES["THB"]
@@ -60,13 +61,13 @@ def submit(world: World, asked: SubmitScanToPay) -> dict[str, Any]:
     order = Order(
         order_no=world.number("scan", asked.request_id),
         request_id=asked.request_id,
-        operation=asked.operation_name(),
+        operation=asked.name,
         order_type="proxy_pay",
         status=OrderStatus.PROCESSING,
         source=BookAccount.HOLD,
         currency=USDT.code,
         amount=amount,
-        debit=amount + SCAN_FEE,
+        debit=charge(world.settings.behaviour, asked.name, amount, SCAN_FEE).debit,
         fee_currency=USDT.code,
         fee=SCAN_FEE,
         target=BookAccount.BENEFICIARIES,

@@ -3,14 +3,15 @@
 from decimal import Decimal
 from typing import Any
 
-from treasury.interface.orders import DepositAddress, VerifyDepositAddress, Withdraw
-from treasury.interface.status import OrderStatus
 from treasury.sandbox.books import BookAccount
 from treasury.sandbox.currencies import Currency, check_decimals, check_minimum, find_asset, new_address
 from treasury.sandbox.entities import Order, ending_of
+from treasury.sandbox.fees import charge
+from treasury.sandbox.forms.orders import DepositAddress, VerifyDepositAddress, Withdraw
 from treasury.sandbox.lifecycle import accept
 from treasury.sandbox.rates import share_fee
 from treasury.sandbox.refusal import Refusal
+from treasury.sandbox.statuses import OrderStatus
 from treasury.sandbox.world import World
 
 
@@ -39,26 +40,27 @@ def fee_of(amount: Decimal, currency: Currency) -> Decimal:
 
 
 def withdraw(world: World, asked: Withdraw) -> dict[str, Any]:
-    """Send an asset out; the fee is taken out of the amount."""
+    """Send an asset out; the fee is taken out of the amount, or comes on top."""
     currency = find_asset(asked.currency)
     check_decimals("amount", asked.amount, currency)
     world.require_new(asked.request_id)
     fee = fee_of(asked.amount, currency)
+    charged = charge(world.settings.behaviour, asked.name, asked.amount, fee)
     order = Order(
         order_no=world.number("withdraw", asked.request_id),
         request_id=asked.request_id,
-        operation=asked.operation_name(),
+        operation=asked.name,
         order_type="extract",
         status=OrderStatus.PROCESSING,
         source=BookAccount.HOLD,
         currency=currency.code,
         amount=asked.amount,
-        debit=asked.amount,
+        debit=charged.debit,
         fee_currency=currency.code,
         fee=fee,
         target=BookAccount.WORLD,
         credit_currency=currency.code,
-        credit=asked.amount - fee,
+        credit=charged.left,
         created_at=world.now,
         ending=ending_of(asked.address),
         notify_url=asked.notify_url,

@@ -1,0 +1,116 @@
+"""Switches for what the interface document leaves open: how this service behaves where another might not.
+
+The defaults are what the sandbox does when nothing is said. Each switch is applied in one place, named in its comment.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+
+from treasury.sandbox.forms import REQUESTS
+from treasury.sandbox.refusal import CONSTANTS
+from treasury.sandbox.statuses import LISTED
+
+Code = Annotated[str, StringConstraints(pattern=r"^([0-9]{1,18}|[A-Z][A-Z0-9_]{1,39})$")]
+"""An envelope code: a number, or a constant in capitals."""
+
+Status = Annotated[int, Field(ge=0, le=2**31 - 1)]
+
+FEE_BEARING = ("withdraw", "payout", "create_fiat_payout", "submit_scan_to_pay")
+"""Operations whose fee may be charged on top."""
+
+
+def _no_success(how: str) -> str:
+    if how == "200":
+        raise ValueError("200 is success; say empty or empty_record")
+    return how
+
+
+Absence = Annotated[Literal["empty", "empty_record", "http-404"] | Code, AfterValidator(_no_success)]
+"""How the query of something that is not there is answered."""
+
+
+def _documented(codes: Mapping[str, str]) -> Mapping[str, str]:
+    unknown = [code for code in codes if code not in map(str, CONSTANTS)]
+    if unknown or "200" in codes.values():
+        raise ValueError(
+            f"a documented code to another one that is not 200; there are {', '.join(map(str, CONSTANTS))}"
+        )
+    return codes
+
+
+def _listed(statuses: Mapping[int, int]) -> Mapping[int, int]:
+    if not set(statuses) <= set(LISTED):
+        raise ValueError(f"only listed statuses are shown as others: {', '.join(map(str, LISTED))}")
+    return statuses
+
+
+def _among(known: tuple[str, ...]) -> AfterValidator:
+    def check(names: frozenset[str]) -> frozenset[str]:
+        if not names <= set(known):
+            raise ValueError(f"operations among {', '.join(known)}")
+        return names
+
+    return AfterValidator(check)
+
+
+class Behaviour(BaseModel):
+    """What this service does where the document says nothing; `treasury sandbox --behave NAME=VALUE` sets one."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", coerce_numbers_to_str=True)
+
+    # The gate: `gate` and `signatures`.
+    hash: Literal["SHA1", "SHA256"] = Field("SHA1", description="SHA1 or SHA256")
+    timestamp_unit: Literal["any", "ms", "s"] = Field("any", description="any, ms or s")
+    sign_type: str = Field("RSA", min_length=1, description="a text, such as RSA")
+    null_text_is_blank: bool | None = Field(None, description="true, false, or none for either")
+    nonce_and_time_checked: bool = Field(True, description="true or false")
+
+    # What is judged beyond the document: `strictness`.
+    side_case: Literal["any", "upper", "lower"] = Field("any", description="any, upper or lower")
+    both_quote_amounts: bool = Field(True, description="true or false")
+
+    # How answers are written: `desk` and `answers`.
+    refusal_codes: Annotated[Mapping[str, Code], AfterValidator(_documented)] = Field(
+        {}, description="DOCUMENTED:OTHER codes by commas, such as 202203:301001"
+    )
+    statuses: Annotated[Mapping[int, Status], AfterValidator(_listed)] = Field(
+        {}, description=f"LISTED:SHOWN by commas, such as 44:45; listed are {', '.join(map(str, LISTED))}"
+    )
+    amounts_as: Literal["plain", "java"] = Field("plain", description="plain or java")
+    success_false: Annotated[frozenset[str], _among(tuple(REQUESTS))] = Field(
+        frozenset(), description=f"operations by commas, among {', '.join(REQUESTS)}"
+    )
+
+    # What queries find and show: `handlers.queries` and `handlers.card_users`.
+    no_such_order: Absence = Field("7000", description="a code, empty, empty_record or http-404")
+    no_such_user: Absence = Field("404", description="a code, empty, empty_record or http-404")
+    unconfirmed_status: Status = Field(11, description="a number")
+    unconfirmed_found: bool = Field(True, description="true or false")
+    conversion_found_by: Literal["xid", "quote_id", "order_no", "nothing"] = Field(
+        "xid", description="xid, quote_id, order_no or nothing"
+    )
+    conversion_shown_in: Literal["paid", "received"] = Field("paid", description="paid or received")
+    payout_shown_in: Literal["paid", "received"] = Field("paid", description="paid or received")
+
+    # What trades and fees are: `handlers.conversion`, `rates` and `fees`.
+    buy: Literal["base", "quote"] = Field("base", description="base or quote")
+    conversion_fee_in: Literal["received", "paid"] = Field("received", description="received or paid")
+    fee_on_top: Annotated[frozenset[str], _among(FEE_BEARING)] = Field(
+        frozenset(), description=f"operations by commas, among {', '.join(FEE_BEARING)}"
+    )
+
+    def shown_status(self, status: int) -> int:
+        """The number under which this service shows a status."""
+        return self.statuses.get(int(status), int(status))
+
+
+def allowed() -> Mapping[str, str]:
+    """Name of each switch -> its values, in words."""
+    return {name: str(field.description) for name, field in Behaviour.model_fields.items()}
+
+
+def default_of(name: str) -> Any:
+    """What a switch is when nothing is said."""
+    return Behaviour.model_fields[name].default
