@@ -16,7 +16,7 @@ from treasury.interface.operation import Effect, Operation
 from treasury.interface.signing import load_public_key
 from treasury.reports.results import BAD_OUTCOMES, result_row
 from treasury.runs.calls import send_operation, submit_operation
-from treasury.settings import read_key_file
+from treasury.settings import read_key_file, read_settings
 from treasury.texts import cut_text
 
 
@@ -90,7 +90,7 @@ def _list_operations() -> int:
     return DONE
 
 
-def check_notification(file: Path, /, *, platform_key: Path) -> int:
+def check_notification(file: Path, /, *, platform_key: Path | None = None) -> int:
     """Check that the platform signed a notification; exit 0 when it did, 2 when not.
 
     Parameters
@@ -98,10 +98,14 @@ def check_notification(file: Path, /, *, platform_key: Path) -> int:
     file:
         The body of the notification, as it arrived.
     platform_key:
-        The platform's public key: PEM, or bare base64.
+        The platform's public key: PEM, or bare base64; the connected account's unless another one is named.
 
     """
-    key = load_public_key(read_key_file(platform_key, "platform key"))
+    settings = read_settings()
+    key_file = platform_key or settings.platform_key_file
+    if key_file is None:
+        raise InputError("no platform key is connected: name its file with --platform-key FILE")
+    key = load_public_key(read_key_file(key_file, "platform key"))
     try:
         with file.open("rb") as opened:
             body = opened.read(MOST_BYTES + 1)
@@ -109,7 +113,7 @@ def check_notification(file: Path, /, *, platform_key: Path) -> int:
         raise InputError(f"{file} cannot be read: {type(error).__name__}") from None
     if len(body) > MOST_BYTES:
         raise InputError(f"{file} is longer than {MOST_BYTES:,} bytes: no notification is")
-    fields = read_notification(body, key)
+    fields = read_notification(body, key, settings.service)
     named = cut_text(f"{fields.get('order_type', 'notification')} {fields.get('request_id', '')}")
     print(f"valid: the platform signed this ({named})")
     return DONE

@@ -340,13 +340,19 @@ def test_connect_saves_the_path_of_the_key_and_not_the_key(office: Office, tmp_p
     home |= {"TREASURY_PRIVATE_KEY_FILE": "", "PREFECT_API_URL": ""}
     arguments = ["connect", "--base-url", "https://api.example.com/", "--partner-id", "7", "--private-key", key]
     ended = office.run(*arguments, **home)
-    assert (ended.code, ended.last) == (0, "connected: partner 7 at https://api.example.com")
+    assert ended.code == 2  # nobody answers there
+    assert ended.last.startswith("connected: partner 7 at https://api.example.com: the service did not answer")
     text = (tmp_path / "account.json").read_text()
     assert json.loads(text)["private_key_file"] == key
     assert json.loads(text)["base_url"] == "https://api.example.com"
     assert key_text(office).splitlines()[1] not in text
     assert oct((tmp_path / "account.json").stat().st_mode & 0o777) == "0o600"
     assert office.run("runs", **home).last == "0 runs"
+    kept = json.loads(text) | {"ledger_key_file": str(tmp_path / "elsewhere.key"), "service": {"buy": "quote"}}
+    (tmp_path / "account.json").write_text(json.dumps(kept))
+    office.run(*arguments, "--hash", "SHA256", **home)
+    after = json.loads((tmp_path / "account.json").read_text())
+    assert after == kept | {"service": {"buy": "quote", "hash": "SHA256"}}
 
 
 def test_a_notification_is_believed_only_when_the_platform_signed_it(office: Office, key_pair: tuple[str, str]) -> None:

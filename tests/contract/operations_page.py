@@ -1,4 +1,4 @@
-"""Writes the pages that follow from code: docs/operations.md, and the class table of docs/operating.md.
+"""Writes the pages that follow from code: docs/operations.md, and two tables of docs/operating.md.
 
 `python tests/contract/operations_page.py` writes both; a test holds the committed pages to what this makes.
 """
@@ -11,10 +11,12 @@ from pydantic import BaseModel
 
 from treasury.interface.catalogue import CATALOGUE
 from treasury.interface.operation import Conditional, Operation, members, wire_name
+from treasury.interface.service_rules import ServiceRules
 from treasury.reconciliation.classes import CLASSES
+from treasury.settings import service_variable
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-BEGIN, END = "<!-- classes -->\n", "<!-- /classes -->"
+CLASSES_MARKER, SERVICE_MARKER = "classes", "service"
 
 HEAD = """# Operations
 
@@ -83,11 +85,28 @@ def class_table() -> str:
     )
 
 
+def service_table() -> str:
+    """The rows of the `[service]` table: entry, variable, default, meaning."""
+    rules = ServiceRules()
+    rows = []
+    for name, field in ServiceRules.model_fields.items():
+        value = rules.entry(name)
+        default = ", ".join(map(str, value)) if isinstance(value, list | dict) else str(value).lower()
+        shown = f"`{default}`" if default else "none"
+        default = f"`{value}`" if isinstance(value, str) else shown
+        rows.append(f"| `{name}` | `{service_variable(name)}` | {default} | {_cell(field.description)} |\n")
+    return "".join(rows)
+
+
 def operating_page() -> str:
-    """docs/operating.md with its class table made anew."""
-    before, _, rest = (DOCS / "operating.md").read_text(encoding="utf-8").partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return before + BEGIN + class_table() + END + after
+    """docs/operating.md with its tables made anew."""
+    page = (DOCS / "operating.md").read_text(encoding="utf-8")
+    for marker, table in ((CLASSES_MARKER, class_table()), (SERVICE_MARKER, service_table())):
+        begin, end = f"<!-- {marker} -->\n", f"<!-- /{marker} -->"
+        before, _, rest = page.partition(begin)
+        _, _, after = rest.partition(end)
+        page = before + begin + table + end + after
+    return page
 
 
 def _text(documentation: str | None) -> str:

@@ -197,8 +197,16 @@ def test_personal_data_stays_only_until_the_order_is_final(open_ledger: OpenLedg
     assert b"123456789012" not in stored
 
 
+def test_an_unused_ledger_follows_its_account(open_ledger: OpenLedger) -> None:
+    """A partner id that was mistyped at first binds nothing: the ledger holds no run and no order."""
+    open_ledger(account="http://one|mistyped")
+    commit(open_ledger(), "r1")
+    with pytest.raises(WrongAccount, match="partner mistyped"):
+        open_ledger(account="http://one|mistyped")
+
+
 def test_another_account_and_another_key_are_refused(open_ledger: OpenLedger) -> None:
-    open_ledger()
+    commit(open_ledger(), "r1")
     with pytest.raises(WrongAccount, match="partner 2 at http://two"):
         open_ledger(account="http://two|2")
     with pytest.raises(WrongLedgerKey, match="TREASURY_LEDGER_KEY_FILE"):

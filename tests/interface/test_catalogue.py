@@ -172,7 +172,6 @@ LIMITS: list[tuple[str, str, list[str], list[str]]] = [
             ["data:image/jpeg;base64,/9j/4AAQ", "data:image/png;base64,iVBORw0KGgo="],
             [
                 "iVBORw0KGgo=",
-                "data:image/gif;base64,R0lGODlh",
                 "data:image/png;base64,",
                 "data:image/png;base64,%%%",
                 "data:image/png,iVBORw0KGgo=",
@@ -180,6 +179,8 @@ LIMITS: list[tuple[str, str, list[str], list[str]]] = [
         )
         for image in ("front", "back", "face")
     ),
+    ("create_card_user", "document.back", ["data:image/gif;base64,R0lGODlh"], ["data:text/plain;base64,R0lGODlh"]),
+    *(("create_card_user", f"document.{image}", [], ["data:image/gif;base64,R0lGODlh"]) for image in ("front", "face")),
     ("upload_kyc", "document.type", ["1", "2"], ["3"]),
     ("create_fiat_payout", "purpose_code", ["01", "36"], ["1", "001", "ab"]),
     *(

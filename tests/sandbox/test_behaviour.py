@@ -30,7 +30,8 @@ from tests.sandbox.builders import (
     withdraw,
 )
 from treasury.errors import InputError, NotTrusted
-from treasury.interface.signing import SigningRules, load_private_key, load_public_key, sign, verify
+from treasury.interface.service_rules import ServiceRules
+from treasury.interface.signing import load_private_key, load_public_key, sign, verify
 from treasury.sandbox import Behaviour, Clock, RunningSandbox, read_switches, running_sandbox
 from treasury.sandbox.answers import java_text
 from treasury.sandbox.behaviour import allowed, default_of
@@ -42,7 +43,7 @@ Fields = dict[str, Any]
 class Teller:
     """Sends bodies as they are, signed by these rules, and keeps to one sandbox."""
 
-    def __init__(self, sandbox: RunningSandbox, rules: SigningRules = SigningRules()) -> None:
+    def __init__(self, sandbox: RunningSandbox, rules: ServiceRules = ServiceRules()) -> None:
         self.sandbox = sandbox
         self.rules = rules
 
@@ -98,7 +99,7 @@ class Teller:
 
 
 @contextmanager
-def behaving(rules: SigningRules = SigningRules(), settle: float = 0, **switches: Any) -> Iterator[Teller]:
+def behaving(rules: ServiceRules = ServiceRules(), settle: float = 0, **switches: Any) -> Iterator[Teller]:
     """A sandbox with these switches; when it ends, its books must balance."""
     behaviour = Behaviour(**switches)
     with running_sandbox(settings(settle_seconds=settle, behaviour=behaviour), Clock(START)) as sandbox:
@@ -132,17 +133,17 @@ def test_the_hash_is_what_requests_must_be_and_notifications_are_signed_with() -
 
     receiver = Listening(keep)
     for hashed, other in (("SHA256", "SHA1"), ("SHA1", "SHA256")):
-        with behaving(SigningRules(hash=hashed), hash=hashed) as teller:  # type: ignore[arg-type]
+        with behaving(ServiceRules(hash=hashed), hash=hashed) as teller:  # type: ignore[arg-type]
             assert teller.balance() == "200"
-            assert Teller(teller.sandbox, SigningRules(hash=other)).balance() == "406"  # type: ignore[arg-type]
+            assert Teller(teller.sandbox, ServiceRules(hash=other)).balance() == "406"  # type: ignore[arg-type]
             fields = withdraw("w", notify_url=f"{receiver.base_url}/hook").body()
             teller.data("/v1/order/withdraw", fields)
             teller.sandbox.advance(1)
             eventually(lambda: bool(bodies))
             notice, key = json.loads(bodies.pop()), load_public_key(teller.sandbox.platform_key)
-            verify(notice, key, SigningRules(hash=hashed))  # type: ignore[arg-type]
+            verify(notice, key, ServiceRules(hash=hashed))  # type: ignore[arg-type]
             with pytest.raises(NotTrusted):
-                verify(notice, key, SigningRules(hash=other))  # type: ignore[arg-type]
+                verify(notice, key, ServiceRules(hash=other))  # type: ignore[arg-type]
     receiver.close()
 
 
@@ -168,7 +169,7 @@ def test_the_text_null_is_dropped_or_signed(reads: bool | None, dropped: str, si
     with behaving(null_text_is_blank=reads) as teller:
         fields = {"currency": "USDT", "tag": "null"}
         for blank, code in ((True, dropped), (False, signed)):
-            client = Teller(teller.sandbox, SigningRules(null_text_is_blank=blank))
+            client = Teller(teller.sandbox, ServiceRules(null_text_is_blank=blank))
             assert client.ask("/v1/balance/partner", fields)["code"] == code
 
 

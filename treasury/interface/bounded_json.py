@@ -32,7 +32,26 @@ def _decimal(text: str) -> Decimal | str:
     return text if _EXPONENT.search(text) else Decimal(text)
 
 
+class WrittenNumber(Decimal):
+    """A number with a point or an exponent that remembers how it was written: 12.50 is signed as 12.50."""
+
+    written: str
+
+    @classmethod
+    def of(cls, text: str) -> "WrittenNumber | str":
+        """The number of this text; a text that is too long to be one stays text."""
+        value = _decimal(text)
+        if isinstance(value, str):
+            return value
+        number = cls(value)
+        number.written = text
+        return number
+
+
 _decode = json.JSONDecoder(parse_float=_decimal, parse_int=_integer, parse_constant=_no_constant).decode
+_decode_as_it_is = json.JSONDecoder(
+    parse_float=WrittenNumber.of, parse_int=_integer, parse_constant=_no_constant
+).decode
 
 
 def read_json(body: bytes) -> Any:
@@ -48,8 +67,8 @@ def read_json(body: bytes) -> Any:
 
 
 def read_json_as_it_is(body: bytes) -> Any:
-    """The same with every character as it came: for what is signed. Raises `ValueError`."""
-    return _read(body)[1]
+    """The same with every character as it came, of numbers too: for what is signed. Raises `ValueError`."""
+    return _decode_as_it_is(_text_of(body))
 
 
 def read_json_text(text: str) -> Any:
@@ -58,9 +77,14 @@ def read_json_text(text: str) -> Any:
 
 
 def _read(body: bytes) -> tuple[str, Any]:
+    text = _text_of(body)
+    return text, _decode(text)
+
+
+def _text_of(body: bytes) -> str:
     text = body.decode(json.detect_encoding(body), "surrogatepass")
     check_depth(text)
-    return text, _decode(text)
+    return text
 
 
 def check_depth(text: str) -> None:

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from treasury.interface.fields import PERSONAL, Country, Image, PersonalText, WireDate, one_of
+from treasury.interface.fields import PERSONAL, AnyImage, Country, Image, PersonalText, WireDate, one_of
 from treasury.interface.operation import Effect, Operation, Reply, WireModel
 from treasury.interface.reply_fields import ReplyAddress, ReplyId, ReplyLabel, ReplyMark, ReplyText
 
@@ -43,7 +43,7 @@ class KycDocument(WireModel):
     country: Country = Field(description="Issuing country, ISO 3166-1 alpha-2.")
     expiry_date: WireDate = Field(description="YYYY-MM-DD.")
     front: Image = Field(description="Data-URI image, image/jpeg or image/png.")
-    back: Image | None = Field(None, description="Data-URI image.")
+    back: AnyImage | None = Field(None, description="Data-URI image.")
 
 
 class KycDocumentWithFace(KycDocument):

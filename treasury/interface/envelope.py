@@ -53,6 +53,8 @@ def read_reply(operation: type[Operation[R]], http_status: int, body: bytes) -> 
     data = envelope.get("data")
     if not isinstance(data, dict | None):
         raise OutcomeUnknown(name, "`data` is not an object", http_status, code)
+    if data is not None and data.get("success") is False:
+        raise Refused(name, http_status, None, message or "success: false")
     return _build(operation, data or {}, envelope, http_status)
 
 

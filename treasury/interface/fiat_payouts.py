@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from treasury.interface.fields import (
     PERSONAL,
@@ -13,7 +13,16 @@ from treasury.interface.fields import (
     WireDate,
     one_of,
 )
-from treasury.interface.operation import Conditional, Effect, NeedsOneOf, Operation, Reply, SeenOrder, WireModel
+from treasury.interface.operation import (
+    Conditional,
+    Effect,
+    NeedsOneOf,
+    Operation,
+    Reply,
+    SeenOrder,
+    WireModel,
+    without_blanks,
+)
 from treasury.interface.reply_fields import (
     ReplyAmount,
     ReplyCode,
@@ -96,7 +105,7 @@ class FiatPayoutQuote(Operation[FiatPayoutQuoteRecord]):
     account_type: Annotated[str, one_of("PERSONAL", "ENTERPRISE")] = Field(description="`PERSONAL` or `ENTERPRISE`.")
     beneficiary_relationship: Annotated[str, one_of("own", "third")] = Field(description="`own` or `third`.")
     clear_network: str = Field(description="A clearing network of the supported networks.")
-    beneficiary_fields: Annotated[dict[str, str], PERSONAL] | None = Field(
+    beneficiary_fields: Annotated[dict[str, str], BeforeValidator(without_blanks), PERSONAL] | None = Field(
         None, alias="beneficiaryFields", description="Bank-specific fields; names are case-sensitive."
     )
     individual_beneficiary: IndividualBeneficiary | None = Field(None, description="When account_type is `PERSONAL`.")
@@ -166,7 +175,7 @@ class CreateFiatPayout(Operation[FiatPayoutRecord]):
     absence_is_evidence = True
 
     order_no: str = Field(description="The quote's order number.")
-    purpose_code: Annotated[str, Field(pattern=r"^\d{2}$")] = Field(
+    purpose_code: Annotated[str, Field(pattern=r"^[0-9]{2}$")] = Field(
         description="Remittance purpose (public fact 2.5), two digits, leading zero kept."
     )
     description: str | None = Field(None, description="Reference text; nothing sensitive.")

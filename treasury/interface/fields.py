@@ -96,12 +96,21 @@ def _date(value: str) -> str:
 WireDate = Annotated[str, AfterValidator(_date)]
 
 _IMAGE = re.compile(r"data:image/(?:jpeg|png);base64,")
+_ANY_IMAGE = re.compile(r"data:image/[A-Za-z0-9.+-]{1,40};base64,")
 
 
 def _image(value: str) -> str:
-    found = _IMAGE.match(value)
+    return _data_uri(value, _IMAGE, "must be a data-URI image: data:image/jpeg;base64,... or data:image/png;base64,...")
+
+
+def _any_image(value: str) -> str:
+    return _data_uri(value, _ANY_IMAGE, "must be a data-URI image: data:image/TYPE;base64,...")
+
+
+def _data_uri(value: str, start: re.Pattern[str], rule: str) -> str:
+    found = start.match(value)
     if not found:
-        raise ValueError("must be a data-URI image: data:image/jpeg;base64,... or data:image/png;base64,...")
+        raise ValueError(rule)
     try:
         content = base64.b64decode(value[found.end() :], validate=True)
     except (binascii.Error, ValueError):
@@ -113,6 +122,9 @@ def _image(value: str) -> str:
 
 Image = Annotated[str, AfterValidator(_image), PERSONAL]
 """A data-URI base64 image, `image/jpeg` or `image/png` (document, endpoint 7)."""
+
+AnyImage = Annotated[str, AfterValidator(_any_image), PERSONAL]
+"""A data-URI base64 image of any type: the document names none for the back of a document (endpoint 7)."""
 
 
 def one_of(*values: str) -> BeforeValidator:

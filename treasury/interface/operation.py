@@ -174,6 +174,13 @@ def is_blank(value: object) -> bool:
     return value is None or (isinstance(value, str) and (not value.strip() or value == "null"))
 
 
+def without_blanks(data: object) -> object:
+    """An object without its blank members; anything else as it is."""
+    if isinstance(data, Mapping):
+        return {key: value for key, value in data.items() if not is_blank(value) and value not in ({}, [])}
+    return data
+
+
 class WireModel(BaseModel):
     """An object on the wire: blank members count as absent, unknown members are an error."""
 
@@ -182,9 +189,7 @@ class WireModel(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _drop_blanks(cls, data: object) -> object:
-        if isinstance(data, Mapping):
-            return {key: value for key, value in data.items() if not is_blank(value) and value not in ({}, [])}
-        return data
+        return without_blanks(data)
 
 
 R = TypeVar("R", bound=Reply)

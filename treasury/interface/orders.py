@@ -200,12 +200,22 @@ class Customer(WireModel):
     email: PersonalText | None = Field(None, description="Customer e-mail address.")
     phone: PersonalText | None = Field(None, description="Customer phone number.")
     name: PersonalText | None = Field(None, description="Customer name.")
+    country: str | None = Field(None, description="Country code; this and what follows: public fact 6, row 5.")
+    phone_area_code: str | None = Field(None, alias="phoneAreaCode", description="Area code of the phone number.")
+    document_id: PersonalText | None = Field(None, description="Number of an identity document (Brazil).")
+    document_type: str | None = Field(None, description="Kind of that document, for example CPF.")
+    document_id_camel: PersonalText | None = Field(
+        None, alias="documentId", description="The same number, as the vendor's client writes it."
+    )
+    document_type_camel: str | None = Field(
+        None, alias="documentType", description="The same kind, as the vendor's client writes it."
+    )
 
 
 def _customer_text(customer: Customer | None) -> str | None:
     if customer is None:
         return None
-    return canonical_json(customer.model_dump(exclude_none=True))
+    return canonical_json(customer.model_dump(by_alias=True, exclude_none=True))
 
 
 class PayinRecord(Reply):

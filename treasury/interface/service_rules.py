@@ -95,7 +95,7 @@ Seconds = Annotated[float, Field(gt=0, le=10**8)]
 class ServiceRules(BaseModel):
     """The `[service]` table: what the interface document leaves open, as this account's service does it."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
 
     hash: Literal["SHA1", "SHA256"] = "SHA1"
     """Hash that requests and notifications are signed with, under RSA PKCS#1 v1.5 (public fact 1.2, step 10)."""

@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from treasury.errors import ConfigurationError, NotTrusted
+from treasury.interface.bounded_json import WrittenNumber
 from treasury.interface.operation import is_blank
 from treasury.interface.service_rules import ServiceRules
 
@@ -73,10 +74,14 @@ def _value_text(value: Any, rules: ServiceRules) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, Mapping | list | tuple):
-        return json.dumps(_sorted(value, rules), ensure_ascii=False, separators=(",", ":"), default=_number)
+        kept = _sorted(value, rules)
+        try:
+            return json.dumps(kept, ensure_ascii=False, separators=(",", ":"))
+        except TypeError:  # a number with a point, which is written as it came
+            return _json_text(kept)
     if isinstance(value, bool):
         return "true" if value else "false"
-    return str(value)
+    return _written(value) if isinstance(value, Decimal) else str(value)
 
 
 def _sorted(value: Any, rules: ServiceRules) -> Any:
@@ -89,10 +94,18 @@ def _sorted(value: Any, rules: ServiceRules) -> Any:
     return value
 
 
-def _number(value: object) -> float | int:
-    if isinstance(value, Decimal):
-        return int(value) if value == value.to_integral_value() else float(value)
-    raise TypeError(f"{type(value).__name__} cannot be signed")
+def _json_text(value: Any) -> str:
+    """Compact JSON in which every number with a point keeps the digits that it was written with."""
+    if isinstance(value, Mapping):
+        members = (f"{json.dumps(key, ensure_ascii=False)}:{_json_text(value[key])}" for key in value)
+        return "{" + ",".join(members) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(map(_json_text, value)) + "]"
+    return _written(value) if isinstance(value, Decimal) else json.dumps(value, ensure_ascii=False)
+
+
+def _written(value: Decimal) -> str:
+    return value.written if isinstance(value, WrittenNumber) else str(value)
 
 
 def _der(text: str, what: str) -> bytes:

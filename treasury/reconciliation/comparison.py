@@ -1,6 +1,6 @@
 """Pure: both sides of every order in, each order's class out; by whole columns, so a million orders take seconds."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from decimal import Decimal
 from functools import cached_property
 from typing import Any
@@ -52,27 +52,29 @@ _EFFECT = (OrderStatus.PROCESSING, OrderStatus.SUCCESS)
 
 
 @exact
-def compare(both_sides: pd.DataFrame, rules: Rules, as_of: int) -> pd.DataFrame:
+def compare(both_sides: pd.DataFrame, rules: Rules, as_of: int, fee_on_top: Collection[str] = ()) -> pd.DataFrame:
     """Every order with its `class`, sorted by request id; the order of the rows that come in does not matter.
 
     Columns: `COLUMNS`; those that are missing count as not known. `as_of`: Unix milliseconds, by which lateness is
-    judged. Money compares exactly. An order that was not asked is one that could not be: `query_failed`.
+    judged. Money compares exactly. An order that was not asked is one that could not be: `query_failed`. Of operations
+    in `fee_on_top` the whole amount should arrive, of every other one the amount less its fee: `should_arrive`.
     """
-    sides = Sides(both_sides, rules, as_of)
+    sides = Sides(both_sides, rules, as_of, fee_on_top)
     names = np.array([name for name, _ in RULES], dtype=object)
     first = np.select([rule(sides) for _, rule in RULES], range(len(RULES)), default=len(RULES) - 1)
-    return sides.frame.assign(**{"class": names[first]})
+    return sides.frame.assign(**{"class": names[first], "should_arrive": sides.should_arrive})
 
 
 class Sides:
     """Both sides as columns, and what can be said of them, one truth value per order."""
 
-    def __init__(self, both_sides: pd.DataFrame, rules: Rules, as_of: int) -> None:
+    def __init__(self, both_sides: pd.DataFrame, rules: Rules, as_of: int, fee_on_top: Collection[str] = ()) -> None:
         columns = {name: both_sides.get(name) for name in COLUMNS}
         frame = pd.DataFrame(columns, index=both_sides.index, dtype=object)
         self.frame = frame.where(frame.notna(), None).sort_values("request_id", ignore_index=True)
         self.rules = rules
         self.as_of = as_of
+        self._fee_on_top = fee_on_top
 
     def column(self, name: str) -> npt.NDArray[np.object_]:
         """A column as it is."""
@@ -222,16 +224,26 @@ class Sides:
         return found
 
     @cached_property
-    def short(self) -> Mask:
-        """Where it succeeded and less arrived than the amount less the fee, all in one currency."""
-        found = self.found & self.status(OrderStatus.SUCCESS) & self.known("arrive_amount") & self.known("seen_fee")
-        places = np.flatnonzero(found & self.known("seen_amount")).tolist()
-        sent, fee, arrived = (self.column(name) for name in ("seen_amount", "seen_fee", "arrive_amount"))
-        short = np.zeros(len(self.frame), dtype=bool)
-        for place in places:
+    @exact
+    def should_arrive(self) -> npt.NDArray[np.object_]:
+        """What should arrive of a success, where the service shows amount and fee in one currency; else None."""
+        on_top = self.trait(lambda name: name in self._fee_on_top)
+        sent, fee = self.column("seen_amount"), self.column("seen_fee")
+        should = np.full(len(self.frame), None, dtype=object)
+        shown = self.found & self.status(OrderStatus.SUCCESS) & self.known("seen_fee") & self.known("seen_amount")
+        for place in np.flatnonzero(shown).tolist():
             currency = self._first_known(place, "seen_currency", "currency")
-            same = self._first_known(place, "seen_fee_currency", "fee_currency") in (None, currency)
-            short[place] = same and Decimal(arrived[place]) < Decimal(sent[place]) - Decimal(fee[place])
+            if self._first_known(place, "seen_fee_currency", "fee_currency") in (None, currency):
+                should[place] = Decimal(sent[place]) - (0 if on_top[place] else Decimal(fee[place]))
+        return should
+
+    @cached_property
+    def short(self) -> Mask:
+        """Where it succeeded and less arrived than should."""
+        arrived, should = self.column("arrive_amount"), self.should_arrive
+        short = np.zeros(len(self.frame), dtype=bool)
+        for place in np.flatnonzero(self.known("arrive_amount") & (should != None)).tolist():  # noqa: E711 - by element
+            short[place] = Decimal(arrived[place]) < should[place]
         return short
 
 

@@ -28,8 +28,8 @@ def difference(record: Mapping[str, Any]) -> Decimal:
         shown = seen if seen is not None and seen != ours else stated
         return shown - ours if shown is not None and ours is not None else ZERO
     if name == "partial":
-        arrived, fee = _decimal(record["arrive_amount"]), _decimal(record["seen_fee"])
-        return ZERO if arrived is None or fee is None or seen is None else arrived + fee - seen
+        arrived, should = _decimal(record["arrive_amount"]), _decimal(record["should_arrive"])
+        return ZERO if arrived is None or should is None else arrived - should
     if name in ("orphan_success", "duplicate_effect"):
         return next((whole for whole in (seen, stated, ours) if whole is not None), ZERO)
     if name in ("missing_at_service", "reversed_after_final") and record["state"] in _LEFT:

@@ -42,6 +42,8 @@ class Night:
     """Every name under which the service may show something that the ledger meant."""
     known_breaks: Mapping[str, Known] = field(default_factory=dict)
     acceptances: Mapping[str, Acceptance] = field(default_factory=dict)
+    fee_on_top: Collection[str] = ()
+    """Operations whose fee is debited beside their amount."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +73,7 @@ class Report:
 @exact
 def draw_report(night: Night) -> Report:
     """Compare both sides of a night, explain its sums, and give what is found its life."""
-    orders = compare(_with_lines(night.both_sides, night.entries), night.rules, night.as_of)
+    orders = compare(_with_lines(night.both_sides, night.entries), night.rules, night.as_of, night.fee_on_top)
     balances = _prove(night, orders)
     found = [
         *findings.of_orders(orders),

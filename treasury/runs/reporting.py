@@ -56,4 +56,5 @@ def read_night(desk: Desk, sweep_id: int, rules: Rules, entries: Sequence[Statem
         known_numbers=ledger.known_numbers() if entries else (),
         known_breaks=closing.known_breaks(ledger, sweep_id),
         acceptances=closing.acceptances(ledger),
+        fee_on_top=desk.account.rules.fee_on_top,
     )

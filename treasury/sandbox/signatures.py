@@ -9,7 +9,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from treasury.errors import NotTrusted
-from treasury.interface.signing import HASHES, SIGN, SigningRules, canonical_text, sign
+from treasury.interface.service_rules import ServiceRules
+from treasury.interface.signing import HASHES, SIGN, canonical_text, sign
 from treasury.sandbox.behaviour import Behaviour
 
 
@@ -20,7 +21,7 @@ class Signatures:
         given = behaviour.null_text_is_blank
         readings = (True, False) if given is None else (given,)
         self._hash = HASHES[behaviour.hash]
-        self._rules = [SigningRules(hash=behaviour.hash, null_text_is_blank=blank) for blank in readings]
+        self._rules = [ServiceRules(hash=behaviour.hash, null_text_is_blank=blank) for blank in readings]
 
     def check(self, body: Mapping[str, Any], key: rsa.RSAPublicKey) -> None:
         """Check a request's `sign` over all its other fields. Raises `NotTrusted`."""
