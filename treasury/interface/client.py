@@ -1,11 +1,12 @@
 """The client: signs an operation, sends it exactly once, reads the answer."""
 
+import copy
 import json
 import os
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from functools import cached_property
 from types import TracebackType
@@ -156,6 +157,13 @@ class Client:
         self._signers.close()
         self._waiters.close()
         self._pacers.close()
+
+    def signing_as(self, rules: ServiceRules, *, seconds_old: float = 0.0) -> "Client":
+        """The same connections, with requests that are signed by other rules and dated so long ago."""
+        other = copy.copy(self)
+        other.account = replace(self.account, rules=rules)
+        other._clock = lambda: self._clock() - seconds_old
+        return other
 
     def signed_body(self, operation: Operation[Any]) -> dict[str, Any]:
         """The body as it travels: own fields, common parameters, signature (document, Authentication)."""

@@ -214,6 +214,8 @@ class _Loop:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._woken = False
         self._tasks: set[asyncio.Task[None]] = set()
+        self._others = _strangers()
+        """Threads of others, such as a test runner's main thread, that stay inside Python."""
 
     def begin(self, make: Callable[[], Coroutine[Any, Any, Any]], deliver: Deliver) -> None:
         """Run a coroutine; those begun before the loop wakes share its waking."""
@@ -237,7 +239,7 @@ class _Loop:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()
-            _await_strangers()
+            _await_strangers(self._others)
 
     def _start(self) -> asyncio.AbstractEventLoop:
         import uvloop
@@ -267,8 +269,13 @@ class _Loop:
             deliver(result, None)
 
 
-def _await_strangers(seconds: float = 1.0) -> None:
-    """Wait until no thread that Python does not know is inside it.
+def _strangers() -> set[int]:
+    """Threads inside Python that it does not know."""
+    return sys._current_frames().keys() - {thread.ident for thread in threading.enumerate()}
+
+
+def _await_strangers(others: set[int], seconds: float = 1.0) -> None:
+    """Wait until no thread that Python does not know is inside it, but those that were there before.
 
     pyreqwest's thread tells the loop of an answer from inside Python, and gives the interpreter's lock away on the way
     back. An interpreter that ends just then aborts, and the exit code is lost.
@@ -276,8 +283,7 @@ def _await_strangers(seconds: float = 1.0) -> None:
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         time.sleep(0.002)  # without the lock: whoever waits for it gets it
-        known = {thread.ident for thread in threading.enumerate()}
-        if not sys._current_frames().keys() - known:
+        if not _strangers() - others:
             return
 
 

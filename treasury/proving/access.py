@@ -1,10 +1,8 @@
 """Whether the service knows us: partner, key, hash, unit of the timestamp, clock, and how old a request may be."""
 
-import dataclasses
 import secrets
-import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -33,10 +31,11 @@ MADE_UP_ADDRESS = "TMadeUpAddressThatNobodyHas0000000"
 
 @dataclass
 class Questions:
-    """Asks, and keeps every answer in words."""
+    """Asks, and knows by what the service takes a question."""
 
-    account: Account
-    answers: list[str] = field(default_factory=list)
+    client: Client
+    rules: ServiceRules
+    """What questions are signed by: the account's, or what was found to work instead."""
     knows_us: bool = False
     """Whether a signed question got the service's own envelope."""
 
@@ -44,19 +43,18 @@ class Questions:
         """The answer to one question, signed as the account's rules say, with these entries changed."""
         if operation.effect is not Effect.READS:
             raise AssertionError(f"{operation.operation_name()} does more than read")
-        rules = self.account.rules.model_copy(update=changes)
-        account = dataclasses.replace(self.account, rules=rules)
-        with Client(account, connections=1, clock=lambda: time.time() - seconds_old) as client:
+        rules = self.rules.model_copy(update=changes)
+        client = self.client.signing_as(rules, seconds_old=seconds_old)
+        answer = _send(client, operation)
+        if isinstance(answer, OutcomeUnknown | NotConnected):
             answer = _send(client, operation)
-            if isinstance(answer, OutcomeUnknown | NotConnected):
-                answer = _send(client, operation)
         if isinstance(answer, Reply) or (isinstance(answer, Refused) and answer.code in self._own_codes):
             self.knows_us = True
         return answer
 
     @property
     def _own_codes(self) -> frozenset[str]:
-        rules = self.account.rules
+        rules = self.rules
         named = rules.no_such_order | rules.no_such_user | rules.refused_for_good | rules.asked_first
         return frozenset((named | PUBLISHED) - set(ACCOUNT_TROUBLE) - {"400", "404"})
 
@@ -102,7 +100,7 @@ def prove_access(questions: Questions, skew: float | None) -> Iterator[Proof]:
 
     What works is what the questions that follow are signed with. `skew`: how far the service's clock is ahead.
     """
-    rules = questions.account.rules
+    rules = questions.rules
     first = _first_that_says_something(questions)
     asked = f"a signed balance look-up was answered {words_of(first)}"
     if isinstance(first, NotConnected | OutcomeUnknown) or not (questions.knows_us or is_trouble(first)):
@@ -132,7 +130,7 @@ def _signed_by(rules: ServiceRules) -> list[tuple[str, Any]]:
 
 def _explain_trouble(questions: Questions, first: Answer, skew: float | None) -> Iterator[Proof]:
     """Try the documented alternatives, and name the one that the service takes."""
-    rules = questions.account.rules
+    rules = questions.rules
     codes = [_code(first)]
     hashes, units = _first_then_others(rules.hash, *HASHES), _first_then_others(rules.timestamp_unit, "ms", "s")
     for hash_name, unit in product(hashes, units):
@@ -142,7 +140,7 @@ def _explain_trouble(questions: Questions, first: Answer, skew: float | None) ->
         answer = questions.ask(_balance(), **changes)
         if not is_trouble(answer) and questions.knows_us:
             yield from _name_the_right_one(questions, words_of(first), changes)
-            questions.account = dataclasses.replace(questions.account, rules=rules.model_copy(update=changes))
+            questions.rules = rules.model_copy(update=changes)
             yield from _prove_null(questions)
             return
         codes.append(_code(answer))
@@ -158,7 +156,7 @@ def _code(answer: Answer) -> str | None:
 
 
 def _name_the_right_one(questions: Questions, said: str, changes: dict[str, Any]) -> Iterator[Proof]:
-    rules = questions.account.rules
+    rules = questions.rules
     tried = f"{changes['hash']} and {changes['timestamp_unit']}"
     for name, setting in _signed_by(rules):
         if name in changes and changes[name] != setting:
@@ -193,7 +191,7 @@ def _prove_null(questions: Questions) -> Iterator[Proof]:
     """The text `null` as an optional field: whether the service drops it before it checks the signature."""
     asks = VerifyDepositAddress(currency="USDT_TRC20", address=MADE_UP_ADDRESS)
     kept = questions.ask(asks.model_copy(update={"tag": "null"}), null_text_is_blank=False)
-    ours = questions.account.rules.null_text_is_blank
+    ours = questions.rules.null_text_is_blank
     dropped = isinstance(kept, Refused) and kept.code == "406"
     said = f"a look-up that signs a field with the text null was answered {words_of(kept)}"
     if dropped:
@@ -208,7 +206,7 @@ def _prove_null(questions: Questions) -> Iterator[Proof]:
 
 def prove_window(questions: Questions, skew: float | None) -> Iterator[Proof]:
     """How old a request the service reads: the least of ever longer ages that it refuses with 412."""
-    rules = questions.account.rules
+    rules = questions.rules
     window = age = rules.timestamp_window_seconds
     while age <= LONGEST_WINDOW_SECONDS:
         answer = questions.ask(_balance(), seconds_old=age + 5 - (skew or 0.0))
@@ -219,7 +217,7 @@ def prove_window(questions: Questions, skew: float | None) -> Iterator[Proof]:
             return
         age *= 4
     else:
-        yield _no_window(questions.account, window)
+        yield _no_window(questions.client.account, window)
         return
     said = f"a look-up whose timestamp was {age + 5:.0f} s old was refused with 412"
     if age == window:

@@ -33,7 +33,7 @@ SHOWN_BY_QUERY = tuple(name for name, operation in CATALOGUE.items() if operatio
 
 def prove_history(questions: Questions, ledger: Ledger) -> Iterator[Proof]:
     """What orders that were sent before tell of the entries that no made-up question can show."""
-    rules = questions.account.rules
+    rules = questions.rules
     yield _conversions(questions, ledger)
     yield _conversion_fees(rules, ledger)
     yield _payout_currency(questions, ledger)
@@ -45,7 +45,7 @@ def prove_history(questions: Questions, ledger: Ledger) -> Iterator[Proof]:
 
 def _conversions(questions: Questions, ledger: Ledger) -> Proof:
     """By which of its ids the transaction query finds the last conversion that was accepted."""
-    setting = questions.account.rules.conversion_found_by
+    setting = questions.rules.conversion_found_by
     known = [order for order in last_shown(ledger, [ConversionExecute.operation_name()], 1) if order.confirmation]
     if not known:
         return Proof("conversion_found_by", setting, Verdict.OPEN, "this ledger knows no conversion yet")
@@ -60,7 +60,7 @@ def _conversions(questions: Questions, ledger: Ledger) -> Proof:
 
 def _finds(questions: Questions, request_id: str) -> bool:
     answer = questions.ask(QueryTransaction(request_id=request_id))
-    return isinstance(answer, TransactionRecord) and not questions.account.rules.says_no_such_order(answer)
+    return isinstance(answer, TransactionRecord) and not questions.rules.says_no_such_order(answer)
 
 
 def _conversion_fees(rules: ServiceRules, ledger: Ledger) -> Proof:
@@ -84,7 +84,7 @@ def _conversion_fees(rules: ServiceRules, ledger: Ledger) -> Proof:
 
 
 def _payout_currency(questions: Questions, ledger: Ledger) -> Proof:
-    setting, name = questions.account.rules.payout_shown_in, "payout_shown_in"
+    setting, name = questions.rules.payout_shown_in, "payout_shown_in"
     for order in last_shown(ledger, [Payout.operation_name()], 20):
         if order.currency == order.receive_currency or order.receive_currency is None:
             continue
@@ -102,7 +102,7 @@ def _payout_currency(questions: Questions, ledger: Ledger) -> Proof:
 @exact
 def _fees(questions: Questions, ledger: Ledger) -> Proof:
     """Whether what arrived is the amount, or the amount less its fee, operation by operation."""
-    setting = questions.account.rules.fee_on_top
+    setting = questions.rules.fee_on_top
     places: dict[str, str] = {}
     for operation in SHOWN_BY_QUERY:
         for order in last_shown(ledger, [operation], 3):
@@ -125,7 +125,7 @@ def _fees(questions: Questions, ledger: Ledger) -> Proof:
 
 def _query(questions: Questions, order: Order) -> SeenOrder | None:
     """What the service shows of an order, as it is; None when it shows nothing."""
-    operation, rules = CATALOGUE[order.operation], questions.account.rules
+    operation, rules = CATALOGUE[order.operation], questions.rules
     answer = questions.ask(rules.question(operation, order.request_id, order.confirmation, order.order_no))
     if isinstance(answer, Refused) or not hasattr(answer, "as_order"):
         return None

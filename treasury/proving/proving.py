@@ -28,7 +28,7 @@ class Findings:
 
 def prove_service(desk: Desk) -> Findings:
     """Ask the service what is really so, by operations that only read, and keep what it shows in the ledger."""
-    questions = Questions(desk.account)
+    questions = Questions(desk.client, desk.account.rules)
     clock, skew = prove_clock(desk.client.read_clock, desk.settings.most_clock_skew_seconds)
     proofs = [clock, *prove_access(questions, skew)]
     if questions.knows_us:

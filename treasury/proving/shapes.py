@@ -26,7 +26,7 @@ SYMBOLS = ("ETH-USDT", "BTC-USDT")
 
 def prove_absences(questions: Questions) -> Iterator[Proof]:
     """How the service answers about an order, a payout and a card user that nobody has."""
-    rules = questions.account.rules
+    rules = questions.rules
     orders: Mapping[str, Operation[Any]] = {
         "order": QueryTransaction(request_id=made_up()),
         "fiat payout": QueryFiatPayout(request_id=made_up()),
@@ -69,7 +69,7 @@ def _says_none(shape: str, *, bare_404: bool) -> bool:
 
 def prove_sides(questions: Questions) -> Iterator[Proof]:
     """Both sides of one rate: how they are written, and which one buys the base currency (it costs more)."""
-    rules = questions.account.rules
+    rules = questions.rules
     for symbol in SYMBOLS:
         for case in (rules.side_case, "lower" if rules.side_case == "upper" else "upper"):
             rates = {
@@ -118,7 +118,7 @@ def prove_support(questions: Questions) -> Iterator[Proof]:
 
 def prove_platform_key(questions: Questions, saved: Path) -> Proof:
     """Whether the platform's key verifies a notification that was saved as it arrived."""
-    account = questions.account
+    account = questions.client.account
     name = "platform_key"
     if account.platform_key is None:
         return Proof(name, AS_CONNECTED, Verdict.OPEN, "no platform key is connected: notifications cannot be verified")
