@@ -154,7 +154,7 @@ class Inquiry:
         quote = last_quote(self._ledger, order) if order.operation in QUOTED else None
         following = judge_absence(order, quote, now, self._client.service_now(), self._rules)
         if following in COUNTED and (doubt := self._witnesses.doubt(order.operation)) is not None:
-            return self._ledger.note(order, unmoved=True, **facts, reason=doubt), Next.WAIT
+            return self._ledger.note(order, unmoved=True, **{**facts, "reason": doubt}), Next.WAIT
         if following is Next.REJECT and quote is None:
             return self.reject(order, **facts), Next.WAIT
         if following is Next.COUNT:
