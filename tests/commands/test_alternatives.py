@@ -1,0 +1,81 @@
+"""Card users and sheets at services that do otherwise than the document shows, as people meet them."""
+
+import csv
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.commands.office import Office
+from treasury.sandbox import RunningSandbox
+from treasury.sandbox.behaviour import Behaviour
+
+USERS = "user_xid,email\nu-1,one@example.com\nu-2,two@example.com\n"
+QUOTED = {
+    "row_ref": "r1",
+    "route": "quoted",
+    "quote_mode": "source",
+    "pay_currency": "USDT",
+    "pay_amount": "100",
+    "receive_currency": "EUR",
+    "beneficiary_country": "DE",
+    "beneficiary_bank_id": "2000800",
+    "account_type": "PERSONAL",
+    "beneficiary_relationship": "third",
+    "clear_network": "LOCAL_PAYMENT",
+    "purpose_code": "30",
+    "account_no": "DE89370400440532013000",
+    "bank_name": "Deutsche Bank",
+    "address": "Ring 1",
+    "full_name": "Eva Muster",
+}
+
+
+@pytest.fixture
+def connected(open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office]) -> Callable[..., Office]:
+    """Opens a home at a sandbox that behaves so."""
+
+    def one(**behaves: Any) -> Office:
+        return open_office(open_sandbox(behaviour=Behaviour(**behaves)).base_url)
+
+    return one
+
+
+def outcomes(office: Office, **environ: str) -> list[tuple[str, bool]]:
+    """Outcome and whether there is a user id, row by row."""
+    sheet = office.file("users.csv", USERS)
+    out = office.home / "out"
+    office.run("provision", sheet, "--out", out, **environ)
+    with (out / "card_users.csv").open(newline="") as file:
+        return [(row["outcome"], bool(row["user_id"])) for row in csv.DictReader(file)]
+
+
+@pytest.mark.parametrize("shape", ["9001", "http-404"])
+def test_a_new_user_is_created_once_its_absence_is_adopted(connected: Callable[..., Office], shape: str) -> None:
+    office = connected(no_such_user=shape)
+    assert outcomes(office) == [("rejected", False)] * 2
+    assert outcomes(office, TREASURY_NO_SUCH_USER=shape) == [("created", True)] * 2
+    assert outcomes(office, TREASURY_NO_SUCH_USER=shape) == [("existing", True)] * 2
+
+
+@pytest.mark.parametrize("shape", ["empty", "empty_record"])
+def test_an_empty_answer_is_no_user(connected: Callable[..., Office], shape: str) -> None:
+    office = connected(no_such_user=shape)
+    assert outcomes(office) == [("created", True)] * 2
+    assert outcomes(office) == [("existing", True)] * 2
+
+
+def test_a_quote_may_carry_both_amounts_where_the_service_takes_them(connected: Callable[..., Office]) -> None:
+    office = connected()
+    row = QUOTED | {"receive_amount": "1"}
+    sheet = office.file("both.csv", f"{','.join(row)}\n{','.join(row.values())}\n")
+    ended = office.run("pay", sheet, "--run-key", "both", "--dry-run")
+    assert ended.code == 2
+    assert "receive_amount" in ended.err
+    assert "both_quote_amounts" in ended.err
+    taken = {"TREASURY_BOTH_QUOTE_AMOUNTS": "true"}
+    assert office.run("pay", sheet, "--run-key", "both", "--dry-run", **taken).code == 0
+    ended = office.run("pay", sheet, "--run-key", "both", "--yes", "--follow", "1", **taken)
+    # Both amounts bind: what 100 USDT bring is not 1 EUR, so the quote is not confirmed.
+    assert (ended.code, ended.last) == (4, "0 settled, 1 not sent")
+    assert "receive amount" in office.run("show", "both").out
