@@ -49,7 +49,9 @@ def start(spec: dict[str, Any]) -> int:
         quote_margin_seconds=spec["resend_after"],
     )
     rules = ServiceRules(
-        quote_life_seconds=spec["quote_seconds"],  # a restored ledger knows no end of what it does not know it asked
+        quote_life_seconds=spec.get(
+            "quote_seconds", 60.0
+        ),  # a restored ledger knows no end of what it does not know it asked
         unconfirmed_statuses=frozenset({11}),  # a confirmed payout shows it for less than two queries are apart
     )
     account = Account(spec["base_url"], PARTNER_ID, spec["private_key"], rules=rules)

@@ -118,16 +118,16 @@ def key() -> str:
     return generate_key_pair()[0]
 
 
-def outcomes(service: SlowToConfirm, folder: Path, key: str, seconds: float, **more: Any) -> set[str]:
+def outcomes(slow: SlowToConfirm, folder: Path, key: str, seconds: float, **more: Any) -> set[str]:
     """Start the run again and again for so long; nobody is ever paid twice. What its rows are then."""
     kind = fiat_payout(ROWS)
     until = time.time() + seconds
     while True:
-        desk = open_short_desk(service.base_url, folder, key, WINDOW, **settings(more))
+        desk = open_short_desk(slow.base_url, folder, key, WINDOW, **settings(more))
         kind.start(desk, folder)
         found = {order.state.value for order in desk.ledger.orders()}
         desk.close()
-        assert max(service.paid()) <= 1
+        assert max(slow.paid()) <= 1
         if found == {"settled"} or time.time() > until:
             return found
 
