@@ -219,7 +219,8 @@ def _seen_facts(order: Order, seen: SeenOrder) -> dict[str, Any]:
     }
     if order.fee is None or seen.fee_currency is not None:  # a fee without its currency never replaces a quoted one
         facts |= {"fee": seen.fee, "fee_currency": seen.fee_currency}
-    if order.amount is None and seen.amount is not None:
+    taken_over = order.amount is None and order.confirmation is None and order.operation in QUOTED
+    if taken_over and seen.amount is not None:  # paid under a quote that this ledger does not know
         facts |= {"amount": seen.amount, "currency": seen.currency or order.currency}
     if order.receive_amount is None and seen.receive_amount is not None:
         facts |= {"receive_amount": seen.receive_amount, "receive_currency": seen.receive_currency}

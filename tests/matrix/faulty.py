@@ -22,6 +22,10 @@ LAG_SECONDS = 0.3
 RESEND_AFTER = 0.02
 AFTER_THE_LAG = 0.5
 STARTS = 4
+STARTS_OF_QUOTES = 20
+"""Starts of what waits for a quote's end, which a service shows in whole seconds."""
+QUOTE_SECONDS = 0.5
+"""A lost confirmation is waited for until its quote has ended; a quote that was asked elsewhere has to last."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,7 @@ def run_trial(trial: Trial, folder: Path, keys: tuple[str, str]) -> tuple[Verdic
         slow_seconds=2 * TIMEOUT_SECONDS,
         read_lag_seconds=LAG_SECONDS,
         flip_seconds=0.05,
+        quote_seconds=60.0 if trial.kind == "confirmation" else QUOTE_SECONDS,
     )
     with running_sandbox(settings) as sandbox:
         numbers: list[str] = []
@@ -63,7 +68,9 @@ def run_trial(trial: Trial, folder: Path, keys: tuple[str, str]) -> tuple[Verdic
         during = [] if trial.fault == "flip_final" else judge(ledger_url, sandbox.orders(), kind.rows).faults
         faults.clear()
         faults |= calm
-        for _ in range(STARTS):
+        for start in range(STARTS_OF_QUOTES if trial.kind == "fiat_payout" else STARTS):
+            if start >= STARTS:
+                time.sleep(QUOTE_SECONDS / 2)
             _start(sandbox.base_url, kind, folder, keys[0], trial.fault)
             if not judge(ledger_url, sandbox.orders(), kind.rows).waiting:
                 break
