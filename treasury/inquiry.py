@@ -121,6 +121,8 @@ class Inquiry:
         facts |= {"order_no": seen.order_no, "status": seen.status} if self.shows_payment(order, seen) else {}
         if generation != order.generation:
             facts |= asked_facts(self._ledger.payload(order))  # the amounts of the quote that was known are not its own
+        if order.state is State.HELD:  # under another quote; who decides about it now is journaled with the decision
+            return self._ledger.note(order, unmoved=True, **facts)
         return self._ledger.step(order, Event.HOLD, cause=cause, **facts)
 
     def learn(self, order: Order, seen: SeenOrder | None) -> tuple[Order, Next]:

@@ -253,3 +253,33 @@ def test_what_acts_after_a_person_said_that_it_did_not_is_found_at_the_next_star
         assert service.paid() == [1] * ROWS
     finally:
         service.close()
+
+
+def test_a_row_that_is_held_under_one_quote_is_taken_over_under_the_one_that_was_paid(tmp_path: Path, key: str) -> None:
+    service = SlowToConfirm("never, shown as 11")
+    home, copy = tmp_path / "home", tmp_path / "copy"
+    home.mkdir()
+    try:
+        desk = open_short_desk(service.base_url, home, key, WINDOW, **settings({}))
+        [ids] = payouts.commit_payouts(desk, sheet_of(home), "fiat")
+        desk.close()
+        shutil.copytree(home, copy)
+        desk = open_short_desk(service.base_url, home, key, WINDOW, **settings({}))
+        execution.send_orders(desk, "fiat", ids)
+        time.sleep(LIFE + MARGIN + 1.1)  # a service shows whole seconds
+        assert all(decision.done for decision in resolve_as_not_sent(desk, "fiat", **PERSON))
+        desk.close()
+        assert outcomes(service, home, key, 8.0) == {"settled"}
+        desk = open_short_desk(service.base_url, copy, key, WINDOW, **settings({}))
+        for order in desk.ledger.orders():  # as a start does that asks under its own reference alone
+            quoted = desk.submission.look(order)
+            assert quoted is not None
+            desk.submission.hold_known(order, order.generation, quoted, "asked before the run sends")
+        refused = resolve_as_not_sent(desk, "fiat", **PERSON)
+        assert {(decision.done, "under another quote" in decision.says) for decision in refused} == {(False, True)}
+        assert all(decision.done for decision in resolve_as_sent(desk, "fiat", **PERSON))
+        assert {order.state.value for order in desk.ledger.orders()} == {"settled"}
+        desk.close()
+        assert service.paid() == [1] * ROWS
+    finally:
+        service.close()

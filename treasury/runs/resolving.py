@@ -12,10 +12,12 @@ from typing import Any
 from treasury.decisions import certain_end, disagreements, has_ended
 from treasury.desk import Desk
 from treasury.errors import InputError, NotConnected, OutcomeUnknown, Refused
+from treasury.interface.operation import SeenOrder
 from treasury.ledger.epoch import absences_needed
 from treasury.ledger.quotes import MAX_GENERATIONS, finish_quote, last_quote
 from treasury.ledger.records import ON_A_PERSONS_WORD, Order
 from treasury.ledger.states import Event, Hold, State
+from treasury.quoting import QUOTED
 from treasury.settings import os_user
 
 
@@ -118,6 +120,7 @@ def _on_a_persons_word(order: Order) -> bool:
 
 def _as_sent(desk: Desk, order: Order, cause: str, *, alone: bool) -> Decision:
     try:
+        order = _where_paid(desk, order)
         seen = desk.submission.look(order)
     except (NotConnected, OutcomeUnknown, Refused) as error:
         return Decision(order, False, f"the service could not be asked ({error}); try again")
@@ -136,6 +139,14 @@ def _as_sent(desk: Desk, order: Order, cause: str, *, alone: bool) -> Decision:
     return Decision(order, True, f"taken over: {order.state.outcome}")
 
 
+def _where_paid(desk: Desk, order: Order) -> Order:
+    """A quoted order, under the quote that the service shows paid; as it is where it shows none."""
+    if order.operation not in QUOTED or order.request_id == order.confirmation:
+        return order
+    paid = desk.submission.paid_at_service(order)
+    return order if not paid or order.generation in paid else desk.submission.hold_found(order, paid, "looked at")
+
+
 def _as_not_sent(desk: Desk, order: Order, cause: str) -> Decision:
     if order.state is State.PREPARED:  # its quotes are used up
         return _end(desk, order, cause)
@@ -145,9 +156,7 @@ def _as_not_sent(desk: Desk, order: Order, cause: str) -> Decision:
         return Decision(order, False, f"the service could not be asked ({error}); try again")
     paid = {each: seen for each, seen in found.items() if desk.submission.shows_payment(order, seen)}
     if paid:
-        if order.state is State.UNKNOWN and order.generation in paid:
-            order = desk.submission.learn(order, paid[order.generation])[0]
-        return Decision(order, False, f"the service shows it: {order.state.outcome}; it is not sent again")
+        return _is_paid(desk, order, paid, cause)
     quote = last_quote(desk.ledger, order)
     if quote is not None:
         rules = desk.settings.evidence(desk.account.rules)
@@ -162,6 +171,16 @@ def _as_not_sent(desk: Desk, order: Order, cause: str) -> Decision:
         if quote.generation >= MAX_GENERATIONS:
             return _end(desk, order, cause)
     return _send_again(desk, order, cause)
+
+
+def _is_paid(desk: Desk, order: Order, paid: dict[int, SeenOrder], cause: str) -> Decision:
+    """The service shows a payment, whatever the person says: learn of it, and send nothing."""
+    if order.generation not in paid:
+        order = desk.submission.hold_found(order, paid, cause)
+        return Decision(order, False, "the service shows it paid under another quote: --as sent takes it over")
+    if order.state is State.UNKNOWN:
+        order = desk.submission.learn(order, paid[order.generation])[0]
+    return Decision(order, False, f"the service shows it: {order.state.outcome}; it is not sent again")
 
 
 def _send_again(desk: Desk, order: Order, cause: str) -> Decision:
