@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import httpx
 
+from tests.engine.hostile import HOSTILE
 from tests.listening import Answer, Listening
 
 MOVES_MONEY = (
@@ -18,6 +19,21 @@ MOVES_MONEY = (
 QUOTES = ("/v1/fiatpayout/payouts/quote", "/v1/conversion/quote")
 STATUSES = (400, 401, 403, 406, 412, 429, 502, 503)
 BEHAVIOURS = ("resends", *(f"{status} {when}" for status in STATUSES for when in ("before", "after")))
+UNREADABLE = (
+    "NUL in order_no",
+    "201 characters of order_no",
+    "a status of 2 to the 31",
+    "a status of 5,000 digits",
+    "2 MB",
+    "no JSON",
+    "a list",
+    "nothing",
+    "a refusal of many words",
+    "a redirect",
+    "odd headers",
+)
+"""Hostile answers (`tests.engine.hostile`) that say nothing of a payment, whichever operation they are given to."""
+HOSTILE_BEHAVIOURS = tuple(f"{name} {when}" for name in UNREADABLE for when in ("before", "after"))
 PAGE = b"<html><body>gateway</body></html>"
 
 
@@ -39,10 +55,12 @@ class Proxy:
         if behaviour == "resends":
             self._pass_on(path, content)  # and its answer is lost
             return self._pass_on(path, content)
-        status, when = behaviour.split()
+        name, _, when = behaviour.rpartition(" ")
         if when == "after":
             self._pass_on(path, content)
-        return int(status), PAGE, {"Content-Type": "text/html"}
+        if name in UNREADABLE:
+            return _hostile(name, content)
+        return int(name), PAGE, {"Content-Type": "text/html"}
 
     def _pass_on(self, path: str, content: bytes) -> Answer:
         with self._guard:
@@ -54,6 +72,14 @@ class Proxy:
         """Listen no more."""
         self._listening.close()
         self._http.close()
+
+
+def _hostile(name: str, content: bytes) -> Answer:
+    found = HOSTILE[name]({"request_id": "r", **json.loads(content)})
+    if found == "drop":
+        return None
+    status, body, *more = found
+    return status, body if isinstance(body, bytes) else json.dumps(body).encode(), more[0] if more else {}
 
 
 class PacedService:

@@ -12,7 +12,7 @@ from tests.crash.oracle import judge
 from tests.crash.payments import KINDS, PARTNER_ID, make_kind
 from tests.engine.test_controls import sheet
 from tests.matrix.faulty import open_short_desk
-from tests.matrix.proxies import BEHAVIOURS, PacedService, Proxy
+from tests.matrix.proxies import BEHAVIOURS, HOSTILE_BEHAVIOURS, PacedService, Proxy
 from treasury.errors import ConfigurationError
 from treasury.ledger.states import State
 from treasury.runs import execution, payouts
@@ -43,6 +43,22 @@ def _short_pauses() -> Iterator[None]:
 def test_what_a_proxy_does_makes_no_second_payment_and_no_paid_row_unpaid(
     name: str, behaviour: str, repeat: str | None, quotes_too: bool, tmp_path: Path, keys: tuple[str, str]
 ) -> None:
+    through_a_proxy(name, behaviour, repeat, tmp_path, keys, quotes_too=quotes_too)
+
+
+@pytest.mark.parametrize("repeat", REPEATS[:2] if ALL else REPEATS[:1])
+@pytest.mark.parametrize("behaviour", HOSTILE_BEHAVIOURS if ALL else HOSTILE_BEHAVIOURS[3::9])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_hostile_answer_makes_no_second_payment_and_no_paid_row_unpaid(
+    name: str, behaviour: str, repeat: str, tmp_path: Path, keys: tuple[str, str]
+) -> None:
+    through_a_proxy(name, behaviour, repeat, tmp_path, keys)
+
+
+def through_a_proxy(
+    name: str, behaviour: str, repeat: str | None, tmp_path: Path, keys: tuple[str, str], *, quotes_too: bool = False
+) -> None:
+    """Two starts at the proxy that misbehaves, then some where it passes everything on."""
     faults = {repeat: 1.0} if repeat else {}
     settings = SandboxSettings(
         partner_id=PARTNER_ID, public_key=keys[1], settle_seconds=0.0, quote_seconds=1.0, faults=faults
