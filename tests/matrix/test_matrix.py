@@ -21,7 +21,8 @@ NAMES = (*KINDS, "confirmation")
 QUICK = ("payout", "fiat_payout")
 SEEDS = range(1, 6) if ALL else range(1, 2)
 
-LOST_FOR_GOOD = {("conversion", "drop_before"), ("conversion", "error_500_before")}
+DECIDE_NOTHING = ("drop_before", "error_500_before", "clock_skew", "rate_limit_429", "rate_limit_429_bare")
+LOST_FOR_GOOD = {("conversion", fault) for fault in DECIDE_NOTHING}
 """Nothing happened, and nothing can show it: no absence is evidence for a conversion."""
 
 
