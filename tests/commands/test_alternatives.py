@@ -79,3 +79,28 @@ def test_a_quote_may_carry_both_amounts_where_the_service_takes_them(connected: 
     # Both amounts bind: what 100 USDT bring is not 1 EUR, so the quote is not confirmed.
     assert (ended.code, ended.last) == (4, "0 settled, 1 not sent")
     assert "receive amount" in office.run("show", "both").out
+
+
+def paid(office: Office, key: str, row: tuple[str, str, str], starts: int, **environ: str) -> str:
+    """The outcome of a run of one row after so many starts."""
+    sheet = office.sheet(row)
+    short = {"TREASURY_RESEND_AFTER_SECONDS": "0.1", **environ}
+    for _ in range(starts):
+        office.run("pay", sheet, "--run-key", key, "--yes", "--follow", "1", **short)
+    return str(office.results(key)[row[0]]["outcome"])
+
+
+def test_a_refusal_under_another_code_is_believed_once_it_is_listed(connected: Callable[..., Office]) -> None:
+    office = connected(refusal_codes={"202203": "301001"})
+    row = ("r1", "400000000", "12345670001")  # more than the balance
+    assert paid(office, "unlisted", row, 2) == "unknown"
+    listed = {"TREASURY_ASKED_FIRST": "400,401,403,5004,301001"}
+    assert paid(office, "listed", ("r2", "410000000", "12345670002"), 3, **listed) == "rejected"
+
+
+def test_a_status_that_is_in_no_list_ends_once_its_meaning_is_listed(connected: Callable[..., Office]) -> None:
+    office = connected(statuses={44: 45})
+    row = ("r1", "10", "12345670044")
+    assert paid(office, "run", row, 1) == "in_progress"
+    assert "status 45 is shown of 1 orders" in office.run("doctor", "--prove").out
+    assert paid(office, "run", row, 1, TREASURY_STATUSES="45:failed") == "failed"
