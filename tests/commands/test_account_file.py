@@ -1,0 +1,58 @@
+"""The account file is one model: what is unknown or not allowed is named with its place, and nothing is dropped."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from treasury.account_file import read_account_file, write_account_file
+from treasury.errors import ConfigurationError
+from treasury.settings import read_settings
+
+
+def written(folder: Path, content: object) -> Path:
+    file = folder / "account.json"
+    file.touch(mode=0o600)
+    file.write_text(content if isinstance(content, str) else json.dumps(content))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ({"hash": "SHA512"}, "service.hash: should be 'SHA1' or 'SHA256'"),
+        ({"service": {"timestamp_unit": "us"}}, "service.timestamp_unit: should be 'ms' or 's'"),
+        ({"servce": {}}, "servce is not known; did you mean service?"),
+        ({"service": {"hsah": "SHA1"}}, "service.hsah is not known; did you mean service.hash?"),
+        ({"service": {"no_such_order": ["http-404"]}}, "service.no_such_order: http-404 may come from a proxy"),
+        ({"service": {"statuses": {"45": "lost"}}}, "a status means one of submitted, processing, failed"),
+        ({"service": {"asked_first": ["202224"]}}, "202224 decides nothing, whoever says it"),
+        ({"service": {"fee_on_top": ["pay"]}}, "pay is not an operation that moves money"),
+        ("[]", "is not a JSON object"),
+        ("{", "cannot be read"),
+    ],
+)
+def test_what_is_wrong_is_named_by_its_place(content: object, words: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        read_account_file(written(tmp_path, content))
+    assert words in str(raised.value)
+    assert "account.json" in str(raised.value)
+
+
+def test_a_change_keeps_all_other_entries(tmp_path: Path) -> None:
+    file = written(tmp_path, {"ledger_key_file": "/k", "hash": "SHA256", "service": {"buy": "quote"}})
+    write_account_file(file, partner_id="7")
+    assert json.loads(file.read_text()) == {
+        "partner_id": "7",
+        "ledger_key_file": "/k",
+        "service": {"hash": "SHA256", "buy": "quote"},
+    }
+
+
+def test_the_environment_wins_entry_by_entry(tmp_path: Path) -> None:
+    written(tmp_path, {"service": {"hash": "SHA256", "buy": "quote"}})
+    environ = {"TREASURY_HOME": str(tmp_path), "TREASURY_BUY": "base", "TREASURY_STATUSES": "45:failed,46:closed"}
+    service = read_settings(environ).service
+    assert (service.hash, service.buy, service.statuses) == ("SHA256", "base", {45: "failed", 46: "closed"})
+    with pytest.raises(ConfigurationError, match="TREASURY_SIDE_CASE: should be 'upper' or 'lower'"):
+        read_settings({**environ, "TREASURY_SIDE_CASE": "Title"})
