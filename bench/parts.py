@@ -92,7 +92,11 @@ def postgresql(folder: Path) -> Iterator[Callable[[], str]]:
 
     def new_database() -> str:
         name = f"ledger{next(count)}"
-        server.psql(f"CREATE DATABASE {name}")
+        try:
+            server.psql(f"CREATE DATABASE {name}")
+        except subprocess.CalledProcessError:  # it went down: a busy machine, or a process that ended and took it along
+            server.ensure_postgres_running()
+            server.psql(f"CREATE DATABASE {name}")
         return str(server.get_uri(name))
 
     yield new_database
