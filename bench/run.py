@@ -33,20 +33,20 @@ LARGER = 4
 
 
 def product(url: str, key: str, rows: int, **settings: Any) -> dict[str, float]:
-    """Payouts a second, quoted ones, and questions about the direct ones."""
+    """Payouts a second, quoted ones, and questions about the direct ones; under run keys that the service never saw."""
     with desk(url, key, **settings) as (opened, home):
         return {
-            "payouts": pay(opened, sheet(home, rows + WARMED), "direct"),
-            "quoted payouts": pay(opened, sheet(home, rows + WARMED, QUOTED), "quoted"),
-            "sweep": ask(opened, "direct"),
+            "payouts": pay(opened, sheet(home, rows + WARMED), f"direct-{home.name}"),
+            "quoted payouts": pay(opened, sheet(home, rows + WARMED, QUOTED), f"quoted-{home.name}"),
+            "sweep": ask(opened, f"direct-{home.name}"),
         }
 
 
 def large_sweep(url: str, key: str, rows: int) -> float:
     """Questions a second of a sweep in a process for each core."""
     with desk(url, key, processes=os.cpu_count() or 1) as (opened, home):
-        pay(opened, sheet(home, rows + WARMED), "direct")
-        return ask(opened, "direct")
+        pay(opened, sheet(home, rows + WARMED), f"direct-{home.name}")
+        return ask(opened, f"direct-{home.name}")
 
 
 def pay(opened: Desk, file: Path, run_key: str) -> float:
