@@ -7,6 +7,8 @@ from typing import cast
 from treasury.desk import Desk
 from treasury.desk import open_desk as open_desk_of
 from treasury.errors import ConfigurationError
+from treasury.interface.client import Account
+from treasury.interface.service_rules import ServiceRules
 from treasury.settings import Settings, read_settings
 
 
@@ -25,7 +27,14 @@ def open_desk(account: str | None = None) -> Desk:
         block = cast(PartnerAccount, PartnerAccount.load(account))
     except ValueError:
         raise ConfigurationError(f"there is no Partner Account block called {account}") from None
-    return open_desk_of(block.get_account(), _with_ledger(settings, account))
+    return open_desk_of(with_settings(block.get_account(), settings), _with_ledger(settings, account))
+
+
+def with_settings(account: Account, settings: Settings) -> Account:
+    """The account of a block, whose service does what environment and account file say, where they say anything."""
+    block, ours = (rules.model_dump(exclude_unset=True) for rules in (account.rules, settings.service))
+    rules = ServiceRules.model_validate({**block, **ours})
+    return dataclasses.replace(account, rules=rules)
 
 
 def _with_ledger(settings: Settings, name: str) -> Settings:

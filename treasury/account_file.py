@@ -78,5 +78,6 @@ def explain(error: ValidationError, model: type[BaseModel]) -> str:
             said.append(f"{place} is not known" + (f"; did you mean {near[0]}?" if near else ""))
         else:
             rule = each["msg"].removeprefix("Value error, ").removeprefix("Input ")
-            said.append(f"{place}: {rule} (got {each['input']!r})")
+            is_whole = place in ("", "service")  # a rule about several entries names them itself
+            said.append(f"{place or 'service'}: {rule}" + ("" if is_whole else f" (got {each['input']!r})"))
     return "; ".join(said)

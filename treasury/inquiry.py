@@ -10,6 +10,7 @@ from treasury.interface.catalogue import CATALOGUE
 from treasury.interface.client import Client
 from treasury.interface.operation import SeenOrder
 from treasury.interface.refusals import DOUBLE_PAYMENT
+from treasury.interface.service_rules import EMPTY, is_empty
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.quotes import MAX_GENERATIONS, last_quote, reference_of
 from treasury.ledger.records import ON_A_PERSONS_WORD, Order
@@ -55,13 +56,18 @@ class Inquiry:
     ) -> SeenOrder | None:
         """What the service shows under a request id of this operation; None when it knows none."""
         service, asked = self._rules.service, CATALOGUE[operation]
+        question = service.question(asked, request_id, confirmation, order_no)
         try:
-            reply = self._client.read(service.question(asked, request_id, confirmation, order_no))
+            reply = self._client.read(question)
         except Refused as refusal:
             if service.says_no_such_order(refusal):
                 return None
             raise
-        return None if service.says_no_such_order(reply) else service.read(asked, reply.as_order())
+        if service.says_no_such_order(reply):
+            return None
+        if is_empty(reply):  # nobody can tell from it whether there is such an order
+            raise Refused(question.operation_name(), 200, EMPTY, "an empty record")
+        return service.read(asked, reply.as_order())
 
     def look_at_all(self, order: Order) -> dict[int, SeenOrder]:
         """What the service shows under every reference that this payment may ever have had, by generation."""
@@ -149,14 +155,17 @@ class Inquiry:
     def _not_there(self, order: Order, why: str) -> tuple[Order, Next]:
         now = self._ledger.now()
         facts: dict[str, Any] = {"asked_at": now}
-        if order.first_answer not in self._rules.service.asked_first:  # its refusal says more
+        refused = order.first_answer in self._rules.service.asked_first
+        if not refused:  # else its refusal says more
             facts["reason"] = why
         if order.state is not State.UNKNOWN:
             return self._ledger.note(order, unmoved=True, **facts), Next.WAIT
         quote = last_quote(self._ledger, order) if order.operation in QUOTED else None
         following = judge_absence(order, quote, now, self._client.service_now(), self._rules)
         if following in COUNTED and (doubt := self._witnesses.doubt(order.operation)) is not None:
-            return self._ledger.note(order, unmoved=True, **{**facts, "reason": doubt}), Next.WAIT
+            if not refused:
+                facts["reason"] = doubt
+            return self._ledger.note(order, unmoved=True, **facts), Next.WAIT
         if following is Next.REJECT and quote is None:
             return self.reject(order, **facts), Next.WAIT
         if following is Next.COUNT:

@@ -245,8 +245,9 @@ def _service(environ: Mapping[str, str], saved: ServiceRules) -> ServiceRules:
     if not given:
         return saved
     try:
-        return ServiceRules.model_validate({**saved.model_dump(), **given})
+        return ServiceRules.model_validate({**saved.model_dump(exclude_unset=True), **given})
     except ValidationError as error:
-        place = str(error.errors()[0]["loc"][0])
-        said = explain(error, ServiceRules).removeprefix(f"{place}: ")
-        raise ConfigurationError(f"{service_variable(place)}: {said}") from None
+        said = explain(error, ServiceRules)
+        place = next((str(part) for part in error.errors()[0]["loc"]), None)  # none: the rule is about several entries
+        where = ", ".join(map(service_variable, given)) if place is None else service_variable(place)
+        raise ConfigurationError(f"{where}: {said.removeprefix(f'{place}: ')}") from None

@@ -67,8 +67,9 @@ class Submission(Transmission):
         self._replaced: dict[int, int] = {}
 
     def begin_start(self) -> None:
-        """A start of a run begins: each of its rows may be quoted anew."""
+        """A start of a run begins: each of its rows may be quoted anew, and what is known is asked about again."""
         self._replaced.clear()
+        self._witnesses.forget()
 
     def submit(self, order: Order) -> Order:
         """Do the next right thing for one order: send it if it never left, ask if nobody knows, else nothing."""

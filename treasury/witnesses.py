@@ -26,17 +26,18 @@ class Witnesses:
         self._finds = finds
         self._asked: dict[str, tuple[float, str | None]] = {}
 
+    def forget(self) -> None:
+        """Ask them anew: another start or sweep begins."""
+        self._asked.clear()
+
     def doubt(self, operation: str) -> str | None:
         """Why an absence of an order of this operation does not count now; None when it does."""
-        alike = [
-            name
-            for name, each in CATALOGUE.items()
-            if each.asked_with is CATALOGUE[operation].asked_with and each.absence_is_evidence
-        ]
+        asked_with = CATALOGUE[operation].asked_with
+        alike = [name for name, each in CATALOGUE.items() if each.asked_with is asked_with and each.absence_is_evidence]
         if not alike:
             return None
         asked_at, doubt = self._asked.get(alike[0], (0.0, None))
-        if not asked_at or time.monotonic() - asked_at > BELIEVED_SECONDS or doubt is not None:
+        if not asked_at or time.monotonic() - asked_at > BELIEVED_SECONDS:
             doubt = self._ask(alike)
             self._asked[alike[0]] = time.monotonic(), doubt
         return doubt

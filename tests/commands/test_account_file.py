@@ -28,6 +28,11 @@ def written(folder: Path, content: object) -> Path:
         ({"service": {"statuses": {"45": "lost"}}}, "a status means one of submitted, processing, failed"),
         ({"service": {"asked_first": ["202224"]}}, "202224 decides nothing, whoever says it"),
         ({"service": {"fee_on_top": ["pay"]}}, "pay is not an operation that moves money"),
+        ({"service": {"statuses": {"22": "submitted"}}}, "22 shows a payment"),
+        ({"service": {"no_such_order": ["401"]}}, "401 is answered to what exists, too"),
+        ({"service": {"no_such_order": ["202206"]}}, "202206 stands in two of"),
+        ({"service": {"asked_first": ["7002", "400"]}}, "7002 stands in two of"),
+        ({"service": {"refused_for_good": ["202203"]}}, "202203 depends on the state of the account"),
         ("[]", "is not a JSON object"),
         ("{", "cannot be read"),
     ],
@@ -54,5 +59,7 @@ def test_the_environment_wins_entry_by_entry(tmp_path: Path) -> None:
     environ = {"TREASURY_HOME": str(tmp_path), "TREASURY_BUY": "base", "TREASURY_STATUSES": "45:failed,46:closed"}
     service = read_settings(environ).service
     assert (service.hash, service.buy, service.statuses) == ("SHA256", "base", {45: "failed", 46: "closed"})
+    with pytest.raises(ConfigurationError, match="TREASURY_NO_SUCH_ORDER: service: 7002 stands in two of"):
+        read_settings({"TREASURY_HOME": str(tmp_path), "TREASURY_NO_SUCH_ORDER": "7002"})
     with pytest.raises(ConfigurationError, match="TREASURY_SIDE_CASE: should be 'upper' or 'lower'"):
         read_settings({**environ, "TREASURY_SIDE_CASE": "Title"})

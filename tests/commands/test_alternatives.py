@@ -7,28 +7,11 @@ from typing import Any
 import pytest
 
 from tests.commands.office import Office
+from tests.crash.payments import QUOTED
 from treasury.sandbox import RunningSandbox
 from treasury.sandbox.behaviour import Behaviour
 
 USERS = "user_xid,email\nu-1,one@example.com\nu-2,two@example.com\n"
-QUOTED = {
-    "row_ref": "r1",
-    "route": "quoted",
-    "quote_mode": "source",
-    "pay_currency": "USDT",
-    "pay_amount": "100",
-    "receive_currency": "EUR",
-    "beneficiary_country": "DE",
-    "beneficiary_bank_id": "2000800",
-    "account_type": "PERSONAL",
-    "beneficiary_relationship": "third",
-    "clear_network": "LOCAL_PAYMENT",
-    "purpose_code": "30",
-    "account_no": "DE89370400440532013000",
-    "bank_name": "Deutsche Bank",
-    "address": "Ring 1",
-    "full_name": "Eva Muster",
-}
 
 
 @pytest.fixture
@@ -54,6 +37,7 @@ def outcomes(office: Office, **environ: str) -> list[tuple[str, bool]]:
 def test_a_new_user_is_created_once_its_absence_is_adopted(connected: Callable[..., Office], shape: str) -> None:
     office = connected(no_such_user=shape)
     assert outcomes(office) == [("rejected", False)] * 2
+    assert "treasury doctor --prove proposes no_such_user" in (office.home / "out" / "card_users.csv").read_text()
     assert outcomes(office, TREASURY_NO_SUCH_USER=shape) == [("created", True)] * 2
     assert outcomes(office, TREASURY_NO_SUCH_USER=shape) == [("existing", True)] * 2
 
@@ -67,7 +51,7 @@ def test_an_empty_answer_is_no_user(connected: Callable[..., Office], shape: str
 
 def test_a_quote_may_carry_both_amounts_where_the_service_takes_them(connected: Callable[..., Office]) -> None:
     office = connected()
-    row = QUOTED | {"receive_amount": "1"}
+    row = {"row_ref": "r1", **QUOTED, "pay_amount": "100", "account_no": "DE89370400", "receive_amount": "1"}
     sheet = office.file("both.csv", f"{','.join(row)}\n{','.join(row.values())}\n")
     ended = office.run("pay", sheet, "--run-key", "both", "--dry-run")
     assert ended.code == 2
@@ -104,3 +88,17 @@ def test_a_status_that_is_in_no_list_ends_once_its_meaning_is_listed(connected: 
     assert paid(office, "run", row, 1) == "in_progress"
     assert "status 45 is shown of 1 orders" in office.run("doctor", "--prove").out
     assert paid(office, "run", row, 1, TREASURY_STATUSES="45:failed") == "failed"
+
+
+@pytest.mark.parametrize("shape", ["empty", "empty_record"])
+def test_an_empty_answer_about_a_new_row_sends_and_holds_nothing_until_it_is_adopted(
+    connected: Callable[..., Office], shape: str
+) -> None:
+    office = connected(no_such_order=shape)
+    sheet = office.sheet(("r1", "10", "12345670001"))
+    ended = office.run("pay", sheet, "--run-key", "run", "--yes", "--follow", "1")
+    assert ended.code == 2
+    assert "code empty" in ended.err
+    assert "treasury doctor --adopt no_such_order" in ended.err
+    assert [order.state.outcome for order in office.desk().ledger.orders()] == ["not_sent"]
+    assert paid(office, "run", ("r1", "10", "12345670001"), 1, TREASURY_NO_SUCH_ORDER="empty") == "settled"

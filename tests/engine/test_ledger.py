@@ -205,6 +205,16 @@ def test_an_unused_ledger_follows_its_account(open_ledger: OpenLedger) -> None:
         open_ledger(account="http://one|mistyped")
 
 
+def test_who_opened_a_ledger_before_it_was_bound_anew_records_nothing_in_it(open_ledger: OpenLedger) -> None:
+    """Its orders would be asked about, and sent again, at an account that never had them."""
+    before = open_ledger(account="http://one|first")
+    after = open_ledger(account="http://one|second")
+    with pytest.raises(WrongAccount, match="bound to partner second"):
+        commit(before, "r1")
+    assert after.orders() == []
+    commit(after, "r1")
+
+
 def test_another_account_and_another_key_are_refused(open_ledger: OpenLedger) -> None:
     commit(open_ledger(), "r1")
     with pytest.raises(WrongAccount, match="partner 2 at http://two"):

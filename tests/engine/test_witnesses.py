@@ -97,3 +97,10 @@ def test_the_witnesses_are_asked_once_a_minute(open_desk: OpenDesk, service: For
     assert {witnesses.doubt("withdraw") for _ in range(50)} == {None}
     assert asked == ["known"]
     assert witnesses.doubt("conversion_execute") is None  # no absence of one is evidence
+    lost: list[str] = []
+    witnesses = Witnesses(desk.ledger, lambda order: lost.append(order.request_id) is not None)
+    assert all("does not show known either" in str(witnesses.doubt("withdraw")) for _ in range(50))
+    assert lost == ["known"]
+    witnesses.forget()
+    witnesses.doubt("withdraw")
+    assert lost == ["known"] * 2

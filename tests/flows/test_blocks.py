@@ -1,9 +1,13 @@
 """The account as a Prefect block: the service table is a part of it, and a block that was saved before still reads."""
 
+from pathlib import Path
+
 import pytest
 from pydantic import SecretStr, ValidationError
 
 from blocks import PartnerAccount
+from blocks.desk import with_settings
+from treasury.settings import read_settings
 
 ACCOUNT = {"base_url": "http://127.0.0.1:1", "partner_id": "1", "private_key": SecretStr("key")}
 
@@ -18,6 +22,14 @@ def test_a_block_of_before_keeps_its_choices() -> None:
     block = PartnerAccount(**ACCOUNT, hash="SHA256", timestamp_unit="s", null_text_is_blank=False)
     rules = block.get_account().rules
     assert (rules.hash, rules.timestamp_unit, rules.null_text_is_blank) == ("SHA256", "s", False)
+
+
+def test_what_the_environment_says_goes_before_the_block(tmp_path: Path) -> None:
+    block = PartnerAccount(**ACCOUNT, service={"buy": "quote", "hash": "SHA256"}).get_account()
+    settings = read_settings({"TREASURY_HOME": str(tmp_path), "TREASURY_BUY": "base", "TREASURY_NO_SUCH_ORDER": "9001"})
+    rules = with_settings(block, settings).rules
+    assert (rules.buy, rules.hash, rules.no_such_order) == ("base", "SHA256", {"9001"})
+    assert with_settings(block, read_settings({"TREASURY_HOME": str(tmp_path)})).rules == block.rules
 
 
 @pytest.mark.parametrize("service", [{"bye": "quote"}, {"buy": "both"}, {"no_such_order": ["429"]}])

@@ -5,16 +5,16 @@ Every entry has a default that rests on a public fact; `treasury doctor --prove`
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from treasury.errors import InvalidFields, NotConnected, OutcomeUnknown, Problem, Refused
 from treasury.interface.conversion import ConversionExecute
 from treasury.interface.fiat_payouts import FiatPayoutQuote
 from treasury.interface.operation import Effect, Operation, Reply, SeenOrder, is_blank
 from treasury.interface.orders import QueryTransaction
-from treasury.interface.refusals import ASK_FIRST, FINAL, TOO_MANY, Meaning
+from treasury.interface.refusals import ACCOUNT_TROUBLE, ASK_FIRST, FINAL, TOO_MANY, Meaning
 from treasury.interface.status import OrderStatus
 
 EMPTY = "empty"
@@ -52,6 +52,10 @@ def _pairs(value: object) -> object:
     return {name.strip(): meaning.strip() for name, _, meaning in pairs}
 
 
+NO_ABSENCE = NEVER_LISTED | {"400", *ACCOUNT_TROUBLE}
+"""Envelope codes that say something else than "there is none", whatever they are answered to."""
+
+
 def _decides(codes: frozenset[str]) -> frozenset[str]:
     for code in sorted(codes):
         if code in NEVER_LISTED or (len(code) == 3 and code.startswith("5")):
@@ -65,9 +69,17 @@ def _shapes(codes: frozenset[str]) -> frozenset[str]:
     return _user_shapes(codes)
 
 
+def _final(codes: frozenset[str]) -> frozenset[str]:
+    for code in sorted(codes & frozenset(ASK_FIRST)):
+        raise ValueError(f"{code} depends on the state of the account: it may answer a repeat of a request that acted")
+    return _decides(codes)
+
+
 def _user_shapes(codes: frozenset[str]) -> frozenset[str]:
     if not codes:
         raise ValueError(f"must list at least one envelope code, or {EMPTY}")
+    for code in sorted(codes & NO_ABSENCE):
+        raise ValueError(f"{code} is answered to what exists, too, and cannot be listed here")
     return _decides(codes)
 
 
@@ -75,6 +87,9 @@ def _statuses(statuses: Mapping[int, str]) -> Mapping[int, str]:
     for meaning in statuses.values():
         if meaning not in MEANINGS:
             raise ValueError(f"a status means one of {', '.join(MEANINGS)} (got {meaning!r})")
+    for status in sorted(statuses):
+        if statuses[status] == "submitted" and OrderStatus(status).is_payment:
+            raise ValueError(f"{status} shows a payment (public fact 2.1) and cannot mean submitted")
     return statuses
 
 
@@ -113,11 +128,11 @@ class ServiceRules(BaseModel):
     no_such_user: Annotated[Codes, AfterValidator(_user_shapes)] = frozenset({"404", "7000", EMPTY})
     """How the card user query says that there is no such user: envelope codes, `empty`, or `http-404`; an assumption,
     since neither the document nor the public facts say."""
-    refused_for_good: Annotated[Codes, AfterValidator(_decides)] = frozenset(FINAL)
-    """Envelope codes that depend on nothing but the request's own content (`refusals.FINAL`)."""
+    refused_for_good: Annotated[Codes, AfterValidator(_final)] = frozenset(FINAL)
+    """Envelope codes that depend on nothing but the request's own content: its row is rejected at once."""
     asked_first: Annotated[Codes, AfterValidator(_decides)] = frozenset(ASK_FIRST)
-    """Envelope codes that are believed after two queries that find nothing (`refusals.ASK_FIRST`). Every code that is
-    in neither list decides nothing."""
+    """Envelope codes that depend on the state of the account: believed after two queries that find nothing. Every code
+    that is in neither list decides nothing."""
     statuses: Annotated[Mapping[int, str], BeforeValidator(_pairs), AfterValidator(_statuses)] = Field(
         default_factory=dict
     )
@@ -143,6 +158,13 @@ class ServiceRules(BaseModel):
     """Currency that the transaction query shows a direct payout in."""
     both_quote_amounts: bool = False
     """Whether a fiat payout quote may carry the amount that its mode does not name, too; the document allows both."""
+
+    @model_validator(mode="after")
+    def _one_meaning_each(self) -> Self:
+        refused = self.refused_for_good | self.asked_first
+        for code in sorted((self.refused_for_good & self.asked_first) | (refused & self.no_such_order)):
+            raise ValueError(f"{code} stands in two of refused_for_good, asked_first and no_such_order")
+        return self
 
     def entry(self, name: str) -> Any:
         """What an entry says, as JSON has it; a list is sorted."""
@@ -233,7 +255,7 @@ def _said(seen: SeenOrder, status: OrderStatus, why: str) -> SeenOrder:
 
 def is_empty(reply: Reply) -> bool:
     """Whether a reply names nothing at all: `data` was null, or an object without a value."""
-    return all(value in (None, "") for value in reply.model_dump().values())
+    return reply.unread() is None and all(value in (None, "") for value in reply.model_dump().values())
 
 
 def describe_shape(answer: Refused | OutcomeUnknown | NotConnected | Reply) -> str:

@@ -19,7 +19,7 @@ from treasury.ledger import schema
 from treasury.ledger.approvals import approvers
 from treasury.ledger.database import serialize
 from treasury.ledger.epoch import absences_needed
-from treasury.ledger.ledger import Ledger
+from treasury.ledger.ledger import Ledger, check_account
 from treasury.ledger.personal import personal_column
 from treasury.ledger.records import Intent, derive_request_id
 from treasury.ledger.states import Event, Hold, State
@@ -68,6 +68,7 @@ def commit_plan(
 
     def work(connection: Connection) -> int:
         serialize(connection)
+        check_account(connection, ledger.account)
         table = schema.runs.c
         bound = connection.execute(select(table.kind, table.plan_sha256).where(table.run_key == run_key)).first()
         if bound is not None:

@@ -380,6 +380,16 @@ def _rebind(connection: Connection, account: str) -> None:
     connection.execute(update(schema.meta).where(schema.meta.c.key == "account").values(value=account))
 
 
+def check_account(connection: Connection, account: str) -> None:
+    """Raise `WrongAccount` when the ledger was bound to another account since this process opened it."""
+    bound = read_meta(connection)["account"]
+    if bound != account:
+        raise WrongAccount(
+            f"this ledger was bound to {readable_account(bound)} since this process opened it for "
+            f"{readable_account(account)}; nothing was recorded: start it again"
+        )
+
+
 def check_not_stopped(connection: Connection) -> None:
     """Raise `Stopped` while a stop stands. Asked once for all steps of a group: they are one transaction."""
     group = group_of(connection)

@@ -88,18 +88,21 @@ def standing_proofs(ledger: Ledger, rules: ServiceRules) -> list[Proof]:
     ]
 
 
-def note_adoption(ledger: Ledger, proof: Proof, by: str) -> None:
-    """Record that a named person took over what was proposed."""
-    row = {
-        "at": ledger.now(),
-        "name": proof.name,
-        "before": json.dumps(proof.setting),
-        "after": json.dumps(proof.proposed),
-        "evidence": proof.evidence,
-        "adopted_by": by,
-    }
+def note_adoptions(ledger: Ledger, proofs: Sequence[Proof], by: str) -> None:
+    """Record that a named person takes over what was proposed: all of it, or nothing."""
+    rows = [
+        {
+            "at": ledger.now(),
+            "name": proof.name,
+            "before": json.dumps(proof.setting),
+            "after": json.dumps(proof.proposed),
+            "evidence": proof.evidence,
+            "adopted_by": by,
+        }
+        for proof in proofs
+    ]
 
     def work(connection: Connection) -> None:
-        connection.execute(insert(schema.adoptions).values(**row))
+        connection.execute(insert(schema.adoptions), rows)
 
     ledger.write(work)

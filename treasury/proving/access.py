@@ -26,6 +26,9 @@ LONGEST_WINDOW_SECONDS = 24 * 3600.0
 PUBLISHED = {*FINAL, *ASK_FIRST, "200", "7000"} - {*ACCOUNT_TROUBLE, "400"}
 """Envelope codes that an unrelated web server does not answer with."""
 
+DOCUMENTED = {"hash": tuple(HASHES), "timestamp_unit": ("ms", "s"), "sign_type": ("RSA",)}
+"""How a request may be signed by the public facts: what is tried where the account's own way is refused."""
+
 MADE_UP_ADDRESS = "TMadeUpAddressThatNobodyHas0000000"
 
 
@@ -38,6 +41,8 @@ class Questions:
     """What questions are signed by: the account's, or what was found to work instead."""
     knows_us: bool = False
     """Whether a signed question got the service's own envelope."""
+    probe: Callable[[], Operation[Any]] = lambda: PartnerBalance(currency=CURRENCY)
+    """Makes a question that this service answers: a balance look-up, unless it has none."""
 
     def ask(self, operation: Operation[Any], *, seconds_old: float = 0.0, **changes: str | bool) -> Answer:
         """The answer to one question, signed as the account's rules say, with these entries changed."""
@@ -48,9 +53,12 @@ class Questions:
         answer = _send(client, operation)
         if isinstance(answer, OutcomeUnknown | NotConnected):
             answer = _send(client, operation)
-        if isinstance(answer, Reply) or (isinstance(answer, Refused) and answer.code in self._own_codes):
-            self.knows_us = True
+        self.knows_us = self.knows_us or self.is_read(answer)
         return answer
+
+    def is_read(self, answer: Answer) -> bool:
+        """Whether an answer shows that the service read the question, and knows who asks."""
+        return isinstance(answer, Reply) or (isinstance(answer, Refused) and answer.code in self._own_codes)
 
     @property
     def _own_codes(self) -> frozenset[str]:
@@ -77,10 +85,6 @@ def words_of(answer: Answer) -> str:
     return str(answer)
 
 
-def _balance() -> Operation[Any]:
-    return PartnerBalance(currency=CURRENCY)
-
-
 def _made_up() -> Operation[Any]:
     return QueryTransaction(request_id=made_up())
 
@@ -102,7 +106,7 @@ def prove_access(questions: Questions, skew: float | None) -> Iterator[Proof]:
     """
     rules = questions.rules
     first = _first_that_says_something(questions)
-    asked = f"a signed balance look-up was answered {words_of(first)}"
+    asked = f"a signed look-up was answered {words_of(first)}"
     if isinstance(first, NotConnected | OutcomeUnknown) or not (questions.knows_us or is_trouble(first)):
         for name, setting in _signed_by(rules):
             yield Proof(name, setting, Verdict.OPEN, f"{asked}: that is no answer of this service")
@@ -116,29 +120,32 @@ def prove_access(questions: Questions, skew: float | None) -> Iterator[Proof]:
 
 
 def _first_that_says_something(questions: Questions) -> Answer:
-    first = questions.ask(_balance())
+    first = questions.ask(questions.probe())
     if questions.knows_us or is_trouble(first):
         return first
     second = questions.ask(_made_up())  # a service may have no balance look-up, which is no operation of the document
-    return second if questions.knows_us or is_trouble(second) else first
+    if not (questions.knows_us or is_trouble(second)):
+        return first
+    questions.probe = _made_up
+    return second
 
 
 def _signed_by(rules: ServiceRules) -> list[tuple[str, Any]]:
     keys = [(name, AS_CONNECTED) for name in ("partner_id", "private_key")]
-    return keys + [(name, rules.entry(name)) for name in ("hash", "timestamp_unit", "sign_type")]
+    return keys + [(name, rules.entry(name)) for name in DOCUMENTED]
 
 
 def _explain_trouble(questions: Questions, first: Answer, skew: float | None) -> Iterator[Proof]:
     """Try the documented alternatives, and name the one that the service takes."""
     rules = questions.rules
     codes = [_code(first)]
-    hashes, units = _first_then_others(rules.hash, *HASHES), _first_then_others(rules.timestamp_unit, "ms", "s")
-    for hash_name, unit in product(hashes, units):
-        changes: dict[str, Any] = {"hash": hash_name, "timestamp_unit": unit}
-        if changes == {"hash": rules.hash, "timestamp_unit": rules.timestamp_unit}:
+    ours = {name: rules.entry(name) for name in DOCUMENTED}
+    for tried in product(*(dict.fromkeys((ours[name], *every)) for name, every in DOCUMENTED.items())):
+        changes: dict[str, Any] = dict(zip(DOCUMENTED, tried, strict=True))
+        if changes == ours:
             continue
-        answer = questions.ask(_balance(), **changes)
-        if not is_trouble(answer) and questions.knows_us:
+        answer = questions.ask(questions.probe(), **changes)
+        if questions.is_read(answer):
             yield from _name_the_right_one(questions, words_of(first), changes)
             questions.rules = rules.model_copy(update=changes)
             yield from _prove_null(questions)
@@ -147,29 +154,25 @@ def _explain_trouble(questions: Questions, first: Answer, skew: float | None) ->
     yield from _name_the_trouble(rules, codes, words_of(first), skew)
 
 
-def _first_then_others(now: str, *every: str) -> list[str]:
-    return [now, *(each for each in every if each != now)]
-
-
 def _code(answer: Answer) -> str | None:
     return answer.code if isinstance(answer, Refused) else None
 
 
 def _name_the_right_one(questions: Questions, said: str, changes: dict[str, Any]) -> Iterator[Proof]:
     rules = questions.rules
-    tried = f"{changes['hash']} and {changes['timestamp_unit']}"
+    tried = ", ".join(changes.values())
     for name, setting in _signed_by(rules):
         if name in changes and changes[name] != setting:
-            evidence = f"a balance look-up signed so was answered {said}; signed with {tried} it is taken"
+            evidence = f"a look-up signed so was answered {said}; signed with {tried} it is taken"
             yield Proof(name, setting, Verdict.CONTRADICTED, evidence, changes[name])
         else:
-            yield Proof(name, setting, Verdict.PROVEN, f"a balance look-up signed with {tried} is taken")
+            yield Proof(name, setting, Verdict.PROVEN, f"a look-up signed with {tried} is taken")
 
 
 def _name_the_trouble(rules: ServiceRules, codes: list[str | None], said: str, skew: float | None) -> Iterator[Proof]:
     """Nothing helps: which of them the codes are about."""
     far = skew is not None and abs(skew) > rules.timestamp_window_seconds
-    asked = f"a balance look-up was answered {said}"
+    asked = f"a signed look-up was answered {said}"
     blamed = {
         "401": ("partner_id", f"{asked}: the partner id is wrong, or the portal has no key for it"),
         "403": ("partner_id", f"{asked}: this key may not ask, or this machine's address is not allowed"),
@@ -208,27 +211,23 @@ def prove_window(questions: Questions, skew: float | None) -> Iterator[Proof]:
     """How old a request the service reads: the least of ever longer ages that it refuses with 412."""
     rules = questions.rules
     window = age = rules.timestamp_window_seconds
-    while age <= LONGEST_WINDOW_SECONDS:
-        answer = questions.ask(_balance(), seconds_old=age + 5 - (skew or 0.0))
-        if _code(answer) == "412":
-            break
-        if isinstance(answer, NotConnected | OutcomeUnknown):
-            yield Proof("timestamp_window_seconds", window, Verdict.OPEN, words_of(answer))
+    while questions.is_read(answer := questions.ask(questions.probe(), seconds_old=age + 5 - (skew or 0.0))):
+        if age >= LONGEST_WINDOW_SECONDS:
+            yield _no_window(questions.client.account, window, age)
             return
         age *= 4
-    else:
-        yield _no_window(questions.client.account, window)
-        return
-    said = f"a look-up whose timestamp was {age + 5:.0f} s old was refused with 412"
-    if age == window:
+    said = f"a look-up whose timestamp was {age + 5:.0f} s old was answered {words_of(answer)}"
+    if _code(answer) != "412":
+        yield Proof("timestamp_window_seconds", window, Verdict.OPEN, said)
+    elif age == window:
         yield Proof("timestamp_window_seconds", window, Verdict.PROVEN, said)
     else:
         wider = f"{said}, and one {age / 4 + 5:.0f} s old was read"
         yield Proof("timestamp_window_seconds", window, Verdict.CONTRADICTED, wider, age)
 
 
-def _no_window(account: Account, window: float) -> Proof:
-    said = f"a look-up whose timestamp was more than {LONGEST_WINDOW_SECONDS / 3600:.0f} h old was read"
+def _no_window(account: Account, window: float, age: float) -> Proof:
+    said = f"a look-up whose timestamp was {age / 3600:.0f} h old was read"
     if account.is_loopback:
         return Proof("timestamp_window_seconds", window, Verdict.OPEN, f"{said}; a rehearsal's service may do so")
     said += ": a request that a network holds back could act a day later; ask the service's support"

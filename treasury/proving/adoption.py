@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 
-from treasury.account_file import read_account_file, write_account_file
+from pydantic import ValidationError
+
+from treasury.account_file import explain, read_account_file, write_account_file
 from treasury.desk import Desk
 from treasury.errors import InputError
 from treasury.interface.service_rules import ServiceRules
-from treasury.ledger.proofs import Proof, last_proofs, note_adoption
+from treasury.ledger.proofs import Proof, note_adoptions, standing_proofs
 from treasury.settings import os_user, service_variable
 
 
@@ -14,7 +16,7 @@ def adopt(desk: Desk, names: Sequence[str], by: str) -> list[Proof]:
     """Let the service table say what was proposed for these entries; all of them, or none. Raises `InputError`."""
     if not by.strip():
         raise InputError("an adoption needs a name: --by NAME")
-    found = last_proofs(desk.ledger)
+    found = {proof.name: proof for proof in standing_proofs(desk.ledger, desk.account.rules)}
     proofs = [_proposed(found, name) for name in dict.fromkeys(names)]
     for proof in proofs:
         if proof.name in desk.settings.service_in_environment:
@@ -22,10 +24,12 @@ def adopt(desk: Desk, names: Sequence[str], by: str) -> list[Proof]:
     file = desk.settings.account_file
     before = read_account_file(file).service
     changes = {proof.name: proof.proposed for proof in proofs}
-    service = ServiceRules.model_validate({**before.model_dump(exclude_unset=True), **changes})
+    try:
+        service = ServiceRules.model_validate({**before.model_dump(exclude_unset=True), **changes})
+    except ValidationError as error:
+        raise InputError(f"{explain(error, ServiceRules)}; nothing was adopted") from None
+    note_adoptions(desk.ledger, proofs, f"{by.strip()} ({os_user()})")
     write_account_file(file, service=service.model_dump(mode="json", exclude_unset=True))
-    for proof in proofs:
-        note_adoption(desk.ledger, proof, f"{by.strip()} ({os_user()})")
     return proofs
 
 

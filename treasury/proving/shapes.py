@@ -1,6 +1,6 @@
 """How the service answers: no such order, no such user, both sides of a rate, what it supports, who signed a notice."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +12,10 @@ from treasury.interface.funds import PayoutChannels
 from treasury.interface.notifications import read_notification
 from treasury.interface.operation import Operation, Reply
 from treasury.interface.orders import QueryTransaction
-from treasury.interface.service_rules import BARE_404, NEVER_LISTED, describe_shape
+from treasury.interface.service_rules import BARE_404, NO_ABSENCE, describe_shape
 from treasury.interface.signing import load_public_key
 from treasury.ledger.proofs import AS_CONNECTED, Proof, Verdict
 from treasury.proving.access import Answer, Questions, made_up, words_of
-
-NO_ABSENCE = {*NEVER_LISTED, "400", "401", "403", "406"}
-"""Envelope codes that say something else than "there is none", whatever they are answered to."""
 
 SYMBOLS = ("ETH-USDT", "BTC-USDT")
 """Pairs whose two rates are asked for, until one is answered."""
@@ -31,14 +28,16 @@ def prove_absences(questions: Questions) -> Iterator[Proof]:
         "order": QueryTransaction(request_id=made_up()),
         "fiat payout": QueryFiatPayout(request_id=made_up()),
     }
-    yield _absence(questions, "no_such_order", rules.entry("no_such_order"), orders, bare_404=False)
+    not_orders = {BARE_404, *NO_ABSENCE, *rules.refused_for_good, *rules.asked_first}
+    yield _absence(questions, "no_such_order", rules.entry("no_such_order"), orders, not_orders)
     users = {"card user": QueryCardUser(user_xid=made_up())}
-    yield _absence(questions, "no_such_user", rules.entry("no_such_user"), users, bare_404=True)
+    yield _absence(questions, "no_such_user", rules.entry("no_such_user"), users, NO_ABSENCE)
 
 
 def _absence(
-    questions: Questions, name: str, setting: list[str], asked: Mapping[str, Operation[Any]], *, bare_404: bool
+    questions: Questions, name: str, setting: list[str], asked: Mapping[str, Operation[Any]], never: Collection[str]
 ) -> Proof:
+    """`never`: answers that are no absence, whatever they are answered to."""
     answers = {what: questions.ask(operation) for what, operation in asked.items()}
     shapes = {what: describe_shape(answer) for what, answer in answers.items() if not _is_silent(answer)}
     said = "; ".join(f"a made-up {what} was answered {words_of(answer)}" for what, answer in answers.items())
@@ -47,10 +46,10 @@ def _absence(
         return Proof(name, setting, Verdict.OPEN, said)
     if not other:
         return Proof(name, setting, Verdict.PROVEN, said)
-    fit = [shape for shape in other.values() if _says_none(shape, bare_404=bare_404)]
+    fit = [shape for shape in other.values() if _says_none(shape, never)]
     if len(fit) < len(other):
         said += ": that is no evidence that there is none; ask the service's support"
-    shown = {shape for shape in shapes.values() if _says_none(shape, bare_404=bare_404)}
+    shown = {shape for shape in shapes.values() if _says_none(shape, never)}
     proposed = sorted(shown if len(shapes) == len(asked) else {*setting, *shown}) if fit else None
     return Proof(name, setting, Verdict.CONTRADICTED, said, proposed)
 
@@ -61,10 +60,10 @@ def _is_silent(answer: Answer) -> bool:
     return shape in ("no answer", "429", "500", "http-429") or shape.startswith("http-5")
 
 
-def _says_none(shape: str, *, bare_404: bool) -> bool:
-    if shape == "found" or shape in NO_ABSENCE:
+def _says_none(shape: str, never: Collection[str]) -> bool:
+    if shape == "found" or shape in never:
         return False
-    return shape == BARE_404 and bare_404 if shape.startswith("http-") else True
+    return shape == BARE_404 or not shape.startswith("http-")
 
 
 def prove_sides(questions: Questions) -> Iterator[Proof]:

@@ -36,6 +36,12 @@ def provision_user(desk: Desk, row: CardUserRow) -> dict[str, Any]:
     """Look one card user up, create it when it does not exist, refresh the link of one who does."""
     try:
         known = find_card_user(desk, row.user_xid)
+    except Refused as refusal:
+        hint = "if that says that there is no such user, treasury doctor --prove proposes no_such_user"
+        return _trouble(row, "rejected", f"{refusal}; {hint}")
+    except (NotConnected, OutcomeUnknown) as error:
+        return _trouble(row, "unknown", str(error))
+    try:
         if known is None:
             created = _create(desk, row)
             # Creation takes no level: another one than the default is asked for with its own link.
@@ -44,10 +50,10 @@ def provision_user(desk: Desk, row: CardUserRow) -> dict[str, Any]:
         linked = desk.client.send(_link(row))
         return _result(desk, row, "existing", known, linked.link)
     except Refused as refusal:
-        return _trouble(row, "rejected", refusal)
+        return _trouble(row, "rejected", str(refusal))
     except (NotConnected, OutcomeUnknown) as error:
         # Nothing is lost: the next run looks the user up first, and creates it only when it is not there.
-        return _trouble(row, "unknown", error)
+        return _trouble(row, "unknown", str(error))
 
 
 def _link(row: CardUserRow) -> KycLink:
@@ -91,8 +97,8 @@ def _result(desk: Desk, row: CardUserRow, outcome: str, user: CardUserRecord, li
     }
 
 
-def _trouble(row: CardUserRow, outcome: str, error: Exception) -> dict[str, Any]:
-    said = mask_text(cut_text(str(error)), known([row.email, row.user_name or ""]), (row.user_xid,))
+def _trouble(row: CardUserRow, outcome: str, why: str) -> dict[str, Any]:
+    said = mask_text(cut_text(why), known([row.email, row.user_name or ""]), (row.user_xid,))
     return {**dict.fromkeys(COLUMNS), "user_xid": row.user_xid, "outcome": outcome, "reason": said}
 
 
