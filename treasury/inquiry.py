@@ -75,8 +75,9 @@ class Inquiry:
             seen = self.look(order)
             return {} if seen is None else {order.generation: seen}
         found = {}
+        quotes = {quote.generation: quote.quote for quote in self._ledger.quotes([order.id])}
         for generation in range(1, MAX_GENERATIONS + 1):
-            seen = self._look(order, reference_of(self._ledger, order, generation))
+            seen = self._look(order, reference_of(self._ledger, order, generation), quotes.get(generation))
             if seen is not None:
                 found[generation] = seen
         return found

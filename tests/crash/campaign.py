@@ -12,7 +12,6 @@ that it acted on before, so a payment that is sent again after it acted shows as
 import argparse
 import json
 import logging
-import random
 import shutil
 import sqlite3
 import subprocess
@@ -28,74 +27,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from tests.crash.cases import LONG, PAYING, Case, make_case
 from tests.crash.driver import DONE, HELD
 from tests.crash.oracle import Verdict, judge
-from tests.crash.payments import KINDS, PARTNER_ID, ask_quotes, make_kind
-from treasury.crashpoints import POINTS
+from tests.crash.payments import PARTNER_ID, ask_quotes, make_kind
 from treasury.interface.client import Account, Client
 from treasury.sandbox import Clock, RunningSandbox, SandboxSettings, generate_key_pair, running_sandbox
 
-NAMES = (*KINDS, "confirmation")
 FIRST_TIME = 1_790_000_000.0
 MOST_STARTS = 25
 PATIENCE = 12
 """Starts after which what does not change is taken for the end: a quote has to end, and two queries to be apart."""
 RESEND_AFTER = 0.05
-SHOWS_11 = 0.02
-"""Seconds for which a confirmed fiat payout still shows 11, as its quote did: shorter than two absences are apart."""
-SHORT, LONG = 0.4, 60.0
-"""Seconds that a quote lives: a lost confirmation is waited for; a quote that was asked elsewhere has to last."""
-QUOTE_POINTS = (
-    "quote.before",
-    "quote.committed",
-    "quote.answered",
-    "quote.recorded",
-    "confirm.before",
-    "confirm.noted",
-)
-IN_DOUBT = ("recover.before", "recover.committed", "resend.decided", "requote.decided", "absence.recorded")
-"""Points that are reached only after an earlier death."""
-PAYING = tuple(point for point in POINTS if not point.startswith(("migration.", "backup.", "restore.")))
-"""Points that a payment passes; the others have tests of their own (tests/engine: test_migrations, test_backup)."""
 ROOT = Path(__file__).parents[2]
-
-
-@dataclass(frozen=True)
-class Death:
-    """How one start is to end: at the n-th passing of a point, or after so many seconds."""
-
-    point: str | None = None
-    hits: int = 1
-    after: float | None = None
-
-
-@dataclass(frozen=True)
-class Restore:
-    """What was copied after so many starts is put back after so many: the whole home, or the ledger alone."""
-
-    copied_after: int
-    restored_after: int
-    what: str
-
-
-RESTORES = ("home", "ledger", "in place")
-"""`in place`: ledger and token over the very same files, so that only the service's answers tell."""
-DIRECT_KINDS = ("payout", "withdraw", "scan_to_pay")
-
-
-@dataclass(frozen=True)
-class Case:
-    """One case: which payments, how each start dies, and how the service behaves."""
-
-    seed: int
-    kinds: tuple[str, ...]
-    deaths: tuple[Death, ...]
-    faults: dict[str, float] = field(default_factory=dict)
-    settle_seconds: float = 0.0
-    in_flight: int = 4
-    fixed_clock: bool = True
-    quote_seconds: float = SHORT
-    restore: Restore | None = None
 
 
 @dataclass
@@ -109,80 +53,6 @@ class Result:
     starts: int
     log: str
     restores: int = 0
-
-
-def _reaches(name: str, point: str) -> bool:
-    if point in QUOTE_POINTS:
-        return name in ("fiat_payout", "conversion")
-    if point == "requote.decided":
-        return name == "fiat_payout"
-    # No absence of a conversion is evidence, and a quoted payout is quoted anew.
-    return not (point == "resend.decided" and name in ("conversion", "fiat_payout"))
-
-
-def _systematic() -> list[tuple[str, str]]:
-    """Every point for every kind that reaches it; the first few pass through every point already."""
-    rounds = [
-        [name for name in (*NAMES[shift % len(NAMES) :], *NAMES[: shift % len(NAMES)]) if _reaches(name, point)]
-        for shift, point in enumerate(PAYING)
-    ]
-    longest = max(len(names) for names in rounds)
-    return [
-        (names[turn], point)
-        for turn in range(longest)
-        for point, names in zip(PAYING, rounds, strict=True)
-        if turn < len(names)
-    ]
-
-
-def make_case(seed: int) -> Case:
-    """The case of a seed."""
-    dice = random.Random(seed)
-    places = _systematic()
-    if seed < len(places):
-        name, point = places[seed]
-        faults = {"repeat_acts": 1.0}
-        if point == "send.refused":
-            faults["rate_limit_429_bare"] = 0.6
-        if point == "send.lost":
-            faults["drop_after"] = 0.6
-        first = [Death("send.marked", dice.randint(1, 3))] if point in IN_DOUBT else []
-        more = [Death(point)] * 3 if point == "requote.decided" else []  # its quote has to end first
-        deaths = [*first, *more, Death(point, 1), Death(point, dice.randint(1, 3))]
-        quote_seconds = LONG if name == "confirmation" else SHORT
-        return Case(seed, (name,), tuple(deaths), faults, in_flight=dice.choice((1, 4)), quote_seconds=quote_seconds)
-    kinds = tuple(dice.sample(NAMES, dice.choice((1, 1, 2))))
-    deaths = []
-    for _ in range(dice.randint(2, 6)):
-        if dice.random() < 0.5:
-            deaths.append(Death(dice.choice(PAYING), dice.randint(1, 6)))
-        else:
-            deaths.append(Death(after=dice.uniform(0.01, 0.16)))
-    faults = {"repeat_acts": 1.0}
-    if dice.random() < 0.4:
-        trouble = ("drop_before", "drop_after", "error_500_after", "truncated_json", "html", "unlisted_code_after")
-        faults |= dict.fromkeys(dice.sample(trouble, 2), 0.25)
-    settle, in_flight = dice.choice((0.0, SHOWS_11)), dice.choice((1, 4, 8))
-    return Case(
-        seed,
-        kinds,
-        tuple(deaths),
-        faults,
-        settle,
-        in_flight,
-        fixed_clock=False,
-        quote_seconds=LONG if "confirmation" in kinds else SHORT,
-        restore=_restore(dice, kinds, len(deaths)),
-    )
-
-
-def _restore(dice: random.Random, kinds: tuple[str, ...], starts: int) -> Restore | None:
-    """One of three cases puts an older copy back between two starts."""
-    if dice.random() > 0.34:
-        return None
-    copied = dice.randint(0, starts - 1)
-    what = dice.choice(RESTORES if set(kinds) <= set(DIRECT_KINDS) else RESTORES[:2])
-    return Restore(copied, dice.randint(copied + 1, starts), what)
 
 
 def _copy(home: Path) -> None:

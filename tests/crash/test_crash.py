@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.campaign import PAYING, Tally, make_case, postgres_ledgers, run_campaign, sqlite_ledger
+from tests.crash.campaign import Tally, postgres_ledgers, run_campaign, sqlite_ledger
+from tests.crash.cases import PAYING, make_case
 from treasury import crashpoints
 from treasury.crashpoints import POINTS
 
