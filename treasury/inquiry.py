@@ -124,13 +124,20 @@ class Inquiry:
             f"the service knows {reference}, and {ours}: if it was paid, treasury resolve {reference} --as sent; "
             f"if its support says that it never will be, treasury resolve {reference} --as not-sent"
         )
-        facts = {"generation": generation, "request_id": reference, "hold_kind": Hold.KNOWN, "reason": reason}
+        facts = {**self._under(order, generation), "hold_kind": Hold.KNOWN, "reason": reason}
         facts |= {"order_no": seen.order_no, "status": seen.status} if self.shows_payment(order, seen) else {}
-        if generation != order.generation:
-            facts |= asked_facts(self._ledger.payload(order))  # the amounts of the quote that was known are not its own
         if order.state is State.HELD:  # under another quote; who decides about it now is journaled with the decision
             return self._ledger.note(order, unmoved=True, **facts)
         return self._ledger.step(order, Event.HOLD, cause=cause, **facts)
+
+    def learn_under(self, order: Order, generation: int, seen: SeenOrder) -> Order:
+        """Record what is shown under this generation of an order that a person said was sent."""
+        return self.learn(self._ledger.note(order, unmoved=True, **self._under(order, generation)), seen)[0]
+
+    def _under(self, order: Order, generation: int) -> dict[str, Any]:
+        """An order's facts under a generation: the amounts of the quote that was known are not those of another one."""
+        named = {"generation": generation, "request_id": reference_of(self._ledger, order, generation)}
+        return named if generation == order.generation else named | asked_facts(self._ledger.payload(order))
 
     def learn(self, order: Order, seen: SeenOrder | None) -> tuple[Order, Next]:
         """Record what a look showed; the order after it, and what may be done about it now."""

@@ -4,8 +4,9 @@ import json
 from collections.abc import Sequence
 
 from flows.commands.common import BAD_INPUT, DONE, configured_desk
-from treasury.ledger.proofs import AS_CONNECTED, Proof, Verdict
+from treasury.ledger.proofs import AS_CONNECTED, Proof, Verdict, standing_proofs
 from treasury.proving import Findings, adopt, prove_service
+from treasury.settings import read_settings
 
 
 def prove() -> int:
@@ -39,11 +40,15 @@ def in_short(findings: Findings) -> str:
 
 
 def take_over(names: Sequence[str], by: str | None) -> int:
-    """Adopt what was proposed for these entries."""
-    for proof in adopt(configured_desk(), names, by or ""):
+    """Adopt what was proposed for these entries; exit 2 while the service contradicts another one."""
+    desk = configured_desk()
+    for proof in adopt(desk, names, by or ""):
         print(f"adopted: {_said(proof)}")
-    print("treasury doctor --prove shows whether it is so")
-    return DONE
+    standing = standing_proofs(desk.ledger, read_settings().service)
+    left = sorted(proof.name for proof in standing if proof.verdict is Verdict.CONTRADICTED)
+    still = f"the service still contradicts {', '.join(left)}; " if left else ""
+    print(f"{still}treasury doctor --prove shows what is so now")
+    return BAD_INPUT if left else DONE
 
 
 def _said(proof: Proof) -> str:

@@ -157,6 +157,14 @@ def test_an_entry_that_the_environment_says_is_changed_there(connected: Callable
     assert (ended.code, "TREASURY_BUY says it in the environment" in one_line_error(ended)) == (2, True)
 
 
+def test_what_is_left_contradicted_is_said_when_another_entry_is_adopted(connected: Callable[..., Office]) -> None:
+    office = connected(no_such_order="9001", buy="quote")
+    assert office.run("doctor", "--prove").code == 2
+    ended = office.run("doctor", "--adopt", "buy", "--by", "Ada Example")
+    assert (ended.code, "still contradicts no_such_order" in ended.last) == (2, True)
+    assert office.run("doctor", "--adopt", "no_such_order", "--by", "Ada Example").code == 0
+
+
 def test_a_proposal_about_an_entry_that_was_changed_since_is_not_taken_over(connected: Callable[..., Office]) -> None:
     office = connected(no_such_order="9001")
     assert office.run("doctor", "--prove").code == 2

@@ -16,6 +16,7 @@ from tests.crash.payments import QUOTED, fiat_payout
 from tests.listening import Answer, Listening
 from tests.matrix.faulty import SHORT_SERVICE, open_short_desk
 from treasury.interface.service_rules import ServiceRules
+from treasury.ledger.states import Event
 from treasury.runs import execution, payouts
 from treasury.runs.resolving import resolve_as_not_sent, resolve_as_sent
 from treasury.sandbox import generate_key_pair
@@ -279,6 +280,37 @@ def test_a_row_that_is_held_under_one_quote_is_taken_over_under_the_one_that_was
         assert {(decision.done, "under another quote" in decision.says) for decision in refused} == {(False, True)}
         assert all(decision.done for decision in resolve_as_sent(desk, "fiat", **PERSON))
         assert {order.state.value for order in desk.ledger.orders()} == {"settled"}
+        desk.close()
+        assert service.paid() == [1] * ROWS
+    finally:
+        service.close()
+
+
+def test_a_row_that_a_person_said_was_sent_ends_with_the_quote_that_was_paid(tmp_path: Path, key: str) -> None:
+    """In progress on a person's word; the service shows it paid under a later quote, which an older ledger misses."""
+    service = SlowToConfirm("never, absent")
+    home, copy = tmp_path / "home", tmp_path / "copy"
+    home.mkdir()
+    try:
+        desk = open_short_desk(service.base_url, home, key, WINDOW, **settings({}))
+        for ids in payouts.commit_payouts(desk, sheet_of(home), "fiat"):
+            execution.send_orders(desk, "fiat", ids)
+        for order in desk.ledger.orders():
+            desk.ledger.step(order, Event.RESOLVE_SENT, cause="Ada Example: on the telephone", reason=None)
+        desk.close()
+        shutil.copytree(home, copy)
+        time.sleep(LIFE + MARGIN + 1.1)  # a service shows whole seconds
+        desk = open_short_desk(service.base_url, home, key, WINDOW, **settings({}))
+        assert all(decision.done for decision in resolve_as_not_sent(desk, "fiat", **PERSON))
+        desk.close()
+        assert outcomes(service, home, key, 8.0) == {"settled"}
+        desk = open_short_desk(service.base_url, copy, key, WINDOW, **settings({}))
+        said = resolve_as_not_sent(desk, "fiat", **PERSON)
+        assert {(decision.done, decision.says) for decision in said} == {
+            (False, "the service shows it: settled; it is not sent again")
+        }
+        taken = {(order.state.value, order.receive_amount) for order in desk.ledger.orders()}
+        assert taken == {("settled", Decimal(91))}
         desk.close()
         assert service.paid() == [1] * ROWS
     finally:

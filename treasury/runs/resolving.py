@@ -175,11 +175,12 @@ def _as_not_sent(desk: Desk, order: Order, cause: str) -> Decision:
 
 def _is_paid(desk: Desk, order: Order, paid: dict[int, SeenOrder], cause: str) -> Decision:
     """The service shows a payment, whatever the person says: learn of it, and send nothing."""
-    if order.generation not in paid:
+    generation = order.generation if order.generation in paid else max(paid)
+    if generation != order.generation and order.state is not State.ACCEPTED:
         order = desk.submission.hold_found(order, paid, cause)
         return Decision(order, False, "the service shows it paid under another quote: --as sent takes it over")
-    if order.state is State.UNKNOWN:
-        order = desk.submission.learn(order, paid[order.generation])[0]
+    if order.state is not State.HELD:
+        order = desk.submission.learn_under(order, generation, paid[generation])
     return Decision(order, False, f"the service shows it: {order.state.outcome}; it is not sent again")
 
 
