@@ -1,14 +1,14 @@
 """Asking what became of an order, and recording what the answer tells. Sends nothing that moves money."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from treasury.crashpoints import point
 from treasury.decisions import COUNTED, EvidenceRules, Look, Next, as_paid, disagreements, judge_absence, read_look
 from treasury.errors import Refused
 from treasury.interface.catalogue import CATALOGUE
 from treasury.interface.client import Client
-from treasury.interface.operation import SeenOrder
+from treasury.interface.operation import Reply, SeenOrder
 from treasury.interface.refusals import DOUBLE_PAYMENT
 from treasury.interface.service_rules import EMPTY, is_empty
 from treasury.ledger.ledger import Ledger
@@ -18,6 +18,18 @@ from treasury.ledger.states import Event, Hold, State, event_for
 from treasury.ledger.statuses import saw_status
 from treasury.quoting import QUOTED, asked_facts
 from treasury.witnesses import Witnesses
+
+
+class Shown(NamedTuple):
+    """What the service shows of an order."""
+
+    seen: SeenOrder | None
+    """None when it knows no such order."""
+    reply: Reply | None
+    """What that was read from; it may be as long as an answer can be."""
+
+
+NOT_SHOWN = Shown(None, None)
 
 
 class Inquiry:
@@ -41,33 +53,45 @@ class Inquiry:
 
     def look(self, order: Order) -> SeenOrder | None:
         """What the service shows of an order; None when it knows no such order. Changes nothing."""
-        return self._look(order, order.request_id, order.confirmation, order.order_no)
-
-    def _look(
-        self, order: Order, request_id: str, confirmation: str | None = None, order_no: str | None = None
-    ) -> SeenOrder | None:
-        point("ask.before")
-        seen = self.look_up(order.operation, request_id, confirmation, order_no)
-        point("ask.answered")
-        return None if seen is None else self._ledger.as_kept(order, as_paid(seen, order, self._rules.service))
+        return self.query(order).seen
 
     def look_up(
         self, operation: str, request_id: str, confirmation: str | None = None, order_no: str | None = None
     ) -> SeenOrder | None:
         """What the service shows under a request id of this operation; None when it knows none."""
+        return self.query_reference(operation, request_id, confirmation, order_no).seen
+
+    def query(self, order: Order) -> Shown:
+        """The same as `look`, with the reply itself."""
+        return self._query(order, order.request_id, order.confirmation, order.order_no)
+
+    def _query(
+        self, order: Order, request_id: str, confirmation: str | None = None, order_no: str | None = None
+    ) -> Shown:
+        point("ask.before")
+        seen, reply = self.query_reference(order.operation, request_id, confirmation, order_no)
+        point("ask.answered")
+        if seen is None:
+            return NOT_SHOWN
+        return Shown(self._ledger.as_kept(order, as_paid(seen, order, self._rules.service)), reply)
+
+    def query_reference(
+        self, operation: str, request_id: str, confirmation: str | None = None, order_no: str | None = None
+    ) -> Shown:
+        """The same as `look_up`, with the reply itself."""
         service, asked = self._rules.service, CATALOGUE[operation]
         question = service.question(asked, request_id, confirmation, order_no)
         try:
             reply = self._client.read(question)
         except Refused as refusal:
             if service.says_no_such_order(refusal):
-                return None
+                return NOT_SHOWN
             raise
         if service.says_no_such_order(reply):
-            return None
+            return NOT_SHOWN
         if is_empty(reply):  # nobody can tell from it whether there is such an order
             raise Refused(question.operation_name(), 200, EMPTY, "an empty record")
-        return service.read(asked, reply.as_order())
+        return Shown(service.read(asked, reply.as_order()), reply)
 
     def look_at_all(self, order: Order) -> dict[int, SeenOrder]:
         """What the service shows under every reference that this payment may ever have had, by generation."""
@@ -77,7 +101,7 @@ class Inquiry:
         found = {}
         quotes = {quote.generation: quote.quote for quote in self._ledger.quotes([order.id])}
         for generation in range(1, MAX_GENERATIONS + 1):
-            seen = self._look(order, reference_of(self._ledger, order, generation), quotes.get(generation))
+            seen = self._query(order, reference_of(self._ledger, order, generation), quotes.get(generation)).seen
             if seen is not None:
                 found[generation] = seen
         return found

@@ -162,7 +162,7 @@ def asked_facts(payload: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def confirmed_facts(quote: Quote) -> dict[str, Any]:
-    """What an order takes over from the quote it is about to confirm: from here on these amounts are what we asked."""
+    """What an order takes over from the quote that it confirms: from its mark on these amounts are what we asked."""
     return {
         "confirmation": quote.quote,
         "currency": quote.pay_currency,
@@ -172,6 +172,4 @@ def confirmed_facts(quote: Quote) -> dict[str, Any]:
         "fee": quote.fee,
         "fee_currency": quote.fee_currency,
         "rate": quote.rate,
-        "reason": None,
-        "code": None,
     }

@@ -187,9 +187,7 @@ class Submission(Transmission):
         if why_not is not None:
             return Sent(order, problem=why_not)
         point("confirm.before")
-        order = self._ledger.note(order, unmoved=True, **confirmed_facts(quote))
-        point("confirm.noted")
-        return self._send(order, problem)
+        return self._send(order, problem, confirmed_facts(quote))
 
     def _replace(self, order: Order, quote: Quote, problem: str) -> tuple[Order, bool]:
         """Give a quote up that this ledger never confirmed, once a look shows that nobody else did.

@@ -1,6 +1,6 @@
 """The only code that sends an operation that moves money: one transmission, and what came of it recorded."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,9 @@ from treasury.quoting import QUOTED
 
 TRIES = 3
 """How often an order that certainly was not read is sent anew in one start."""
+
+
+NO_FACTS: Mapping[str, Any] = {}
 
 
 @dataclass(frozen=True)
@@ -49,15 +52,18 @@ class Transmission(Inquiry):
         operation = CATALOGUE[order.operation]
         return operation(**{**payload, str(operation.reference): order.request_id})
 
-    def _send(self, order: Order, problem: Callable[[], str | None] = lambda: None) -> Sent:
+    def _send(
+        self, order: Order, problem: Callable[[], str | None] = lambda: None, facts: Mapping[str, Any] = NO_FACTS
+    ) -> Sent:
         """Send a prepared order; while it certainly was not read, sign it anew and try again.
 
-        `problem`: says why it must not leave after all, asked at the last moment.
+        `problem`: says why it must not leave after all, asked at the last moment. `facts`: columns of the order that
+        are set with its mark.
         """
-        operation = self._operation(order)
+        operation = self._operation(Order.of({**vars(order), **facts}))
         for _ in range(TRIES):
             point("send.before")
-            sent = self._transmit(order, operation, Event.SEND, problem)
+            sent = self._transmit(order, operation, Event.SEND, problem, facts)
             point("send.recorded")
             if not sent.again:
                 break
@@ -70,6 +76,7 @@ class Transmission(Inquiry):
         operation: Operation[Any],
         event: Event,
         problem: Callable[[], str | None] = lambda: None,
+        facts: Mapping[str, Any] = NO_FACTS,
     ) -> Sent:
         """One transmission: signed, then marked on disk, then sent; and what came of it recorded.
 
@@ -82,7 +89,7 @@ class Transmission(Inquiry):
             if self._gate.is_shut or why_not is not None:
                 return Sent(order, again=why_not is None, problem=why_not)
             signed = self._client.sign(operation)
-            order = self._ledger.step(order, event, code=None, reason=None)
+            order = self._ledger.step(order, event, **{"code": None, "reason": None, **facts})
             point("send.marked")
             return self._exchange(order, signed)
         finally:

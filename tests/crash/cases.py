@@ -11,14 +11,7 @@ SHOWS_11 = 0.02
 """Seconds for which a confirmed fiat payout still shows 11, as its quote did: shorter than two absences are apart."""
 SHORT, LONG = 0.4, 60.0
 """Seconds that a quote lives: a lost confirmation is waited for; a quote that was asked elsewhere has to last."""
-QUOTE_POINTS = (
-    "quote.before",
-    "quote.committed",
-    "quote.answered",
-    "quote.recorded",
-    "confirm.before",
-    "confirm.noted",
-)
+QUOTE_POINTS = ("quote.before", "quote.committed", "quote.answered", "quote.recorded", "confirm.before")
 IN_DOUBT = ("recover.before", "recover.committed", "resend.decided", "requote.decided", "absence.recorded")
 """Points that are reached only after an earlier death."""
 PAYING = tuple(point for point in POINTS if not point.startswith(("migration.", "backup.", "restore.")))

@@ -90,9 +90,12 @@ def _passes(error: Exception) -> bool:
     return isinstance(error, NotConnected | OutcomeUnknown)
 
 
+_UPTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
 def uptime() -> float:
     """Seconds since the machine started, its sleep included: nobody can set this clock."""
-    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+    return time.clock_gettime(_UPTIME)
 
 
 def _asked_seconds(header: str, now: float) -> float | None:

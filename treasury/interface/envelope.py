@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from treasury.errors import OutcomeUnknown, Refused
 from treasury.interface.bounded_json import read_json
 from treasury.interface.card_users import EmailChange
-from treasury.interface.operation import Operation, Reply
+from treasury.interface.operation import Operation, Received, Reply
 from treasury.interface.reply_fields import UNREADABLE
 
 R = TypeVar("R", bound=Reply)
@@ -66,6 +66,5 @@ def _build(operation: type[Operation[R]], data: dict[str, Any], envelope: dict[s
         place = ".".join(str(part) for part in error.errors()[0]["loc"])
         why = f"`{place}` of the answer cannot be read"
         raise OutcomeUnknown(operation.operation_name(), why, http_status, SUCCESS) from None
-    reply._envelope.update(envelope)
-    reply._unread = tuple(unread)
+    reply._received = Received(envelope, unread)
     return reply

@@ -146,7 +146,6 @@ class FiatPayoutRecord(Reply):
             created_ms=self.create_time,
             reason=self.failure_reason or None,
             unreadable=self.unread(),
-            reply=self,
         )
 
 

@@ -1,10 +1,9 @@
 """What every operation has in common: its fields and rules, its effect, its reference, its reply."""
 
-import dataclasses
 import functools
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from decimal import Decimal
@@ -52,8 +51,6 @@ class SeenOrder:
     reason: str | None = None
     unreadable: str | None = None
     """The part of the reply that is not what it should be, if any."""
-    reply: "Reply | None" = dataclasses.field(default=None, repr=False, compare=False)
-    """The reply itself, where a query gave it."""
 
 
 MOST_UNLISTED = 40
@@ -62,18 +59,27 @@ MOST_UNLISTED = 40
 MOST_NAME = 60
 
 
+@dataclass(frozen=True)
+class Received:
+    """What a reply was read from."""
+
+    envelope: dict[str, Any]
+    unread: Sequence[str]
+    """Fields that could not be read and were left out, by attribute."""
+
+
 class Reply(BaseModel):
     """Data of a successful answer. Fields the interface does not name are kept (`model_extra`)."""
 
     model_config = ConfigDict(frozen=True, extra="allow", populate_by_name=True, coerce_numbers_to_str=True)
 
-    _envelope: dict[str, Any] = PrivateAttr(default_factory=dict)
-    _unread: tuple[str, ...] = PrivateAttr(default=())
+    _received: Received | None = PrivateAttr(default=None)
 
     @property
     def envelope(self) -> dict[str, Any]:
         """The whole answer, `code` and `message` included; only unsafe characters are not as they arrived."""
-        return self._envelope
+        received = self._received
+        return {} if received is None else received.envelope
 
     @classmethod
     @functools.cache
@@ -90,9 +96,11 @@ class Reply(BaseModel):
 
     def unread(self, other: str | None = None) -> str | None:
         """The fields that could not be read and were left out, by wire name, and another part; None when all were."""
-        if not self._unread:
+        received = self._received
+        unread = () if received is None else received.unread
+        if not unread:
             return other
-        names = [wire_name(type(self), name) for name in self._unread] + ([other] if other else [])
+        names = [wire_name(type(self), name) for name in unread] + ([other] if other else [])
         return ", ".join(names) or None
 
     def as_order(self) -> SeenOrder:

@@ -104,7 +104,6 @@ class TransactionRecord(Reply):
             finish_time=self.finish_time,
             reason=self.reason or None,
             unreadable=self.unread("metadata" if self.details is None else None),
-            reply=self,
         )
 
     def redacted(self, masked: Callable[[str], str]) -> dict[str, Any]:

@@ -255,7 +255,10 @@ def _said(seen: SeenOrder, status: OrderStatus, why: str) -> SeenOrder:
 
 def is_empty(reply: Reply) -> bool:
     """Whether a reply names nothing at all: `data` was null, or an object without a value."""
-    return reply.unread() is None and all(value in (None, "") for value in reply.model_dump().values())
+    blank = (None, "")
+    if any(value not in blank for value in vars(reply).values()):
+        return False
+    return reply.unread() is None and all(value in blank for value in (reply.model_extra or {}).values())
 
 
 def describe_shape(answer: Refused | OutcomeUnknown | NotConnected | Reply) -> str:

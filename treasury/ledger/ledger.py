@@ -99,7 +99,7 @@ class Ledger:
 
     def as_kept(self, order: Order, seen: SeenOrder) -> SeenOrder:
         """What a look at an order showed, with its texts as they would be kept."""
-        return self.words(order).seen(seen)
+        return seen if seen.reason is None else self.words(order).seen(seen, seen.reason)
 
     # --- steps ---------------------------------------------------------------------------------------------------
 

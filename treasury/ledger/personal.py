@@ -100,11 +100,9 @@ class Words:
             return dict(facts)
         return {name: self._fact(name, value) for name, value in facts.items()}
 
-    def seen(self, seen: SeenOrder) -> SeenOrder:
-        """What a look showed, as the ledger would keep it."""
-        if seen.reason is None:
-            return seen
-        return replace(seen, reason=self.also(seen.order_no).masked(seen.reason))
+    def seen(self, seen: SeenOrder, reason: str) -> SeenOrder:
+        """What a look showed, with its reason as the ledger would keep it."""
+        return replace(seen, reason=self.also(seen.order_no).masked(reason))
 
     def also(self, own: str | None) -> "Words":
         """With another id of its own."""

@@ -11,14 +11,23 @@ import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import Connection, select, update
+from sqlalchemy import Connection, bindparam, select, update
 
 from treasury.errors import ConfigurationError
 from treasury.ledger import schema
+from treasury.ledger.statements import fetch_one
 from treasury.private_files import make_folder
 
 WIDTH = 200
 """Bytes of the file: always the same, so that one write replaces it whole."""
+
+
+_COUNT = (
+    update(schema.hosts)
+    .where(schema.hosts.c.host == bindparam("of"))
+    .values(marks=schema.hosts.c.marks + bindparam("more"))
+    .returning(schema.hosts.c.marks)
+)
 
 
 @dataclass(frozen=True)
@@ -65,14 +74,12 @@ class Token:
 
     def count(self, connection: Connection, marks: int) -> int:
         """Count marks in the ledger, in the transaction that makes them; how many there are then."""
-        table = schema.hosts
-        change = update(table).where(table.c.host == self._host).values(marks=table.c.marks + marks)
-        found = connection.execute(change.returning(table.c.marks)).scalar()
+        found = fetch_one(connection, _COUNT, {"of": self._host, "more": marks})
         if found is None:
             raise ConfigurationError(
                 "the ledger forgot this machine while it was sending: was it restored? Start again"
             )
-        return int(found)
+        return int(found[0])
 
     def write(self, marks: int) -> None:
         """Say how many there are."""

@@ -2,8 +2,7 @@
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Any, TypeVar
 
@@ -21,7 +20,7 @@ from treasury.errors import (
     Stopped,
 )
 from treasury.interface.funds import PartnerBalance
-from treasury.interface.operation import SeenOrder
+from treasury.interface.operation import Reply, SeenOrder
 from treasury.ledger import closing, sweeps
 from treasury.ledger.personal import Words
 from treasury.ledger.records import Order
@@ -213,9 +212,9 @@ def _ask(
         if question.operation == sweeps.CARD_USER:
             return None, _ask_card_user(desk, question.side["user_xid"])
         if order is None:
-            seen = desk.submission.look_up(question.operation, question.request_id)
+            seen, reply = desk.submission.query_reference(question.operation, question.request_id)
         else:
-            seen = desk.submission.look(order)
+            seen, reply = desk.submission.query(order)
     except (NotConnected, Refused, OutcomeUnknown) as error:
         stop_loss.could_not_ask(error)
         return None, {"answer": "failed", "seen_reason": _words(desk, question, order).masked(_said(question, error))}
@@ -224,8 +223,9 @@ def _ask(
     except Exception as error:  # an answer nobody thought of is one failed question, never the end of the night
         return None, {"answer": "failed", "seen_reason": f"the answer could not be read: {type(error).__name__}"}
     stop_loss.reached()
-    # Without the reply: a group of answers waits to be written, and each may be as long as an answer can be.
-    return seen and replace(seen, reply=None), service_side(seen, lambda: _words(desk, question, order))
+    if seen is None or reply is None:
+        return None, {"answer": "absent"}
+    return seen, service_side(seen, reply, _words(desk, question, order))
 
 
 def _words(desk: Desk, question: sweeps.Question, order: Order | None) -> Words:
@@ -247,11 +247,9 @@ def _ask_card_user(desk: Desk, user_xid: str) -> dict[str, Any]:
     return {"answer": "found", "seen_kyc_status": user.kyc_status}
 
 
-def service_side(seen: SeenOrder | None, find_words: Callable[[], Words]) -> dict[str, Any]:
+def service_side(seen: SeenOrder, reply: Reply, words: Words) -> dict[str, Any]:
     """The service's side of one order, its texts masked; `raw` is its answer with everything personal hidden."""
-    if seen is None:
-        return {"answer": "absent"}
-    words = find_words().also(seen.order_no)
+    words = words.also(seen.order_no)
     return {
         "answer": "found",
         "status": None if seen.status is None else int(seen.status),
@@ -266,7 +264,7 @@ def service_side(seen: SeenOrder | None, find_words: Callable[[], Words]) -> dic
         "arrive_amount": seen.arrive_amount,
         "unreadable": seen.unreadable,
         "seen_reason": None if seen.reason is None else words.masked(seen.reason),
-        "raw": None if seen.reply is None else seen.reply.redacted(words.detail),
+        "raw": reply.redacted(words.detail),
     }
 
 
