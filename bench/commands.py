@@ -24,7 +24,7 @@ class Timed:
     """What a command took: wall seconds, and MiB resident at most."""
 
     seconds: float
-    most_mib: float
+    max_mib: float
 
 
 def command(environ: Mapping[str, str], log: Path, *arguments: str) -> Timed:
@@ -94,7 +94,7 @@ def main() -> None:
         rate = (asked.rows - asked.less) / took
         print(
             f"{name:12} {timed.seconds:7.1f} s less {few[name].seconds:5.1f} s: {rate:9.0f} /s,"
-            f" {rate / limit:.3f} of the limit; {timed.most_mib:.0f} MiB"
+            f" {rate / limit:.3f} of the limit; {timed.max_mib:.0f} MiB"
         )
 
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from treasury.desk import Desk
-from treasury.interface.client import Account
+from treasury.provider.client import Account
+from treasury.runs.desk import Desk
 from treasury.settings import IN_FLIGHT, Settings
 
 DIRECT = {

@@ -11,9 +11,9 @@ from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 
 from flows.commands.prefect_server import prefect_api
-from treasury.interface.client import Account, Client
-from treasury.interface.orders import QueryTransaction
-from treasury.interface.signing import sign
+from treasury.provider.client import Account, Client
+from treasury.provider.orders import QueryTransaction
+from treasury.provider.signing import sign
 
 THREADS = 32
 

@@ -17,10 +17,10 @@ from typing import Any
 from bench import rivals
 from bench.commands import Timed, pay_and_reconcile
 from bench.parts import QUOTED, desk, postgresql, service, sheet
-from treasury.desk import Desk
-from treasury.ledger.states import Event
-from treasury.ledger.sweeps import Scope
+from treasury.orders.states import Event
+from treasury.reconciliation.scope import Scope
 from treasury.runs import execution, payouts, sweep
+from treasury.runs.desk import Desk
 from treasury.sandbox import generate_key_pair
 
 RESULTS = Path(__file__).parent / "results.json"
@@ -114,8 +114,8 @@ def _less(many: Timed, few: Timed, rows: int, limit: float) -> dict[str, float]:
         "seconds_of_few": round(few.seconds, 1),
         "per_second": round(rate, 1),
         "share": round(rate / limit, 4),
-        "most_mib": round(many.most_mib),
-        "most_mib_of_few": round(few.most_mib),
+        "max_mib": round(many.max_mib),
+        "max_mib_of_few": round(few.max_mib),
     }
 
 

@@ -6,9 +6,9 @@ from prefect.blocks.core import Block
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from treasury.account_file import MOVED
-from treasury.interface.address import canonical_url, check_transport
-from treasury.interface.client import Account
-from treasury.interface.service_rules import ServiceRules
+from treasury.provider.address import canonical_url, check_transport
+from treasury.provider.client import Account
+from treasury.provider.service_rules import ServiceRules
 
 
 class PartnerAccount(Block):

@@ -4,11 +4,11 @@ import dataclasses
 import functools
 from typing import cast
 
-from treasury.desk import Desk
-from treasury.desk import open_desk as open_desk_of
 from treasury.errors import ConfigurationError
-from treasury.interface.client import Account
-from treasury.interface.service_rules import ServiceRules
+from treasury.provider.client import Account
+from treasury.provider.service_rules import ServiceRules
+from treasury.runs.desk import Desk
+from treasury.runs.desk import open_desk as open_desk_of
 from treasury.settings import Settings, read_settings
 
 

@@ -7,8 +7,8 @@ from prefect.blocks.core import Block
 from pydantic import Field
 
 from treasury.errors import ConfigurationError
+from treasury.files import write_text
 from treasury.settings import read_settings
-from treasury.sheets.writing import write_text
 
 PREFIX = "block:"
 """`block:NAME` where a flow takes a policy means the block of this name."""

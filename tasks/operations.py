@@ -12,8 +12,8 @@ from prefect import Task, task
 from prefect.cache_policies import NO_CACHE
 
 from blocks.desk import open_desk
-from treasury.interface.catalogue import CATALOGUE
-from treasury.interface.operation import Effect, Operation
+from treasury.provider.catalogue import CATALOGUE
+from treasury.provider.operation import Effect, Operation
 from treasury.reports.results import result_row
 from treasury.runs.calls import send_operation, submit_operation
 

@@ -17,8 +17,9 @@ from prefect.cache_policies import NO_CACHE
 from blocks.desk import open_desk
 from blocks.notice import send_notice
 from blocks.policy import policy_file
-from treasury.ledger.sweeps import Scope
-from treasury.reconciliation.rules import read_rules
+from treasury.planning.policy import Policy
+from treasury.policy_file import read_policy
+from treasury.reconciliation.scope import Scope
 from treasury.reports.reconciliation import SHOWN_BREAKS, as_markdown
 from treasury.runs import reporting, sweep
 from treasury.sheets.statement import read_statement
@@ -68,7 +69,7 @@ def write_report(
     sweep_id: int, out: str | None, policy: str | None, statement: str | None, account: str | None = None
 ) -> Mapping[str, Any]:
     """Compare both sides and write the report; its machine form."""
-    rules = read_rules(None if policy is None else policy_file(policy))
+    rules = Policy() if policy is None else read_policy(policy_file(policy))
     entries = [] if statement is None else read_statement(Path(statement))
     return reporting.report_sweep(open_desk(account), sweep_id, None if out is None else Path(out), rules, entries)
 

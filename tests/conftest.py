@@ -12,7 +12,7 @@ import pytest
 
 from flows.commands.prefect_server import free_port
 from tests.commands.office import Office, eventually
-from treasury.children import child
+from treasury.concurrency.children import child
 from treasury.sandbox import RunningSandbox, SandboxSettings, generate_key_pair, running_sandbox
 
 # Before anybody imports Prefect: it reads these once, and must neither find nor touch a developer's own.

@@ -9,9 +9,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from treasury.errors import ConfigurationError
-from treasury.interface.service_rules import ServiceRules
+from treasury.files import write_json
 from treasury.private_files import read_private
-from treasury.sheets.writing import write_json
+from treasury.provider.service_rules import ServiceRules
 
 MOVED = ("hash", "timestamp_unit", "null_text_is_blank")
 """Entries that older files have outside of the `service` table."""

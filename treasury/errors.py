@@ -25,7 +25,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from treasury.texts import MOST_CODE, cut_text
+from treasury.texts import MAX_CODE, cut_text
 
 
 class TreasuryError(Exception):
@@ -168,7 +168,7 @@ class Refused(TreasuryError):
     def __init__(self, operation: str, http_status: int, code: str | None, message: str) -> None:
         self.operation = operation
         self.http_status = http_status
-        self.code = code = None if code is None else cut_text(code, MOST_CODE)
+        self.code = code = None if code is None else cut_text(code, MAX_CODE)
         self.message = message = cut_text(message)
         self.retry_after_seconds: float | None = None
         """What the service asked us to wait, when it said so."""
@@ -183,7 +183,7 @@ class OutcomeUnknown(TreasuryError):
         self.operation = operation
         self.why = why = cut_text(why)
         self.http_status = http_status
-        self.code = None if code is None else cut_text(code, MOST_CODE)
+        self.code = None if code is None else cut_text(code, MAX_CODE)
         super().__init__(f"{operation}: outcome unknown: {why}")
 
 

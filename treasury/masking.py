@@ -7,20 +7,18 @@ import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterator
 
-from treasury.interface.fields import mask
-
 IsPersonal = Callable[[str], bool]
 """Whether a token, normalised, is one of a personal value's."""
 
-LEAST_TOKEN = 2
+MIN_TOKEN = 2
 """Characters of a token that is looked for."""
-MOST_TOKEN = 120
+MAX_TOKEN = 120
 """Characters of a token; a longer value is known by its words and by nothing else."""
-MOST_GROUPS = 40
+MAX_GROUPS = 40
 """Groups of letters or digits that one value may be written in."""
-MOST_BETWEEN = 3
+MAX_BETWEEN = 3
 """Characters between two groups of one value."""
-LEAST_INSIDE = 4
+MIN_INSIDE = 4
 """Characters of a token that is masked inside a longer run of letters and digits."""
 
 _GROUP = re.compile(r"(?:[^\W\d_][\u0300-\u036f]*)+|\d+")
@@ -32,7 +30,7 @@ _EMAIL = re.compile(r"[\w.+%'-]{1,64}@[\w.-]{1,190}\w")
 _IBAN = re.compile(
     r"(?<![A-Za-z0-9])[A-Za-z]{2}\d{2}(?:[ -]?[A-Za-z0-9]{4}){2,7}(?:[ -]?[A-Za-z0-9]{1,4})?(?![A-Za-z0-9])"
 )
-_LEAST_IBAN_DIGITS = 8
+_MIN_IBAN_DIGITS = 8
 _DIGITS = re.compile(r"(?<![0-9])\d(?:[ ./()-]{0,2}\d){8,}(?![A-Za-z0-9])")
 _NUMBER = r"-?\d+(?:\.\d+)?"
 _OURS = re.compile(
@@ -41,6 +39,19 @@ _OURS = re.compile(
     r"|\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}"
 )
 """What looks like a number of an account and is none: ids of ours, amounts in words, times."""
+
+
+MAX_HIDDEN = 8
+"""Digits up to which nothing is shown of a value: a date has eight."""
+
+
+def mask(value: object) -> str:
+    """Hide a personal value: account-like values keep their last four characters, everything else nothing."""
+    text = str(value)
+    if len(text) <= MAX_HIDDEN:
+        return "***"
+    digits = sum(map(str.isdigit, text))
+    return f"***{text[-4:]}" if digits > MAX_HIDDEN else "***"
 
 
 def normalise(text: str) -> str:
@@ -54,7 +65,7 @@ def tokens_of(value: object) -> Iterator[str]:
     text = str(value)
     for part in (text, *_WORD.findall(text), *_LONG_RUN.findall(normalise(text))):
         token = normalise(part)
-        if LEAST_TOKEN <= len(token) <= MOST_TOKEN:
+        if MIN_TOKEN <= len(token) <= MAX_TOKEN:
             yield token
 
 
@@ -77,7 +88,7 @@ def mask_text(text: str, is_personal: IsPersonal, own: Collection[str | None] = 
     """
     if text.isascii() and text.isalpha():
         return mask(text) if is_personal(text.casefold()) else text
-    ids = [name for name in own if name and len(name) > MOST_BETWEEN and not is_personal(normalise(name))]
+    ids = [name for name in own if name and len(name) > MAX_BETWEEN and not is_personal(normalise(name))]
     kept = [found.span() for name in ids for found in re.finditer(re.escape(name), text)]
     always = _without(list(_looks_like_accounts(text)), kept + [found.span() for found in _OURS.finditer(text)])
     found = _without(list(_known_spans(text, is_personal)), kept) + always
@@ -94,10 +105,10 @@ def mask_known(text: str, is_personal: IsPersonal) -> str:
 def _looks_like_accounts(text: str) -> Iterator[tuple[int, int]]:
     if "@" in text:
         yield from (found.span() for found in _EMAIL.finditer(text))
-    if sum(map(str.isdigit, text)) >= _LEAST_IBAN_DIGITS:
+    if sum(map(str.isdigit, text)) >= _MIN_IBAN_DIGITS:
         yield from (found.span() for found in _DIGITS.finditer(text))
         for found in _IBAN.finditer(text):
-            if sum(map(str.isdigit, found[0])) >= _LEAST_IBAN_DIGITS:
+            if sum(map(str.isdigit, found[0])) >= _MIN_IBAN_DIGITS:
                 yield found.span()
 
 
@@ -137,14 +148,14 @@ def _known_spans(text: str, is_personal: IsPersonal) -> Iterator[tuple[int, int]
 def _longest(text: str, groups: list[tuple[int, int, str]], first: int, is_personal: IsPersonal) -> int | None:
     """The last group of the longest known value that begins with this group."""
     token, found = "", None
-    for place in range(first, min(first + MOST_GROUPS, len(groups))):
-        if place > first and groups[place][0] - groups[place - 1][1] > MOST_BETWEEN:
+    for place in range(first, min(first + MAX_GROUPS, len(groups))):
+        if place > first and groups[place][0] - groups[place - 1][1] > MAX_BETWEEN:
             break
         token += groups[place][2]
-        if len(token) > MOST_TOKEN:
+        if len(token) > MAX_TOKEN:
             break
         whole = _is_whole(text, groups[first][0], groups[place][1])
-        if len(token) >= (LEAST_TOKEN if whole else LEAST_INSIDE) and is_personal(token):
+        if len(token) >= (MIN_TOKEN if whole else MIN_INSIDE) and is_personal(token):
             found = place
     return found
 

@@ -47,7 +47,7 @@ def parse_amount(value: object) -> Decimal:
     return Decimal(text)
 
 
-MOST_DIGITS = 30
+MAX_DIGITS = 30
 """Most digits of an amount before its point."""
 
 _WRITTEN = re.compile(r"[+-]?[0-9]{1,60}(\.[0-9]{1,60})?([eE][+-]?[0-9]{1,2})?")
@@ -65,10 +65,10 @@ def parse_reply_amount(value: object) -> Decimal:
     if not _WRITTEN.fullmatch(text):
         raise ValueError("an amount is a decimal number")
     amount = Decimal(text)
-    if amount.adjusted() >= MOST_DIGITS and amount:
-        raise ValueError(f"an amount has at most {MOST_DIGITS} digits before the point")
+    if amount.adjusted() >= MAX_DIGITS and amount:
+        raise ValueError(f"an amount has at most {MAX_DIGITS} digits before the point")
     plain = format(amount, "f")
-    if len(plain.partition(".")[2]) > FRACTION_DIGITS or len(plain) > MOST_DIGITS + FRACTION_DIGITS + 2:
+    if len(plain.partition(".")[2]) > FRACTION_DIGITS or len(plain) > MAX_DIGITS + FRACTION_DIGITS + 2:
         raise ValueError(f"an amount has at most {FRACTION_DIGITS} digits after the point")
     return Decimal(plain)
 

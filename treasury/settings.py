@@ -4,6 +4,7 @@ Where a setting comes from: environment, else the account file that `treasury co
 Prefect block may stand in for the account (see `blocks`).
 """
 
+import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,17 +14,17 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from treasury.account_file import explain, read_account_file
-from treasury.decisions import EvidenceRules
 from treasury.errors import ConfigurationError
-from treasury.interface.client import Account
-from treasury.interface.engine import EXCHANGE_SECONDS, MOST_BYTES, Limits
-from treasury.interface.service_rules import ServiceRules
+from treasury.orders.decisions import EvidenceRules
 from treasury.private_files import read_private
+from treasury.provider.client import Account
+from treasury.provider.engine import EXCHANGE_SECONDS, MAX_BYTES, Limits
+from treasury.provider.service_rules import ServiceRules
 
 RESEND_AFTER_SECONDS = 600.0
 """How far apart two "no such order" answers must be before an order is sent again under the same id."""
 
-MOST_CLOCK_SKEW_SECONDS = 120.0
+MAX_CLOCK_SKEW_SECONDS = 120.0
 """How far our clock may be off the service's before nothing is sent."""
 
 IN_FLIGHT = 64
@@ -33,7 +34,7 @@ after trouble began and before it shows."""
 PROCESSES = 4
 """Processes that a sweep uses, unless there are fewer cores or it is told otherwise; each has its own requests."""
 
-MOST_COUNT = 1_000
+MAX_COUNT = 1_000
 
 REPLY_BYTES = (1_000, 100_000_000)
 """Least and most bytes that an answer may be allowed."""
@@ -54,7 +55,7 @@ class Settings:
     ledger_url: str
     ledger_key_file: Path
     resend_after_seconds: float = RESEND_AFTER_SECONDS
-    most_clock_skew_seconds: float = MOST_CLOCK_SKEW_SECONDS
+    max_clock_skew_seconds: float = MAX_CLOCK_SKEW_SECONDS
     processes: int = 1
     """How many processes a sweep may use."""
     in_flight: int = IN_FLIGHT
@@ -85,12 +86,12 @@ class Settings:
 
         On loopback it is returned as a warning instead.
         """
-        least = account.rules.timestamp_window_seconds + self.most_clock_skew_seconds
+        least = account.rules.timestamp_window_seconds + self.max_clock_skew_seconds
         if self.resend_after_seconds > least:
             return None
         problem = (
             f"TREASURY_RESEND_AFTER_SECONDS ({self.resend_after_seconds:g}) must be more than "
-            f"TREASURY_TIMESTAMP_WINDOW_SECONDS plus TREASURY_MOST_CLOCK_SKEW_SECONDS ({least:g}): a request that "
+            f"TREASURY_TIMESTAMP_WINDOW_SECONDS plus TREASURY_MAX_CLOCK_SKEW_SECONDS ({least:g}): a request that "
             "was held up could be read after its order was sent again"
         )
         if not account.is_loopback:
@@ -159,6 +160,11 @@ def read_private_key(path: Path) -> str:
         raise ConfigurationError(f"the private key file {path} cannot be read: {type(error).__name__}") from None
 
 
+OLDER, NEWER = "TREASURY_MOST_", "TREASURY_MAX_"
+
+LOG = logging.getLogger("treasury")
+
+
 def home_folder(environ: Mapping[str, str] = os.environ) -> Path:
     """Where this program keeps everything."""
     return Path(environ.get("TREASURY_HOME") or "~/.treasury").expanduser().absolute()
@@ -166,6 +172,7 @@ def home_folder(environ: Mapping[str, str] = os.environ) -> Path:
 
 def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
     """Read the settings. Raises `ConfigurationError` for an account file or a number that cannot be read."""
+    environ = _current(environ)
     home = home_folder(environ)
     saved = read_account_file(home / "account.json")
 
@@ -190,15 +197,25 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         tokens=path("TREASURY_TOKEN_FOLDER", "token_folder"),
         processes=_count(environ, "TREASURY_PROCESSES", min(os.cpu_count() or 1, PROCESSES)),
         in_flight=_count(environ, "TREASURY_IN_FLIGHT", IN_FLIGHT),
-        most_clock_skew_seconds=_seconds(environ, "TREASURY_MOST_CLOCK_SKEW_SECONDS", MOST_CLOCK_SKEW_SECONDS),
+        max_clock_skew_seconds=_seconds(environ, "TREASURY_MAX_CLOCK_SKEW_SECONDS", MAX_CLOCK_SKEW_SECONDS),
         limits=_limits(environ),
         service=_service(environ, saved.service),
         service_in_environment=frozenset(_given(environ)),
     )
 
 
+def _current(environ: Mapping[str, str]) -> Mapping[str, str]:
+    """The environment with every older name replaced; they are read, with a warning, until version 1.0."""
+    older = {name: name.replace(OLDER, NEWER, 1) for name in environ if name.startswith(OLDER)}
+    for old, new in older.items():
+        if environ.get(new) not in (None, environ[old]):
+            raise ConfigurationError(f"{old} and {new} are the same setting: keep the second")
+        LOG.warning("%s is an older name; write it as %s", old, new)
+    return {**environ, **{new: environ[old] for old, new in older.items()}} if older else environ
+
+
 def _count(environ: Mapping[str, str], variable: str, default: int) -> int:
-    return _whole(environ, variable, default, 1, MOST_COUNT)
+    return _whole(environ, variable, default, 1, MAX_COUNT)
 
 
 def _whole(environ: Mapping[str, str], variable: str, default: int, least: int, most: int) -> int:
@@ -209,12 +226,12 @@ def _whole(environ: Mapping[str, str], variable: str, default: int, least: int, 
 
 
 def _limits(environ: Mapping[str, str]) -> Limits:
-    most_bytes = _whole(environ, "TREASURY_MAX_REPLY_BYTES", MOST_BYTES, *REPLY_BYTES)
+    max_bytes = _whole(environ, "TREASURY_MAX_REPLY_BYTES", MAX_BYTES, *REPLY_BYTES)
     least, most = EXCHANGES
     seconds = _seconds(environ, "TREASURY_EXCHANGE_SECONDS", EXCHANGE_SECONDS)
     if not least <= seconds <= most:
         raise ConfigurationError(f"TREASURY_EXCHANGE_SECONDS must be from {least:g} to {most:g} (got {seconds:g})")
-    return Limits(most_bytes, seconds)
+    return Limits(max_bytes, seconds)
 
 
 def _seconds(environ: Mapping[str, str], variable: str, default: float) -> float:

@@ -3,10 +3,10 @@
 import re
 from typing import Any
 
-MOST_TEXT = 500
+MAX_TEXT = 500
 """Characters of a text that says something to people."""
 
-MOST_CODE = 40
+MAX_CODE = 40
 """Characters of a code: what the ledger's columns hold."""
 
 STAND_IN = "\N{REPLACEMENT CHARACTER}"
@@ -30,7 +30,7 @@ def clean_text(text: str) -> str:
     return UNSAFE.sub(STAND_IN, _SPACES.sub(" ", text))
 
 
-def cut_text(text: str, most: int = MOST_TEXT) -> str:
+def cut_text(text: str, most: int = MAX_TEXT) -> str:
     """The text, cleaned, in at most so many characters; what was cut is said at its end."""
     if len(text) <= most:
         return clean_text(text)

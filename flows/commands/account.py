@@ -8,8 +8,8 @@ from flows.commands.prefect_server import configured_api, prepare_environment
 from flows.commands.proving import in_short, show_findings
 from treasury.account_file import read_account_file, write_account_file
 from treasury.errors import ConfigurationError
-from treasury.interface.client import Account
-from treasury.interface.signing import load_private_key, load_public_key
+from treasury.provider.client import Account
+from treasury.provider.signing import load_private_key, load_public_key
 from treasury.proving import prove_service
 from treasury.settings import read_key_file, read_private_key, read_settings
 

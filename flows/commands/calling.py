@@ -9,11 +9,11 @@ from cyclopts import Parameter
 
 from flows.commands.common import DONE, TROUBLE, agreed, configured_desk, say_waiting
 from treasury.errors import InputError
-from treasury.interface.catalogue import CATALOGUE, find_operation
-from treasury.interface.engine import MOST_BYTES
-from treasury.interface.notifications import read_notification
-from treasury.interface.operation import Effect, Operation
-from treasury.interface.signing import load_public_key
+from treasury.provider.catalogue import CATALOGUE, find_operation
+from treasury.provider.engine import MAX_BYTES
+from treasury.provider.notifications import read_notification
+from treasury.provider.operation import Effect, Operation
+from treasury.provider.signing import load_public_key
 from treasury.reports.results import BAD_OUTCOMES, result_row
 from treasury.runs.calls import send_operation, submit_operation
 from treasury.settings import read_key_file, read_settings
@@ -108,11 +108,11 @@ def check_notification(file: Path, /, *, platform_key: Path | None = None) -> in
     key = load_public_key(read_key_file(key_file, "platform key"))
     try:
         with file.open("rb") as opened:
-            body = opened.read(MOST_BYTES + 1)
+            body = opened.read(MAX_BYTES + 1)
     except OSError as error:
         raise InputError(f"{file} cannot be read: {type(error).__name__}") from None
-    if len(body) > MOST_BYTES:
-        raise InputError(f"{file} is longer than {MOST_BYTES:,} bytes: no notification is")
+    if len(body) > MAX_BYTES:
+        raise InputError(f"{file} is longer than {MAX_BYTES:,} bytes: no notification is")
     fields = read_notification(body, key, settings.service)
     named = cut_text(f"{fields.get('order_type', 'notification')} {fields.get('request_id', '')}")
     print(f"valid: the platform signed this ({named})")

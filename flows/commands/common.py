@@ -5,9 +5,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from treasury.desk import Desk, open_desk
 from treasury.errors import InputError
 from treasury.reports.results import BAD_OUTCOMES, in_words
+from treasury.runs.desk import Desk, open_desk
 from treasury.settings import read_settings
 
 DONE, BAD_INPUT, WAITING, TROUBLE, BREAKS = 0, 2, 3, 4, 5

@@ -6,8 +6,8 @@ from cyclopts import Parameter
 
 from flows.commands.common import DONE, TROUBLE, WAITING, configured_desk
 from treasury.ledger.approvals import approve_plan
-from treasury.ledger.states import Hold
 from treasury.ledger.stops import lift_stop, stop_sending
+from treasury.orders.states import Hold
 from treasury.runs.resolving import (
     Decision,
     releasable,

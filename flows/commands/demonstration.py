@@ -11,11 +11,11 @@ from typing import Any
 import data
 from flows.commands.common import BREAKS, DONE, TROUBLE, say_files
 from flows.commands.prefect_server import prefect_api
-from treasury.children import child
+from treasury.concurrency.children import child
 from treasury.errors import TreasuryError
+from treasury.files import write_text
 from treasury.reports.results import BAD_OUTCOMES
 from treasury.sandbox.keys import generate_key_pair
-from treasury.sheets.writing import write_text
 
 PARTNER_ID = "900001"
 SETTLE_SECONDS = 1.0

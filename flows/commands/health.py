@@ -17,13 +17,13 @@ from flows.commands.health_of_ledger import (
     say_windows,
 )
 from flows.commands.proving import prove, take_over
-from treasury.desk import Desk, open_desk
 from treasury.errors import InputError, TreasuryError
 from treasury.ledger.database import sqlite_file
 from treasury.private_files import openings
+from treasury.runs.desk import Desk, open_desk
 from treasury.settings import Settings, home_folder, read_settings
 
-MOST_SHOWN = 20
+MAX_SHOWN = 20
 """Most files named one by one."""
 
 
@@ -119,11 +119,11 @@ def _closed(paths: list[Path], remedy: str) -> list[str]:
     """Remarks about what a group can read. Raises `Unwell` for what others can open."""
     found = list(openings(*paths))
     grave = [str(each) for each in found if each.is_grave]
-    if len(grave) > MOST_SHOWN:
-        grave = [*grave[:MOST_SHOWN], f"and {len(grave) - MOST_SHOWN} more: {remedy}"]
+    if len(grave) > MAX_SHOWN:
+        grave = [*grave[:MAX_SHOWN], f"and {len(grave) - MAX_SHOWN} more: {remedy}"]
     if grave:
         raise Unwell(grave)
-    return [f"remark: {each}" for each in found[:MOST_SHOWN]]
+    return [f"remark: {each}" for each in found[:MAX_SHOWN]]
 
 
 def _account(settings: Settings) -> str:

@@ -5,17 +5,17 @@ from collections import Counter
 from sqlalchemy import func, select
 
 from treasury.errors import ConfigurationError
-from treasury.interface.client import Account
-from treasury.interface.service_rules import ServiceRules
 from treasury.ledger import schema
 from treasury.ledger.epoch import why_epoch
 from treasury.ledger.ledger import Ledger, check_not_stopped
 from treasury.ledger.proofs import Verdict, standing_proofs
-from treasury.ledger.states import Hold, State
+from treasury.orders.states import Hold, State
+from treasury.provider.client import Account
+from treasury.provider.service_rules import ServiceRules
 from treasury.proving.history import judge_unconfirmed
 from treasury.settings import Settings
 
-MOST_RUNS = 3
+MAX_RUNS = 3
 """Most runs that are named in a line."""
 
 
@@ -44,8 +44,8 @@ def say_held(ledger: Ledger) -> str:
 
 
 def _look(runs: list[str]) -> str:
-    more = f", and {len(runs) - MOST_RUNS} more runs: treasury runs" if len(runs) > MOST_RUNS else ""
-    return ", ".join(f"treasury show {run}" for run in runs[:MOST_RUNS]) + more
+    more = f", and {len(runs) - MAX_RUNS} more runs: treasury runs" if len(runs) > MAX_RUNS else ""
+    return ", ".join(f"treasury show {run}" for run in runs[:MAX_RUNS]) + more
 
 
 def say_epoch(ledger: Ledger) -> str:
@@ -70,11 +70,11 @@ def say_windows(settings: Settings, account: Account) -> list[str]:
     warning = settings.check_windows(account)
     if warning is not None:
         return [f"remark, for a service on this machine: {warning}"]
-    window, skew = account.rules.timestamp_window_seconds, settings.most_clock_skew_seconds
+    window, skew = account.rules.timestamp_window_seconds, settings.max_clock_skew_seconds
     return [
         f"an order is sent again {settings.resend_after_seconds:g} s (TREASURY_RESEND_AFTER_SECONDS) after the service "
         "first did not know it, at the earliest; it fits: the service reads a request for at most "
-        f"{window:g} s (TREASURY_TIMESTAMP_WINDOW_SECONDS) plus {skew:g} s (TREASURY_MOST_CLOCK_SKEW_SECONDS)"
+        f"{window:g} s (TREASURY_TIMESTAMP_WINDOW_SECONDS) plus {skew:g} s (TREASURY_MAX_CLOCK_SKEW_SECONDS)"
     ]
 
 

@@ -18,12 +18,13 @@ from flows.commands.common import (
 from flows.commands.prefect_server import prefect_api
 from flows.commands.progress import showing
 from treasury.errors import InvalidSheet
+from treasury.files import write_json
 from treasury.ledger import progress
 from treasury.planning.payouts import PayoutPlan
 from treasury.runs.execution import check_run_key
 from treasury.runs.payouts import commit_payouts, propose_payouts, read_plan, write_payout_results
 from treasury.settings import os_user, read_settings
-from treasury.sheets.writing import write_errors, write_json
+from treasury.sheets.writing import write_errors
 
 
 def pay(

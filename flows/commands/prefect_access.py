@@ -12,9 +12,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from treasury.errors import ConfigurationError
+from treasury.files import write_text
 from treasury.private_files import make_once, read_private
 from treasury.settings import home_folder
-from treasury.sheets.writing import write_text
 
 SERVER_AUTH, CLIENT_AUTH = "PREFECT_SERVER_API_AUTH_STRING", "PREFECT_API_AUTH_STRING"
 ORIGINS = ("PREFECT_SERVER_CORS_ALLOWED_ORIGINS", "PREFECT_SERVER_API_CORS_ALLOWED_ORIGINS")

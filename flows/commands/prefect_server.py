@@ -21,7 +21,7 @@ from flows.commands.prefect_access import (
     prefect_home,
     use_kept_password,
 )
-from treasury.children import child
+from treasury.concurrency.children import child
 from treasury.errors import ConfigurationError, TreasuryError
 from treasury.private_files import close_to_others, make_folder
 

@@ -3,10 +3,10 @@
 from datetime import UTC, datetime
 
 from flows.commands.common import DONE, configured_desk
-from treasury.desk import Desk
 from treasury.errors import InputError
-from treasury.ledger.records import Order
+from treasury.orders.records import Order
 from treasury.reports.results import in_words, result_row, summarize_run
+from treasury.runs.desk import Desk
 
 SHOWN_ORDERS = 200
 

@@ -7,9 +7,9 @@ from cyclopts import Parameter
 
 from flows.commands.common import DONE, agreed, check_follow, configured_desk, finish_run, say_files, say_waiting
 from flows.commands.prefect_server import prefect_api
+from treasury.files import write_json
 from treasury.planning.rebalancing import TradePlan
 from treasury.runs.rebalancing import plan_rebalancing
-from treasury.sheets.writing import write_json
 
 DEFAULT_POLICY = Path("data/treasury_policy.toml")
 

@@ -53,8 +53,9 @@ def reconcile(
         Folder for the report.
 
     """
-    from treasury.ledger.sweeps import Scope
-    from treasury.reconciliation.rules import read_rules
+    from treasury.planning.policy import Policy
+    from treasury.policy_file import read_policy
+    from treasury.reconciliation.scope import Scope
     from treasury.runs.reporting import report_sweep
     from treasury.runs.sweep import stored_sweep
     from treasury.sheets.statement import read_statement
@@ -64,7 +65,9 @@ def reconcile(
         raise InputError("--window is a number of days, zero or more")
     if run_key is not None and desk.ledger.run(run_key) is None:
         raise InputError(f"the ledger knows no run {run_key} (`treasury runs` lists them)")
-    rules = read_rules(policy)  # a mistake in either file is said before anything is asked
+    rules = (
+        Policy() if policy is None else read_policy(policy)
+    )  # a mistake in either file is said before anything is asked
     entries = [] if statement is None else read_statement(statement)
     if offline:  # asks nothing, so it needs no Prefect
         print("reading the stored answers ...", flush=True)

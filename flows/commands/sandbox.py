@@ -7,9 +7,9 @@ from cyclopts import Parameter
 
 from flows.commands.common import DONE
 from treasury.errors import InputError
+from treasury.files import write_text
 from treasury.sandbox import FAULTS, SandboxSettings, generate_key_pair, read_switches, serve
 from treasury.settings import read_key_file, read_settings
-from treasury.sheets.writing import write_text
 
 
 def sandbox(

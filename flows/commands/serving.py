@@ -26,7 +26,7 @@ from flows.commands.prefect_access import (
     password_file,
 )
 from flows.commands.prefect_server import START_SECONDS, answers, configured_api, prepare_environment
-from treasury.children import child
+from treasury.concurrency.children import child
 from treasury.errors import ConfigurationError
 from treasury.private_files import close_to_others
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from treasury.desk import Desk
-from treasury.interface.client import Account
+from treasury.provider.client import Account
+from treasury.runs.desk import Desk
 from treasury.settings import read_settings
 
 PARTNER_ID = "900001"

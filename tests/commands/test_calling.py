@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.commands.office import Ended, Office, one_line_error
-from treasury.interface.catalogue import CATALOGUE
-from treasury.interface.client import Client
+from treasury.provider.catalogue import CATALOGUE
+from treasury.provider.client import Client
 from treasury.sandbox import RunningSandbox
 
 ADDRESS = "TXYZ" + "e" * 30

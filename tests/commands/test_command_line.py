@@ -13,7 +13,7 @@ import pytest
 import data
 from flows.commands import COMMANDS, build_app
 from tests.commands.office import HEADER, Ended, Office, one_line_error
-from treasury.interface.catalogue import CATALOGUE
+from treasury.provider.catalogue import CATALOGUE
 from treasury.sandbox import RunningSandbox
 
 every_command = pytest.mark.parametrize("name", COMMANDS)
@@ -356,7 +356,7 @@ def test_connect_saves_the_path_of_the_key_and_not_the_key(office: Office, tmp_p
 
 
 def test_a_notification_is_believed_only_when_the_platform_signed_it(office: Office, key_pair: tuple[str, str]) -> None:
-    from treasury.interface.signing import load_private_key, sign
+    from treasury.provider.signing import load_private_key, sign
 
     private, public = key_pair
     fields: dict[str, Any] = {"request_id": "r-1", "order_type": "payout", "status": "99"}

@@ -9,8 +9,8 @@ from sqlalchemy import update
 from tests.commands.office import Office, one_line_error
 from tests.engine.test_ledger import commit
 from treasury.ledger import schema
-from treasury.ledger.states import Event, Hold, State
 from treasury.ledger.statuses import saw_status
+from treasury.orders.states import Event, Hold, State
 from treasury.private_files import openings
 from treasury.sandbox import RunningSandbox
 

@@ -9,7 +9,7 @@ import pytest
 from bench import parts
 from tests.commands.office import PARTNER_ID, Ended, Office, one_line_error
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.records import derive_request_id
+from treasury.orders.records import derive_request_id
 from treasury.sandbox import RunningSandbox
 
 

@@ -15,7 +15,7 @@ import pytest
 from flows.commands import progress
 from tests.commands.office import Office, eventually
 from tests.listening import Answer, Listening
-from treasury.ledger.states import State
+from treasury.orders.states import State
 
 pytestmark = pytest.mark.prefect
 

@@ -10,7 +10,7 @@ import pytest
 import data
 from flows.commands.prefect_server import free_port
 from tests.commands.office import Ended, Office, one_line_error, read_rows
-from treasury.ledger.states import State
+from treasury.orders.states import State
 from treasury.reports.results import COLUMNS
 from treasury.sandbox import RunningSandbox, SandboxSettings, generate_key_pair, running_sandbox
 

@@ -10,8 +10,8 @@ import pytest
 
 from tests.commands.office import Ended, Office, one_line_error
 from tests.listening import Listening
-from treasury.interface.catalogue import CATALOGUE
-from treasury.interface.operation import Effect
+from treasury.provider.catalogue import CATALOGUE
+from treasury.provider.operation import Effect
 from treasury.sandbox import RunningSandbox, generate_key_pair
 from treasury.sandbox.behaviour import Behaviour
 
@@ -272,7 +272,7 @@ def signed(data: str, private_key: str) -> str:
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import padding
 
-    from treasury.interface.signing import load_private_key
+    from treasury.provider.signing import load_private_key
 
     text = f"data={data}&type=CARD_BILL_TRANSACTION"
     signature = load_private_key(private_key).sign(text.encode(), padding.PKCS1v15(), hashes.SHA1())

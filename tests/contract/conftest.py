@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from treasury.interface.catalogue import CATALOGUE
-from treasury.interface.client import Account, Client
-from treasury.interface.operation import Operation
+from treasury.provider.catalogue import CATALOGUE
+from treasury.provider.client import Account, Client
+from treasury.provider.operation import Operation
 from treasury.sandbox import RunningSandbox, build_promptpay
 
 Fields = dict[str, Any]

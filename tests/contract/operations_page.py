@@ -9,9 +9,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from treasury.interface.catalogue import CATALOGUE
-from treasury.interface.operation import Conditional, Operation, members, wire_name
-from treasury.interface.service_rules import ServiceRules
+from treasury.provider.catalogue import CATALOGUE
+from treasury.provider.operation import Conditional, Operation, members, wire_name
+from treasury.provider.service_rules import ServiceRules
 from treasury.reconciliation.classes import CLASSES
 from treasury.settings import service_variable
 

@@ -11,11 +11,11 @@ from pydantic import BaseModel
 
 from tests.contract.operations_page import DOCS, operating_page, operations_page
 from treasury.errors import InvalidFields, Refused
-from treasury.interface.catalogue import CATALOGUE, DOCUMENT, PUBLIC_FACTS
-from treasury.interface.client import Client
-from treasury.interface.operation import Conditional, Effect, Operation, members, wire_name
-from treasury.interface.orders import QueryTransaction
-from treasury.interface.signing import sign
+from treasury.provider.catalogue import CATALOGUE, DOCUMENT, PUBLIC_FACTS
+from treasury.provider.client import Client
+from treasury.provider.operation import Conditional, Effect, Operation, members, wire_name
+from treasury.provider.orders import QueryTransaction
+from treasury.provider.signing import sign
 from treasury.sandbox import RunningSandbox
 
 Fields = dict[str, Any]

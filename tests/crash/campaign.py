@@ -31,11 +31,11 @@ from tests.crash.cases import LONG, PAYING, Case, make_case
 from tests.crash.driver import DONE, HELD
 from tests.crash.oracle import Verdict, judge
 from tests.crash.payments import PARTNER_ID, ask_quotes, make_kind
-from treasury.interface.client import Account, Client
+from treasury.provider.client import Account, Client
 from treasury.sandbox import Clock, RunningSandbox, SandboxSettings, generate_key_pair, running_sandbox
 
 FIRST_TIME = 1_790_000_000.0
-MOST_STARTS = 25
+MAX_STARTS = 25
 PATIENCE = 12
 """Starts after which what does not change is taken for the end: a quote has to end, and two queries to be apart."""
 RESEND_AFTER = 0.05
@@ -183,7 +183,7 @@ def _finish(
 ) -> tuple[Verdict, int]:
     """Start without killing until nothing is left to do; a conversion may stay unknown for ever."""
     before = None
-    for start in range(1, MOST_STARTS):
+    for start in range(1, MAX_STARTS):
         ended = forker.start({**spec, "decide": start > 1})
         if ended["code"] == HELD:  # PostgreSQL notices the dead session a moment later
             time.sleep(0.05)
@@ -195,7 +195,7 @@ def _finish(
             return verdict, start
         before = verdict.states
         time.sleep(RESEND_AFTER * 2)
-    return verdict, MOST_STARTS
+    return verdict, MAX_STARTS
 
 
 def _broken(spec: dict[str, Any], ended: dict[str, Any]) -> str:

@@ -4,7 +4,7 @@ import random
 from dataclasses import dataclass, field
 
 from tests.crash.payments import KINDS
-from treasury.crashpoints import POINTS
+from treasury.concurrency.crash_points import POINTS
 
 NAMES = (*KINDS, "confirmation")
 SHOWS_11 = 0.02

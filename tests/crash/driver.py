@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from tests.crash.payments import PARTNER_ID, hurry, make_kind
-from treasury import crashpoints
-from treasury.desk import Desk
+from treasury.concurrency import crash_points
 from treasury.errors import InputError, RunHeld
-from treasury.interface.client import Account
-from treasury.interface.service_rules import ServiceRules
-from treasury.interface.signing import load_private_key
-from treasury.ledger.states import State
+from treasury.orders.states import State
+from treasury.provider.client import Account
+from treasury.provider.service_rules import ServiceRules
+from treasury.provider.signing import load_private_key
+from treasury.runs.desk import Desk
 from treasury.runs.resolving import Decision, release_orders, resolve_as_not_sent, resolve_as_sent
 from treasury.settings import Settings
 
@@ -58,7 +58,7 @@ def start(spec: dict[str, Any]) -> int:
     if spec["private_key"] in _keys:
         vars(account)["signing_key"] = _keys[spec["private_key"]]  # parsed before the fork: 37 ms for each start
     if spec.get("point"):
-        crashpoints.arm(spec["point"], spec["hits"])
+        crash_points.arm(spec["point"], spec["hits"])
     try:
         desk = Desk(account, replace(settings, in_flight=spec.get("in_flight", 4)))
         hurry(desk)

@@ -8,15 +8,15 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from treasury.desk import Desk
-from treasury.interface.client import Client
-from treasury.interface.fiat_payouts import CreateFiatPayout, FiatPayoutQuote
-from treasury.interface.operation import Operation
-from treasury.interface.orders import Withdraw
-from treasury.interface.pacing import Pace
-from treasury.interface.scan_to_pay import SubmitScanToPay
 from treasury.planning.rebalancing import Side, Trade, TradePlan
+from treasury.provider.client import Client
+from treasury.provider.fiat_payouts import CreateFiatPayout, FiatPayoutQuote
+from treasury.provider.operation import Operation
+from treasury.provider.orders import Withdraw
+from treasury.provider.pacing import Pace
+from treasury.provider.scan_to_pay import SubmitScanToPay
 from treasury.runs import calls, payouts, rebalancing
+from treasury.runs.desk import Desk
 from treasury.runs.execution import follow_orders, open_orders, send_orders
 from treasury.sandbox import build_promptpay
 
@@ -145,11 +145,11 @@ def conversion(rows: int = ROWS) -> Kind:
             amount=Decimal(amount),
             receive_currency="USDT",
             expected_receive=Decimal(1),
-            least_receive=Decimal("0.00000001"),
-            greatest_fee=Decimal(10_000),
+            min_receive=Decimal("0.00000001"),
+            max_fee=Decimal(10_000),
             rate=Decimal(1),
-            least_rate=None,
-            greatest_rate=None,
+            min_rate=None,
+            max_rate=None,
         )
         for asset, amount in list(spent.items())[:rows]
     ]

@@ -10,8 +10,8 @@ import pytest
 
 from tests.crash.campaign import Tally, postgres_ledgers, run_campaign, sqlite_ledger
 from tests.crash.cases import PAYING, make_case
-from treasury import crashpoints
-from treasury.crashpoints import POINTS
+from treasury.concurrency import crash_points
+from treasury.concurrency.crash_points import POINTS
 
 KILLS = int(os.environ.get("KILLS_IN_TEST", "250"))
 """All in all; one in eight with the ledger in PostgreSQL."""
@@ -36,7 +36,7 @@ def assert_kept(tally: Tally, kills: int) -> None:
 
 def test_every_point_is_passed_by_the_code_and_every_name_in_the_code_is_a_point() -> None:
     used = []
-    for file in Path(crashpoints.__file__).parent.rglob("*.py"):
+    for file in Path(crash_points.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "point":
                 [name] = node.args
@@ -47,9 +47,9 @@ def test_every_point_is_passed_by_the_code_and_every_name_in_the_code_is_a_point
 
 def test_a_point_that_is_not_armed_does_nothing_and_one_that_does_not_exist_cannot_be_armed() -> None:
     for name in POINTS:
-        crashpoints.point(name)
+        crash_points.crash_point(name)
     with pytest.raises(ValueError, match="no crash point"):
-        crashpoints.arm("nowhere", 1)
+        crash_points.arm("nowhere", 1)
 
 
 def test_a_seed_always_makes_the_same_case() -> None:

@@ -12,10 +12,10 @@ import pytest
 from bench import parts
 from tests import listening
 from tests.listening import Listening
-from treasury.desk import Desk
-from treasury.interface.client import Account
-from treasury.interface.service_rules import ServiceRules
 from treasury.ledger.ledger import Ledger
+from treasury.provider.client import Account
+from treasury.provider.service_rules import ServiceRules
+from treasury.runs.desk import Desk
 from treasury.sandbox import RunningSandbox, SandboxSettings, generate_key_pair, running_sandbox
 from treasury.settings import Settings
 

@@ -19,7 +19,7 @@ from typing import Any
 from sqlalchemy import Engine, event
 
 from tests.ledger_fixture import contents
-from treasury import crashpoints
+from treasury.concurrency import crash_points
 from treasury.ledger.ledger import Ledger
 
 
@@ -36,7 +36,7 @@ def main(spec: dict[str, Any]) -> None:
             time.sleep(spec.get("slow", 0))
 
     if "point" in spec:
-        crashpoints.arm(spec["point"], 1)
+        crash_points.arm(spec["point"], 1)
     print("ready", flush=True)
     sys.stdin.readline()
     open_one(spec, before)

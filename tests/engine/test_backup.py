@@ -25,7 +25,7 @@ from treasury.ledger.backup import make_backup
 from treasury.ledger.intents import commit_plan
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.restore import restore_backup
-from treasury.ledger.states import Event, State
+from treasury.orders.states import Event, State
 from treasury.settings import Settings, read_settings
 
 ROOT = Path(__file__).parents[2]
@@ -154,8 +154,8 @@ def test_neither_a_missing_ledger_nor_another_key_is_backed_up(home: Settings, t
 SENDING = """
 import sys
 from pathlib import Path
-from treasury.desk import Desk
-from treasury.interface.client import Account
+from treasury.runs.desk import Desk
+from treasury.provider.client import Account
 from treasury.runs import execution, payouts
 from treasury.settings import Settings
 base_url, home, ledger_url, sheet = sys.argv[1:]
@@ -297,12 +297,12 @@ def test_a_database_that_is_not_empty_is_left_alone(backup: Path, tmp_path: Path
 KILLED = """
 import sys
 from pathlib import Path
-from treasury import crashpoints
+from treasury.concurrency import crash_points
 from treasury.ledger.backup import make_backup
 from treasury.ledger.restore import restore_backup
 from treasury.settings import read_settings
 settings = read_settings({"TREASURY_HOME": sys.argv[1], "TREASURY_LEDGER_URL": sys.argv[2]})
-crashpoints.arm(sys.argv[3], 1)
+crash_points.arm(sys.argv[3], 1)
 (make_backup if sys.argv[3].startswith("backup") else restore_backup)(settings, Path(sys.argv[4]))
 """
 

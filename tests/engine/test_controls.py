@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from treasury.desk import Desk
 from treasury.errors import (
     ApprovalNeeded,
     ConfigurationError,
@@ -19,9 +18,10 @@ from treasury.errors import (
     LimitExceeded,
 )
 from treasury.ledger.approvals import approve_plan
-from treasury.ledger.states import Event, State
 from treasury.ledger.stops import lift_stop, stop_sending
+from treasury.orders.states import Event, State
 from treasury.runs import execution, payouts
+from treasury.runs.desk import Desk
 from treasury.runs.resolving import release_orders
 
 OpenDesk = Callable[..., Desk]
@@ -133,7 +133,7 @@ def test_two_runs_of_one_list_started_in_the_same_second_pay_once(
 @pytest.mark.parametrize(
     ("table", "place"),
     [
-        ('[payouts.most_per_payout]\nUSDT_TRC20 = "15"', ("b", "amount", "15 USDT_TRC20 per payout")),
+        ('[payouts.max_per_payout]\nUSDT_TRC20 = "15"', ("b", "amount", "15 USDT_TRC20 per payout")),
         ('[payouts]\ncountries = ["BR"]', ("a", "country", "not a country")),
         ('[payouts]\ncurrencies = ["USDT"]', ("a", "currency", "not a currency")),
     ],
@@ -159,7 +159,7 @@ def test_a_run_and_a_day_have_limits(open_desk: OpenDesk, start_sandbox: Any, tm
     both = sheet(tmp_path, ("a", "10", "12345670007"), ("b", "20.01", "12345670008"), name="both.csv")
     limits = policy(
         tmp_path,
-        'time_zone = "Asia/Singapore"\n[payouts]\nmost_per_run = {USDT_TRC20 = 30}\nmost_per_day = {USDT_TRC20 = 30}',
+        'time_zone = "Asia/Singapore"\n[payouts]\nmax_per_run = {USDT_TRC20 = 30}\nmax_per_day = {USDT_TRC20 = 30}',
     )
     with pytest.raises(LimitExceeded, match=r"30\.01 USDT_TRC20, over the limit of 30 per run"):
         start(desk, both, "sum", limits)
@@ -175,11 +175,11 @@ def test_a_run_and_a_day_have_limits(open_desk: OpenDesk, start_sandbox: Any, tm
 def test_a_policy_without_payout_limits_is_refused(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
     desk = open_desk(start_sandbox().base_url)
     file = sheet(tmp_path, ("a", "10", "12345670001"))
-    for text, words in (("", "no \\[payouts\\] table"), ("[payouts]\nmost_per_paiout = 3", "most_per_paiout")):
+    for text, words in (("", "no \\[payouts\\] table"), ("[payouts]\nmax_per_paiout = 3", "max_per_paiout")):
         with pytest.raises(InputError, match=words):
             start(desk, file, limits=policy(tmp_path, text))
     with pytest.raises(InputError, match="exact"):
-        start(desk, file, limits=policy(tmp_path, "[payouts.most_per_run]\nUSDT = 1.5"))
+        start(desk, file, limits=policy(tmp_path, "[payouts.max_per_run]\nUSDT = 1.5"))
 
 
 # --- approvals -------------------------------------------------------------------------------------------------------
@@ -231,7 +231,7 @@ def test_a_change_voids_an_approval(open_desk: OpenDesk, start_sandbox: Any, tmp
     if change == "row":
         file = sheet(tmp_path, ("a", "20", "12345670009"))
     else:
-        limits = policy(tmp_path, TWO + '\nmost_per_run = {USDT_TRC20 = "100"}')
+        limits = policy(tmp_path, TWO + '\nmax_per_run = {USDT_TRC20 = "100"}')
     with pytest.raises(ApprovalNeeded, match="approved by nobody"):
         propose(desk, file, limits)
     with pytest.raises(ApprovalNeeded):

@@ -11,9 +11,9 @@ ROWS = 1000
 ENGINE = """
 import sys
 from pathlib import Path
-from treasury.desk import Desk
+from treasury.runs.desk import Desk
 from treasury.errors import RunHeld
-from treasury.interface.client import Account
+from treasury.provider.client import Account
 from treasury.runs import execution, payouts
 from treasury.settings import Settings
 

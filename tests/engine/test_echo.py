@@ -15,12 +15,12 @@ from tests.engine.hostile import answer
 from tests.engine.test_nights import night
 from tests.engine.test_runs import pay
 from tests.engine.test_submission import CREATE, FIAT_QUERY, QUOTE, ok
-from treasury.desk import Desk
 from treasury.errors import Refused
-from treasury.interface.catalogue import CATALOGUE
 from treasury.ledger import schema
 from treasury.masking import normalise
+from treasury.provider.catalogue import CATALOGUE
 from treasury.runs import calls, provisioning
+from treasury.runs.desk import Desk
 
 OpenDesk = Callable[..., Desk]
 PAYOUT, QUERY = "/v1/order/payout", "/v1/order/query"

@@ -16,13 +16,13 @@ import pytest
 
 from tests.engine.conftest import PARTNER_ID
 from tests.engine.test_submission import accepted, payout, plan
-from treasury.desk import Desk
 from treasury.errors import ConfigurationError, NotSentInTime
-from treasury.interface import client as client_module
-from treasury.interface.client import Account
 from treasury.ledger.holder import MachineLock
-from treasury.ledger.states import State
+from treasury.orders.states import State
+from treasury.provider import client as client_module
+from treasury.provider.client import Account
 from treasury.runs import execution
+from treasury.runs.desk import Desk
 from treasury.settings import Settings
 
 OpenDesk = Callable[..., Desk]
@@ -30,10 +30,10 @@ OpenDesk = Callable[..., Desk]
 SENDER = """
 import json, os, signal, sys, time
 from pathlib import Path
-from treasury import crashpoints
-from treasury.desk import Desk
-from treasury.interface.client import Account
-from treasury.ledger.states import State
+from treasury.concurrency import crash_points
+from treasury.runs.desk import Desk
+from treasury.provider.client import Account
+from treasury.orders.states import State
 from treasury.runs import execution
 from treasury.settings import Settings
 
@@ -41,8 +41,8 @@ spec = json.load(sys.stdin)
 home = Path(spec["home"])
 settings = Settings(home, None, None, None, None, spec["ledger_url"], home / "ledger.key", resend_after_seconds=0)
 desk = Desk(Account(spec["base_url"], spec["partner_id"], spec["key"]), settings)
-crashpoints._pass = lambda: (os.kill(os.getpid(), signal.SIGSTOP), time.sleep(0.5))  # all threads stop in a moment
-crashpoints._armed = "send.marked"
+crash_points._pass = lambda: (os.kill(os.getpid(), signal.SIGSTOP), time.sleep(0.5))  # all threads stop in a moment
+crash_points._armed = "send.marked"
 print("ready", flush=True)
 execution.send_orders(desk, "run", desk.ledger.order_ids("run", (State.PREPARED,)))
 """
@@ -146,7 +146,7 @@ def test_a_mark_that_grew_old_is_taken_back_and_the_request_signed_anew(
 
 
 def test_an_old_signature_does_not_leave(open_desk: OpenDesk, service: Any) -> None:
-    from treasury.interface.funds import PartnerBalance
+    from treasury.provider.funds import PartnerBalance
 
     desk = open_desk(service.base_url)
     signed = desk.client.sign(PartnerBalance(currency="USDT"))

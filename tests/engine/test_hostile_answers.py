@@ -11,10 +11,10 @@ from tests.engine.conftest import PlannedService
 from tests.engine.hostile import HOSTILE, answer
 from tests.engine.test_nights import night
 from tests.engine.test_runs import pay, results, sheet
-from treasury.desk import Desk
-from treasury.interface.client import Client
-from treasury.interface.engine import Limits
 from treasury.ledger import schema
+from treasury.provider.client import Client
+from treasury.provider.engine import Limits
+from treasury.runs.desk import Desk
 from treasury.texts import UNSAFE
 
 OpenDesk = Callable[..., Desk]

@@ -15,10 +15,10 @@ from sqlalchemy import text
 
 from treasury.errors import ConfigurationError, IllegalTransition, RunHeld, RunKeyConflict, WrongAccount, WrongLedgerKey
 from treasury.ledger import schema
-from treasury.ledger.intents import Rules, commit_plan
+from treasury.ledger.intents import IntentRules, commit_plan
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.records import Intent, Order, derive_request_id
-from treasury.ledger.states import STEPS, Event, State
+from treasury.orders.records import Intent, Order, derive_request_id
+from treasury.orders.states import STEPS, Event, State
 
 OpenLedger = Callable[..., Ledger]
 
@@ -132,8 +132,8 @@ def test_further_up_in_the_same_file_counts_however_few_days_do(open_ledger: Ope
     times = iter(range(1_700_000_000, 1_800_000_000, 60))
     ledger = open_ledger(clock=lambda: next(times))
     same = [intent(f"r{number}", alike=("payee", "USDT", "10")) for number in range(3)]
-    commit_plan(ledger, "one", "payout", {}, "", same, Rules(duplicate_days=0))
-    commit_plan(ledger, "two", "payout", {}, "", [same[0]], Rules(duplicate_days=0))
+    commit_plan(ledger, "one", "payout", {}, "", same, IntentRules(duplicate_days=0))
+    commit_plan(ledger, "two", "payout", {}, "", [same[0]], IntentRules(duplicate_days=0))
     states = {(order.run_key, order.row_ref): order.state for order in ledger.orders()}
     assert [states["one", "r0"], states["two", "r0"]] == [State.PREPARED, State.PREPARED]
     assert [states["one", "r1"], states["one", "r2"]] == [State.HELD, State.HELD]

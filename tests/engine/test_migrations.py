@@ -14,14 +14,14 @@ from sqlalchemy import Engine, inspect, text
 from tests.engine.conftest import PARTNER_ID
 from tests.engine.test_submission import ABSENT, PAYOUT, QUERY, accepted, shown
 from tests.ledger_fixture import contents, plain_engine, put_old_ledger
-from treasury.crashpoints import POINTS
-from treasury.desk import Desk
+from treasury.concurrency.crash_points import POINTS
 from treasury.errors import ConfigurationError, WrongAccount, WrongLedgerKey
 from treasury.ledger import schema
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.migrations import tables_of
-from treasury.ledger.records import Order
-from treasury.ledger.states import State
+from treasury.orders.records import Order
+from treasury.orders.states import State
+from treasury.runs.desk import Desk
 
 ROOT = Path(__file__).parents[2]
 ACCOUNT = "http://one|1"

@@ -15,22 +15,22 @@ from sqlalchemy import delete, update
 from bench.parts import sheet as long_sheet
 from tests.engine.test_runs import pay, sheet
 from tests.engine.test_submission import fiat_payout
-from treasury.desk import Desk
 from treasury.errors import InputError
-from treasury.interface.catalogue import CATALOGUE
-from treasury.interface.client import Client
 from treasury.ledger import closing, schema, sweeps
 from treasury.ledger.intents import commit_plan
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.quotes import finish_quote, open_quote
-from treasury.ledger.records import Order
-from treasury.ledger.sweeps import Scope
-from treasury.reconciliation.rules import Rules
+from treasury.orders.records import Order
+from treasury.planning.policy import Policy
+from treasury.provider.catalogue import CATALOGUE
+from treasury.provider.client import Client
+from treasury.reconciliation.scope import Scope
 from treasury.reports.reconciliation import FILES
 from treasury.runs import payouts, sweep
+from treasury.runs.desk import Desk
 from treasury.runs.reporting import report_sweep
+from treasury.sending.stop_loss import UNREACHED
 from treasury.sheets.statement import read_statement
-from treasury.stop_loss import UNREACHED
 
 OpenDesk = Callable[..., Desk]
 
@@ -48,7 +48,7 @@ def night(desk: Desk, out: Path, scope: Scope = Scope(), statement: Path | None 
 
 def remake(desk: Desk, sweep_id: int, out: Path, statement: Path | None = None) -> dict[str, Any]:
     entries = [] if statement is None else read_statement(statement)
-    return dict(report_sweep(desk, sweep_id, out, Rules(), entries))
+    return dict(report_sweep(desk, sweep_id, out, Policy(), entries))
 
 
 def line(report: dict[str, Any], currency: str = "USDT_TRC20") -> tuple[str, ...]:
@@ -323,7 +323,7 @@ def test_a_currency_and_a_window_narrow_what_is_asked(open_desk: OpenDesk, start
 def test_a_service_that_cannot_be_reached_ends_the_asking_and_the_next_start_asks_the_rest(
     open_desk: OpenDesk, service: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("treasury.interface.client.READ_ATTEMPTS", 1)
+    monkeypatch.setattr("treasury.provider.client.READ_ATTEMPTS", 1)
     desk = open_desk(service.base_url)
     service.plan("/v1/order/payout", (200, {"code": 200, "data": {"order_no": "P", "status": 11}}))
     service.plan("/v1/order/query", (200, {"code": 200, "data": {"order_no": "P", "status": 99}}))

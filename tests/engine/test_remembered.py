@@ -26,13 +26,13 @@ from tests.engine.test_submission import (
     restored,
     shown,
 )
-from treasury.decisions import Next
-from treasury.desk import Desk
 from treasury.errors import IllegalTransition
-from treasury.interface.fiat_payouts import CreateFiatPayout
-from treasury.ledger.records import Order
-from treasury.ledger.states import STEPS, Event, State
+from treasury.orders.decisions import Next
+from treasury.orders.records import Order
+from treasury.orders.states import STEPS, Event, State
+from treasury.provider.fiat_payouts import CreateFiatPayout
 from treasury.runs import calls
+from treasury.runs.desk import Desk
 
 Answer = Callable[[Mapping[str, Any]], tuple[Any, ...]]
 

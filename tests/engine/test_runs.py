@@ -15,14 +15,14 @@ import pytest
 import data
 from bench.parts import DIRECT
 from bench.parts import sheet as long_sheet
-from treasury.desk import Desk
 from treasury.errors import InputError, RunKeyConflict
-from treasury.interface.catalogue import CATALOGUE
-from treasury.ledger.states import State
-from treasury.ledger.sweeps import Scope
-from treasury.reconciliation.rules import Rules
+from treasury.orders.states import State
+from treasury.planning.policy import Policy
+from treasury.provider.catalogue import CATALOGUE
+from treasury.reconciliation.scope import Scope
 from treasury.reports.reconciliation import FILES
 from treasury.runs import calls, execution, payouts, provisioning, rebalancing, sweep
+from treasury.runs.desk import Desk
 from treasury.runs.reporting import report_sweep
 
 OpenDesk = Callable[..., Desk]
@@ -163,7 +163,7 @@ def test_rebalancing_trades_once_a_day_and_brings_assets_home(
     for trade, order in zip(plan.trades, desk.ledger.orders(run_key=run_key), strict=True):
         assert (order.currency, order.amount) == (trade.currency, trade.amount)
         assert order.receive_amount is not None
-        assert order.receive_amount >= trade.least_receive - trade.greatest_fee
+        assert order.receive_amount >= trade.min_receive - trade.max_fee
 
 
 def test_provisioning_twice_finds_the_same_users(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_a_sweep_teaches_the_ledger_and_reports_both_sides(
         assert sweep.ask_orders(desk, ids) == 2
     assert sweep.open_chunks(desk, sweep_id) == []
     sweep.end_sweep(desk, sweep_id)
-    report = report_sweep(desk, sweep_id, tmp_path / "report", Rules())
+    report = report_sweep(desk, sweep_id, tmp_path / "report", Policy())
     assert (report["verdict"], report["counts"]) == ("reconciled", {"matched": 2})
     assert {order.row_ref: order.state for order in desk.ledger.orders()} == {"a": State.SETTLED, "b": State.FAILED}
     written = json.loads((tmp_path / "report" / "reconciliation.json").read_text())
@@ -229,7 +229,7 @@ def test_a_sweep_that_cannot_ask_is_incomplete(
     [ids] = sweep.open_chunks(desk, sweep_id)
     assert sweep.ask_orders(desk, ids) == 0
     sweep.end_sweep(desk, sweep_id)
-    report = report_sweep(desk, sweep_id, tmp_path / "report", Rules())
+    report = report_sweep(desk, sweep_id, tmp_path / "report", Policy())
     assert (report["verdict"], report["counts"]) == ("incomplete", {"query_failed": 1})
 
 

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from bench import parts
-from treasury.desk import Desk
 from treasury.ledger import sweeps
-from treasury.ledger.states import State
-from treasury.ledger.sweeps import Scope
+from treasury.orders.states import State
+from treasury.reconciliation.scope import Scope
 from treasury.runs import execution, payouts, sweep
+from treasury.runs.desk import Desk
 
 ROWS = sweep.SHARED_FROM
 
@@ -79,7 +79,7 @@ def test_shards_end_with_a_process_that_is_killed(paid: Desk) -> None:
     """A process of its own calls shards and is killed: they are gone soon after."""
     code = (
         "import sys, dataclasses, time\n"
-        "from treasury.shards import Shards\n"
+        "from treasury.runs.shards import Shards\n"
         "from treasury.settings import read_settings\n"
         "settings = dataclasses.replace(read_settings(), processes=3)\n"
         "shards = Shards(settings.account(), settings)\n"

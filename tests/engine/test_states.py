@@ -2,8 +2,8 @@
 
 import pytest
 
-from treasury.interface.status import OrderStatus
-from treasury.ledger.states import OUTCOMES, STEPS, Event, State, event_for
+from treasury.orders.states import OUTCOMES, STEPS, Event, State, event_for
+from treasury.provider.status import OrderStatus
 
 TABLE = {
     "send": ("prepared", "sending"),

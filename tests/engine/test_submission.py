@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-from treasury.decisions import Bounds
-from treasury.desk import Desk
 from treasury.errors import NotConnected, OutcomeUnknown, Refused, Stopped
 from treasury.ledger.intents import commit_plan
-from treasury.ledger.records import Intent, Order
-from treasury.ledger.states import State
+from treasury.orders.decisions import Bounds
+from treasury.orders.records import Intent, Order
+from treasury.orders.states import State
+from treasury.runs.desk import Desk
 
 PAYOUT, QUERY = "/v1/order/payout", "/v1/order/query"
 QUOTE, CREATE, FIAT_QUERY = (f"/v1/fiatpayout/payouts/{last}" for last in ("quote", "create", "query"))
@@ -90,14 +90,14 @@ def fiat_payout() -> Intent:
         "clear_network": "SWIFT",
         "individual_beneficiary": party,
     }
-    bounds = Bounds("USDT", "EUR", pay_amount=Decimal("100.00"), least_rate=Decimal("0.9"))
+    bounds = Bounds("USDT", "EUR", pay_amount=Decimal("100.00"), min_rate=Decimal("0.9"))
     payload = {"quote": quote, "confirm": {"purpose_code": "30"}, "bounds": bounds.as_dict()}
     return Intent("a", "create_fiat_payout", payload, payload, "USDT", Decimal("100.00"), "EUR")
 
 
 def conversion() -> Intent:
     quote = {"symbol": "ETH-USDT", "amount": "1", "currency": "ETH", "side": "SELL"}
-    bounds = Bounds("ETH", "USDT", pay_amount=Decimal(1), least_rate=Decimal(1900))
+    bounds = Bounds("ETH", "USDT", pay_amount=Decimal(1), min_rate=Decimal(1900))
     payload = {"quote": quote, "confirm": {}, "bounds": bounds.as_dict()}
     return Intent("a", "conversion_execute", payload, payload, "ETH", Decimal(1), "USDT")
 

@@ -13,14 +13,14 @@ import pytest
 from sqlalchemy import Connection, update
 
 from tests.engine.test_ledger import commit, intent
+from treasury.concurrency.turns import take_turns
 from treasury.errors import ConfigurationError, IllegalTransition, RunHeld
 from treasury.ledger import schema
 from treasury.ledger.intents import commit_plan
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.quotes import finish_quote, note_quote, open_quote
-from treasury.ledger.records import Order
-from treasury.ledger.states import Event, State
-from treasury.turns import take_turns
+from treasury.orders.records import Order
+from treasury.orders.states import Event, State
 
 OpenLedger = Callable[..., Ledger]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from treasury.turns import Deliver, Hands, await_result, take_turns
+from treasury.concurrency.turns import Deliver, Hands, await_result, take_turns
 
 
 def soon(result: Any = None, error: BaseException | None = None, seconds: float = 0.01) -> Any:
@@ -116,12 +116,12 @@ def test_hands_do_in_other_threads_and_no_more_of_them_than_said() -> None:
 
 def test_items_are_looked_for_when_it_is_their_turn() -> None:
     """However many there are, no more of them are there than are under way."""
-    looked_at, most_ahead, done = [0], [0], [0]
+    looked_at, max_ahead, done = [0], [0], [0]
 
     def items() -> Iterator[int]:
         for item in range(50):
             looked_at[0] += 1
-            most_ahead[0] = max(most_ahead[0], looked_at[0] - done[0])
+            max_ahead[0] = max(max_ahead[0], looked_at[0] - done[0])
             yield item
 
     def work(item: int) -> int:
@@ -130,7 +130,7 @@ def test_items_are_looked_for_when_it_is_their_turn() -> None:
         return item
 
     assert take_turns(work, items(), 4) == list(range(50))
-    assert most_ahead == [4]
+    assert max_ahead == [4]
 
 
 def test_an_error_of_the_items_themselves_is_raised_and_what_is_under_way_ends() -> None:

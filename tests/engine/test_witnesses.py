@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from tests.listening import Answer, Listening
-from treasury.desk import Desk
-from treasury.interface.orders import Withdraw
+from treasury.provider.orders import Withdraw
 from treasury.runs import execution
 from treasury.runs.calls import run_key_of_call, submit_operation
-from treasury.witnesses import Witnesses
+from treasury.runs.desk import Desk
+from treasury.sending.witnesses import Witnesses
 
 OpenDesk = Callable[..., Desk]
 
@@ -62,7 +62,7 @@ def start_again(desk: Desk, reference: str) -> Any:
 def test_an_absence_counts_only_while_a_known_order_is_shown(
     open_desk: OpenDesk, service: Forgetful, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("treasury.witnesses.BELIEVED_SECONDS", 0.0)  # each start is a sweep of its own
+    monkeypatch.setattr("treasury.sending.witnesses.BELIEVED_SECONDS", 0.0)  # each start is a sweep of its own
     desk = open_desk(service.listening.base_url, resend_after=0.0)
     assert submit_operation(desk, withdrawal("known")).state.outcome == "in_progress"
     service.never_reads.add("lost")

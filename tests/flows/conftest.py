@@ -20,7 +20,7 @@ def home(
     prefect_url: str, sandbox: RunningSandbox, key_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Path]:
     """A home whose account is the sandbox's; the desks that flows opened are closed with it."""
-    import treasury.desk
+    import treasury.runs.desk
     from blocks.desk import open_desk
 
     monkeypatch.setenv("TREASURY_HOME", str(tmp_path))
@@ -30,6 +30,6 @@ def home(
     open_desk.cache_clear()
     yield tmp_path
     open_desk.cache_clear()
-    for desk in treasury.desk._desks.values():
+    for desk in treasury.runs.desk._desks.values():
         desk.close()
-    treasury.desk._desks.clear()
+    treasury.runs.desk._desks.clear()

@@ -11,8 +11,8 @@ import pytest
 
 import data
 from tests.listening import Listening
-from treasury.interface.catalogue import CATALOGUE
-from treasury.interface.operation import Effect
+from treasury.provider.catalogue import CATALOGUE
+from treasury.provider.operation import Effect
 from treasury.sandbox import RunningSandbox
 
 pytestmark = pytest.mark.prefect

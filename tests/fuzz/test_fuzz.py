@@ -20,18 +20,18 @@ from hypothesis import strategies as st
 
 from tests.engine.hostile import SUCCESS
 from tests.listening import Answer, Listening
-from treasury.desk import Desk
 from treasury.errors import TreasuryError
-from treasury.interface.catalogue import CATALOGUE
-from treasury.interface.client import Account
-from treasury.interface.engine import Limits
-from treasury.interface.operation import Effect
-from treasury.interface.orders import QueryTransaction, Withdraw
 from treasury.ledger.intents import commit_plan
-from treasury.ledger.records import Intent
-from treasury.ledger.sweeps import Scope
-from treasury.reconciliation.rules import Rules
+from treasury.orders.records import Intent
+from treasury.planning.policy import Policy
+from treasury.provider.catalogue import CATALOGUE
+from treasury.provider.client import Account
+from treasury.provider.engine import Limits
+from treasury.provider.operation import Effect
+from treasury.provider.orders import QueryTransaction, Withdraw
+from treasury.reconciliation.scope import Scope
 from treasury.runs import execution, sweep
+from treasury.runs.desk import Desk
 from treasury.runs.reporting import report_sweep
 from treasury.sandbox import generate_key_pair
 from treasury.settings import Settings
@@ -193,7 +193,7 @@ def one_night(desk: Desk, scope: Scope, out: Path) -> Mapping[str, Any]:
     for ids in sweep.open_chunks(desk, sweep_id):
         sweep.ask_orders(desk, ids)
     sweep.end_sweep(desk, sweep_id)
-    return report_sweep(desk, sweep_id, out, Rules())
+    return report_sweep(desk, sweep_id, out, Policy())
 
 
 def look_around(desk: Desk, service: Service, answers: list[Any]) -> None:

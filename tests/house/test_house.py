@@ -3,8 +3,11 @@
 import ast
 import re
 import subprocess
+import sys
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from importlib.metadata import PackageNotFoundError, version
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -57,6 +60,82 @@ def functions(file: Path) -> Iterator[ast.FunctionDef]:
             yield node
 
 
+def imports_of(file: Path) -> Iterator[str]:
+    """The modules and names that a module imports anywhere, written in full."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def room_of(name: str) -> str:
+    """The room of a module of `treasury`: its folder, or the file itself where it stands in the hall."""
+    return name.split(".")[1]
+
+
+def graph_of_rooms(files: list[Path]) -> dict[str, dict[str, set[str]]]:
+    """Room -> room that it imports -> the files that do so."""
+    graph: dict[str, dict[str, set[str]]] = {}
+    for file in files:
+        room = room_of(".".join(file.relative_to(ROOT).with_suffix("").parts))
+        for name in imports_of(file):
+            if name.startswith("treasury.") and room_of(name) != room:
+                graph.setdefault(room, {}).setdefault(room_of(name), set()).add(shown(file))
+    return graph
+
+
+DOMAIN = [file for file in MODULES if file.relative_to(ROOT).parts[0] == "treasury" and file.name != "__init__.py"]
+
+
+def test_rooms_form_no_circle() -> None:
+    graph = graph_of_rooms(DOMAIN)
+    try:
+        order = list(TopologicalSorter({room: set(others) for room, others in graph.items()}).static_order())
+    except CycleError as error:
+        circle = error.args[1]
+        steps = [f"{inner} <- {outer}: {graph[outer][inner]}" for inner, outer in pairwise(circle)]
+        pytest.fail("rooms form a circle: " + "; ".join(steps))
+    assert order.index("orders") < order.index("ledger") < order.index("sending") < order.index("runs")
+
+
+PURE = ("orders", "planning", "reconciliation")
+TOUCHES_THE_WORLD = {"sqlalchemy", "httpx", "pyreqwest", "asyncio", "socket", "os", "io", "tempfile", "time", "pathlib"}
+CLOCKS_AND_FILES = {"now", "today", "utcnow", "open", "read_text", "write_text", "to_csv", "to_excel", "to_parquet"}
+
+
+@pytest.mark.parametrize("room", PURE)
+def test_a_pure_room_touches_no_database_network_file_or_clock(room: str) -> None:
+    for file in (ROOT / "treasury" / room).rglob("*.py"):
+        assert not {name.partition(".")[0] for name in imports_of(file)} & TOUCHES_THE_WORLD, shown(file)
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call):
+                called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+                assert called not in CLOCKS_AND_FILES, f"{shown(file)}:{node.lineno} calls {called}"
+
+
+def test_pure_rooms_are_imported_without_a_database_or_an_engine() -> None:
+    modules = [
+        ".".join(file.relative_to(ROOT).with_suffix("").parts)
+        for room in PURE
+        for file in sorted((ROOT / "treasury" / room).rglob("*.py"))
+        if file.name != "__init__.py"
+    ]
+    code = (
+        f"import importlib, sys\nfor name in {modules}: importlib.import_module(name)\n"
+        "print(sorted({name.partition('.')[0] for name in sys.modules}"
+        " & {'sqlalchemy', 'httpx', 'pyreqwest', 'prefect', 'openpyxl', 'alembic'}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, cwd=ROOT)
+    assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
+def test_nothing_in_the_domain_imports_the_sandbox() -> None:
+    for file in DOMAIN:
+        if "sandbox" not in file.relative_to(ROOT).parts:
+            assert not [name for name in imports_of(file) if name.startswith("treasury.sandbox")], shown(file)
+
+
 def body_lines(function: ast.FunctionDef) -> int:
     """Lines of the body, the docstring and blank ones left out."""
     body = function.body[1:] if ast.get_docstring(function) else function.body
@@ -92,12 +171,12 @@ def attributes(file: Path, name: str) -> Iterator[ast.Attribute]:
 def test_money_leaves_through_transmission_alone() -> None:
     """`transmit` is the door that money leaves by: only `transmission.py` opens it, and the client itself."""
     users = {shown(file) for file in MODULES if any(attributes(file, "transmit"))}
-    assert users == {"treasury/transmission.py", "treasury/interface/client.py"}
+    assert users == {"treasury/sending/transmission.py", "treasury/provider/client.py"}
 
 
 def test_a_client_sends_for_quotes_and_what_cannot_move_money_alone() -> None:
     """Only `submission.py`, and what cannot move money, calls `send` of a client."""
-    allowed = {"treasury/submission.py", "treasury/runs/calls.py", "treasury/runs/provisioning.py"}
+    allowed = {"treasury/sending/submission.py", "treasury/runs/calls.py", "treasury/runs/provisioning.py"}
     callers = {
         shown(file)
         for file in MODULES
@@ -174,8 +253,6 @@ def test_the_pins_are_what_is_installed() -> None:
 
 def test_the_pinned_prefects_server_imports() -> None:
     """A plain installation resolves a FastAPI that Prefect's server cannot be imported with."""
-    import sys
-
     done = subprocess.run(
         [sys.executable, "-c", "import prefect.server.api.server; import prefect; print(prefect.__version__)"],
         capture_output=True,

@@ -9,11 +9,11 @@ from contextlib import ExitStack
 import pytest
 
 from tests.http_engine.servers import ANSWER, HEAD, Conversation, RawServer
-from treasury.interface.engine import Engine, Limits, Lost, Reqwest
-from treasury.interface.httpx_engine import Httpx
+from treasury.provider.engine import Engine, Limits, Lost, Reqwest
+from treasury.provider.httpx_engine import Httpx
 
 ENGINES: dict[str, Callable[..., Engine]] = {"httpx": Httpx, "reqwest": Reqwest}
-LIMITS = Limits(most_bytes=10_000, exchange_seconds=0.8)
+LIMITS = Limits(max_bytes=10_000, exchange_seconds=0.8)
 PEAK_MB = 300
 
 
@@ -166,8 +166,8 @@ PROBE = """
 import re, sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from treasury.interface.engine import Limits, Lost, Reqwest
-from treasury.interface.httpx_engine import Httpx
+from treasury.provider.engine import Limits, Lost, Reqwest
+from treasury.provider.httpx_engine import Httpx
 engine = {engine}(4, 20.0, Limits())
 for _ in range(3):
     try:

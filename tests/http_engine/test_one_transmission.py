@@ -23,12 +23,12 @@ from cryptography.x509.oid import NameOID
 
 from tests.http_engine.servers import ANSWER, HEAD, Conversation, ForwardingProxy, RawServer, reset
 from treasury.errors import NotConnected, OutcomeUnknown, Refused, TreasuryError
-from treasury.interface import client as client_module
-from treasury.interface import engine as engine_module
-from treasury.interface.client import Account, Client
-from treasury.interface.engine import LIMITS, Engine, Limits, Lost, Reqwest
-from treasury.interface.httpx_engine import Httpx
-from treasury.interface.orders import Withdraw
+from treasury.provider import client as client_module
+from treasury.provider import engine as engine_module
+from treasury.provider.client import Account, Client
+from treasury.provider.engine import LIMITS, Engine, Limits, Lost, Reqwest
+from treasury.provider.httpx_engine import Httpx
+from treasury.provider.orders import Withdraw
 from treasury.sandbox import generate_key_pair
 
 MARK = b"only-once-4711"

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treasury.errors import ConfigurationError
-from treasury.interface.address import canonical_account, canonical_url
-from treasury.interface.client import Account
+from treasury.provider.address import canonical_account, canonical_url
+from treasury.provider.client import Account
 
 
 @pytest.mark.parametrize(

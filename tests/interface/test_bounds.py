@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treasury.errors import OutcomeUnknown, Refused
-from treasury.interface.answers import seconds_ahead
-from treasury.interface.bounded_json import MOST_DEPTH, read_json
-from treasury.interface.catalogue import CATALOGUE
-from treasury.interface.envelope import read_reply
-from treasury.interface.fiat_payouts import FiatPayoutQuote, QueryFiatPayout
-from treasury.interface.funds import EstimateFee
-from treasury.interface.operation import Operation, Reply, wire_name
-from treasury.interface.orders import Payout, QueryTransaction, Withdraw
+from treasury.provider.answers import seconds_ahead
+from treasury.provider.bounded_json import MAX_DEPTH, read_json
+from treasury.provider.catalogue import CATALOGUE
+from treasury.provider.envelope import read_reply
+from treasury.provider.fiat_payouts import FiatPayoutQuote, QueryFiatPayout
+from treasury.provider.funds import EstimateFee
+from treasury.provider.operation import Operation, Reply, wire_name
+from treasury.provider.orders import Payout, QueryTransaction, Withdraw
 from treasury.texts import STAND_IN, UNSAFE, clean_text, cut_text, is_clean
 
 SECONDS = 1.0
@@ -38,7 +38,7 @@ def raw(**members: str) -> bytes:
 # --- depth ---
 
 
-@pytest.mark.parametrize("depth", [MOST_DEPTH + 1, 1_000, 200_000])
+@pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 1_000, 200_000])
 @pytest.mark.parametrize(("opens", "closes"), [("[", "]"), ('{"a":', "}")])
 def test_what_is_nested_too_deep_is_no_json(depth: int, opens: str, closes: str) -> None:
     began = time.monotonic()
@@ -48,7 +48,7 @@ def test_what_is_nested_too_deep_is_no_json(depth: int, opens: str, closes: str)
 
 
 @pytest.mark.parametrize(
-    "text", ["[" * MOST_DEPTH + "]" * MOST_DEPTH, '["' + "[{" * 500 + '\\"["]', "[" + "[]," * 9999 + "1]"]
+    "text", ["[" * MAX_DEPTH + "]" * MAX_DEPTH, '["' + "[{" * 500 + '\\"["]', "[" + "[]," * 9999 + "1]"]
 )
 def test_what_is_wide_or_only_looks_deep_is_read(text: str) -> None:
     assert read_json(text.encode()) == json.loads(text)

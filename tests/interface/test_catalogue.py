@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from treasury.errors import InvalidFields
-from treasury.interface.catalogue import CATALOGUE
+from treasury.provider.catalogue import CATALOGUE
 
 Examples = dict[str, dict[str, Any]]
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from treasury.interface.catalogue import CATALOGUE, DOCUMENT, PUBLIC_FACTS, find_operation
-from treasury.interface.operation import Effect, Operation
+from treasury.provider.catalogue import CATALOGUE, DOCUMENT, PUBLIC_FACTS, find_operation
+from treasury.provider.operation import Effect, Operation
 
 IDENTITY = """
     individual! individual.first_name! individual.last_name! individual.date_of_birth!

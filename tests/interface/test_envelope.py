@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 from treasury.errors import OutcomeUnknown, Refused
-from treasury.interface.bounded_json import read_json
-from treasury.interface.card_users import ChangeCardUserEmail, QueryCardUser
-from treasury.interface.conversion import ConversionQuote, ConversionRate
-from treasury.interface.envelope import read_reply
-from treasury.interface.fiat_payouts import RemittancePurposes, SupportedFields
-from treasury.interface.funds import PartnerBalance
-from treasury.interface.orders import Payout, QueryTransaction
-from treasury.interface.scan_to_pay import SubmitScanToPay
-from treasury.interface.status import OrderStatus
+from treasury.provider.bounded_json import read_json
+from treasury.provider.card_users import ChangeCardUserEmail, QueryCardUser
+from treasury.provider.conversion import ConversionQuote, ConversionRate
+from treasury.provider.envelope import read_reply
+from treasury.provider.fiat_payouts import RemittancePurposes, SupportedFields
+from treasury.provider.funds import PartnerBalance
+from treasury.provider.orders import Payout, QueryTransaction
+from treasury.provider.scan_to_pay import SubmitScanToPay
+from treasury.provider.status import OrderStatus
 
 PAYOUT = {
     "request_id": "r-1",

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from treasury.interface.catalogue import CATALOGUE
-from treasury.interface.operation import personal_values
 from treasury.masking import known, mask_known, mask_text, nobody, normalise, tokens_of
+from treasury.provider.catalogue import CATALOGUE
+from treasury.provider.operation import personal_values
 
 VALUES = ["DE02120300000000202051", "Erika Mustermann-Gabler", "erika.m@example.com", "0812 000 4711", "Ring 12, Köln"]
 PERSONAL = known(VALUES)

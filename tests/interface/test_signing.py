@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treasury.errors import ConfigurationError, InputError, NotTrusted
-from treasury.interface.notifications import read_notification
-from treasury.interface.service_rules import ServiceRules
-from treasury.interface.signing import (
+from treasury.provider.notifications import read_notification
+from treasury.provider.service_rules import ServiceRules
+from treasury.provider.signing import (
     canonical_text,
     clean,
     load_private_key,

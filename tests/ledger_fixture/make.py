@@ -79,12 +79,12 @@ def fill(url: str, folder: Path) -> dict[str, Any]:
     """A ledger with orders in every state, quotes, approvals, two nights and a break; what its open orders hold."""
     from tests.engine.conftest import PARTNER_ID, PlannedService
     from tests.engine.test_submission import CREATE, PAYOUT, QUERY, QUOTE, accepted, fiat_quote, refused
-    from treasury.desk import Desk
-    from treasury.interface.client import Account
     from treasury.ledger import approvals, schema, stops
-    from treasury.ledger.states import Event, State
-    from treasury.ledger.sweeps import Scope
+    from treasury.orders.states import Event, State
+    from treasury.provider.client import Account
+    from treasury.reconciliation.scope import Scope
     from treasury.runs import sweep
+    from treasury.runs.desk import Desk
     from treasury.sandbox import generate_key_pair
     from treasury.settings import Settings
 
@@ -173,8 +173,8 @@ def first_night(desk: Any, service: Any, folder: Path) -> None:
     from tests.engine.test_nights import night
     from tests.engine.test_submission import PAYOUT, QUERY, accepted, shown
     from treasury.ledger import closing
-    from treasury.ledger.states import Event
-    from treasury.ledger.sweeps import Scope
+    from treasury.orders.states import Event
+    from treasury.reconciliation.scope import Scope
 
     service.plan(PAYOUT, accepted)
     service.plan(QUERY, shown(99, order_amount="7.00"))

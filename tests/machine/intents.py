@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from decimal import Decimal
 
-from treasury.decisions import Bounds
-from treasury.ledger.records import Intent
+from treasury.orders.decisions import Bounds
+from treasury.orders.records import Intent
 
 
 def payout(row: str, payee: str) -> Intent:
@@ -19,7 +19,7 @@ def fiat_payout(row: str, payee: str) -> Intent:
     quote |= {"beneficiary_country": "DE", "beneficiary_bank_id": "2000800", "account_type": "PERSONAL"}
     quote |= {"beneficiary_relationship": "third", "clear_network": "SWIFT"}
     party = {"account_no": payee, "bank_name": "Bank", "address": "Ring 1"}
-    bounds = Bounds("USDT", "EUR", pay_amount=Decimal("100.00"), least_rate=Decimal("0.9"))
+    bounds = Bounds("USDT", "EUR", pay_amount=Decimal("100.00"), min_rate=Decimal("0.9"))
     payload = {
         "quote": {**quote, "individual_beneficiary": party},
         "confirm": {"purpose_code": "30"},
@@ -30,7 +30,7 @@ def fiat_payout(row: str, payee: str) -> Intent:
 
 def conversion(row: str, symbol: str) -> Intent:
     quote = {"symbol": symbol, "amount": "1", "currency": "ETH", "side": "SELL"}
-    bounds = Bounds("ETH", "USDT", pay_amount=Decimal(1), least_rate=Decimal(1900))
+    bounds = Bounds("ETH", "USDT", pay_amount=Decimal(1), min_rate=Decimal(1900))
     payload = {"quote": quote, "confirm": {}, "bounds": bounds.as_dict()}
     return Intent(row, "conversion_execute", payload, payload, "ETH", Decimal(1), "USDT")
 

@@ -17,13 +17,13 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from tests.machine.honest_books import MOODS, HonestBooks, Truth
 from tests.machine.intents import PAYEES, all_intents
-from treasury.desk import Desk
 from treasury.errors import IllegalTransition, NotConnected, OutcomeUnknown, Refused
-from treasury.interface.client import Account
-from treasury.interface.service_rules import ServiceRules
 from treasury.ledger.intents import commit_plan
-from treasury.ledger.records import Order
-from treasury.ledger.states import Event, State
+from treasury.orders.records import Order
+from treasury.orders.states import Event, State
+from treasury.provider.client import Account
+from treasury.provider.service_rules import ServiceRules
+from treasury.runs.desk import Desk
 from treasury.sandbox import generate_key_pair
 from treasury.settings import Settings
 

@@ -9,16 +9,16 @@ import stamina
 
 from tests.machine.honest_books import HonestBooks
 from tests.machine.intents import all_intents
-from treasury.desk import Desk
 from treasury.errors import IllegalTransition, Stopped
-from treasury.interface.client import Account
-from treasury.interface.fiat_payouts import CreateFiatPayout, FiatPayoutQuote
-from treasury.interface.pacing import Pace
 from treasury.ledger.intents import commit_plan
 from treasury.ledger.quotes import open_quote
-from treasury.ledger.records import Order
-from treasury.ledger.states import State
+from treasury.orders.records import Order
+from treasury.orders.states import State
+from treasury.provider.client import Account
+from treasury.provider.fiat_payouts import CreateFiatPayout, FiatPayoutQuote
+from treasury.provider.pacing import Pace
 from treasury.runs import calls
+from treasury.runs.desk import Desk
 from treasury.sandbox import generate_key_pair
 from treasury.settings import Settings
 

@@ -7,14 +7,14 @@ from typing import Any
 
 from tests.crash.oracle import Verdict, judge
 from tests.crash.payments import PARTNER_ID, Kind, ask_quotes, hurry, make_kind
-from treasury.desk import Desk
-from treasury.interface.client import Account, Client
-from treasury.interface.service_rules import ServiceRules
-from treasury.ledger.sweeps import Scope
+from treasury.provider.client import Account, Client
+from treasury.provider.service_rules import ServiceRules
+from treasury.reconciliation.scope import Scope
 from treasury.runs import sweep
+from treasury.runs.desk import Desk
 from treasury.sandbox import RunningSandbox, SandboxSettings, running_sandbox
+from treasury.sending.submission import Submission
 from treasury.settings import Settings
-from treasury.submission import Submission
 
 TIMEOUT_SECONDS = 0.25
 """Shorter than a `slow` answer takes."""

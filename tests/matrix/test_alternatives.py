@@ -16,14 +16,14 @@ import stamina
 
 from tests.crash.payments import KINDS
 from tests.matrix.faulty import PARTNER_ID, open_short_desk
-from treasury.desk import Desk
 from treasury.errors import TreasuryError
-from treasury.interface.service_rules import ServiceRules
 from treasury.ledger.proofs import Verdict
-from treasury.ledger.sweeps import Scope
+from treasury.planning.policy import Policy
+from treasury.provider.service_rules import ServiceRules
 from treasury.proving import prove_service
-from treasury.reconciliation.rules import Rules
+from treasury.reconciliation.scope import Scope
 from treasury.runs import sweep
+from treasury.runs.desk import Desk
 from treasury.runs.reporting import report_sweep
 from treasury.sandbox import RunningSandbox, SandboxSettings, running_sandbox
 from treasury.sandbox.behaviour import Behaviour
@@ -137,7 +137,7 @@ def night(desk: Desk, out: Path) -> Mapping[str, Any]:
     for ids in sweep.open_chunks(desk, sweep_id):
         sweep.ask_orders(desk, ids)
     sweep.end_sweep(desk, sweep_id)
-    return report_sweep(desk, sweep_id, out, Rules())
+    return report_sweep(desk, sweep_id, out, Policy())
 
 
 @pytest.mark.parametrize("name", ALTERNATIVES)

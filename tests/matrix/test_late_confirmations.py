@@ -15,8 +15,8 @@ import stamina
 from tests.crash.payments import QUOTED, fiat_payout
 from tests.listening import Answer, Listening
 from tests.matrix.faulty import SHORT_SERVICE, open_short_desk
-from treasury.interface.service_rules import ServiceRules
-from treasury.ledger.states import Event
+from treasury.orders.states import Event
+from treasury.provider.service_rules import ServiceRules
 from treasury.runs import execution, payouts
 from treasury.runs.resolving import resolve_as_not_sent, resolve_as_sent
 from treasury.sandbox import generate_key_pair

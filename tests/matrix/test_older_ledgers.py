@@ -21,8 +21,8 @@ from tests.crash.oracle import judge
 from tests.crash.payments import KINDS, PARTNER_ID, Kind, ask_quotes, make_kind
 from tests.matrix.faulty import open_short_desk
 from treasury.errors import InputError
-from treasury.interface.client import Account, Client
-from treasury.ledger.states import Hold, State
+from treasury.orders.states import Hold, State
+from treasury.provider.client import Account, Client
 from treasury.runs.resolving import release_orders, resolve_as_sent
 from treasury.sandbox import RunningSandbox, SandboxSettings, generate_key_pair, running_sandbox
 

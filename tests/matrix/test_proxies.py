@@ -14,7 +14,7 @@ from tests.engine.test_controls import sheet
 from tests.matrix.faulty import open_short_desk
 from tests.matrix.proxies import BEHAVIOURS, HOSTILE_BEHAVIOURS, PacedService, Proxy
 from treasury.errors import ConfigurationError
-from treasury.ledger.states import State
+from treasury.orders.states import State
 from treasury.runs import execution, payouts
 from treasury.sandbox import SandboxSettings, generate_key_pair, running_sandbox
 

@@ -25,11 +25,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 TARGETS = (
-    "treasury/submission.py",
-    "treasury/transmission.py",
-    "treasury/inquiry.py",
-    "treasury/decisions.py",
-    "treasury/ledger/states.py",
+    "treasury/sending/submission.py",
+    "treasury/sending/transmission.py",
+    "treasury/sending/inquiry.py",
+    "treasury/orders/decisions.py",
+    "treasury/orders/states.py",
 )
 TESTS = (
     "tests/engine/test_states.py",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from treasury.decisions import (
+from treasury.orders.decisions import (
     Bounds,
     EvidenceRules,
     Look,
@@ -18,13 +18,13 @@ from treasury.decisions import (
     quote_problem,
     read_look,
 )
-from treasury.interface.operation import SeenOrder
-from treasury.interface.service_rules import ServiceRules
-from treasury.interface.status import OrderStatus
-from treasury.ledger.records import Order, Quote, Stage
-from treasury.ledger.states import State
+from treasury.orders.records import Order, Quote, Stage
+from treasury.orders.states import State
 from treasury.planning.policy import parse_policy
 from treasury.planning.rebalancing import Rates, plan_trades
+from treasury.provider.operation import SeenOrder
+from treasury.provider.service_rules import ServiceRules
+from treasury.provider.status import OrderStatus
 from treasury.runs.rebalancing import plan_trade
 
 NOW = 1_790_000_000_000
@@ -32,9 +32,7 @@ POLICY = parse_policy(
     {
         "time_zone": "UTC",
         "base_asset": "USDT",
-        "slippage_bps": 50,
-        "fee_bps": 100,
-        "smallest_trade": "10",
+        "rebalancing": {"slippage_bps": 50, "fee_bps": 100, "min_trade": "10"},
         "assets": {"ETH": {"target": "2"}, "USDT": {"target": "1000", "minimum": "0", "maximum": "100000"}},
     },
     "test",
@@ -156,19 +154,19 @@ def bound(**changes: Decimal) -> Bounds:
         ({}, bound(), None),
         ({"pay_amount": None}, bound(), "incomplete"),
         ({"fee": Decimal(5), "fee_currency": "ETH"}, bound(), None),
-        ({"fee": Decimal(5), "fee_currency": "ETH"}, bound(greatest_fee=Decimal(9)), "fee is taken in ETH"),
-        ({}, bound(greatest_rate=Decimal(2)), "does not say its rate"),
-        ({}, bound(least_rate=Decimal(2)), "does not say its rate"),
-        ({"rate": Decimal(2)}, bound(least_rate=Decimal(2), greatest_rate=Decimal(2)), None),
-        ({"rate": Decimal("2.1")}, bound(greatest_rate=Decimal(2)), "more than 2"),
+        ({"fee": Decimal(5), "fee_currency": "ETH"}, bound(max_fee=Decimal(9)), "fee is taken in ETH"),
+        ({}, bound(max_rate=Decimal(2)), "does not say its rate"),
+        ({}, bound(min_rate=Decimal(2)), "does not say its rate"),
+        ({"rate": Decimal(2)}, bound(min_rate=Decimal(2), max_rate=Decimal(2)), None),
+        ({"rate": Decimal("2.1")}, bound(max_rate=Decimal(2)), "more than 2"),
         ({"expires_at": NOW + 1}, bound(), None),
         ({"expires_at": NOW}, bound(), "expired"),
         # What it brings before the fee: the fee counts when it is taken from what is received, and only then.
-        ({}, bound(least_receive=Decimal(90)), None),
-        ({}, bound(least_receive=Decimal("90.01")), "before the fee is 90, less than 90.01"),
-        ({"fee": Decimal(2), "fee_currency": "EUR"}, bound(least_receive=Decimal(92)), None),
-        ({"fee": Decimal(2), "fee_currency": "USDT"}, bound(least_receive=Decimal(92)), "before the fee is 90"),
-        ({"fee": None, "fee_currency": "EUR"}, bound(least_receive=Decimal(90)), None),
+        ({}, bound(min_receive=Decimal(90)), None),
+        ({}, bound(min_receive=Decimal("90.01")), "before the fee is 90, less than 90.01"),
+        ({"fee": Decimal(2), "fee_currency": "EUR"}, bound(min_receive=Decimal(92)), None),
+        ({"fee": Decimal(2), "fee_currency": "USDT"}, bound(min_receive=Decimal(92)), "before the fee is 90"),
+        ({"fee": None, "fee_currency": "EUR"}, bound(min_receive=Decimal(90)), None),
     ],
 )
 def test_what_a_quote_leaves_out_counts_only_where_a_bound_asks_for_it(
@@ -181,7 +179,7 @@ def test_what_a_quote_leaves_out_counts_only_where_a_bound_asks_for_it(
 
 def test_bounds_do_not_change_once_approved() -> None:
     with pytest.raises(FrozenInstanceError):
-        bound().least_rate = Decimal(0)  # type: ignore[misc]
+        bound().min_rate = Decimal(0)  # type: ignore[misc]
 
 
 # --- evidence, and the side an order is shown from -------------------------------------------------------------------

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import data
-from treasury.ledger.records import Intent
+from treasury.orders.quoting import masked_payload
+from treasury.orders.records import Intent
 from treasury.planning.payouts import plan_row
-from treasury.quoting import masked_payload
 from treasury.runs.payouts import read_plan
 from treasury.sheets.beneficiaries import read_beneficiaries
 
@@ -25,7 +25,7 @@ def test_the_hash_covers_rows_bounds_and_policy_as_canonical_json(policy: Path |
         hashlib.sha256(canonical([row.row_ref, row.meaning, bound])).digest()
         for row, bound in zip(plan.rows, bounds, strict=True)
     ]
-    version = canonical(None if plan.policy is None else plan.policy.version)
+    version = canonical(None if plan.policy is None else plan.policy.fingerprint("payouts"))
     assert plan.sha256 == hashlib.sha256(version + b"".join(sorted(parts))).hexdigest()
     assert any(bounds)
     assert not all(bounds)

@@ -8,15 +8,20 @@ import pytest
 
 import data
 from treasury.errors import InputError
-from treasury.planning.policy import read_policy
+from treasury.planning.policy import RENAMED, Policy
+from treasury.policy_file import line_of, read_policy
 
 GOOD = """
 time_zone = "Asia/Singapore"
 base_asset = "USDT"
-smallest_trade = "25"
+[rebalancing]
+min_trade = "25"
 [assets.ETH]
 target = "2.5"
 """
+
+
+TABLES = ("base_asset", "assets", "rebalancing")
 
 
 def write(folder: Path, text: str) -> Path:
@@ -30,7 +35,7 @@ def test_what_a_policy_leaves_out_has_defaults(tmp_path: Path) -> None:
     band = policy.assets["ETH"]
     assert (band.minimum, band.target, band.maximum) == (Decimal("2.5"),) * 3
     assert policy.symbol("ETH") == "ETH-USDT"
-    assert (policy.slippage_bps, policy.fee_bps) == (50, 100)
+    assert (policy.trading.slippage_bps, policy.trading.fee_bps) == (50, 100)
     assert policy.reserve == 0
 
 
@@ -55,18 +60,26 @@ def test_the_sample_is_valid() -> None:
         ('"2.5"', '"2.5"\nminimum = "3"', "assets.ETH: minimum, target and maximum"),
         ('"2.5"', '"2.5"\nmaximum = 2', "assets.ETH: minimum, target and maximum"),
         ('target = "2.5"', "", "assets.ETH.target: is required"),
-        ('"2.5"', '"2.5"\nmaxmum = "3"', "assets.ETH.maxmum: is not a setting of the policy"),
+        (
+            '"2.5"',
+            '"2.5"\nmaxmum = "3"',
+            "line 8: assets.ETH.maxmum: is not a setting of the policy; did you mean maximum?",
+        ),
         ('"2.5"', '"2.5"\nsymbol = "ETHUSDT"', "assets.ETH.symbol"),
-        ('"25"', '"0"', "smallest_trade: must be greater than zero"),
-        ('"25"', "true", "smallest_trade: an amount is written as text"),
-        ('smallest_trade = "25"', "", "smallest_trade: is required"),
+        ('"25"', '"0"', "line 5: rebalancing.min_trade: must be greater than zero"),
+        ('"25"', "true", "line 5: rebalancing.min_trade: an amount is written as text"),
+        ('min_trade = "25"', "", "line 4: rebalancing.min_trade: is required"),
         ('"25"', '"25"\nslippage_bps = 1001', "slippage_bps"),
         ('"25"', '"25"\nslippage_bps = -1', "slippage_bps"),
         ('"25"', '"25"\nslippage_bps = 0.5', "slippage_bps"),
-        ('"25"', '"25"\nslipage_bps = 5', "slipage_bps: is not a setting of the policy"),
-        ("Asia/Singapore", "Asia/Atlantis", "time_zone: must be an IANA time zone"),
-        ("Asia/Singapore", "../etc/passwd", "time_zone: must be an IANA time zone"),
-        ("Asia/Singapore", "", "time_zone: must be an IANA time zone"),
+        (
+            '"25"',
+            '"25"\nslipage_bps = 5',
+            "line 6: rebalancing.slipage_bps: is not a setting of the policy; did you mean slippage_bps?",
+        ),
+        ("Asia/Singapore", "Asia/Atlantis", "line 2: time_zone: must be an IANA time zone"),
+        ("Asia/Singapore", "../etc/passwd", "line 2: time_zone: must be an IANA time zone"),
+        ("Asia/Singapore", "", "line 2: time_zone: must be an IANA time zone"),
         ('"USDT"', '""', "base_asset"),
         ("assets.ETH", "assets.USDT", "names no asset to trade"),
         ('"2.5"', '"2.5"\n[assets.USDT]\ntarget = 1\nsymbol = "USDT-USDT"', "not traded against itself"),
@@ -90,7 +103,7 @@ def test_broken_toml_names_line_and_column(tmp_path: Path) -> None:
 def test_all_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         read_policy(write(tmp_path, 'time_zone = "UTC"\ncolour = "red"\n[assets.ETH]\ntarget = 0.5\n'))
-    for place in ("colour", "assets.ETH.target", "base_asset", "smallest_trade"):
+    for place in ("line 2: colour", "line 4: assets.ETH.target", "base_asset", "rebalancing.min_trade"):
         assert f"{place}: " in str(caught.value)
     assert "minimum" not in str(caught.value)
 
@@ -105,18 +118,18 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
 
 
 def test_the_version_is_of_the_content_and_not_of_its_writing(tmp_path: Path) -> None:
-    version = read_policy(write(tmp_path, GOOD)).version
+    version = read_policy(write(tmp_path, GOOD)).fingerprint(*TABLES)
     lines = GOOD.strip().splitlines()
-    other = "# a comment\n" + "\n".join([*reversed(lines[:3]), *lines[3:]])
+    other = "# a comment\n" + "\n".join([*reversed(lines[:2]), *lines[4:], *lines[2:4]])
     other = other.replace('"25"', '"25.00"').replace('"2.5"', '"2.50"\nminimum = "2.500"')
-    assert read_policy(write(tmp_path, other)).version == version
+    assert read_policy(write(tmp_path, other)).fingerprint(*TABLES) == version
     assert len(version) == 64
 
 
 @pytest.mark.parametrize(("old", "new"), [('"25"', '"26"'), ('"2.5"', '"2.5"\nmaximum = 3'), ("Singapore", "Tokyo")])
 def test_the_version_changes_with_what_the_policy_says(tmp_path: Path, old: str, new: str) -> None:
-    version = read_policy(write(tmp_path, GOOD)).version
-    assert read_policy(write(tmp_path, GOOD.replace(old, new))).version != version
+    version = read_policy(write(tmp_path, GOOD)).fingerprint(*TABLES)
+    assert read_policy(write(tmp_path, GOOD.replace(old, new))).fingerprint(*TABLES) != version
 
 
 def test_the_business_date_is_the_policys_own(tmp_path: Path) -> None:
@@ -125,3 +138,98 @@ def test_the_business_date_is_the_policys_own(tmp_path: Path) -> None:
     assert policy.business_date(datetime(2026, 11, 3, 16, 0, tzinfo=UTC)) == date(2026, 11, 4)
     with pytest.raises(ValueError, match="zone"):
         policy.business_date(datetime.fromisoformat("2026-11-03T12:00:00"))
+
+
+UNKNOWN = "is not a setting of the policy; did you mean"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[reconcilation]\nfee_tolerance_bps = 1\n", f"line 1: reconcilation: {UNKNOWN} reconciliation?"),
+        ('timezone = "UTC"\n', f"line 1: timezone: {UNKNOWN} time_zone?"),
+        (
+            "[payouts]\n\nmax_per_paiout = {USDT = 1}\n",
+            f"line 3: payouts.max_per_paiout: {UNKNOWN} max_per_payout?",
+        ),
+        ("[payouts]\nmax_per_run = {USDT = -1}\n", "line 2: payouts.max_per_run.USDT: must be zero or more"),
+        (
+            "[reconciliation.due_hours]\npayuot = 3\n",
+            "line 1: reconciliation.due_hours: payuot is not an operation that moves money",
+        ),
+        ("[rebalancing]\nmin_trade = 1\n", "time_zone: is required; base_asset: is required; assets: is required"),
+        ("payouts = 3\n", "line 1: payouts: "),
+    ],
+)
+def test_a_name_that_no_table_has_is_told_with_its_line_and_the_nearest(tmp_path: Path, text: str, said: str) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(InputError) as caught:
+        read_policy(path)
+    assert f"{path}: " in str(caught.value)
+    assert said in str(caught.value)
+
+
+OLDER = """
+time_zone = "Asia/Singapore"
+base_asset = "USDT"
+smallest_trade = "25"
+slippage_bps = 40
+fee_bps = 90
+[assets.ETH]
+target = "2.5"
+[payouts]
+stop_after_alike = 9
+[payouts.most_per_payout]
+USDT = "1"
+[payouts.most_per_run]
+USDT = "2"
+[payouts.most_per_day]
+USDT = "3"
+[payouts.least_rates]
+"USDT-EUR" = "0.8"
+"""
+
+
+def test_a_file_of_the_older_shape_says_the_same_and_shows_the_new_one(tmp_path: Path) -> None:
+    warned: list[str] = []
+    policy = read_policy(write(tmp_path, OLDER), warn=warned.append)
+    assert policy.trading.model_dump(exclude={"symbols"}) == {
+        "min_trade": "25", "slippage_bps": 40, "fee_bps": 90, "base_asset": "USDT"
+    }  # fmt: skip
+    assert policy.payouts is not None
+    assert policy.payouts.model_dump(exclude_unset=True) == {
+        "max_per_payout": {"USDT": "1"},
+        "max_per_run": {"USDT": "2"},
+        "max_per_day": {"USDT": "3"},
+        "min_rates": {"USDT-EUR": "0.8"},
+        "stop_after_failures": 9,
+    }
+    assert len(warned) == len(RENAMED)
+    assert any(
+        "line 4: smallest_trade is an older name; write it as [rebalancing] min_trade" in said for said in warned
+    )
+    assert any("line 10: payouts.stop_after_alike" in said for said in warned)
+    assert read_policy(write(tmp_path, GOOD), warn=warned.append)
+    assert len(warned) == len(RENAMED)
+
+
+def test_an_older_name_beside_its_new_one_is_refused(tmp_path: Path) -> None:
+    both = "[payouts]\nmost_per_run = {USDT = 1}\nmax_per_run = {USDT = 2}\n"
+    with pytest.raises(
+        InputError, match=r"line 2: payouts\.most_per_run and \[payouts\] max_per_run are the same setting"
+    ):
+        read_policy(write(tmp_path, both))
+
+
+def test_a_line_is_found_in_tables_inline_tables_and_values_of_several_lines() -> None:
+    text = '# first\n[a]\nb = [\n  1,\n  2,\n]\nc = {d = 1, e = 2}\n[a.f]\n"g-h" = 1\n'
+    assert [line_of(text, path) for path in (("a",), ("a", "b"), ("a", "c", "e"), ("a", "f", "g-h"))] == [2, 6, 7, 9]
+    assert line_of(text, ("a", "f", "missing")) == 8
+    assert line_of(text, ("nowhere",)) is None
+
+
+def test_an_empty_policy_is_one_that_says_nothing(tmp_path: Path) -> None:
+    policy = read_policy(write(tmp_path, "# nothing\n"))
+    assert policy == Policy()
+    with pytest.raises(InputError, match=r"no \[rebalancing\] table"):
+        _ = policy.trading

@@ -10,22 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treasury.errors import InputError
-from treasury.planning.policy import TreasuryPolicy
+from treasury.planning.policy import Policy
 from treasury.planning.rebalancing import Rates, Side, Trade, TradePlan, plan_trades
 
 D = Decimal
 
 
-def policy(assets: Mapping[str, Mapping[str, Any]], **settings: Any) -> TreasuryPolicy:
-    basics = {"time_zone": "UTC", "base_asset": "USDT", "smallest_trade": "10"}
-    return TreasuryPolicy.model_validate({**basics, **settings, "assets": assets})
+def policy(assets: Mapping[str, Mapping[str, Any]], **settings: Any) -> Policy:
+    terms = {"min_trade": "10", **settings}
+    return Policy.model_validate({"base_asset": "USDT", "assets": assets, "rebalancing": terms})
 
 
 POLICY = policy({"USDT": {"target": 1000, "minimum": 500}, "ETH": {"target": 2, "minimum": 1, "maximum": 3}})
 RATES = {"ETH-USDT": Rates(buy=D(2010), sell=D(2000))}
 
 
-def plan(eth: str, usdt: str, rules: TreasuryPolicy = POLICY) -> TradePlan:
+def plan(eth: str, usdt: str, rules: Policy = POLICY) -> TradePlan:
     return plan_trades(rules, {"ETH": D(eth), "USDT": D(usdt)}, RATES)
 
 
@@ -45,11 +45,11 @@ def test_a_surplus_is_sold_down_to_the_target() -> None:
             amount=D("1.5"),
             receive_currency="USDT",
             expected_receive=D(3000),
-            least_receive=D(2985),
-            greatest_fee=D(30),
+            min_receive=D(2985),
+            max_fee=D(30),
             rate=D(2000),
-            least_rate=D(1990),
-            greatest_rate=None,
+            min_rate=D(1990),
+            max_rate=None,
         ),
     )
 
@@ -64,11 +64,11 @@ def test_a_deficit_is_bought_up_to_the_target() -> None:
             amount=D(3015),
             receive_currency="ETH",
             expected_receive=D("1.5"),
-            least_receive=D("1.4925"),
-            greatest_fee=D("0.015"),
+            min_receive=D("1.4925"),
+            max_fee=D("0.015"),
             rate=D(2010),
-            least_rate=None,
-            greatest_rate=D("2020.05"),
+            min_rate=None,
+            max_rate=D("2020.05"),
         ),
     )
 
@@ -137,14 +137,14 @@ def amounts(digits: int, high: str = "1e12") -> st.SearchStrategy[Decimal]:
 
 
 @st.composite
-def situations(draw: st.DrawFn) -> tuple[TreasuryPolicy, dict[str, Decimal], dict[str, Rates]]:
+def situations(draw: st.DrawFn) -> tuple[Policy, dict[str, Decimal], dict[str, Rates]]:
     """A policy, balances and rates of any size that amounts on the wire may have."""
     assets: dict[str, dict[str, str]] = {}
     for asset in (*draw(st.lists(st.sampled_from(ASSETS), min_size=1, unique=True)), "USDT"):
         low, middle, high = sorted(draw(st.tuples(amounts(8), amounts(8), amounts(8))))
         assets[asset] = {"minimum": f"{low:f}", "target": f"{middle:f}", "maximum": f"{high:f}"}
     settings = {
-        "smallest_trade": f"{draw(amounts(2, '1e4')) + D('0.01'):f}",
+        "min_trade": f"{draw(amounts(2, '1e4')) + D('0.01'):f}",
         "slippage_bps": draw(st.integers(0, 1000)),
     }
     balances = {asset: draw(amounts(18)) for asset in assets}
@@ -155,7 +155,7 @@ def situations(draw: st.DrawFn) -> tuple[TreasuryPolicy, dict[str, Decimal], dic
 
 @given(situations())
 def test_a_plan_never_spends_more_than_is_available(
-    situation: tuple[TreasuryPolicy, dict[str, Decimal], dict[str, Rates]],
+    situation: tuple[Policy, dict[str, Decimal], dict[str, Rates]],
 ) -> None:
     rules, balances, rates = situation
     planned = plan_trades(rules, balances, rates)
@@ -164,14 +164,14 @@ def test_a_plan_never_spends_more_than_is_available(
         assert bought <= max(balances["USDT"] - rules.reserve, D(0))
         for trade in planned.trades:
             assert 0 < trade.amount <= balances[trade.currency]
-            assert 0 <= trade.least_receive <= trade.expected_receive
+            assert 0 <= trade.min_receive <= trade.expected_receive
             worth = trade.amount if trade.side is Side.BUY else trade.amount * trade.rate
-            assert worth >= rules.smallest_trade
+            assert worth >= rules.trading.min_trade
 
 
 @given(situations())
 def test_each_asset_outside_its_band_is_traded_once_or_listed(
-    situation: tuple[TreasuryPolicy, dict[str, Decimal], dict[str, Rates]],
+    situation: tuple[Policy, dict[str, Decimal], dict[str, Rates]],
 ) -> None:
     rules, balances, rates = situation
     planned = plan_trades(rules, balances, rates)
@@ -188,7 +188,7 @@ def test_each_asset_outside_its_band_is_traded_once_or_listed(
 
 @given(situations())
 def test_a_funded_plan_reaches_its_targets_within_rounding(
-    situation: tuple[TreasuryPolicy, dict[str, Decimal], dict[str, Rates]],
+    situation: tuple[Policy, dict[str, Decimal], dict[str, Rates]],
 ) -> None:
     rules, balances, rates = situation
     balances["USDT"] = D("1e24")  # more than any purchase here can cost
@@ -205,7 +205,7 @@ def test_a_funded_plan_reaches_its_targets_within_rounding(
 
 
 @given(situations())
-def test_a_plan_survives_json(situation: tuple[TreasuryPolicy, dict[str, Decimal], dict[str, Rates]]) -> None:
+def test_a_plan_survives_json(situation: tuple[Policy, dict[str, Decimal], dict[str, Rates]]) -> None:
     planned = plan_trades(*situation)
     text = json.dumps(planned.as_dict())
     assert "E" not in json.dumps([trade["amount"] for trade in planned.as_dict()["trades"]])

@@ -35,11 +35,11 @@ def answers(orders: int, now: int) -> Iterator[tuple[int, str, int, str, str, in
 
 def measure(orders: int) -> None:
     """One size, in this process."""
-    from treasury.desk import Desk
-    from treasury.interface.client import Account
     from treasury.ledger import closing
-    from treasury.ledger.sweeps import Scope
-    from treasury.reconciliation.rules import Rules
+    from treasury.planning.policy import Policy
+    from treasury.provider.client import Account
+    from treasury.reconciliation.scope import Scope
+    from treasury.runs.desk import Desk
     from treasury.runs.reporting import report_sweep
     from treasury.sandbox import generate_key_pair
     from treasury.settings import Settings
@@ -56,7 +56,7 @@ def measure(orders: int) -> None:
         database.close()
         began, worked = time.monotonic(), time.process_time()
         closing.close_sweep(desk.ledger, 1, Scope())
-        report = report_sweep(desk, 1, home / "out", Rules())
+        report = report_sweep(desk, 1, home / "out", Policy())
         took, work = time.monotonic() - began, time.process_time() - worked
         assert report["counts"] == {"amount_mismatch": orders // WRONG_EVERY, "matched": orders - orders // WRONG_EVERY}
         desk.close()

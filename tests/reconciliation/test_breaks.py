@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from treasury.planning.policy import Policy
+from treasury.planning.tolerances import Tolerances
 from treasury.reconciliation.breaks import DAY_MS, Acceptance, Break, Finding, Known, give_life
-from treasury.reconciliation.rules import Rules, Tolerances
 
 NOW = 1_795_230_000_000
 D = Decimal
@@ -18,7 +19,7 @@ def finding(**changes: Any) -> Finding:
 
 
 def lives(*findings: Finding, **night: Any) -> list[Break]:
-    said = {"known": {}, "covered": frozenset(), "acceptances": {}, "rules": Rules(), "as_of": NOW}
+    said = {"known": {}, "covered": frozenset(), "acceptances": {}, "policy": Policy(), "as_of": NOW}
     return give_life(findings, **{**said, **night})
 
 
@@ -67,8 +68,8 @@ def test_ages_fall_into_buckets(days: int, bucket: str) -> None:
 )
 def test_severity_is_of_amount_or_age(changes: dict[str, Any], days: int, severity: str) -> None:
     old = finding(**changes)
-    rules = Rules(reconciliation=Tolerances(high_amounts={"USDT": D(1000)}))
-    [found] = lives(old, known={old.id: Known(old, NOW - days * DAY_MS)}, rules=rules)
+    policy = Policy(reconciliation=Tolerances(high_amounts={"USDT": D(1000)}))
+    [found] = lives(old, known={old.id: Known(old, NOW - days * DAY_MS)}, policy=policy)
     assert found.severity == severity
 
 

@@ -7,15 +7,15 @@ import pandas as pd
 import pytest
 
 from tests.reconciliation.planted import AS_OF, good_order
+from treasury.planning.policy import Policy
 from treasury.reconciliation.comparison import COLUMNS
 from treasury.reconciliation.report import Night, draw_report
-from treasury.reconciliation.rules import Rules
 from treasury.reports.machine import as_machine
 
 
 def machine(*rows: dict[str, Any], as_of: int = AS_OF, zone: str = "UTC") -> dict[str, Any]:
     frame = pd.DataFrame([{**dict.fromkeys(COLUMNS), **row} for row in rows], columns=list(COLUMNS), dtype=object)
-    return as_machine(draw_report(Night(as_of, frame, Rules(time_zone=zone))))
+    return as_machine(draw_report(Night(as_of, frame, Policy(time_zone=zone))))
 
 
 def payout(made: str = "2026-11-20T12:00:00", **changes: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from treasury.ledger.states import State
+from treasury.orders.states import State
 from treasury.reconciliation.classes import BY_NAME, CLASSES, UNREMARKABLE, Verdict
 from treasury.reconciliation.comparison import COLUMNS
 from treasury.reconciliation.report import Night, draw_report

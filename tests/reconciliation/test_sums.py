@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treasury.ledger.states import STEPS, State
+from treasury.orders.states import STEPS, State
 from treasury.reconciliation.balances import BalanceSeen, Flows, Judgement, pool, prove_balance
 from treasury.reconciliation.statement import IN_FLIGHT, Move, StatementLine, draw_statement
 

@@ -159,8 +159,8 @@ def test_every_break_is_there_with_its_evidence_and_accepted_and_resolved_apart(
 
 
 def test_long_lists_are_cut_and_say_where_the_rest_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(written, "MOST_BREAKS", 5)
-    monkeypatch.setattr(written, "MOST_ORDERS", 4)
+    monkeypatch.setattr(written, "MAX_BREAKS", 5)
+    monkeypatch.setattr(written, "MAX_ORDERS", 4)
     machine = empty_machine(verdict="breaks", breaks=[a_break(number) for number in range(12)])
     parts = Parts(render_page(machine, order_frame(10, 3), MEANINGS))
     assert [attrs.get("class") for tag, attrs in parts.elements if tag == "details"].count("break") == 5

@@ -195,8 +195,8 @@ def test_the_same_inputs_give_the_same_bytes_whatever_the_order_of_rows(tmp_path
 
 
 def test_long_lists_are_cut_and_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(written, "MOST_ORDERS", 7)
-    monkeypatch.setattr(written, "MOST_BREAKS", 3)
+    monkeypatch.setattr(written, "MAX_ORDERS", 7)
+    monkeypatch.setattr(written, "MAX_BREAKS", 3)
     orders = order_frame(10, 12)
     book = write(tmp_path, rich_machine(), orders)
     assert (len(table(book, "In flight")), len(table(book, "Matched")), len(table(book, "Breaks"))) == (7, 7, 3)

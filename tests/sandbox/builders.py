@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from treasury.errors import Refused
-from treasury.interface.card_users import CreateCardUser
-from treasury.interface.client import Account, Client
-from treasury.interface.conversion import ConversionQuote
-from treasury.interface.fiat_payouts import FiatPayoutQuote
-from treasury.interface.operation import Operation
-from treasury.interface.orders import Pay, Payout, QueryTransaction, TransactionRecord, Withdraw
-from treasury.interface.scan_to_pay import SubmitScanToPay
+from treasury.provider.card_users import CreateCardUser
+from treasury.provider.client import Account, Client
+from treasury.provider.conversion import ConversionQuote
+from treasury.provider.fiat_payouts import FiatPayoutQuote
+from treasury.provider.operation import Operation
+from treasury.provider.orders import Pay, Payout, QueryTransaction, TransactionRecord, Withdraw
+from treasury.provider.scan_to_pay import SubmitScanToPay
 from treasury.sandbox import RunningSandbox, SandboxSettings, build_promptpay, generate_key_pair
 
 PRIVATE, PUBLIC = generate_key_pair()

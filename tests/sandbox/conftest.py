@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.sandbox.builders import START, client_of, settings
-from treasury.interface.client import Client
+from treasury.provider.client import Client
 from treasury.sandbox import Clock, RunningSandbox, running_sandbox
 
 

@@ -30,8 +30,8 @@ from tests.sandbox.builders import (
     withdraw,
 )
 from treasury.errors import InputError, NotTrusted
-from treasury.interface.service_rules import ServiceRules
-from treasury.interface.signing import load_private_key, load_public_key, sign, verify
+from treasury.provider.service_rules import ServiceRules
+from treasury.provider.signing import load_private_key, load_public_key, sign, verify
 from treasury.sandbox import Behaviour, Clock, RunningSandbox, read_switches, running_sandbox
 from treasury.sandbox.answers import java_text
 from treasury.sandbox.behaviour import allowed, default_of

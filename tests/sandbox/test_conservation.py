@@ -24,9 +24,9 @@ from tests.sandbox.builders import (
     withdraw,
 )
 from treasury.errors import Refused
-from treasury.interface.client import Client
-from treasury.interface.conversion import ConversionExecute
-from treasury.interface.fiat_payouts import CreateFiatPayout
+from treasury.provider.client import Client
+from treasury.provider.conversion import ConversionExecute
+from treasury.provider.fiat_payouts import CreateFiatPayout
 from treasury.sandbox import DEFAULT_BALANCES, Behaviour, Clock, RunningSandbox, build_promptpay, running_sandbox
 
 names = (f"c-{number}" for number in itertools.count())

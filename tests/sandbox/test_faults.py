@@ -12,11 +12,11 @@ import pytest
 
 from tests.sandbox.builders import START, client_of, fiat_quote, payout, query, refused, settings, withdraw
 from treasury.errors import OutcomeUnknown, Refused
-from treasury.interface.client import Client
-from treasury.interface.conversion import ConversionRate
-from treasury.interface.fiat_payouts import CreateFiatPayout
-from treasury.interface.funds import PartnerBalance
-from treasury.interface.orders import QueryTransaction
+from treasury.provider.client import Client
+from treasury.provider.conversion import ConversionRate
+from treasury.provider.fiat_payouts import CreateFiatPayout
+from treasury.provider.funds import PartnerBalance
+from treasury.provider.orders import QueryTransaction
 from treasury.sandbox import FAULTS, Clock, RunningSandbox, running_sandbox
 
 

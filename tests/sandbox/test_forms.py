@@ -14,11 +14,11 @@ import treasury.sandbox
 from tests.interface.examples import COMPANY, EXAMPLES
 from tests.sandbox.builders import IMAGE, card_user, fiat_quote, pay, payout, refused, withdraw
 from tests.sandbox.test_gate import post, signed
-from treasury.interface import fields as client_fields
-from treasury.interface.catalogue import CATALOGUE
-from treasury.interface.client import Client
-from treasury.interface.operation import Conditional, Effect, members, wire_name
-from treasury.interface.orders import Payout
+from treasury.provider import fields as client_fields
+from treasury.provider.catalogue import CATALOGUE
+from treasury.provider.client import Client
+from treasury.provider.operation import Conditional, Effect, members, wire_name
+from treasury.provider.orders import Payout
 from treasury.sandbox import RunningSandbox
 from treasury.sandbox.forms import REQUESTS
 from treasury.sandbox.forms import kinds as k
@@ -324,8 +324,8 @@ def test_the_sandbox_judges_without_the_clients_models() -> None:
     """It shares with the client how JSON is read and how texts are signed, and nothing else of the interface."""
     folder = Path(treasury.sandbox.__file__).parent
     text = "".join(file.read_text() for file in folder.rglob("*.py"))
-    assert set(re.findall(r"treasury\.interface[.\w]*", text)) == {
-        "treasury.interface.bounded_json",
-        "treasury.interface.service_rules",
-        "treasury.interface.signing",
+    assert set(re.findall(r"treasury\.provider[.\w]*", text)) == {
+        "treasury.provider.bounded_json",
+        "treasury.provider.service_rules",
+        "treasury.provider.signing",
     }

@@ -10,10 +10,10 @@ import pytest
 
 from tests.sandbox.builders import PRIVATE, convert, fiat_quote, pay, payout, scan, settings, withdraw
 from treasury.errors import ConfigurationError, InvalidFields
-from treasury.interface.catalogue import CATALOGUE
-from treasury.interface.client import Client
-from treasury.interface.orders import QueryTransaction
-from treasury.interface.signing import load_private_key, sign
+from treasury.provider.catalogue import CATALOGUE
+from treasury.provider.client import Client
+from treasury.provider.orders import QueryTransaction
+from treasury.provider.signing import load_private_key, sign
 from treasury.sandbox import RunningSandbox, running_sandbox
 from treasury.sandbox.forms import REQUESTS
 from treasury.sandbox.handlers import HANDLERS

@@ -9,9 +9,9 @@ import pytest
 from tests.listening import Answer, Listening
 from tests.sandbox.builders import eventually, payout, withdraw
 from treasury.errors import NotTrusted
-from treasury.interface.client import Client
-from treasury.interface.notifications import read_notification
-from treasury.interface.signing import load_public_key
+from treasury.provider.client import Client
+from treasury.provider.notifications import read_notification
+from treasury.provider.signing import load_public_key
 from treasury.sandbox import RunningSandbox
 from treasury.sandbox.notices import is_loopback
 

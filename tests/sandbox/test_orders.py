@@ -16,13 +16,13 @@ from tests.sandbox.builders import (
     scan,
     withdraw,
 )
-from treasury.interface.client import Client
-from treasury.interface.conversion import ConversionExecute
-from treasury.interface.fiat_payouts import CreateFiatPayout, QueryFiatPayout
-from treasury.interface.funds import EstimateFee, PartnerBalance
-from treasury.interface.operation import Operation
-from treasury.interface.orders import DepositAddress, QueryTransaction, VerifyDepositAddress
-from treasury.interface.status import OrderStatus
+from treasury.provider.client import Client
+from treasury.provider.conversion import ConversionExecute
+from treasury.provider.fiat_payouts import CreateFiatPayout, QueryFiatPayout
+from treasury.provider.funds import EstimateFee, PartnerBalance
+from treasury.provider.operation import Operation
+from treasury.provider.orders import DepositAddress, QueryTransaction, VerifyDepositAddress
+from treasury.provider.status import OrderStatus
 from treasury.sandbox import RunningSandbox, build_promptpay
 
 

@@ -7,14 +7,14 @@ import httpx
 import pytest
 
 from tests.sandbox.builders import IMAGE, card_user, pay, query, refused
-from treasury.interface.card_users import (
+from treasury.provider.card_users import (
     ChangeCardUserEmail,
     CreateCardUserWithKycLink,
     KycLink,
     QueryCardUser,
     UploadKyc,
 )
-from treasury.interface.client import Client
+from treasury.provider.client import Client
 from treasury.sandbox import RunningSandbox
 
 

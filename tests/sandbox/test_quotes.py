@@ -5,9 +5,9 @@ from decimal import ROUND_DOWN, Decimal
 import pytest
 
 from tests.sandbox.builders import START, client_of, convert, fiat_quote, query, refused, settings
-from treasury.interface.client import Client
-from treasury.interface.conversion import ConversionExecute, ConversionRate
-from treasury.interface.fiat_payouts import (
+from treasury.provider.client import Client
+from treasury.provider.conversion import ConversionExecute, ConversionRate
+from treasury.provider.fiat_payouts import (
     CreateFiatPayout,
     FiatPayoutQuoteRecord,
     QueryFiatPayout,
@@ -17,7 +17,7 @@ from treasury.interface.fiat_payouts import (
     SupportedFields,
     SupportedNetworks,
 )
-from treasury.interface.funds import PayoutChannels, TradeRate
+from treasury.provider.funds import PayoutChannels, TradeRate
 from treasury.sandbox import Clock, RunningSandbox, running_sandbox
 
 

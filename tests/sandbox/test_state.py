@@ -28,10 +28,10 @@ from tests.sandbox.builders import (
     withdraw,
 )
 from treasury.errors import TreasuryError
-from treasury.interface.card_users import QueryCardUser
-from treasury.interface.client import Account, Client
-from treasury.interface.conversion import ConversionExecute
-from treasury.interface.fiat_payouts import CreateFiatPayout
+from treasury.provider.card_users import QueryCardUser
+from treasury.provider.client import Account, Client
+from treasury.provider.conversion import ConversionExecute
+from treasury.provider.fiat_payouts import CreateFiatPayout
 from treasury.sandbox import running_sandbox
 
 PROGRAM = """

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 from bench.parts import QUOTED, sheet
-from treasury.batches import BLOCK, Packed
-from treasury.sheets.beneficiaries import Route, read_beneficiaries
+from treasury.concurrency.batches import BLOCK, Packed
+from treasury.planning.rows import Route
+from treasury.sheets.beneficiaries import read_beneficiaries
 
 
 @pytest.mark.parametrize("length", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK, 3 * BLOCK + 7])

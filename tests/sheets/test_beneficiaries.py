@@ -9,10 +9,11 @@ import pytest
 
 import data
 from treasury.errors import InvalidSheet
-from treasury.interface.fiat_payouts import FiatPayoutQuote
-from treasury.interface.orders import Payout
+from treasury.planning.rows import PayoutRow, Route
+from treasury.provider.fiat_payouts import FiatPayoutQuote
+from treasury.provider.orders import Payout
 from treasury.sandbox.routes import BANK_FIELDS, CHANNELS, find_route
-from treasury.sheets.beneficiaries import PayoutRow, Route, read_beneficiaries
+from treasury.sheets.beneficiaries import read_beneficiaries
 
 BANK = {
     "row_ref": "r1",

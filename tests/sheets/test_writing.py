@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from treasury.errors import InvalidSheet, RowProblem
-from treasury.sheets.writing import printable, write_bytes, write_csv, write_errors, write_json, write_text
+from treasury.files import write_bytes, write_json, write_text
+from treasury.sheets.writing import printable, write_csv, write_errors
 
 
 def mode(path: Path) -> int:

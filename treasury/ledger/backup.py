@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from treasury.crashpoints import point
+from treasury.concurrency.crash_points import crash_point
 from treasury.errors import ConfigurationError, InputError, WrongLedgerKey
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey, no_key
@@ -95,7 +95,7 @@ def make_backup(settings: Settings, file: Path) -> Manifest:
             whole = Path(folder) / "backup"
             manifest = _write(settings, Path(folder) / LEDGER, whole)
             sync(whole)
-            point("backup.written")
+            crash_point("backup.written")
             try:
                 os.link(whole, file)
             except FileExistsError:

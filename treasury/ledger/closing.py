@@ -10,15 +10,15 @@ from typing import Any
 from sqlalchemy import Column, ColumnElement, Connection, delete, func, insert, select
 
 from treasury.errors import InputError
-from treasury.interface.catalogue import CATALOGUE
 from treasury.ledger import schema
 from treasury.ledger.database import serialize
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.states import State
-from treasury.ledger.sweeps import Scope
 from treasury.money import exact, format_amount
+from treasury.orders.states import State
+from treasury.provider.catalogue import CATALOGUE
 from treasury.reconciliation.balances import BalanceSeen, Flows
 from treasury.reconciliation.breaks import RESOLVED, Acceptance, Break, Finding, Known
+from treasury.reconciliation.scope import Scope
 from treasury.reconciliation.statement import IN_FLIGHT, Move, StatementLine, draw_statement
 
 

@@ -11,11 +11,12 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Engine, Table, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
-from treasury.crashpoints import point
+from treasury.concurrency.crash_points import crash_point
+from treasury.concurrency.turns import Deliver, await_result
 from treasury.errors import ConfigurationError
+from treasury.ledger.mapping import TABLES, with_columns
 from treasury.ledger.statements import Alike, S, change_all, change_one, insert_all
 from treasury.ledger.token import Token
-from treasury.turns import Deliver, await_result
 
 T = TypeVar("T")
 
@@ -128,9 +129,9 @@ class Group:
         """
         if not self._together:
             return change_one(self._connection, type(row), known, values, counted)
-        alike = Alike(row.table, tuple(known), tuple(values), counted)
+        alike = Alike(TABLES[type(row)], tuple(known), tuple(values), counted)
         self._changes.setdefault(alike, []).append((*known.values(), *values.values()))
-        return row.with_columns({**values, **{name: getattr(row, name) + 1 for name in counted}})
+        return with_columns(row, {**values, **{name: getattr(row, name) + 1 for name in counted}})
 
     def insert(self, table: Table, row: Mapping[str, Any]) -> None:
         """Insert a row; together, with all others that have these columns."""
@@ -226,7 +227,7 @@ class Writer:
                 shared.finish()
                 counting = self.token is not None and shared.marks > 0
                 marks = self.token.count(self._connection, shared.marks) if self.token and counting else 0
-                point("writer.before")
+                crash_point("writer.before")
         except _Moved:
             for item in group:
                 self._commit([item], together=False)
@@ -234,7 +235,7 @@ class Writer:
         except Exception as error:
             self._fail(group, error)
             return
-        point("writer.committed")
+        crash_point("writer.committed")
         if self.token is not None and counting:
             self.token.write(marks)
         for deliver, result in answers:

@@ -19,8 +19,8 @@ from sqlalchemy import Connection, delete, insert, select, update
 from treasury.ledger import schema
 from treasury.ledger.database import serialize
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.states import Event, Hold, State
 from treasury.ledger.token import Count, Token, marks_of, new_name
+from treasury.orders.states import Event, Hold, State
 
 EPOCH_MS = 35 * 24 * 3600 * 1000
 """How long an epoch lasts: as long as the service is asked about an order that is at its end."""

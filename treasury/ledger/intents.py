@@ -12,8 +12,8 @@ from typing import Any
 
 from sqlalchemy import Connection, func, insert, select, update
 
-from treasury.batches import batched
-from treasury.crashpoints import point
+from treasury.concurrency.batches import batched
+from treasury.concurrency.crash_points import crash_point
 from treasury.errors import ApprovalNeeded, LimitExceeded, RunKeyConflict
 from treasury.ledger import schema
 from treasury.ledger.approvals import approvers
@@ -21,10 +21,10 @@ from treasury.ledger.database import serialize
 from treasury.ledger.epoch import absences_needed
 from treasury.ledger.ledger import Ledger, check_account
 from treasury.ledger.personal import personal_column
-from treasury.ledger.records import Intent, derive_request_id
-from treasury.ledger.states import Event, Hold, State
 from treasury.money import exact, format_amount
-from treasury.quoting import masked_payload
+from treasury.orders.quoting import masked_payload
+from treasury.orders.records import Intent, derive_request_id
+from treasury.orders.states import Event, Hold, State
 
 DUPLICATE_DAYS = 7
 """How far back another payment that looks the same counts as a duplicate."""
@@ -36,12 +36,12 @@ _NOT_PAID = (State.REJECTED.value, State.FAILED.value, State.CLOSED.value, State
 
 
 @dataclass(frozen=True)
-class Rules:
+class IntentRules:
     """What is judged when a run is bound."""
 
     duplicate_days: int = DUPLICATE_DAYS
     approvals: int = 0
-    most_per_day: Mapping[str, Decimal] = field(default_factory=dict)
+    max_per_day: Mapping[str, Decimal] = field(default_factory=dict)
     """Currency -> the most that all runs of a day may debit."""
     day_start_ms: int = 0
     """When the day began, in the policy's time zone."""
@@ -54,7 +54,7 @@ def commit_plan(
     plan: Mapping[str, Any],
     sha256: str,
     intents: Iterable[Intent],
-    rules: Rules = Rules(),
+    rules: IntentRules = IntentRules(),
 ) -> int:
     """Bind the run key to these payments and record those not recorded yet; returns how many were new.
 
@@ -93,9 +93,9 @@ def commit_plan(
         _hold_duplicates(ledger, connection, run_key, ledger.now() - rules.duplicate_days * DAY_MS, intents)
         return new
 
-    point("intents.before")
+    crash_point("intents.before")
     new = ledger.write(work)
-    point("intents.committed")
+    crash_point("intents.committed")
     return new
 
 
@@ -153,15 +153,15 @@ def _check_binding(ledger: Ledger, connection: Connection, run_key: str, intents
 
 
 @exact
-def _check_day(connection: Connection, rules: Rules, intents: Iterable[Intent]) -> None:
+def _check_day(connection: Connection, rules: IntentRules, intents: Iterable[Intent]) -> None:
     """What is planned, with all that other runs planned since the day began, stays within the day's limits."""
-    if not rules.most_per_day:
+    if not rules.max_per_day:
         return
     planned: dict[str | None, Decimal] = defaultdict(Decimal)
     for intent in intents:
         planned[intent.currency] += intent.amount or 0
     table = schema.orders.c
-    for currency, most in rules.most_per_day.items():
+    for currency, most in rules.max_per_day.items():
         query = select(table.amount).where(
             table.currency == currency, table.created_at >= rules.day_start_ms, table.state.not_in(_NOT_PAID)
         )

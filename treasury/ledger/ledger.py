@@ -7,30 +7,29 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from decimal import Decimal
-from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar
 
 from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 from sqlalchemy.exc import DBAPIError
 
-from treasury.crashpoints import point
+from treasury.concurrency.crash_points import crash_point
 from treasury.errors import ConfigurationError, IllegalTransition, Stopped, WrongAccount, WrongLedgerKey
-from treasury.interface.address import canonical_account
-from treasury.interface.operation import SeenOrder
-from treasury.interface.status import OrderStatus
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey, no_key
 from treasury.ledger.database import Writer, group_of, open_engine, serialize, sqlite_file
 from treasury.ledger.holder import FileLock, Holds, SessionLock
+from treasury.ledger.mapping import columns, read_row
 from treasury.ledger.migrations import bring_up_to_date, check_readable, read_meta
-from treasury.ledger.personal import OWNER_OF_QUOTE, Words
-from treasury.ledger.records import JournalEntry, Order, Quote, Run
+from treasury.ledger.personal import OUR_WORDS, OWNER_OF_QUOTE, Words, holds_text
 from treasury.ledger.statements import STANDING_STOP, change_one
-from treasury.ledger.states import DECIDED, STEPS, Event, State
 from treasury.ledger.token import Token
 from treasury.money import format_amount
+from treasury.orders.records import JournalEntry, Order, Quote, Run
+from treasury.orders.states import DECIDED, STEPS, Event, State
 from treasury.private_files import make_empty
+from treasury.provider.address import canonical_account
+from treasury.provider.operation import SeenOrder
 
 T = TypeVar("T")
 
@@ -101,6 +100,13 @@ class Ledger:
         """What a look at an order showed, with its texts as they would be kept."""
         return seen if seen.reason is None else self.words(order).seen(seen, seen.reason)
 
+    def _words_with(self, order: Order, facts: Mapping[str, Any]) -> Words:
+        return self.words(order).also(facts.get("order_no")).also(facts.get("request_id"))
+
+    def _kept(self, order: Order, facts: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Columns of a step or note, their texts as they are kept."""
+        return self._words_with(order, facts).facts(facts) if holds_text(facts) else facts
+
     # --- steps ---------------------------------------------------------------------------------------------------
 
     def step(self, order: Order, event: Event, /, *, cause: str | None = None, **facts: Any) -> Order:
@@ -111,15 +117,14 @@ class Ledger:
         order is elsewhere by now.
         """
         step = STEPS[event]
-        words = self.words(order).also(facts.get("order_no")).also(facts.get("request_id"))
-        facts = words.facts(facts)
-        if event not in DECIDED:  # what a person said is kept as it was said
-            cause = None if cause is None else words.masked(cause)
+        kept = self._kept(order, facts)
+        if cause is not None and cause not in OUR_WORDS and event not in DECIDED:  # what a person said stays as it is
+            cause = self._words_with(order, facts).masked(cause)
         at = self.now()
         if order.state not in step.sources:
             raise IllegalTransition(order.request_id, str(event))
         known = as_read(order)
-        values = {"state": step.target.value, **columns(facts)}
+        values = {"state": step.target.value, **columns(kept)}
         sends = event in (Event.SEND, Event.RESEND)
         if sends:
             values |= {"sent_at": at, "absent_since": None}
@@ -155,7 +160,7 @@ class Ledger:
         `unmoved`: only if nobody moved it since it was read; raises `IllegalTransition` otherwise. Texts are kept
         cleaned, cut and without the order's personal values.
         """
-        values = columns(self.words(order).also(facts.get("order_no")).also(facts.get("request_id")).facts(facts))
+        values = columns(self._kept(order, facts))
 
         def work(connection: Connection) -> Order:
             if unmoved:
@@ -172,9 +177,9 @@ class Ledger:
         """Call what a dead process left `sending` unknown. Only for a run that this process holds."""
         left = self.orders(run_key=run_key, states=(State.SENDING,))
         for order in left:
-            point("recover.before")
+            crash_point("recover.before")
             self.step(order, Event.RECOVER, cause="its process ended before the outcome was recorded")
-            point("recover.committed")
+            crash_point("recover.committed")
         return len(left)
 
     def quotes(self, order_ids: Sequence[int] | None = None) -> list[Quote]:
@@ -182,7 +187,7 @@ class Ledger:
         query = select(schema.quotes).order_by(schema.quotes.c.id)
         if order_ids is not None:
             query = query.where(schema.quotes.c.order_id.in_(order_ids))
-        return [Quote.read(row) for row in self.read(query)]
+        return [read_row(Quote, row) for row in self.read(query)]
 
     # --- reading -------------------------------------------------------------------------------------------------
 
@@ -210,7 +215,7 @@ class Ledger:
                 | (table.order_no == reference)
                 | (table.run_key == reference)
             )
-        return [Order.read(row) for row in self.read(select(schema.orders).where(*conditions).order_by(table.id))]
+        return [read_row(Order, row) for row in self.read(select(schema.orders).where(*conditions).order_by(table.id))]
 
     def prepared_by_operation(self, run_key: str) -> dict[str, list[int]]:
         """Ids of the prepared orders of a run, by operation, in the sequence they were planned."""
@@ -252,7 +257,7 @@ class Ledger:
         if run_key is not None:
             query = query.where(schema.orders.c.run_key == run_key)
         with self.snapshot() as stream:
-            yield (Order.read(row) for row in stream(query))
+            yield (read_row(Order, row) for row in stream(query))
 
     def runs(self) -> list[Run]:
         """Every run, newest first."""
@@ -416,19 +421,6 @@ def as_read(order: Order) -> dict[str, Any]:
     Evidence is about one transmission of one generation; another one since makes it worthless.
     """
     return {"id": order.id, "state": order.state.value, "sends": order.sends, "generation": order.generation}
-
-
-def columns(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Facts as the database takes them."""
-    return {name: _column(value) for name, value in facts.items()}
-
-
-def _column(value: Any) -> Any:
-    if isinstance(value, Decimal):
-        return format_amount(value)
-    if isinstance(value, StrEnum):
-        return value.value
-    return int(value) if isinstance(value, OrderStatus) else value
 
 
 def _text(amount: Decimal | None) -> str | None:

@@ -12,30 +12,31 @@ from typing import Any
 
 from sqlalchemy import Row, bindparam, select
 
-from treasury.interface.operation import SeenOrder
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
-from treasury.ledger.records import Order
 from treasury.masking import IsPersonal, mask_known, mask_text, nobody, tokens_of
-from treasury.quoting import personal_values_of
-from treasury.texts import MOST_CODE, cut_text
+from treasury.orders.quoting import personal_values_of
+from treasury.orders.records import Order
+from treasury.provider.operation import SeenOrder
+from treasury.texts import MAX_CODE, cut_text
 
-MOST_HASHES = 300
+MAX_HASHES = 300
 """Words of one payment that are looked for."""
 
-MOST_REASON = 1_000
+MAX_REASON = 1_000
 """Characters of a reason as it is kept: what the service said, in words of ours."""
 
-MOST_PLAIN_CODE = 8
+MAX_PLAIN_CODE = 8
 """Characters up to which a code is taken for one, whatever it says."""
 
-LEAST_HASH = 40
+MIN_HASH = 40
 """Characters of a transaction's hash; no account's number is as long."""
 
 _NUMBER = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?")
 
-_TEXTS = {"reason": MOST_REASON, "cause": MOST_REASON, "note": MOST_REASON, "code": MOST_CODE}
+_TEXTS = {"reason": MAX_REASON, "cause": MAX_REASON, "note": MAX_REASON, "code": MAX_CODE}
 """Columns that hold what the service said, and how much of it."""
+
 
 OUR_WORDS = frozenset(
     (
@@ -62,10 +63,15 @@ OWNER_OF_QUOTE = (
 """The same, by the request id of one of its quotes."""
 
 
+def holds_text(facts: Mapping[str, Any]) -> bool:
+    """Whether any of these columns holds what the service said."""
+    return bool(facts.get("reason") or facts.get("cause") or facts.get("note") or facts.get("code"))
+
+
 def personal_column(key: LedgerKey, operation: str, payload: Mapping[str, Any]) -> str | None:
     """What is kept of a payment's personal values: a short keyed hash of each, and of each of its words."""
     tokens = {token for value in personal_values_of(operation, payload) for token in tokens_of(value)}
-    hashes = sorted(key.short_hash(token) for token in sorted(tokens, key=len, reverse=True)[:MOST_HASHES])
+    hashes = sorted(key.short_hash(token) for token in sorted(tokens, key=len, reverse=True)[:MAX_HASHES])
     return json.dumps(hashes) if hashes else None
 
 
@@ -88,7 +94,7 @@ class Words:
         """Those of a row of `OWNER` or `OWNER_OF_QUOTE`; of nobody when there is none."""
         return cls(key, None) if row is None else cls(key, row[0], tuple(row[1:]))
 
-    def masked(self, text: str, most: int = MOST_REASON) -> str:
+    def masked(self, text: str, most: int = MAX_REASON) -> str:
         """A text as it is kept."""
         if text in OUR_WORDS:
             return text
@@ -96,8 +102,6 @@ class Words:
 
     def facts(self, facts: Mapping[str, Any]) -> dict[str, Any]:
         """Columns of a step or note, as they are kept."""
-        if not any(facts.get(name) for name in _TEXTS):
-            return dict(facts)
         return {name: self._fact(name, value) for name, value in facts.items()}
 
     def seen(self, seen: SeenOrder, reason: str) -> SeenOrder:
@@ -111,13 +115,13 @@ class Words:
     def _fact(self, name: str, value: Any) -> Any:
         if not isinstance(value, str) or name not in _TEXTS:
             return value
-        if name == "code" and len(value) <= MOST_PLAIN_CODE:
-            return cut_text(value, MOST_CODE)
+        if name == "code" and len(value) <= MAX_PLAIN_CODE:
+            return cut_text(value, MAX_CODE)
         return self.masked(value, _TEXTS[name])
 
     def detail(self, text: str) -> str:
         """A number or a hash beside it, as it is kept: long runs of digits are what these are made of."""
-        if _NUMBER.fullmatch(text) or (len(text) >= LEAST_HASH and text.isalnum()):
+        if _NUMBER.fullmatch(text) or (len(text) >= MIN_HASH and text.isalnum()):
             return mask_known(cut_text(text), self._is_personal)
         return self.masked(text)
 

@@ -4,7 +4,7 @@ from sqlalchemy import case, func, select
 
 from treasury.ledger import schema
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.states import State
+from treasury.orders.states import State
 
 
 def sent(ledger: Ledger, run_key: str) -> tuple[int, int]:

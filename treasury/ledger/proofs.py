@@ -8,9 +8,9 @@ from typing import Any
 
 from sqlalchemy import Connection, func, insert, select
 
-from treasury.interface.service_rules import ServiceRules
 from treasury.ledger import schema
 from treasury.ledger.ledger import Ledger
+from treasury.provider.service_rules import ServiceRules
 
 
 class Verdict(StrEnum):

@@ -7,11 +7,12 @@ from sqlalchemy import Connection
 from treasury.errors import IllegalTransition
 from treasury.ledger import schema
 from treasury.ledger.database import group_of
-from treasury.ledger.ledger import Ledger, as_read, check_not_stopped, columns
+from treasury.ledger.ledger import Ledger, as_read, check_not_stopped
+from treasury.ledger.mapping import columns, read_row
 from treasury.ledger.personal import OWNER, Words
-from treasury.ledger.records import Order, Quote, Stage, derive_request_id
 from treasury.ledger.statements import LAST_QUOTE, fetch_one
-from treasury.ledger.states import State
+from treasury.orders.records import Order, Quote, Stage, derive_request_id
+from treasury.orders.states import State
 
 MAX_GENERATIONS = 6
 """Quotes that one payment may ever have, each under an id of its own."""
@@ -34,7 +35,7 @@ def open_quote(ledger: Ledger, order: Order) -> tuple[Order, Quote | None]:
     def work(connection: Connection) -> tuple[Order, Quote | None]:
         check_not_stopped(connection)
         row = fetch_one(connection, LAST_QUOTE, {"order_id": order.id})
-        last = None if row is None else Quote.read(row)
+        last = None if row is None else read_row(Quote, row)
         if last is not None and last.stage is not Stage.DONE:
             asks = last.asks + (last.stage is Stage.ASKED)
             quote = _change(connection, last, {"asks": asks})
@@ -69,7 +70,7 @@ def adopt_quote(ledger: Ledger, order: Order, generation: int, /, **facts: Any) 
     def work(connection: Connection) -> tuple[Order, Quote]:
         moved = _at(ledger, connection, order, generation, facts.get("quote"))
         row = fetch_one(connection, LAST_QUOTE, {"order_id": order.id})
-        last = None if row is None else Quote.read(row)
+        last = None if row is None else read_row(Quote, row)
         if last is not None and last.generation == generation:
             return moved, _change(connection, last, columns(facts))
         return moved, _insert(ledger, connection, moved, generation, {"asks": 0, **columns(facts)})
@@ -88,7 +89,7 @@ def last_quote(ledger: Ledger, order: Order) -> Quote | None:
 
     def work(connection: Connection) -> Quote | None:
         row = fetch_one(connection, LAST_QUOTE, {"order_id": order.id})
-        return None if row is None else Quote.read(row)
+        return None if row is None else read_row(Quote, row)
 
     return ledger.write(work)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from sqlalchemy import delete, inspect
 from sqlalchemy.exc import DBAPIError
 
-from treasury.crashpoints import point
+from treasury.concurrency.crash_points import crash_point
 from treasury.errors import ConfigurationError, InputError
 from treasury.ledger import schema
 from treasury.ledger.backup import KEY, Backup, Manifest, open_backup, place_of, token_files
@@ -43,12 +43,12 @@ def restore_backup(settings: Settings, file: Path) -> Manifest:
         try:
             if not begun:
                 _place_ledger(settings, backup)
-            point("restore.ledger")
+            crash_point("restore.ledger")
             for part, content in backup.small.items():
                 _place(place_of(settings, part), content)
         except OSError as error:
             raise ConfigurationError(f"{error.filename} cannot be written: {error.strerror}") from None
-        point("restore.placed")
+        crash_point("restore.placed")
         _finish(settings.ledger_url)
         return backup.manifest
 

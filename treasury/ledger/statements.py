@@ -14,9 +14,10 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.types import TypeEngine
 
 from treasury.ledger import schema
-from treasury.ledger.records import Stored
+from treasury.ledger.mapping import TABLES, read_row
+from treasury.orders.records import Record
 
-S = TypeVar("S", bound=Stored)
+S = TypeVar("S", bound=Record)
 
 STANDING_STOP = select(schema.stops).where(schema.stops.c.lifted_at.is_(None)).limit(1)
 """The stop that stands, if any."""
@@ -44,8 +45,8 @@ def change_one(
     """
     given = {f"is_{name}": value for name, value in known.items()}
     given |= {f"to_{name}": value for name, value in values.items()}
-    row = fetch_one(connection, _change(kind.table, tuple(known), tuple(values), counted), given)
-    return None if row is None else kind.read(row)
+    row = fetch_one(connection, _change(TABLES[kind], tuple(known), tuple(values), counted), given)
+    return None if row is None else read_row(kind, row)
 
 
 def fetch_one(connection: Connection, query: Executable, given: Mapping[str, Any]) -> Any:
@@ -65,7 +66,7 @@ class Alike:
     counted: tuple[str, ...] = ()
 
 
-MOST_VALUES = 30_000
+MAX_VALUES = 30_000
 """Values in one statement: SQLite takes 32,766, PostgreSQL 65,535."""
 
 
@@ -86,7 +87,7 @@ def insert_all(connection: Connection, table: Table, columns: tuple[str, ...], r
 
 
 def _in_parts(rows: Sequence[Sequence[Any]]) -> Sequence[Sequence[Sequence[Any]]]:
-    size = MOST_VALUES // len(rows[0]) if rows else 1
+    size = MAX_VALUES // len(rows[0]) if rows else 1
     return [rows[start : start + size] for start in range(0, len(rows), size)]
 
 

@@ -3,54 +3,29 @@
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, insert, select
 
-from treasury.batches import batched
-from treasury.interface.card_users import QueryCardUser
+from treasury.concurrency.batches import batched
 from treasury.ledger import schema
 from treasury.ledger.database import serialize
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.records import Order, Quote
 from treasury.ledger.statements import Alike, change_all
 from treasury.money import format_amount
-from treasury.quoting import QUOTED
+from treasury.orders.quoting import QUOTED
+from treasury.orders.records import Order, Quote
+from treasury.provider.card_users import QueryCardUser
+from treasury.reconciliation.scope import SUPERSEDED, Scope
 
 _AT_ONCE = 2_000
 """Rows that are read and inserted at once."""
 
-SUPERSEDED = "superseded"
-"""State of a quote that another followed: nothing may have come of it."""
-
 CARD_USER = QueryCardUser.operation_name()
 """Operation of a question about a card user."""
-
-
-@dataclass(frozen=True)
-class Scope:
-    """What a sweep is narrowed to; None is not narrowed. `window_days`: orders final for longer are left out."""
-
-    run_key: str | None = None
-    currency: str | None = None
-    window_days: int | None = None
-
-    @property
-    def books(self) -> str:
-        """Names the orders whose sums belong together: those of one run, of one currency, or all."""
-        return json.dumps([self.run_key, self.currency])
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether it takes in every order that a balance depends on, but for its window."""
-        return self.run_key is None
-
-    def as_text(self) -> str:
-        """As it is stored."""
-        return json.dumps(asdict(self))
 
 
 @dataclass(frozen=True)

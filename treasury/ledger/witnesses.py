@@ -6,8 +6,9 @@ from sqlalchemy import select
 
 from treasury.ledger import schema
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.records import Order
-from treasury.ledger.states import State
+from treasury.ledger.mapping import read_row
+from treasury.orders.records import Order
+from treasury.orders.states import State
 
 SHOWN = (State.ACCEPTED, State.SETTLED, State.FAILED, State.CLOSED)
 
@@ -20,4 +21,4 @@ def last_shown(ledger: Ledger, operations: Collection[str], number: int) -> list
         table.state.in_([state.value for state in SHOWN]),
         table.order_no.is_not(None),
     )
-    return [Order.read(row) for row in ledger.read(query.order_by(table.id.desc()).limit(number))]
+    return [read_row(Order, row) for row in ledger.read(query.order_by(table.id.desc()).limit(number))]

@@ -1,77 +1,41 @@
 """Pure: the limits of a policy for payouts, and what a plan breaks of them."""
 
-import hashlib
-import json
 from collections.abc import Iterable, Mapping
-from datetime import datetime, time
 from decimal import Decimal
-from pathlib import Path
 from typing import Annotated
-from zoneinfo import ZoneInfo
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from treasury.errors import InputError, RowProblem
-from treasury.interface.service_rules import ServiceRules
+from treasury.errors import RowProblem
 from treasury.money import format_amount
-from treasury.planning.policy import PAYOUTS, Holding, PolicyTable, check_time_zone, parse_table, read_toml
-from treasury.sheets.beneficiaries import PayoutRow
-
-ByCurrency = dict[str, Holding]
-"""Currency -> amount in it."""
+from treasury.planning.rows import PayoutRow
+from treasury.planning.tables import ByCurrency, Holding, PolicyTable
+from treasury.provider.service_rules import ServiceRules
 
 
 class PayoutLimits(PolicyTable):
     """The `[payouts]` table: what may be paid. What is left out is not limited. Amounts are debits."""
 
-    most_per_payout: ByCurrency = Field(default_factory=dict)
+    max_per_payout: ByCurrency = Field(default_factory=dict)
     """Also the highest pay amount that a quote may ask."""
-    most_per_run: ByCurrency = Field(default_factory=dict)
-    most_per_day: ByCurrency = Field(default_factory=dict)
+    max_per_run: ByCurrency = Field(default_factory=dict)
+    max_per_day: ByCurrency = Field(default_factory=dict)
     """All runs of one day in the policy's time zone together."""
     countries: tuple[str, ...] | None = None
     """Countries that may be paid."""
     currencies: tuple[str, ...] | None = None
     """Currencies that may be debited."""
-    least_rates: dict[str, Holding] = Field(default_factory=dict)
+    min_rates: dict[str, Holding] = Field(default_factory=dict)
     """`USDT-EUR`: the lowest rate that a quote may have."""
     one_approval_above: ByCurrency = Field(default_factory=dict)
     """Run totals above this need the approval of one person besides the maker."""
     two_approvals_above: ByCurrency = Field(default_factory=dict)
     duplicate_days: Annotated[int, Field(strict=True, ge=0, le=366)] = 7
     """How far back a payment with the same payee, currency and amount counts as a duplicate."""
-    stop_after_alike: Annotated[int, Field(strict=True, ge=1)] = 50
+    stop_after_failures: Annotated[int, Field(strict=True, ge=1)] = 50
     """So many sends in a row that fail alike stop the run."""
     stop_above_percent: Annotated[int, Field(strict=True, ge=1, le=100)] | None = None
     """A share of failed sends above this stops the run, once twenty were sent."""
-
-
-class PayoutPolicy(PolicyTable):
-    """The limits, and whose calendar days count."""
-
-    time_zone: Annotated[str, AfterValidator(check_time_zone)] = "UTC"
-    payouts: PayoutLimits = PayoutLimits()
-
-    @property
-    def version(self) -> str:
-        """SHA-256 of what the limits say; comments, order and `1` for `1.00` do not change it."""
-        content = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(content.encode()).hexdigest()
-
-    def day_start_ms(self, now: datetime) -> int:
-        """When the present day began in the policy's time zone, Unix milliseconds."""
-        zone = ZoneInfo(self.time_zone)
-        return int(datetime.combine(now.astimezone(zone).date(), time(), zone).timestamp() * 1000)
-
-
-def read_payout_policy(path: Path) -> PayoutPolicy:
-    """Read the limits of a policy file. Raises `InputError` that names each place that is wrong."""
-    content = read_toml(path)
-    if PAYOUTS not in content:
-        raise InputError(f"{path}: the policy has no [{PAYOUTS}] table, so it limits nothing")
-    return parse_table(
-        PayoutPolicy, {name: content[name] for name in ("time_zone", PAYOUTS) if name in content}, str(path)
-    )
 
 
 def judge_rows(rows: Iterable[PayoutRow], limits: PayoutLimits) -> list[RowProblem]:
@@ -95,9 +59,9 @@ def judge_service(rows: Iterable[PayoutRow], service: ServiceRules) -> list[RowP
 
 def _judge_row(row: PayoutRow, limits: PayoutLimits) -> list[tuple[str, str, str | None]]:
     problems: list[tuple[str, str, str | None]] = []
-    most = limits.most_per_payout.get(row.currency)
-    if most is not None and row.amount is not None and row.amount > most:
-        rule = f"is over the policy's limit of {format_amount(most)} {row.currency} per payout"
+    maximum = limits.max_per_payout.get(row.currency)
+    if maximum is not None and row.amount is not None and row.amount > maximum:
+        rule = f"is over the policy's limit of {format_amount(maximum)} {row.currency} per payout"
         problems.append((row.amount_column, rule, format_amount(row.amount)))
     if limits.currencies is not None and row.currency not in limits.currencies:
         problems.append((row.currency_column, "is not a currency that the policy allows", row.currency))
@@ -109,9 +73,11 @@ def _judge_row(row: PayoutRow, limits: PayoutLimits) -> list[tuple[str, str, str
 def check_run_total(debits: Mapping[str, Decimal], limits: PayoutLimits) -> str | None:
     """Why the sums of a run are over its limits; None when they are not."""
     for currency, total in debits.items():
-        most = limits.most_per_run.get(currency)
-        if most is not None and total > most:
-            return f"the run debits {format_amount(total)} {currency}, over the limit of {format_amount(most)} per run"
+        maximum = limits.max_per_run.get(currency)
+        if maximum is not None and total > maximum:
+            return (
+                f"the run debits {format_amount(total)} {currency}, over the limit of {format_amount(maximum)} per run"
+            )
     return None
 
 

@@ -7,16 +7,17 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from treasury.batches import Packed
 from treasury.canonical import canonical_json
-from treasury.decisions import Bounds
+from treasury.concurrency.batches import Packed
 from treasury.errors import LimitExceeded
-from treasury.interface.fiat_payouts import CreateFiatPayout
-from treasury.interface.orders import Payout
-from treasury.ledger.records import Intent
 from treasury.money import canonical, exact, format_amount
-from treasury.planning.limits import PayoutLimits, PayoutPolicy, approvals_needed, check_run_total
-from treasury.sheets.beneficiaries import PayoutRow, Route
+from treasury.orders.decisions import Bounds
+from treasury.orders.records import Intent
+from treasury.planning.limits import PayoutLimits, approvals_needed, check_run_total
+from treasury.planning.policy import Policy
+from treasury.planning.rows import PayoutRow, Route
+from treasury.provider.fiat_payouts import CreateFiatPayout
+from treasury.provider.orders import Payout
 
 
 @dataclass(frozen=True)
@@ -30,17 +31,17 @@ class PayoutPlan:
     receipts: Mapping[str, Decimal]
     """Currency -> sum of what beneficiaries receive, where the rows fix that and the debit is quoted later."""
     sha256: str
-    policy: PayoutPolicy | None
+    policy: Policy | None
 
     @property
     def approvals(self) -> int:
         """How many people besides its maker have to approve it."""
-        return 0 if self.policy is None else approvals_needed(self.debits, self.policy.payouts)
+        return approvals_needed(self.debits, self.limits)
 
     @property
     def limits(self) -> PayoutLimits:
         """The limits of its policy; without one there are none."""
-        return PayoutLimits() if self.policy is None else self.policy.payouts
+        return _limits(self.policy)
 
     @property
     def intents(self) -> Iterable[Intent]:
@@ -58,9 +59,9 @@ class PayoutPlan:
             "payments": len(self.rows),
             "debits": {currency: format_amount(total) for currency, total in self.debits.items()},
             "receipts": {currency: format_amount(total) for currency, total in self.receipts.items()},
-            "limits": "none: no policy was given" if self.policy is None else f"policy {self.policy.version[:12]}",
+            "limits": "none: no policy was given" if self.policy is None else f"policy {_version(self.policy)[:12]}",
             "approvals_needed": self.approvals,
-            "stop_loss": {"alike": self.limits.stop_after_alike, "percent": self.limits.stop_above_percent},
+            "stop_loss": {"alike": self.limits.stop_after_failures, "percent": self.limits.stop_above_percent},
             "plan_sha256": self.sha256,
         }
 
@@ -76,20 +77,20 @@ class _Intents(Iterable[Intent]):
 
 
 @exact
-def plan_payouts(run_key: str, rows: Packed[PayoutRow], policy: PayoutPolicy | None = None) -> PayoutPlan:
+def plan_payouts(run_key: str, rows: Packed[PayoutRow], policy: Policy | None = None) -> PayoutPlan:
     """Plan the payment of these rows: one intent a row, sums per currency, a hash over what a person approves.
 
     The hash is the SHA-256 of the policy's version and, sorted, the SHA-256 of each row: its reference, its meaning and
     the bounds of its quote, all as canonical JSON; not balances, rates or times. Raises `LimitExceeded` when the sums
     are over the policy's limit for a run.
     """
-    limits = PayoutLimits() if policy is None else policy.payouts
+    limits = _limits(policy)
     debits: dict[str, Decimal] = defaultdict(Decimal)
     receipts: dict[str, Decimal] = defaultdict(Decimal)
     hashes: list[bytes] = []
     for row in rows:
         amount, receive_amount, currency = row.amount, row.receive_amount, row.currency
-        most = limits.most_per_payout.get(currency)
+        most = limits.max_per_payout.get(currency)
         if amount is not None:
             debits[currency] += amount
         elif most is not None:
@@ -100,9 +101,18 @@ def plan_payouts(run_key: str, rows: Packed[PayoutRow], policy: PayoutPolicy | N
     over = check_run_total(debits, limits)
     if over is not None:
         raise LimitExceeded(f"run {run_key}: {over}; nothing was sent")
-    version = canonical_json(None if policy is None else policy.version)
+    version = canonical_json(None if policy is None else _version(policy))
     sha256 = hashlib.sha256(version.encode() + b"".join(sorted(hashes))).hexdigest()
     return PayoutPlan(run_key, rows, dict(sorted(debits.items())), dict(sorted(receipts.items())), sha256, policy)
+
+
+def _limits(policy: Policy | None) -> PayoutLimits:
+    return PayoutLimits() if policy is None or policy.payouts is None else policy.payouts
+
+
+def _version(policy: Policy) -> str:
+    """What an approval of a plan is bound to, of a policy: its limits of payouts."""
+    return policy.fingerprint("payouts")
 
 
 def _hash_of(row: PayoutRow, limits: PayoutLimits) -> bytes:
@@ -147,8 +157,8 @@ def _bounds(row: PayoutRow, limits: PayoutLimits) -> Bounds:
         receive_currency=row.receive_currency,
         pay_amount=row.amount,
         receive_amount=row.receive_amount,
-        most_pay=limits.most_per_payout.get(row.currency),
-        least_rate=limits.least_rates.get(f"{row.currency}-{row.receive_currency}"),
+        max_pay=limits.max_per_payout.get(row.currency),
+        min_rate=limits.min_rates.get(f"{row.currency}-{row.receive_currency}"),
     )
 
 

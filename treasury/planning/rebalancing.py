@@ -11,7 +11,9 @@ from pydantic import TypeAdapter
 
 from treasury.errors import InputError
 from treasury.money import EXACT, FRACTION_DIGITS, canonical, format_amount, round_down, round_up
-from treasury.planning.policy import BPS, AssetBand, TreasuryPolicy
+from treasury.orders.decisions import OLDER_NAMES
+from treasury.planning.policy import AssetBand, Policy, Trading
+from treasury.planning.tables import BPS
 
 BASE_DIGITS = 6
 """Fractional digits of what is spent of the base asset (public fact 7.1, USDT)."""
@@ -51,13 +53,13 @@ class Trade:
     """How much is spent, in `currency`."""
     receive_currency: str
     expected_receive: Decimal
-    least_receive: Decimal
-    greatest_fee: Decimal
+    min_receive: Decimal
+    max_fee: Decimal
     rate: Decimal
     """Price of the asset in the base asset when the plan was made."""
-    least_rate: Decimal | None
+    min_rate: Decimal | None
     """The lowest price that a sale may have."""
-    greatest_rate: Decimal | None
+    max_rate: Decimal | None
     """The highest price that a purchase may have."""
 
 
@@ -91,7 +93,10 @@ class TradePlan:
     @staticmethod
     def from_dict(content: Mapping[str, Any]) -> "TradePlan":
         """The plan that `as_dict` wrote. Raises `ValueError` when it did not."""
-        return _reader().validate_python(content)
+        trades = [
+            {OLDER_NAMES.get(name, name): value for name, value in each.items()} for each in content.get("trades", ())
+        ]
+        return _reader().validate_python({**content, **({"trades": trades} if trades else {})})
 
     def without(self, symbols: frozenset[str]) -> "TradePlan":
         """The plan without trades of these pairs: the outcome of an earlier one of theirs is not known yet."""
@@ -113,24 +118,22 @@ def _plain(record: Trade | SkippedTrade) -> dict[str, Any]:
     }
 
 
-def plan_trades(policy: TreasuryPolicy, balances: Mapping[str, Decimal], rates: Mapping[str, Rates]) -> TradePlan:
+def plan_trades(policy: Policy, balances: Mapping[str, Decimal], rates: Mapping[str, Rates]) -> TradePlan:
     """The trades that bring each asset outside its band back to its target.
 
     `balances` are available amounts by asset, `rates` prices by symbol. Purchases are paid from what the base asset
     has now above its minimum, in order of asset; what sales of the same plan will bring is not counted, for until
     they are settled nobody has it. What that does not cover is skipped and left to the next run.
-    Raises `InputError` for a balance or rate that is missing.
+    Raises `InputError` for a balance or rate that is missing, and for a policy that says nothing about rebalancing.
     """
+    terms = policy.trading
     with localcontext(EXACT):
-        funds = _balance(balances, policy.base_asset) - policy.reserve
-        gaps = {asset: _gap(policy.assets[asset], _balance(balances, asset)) for asset in _traded(policy)}
-        trades, skipped = _sales(policy, gaps, rates)
-        purchases, unfunded = _purchases(policy, gaps, rates, max(round_down(funds, BASE_DIGITS), Decimal(0)))
-        return TradePlan(policy.version, (*trades, *purchases), (*skipped, *unfunded))
-
-
-def _traded(policy: TreasuryPolicy) -> list[str]:
-    return sorted(set(policy.assets) - {policy.base_asset})
+        funds = _balance(balances, terms.base_asset) - policy.reserve
+        gaps = {asset: _gap(policy.assets[asset], _balance(balances, asset)) for asset in policy.traded}
+        trades, skipped = _sales(terms, gaps, rates)
+        purchases, unfunded = _purchases(terms, gaps, rates, max(round_down(funds, BASE_DIGITS), Decimal(0)))
+        version = policy.fingerprint("base_asset", "assets", "rebalancing")
+        return TradePlan(version, (*trades, *purchases), (*skipped, *unfunded))
 
 
 def _balance(balances: Mapping[str, Decimal], asset: str) -> Decimal:
@@ -145,36 +148,36 @@ def _gap(band: AssetBand, balance: Decimal) -> Decimal:
 
 
 def _sales(
-    policy: TreasuryPolicy, gaps: Mapping[str, Decimal], rates: Mapping[str, Rates]
+    terms: Trading, gaps: Mapping[str, Decimal], rates: Mapping[str, Rates]
 ) -> tuple[list[Trade], list[SkippedTrade]]:
     trades, skipped = [], []
     for asset, surplus in gaps.items():
         if surplus <= 0:
             continue
-        trade = _trade(policy, asset, Side.SELL, surplus, rates)
-        if trade.expected_receive >= policy.smallest_trade:
+        trade = _trade(terms, asset, Side.SELL, surplus, rates)
+        if trade.expected_receive >= terms.min_trade:
             trades.append(trade)
         else:
-            skipped.append(SkippedTrade(asset, Side.SELL, asset, surplus, _too_small(policy)))
+            skipped.append(SkippedTrade(asset, Side.SELL, asset, surplus, _too_small(terms)))
     return trades, skipped
 
 
 def _purchases(
-    policy: TreasuryPolicy, gaps: Mapping[str, Decimal], rates: Mapping[str, Rates], funds: Decimal
+    terms: Trading, gaps: Mapping[str, Decimal], rates: Mapping[str, Rates], funds: Decimal
 ) -> tuple[list[Trade], list[SkippedTrade]]:
-    base = policy.base_asset
+    base = terms.base_asset
     trades, skipped = [], []
     for asset, surplus in gaps.items():
         if surplus >= 0:
             continue
-        cost = round_down(-surplus * _rate(policy, asset, Side.BUY, rates), BASE_DIGITS)
+        cost = round_down(-surplus * _rate(terms, asset, Side.BUY, rates), BASE_DIGITS)
         spent = min(cost, funds)
-        if spent < policy.smallest_trade:
+        if spent < terms.min_trade:
             spent = Decimal(0)
         else:
-            trades.append(_trade(policy, asset, Side.BUY, spent, rates))
-        if cost < policy.smallest_trade:
-            skipped.append(SkippedTrade(asset, Side.BUY, base, cost, _too_small(policy)))
+            trades.append(_trade(terms, asset, Side.BUY, spent, rates))
+        if cost < terms.min_trade:
+            skipped.append(SkippedTrade(asset, Side.BUY, base, cost, _too_small(terms)))
         elif spent < cost:
             reason = f"only {canonical(funds)} {base} of the {canonical(cost)} needed is above its minimum"
             skipped.append(SkippedTrade(asset, Side.BUY, base, cost - spent, reason))
@@ -182,12 +185,12 @@ def _purchases(
     return trades, skipped
 
 
-def _too_small(policy: TreasuryPolicy) -> str:
-    return f"worth less than the smallest trade, {canonical(policy.smallest_trade)} {policy.base_asset}"
+def _too_small(terms: Trading) -> str:
+    return f"worth less than the smallest trade, {canonical(terms.min_trade)} {terms.base_asset}"
 
 
-def _rate(policy: TreasuryPolicy, asset: str, side: Side, rates: Mapping[str, Rates]) -> Decimal:
-    symbol = policy.symbol(asset)
+def _rate(terms: Trading, asset: str, side: Side, rates: Mapping[str, Rates]) -> Decimal:
+    symbol = terms.symbol(asset)
     if symbol not in rates:
         raise InputError(f"the rate of {symbol} is missing, and {asset} is outside its band")
     rate = rates[symbol].of(side)
@@ -196,22 +199,22 @@ def _rate(policy: TreasuryPolicy, asset: str, side: Side, rates: Mapping[str, Ra
     return rate
 
 
-def _trade(policy: TreasuryPolicy, asset: str, side: Side, amount: Decimal, rates: Mapping[str, Rates]) -> Trade:
-    rate = _rate(policy, asset, side, rates)
+def _trade(terms: Trading, asset: str, side: Side, amount: Decimal, rates: Mapping[str, Rates]) -> Trade:
+    rate = _rate(terms, asset, side, rates)
     selling = side is Side.SELL
     expected = round_down(amount * rate if selling else amount / rate, RECEIVE_DIGITS)
-    slippage = Decimal(policy.slippage_bps) / BPS
+    slippage = Decimal(terms.slippage_bps) / BPS
     return Trade(
         asset=asset,
         side=side,
-        symbol=policy.symbol(asset),
-        currency=asset if selling else policy.base_asset,
+        symbol=terms.symbol(asset),
+        currency=asset if selling else terms.base_asset,
         amount=amount,
-        receive_currency=policy.base_asset if selling else asset,
+        receive_currency=terms.base_asset if selling else asset,
         expected_receive=expected,
-        least_receive=round_down(expected * (1 - slippage), RECEIVE_DIGITS),
-        greatest_fee=round_up(expected * policy.fee_bps / BPS, RECEIVE_DIGITS),
+        min_receive=round_down(expected * (1 - slippage), RECEIVE_DIGITS),
+        max_fee=round_up(expected * terms.fee_bps / BPS, RECEIVE_DIGITS),
         rate=rate,
-        least_rate=round_up(rate * (1 - slippage), FRACTION_DIGITS) if selling else None,
-        greatest_rate=None if selling else round_down(rate * (1 + slippage), FRACTION_DIGITS),
+        min_rate=round_up(rate * (1 - slippage), FRACTION_DIGITS) if selling else None,
+        max_rate=None if selling else round_down(rate * (1 + slippage), FRACTION_DIGITS),
     )

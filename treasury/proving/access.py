@@ -7,14 +7,14 @@ from itertools import product
 from typing import Any
 
 from treasury.errors import NotConnected, OutcomeUnknown, Refused
-from treasury.interface.client import Account, Client
-from treasury.interface.funds import PartnerBalance
-from treasury.interface.operation import Effect, Operation, Reply
-from treasury.interface.orders import QueryTransaction, VerifyDepositAddress
-from treasury.interface.refusals import ACCOUNT_TROUBLE, ASK_FIRST, FINAL
-from treasury.interface.service_rules import ServiceRules
-from treasury.interface.signing import HASHES
 from treasury.ledger.proofs import AS_CONNECTED, Proof, Verdict
+from treasury.provider.client import Account, Client
+from treasury.provider.funds import PartnerBalance
+from treasury.provider.operation import Effect, Operation, Reply
+from treasury.provider.orders import QueryTransaction, VerifyDepositAddress
+from treasury.provider.refusals import ACCOUNT_TROUBLE, ASK_FIRST, FINAL
+from treasury.provider.service_rules import ServiceRules
+from treasury.provider.signing import HASHES
 
 Answer = Reply | Refused | OutcomeUnknown | NotConnected
 
@@ -234,14 +234,14 @@ def _no_window(account: Account, window: float, age: float) -> Proof:
     return Proof("timestamp_window_seconds", window, Verdict.CONTRADICTED, said)
 
 
-def prove_clock(read: Callable[[], float | None], most_skew: float) -> tuple[Proof, float | None]:
+def prove_clock(read: Callable[[], float | None], max_skew: float) -> tuple[Proof, float | None]:
     """How far the service's clock is from ours, and the finding about it."""
     try:
         skew = read()
     except NotConnected as error:
-        return Proof("clock", most_skew, Verdict.OPEN, str(error)), None
+        return Proof("clock", max_skew, Verdict.OPEN, str(error)), None
     if skew is None:
-        return Proof("clock", most_skew, Verdict.OPEN, "the service's answers do not say their time"), None
+        return Proof("clock", max_skew, Verdict.OPEN, "the service's answers do not say their time"), None
     said = f"the service's clock is {skew:+.0f} s from ours"
-    verdict = Verdict.PROVEN if abs(skew) <= most_skew else Verdict.CONTRADICTED
-    return Proof("clock", most_skew, verdict, said), skew
+    verdict = Verdict.PROVEN if abs(skew) <= max_skew else Verdict.CONTRADICTED
+    return Proof("clock", max_skew, verdict, said), skew

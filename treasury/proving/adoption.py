@@ -5,10 +5,10 @@ from collections.abc import Mapping, Sequence
 from pydantic import ValidationError
 
 from treasury.account_file import explain, read_account_file, write_account_file
-from treasury.desk import Desk
 from treasury.errors import InputError
-from treasury.interface.service_rules import ServiceRules
 from treasury.ledger.proofs import Proof, note_adoptions, standing_proofs
+from treasury.provider.service_rules import ServiceRules
+from treasury.runs.desk import Desk
 from treasury.settings import os_user, service_variable
 
 

@@ -5,21 +5,21 @@ from collections.abc import Iterator
 from sqlalchemy import func, select
 
 from treasury.errors import Refused
-from treasury.interface.catalogue import CATALOGUE
-from treasury.interface.conversion import ConversionExecute
-from treasury.interface.fiat_payouts import CreateFiatPayout
-from treasury.interface.operation import SeenOrder
-from treasury.interface.orders import Payout, QueryTransaction, TransactionRecord
-from treasury.interface.service_rules import ServiceRules
-from treasury.interface.status import OrderStatus
 from treasury.ledger import schema
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.proofs import Proof, Verdict
-from treasury.ledger.records import Order
-from treasury.ledger.states import State
 from treasury.ledger.statuses import seen_statuses
 from treasury.ledger.witnesses import last_shown
 from treasury.money import exact
+from treasury.orders.records import Order
+from treasury.orders.states import State
+from treasury.provider.catalogue import CATALOGUE
+from treasury.provider.conversion import ConversionExecute
+from treasury.provider.fiat_payouts import CreateFiatPayout
+from treasury.provider.operation import SeenOrder
+from treasury.provider.orders import Payout, QueryTransaction, TransactionRecord
+from treasury.provider.service_rules import ServiceRules
+from treasury.provider.status import OrderStatus
 from treasury.proving.access import Questions
 
 ENOUGH_PAYOUTS = 20

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from treasury.desk import Desk
 from treasury.ledger.proofs import Proof, Verdict, keep_proofs
 from treasury.proving.access import Questions, prove_access, prove_clock, prove_window
 from treasury.proving.history import prove_history
 from treasury.proving.shapes import prove_absences, prove_platform_key, prove_sides, prove_support
+from treasury.runs.desk import Desk
 
 NOTIFICATION = "notification.json"
 """The file in the home that holds the body of a notification as it arrived."""
@@ -29,7 +29,7 @@ class Findings:
 def prove_service(desk: Desk) -> Findings:
     """Ask the service what is really so, by operations that only read, and keep what it shows in the ledger."""
     questions = Questions(desk.client, desk.account.rules)
-    clock, skew = prove_clock(desk.client.read_clock, desk.settings.most_clock_skew_seconds)
+    clock, skew = prove_clock(desk.client.read_clock, desk.settings.max_clock_skew_seconds)
     proofs = [clock, *prove_access(questions, skew)]
     if questions.knows_us:
         proofs += prove_window(questions, skew)

@@ -5,16 +5,16 @@ from pathlib import Path
 from typing import Any
 
 from treasury.errors import InputError, NotTrusted
-from treasury.interface.card_users import QueryCardUser
-from treasury.interface.conversion import ConversionRate, ConversionRateRecord
-from treasury.interface.fiat_payouts import QueryFiatPayout, SupportedCountries
-from treasury.interface.funds import PayoutChannels
-from treasury.interface.notifications import read_notification
-from treasury.interface.operation import Operation, Reply
-from treasury.interface.orders import QueryTransaction
-from treasury.interface.service_rules import BARE_404, NO_ABSENCE, describe_shape
-from treasury.interface.signing import load_public_key
 from treasury.ledger.proofs import AS_CONNECTED, Proof, Verdict
+from treasury.provider.card_users import QueryCardUser
+from treasury.provider.conversion import ConversionRate, ConversionRateRecord
+from treasury.provider.fiat_payouts import QueryFiatPayout, SupportedCountries
+from treasury.provider.funds import PayoutChannels
+from treasury.provider.notifications import read_notification
+from treasury.provider.operation import Operation, Reply
+from treasury.provider.orders import QueryTransaction
+from treasury.provider.service_rules import BARE_404, NO_ABSENCE, describe_shape
+from treasury.provider.signing import load_public_key
 from treasury.proving.access import Answer, Questions, made_up, words_of
 
 SYMBOLS = ("ETH-USDT", "BTC-USDT")

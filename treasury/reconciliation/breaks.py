@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
+from treasury.planning.policy import Policy
 from treasury.reconciliation.classes import BY_NAME, PRIORITY, Verdict
-from treasury.reconciliation.rules import Rules
 
 DAY_MS = 24 * 3_600_000
 
@@ -91,7 +91,7 @@ def give_life(
     known: Mapping[str, Known],
     covered: frozenset[str],
     acceptances: Mapping[str, Acceptance],
-    rules: Rules,
+    policy: Policy,
     as_of: int,
 ) -> list[Break]:
     """The breaks of a report, by priority of class, then amount, then id.
@@ -100,7 +100,7 @@ def give_life(
     report can say that nothing is wrong any more. `acceptances`: id -> the latest.
     """
     now = {finding.id: finding for finding in findings}
-    alive = [_living(finding, known.get(key), acceptances.get(key), rules, as_of) for key, finding in now.items()]
+    alive = [_living(finding, known.get(key), acceptances.get(key), policy, as_of) for key, finding in now.items()]
     gone = [
         _aged(Break(old.found, old.first_seen, 0, RESOLVED, "low"), as_of)
         for key, old in known.items()
@@ -109,13 +109,13 @@ def give_life(
     return sorted(alive + gone, key=_place)
 
 
-def _living(finding: Finding, known: Known | None, acceptance: Acceptance | None, rules: Rules, as_of: int) -> Break:
+def _living(finding: Finding, known: Known | None, acceptance: Acceptance | None, policy: Policy, as_of: int) -> Break:
     lifecycle = NEW if known is None else PERSISTING
     first_seen = as_of if known is None else known.first_seen
     if acceptance is not None and not _still_accepted(finding, acceptance):
         acceptance = None
     made = _aged(Break(finding, first_seen, 0, lifecycle, "low", acceptance), as_of)
-    return replace(made, severity=_severity(made, rules))
+    return replace(made, severity=_severity(made, policy))
 
 
 def _still_accepted(finding: Finding, acceptance: Acceptance) -> bool:
@@ -128,11 +128,11 @@ def _aged(made: Break, as_of: int) -> Break:
     return replace(made, age_days=max(0, as_of - made.first_seen) // DAY_MS)
 
 
-def _severity(made: Break, rules: Rules) -> str:
+def _severity(made: Break, policy: Policy) -> str:
     """`high`: over the policy's amount, or old; `medium`: any other break; `low`: a warning."""
     if BY_NAME[made.found.name].verdict not in (Verdict.BREAKS, Verdict.INCOMPLETE):
         return "low"
-    high = rules.reconciliation.high_amounts.get(made.found.currency or "")
+    high = policy.reconciliation.high_amounts.get(made.found.currency or "")
     stake = made.found.amount or Decimal(0)
     large = high is not None and max(abs(stake), abs(made.found.difference)) >= high
     return "high" if large or made.age_days > OLD_DAYS else "medium"

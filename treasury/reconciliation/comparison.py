@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from treasury.interface.catalogue import CATALOGUE
-from treasury.interface.status import OrderStatus
-from treasury.ledger.states import State
-from treasury.ledger.sweeps import SUPERSEDED
 from treasury.money import exact
-from treasury.planning.policy import BPS
+from treasury.orders.states import State
+from treasury.planning.policy import Policy
+from treasury.planning.tables import BPS
+from treasury.provider.catalogue import CATALOGUE
+from treasury.provider.status import OrderStatus
 from treasury.reconciliation.classes import PRIORITY, Answer
-from treasury.reconciliation.rules import Rules
+from treasury.reconciliation.scope import SUPERSEDED
 
 OUR_COLUMNS = (
     *("request_id", "run_key", "row_ref", "operation", "state", "currency", "amount"),
@@ -52,14 +52,14 @@ _EFFECT = (OrderStatus.PROCESSING, OrderStatus.SUCCESS)
 
 
 @exact
-def compare(both_sides: pd.DataFrame, rules: Rules, as_of: int, fee_on_top: Collection[str] = ()) -> pd.DataFrame:
+def compare(both_sides: pd.DataFrame, policy: Policy, as_of: int, fee_on_top: Collection[str] = ()) -> pd.DataFrame:
     """Every order with its `class`, sorted by request id; the order of the rows that come in does not matter.
 
     Columns: `COLUMNS`; those that are missing count as not known. `as_of`: Unix milliseconds, by which lateness is
     judged. Money compares exactly. An order that was not asked is one that could not be: `query_failed`. Of operations
     in `fee_on_top` the whole amount should arrive, of every other one the amount less its fee: `should_arrive`.
     """
-    sides = Sides(both_sides, rules, as_of, fee_on_top)
+    sides = Sides(both_sides, policy, as_of, fee_on_top)
     names = np.array([name for name, _ in RULES], dtype=object)
     first = np.select([rule(sides) for _, rule in RULES], range(len(RULES)), default=len(RULES) - 1)
     return sides.frame.assign(**{"class": names[first], "should_arrive": sides.should_arrive})
@@ -68,11 +68,11 @@ def compare(both_sides: pd.DataFrame, rules: Rules, as_of: int, fee_on_top: Coll
 class Sides:
     """Both sides as columns, and what can be said of them, one truth value per order."""
 
-    def __init__(self, both_sides: pd.DataFrame, rules: Rules, as_of: int, fee_on_top: Collection[str] = ()) -> None:
+    def __init__(self, both_sides: pd.DataFrame, policy: Policy, as_of: int, fee_on_top: Collection[str] = ()) -> None:
         columns = {name: both_sides.get(name) for name in COLUMNS}
         frame = pd.DataFrame(columns, index=both_sides.index, dtype=object)
         self.frame = frame.where(frame.notna(), None).sort_values("request_id", ignore_index=True)
-        self.rules = rules
+        self.policy = policy
         self.as_of = as_of
         self._fee_on_top = fee_on_top
 
@@ -93,7 +93,7 @@ class Sides:
         return self.among("state", states)
 
     def trait(self, read: Callable[[str], Any]) -> npt.NDArray[Any]:
-        """What the catalogue or the rules say of each order's operation."""
+        """What the catalogue or the policy says of each order's operation."""
         values = {name: read(name) for name in self.frame["operation"].unique()}
         return self.frame["operation"].map(values).to_numpy()
 
@@ -158,7 +158,8 @@ class Sides:
     @cached_property
     def late(self) -> Mask:
         """Where it is longer ago than is due that it was sent, or planned; to the hour exactly is in time."""
-        due: npt.NDArray[np.int64] = self.trait(lambda name: self.rules.due_hours[name]).astype(np.int64) * HOUR_MS
+        due_hours = self.policy.reconciliation.all_due_hours
+        due: npt.NDArray[np.int64] = self.trait(lambda name: due_hours[name]).astype(np.int64) * HOUR_MS
         since = np.where(self.known("sent_at"), self.number("sent_at", 0), self.number("created_at", self.as_of))
         return self.as_of - since > due
 
@@ -297,13 +298,13 @@ def _conflict(sides: Sides) -> Mask:
 
 
 def _fee(sides: Sides) -> Mask:
-    tolerance = sides.rules.reconciliation.fee_tolerance_bps
+    tolerance = sides.policy.reconciliation.fee_tolerance_bps
     other = sides.differs("fee_currency", "seen_fee_currency") & sides.known("seen_fee")
     return sides.found & ~sides.not_there & (other | sides.varies("fee", "seen_fee", tolerance, sides.fee_base))
 
 
 def _rate(sides: Sides) -> Mask:
-    tolerance, quoted = sides.rules.reconciliation.rate_tolerance_bps, sides.column("rate")
+    tolerance, quoted = sides.policy.reconciliation.rate_tolerance_bps, sides.column("rate")
     varies = sides.varies("rate", "seen_rate", tolerance, lambda place: abs(Decimal(quoted[place])))
     return sides.found & ~sides.not_there & varies
 

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from treasury.interface.catalogue import CATALOGUE
-from treasury.interface.status import OrderStatus
-from treasury.ledger.states import State
 from treasury.money import exact, format_amount
+from treasury.orders.states import State
+from treasury.provider.catalogue import CATALOGUE
+from treasury.provider.status import OrderStatus
 from treasury.reconciliation.classes import Answer
 
 ZERO = Decimal(0)

@@ -9,8 +9,8 @@ import pandas as pd
 from treasury.reconciliation.balances import BalanceLine, Judgement
 from treasury.reconciliation.breaks import Finding
 from treasury.reconciliation.classes import UNREMARKABLE, Answer
+from treasury.reconciliation.entries import StatementEntry
 from treasury.reconciliation.evidence import difference, evidence
-from treasury.sheets.statement import StatementEntry
 
 ZERO = Decimal(0)
 

@@ -7,16 +7,16 @@ from typing import Any
 
 import pandas as pd
 
-from treasury.ledger.sweeps import Scope
 from treasury.money import exact
+from treasury.planning.policy import Policy
 from treasury.reconciliation import findings
 from treasury.reconciliation.balances import BalanceLine, BalanceSeen, Flows, Judgement, pool, prove_balance
 from treasury.reconciliation.breaks import Acceptance, Break, Known, give_life
 from treasury.reconciliation.classes import UNREMARKABLE, Verdict, verdict_of
 from treasury.reconciliation.comparison import LINE_COLUMNS, compare
-from treasury.reconciliation.rules import Rules
+from treasury.reconciliation.entries import StatementEntry, by_request
+from treasury.reconciliation.scope import Scope
 from treasury.reconciliation.statement import StatementLine
-from treasury.sheets.statement import StatementEntry, by_request
 
 ZERO = Decimal(0)
 
@@ -28,7 +28,7 @@ class Night:
     as_of: int
     both_sides: pd.DataFrame
     """`comparison.COLUMNS`."""
-    rules: Rules = Rules()
+    policy: Policy = Policy()
     scope: Scope = Scope()
     since: int | None = None
     """When the last report was made."""
@@ -73,7 +73,7 @@ class Report:
 @exact
 def draw_report(night: Night) -> Report:
     """Compare both sides of a night, explain its sums, and give what is found its life."""
-    orders = compare(_with_lines(night.both_sides, night.entries), night.rules, night.as_of, night.fee_on_top)
+    orders = compare(_with_lines(night.both_sides, night.entries), night.policy, night.as_of, night.fee_on_top)
     balances = _prove(night, orders)
     found = [
         *findings.of_orders(orders),
@@ -83,7 +83,7 @@ def draw_report(night: Night) -> Report:
     ]
     covered = _covered(night, orders, balances)
     gone = frozenset(key for key, known in night.known_breaks.items() if known.found.subject in covered)
-    breaks = give_life(found, night.known_breaks, gone, night.acceptances, night.rules, night.as_of)
+    breaks = give_life(found, night.known_breaks, gone, night.acceptances, night.policy, night.as_of)
     return Report(night, orders, breaks, balances)
 
 

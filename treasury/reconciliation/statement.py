@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from decimal import Decimal
 
-from treasury.ledger.states import State
 from treasury.money import canonical, exact
+from treasury.orders.states import State
 
 ZERO = Decimal(0)
 

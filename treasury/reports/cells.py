@@ -11,7 +11,7 @@ from xlsxwriter import Workbook
 
 from treasury.sheets.writing import printable, safe_cell
 
-MOST_TEXT = 16_000
+MAX_TEXT = 16_000
 """Characters of a cell. Excel holds 32,767 and counts some characters as two; more than this nobody reads there."""
 
 FLOAT_DIGITS = 15
@@ -86,8 +86,8 @@ class Book:
         plain = type(value) is str and value.isascii() and value.isprintable() and value[:1] not in _LEADS
         text = value if plain else printable(safe_cell(value))
         if text:
-            if len(text) > MOST_TEXT:
-                text = text[:MOST_TEXT] + " ... (cut here; reconciliation.json has all of it)"
+            if len(text) > MAX_TEXT:
+                text = text[:MAX_TEXT] + " ... (cut here; reconciliation.json has all of it)"
             sheet.write_string(row, column, text, look or self.plain)
 
     def money(self, sheet: Any, row: int, column: int, value: str | None) -> None:

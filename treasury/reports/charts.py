@@ -13,11 +13,11 @@ from treasury.sheets.writing import printable
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-MOST_DAYS = 31
-_LEAST_DAYS = 10
+MAX_DAYS = 31
+_MIN_DAYS = 10
 """Room for so many bars even when there are fewer: one day is not a wall."""
 
-MOST_BARS = 15
+MAX_BARS = 15
 """Currencies and pairs that are drawn; the table under each plot has all."""
 
 WIDTH = 5.0
@@ -67,9 +67,9 @@ def draw_charts(machine: Machine) -> Mapping[str, str]:
 
     Names: `days`, `ages`, `fees`, `rates`; a plot without data is not in the answer.
     """
-    days, ages = orders_by_day(machine, MOST_DAYS), breaks_by_age(machine)
-    fees = [each for each in machine["fees"] if each["bps"] is not None][:MOST_BARS]
-    spreads = rate_spreads(machine)[:MOST_BARS]
+    days, ages = orders_by_day(machine, MAX_DAYS), breaks_by_age(machine)
+    fees = [each for each in machine["fees"] if each["bps"] is not None][:MAX_BARS]
+    spreads = rate_spreads(machine)[:MAX_BARS]
     drawn = {
         "days": _svg("days", 3.0, lambda axes: _draw_days(axes, days)) if days.rows else "",
         "ages": _svg("ages", _height(len(ages.rows)), lambda axes: _draw_ages(axes, ages)) if ages.rows else "",
@@ -93,7 +93,7 @@ def _draw_days(axes: "Axes", days: Grid) -> None:
     step = max(1, -(-len(days.rows) // 6))
     ticks = list(places)[::-step][::-1]  # counted from the last day, which people look for
     axes.set_xticks(ticks, [_day(days.rows[tick]) for tick in ticks])
-    axes.set_xlim(min(0, len(days.rows) - _LEAST_DAYS) - 0.6, len(days.rows) - 0.4)
+    axes.set_xlim(min(0, len(days.rows) - _MIN_DAYS) - 0.6, len(days.rows) - 0.4)
     axes.grid(axis="y")
     axes.locator_params(axis="y", integer=True)
     axes.yaxis.set_major_formatter("{x:,.0f}")

@@ -7,7 +7,7 @@ from typing import Any
 from treasury.reports.cells import Book
 from treasury.reports.figures import AGES, Grid, Machine, breaks_by_age, in_words, orders_by_day, rate_spreads
 
-MOST_DAYS = 92
+MAX_DAYS = 92
 
 OUTCOME_COLORS: Mapping[str, str] = {
     "settled": "#2a9d8f",
@@ -43,7 +43,7 @@ def add_figures(book: Book, machine: Machine, summary: Any, below: int) -> None:
     sheet = book.sheet("Figures")
     sheet.set_column(0, 40, 16)
     book.text(sheet, 0, 0, "What the charts of the Summary are drawn from.", book.note)
-    days, ages = orders_by_day(machine, MOST_DAYS), breaks_by_age(machine)
+    days, ages = orders_by_day(machine, MAX_DAYS), breaks_by_age(machine)
     ages = Grid(ages.rows, tuple(AGES.get(age, age) for age in ages.columns), ages.cells)
     fees = [(each["currency"], float(each["bps"])) for each in machine["fees"] if each["bps"] is not None]
     rates = [(each.pair, float(each.lowest_bps), 0.0, float(each.highest_bps)) for each in rate_spreads(machine)]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from treasury.ledger.states import OUTCOMES
+from treasury.orders.states import OUTCOMES
 
 Machine = Mapping[str, Any]
 """The machine form (`reconciliation.json`): amounts exact text, times UTC text, missing values None."""
@@ -93,12 +93,12 @@ def count_of(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
-def orders_by_day(machine: Machine, most_days: int) -> Grid:
-    """Orders by the day they were made and their outcome: the last `most_days`, days without orders among them."""
+def orders_by_day(machine: Machine, max_days: int) -> Grid:
+    """Orders by the day they were made and their outcome: the last `max_days`, days without orders among them."""
     counts: Counter[tuple[str, str]] = Counter()
     for entry in machine["by_day"]:
         counts[entry["day"], entry["outcome"]] += entry["orders"]
-    days = _days({day for day, _ in counts}, most_days)
+    days = _days({day for day, _ in counts}, max_days)
     shown = {outcome for day, outcome in counts if day in set(days)}
     outcomes = tuple(_known_first(OUTCOMES, shown))
     return Grid(days, outcomes, tuple(tuple(counts[day, outcome] for outcome in outcomes) for day in days))

@@ -9,12 +9,12 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
-from treasury.ledger.states import State
 from treasury.money import canonical, exact, format_amount
-from treasury.planning.policy import BPS
+from treasury.orders.states import State
+from treasury.planning.policy import Policy
+from treasury.planning.tables import BPS
 from treasury.reconciliation.breaks import RESOLVED, Break
 from treasury.reconciliation.classes import BY_NAME, CLASSES
-from treasury.reconciliation.rules import Rules
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -53,10 +53,10 @@ def as_machine(report: "Report") -> dict[str, Any]:
         "statement": _statement(report),
         "balances": [line.as_text() for line in report.balances],
         "breaks": [_break(each) for each in report.breaks],
-        "by_day": _by_day(orders, night.rules),
+        "by_day": _by_day(orders, night.policy),
         "fees": _fees(orders),
         "rates": _rates(orders),
-        "settings": night.rules.as_settings(),
+        "settings": {"time_zone": night.policy.time_zone, **night.policy.reconciliation.as_settings()},
     }
 
 
@@ -116,14 +116,14 @@ def outcomes(orders: "pd.DataFrame") -> "pd.Series[Any]":
 _STATES = frozenset(State)
 
 
-def _by_day(orders: "pd.DataFrame", rules: Rules) -> list[dict[str, Any]]:
+def _by_day(orders: "pd.DataFrame", policy: Policy) -> list[dict[str, Any]]:
     """How many orders of each day, in the policy's time zone, came to which end."""
     import pandas as pd
 
     if orders.empty:
         return []
     made = pd.to_datetime(pd.to_numeric(orders["created_at"]), unit="ms", utc=True)
-    days = made.dt.tz_convert(ZoneInfo(rules.time_zone)).dt.strftime("%Y-%m-%d").fillna("")
+    days = made.dt.tz_convert(ZoneInfo(policy.time_zone)).dt.strftime("%Y-%m-%d").fillna("")
     counted = Counter(zip(days, outcomes(orders), strict=True))
     return [{"day": day, "outcome": outcome, "orders": count} for (day, outcome), count in sorted(counted.items())]
 

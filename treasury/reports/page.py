@@ -12,6 +12,7 @@ import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from treasury.files import write_text
 from treasury.reports.figures import (
     BALANCE_LINES,
     IN_FLIGHT,
@@ -27,12 +28,11 @@ from treasury.reports.figures import (
 from treasury.reports.markup import amount, shown, when
 from treasury.reports.plots import plots_of
 from treasury.reports.wording import first_step, headline, reasons, scope_in_words
-from treasury.sheets.writing import write_text
 
-MOST_BREAKS = 2_000
+MAX_BREAKS = 2_000
 """Breaks that a part of the page shows: a browser stays quick; the workbook and the JSON have all."""
 
-MOST_ORDERS = 200
+MAX_ORDERS = 200
 """Orders in flight that the page shows; `orders.csv` has all."""
 
 FILTERS: Mapping[str, str] = {
@@ -70,10 +70,10 @@ def render_page(machine: Machine, orders: pd.DataFrame, meanings: Mapping[str, s
         scope=scope_in_words(machine),
         tiles=_tiles(machine),
         breaks=parts,
-        most_breaks=MOST_BREAKS,
-        groups=_by_class(parts.open[:MOST_BREAKS]),
-        filters=_filters([*parts.open[:MOST_BREAKS], *parts.accepted[:MOST_BREAKS], *parts.resolved[:MOST_BREAKS]]),
-        flying=records(flying.head(MOST_ORDERS)),
+        max_breaks=MAX_BREAKS,
+        groups=_by_class(parts.open[:MAX_BREAKS]),
+        filters=_filters([*parts.open[:MAX_BREAKS], *parts.accepted[:MAX_BREAKS], *parts.resolved[:MAX_BREAKS]]),
+        flying=records(flying.head(MAX_ORDERS)),
         all_flying=len(flying),
         open_classes={each["class"] for each in parts.open},
         plots=plots_of(machine),

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
-from treasury.reports.charts import MOST_DAYS, age_color, draw_charts, outcome_color
+from treasury.reports.charts import MAX_DAYS, age_color, draw_charts, outcome_color
 from treasury.reports.figures import AGES, Grid, Machine, breaks_by_age, in_words, orders_by_day
 from treasury.reports.markup import amount
 
@@ -35,9 +35,9 @@ def plots_of(machine: Machine) -> Sequence[Plot]:
 
 
 def _days(machine: Machine) -> Plot:
-    days = orders_by_day(machine, MOST_DAYS)
+    days = orders_by_day(machine, MAX_DAYS)
     legend = [(in_words(outcome), outcome_color(outcome)) for outcome in days.columns]
-    note = f"By the day they were made and what became of them; at most the last {MOST_DAYS} days."
+    note = f"By the day they were made and what became of them; at most the last {MAX_DAYS} days."
     head = ["Day", *(label for label, _ in legend)]
     return Plot("days", "Orders by day", note, "", head, _rows(days, days.rows), legend)
 

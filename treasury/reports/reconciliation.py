@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from treasury.files import write_json, write_text
 from treasury.reconciliation.classes import BY_NAME
 from treasury.reports.machine import as_machine, meanings, time_text
-from treasury.sheets.writing import write_csv, write_json, write_text
+from treasury.sheets.writing import write_csv
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,10 +6,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from treasury.ledger.records import Order
-from treasury.ledger.states import OUTCOMES, Hold
+from treasury.files import write_json
 from treasury.money import exact, format_amount
-from treasury.sheets.writing import write_csv, write_json
+from treasury.orders.records import Order
+from treasury.orders.states import OUTCOMES, Hold
+from treasury.sheets.writing import write_csv
 
 COLUMNS = (
     "row_ref",

@@ -6,6 +6,7 @@ from typing import Any
 
 import pandas as pd
 
+from treasury.files import write_bytes
 from treasury.reports.cells import Book, Column, set_widths
 from treasury.reports.drawing import add_figures
 from treasury.reports.figures import (
@@ -21,12 +22,11 @@ from treasury.reports.figures import (
     sort_breaks,
 )
 from treasury.reports.wording import first_step, headline, reasons, scope_in_words
-from treasury.sheets.writing import write_bytes
 
-MOST_ORDERS = 20_000
+MAX_ORDERS = 20_000
 """Rows of In flight and of Matched: a workbook that opens at once; `orders.csv` has all."""
 
-MOST_BREAKS = 100_000
+MAX_BREAKS = 100_000
 """Rows of Breaks, Accepted and Resolved: more nobody works through by hand; `reconciliation.json` has all."""
 
 VERDICT_COLORS: Mapping[str, str] = {
@@ -107,8 +107,8 @@ def write_workbook(path: Path, machine: Machine, orders: pd.DataFrame, meanings:
     _list_breaks(book, "Resolved", "resolved since the last report", BREAKS, parts.resolved)
     write_statement(book, machine)
     flying = in_flight(orders)
-    _list_orders(book, "In flight", "not final, the oldest first", flying.head(MOST_ORDERS), len(flying))
-    newest, all_matched = matched(orders, MOST_ORDERS)
+    _list_orders(book, "In flight", "not final, the oldest first", flying.head(MAX_ORDERS), len(flying))
+    newest, all_matched = matched(orders, MAX_ORDERS)
     _list_orders(book, "Matched", "on which both sides agree, the newest first", newest, all_matched)
     settings = ({"name": name, "value": value} for name, value in sorted(machine["settings"].items()))
     columns = (Column("Setting", "name", 36), Column("Value", "value", 60))
@@ -221,9 +221,9 @@ def _list_breaks(
     book: Book, name: str, what: str, columns: Sequence[Column], breaks: Sequence[Mapping[str, Any]]
 ) -> None:
     note = f"{count_of(len(breaks), 'break')} {what}."
-    if len(breaks) > MOST_BREAKS:
-        note += f" The first {MOST_BREAKS:,} are here; reconciliation.json has all."
-    rows = ({**each, **(each["accepted"] or {})} for each in breaks[:MOST_BREAKS])
+    if len(breaks) > MAX_BREAKS:
+        note += f" The first {MAX_BREAKS:,} are here; reconciliation.json has all."
+    rows = ({**each, **(each["accepted"] or {})} for each in breaks[:MAX_BREAKS])
     book.list_sheet(name, note, columns, rows)
 
 

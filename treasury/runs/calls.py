@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from treasury.desk import Desk
 from treasury.errors import InputError, RunKeyConflict
-from treasury.interface.operation import Effect, Operation, Reply
 from treasury.ledger.intents import commit_plan
-from treasury.ledger.records import Intent, Order
+from treasury.orders.records import Intent, Order
+from treasury.provider.operation import Effect, Operation, Reply
+from treasury.runs.desk import Desk
 from treasury.runs.execution import follow_orders, open_orders, send_orders
 
 KIND = "call"

@@ -5,8 +5,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from treasury.batches import batched
-from treasury.desk import Desk
+from treasury.concurrency.batches import batched
 from treasury.errors import (
     ConfigurationError,
     IllegalTransition,
@@ -16,13 +15,14 @@ from treasury.errors import (
     Refused,
     Stopped,
 )
-from treasury.ledger.records import Order
-from treasury.ledger.states import State
+from treasury.orders.records import Order
+from treasury.orders.states import State
+from treasury.runs.desk import Desk
 from treasury.runs.preflight import check_before_sending
-from treasury.stop_loss import StopLoss
+from treasury.sending.stop_loss import StopLoss
 
 FIRST_PAUSE_SECONDS = 0.5
-MOST_PAUSE_SECONDS = 10.0
+MAX_PAUSE_SECONDS = 10.0
 CHUNK = 2_000
 """Orders that one Prefect task carries out."""
 
@@ -111,7 +111,7 @@ def follow_orders(desk: Desk, run_key: str, ids: Sequence[int], seconds: float) 
             if left <= 0:
                 return len(still_open())
             time.sleep(min(pause, left))
-            pause = min(pause * 1.5, MOST_PAUSE_SECONDS)
+            pause = min(pause * 1.5, MAX_PAUSE_SECONDS)
     return 0
 
 

@@ -8,15 +8,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from treasury.batches import batched
-from treasury.desk import Desk
+from treasury.concurrency.batches import batched
 from treasury.errors import ApprovalNeeded, InputError, InvalidSheet
-from treasury.interface.service_rules import ServiceRules
 from treasury.ledger.approvals import propose_plan
-from treasury.ledger.intents import Rules, commit_plan
-from treasury.planning.limits import judge_rows, judge_service, read_payout_policy
+from treasury.ledger.intents import IntentRules, commit_plan
+from treasury.planning.limits import judge_rows, judge_service
 from treasury.planning.payouts import PayoutPlan, plan_payouts
+from treasury.planning.policy import Policy
+from treasury.policy_file import read_policy
+from treasury.provider.service_rules import ServiceRules
 from treasury.reports.results import write_run_results
+from treasury.runs.desk import Desk
 from treasury.runs.execution import CHUNK, check_run_key, open_orders
 from treasury.sheets.beneficiaries import read_beneficiaries
 
@@ -57,14 +59,21 @@ class _File:
 @functools.lru_cache(maxsize=1)
 def _plan_of(run_key: str, file: _File, policy_file: _File | None) -> PayoutPlan:
     """The plan of these files: every task of a run asks for it, and their rows are judged once."""
-    policy = None if policy_file is None else read_payout_policy(policy_file.path)
+    policy = None if policy_file is None else _read_limits(policy_file.path)
     rows = read_beneficiaries(file.path)
     if _File.of(file.path) != file:
         raise InputError(f"{file.path} changed while it was read; nothing was sent")
-    over = [] if policy is None else judge_rows(rows, policy.payouts)
-    if over:
+    plan = plan_payouts(run_key, rows, policy)
+    if over := judge_rows(rows, plan.limits):
         raise InvalidSheet(str(file.path), over)
-    return plan_payouts(run_key, rows, policy)
+    return plan
+
+
+def _read_limits(file: Path) -> Policy:
+    policy = read_policy(file)
+    if policy.payouts is None:
+        raise InputError(f"{file}: the policy has no [payouts] table, so it limits nothing")
+    return policy
 
 
 def propose_payouts(desk: Desk, plan: PayoutPlan, maker: str) -> None:
@@ -97,12 +106,11 @@ def commit_payouts(desk: Desk, file: Path, run_key: str, policy_file: Path | Non
     return list(batched(ids, CHUNK))
 
 
-def _rules(plan: PayoutPlan) -> Rules:
+def _rules(plan: PayoutPlan) -> IntentRules:
     if plan.policy is None:
-        return Rules()
-    limits = plan.policy.payouts
+        return IntentRules()
     day_start = plan.policy.day_start_ms(datetime.now(UTC))
-    return Rules(limits.duplicate_days, plan.approvals, limits.most_per_day, day_start)
+    return IntentRules(plan.limits.duplicate_days, plan.approvals, plan.limits.max_per_day, day_start)
 
 
 def write_payout_results(

@@ -8,15 +8,15 @@ import random
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from treasury.batches import batched
-from treasury.desk import Desk
+from treasury.concurrency.batches import batched
 from treasury.errors import ConfigurationError, NotConnected, OutcomeUnknown, Refused
-from treasury.interface.operation import SeenOrder
-from treasury.interface.refusals import ACCOUNT_TROUBLE
 from treasury.ledger.epoch import Standing
 from treasury.ledger.intents import forget_absences
-from treasury.ledger.records import Order
-from treasury.ledger.states import State
+from treasury.orders.records import Order
+from treasury.orders.states import State
+from treasury.provider.operation import SeenOrder
+from treasury.provider.refusals import ACCOUNT_TROUBLE
+from treasury.runs.desk import Desk
 
 PROBES = 5
 """References that a run asks about before its first send."""

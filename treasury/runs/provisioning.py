@@ -5,12 +5,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from treasury.desk import Desk
 from treasury.errors import NotConnected, OutcomeUnknown, Refused
-from treasury.interface.card_users import CardUserRecord, CreateCardUserWithKycLink, KycLink, QueryCardUser
+from treasury.files import write_json
 from treasury.masking import known, mask_text
+from treasury.provider.card_users import CardUserRecord, CreateCardUserWithKycLink, KycLink, QueryCardUser
+from treasury.runs.desk import Desk
 from treasury.sheets.card_users import CardUserRow, read_card_users
-from treasury.sheets.writing import write_csv, write_json
+from treasury.sheets.writing import write_csv
 from treasury.texts import cut_text
 
 COLUMNS = ("user_xid", "outcome", "user_id", "kyc_status", "kyc_level", "link", "reason")

@@ -9,26 +9,27 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from treasury.decisions import Bounds
-from treasury.desk import Desk
 from treasury.errors import InputError
-from treasury.interface.conversion import ConversionExecute, ConversionQuote, ConversionRate
-from treasury.interface.funds import PartnerBalance
-from treasury.interface.service_rules import ServiceRules
 from treasury.ledger.intents import commit_plan
-from treasury.ledger.records import Intent
-from treasury.ledger.states import State
 from treasury.money import FRACTION_DIGITS, exact, round_up
-from treasury.planning.policy import TreasuryPolicy, read_policy
+from treasury.orders.decisions import Bounds
+from treasury.orders.records import Intent
+from treasury.orders.states import State
+from treasury.planning.policy import Policy
 from treasury.planning.rebalancing import Rates, Side, Trade, TradePlan, plan_trades
+from treasury.policy_file import read_policy
+from treasury.provider.conversion import ConversionExecute, ConversionQuote, ConversionRate
+from treasury.provider.funds import PartnerBalance
+from treasury.provider.service_rules import ServiceRules
 from treasury.reports.results import write_run_results
+from treasury.runs.desk import Desk
 from treasury.runs.execution import open_orders
 from treasury.sheets.balances import read_balances
 
 KIND = "rebalancing"
 
 
-def run_key_of_day(policy: TreasuryPolicy, now: datetime | None = None) -> str:
+def run_key_of_day(policy: Policy, now: datetime | None = None) -> str:
     """The run key of a rebalancing: its business date in the policy's time zone."""
     return f"rebalance-{policy.business_date(now or datetime.now(UTC)).isoformat()}"
 
@@ -43,11 +44,12 @@ def plan_rebalancing(desk: Desk, policy_file: Path, balances_file: Path | None) 
     stored = desk.ledger.run(run_key)
     if stored is not None:
         return run_key, TradePlan.from_dict(stored.plan)
-    assets = sorted({*policy.assets, policy.base_asset})
+    trading = policy.trading
+    assets = sorted({*policy.assets, trading.base_asset})
     balances = read_balances(balances_file) if balances_file else {asset: _balance(desk, asset) for asset in assets}
     for asset, available in balances.items():
         desk.ledger.saw_balance(asset, available)
-    symbols = sorted(policy.symbol(asset) for asset in policy.assets if asset != policy.base_asset)
+    symbols = sorted(trading.symbols.values())
     rates = {
         symbol: Rates(buy=_rate(desk, symbol, Side.BUY), sell=_rate(desk, symbol, Side.SELL)) for symbol in symbols
     }
@@ -123,21 +125,19 @@ def _bounds(trade: Trade) -> Bounds:
         pay_currency=trade.currency,
         receive_currency=trade.receive_currency,
         pay_amount=trade.amount,
-        least_receive=trade.least_receive,
-        greatest_fee=trade.greatest_fee,
-        least_rate=trade.least_rate,
-        greatest_rate=trade.greatest_rate,
+        min_receive=trade.min_receive,
+        max_fee=trade.max_fee,
+        min_rate=trade.min_rate,
+        max_rate=trade.max_rate,
     )
 
 
 @exact
 def _fee_in_paid(trade: Trade, bounds: Bounds) -> Bounds:
     """The same bounds where the fee is a part of what is paid: what arrives is less by the greatest fee."""
-    greatest_fee = round_up(trade.greatest_fee * trade.amount / trade.expected_receive, FRACTION_DIGITS)
-    least_receive = None if bounds.least_receive is None else bounds.least_receive - trade.greatest_fee
-    return dataclasses.replace(
-        bounds, greatest_fee=greatest_fee, fee_currency=trade.currency, least_receive=least_receive
-    )
+    max_fee = round_up(trade.max_fee * trade.amount / trade.expected_receive, FRACTION_DIGITS)
+    min_receive = None if bounds.min_receive is None else bounds.min_receive - trade.max_fee
+    return dataclasses.replace(bounds, max_fee=max_fee, fee_currency=trade.currency, min_receive=min_receive)
 
 
 def write_trade_results(desk: Desk, run_key: str, plan: TradePlan, out: Path | None) -> Mapping[str, Any]:

@@ -5,17 +5,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from treasury.desk import Desk
 from treasury.ledger import closing, sweeps
-from treasury.reconciliation.rules import Rules
-from treasury.sheets.statement import StatementEntry
+from treasury.planning.policy import Policy
+from treasury.reconciliation.entries import StatementEntry
+from treasury.runs.desk import Desk
 
 if TYPE_CHECKING:
     from treasury.reconciliation.report import Night
 
 
 def report_sweep(
-    desk: Desk, sweep_id: int, out: Path | None, rules: Rules, entries: Sequence[StatementEntry] = ()
+    desk: Desk, sweep_id: int, out: Path | None, policy: Policy, entries: Sequence[StatementEntry] = ()
 ) -> Mapping[str, Any]:
     """Compare both sides of a sweep that has ended and write the report into a folder.
 
@@ -25,13 +25,13 @@ def report_sweep(
     from treasury.reconciliation.report import draw_report
     from treasury.reports.reconciliation import write_reconciliation
 
-    report = draw_report(read_night(desk, sweep_id, rules, entries))
+    report = draw_report(read_night(desk, sweep_id, policy, entries))
     closing.record_breaks(desk.ledger, sweep_id, report.breaks)
     made = datetime.fromtimestamp(report.night.as_of / 1000, UTC)
     return write_reconciliation(out or desk.settings.report_folder(made), report)
 
 
-def read_night(desk: Desk, sweep_id: int, rules: Rules, entries: Sequence[StatementEntry] = ()) -> "Night":
+def read_night(desk: Desk, sweep_id: int, policy: Policy, entries: Sequence[StatementEntry] = ()) -> "Night":
     """Everything the report of a sweep is made from."""
     import pandas as pd
 
@@ -45,7 +45,7 @@ def read_night(desk: Desk, sweep_id: int, rules: Rules, entries: Sequence[Statem
     return Night(
         as_of=sums.as_of,
         both_sides=pd.DataFrame(columns, dtype=object),
-        rules=rules,
+        policy=policy,
         scope=scope,
         since=sums.since,
         card_users=users,

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from treasury.decisions import certain_end, disagreements, has_ended
-from treasury.desk import Desk
 from treasury.errors import InputError, NotConnected, OutcomeUnknown, Refused
-from treasury.interface.operation import SeenOrder
 from treasury.ledger.epoch import absences_needed
 from treasury.ledger.quotes import MAX_GENERATIONS, finish_quote, last_quote
-from treasury.ledger.records import ON_A_PERSONS_WORD, Order
-from treasury.ledger.states import Event, Hold, State
-from treasury.quoting import QUOTED
+from treasury.orders.decisions import certain_end, disagreements, has_ended
+from treasury.orders.quoting import QUOTED
+from treasury.orders.records import ON_A_PERSONS_WORD, Order
+from treasury.orders.states import Event, Hold, State
+from treasury.provider.operation import SeenOrder
+from treasury.runs.desk import Desk
 from treasury.settings import os_user
 
 

@@ -1,15 +1,15 @@
 """The sweep: asks the service about everything the ledger holds, and lets the ledger catch up with what it shows."""
 
 import contextlib
+import functools
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection
 
-from treasury.batches import batched
-from treasury.desk import Desk
+from treasury.concurrency.batches import batched
 from treasury.errors import (
     ConfigurationError,
     IllegalTransition,
@@ -19,15 +19,16 @@ from treasury.errors import (
     Refused,
     Stopped,
 )
-from treasury.interface.funds import PartnerBalance
-from treasury.interface.operation import Reply, SeenOrder
 from treasury.ledger import closing, sweeps
 from treasury.ledger.personal import Words
-from treasury.ledger.records import Order
-from treasury.ledger.sweeps import Scope
+from treasury.orders.records import Order
+from treasury.provider.funds import PartnerBalance
+from treasury.provider.operation import Reply, SeenOrder
+from treasury.reconciliation.scope import Scope
+from treasury.runs.desk import Desk
 from treasury.runs.provisioning import find_card_user
-from treasury.shards import Shard
-from treasury.stop_loss import StopLoss
+from treasury.runs.shards import Shard
+from treasury.sending.stop_loss import StopLoss
 
 T = TypeVar("T")
 
@@ -225,7 +226,7 @@ def _ask(
     stop_loss.reached()
     if seen is None or reply is None:
         return None, {"answer": "absent"}
-    return seen, service_side(seen, reply, _words(desk, question, order))
+    return seen, service_side(seen, reply, lambda: _words(desk, question, order))
 
 
 def _words(desk: Desk, question: sweeps.Question, order: Order | None) -> Words:
@@ -247,9 +248,13 @@ def _ask_card_user(desk: Desk, user_xid: str) -> dict[str, Any]:
     return {"answer": "found", "seen_kyc_status": user.kyc_status}
 
 
-def service_side(seen: SeenOrder, reply: Reply, words: Words) -> dict[str, Any]:
+def service_side(seen: SeenOrder, reply: Reply, find_words: Callable[[], Words]) -> dict[str, Any]:
     """The service's side of one order, its texts masked; `raw` is its answer with everything personal hidden."""
-    words = words.also(seen.order_no)
+
+    @functools.cache
+    def words() -> Words:
+        return find_words().also(seen.order_no)
+
     return {
         "answer": "found",
         "status": None if seen.status is None else int(seen.status),
@@ -263,8 +268,8 @@ def service_side(seen: SeenOrder, reply: Reply, words: Words) -> dict[str, Any]:
         "seen_rate": seen.rate,
         "arrive_amount": seen.arrive_amount,
         "unreadable": seen.unreadable,
-        "seen_reason": None if seen.reason is None else words.masked(seen.reason),
-        "raw": reply.redacted(words.detail),
+        "seen_reason": None if seen.reason is None else words().masked(seen.reason),
+        "raw": reply.redacted(lambda text: words().detail(text)),
     }
 
 

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
-from treasury.interface.bounded_json import read_json
+from treasury.provider.bounded_json import read_json
 from treasury.sandbox.answers import Answer, envelope, json_bytes
 from treasury.sandbox.desk import Desk
 from treasury.sandbox.forms import REQUESTS

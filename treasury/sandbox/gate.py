@@ -3,8 +3,8 @@
 from typing import Any
 
 from treasury.errors import ConfigurationError, NotTrusted
-from treasury.interface.bounded_json import read_json_as_it_is
-from treasury.interface.signing import load_public_key
+from treasury.provider.bounded_json import read_json_as_it_is
+from treasury.provider.signing import load_public_key
 from treasury.sandbox.forms.form import Broken, Request
 from treasury.sandbox.forms.kinds import is_absent
 from treasury.sandbox.refusal import Refusal

@@ -9,8 +9,8 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 
 from treasury.errors import NotTrusted
-from treasury.interface.service_rules import ServiceRules
-from treasury.interface.signing import HASHES, SIGN, canonical_text, sign
+from treasury.provider.service_rules import ServiceRules
+from treasury.provider.signing import HASHES, SIGN, canonical_text, sign
 from treasury.sandbox.behaviour import Behaviour
 
 

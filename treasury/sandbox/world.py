@@ -11,7 +11,7 @@ from typing import Any
 
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from treasury.interface.signing import load_private_key
+from treasury.provider.signing import load_private_key
 from treasury.sandbox.books import BookAccount, Books
 from treasury.sandbox.clock import Clock
 from treasury.sandbox.dice import digits

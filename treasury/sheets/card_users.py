@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from treasury.errors import InvalidFields, Problem
-from treasury.interface.card_users import CreateCardUserWithKycLink, KycLink
-from treasury.interface.fields import mask
-from treasury.interface.operation import Operation
+from treasury.masking import mask
+from treasury.provider.card_users import CreateCardUserWithKycLink, KycLink
+from treasury.provider.operation import Operation
 from treasury.sheets.reading import Layout, Row, read_sheet
 
 LAYOUT = Layout(key="user_xid", required=("email",), optional=("user_name", "level_name"))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from treasury.batches import Packed
+from treasury.concurrency.batches import Packed
 from treasury.errors import InvalidFields, InvalidSheet, RowProblem
 from treasury.sheets.cells import BadCell, Line, file_problem, read_lines
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Connection, MetaData, delete, insert, inspect, select, update
 
-from treasury.crashpoints import point
+from treasury.concurrency.crash_points import crash_point
 from treasury.errors import ConfigurationError
 from treasury.ledger import schema
 
@@ -56,9 +56,9 @@ def bring_up_to_date(connection: Connection, found: Mapping[str, str]) -> None:
     if not found:
         schema.metadata.create_all(connection)
     elif found["schema"] != schema.VERSION:
-        point("migration.before")
+        crash_point("migration.before")
         _migrate(connection, revision_of(found["schema"]))
-        point("migration.written")
+        crash_point("migration.written")
 
 
 def _migrate(connection: Connection, start: str) -> None:

@@ -1,0 +1,1 @@
+"""Many orders at once: work that gives way while it waits, batches, child processes, places to crash at in tests."""

@@ -1,0 +1,60 @@
+"""Processes that must not outlive us, even when we are killed: they watch a pipe that closes with our process.
+
+`python -m treasury.concurrency.children MODULE ARGUMENTS` runs a module as `python -m` would, and ends when the parent
+does.
+"""
+
+import os
+import runpy
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+STOP_SECONDS = 5
+
+
+@contextmanager
+def child(
+    module: str,
+    arguments: Sequence[str],
+    environ: Mapping[str, str] | None = None,
+    *,
+    stdout: int | None = None,
+    pass_fds: Sequence[int] = (),
+) -> Iterator[subprocess.Popen[str]]:
+    """Run `python -m module` beside us until this block, or this process, ends; `environ` is ours when left out."""
+    process = subprocess.Popen(  # noqa: S603 - our own interpreter, our own modules
+        [sys.executable, "-m", "treasury.concurrency.children", module, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=stdout,
+        env=environ,
+        pass_fds=pass_fds,
+        text=True,
+    )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        for stream in (process.stdin, process.stdout):
+            if stream is not None:
+                stream.close()
+
+
+def _end_with_parent() -> None:
+    # The bare file: a thread that waits in a buffered one makes the interpreter's own end fail.
+    while os.read(0, 1024):
+        pass  # nothing is ever written; the pipe closes when the parent ends, however it does
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    del sys.argv[0]
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)

@@ -1,0 +1,97 @@
+"""Files written whole or not at all, readable by their owner alone: bytes, text, JSON."""
+
+import json
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+from typing import TextIO
+
+from treasury.money import format_amount
+from treasury.private_files import make_folder
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file of these bytes."""
+    with replacing(path) as file:
+        file.buffer.write(content)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file, UTF-8."""
+    with replacing(path) as file:
+        file.write(text)
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write a JSON file: amounts as text, dates in ISO form, everything else as JSON has it.
+
+    It is made piece by piece, for the text of a large run is many times its rows. A member that is an iterator becomes
+    a list, and only one item of it is there at a time.
+    """
+    with replacing(path) as file:
+        if isinstance(value, Mapping) and any(isinstance(member, Iterator) for member in value.values()):
+            file.writelines(_with_iterators(value))
+        else:
+            file.writelines(_ENCODER.iterencode(value))
+        file.write("\n")
+
+
+def _with_iterators(members: Mapping[str, object]) -> Iterator[str]:
+    before = "{"
+    for name, member in members.items():
+        yield f"{before}\n  {_ENCODER.encode(name)}: "
+        before = ","
+        if isinstance(member, Iterator):
+            items = (_indented(item, 4) for item in member)
+            first = next(items, None)
+            yield "[]" if first is None else f"[\n    {first}"
+            yield from (f",\n    {item}" for item in items)
+            yield "" if first is None else "\n  ]"
+        else:
+            yield _indented(member, 2)
+    yield "\n}"
+
+
+def _indented(value: object, by: int) -> str:
+    return _ENCODER.encode(value).replace("\n", "\n" + " " * by)  # no text of JSON holds a line break
+
+
+def _plain(value: object) -> str:
+    if isinstance(value, Decimal):
+        return format_amount(value)
+    if isinstance(value, date):
+        return value.isoformat()
+    raise TypeError(f"{type(value).__name__} has no JSON form here")
+
+
+_ENCODER = json.JSONEncoder(ensure_ascii=False, indent=2, allow_nan=False, default=_plain)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[TextIO]:
+    """A file that takes its place in one step once all of it is on the disk; an error leaves what was there."""
+    make_folder(path.parent)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mkstemp makes it 0600
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the new name durable, too."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

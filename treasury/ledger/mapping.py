@@ -1,0 +1,80 @@
+"""How rows of the ledger's tables become records, and values become columns."""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from decimal import Decimal
+from enum import StrEnum
+from operator import itemgetter
+from typing import Any, TypeVar
+
+from sqlalchemy import Table
+
+from treasury.ledger import schema
+from treasury.money import format_amount
+from treasury.orders.records import Order, Quote, Record, Stage
+from treasury.orders.states import State
+from treasury.provider.status import OrderStatus
+
+R = TypeVar("R", bound=Record)
+
+TABLES: Mapping[type[Record], Table] = {Order: schema.orders, Quote: schema.quotes}
+"""The table of each kind of record; the fields of a record are columns."""
+
+
+def read_row(kind: type[R], row: Sequence[Any]) -> R:
+    """A record from its row, every column in the table's order, as SQLAlchemy or the driver itself gives it."""
+    names, in_order, converted = _shape(kind)  # type: ignore[arg-type]
+    values = dict(zip(names, in_order(row), strict=True))
+    for name in converted:
+        values[name] = _READ[name](values[name])
+    return kind.of(values)
+
+
+def with_columns(record: R, values: Mapping[str, Any]) -> R:
+    """The record after these columns were set, as `read_row` would read it."""
+    return record.changed({name: _READ.get(name, _as_it_is)(value) for name, value in values.items()})
+
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _amount(value: str | None) -> Decimal | None:
+    return None if value is None else Decimal(value)
+
+
+_READ: Mapping[str, Callable[[Any], Any]] = {
+    "state": State,
+    "stage": Stage,
+    "status": lambda value: None if value is None else OrderStatus(value),
+    "doubtful": bool,  # SQLite's driver has no booleans
+    **dict.fromkeys(("amount", "receive_amount", "pay_amount", "fee", "rate"), _amount),
+}
+"""How the value of a column becomes a record's; those that are not named are taken as they are."""
+
+
+@functools.cache
+def _shape(kind: type[Record]) -> tuple[tuple[str, ...], Callable[[Sequence[Any]], tuple[Any, ...]], tuple[str, ...]]:
+    """The fields of a kind, what takes them from a row of its table, and those that are not taken as they are."""
+    names = tuple(item.name for item in fields(kind))  # type: ignore[arg-type]
+    places = list(TABLES[kind].c.keys())
+    return names, itemgetter(*map(places.index, names)), tuple(name for name in names if name in _READ)
+
+
+def columns(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Facts as the database takes them."""
+    return {name: _column(value) for name, value in facts.items()}
+
+
+_PLAIN = frozenset((str, int, bool, bytes, type(None)))
+
+
+def _column(value: Any) -> Any:
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, Decimal):
+        return format_amount(value)
+    if isinstance(value, StrEnum):
+        return value.value
+    return int(value) if isinstance(value, OrderStatus) else value

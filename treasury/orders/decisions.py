@@ -1,0 +1,283 @@
+"""Decisions about one payment, as pure functions: does it agree, what may follow, may this quote be confirmed."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+
+from treasury.money import exact
+from treasury.orders.records import Order, Quote
+from treasury.orders.states import State
+from treasury.provider.catalogue import CATALOGUE
+from treasury.provider.operation import SeenOrder
+from treasury.provider.refusals import DOUBLE_PAYMENT
+from treasury.provider.service_rules import ServiceRules
+
+
+def disagreements(order: Order, seen: SeenOrder) -> list[str]:
+    """Where what the service shows differs from what we asked for, in words; what it does not show cannot differ.
+
+    Money compares exactly: 100 equals 100.00 and nothing else.
+    """
+    # One that is known here by its quote's number alone is shown under the request id of whoever asked for the quote.
+    reference = None if order.request_id == order.confirmation else order.request_id
+    pairs: tuple[tuple[str, object, object], ...] = (
+        ("request_id", reference, seen.request_id),
+        ("currency", order.currency, seen.currency),
+        ("amount", order.amount, seen.amount),
+        ("receive currency", order.receive_currency, seen.receive_currency),
+        ("receive amount", order.receive_amount, seen.receive_amount),
+    )
+    return [
+        f"{name} is {there} at the service, {ours} here"
+        for name, ours, there in pairs
+        if ours is not None and there is not None and ours != there
+    ]
+
+
+def as_paid(seen: SeenOrder, order: Order, service: ServiceRules) -> SeenOrder:
+    """The same order with its amounts where they belong, should the service show it in the currency that arrives."""
+    if seen.receive_currency is not None or seen.currency in (None, order.currency):
+        return seen
+    if seen.currency != order.receive_currency or not service.shows_what_arrives(CATALOGUE[order.operation]):
+        return seen
+    quoted = order.fee is not None or seen.fee is None
+    return replace(
+        seen,
+        currency=None,
+        amount=None,
+        fee_currency=seen.fee_currency if quoted else seen.fee_currency or seen.currency,
+        receive_currency=seen.currency,
+        receive_amount=seen.amount,
+    )
+
+
+@dataclass(frozen=True)
+class EvidenceRules:
+    """What counts as evidence about a payment whose fate is unknown; `Settings` says where each comes from."""
+
+    resend_after_seconds: float
+    """How far apart two queries that find nothing must be."""
+    quote_margin_seconds: float
+    """How long after its end a quote may still be confirmed by a request that is on its way."""
+    service: ServiceRules = ServiceRules()
+    """What this account's service does where the interface document leaves it open."""
+
+
+class Look(Enum):
+    """What a query tells about a payment that may have left."""
+
+    SHOWN = "shown"
+    """The service has it."""
+    ABSENT = "absent"
+    """The service has no such order, or a quote that was certainly not confirmed."""
+    UNDECIDED = "undecided"
+    """The service shows something that may be a payment or a quote that nobody confirmed."""
+
+
+def read_look(order: Order, seen: SeenOrder | None, rules: EvidenceRules) -> Look:
+    """What a query told about an order. Only a quoted order can be undecided: its quote has the same reference."""
+    if seen is None:
+        return Look.ABSENT
+    confirms = CATALOGUE[order.operation].confirms_quote
+    if not confirms or order.state is State.ACCEPTED or order.state.is_final:
+        return Look.SHOWN
+    if seen.status is not None and seen.status.is_payment:
+        return Look.SHOWN
+    if seen.status is not None and int(seen.status) in rules.service.unconfirmed_statuses:
+        return Look.ABSENT
+    return Look.UNDECIDED
+
+
+class Next(Enum):
+    """What may be done about an order after a query that found nothing."""
+
+    WAIT = "wait"
+    COUNT = "count from now"
+    """This is the first of the two that count."""
+    RESEND = "send the same again"
+    QUOTE_AGAIN = "ask for another quote"
+    REJECT = "reject"
+    PERSON = "a person has to decide"
+
+
+COUNTED = (Next.COUNT, Next.RESEND, Next.QUOTE_AGAIN, Next.REJECT)
+"""What follows from an absence that counts."""
+
+
+def judge_absence(
+    order: Order, quote: Quote | None, now_ms: int, service_now_ms: int | None, rules: EvidenceRules
+) -> Next:
+    """What follows from a query that found nothing now, after `order.absent_since`. Times are Unix ms.
+
+    `quote`: the one that the order confirmed, if it asked for it itself.
+    """
+    shown_before = order.order_no is not None or order.status is not None
+    said_known = order.first_answer == DOUBLE_PAYMENT and order.state is State.UNKNOWN
+    if shown_before or said_known or not CATALOGUE[order.operation].absence_is_evidence:
+        return Next.PERSON
+    since, refused = order.absent_since, order.first_answer in rules.service.asked_first
+    if quote is not None:
+        refused = refused and not _ended_on_the_way(order, quote)
+        # The same confirmation is not repeated: one that is late would find a second one beside it.
+        if not has_ended(quote, now_ms, service_now_ms, rules):
+            return Next.WAIT
+        if since is not None and since < certain_end(quote, rules):
+            since = None  # an absence from before the end says nothing about a confirmation that comes late
+    if since is None:
+        return Next.COUNT
+    if now_ms - since < rules.resend_after_seconds * 1000:
+        return Next.WAIT
+    if refused:
+        return Next.REJECT
+    return Next.RESEND if quote is None else Next.QUOTE_AGAIN
+
+
+LAST_MOMENT_MS = 2_000
+"""A confirmation that left so shortly before its quote's end may have come too late, and been refused for that."""
+
+
+def _ended_on_the_way(order: Order, quote: Quote) -> bool:
+    if quote.expires_at is None or order.sent_at is None:
+        return False
+    return quote.expires_at - order.sent_at < LAST_MOMENT_MS
+
+
+def has_expired(quote: Quote, now_ms: int) -> bool:
+    """Whether a quote must not be confirmed any more, by our own clock."""
+    return quote.expires_at is not None and quote.expires_at <= now_ms
+
+
+def certain_end(quote: Quote, rules: EvidenceRules) -> int:
+    """When a quote can no longer be confirmed by anybody, margin included, Unix ms by our clock."""
+    ends = (
+        quote.ends_at if quote.ends_at is not None else quote.created_at + int(rules.service.quote_life_seconds * 1000)
+    )
+    return ends + int(rules.quote_margin_seconds * 1000)
+
+
+def has_ended(quote: Quote, now_ms: int, service_now_ms: int | None, rules: EvidenceRules) -> bool:
+    """Whether a quote can no longer be confirmed by anybody: its life and the margin are over by both clocks."""
+    if now_ms < certain_end(quote, rules):
+        return False
+    if quote.service_ends_at is None or service_now_ms is None:
+        return True
+    return service_now_ms >= quote.service_ends_at + rules.quote_margin_seconds * 1000
+
+
+FOREIGN_MS = 5_000
+"""A quote that the service made so long before this ledger asked for it was asked for by somebody else."""
+
+
+def is_foreign(quote: Quote, now_ms: int, service_now_ms: int | None) -> bool:
+    """Whether a quote was made before this ledger first asked for it: the service answered with an earlier one.
+
+    Times are Unix ms by our clock and by the service's. False where the service shows no times.
+    """
+    if quote.asks > 1 or quote.expires_at is None or quote.service_ends_at is None or service_now_ms is None:
+        return False
+    made = quote.service_ends_at - (quote.expires_at - quote.created_at)
+    asked = quote.created_at + service_now_ms - now_ms
+    return asked - made > FOREIGN_MS
+
+
+OLDER_NAMES: Mapping[str, str] = {
+    "most_pay": "max_pay",
+    "least_receive": "min_receive",
+    "greatest_fee": "max_fee",
+    "least_rate": "min_rate",
+    "greatest_rate": "max_rate",
+}
+"""Names of bounds in ledgers and plans of earlier versions -> their names now."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What a quote may cost and must bring. None is no bound; amounts in the quote's own currencies."""
+
+    pay_currency: str
+    receive_currency: str
+    pay_amount: Decimal | None = None
+    """Exactly this is paid."""
+    receive_amount: Decimal | None = None
+    """Exactly this arrives."""
+    max_pay: Decimal | None = None
+    min_receive: Decimal | None = None
+    """What it must bring before the service's fee, where that is taken from what is received."""
+    max_fee: Decimal | None = None
+    """The most that may be taken as fee, in `fee_currency`; a fee in another one is refused."""
+    fee_currency: str | None = None
+    """None is the currency that is received."""
+    min_rate: Decimal | None = None
+    max_rate: Decimal | None = None
+
+    def as_dict(self) -> dict[str, str]:
+        """As text, for the ledger."""
+        return {name: str(value) for name, value in vars(self).items() if value is not None}
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> "Bounds":
+        """From text."""
+        names = ("pay_currency", "receive_currency", "fee_currency")
+        amounts = {OLDER_NAMES.get(name, name): Decimal(value) for name, value in stored.items() if name not in names}
+        return cls(
+            stored["pay_currency"], stored["receive_currency"], fee_currency=stored.get("fee_currency"), **amounts
+        )
+
+
+@exact
+def quote_problem(quote: Quote, bounds: Bounds, now_ms: int) -> str | None:
+    """Why a quote must not be confirmed; None when it may. `now_ms` is Unix time in milliseconds, by our clock."""
+    if not quote.quote or quote.pay_amount is None or quote.receive_amount is None:
+        return "the quote is incomplete"
+    checks = (
+        _exact("pay currency", quote.pay_currency, bounds.pay_currency),
+        _exact("receive currency", quote.receive_currency, bounds.receive_currency),
+        _exact("pay amount", quote.pay_amount, bounds.pay_amount),
+        _exact("receive amount", quote.receive_amount, bounds.receive_amount),
+        _fee_problem(quote, bounds),
+        _within("rate", quote.rate, bounds.min_rate, bounds.max_rate),
+        _within("pay amount", quote.pay_amount, None, bounds.max_pay),
+        _within("receive amount before the fee", _gross(quote, quote.receive_amount), bounds.min_receive, None),
+        _expiry_problem(quote, now_ms),
+    )
+    return next((problem for problem in checks if problem), None)
+
+
+def _exact(name: str, quoted: object, wanted: object) -> str | None:
+    if wanted is None or quoted == wanted:
+        return None
+    return f"the quote's {name} is {quoted}, not {wanted}"
+
+
+def _within(name: str, quoted: Decimal | None, least: Decimal | None, greatest: Decimal | None) -> str | None:
+    if (least is not None or greatest is not None) and quoted is None:
+        return f"the quote does not say its {name}"
+    if least is not None and quoted is not None and quoted < least:
+        return f"the quote's {name} is {quoted:f}, less than {least:f}"
+    if greatest is not None and quoted is not None and quoted > greatest:
+        return f"the quote's {name} is {quoted:f}, more than {greatest:f}"
+    return None
+
+
+def _fee_problem(quote: Quote, bounds: Bounds) -> str | None:
+    if bounds.max_fee is None or not quote.fee:
+        return None
+    wanted = bounds.fee_currency or bounds.receive_currency
+    if quote.fee_currency != wanted:
+        return (
+            f"the quote's fee is taken in {quote.fee_currency}, not in {wanted} "
+            "(conversion_fee_in of the [service] table says which)"
+        )
+    if quote.fee < 0:
+        return f"the quote's fee is {quote.fee:f}"
+    return _within("fee", quote.fee, None, bounds.max_fee)
+
+
+def _expiry_problem(quote: Quote, now_ms: int) -> str | None:
+    return "the quote expired before it could be confirmed" if has_expired(quote, now_ms) else None
+
+
+def _gross(quote: Quote, received: Decimal) -> Decimal:
+    return received + quote.fee if quote.fee is not None and quote.fee_currency == quote.receive_currency else received

@@ -1,0 +1,175 @@
+"""Quoted payments: how each kind is asked for, read and confirmed."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Protocol
+
+from treasury.orders.decisions import Bounds
+from treasury.orders.records import Quote
+from treasury.provider.catalogue import CATALOGUE
+from treasury.provider.conversion import ConversionExecute, ConversionQuote, ConversionQuoteRecord
+from treasury.provider.fiat_payouts import CreateFiatPayout, FiatPayoutQuote, FiatPayoutQuoteRecord
+from treasury.provider.operation import Operation, SeenOrder, mask_fields, personal_values
+
+
+@dataclass(frozen=True)
+class QuoteTerms:
+    """A quote's answer, whichever operation gave it; what confirms it and what it says."""
+
+    quote: str | None
+    facts: dict[str, Any]
+    time_ms: int | None
+    expires_ms: int | None
+
+    def ledger_facts(self, asked_at: int, answered_at: int) -> dict[str, Any]:
+        """The quote as the ledger keeps it; both times are Unix ms by our clock.
+
+        Its lifetime is counted by our own clock, whatever the service's shows: from when it was asked for confirming
+        it, from when it was answered for knowing that it is over.
+        """
+        life = None if self.expires_ms is None or self.time_ms is None else self.expires_ms - self.time_ms
+        return {
+            "quote": self.quote,
+            "expires_at": self.expires_ms if life is None else asked_at + life,
+            "ends_at": self.expires_ms if life is None else answered_at + life,
+            "service_ends_at": self.expires_ms,
+            **self.facts,
+        }
+
+
+def terms_of(seen: SeenOrder) -> dict[str, Any]:
+    """A quote that a query shows, as the ledger keeps it; its end is not shown."""
+    return {
+        "quote": seen.order_no,
+        "pay_currency": seen.currency,
+        "pay_amount": seen.amount,
+        "receive_currency": seen.receive_currency,
+        "receive_amount": seen.receive_amount,
+        "fee": seen.fee,
+        "fee_currency": seen.fee_currency,
+        "rate": seen.rate,
+    }
+
+
+class QuotedPayment(Protocol):
+    """How one kind of payment is quoted and confirmed."""
+
+    asked_by: ClassVar[type[Operation[Any]]]
+    """The operation that asks for a quote."""
+
+    def ask(self, payload: dict[str, Any], request_id: str) -> Operation[Any]:
+        """The operation that asks for a quote."""
+
+    def read(self, reply: Any) -> QuoteTerms:
+        """What the answer says."""
+
+    def confirm(self, payload: dict[str, Any], quote: str) -> Operation[Any]:
+        """The operation that confirms it."""
+
+
+class QuotedFiatPayout:
+    """Fiat payout: quoted (document, endpoint 18), then created from the quote's order number (public fact 5.1)."""
+
+    asked_by: ClassVar[type[Operation[Any]]] = FiatPayoutQuote
+
+    def ask(self, payload: dict[str, Any], request_id: str) -> Operation[Any]:
+        """The operation that asks for a quote."""
+        return FiatPayoutQuote(**payload["quote"], request_id=request_id)
+
+    def read(self, reply: FiatPayoutQuoteRecord) -> QuoteTerms:
+        """What the answer says."""
+        facts = {
+            "pay_currency": reply.pay_currency,
+            "pay_amount": reply.pay_amount,
+            "receive_currency": reply.receive_currency,
+            "receive_amount": reply.receive_amount,
+            "fee": reply.fee_amount,
+            "fee_currency": reply.fee_currency,
+            "rate": reply.exchange_rate,
+        }
+        return QuoteTerms(reply.order_no, facts, reply.transaction_time, reply.expire_time)
+
+    def confirm(self, payload: dict[str, Any], quote: str) -> Operation[Any]:
+        """The operation that confirms it."""
+        return CreateFiatPayout(order_no=quote, **payload["confirm"])
+
+
+class QuotedConversion:
+    """Conversion: quoted, then executed by quote id (document, endpoints 16 and 17)."""
+
+    asked_by: ClassVar[type[Operation[Any]]] = ConversionQuote
+
+    def ask(self, payload: dict[str, Any], request_id: str) -> Operation[Any]:
+        """The operation that asks for a quote."""
+        return ConversionQuote(**payload["quote"], xid=request_id)
+
+    def read(self, reply: ConversionQuoteRecord) -> QuoteTerms:
+        """What the answer says."""
+        facts = {
+            "pay_currency": reply.pay_currency,
+            "pay_amount": reply.pay_amount,
+            "receive_currency": reply.settle_currency,
+            "receive_amount": reply.settle_amount,
+            "fee": reply.fee_amount,
+            "fee_currency": reply.fee_currency,
+            "rate": reply.rate,
+        }
+        return QuoteTerms(reply.quote_id, facts, reply.time_ms, reply.expires_ms)
+
+    def confirm(self, payload: dict[str, Any], quote: str) -> Operation[Any]:  # noqa: ARG002 - the quote says it all
+        """The operation that confirms it."""
+        return ConversionExecute(quote_id=quote)
+
+
+QUOTED: dict[str, QuotedPayment] = {
+    CreateFiatPayout.operation_name(): QuotedFiatPayout(),
+    ConversionExecute.operation_name(): QuotedConversion(),
+}
+"""Operations that confirm a quote; every other one that moves money is sent directly."""
+
+
+def masked_payload(operation: str, payload: Mapping[str, Any]) -> dict[str, Any]:
+    """What a payment's payload asks for, as people may see it: every personal value hidden."""
+    sent = CATALOGUE[operation]
+    if operation not in QUOTED:
+        return mask_fields(sent, payload)
+    return mask_fields(QUOTED[operation].asked_by, payload.get("quote", {})) | mask_fields(sent, payload["confirm"])
+
+
+def personal_values_of(operation: str, payload: Mapping[str, Any]) -> Iterator[str]:
+    """Every personal value of a payment's payload, as text."""
+    sent = CATALOGUE[operation]
+    if operation not in QUOTED:
+        yield from personal_values(sent, payload)
+    else:
+        yield from personal_values(QUOTED[operation].asked_by, payload.get("quote", {}))
+        yield from personal_values(sent, payload["confirm"])
+
+
+def asked_facts(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """What an order is before any quote: what it takes over where another quote than the one it knows was paid."""
+    bounds = Bounds.from_dict(payload["bounds"])
+    return {
+        "confirmation": None,
+        "currency": bounds.pay_currency,
+        "amount": bounds.pay_amount,
+        "receive_currency": bounds.receive_currency,
+        "receive_amount": bounds.receive_amount,
+        "fee": None,
+        "fee_currency": None,
+        "rate": None,
+    }
+
+
+def confirmed_facts(quote: Quote) -> dict[str, Any]:
+    """What an order takes over from the quote that it confirms: from its mark on these amounts are what we asked."""
+    return {
+        "confirmation": quote.quote,
+        "currency": quote.pay_currency,
+        "amount": quote.pay_amount,
+        "receive_currency": quote.receive_currency,
+        "receive_amount": quote.receive_amount,
+        "fee": quote.fee,
+        "fee_currency": quote.fee_currency,
+        "rate": quote.rate,
+    }

@@ -1,0 +1,175 @@
+"""Intents, orders, quotes, runs: what the ledger takes and gives. Amounts are `Decimal`, times Unix ms."""
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any, Self
+
+from treasury.orders.states import State
+from treasury.provider.status import OrderStatus
+
+ON_A_PERSONS_WORD = -1
+"""`absences_needed` of an order that a person resolved as not sent: one query, and only a payment speaks against it."""
+
+
+def derive_request_id(account: str, run_key: str, row_ref: str, operation: str, generation: int) -> str:
+    """The id under which a payment is known for ever: from what it is, never from the clock or a random number.
+
+    29 characters of lower-case letters and digits; `generation` counts the quotes asked for one payment.
+    """
+    named = "\x1f".join((account, run_key, row_ref, operation, str(generation)))
+    digest = hashlib.sha256(named.encode()).digest()
+    return "tf-" + base64.b32encode(digest[:16]).decode().rstrip("=").lower()
+
+
+@dataclass(frozen=True)
+class Intent:
+    """A payment we mean to make, before it is recorded."""
+
+    row_ref: str
+    operation: str
+    """Name of the operation that moves the money."""
+    payload: Mapping[str, Any] = field(repr=False)
+    """What is needed to send it; stored encrypted, only until the order is final."""
+    meaning: Mapping[str, Any] = field(repr=False)
+    """What the run key binds: a change of it is a change of the payment."""
+    currency: str | None = None
+    amount: Decimal | None = None
+    receive_currency: str | None = None
+    receive_amount: Decimal | None = None
+    request_id: str | None = None
+    """Given by the caller; None derives it."""
+    confirmation: str | None = None
+    """The quote to confirm, when the caller already has one."""
+    alike: tuple[str, ...] | None = field(default=None, repr=False)
+    """Payee, currency, amount: what makes another payment look like this one. None is never held as a duplicate."""
+    duplicate_ok: str | None = None
+    """Why a payment that looks like another one is none."""
+
+
+class Record:
+    """A record of the ledger."""
+
+    @classmethod
+    def of(cls, values: Mapping[str, Any]) -> Self:
+        """One of all these values. Its constructor would set them one by one, which takes ten times as long."""
+        made = object.__new__(cls)
+        made.__dict__.update(values)
+        return made
+
+    def changed(self, values: Mapping[str, Any]) -> Self:
+        """This one with other values."""
+        return self.of({**vars(self), **values})
+
+
+@dataclass(frozen=True)
+class Order(Record):
+    """One payment and where it stands."""
+
+    id: int
+    run_key: str
+    row_ref: str
+    operation: str
+    generation: int
+    request_id: str
+    state: State
+    doubtful: bool
+    sends: int
+    masked: str
+    alike: str | None
+    absences_needed: int
+    currency: str | None
+    amount: Decimal | None
+    receive_currency: str | None
+    receive_amount: Decimal | None
+    fee: Decimal | None
+    fee_currency: str | None
+    rate: Decimal | None
+    order_no: str | None
+    confirmation: str | None
+    status: OrderStatus | None
+    code: str | None
+    reason: str | None
+    created_at: int
+    sent_at: int | None
+    final_at: int | None
+    asked_at: int | None
+    absent_since: int | None
+    first_answer: str | None
+    hold_kind: str | None
+    personal: str | None = field(repr=False)
+    payload: bytes | None = field(repr=False)
+
+
+class Stage(StrEnum):
+    """How far a quote has come."""
+
+    ASKED = "asked"
+    """About to be asked, or no answer came."""
+    ANSWERED = "answered"
+    FOREIGN = "foreign"
+    """The service knew its reference before this ledger asked: somebody else may have confirmed it."""
+    DONE = "done"
+    """It was not, and will not be, confirmed: another may follow."""
+
+
+@dataclass(frozen=True)
+class Quote(Record):
+    """A quote that was asked for; without `quote` no readable answer came."""
+
+    order_id: int
+    generation: int
+    request_id: str
+    """Its own for ever: what it is stored under."""
+    quote: str | None
+    """What confirms it: the order number, or the quote id of a conversion."""
+    pay_currency: str | None
+    pay_amount: Decimal | None
+    receive_currency: str | None
+    receive_amount: Decimal | None
+    fee: Decimal | None
+    fee_currency: str | None
+    rate: Decimal | None
+    expires_at: int | None
+    note: str | None
+    created_at: int
+    stage: Stage
+    asks: int
+    """Requests for it that may have reached the service."""
+    ends_at: int | None
+    """When it has ended for certain, Unix ms by our clock."""
+    service_ends_at: int | None
+    """When it ends by the service's clock, Unix ms."""
+
+    @staticmethod
+    def unanswered() -> dict[str, Any]:
+        """Every column of a quote that was never answered."""
+        return dict.fromkeys(field.name for field in fields(Quote))
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run and the plan it carries out."""
+
+    run_key: str
+    kind: str
+    created_at: int
+    plan: Mapping[str, Any]
+    plan_sha256: str
+
+
+@dataclass(frozen=True)
+class JournalEntry:
+    """One step of one order."""
+
+    at: int
+    event: str
+    source: str
+    target: str
+    process: str
+    cause: str | None
+    code: str | None
+    status: int | None

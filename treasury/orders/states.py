@@ -1,0 +1,166 @@
+"""States of an order and the one table of steps between them; the database update itself enforces it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from treasury.provider.status import OrderStatus
+
+
+class State(StrEnum):
+    """Where an order stands."""
+
+    PREPARED = "prepared"
+    """Intended and recorded; never left, or left and certainly did not arrive."""
+    SENDING = "sending"
+    """About to leave, or on its way: if its process dies now, it becomes unknown."""
+    UNKNOWN = "unknown"
+    """May or may not have acted; only asking decides."""
+    ACCEPTED = "accepted"
+    """The service has it and works on it."""
+    SETTLED = "settled"
+    FAILED = "failed"
+    CLOSED = "closed"
+    REJECTED = "rejected"
+    """Refused without acting."""
+    HELD = "held"
+    """Waits for a person."""
+
+    @property
+    def is_final(self) -> bool:
+        """Whether nothing more is expected of it."""
+        return self in (State.SETTLED, State.FAILED, State.CLOSED, State.REJECTED)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the service may still act, or may have acted, without our knowing the end."""
+        return self in (State.SENDING, State.UNKNOWN, State.ACCEPTED)
+
+    @property
+    def outcome(self) -> str:
+        """What people read."""
+        return _OUTCOMES.get(self, self.value)
+
+
+_OUTCOMES = {
+    State.PREPARED: "not_sent",
+    State.SENDING: "unknown",
+    State.UNKNOWN: "unknown",
+    State.ACCEPTED: "in_progress",
+}
+
+OUTCOMES = ("settled", "in_progress", "failed", "closed", "rejected", "held", "unknown", "not_sent")
+"""Every outcome, in the order in which people want to read them."""
+
+
+class Event(StrEnum):
+    """What may happen to an order."""
+
+    SEND = "send"
+    RESEND = "resend"
+    """Sent again under the same id, after the evidence that the first one did not act."""
+    NOT_CONNECTED = "not connected"
+    """The request never left: no connection was made."""
+    NOT_IN_TIME = "not sent in time"
+    """The request never left: its mark was too old when its turn came, as after a process was stopped and thawed."""
+    TRY_LATER = "try later"
+    """Its signature was refused, so it was not read: it may be tried again once the service knows us."""
+    LOSE = "lose"
+    """No readable answer, or one that is not in the table of refusals."""
+    RECOVER = "recover"
+    """Found in `sending` although its process is gone."""
+    DISPUTE = "dispute"
+    """The service shows it with another amount or currency than was asked: nobody knows what became of it."""
+    ACCEPT = "accept"
+    SETTLE = "settle"
+    FAIL = "fail"
+    CLOSE = "close"
+    REJECT = "reject"
+    HOLD = "hold"
+    RELEASE = "release"
+    RESOLVE_SENT = "resolve as sent"
+    """A person knows that it reached the service."""
+    RESOLVE_NOT_SENT = "resolve as not sent"
+    """A person knows that it never acted; it is sent at the next start."""
+    RESOLVE_REJECTED = "resolve as ended"
+    """A person ends a row whose quotes are used up; it may be paid in a new run."""
+    QUOTE_AGAIN = "quote again"
+    """Its confirmation did not act and its quote can no longer be confirmed: another quote may follow."""
+    CORRECT_TO_SETTLED = "correct to settled"
+    """A late flip after a final status: journaled as what it is, never a silent overwrite."""
+    CORRECT_TO_FAILED = "correct to failed"
+    CORRECT_TO_CLOSED = "correct to closed"
+
+
+@dataclass(frozen=True)
+class Step:
+    """From which states an event may happen, and where it leads."""
+
+    sources: tuple[State, ...]
+    target: State
+
+
+class Hold(StrEnum):
+    """Why an order is held, which says what a person may do about it."""
+
+    DUPLICATE = "duplicate"
+    """It looks like another payment: `duplicate_ok` in its row, or `release`."""
+    KNOWN = "known"
+    """The service knows its reference, and this ledger did not send it: only `resolve`."""
+    OLDER = "older"
+    """It was recorded before the ledger was found to be older than the service: `release`."""
+
+    @property
+    def in_words(self) -> str:
+        """As people read it."""
+        return {"known": "known at the service", "older": "older ledger"}.get(self.value, self.value)
+
+
+_AT_SERVICE = (State.SENDING, State.UNKNOWN, State.ACCEPTED)
+
+STEPS: Mapping[Event, Step] = {
+    Event.SEND: Step((State.PREPARED,), State.SENDING),
+    Event.RESEND: Step((State.UNKNOWN,), State.SENDING),
+    Event.NOT_CONNECTED: Step((State.SENDING,), State.PREPARED),
+    Event.NOT_IN_TIME: Step((State.SENDING,), State.PREPARED),
+    Event.TRY_LATER: Step((State.SENDING,), State.PREPARED),
+    Event.LOSE: Step((State.SENDING,), State.UNKNOWN),
+    Event.RECOVER: Step((State.SENDING,), State.UNKNOWN),
+    Event.DISPUTE: Step((State.ACCEPTED,), State.UNKNOWN),
+    Event.ACCEPT: Step((State.SENDING, State.UNKNOWN), State.ACCEPTED),
+    Event.SETTLE: Step(_AT_SERVICE, State.SETTLED),
+    Event.FAIL: Step(_AT_SERVICE, State.FAILED),
+    Event.CLOSE: Step(_AT_SERVICE, State.CLOSED),
+    Event.REJECT: Step((State.PREPARED, State.SENDING, State.UNKNOWN), State.REJECTED),
+    Event.HOLD: Step((State.PREPARED, State.UNKNOWN), State.HELD),
+    Event.RELEASE: Step((State.HELD,), State.PREPARED),
+    Event.RESOLVE_SENT: Step((State.UNKNOWN, State.HELD), State.ACCEPTED),
+    Event.RESOLVE_NOT_SENT: Step((State.UNKNOWN, State.HELD, State.ACCEPTED), State.PREPARED),
+    Event.RESOLVE_REJECTED: Step((State.PREPARED, State.UNKNOWN, State.HELD, State.ACCEPTED), State.REJECTED),
+    Event.QUOTE_AGAIN: Step((State.UNKNOWN,), State.PREPARED),
+    Event.CORRECT_TO_SETTLED: Step((State.FAILED, State.CLOSED, State.REJECTED), State.SETTLED),
+    Event.CORRECT_TO_FAILED: Step((State.SETTLED, State.CLOSED), State.FAILED),
+    Event.CORRECT_TO_CLOSED: Step((State.SETTLED, State.FAILED), State.CLOSED),
+}
+
+DECIDED = (Event.RELEASE, Event.RESOLVE_SENT, Event.RESOLVE_NOT_SENT, Event.RESOLVE_REJECTED)
+"""Events whose cause a person gives."""
+
+_FINAL_EVENTS = {
+    OrderStatus.SUCCESS: (Event.SETTLE, Event.CORRECT_TO_SETTLED),
+    OrderStatus.FAILED: (Event.FAIL, Event.CORRECT_TO_FAILED),
+    OrderStatus.CLOSED: (Event.CLOSE, Event.CORRECT_TO_CLOSED),
+}
+
+
+def event_for(state: State, status: OrderStatus | None) -> Event | None:
+    """The step that a status seen at the service asks of an order in this state; None when there is none.
+
+    An order that is shown without a status is there, and no more is known.
+    """
+    if status is not None and status in _FINAL_EVENTS:
+        settle, correct = _FINAL_EVENTS[status]
+        event = correct if state.is_final else settle
+    else:
+        event = Event.ACCEPT
+    return event if state in STEPS[event].sources else None

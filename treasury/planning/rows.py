@@ -1,0 +1,122 @@
+"""The rows that a payout plan is made of."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from enum import StrEnum
+from operator import attrgetter
+from typing import Any
+
+from treasury.money import format_amount
+
+
+class Route(StrEnum):
+    """The way a payout takes."""
+
+    DIRECT = "direct"
+    """One order, `/v1/order/payout`."""
+    QUOTED = "quoted"
+    """A quote, then its confirmation, `/v1/fiatpayout/payouts/*`."""
+
+
+BENEFICIARY_OBJECTS = {"PERSONAL": "individual_beneficiary", "ENTERPRISE": "enterprise_beneficiary"}
+"""account_type -> the object that holds the beneficiary (document, endpoint 18)."""
+
+AMOUNTS = ("amount", "pay_amount", "receive_amount")
+
+
+@dataclass(frozen=True, slots=True)
+class PayoutRow:
+    """One payout as the sheet asks for it."""
+
+    line: int
+    row_ref: str
+    route: Route
+    fields: Mapping[str, Any] = field(repr=False)
+    """The wire body of `Payout` or `FiatPayoutQuote` without its request_id; amounts are text."""
+    purpose_code: str | None = None
+    """Quoted only: the remittance purpose of the confirmation (public fact 2.5)."""
+    description: str | None = field(default=None, repr=False)
+    """Quoted only."""
+    duplicate_ok: str | None = None
+    """Why a payout that looks like another one is none."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """How it is packed: in a third of the time that a frozen dataclass takes by itself."""
+        return PayoutRow, _in_order(self)
+
+    @property
+    def meaning(self) -> dict[str, Any]:
+        """What a run key binds to: all that is sent. 100 and 100.00 are one amount; the line and the order of rows,
+        columns and `field.` names do not count (`dict` equality; hash it with sorted keys).
+        """
+        amounts = {name: format_amount(Decimal(self.fields[name]).normalize()) for name in self._amounts}
+        return {
+            "route": self.route.value,
+            "fields": {**self.fields, **amounts},
+            "purpose_code": self.purpose_code,
+            "description": self.description,
+        }
+
+    @property
+    def _amounts(self) -> list[str]:
+        return [name for name in AMOUNTS if name in self.fields]
+
+    def _amount(self, name: str) -> Decimal | None:
+        return Decimal(self.fields[name]) if name in self.fields else None
+
+    @property
+    def currency(self) -> str:
+        """The asset that is debited."""
+        return str(self.fields[self.currency_column])
+
+    @property
+    def amount(self) -> Decimal | None:
+        """The debit in `currency`; None when only the quote will tell (quote_mode `dest`)."""
+        return self._amount(self.amount_column)
+
+    @property
+    def receive_currency(self) -> str:
+        """The currency that the beneficiary receives."""
+        return str(self.fields["settle_currency" if self.route is Route.DIRECT else "receive_currency"])
+
+    @property
+    def receive_amount(self) -> Decimal | None:
+        """What the beneficiary receives, in `receive_currency`; None unless quote_mode is `dest`."""
+        return self._amount("receive_amount")
+
+    @property
+    def country(self) -> str:
+        """Where the beneficiary's account is."""
+        return str(self.fields[self.country_column])
+
+    @property
+    def amount_column(self) -> str:
+        """The column that holds `amount`."""
+        return "amount" if self.route is Route.DIRECT else "pay_amount"
+
+    @property
+    def currency_column(self) -> str:
+        """The column that holds `currency`."""
+        return "currency" if self.route is Route.DIRECT else "pay_currency"
+
+    @property
+    def country_column(self) -> str:
+        """The column that holds `country`."""
+        return "country" if self.route is Route.DIRECT else "beneficiary_country"
+
+    @property
+    def payee(self) -> str:
+        """What identifies the payee, for duplicate checks: account, country, bank or wallet. Personal: never log it."""
+        if self.route is Route.DIRECT:
+            account, country = self.fields["account_no"], self.fields["country"]
+            bank = self.fields.get("bank_code") or self.fields.get("wallet_code")
+        else:
+            party = next(self.fields[name] for name in BENEFICIARY_OBJECTS.values() if name in self.fields)
+            account, country = party["account_no"], self.fields["beneficiary_country"]
+            bank = self.fields["beneficiary_bank_id"]
+        written = "".join(str(account).replace("-", "").split())
+        return f"{written}|{country}|{bank}".casefold()
+
+
+_in_order = attrgetter(*PayoutRow.__slots__)

@@ -1,0 +1,53 @@
+"""Policy files: TOML in, the one model out, every mistake told with its line."""
+
+import logging
+import tomllib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from treasury.errors import InputError
+from treasury.planning.policy import Policy, parse_policy
+
+LOG = logging.getLogger("treasury")
+
+
+def read_policy(path: Path, warn: Callable[[str], None] = LOG.warning) -> Policy:
+    """The policy of a file. Raises `InputError` that names the file, and each line and setting that is wrong.
+
+    `warn` is told each older name that the file uses, with the one to write instead.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        content = tomllib.loads(text)
+    except OSError as error:
+        raise InputError(f"{path}: the policy cannot be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: the policy is not UTF-8") from None
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{path}: the policy is not valid TOML: {error}") from None
+    return parse_policy(content, str(path), line_of=lambda place: line_of(text, place), warn=warn)
+
+
+def line_of(text: str, path: Sequence[str]) -> int | None:
+    """The line of a TOML text on which a setting stands, or the table that should hold it; None when neither does.
+
+    Found by reading the text up to each line's end: the first one after which the setting is there.
+    """
+    lines = text.splitlines(keepends=True)
+    for length in range(len(path), 0, -1):
+        for number in range(1, len(lines) + 1):
+            try:
+                content = tomllib.loads("".join(lines[:number]))
+            except tomllib.TOMLDecodeError:
+                continue  # in the middle of a value of several lines
+            if _has(content, path[:length]):
+                return number
+    return None
+
+
+def _has(content: object, path: Sequence[str]) -> bool:
+    for part in path:
+        if not isinstance(content, dict) or part not in content:
+            return False
+        content = content[part]
+    return True

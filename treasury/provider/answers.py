@@ -1,0 +1,53 @@
+"""Answers as a caller gets them: read within bounds, and without the personal values of what was asked."""
+
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any, TypeVar
+
+from treasury.errors import OutcomeUnknown, Refused
+from treasury.masking import known, mask_text
+from treasury.provider.envelope import read_reply
+from treasury.provider.operation import Operation, Reply, personal_values
+
+R = TypeVar("R", bound=Reply)
+
+
+def read_answer(operation: Operation[R], http_status: int, body: bytes) -> R:
+    """Read the answer to an operation.
+
+    Raises as `read_reply` does; no error names a personal value of this operation, an e-mail address or an account.
+    """
+    try:
+        return read_reply(type(operation), http_status, body)
+    except Refused as error:
+        said = _masked(operation, error.message)
+        raise Refused(error.operation, error.http_status, _masked_code(operation, error.code), said) from None
+    except OutcomeUnknown as error:
+        why, code = _masked(operation, error.why), _masked_code(operation, error.code)
+        raise OutcomeUnknown(error.operation, why, error.http_status, code) from None
+
+
+MAX_PLAIN_CODE = 8
+"""Characters up to which a code is taken for one, whatever it says: what a refusal means is decided by it."""
+
+
+def _masked(operation: Operation[Any], text: str) -> str:
+    return mask_text(text, known(list(personal_values(type(operation), operation.body()))), _own(operation))
+
+
+def _masked_code(operation: Operation[Any], code: str | None) -> str | None:
+    return code if code is None or len(code) <= MAX_PLAIN_CODE else _masked(operation, code)
+
+
+def _own(operation: Operation[Any]) -> tuple[str | None, ...]:
+    named = (getattr(operation, name, None) for name in ("request_id", "order_no", "user_xid", "customer_ref_id"))
+    reference = operation.reference_value if operation.reference else None
+    return (reference, *(None if name is None else str(name) for name in named))
+
+
+def seconds_ahead(headers: Mapping[str, str], now: float) -> float | None:
+    """How far a service's clock is ahead, by the `Date` of its answer; None when that shows no time."""
+    try:
+        return parsedate_to_datetime(headers["date"]).timestamp() - now
+    except (KeyError, ValueError, TypeError, OverflowError, OSError):
+        return None

@@ -1,0 +1,300 @@
+"""The client: signs an operation, sends it exactly once, reads the answer."""
+
+import copy
+import json
+import os
+import random
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from email.utils import parsedate_to_datetime
+from functools import cached_property
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+import stamina
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from treasury.concurrency.crash_points import crash_point
+from treasury.concurrency.turns import Hands
+from treasury.errors import NotConnected, NotSentInTime, OutcomeUnknown, Refused
+from treasury.provider.address import canonical_url, check_transport, is_loopback
+from treasury.provider.answers import read_answer, seconds_ahead
+from treasury.provider.engine import LIMITS, Limits, Lost, open_engine
+from treasury.provider.operation import Effect, Operation, Reply
+from treasury.provider.pacing import Connections, Pace
+from treasury.provider.refusals import says_too_many
+from treasury.provider.service_rules import ServiceRules
+from treasury.provider.signing import clean, load_private_key, sign
+
+# Only the last failure is news; stamina would log every attempt before it.
+stamina.instrumentation.set_on_retry_hooks([])
+
+R = TypeVar("R", bound=Reply)
+
+
+@dataclass(frozen=True)
+class Account:
+    """An account at the service: where it is, who we are, how we sign.
+
+    Raises `ConfigurationError` for a base URL that cannot be one, or has no TLS and leads to another machine.
+    """
+
+    base_url: str
+    """In its one form (`canonical_url`), however it was written."""
+    partner_id: str
+    private_key: str = field(repr=False)
+    """PEM, or bare base64 of PKCS#8."""
+    platform_key: str | None = field(default=None, repr=False)
+    """The platform's public key, for notifications."""
+    rules: ServiceRules = ServiceRules()
+    """How this account's service does what the interface document leaves open."""
+
+    def __post_init__(self) -> None:
+        url = canonical_url(self.base_url)
+        check_transport(url)
+        object.__setattr__(self, "base_url", url)
+
+    @property
+    def identity(self) -> str:
+        """What a ledger is bound to: the base URL and the partner."""
+        return f"{self.base_url}|{self.partner_id}"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether the service is on this very machine: a rehearsal or a test."""
+        return is_loopback(self.base_url)
+
+    @cached_property
+    def signing_key(self) -> rsa.RSAPrivateKey:
+        """The private key, parsed once: its checks take 37 ms, a signature 0.3 ms."""
+        return load_private_key(self.private_key)
+
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+CLOCK_SECONDS = 5.0
+"""How long the service may take to show its clock."""
+
+MAX_AGE_SECONDS = 5.0
+"""How old a signature may be when its request leaves, counted by a clock that goes on while the machine sleeps."""
+
+READ_ATTEMPTS = 4
+"""How often a question is asked before its failure is reported; only operations that read are repeated."""
+
+
+def _passes(error: Exception) -> bool:
+    """Whether a read that failed so may succeed when repeated."""
+    if isinstance(error, Refused):
+        return error.http_status >= 500 or error.http_status == 429 or error.code in ("412", "429")
+    return isinstance(error, NotConnected | OutcomeUnknown)
+
+
+_UPTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def uptime() -> float:
+    """Seconds since the machine started, its sleep included: nobody can set this clock."""
+    return time.clock_gettime(_UPTIME)
+
+
+def _asked_seconds(header: str, now: float) -> float | None:
+    """What a `Retry-After` header asks for, in seconds: it holds a number or a date."""
+    text = header.strip()
+    if text.isascii() and text.isdigit():
+        return float(text)
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - now)
+    except (ValueError, OverflowError):
+        return None
+
+
+@dataclass(frozen=True)
+class Signed(Generic[R]):
+    """A request as it leaves: the very bytes, and when they were signed (`uptime` seconds)."""
+
+    operation: Operation[R]
+    content: bytes = field(repr=False)
+    at: float
+
+
+class Client:
+    """Sends operations of one account. Safe to use from several threads."""
+
+    def __init__(
+        self,
+        account: Account,
+        *,
+        connections: int = 32,
+        timeout_seconds: float = 30.0,
+        limits: Limits = LIMITS,
+        clock: Callable[[], float] = time.time,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self.account = account
+        self._sleep = sleep
+        self._key = account.signing_key
+        self._clock = clock
+        self._engine = open_engine(connections, timeout_seconds, limits)
+        self._limits = limits
+        self._nonces = random.Random()  # noqa: S311 - never the same twice is all they must be; seeded by the system
+        self._signers = Hands(os.cpu_count() or 1)
+        self._waiters = Hands(connections)
+        # Not the waiters: who repeats a question there waits for a connection, and its holder would wait for them.
+        self._pacers = Hands(connections)
+        self._connections = Connections(connections)
+        self.pace = Pace(self._connections)
+        self._date = "", 0.0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._engine.close()
+        self._signers.close()
+        self._waiters.close()
+        self._pacers.close()
+
+    def signing_as(self, rules: ServiceRules, *, seconds_old: float = 0.0) -> "Client":
+        """The same connections, with requests that are signed by other rules and dated so long ago."""
+        other = copy.copy(self)
+        other.account = replace(self.account, rules=rules)
+        other._clock = lambda: self._clock() - seconds_old
+        return other
+
+    def signed_body(self, operation: Operation[Any]) -> dict[str, Any]:
+        """The body as it travels: own fields, common parameters, signature (document, Authentication)."""
+        rules = self.account.rules
+        unit = 1000 if rules.timestamp_unit == "ms" else 1
+        raw = {
+            **rules.as_sent(operation),
+            "partner_id": self.account.partner_id,
+            "sign_type": rules.sign_type,
+            "timestamp": str(int(self._clock() * unit)),
+            "nonce": f"{self._nonces.getrandbits(128):032x}",
+        }
+        fields: dict[str, Any] = clean(raw, rules)
+        fields["sign"] = self._signers.do(sign, fields, self._key, rules)
+        return fields
+
+    def take_connection(self) -> None:
+        """Wait for a free connection and for the pace, so that what is marked now leaves now; then `give_back`.
+
+        Raises `Stopped` when the service asked for a pause that is too long to wait for.
+        """
+        self._connections.take()
+        try:
+            self.pace.wait(lambda seconds: self._pacers.do(self._sleep, seconds))
+        except BaseException:
+            self._connections.give_back()
+            raise
+
+    def give_back(self) -> None:
+        """Let another request have the connection."""
+        self._connections.give_back()
+
+    def sign(self, operation: Operation[R]) -> Signed[R]:
+        """Build and sign a request; nothing leaves."""
+        at = uptime()
+        return Signed(operation, _encode(self.signed_body(operation)).encode(), at)
+
+    def transmit(self, signed: Signed[R]) -> R:
+        """Send what was signed in exactly one transmission and read its answer. The caller holds a connection.
+
+        Raises `NotSentInTime` when it was signed too long ago: then nothing left. Else as `send`.
+        """
+        name = signed.operation.operation_name()
+        crash_point("client.before")
+        age = uptime() - signed.at
+        if age > MAX_AGE_SECONDS:
+            raise NotSentInTime(f"{name}: signed {age:.0f} s ago, so it was not sent")
+        began = time.monotonic()
+        try:
+            answer = self._engine.post(self.account.base_url + signed.operation.path, signed.content)
+        except NotConnected as error:
+            raise NotConnected(f"{name}: no connection to {self.account.base_url}: {error}") from None
+        except Lost as error:
+            raise OutcomeUnknown(name, f"{error} after the request left") from None
+        crash_point("client.answered")
+        self._date = answer.headers.get("date", ""), uptime()
+        try:
+            reply = read_answer(signed.operation, answer.status, answer.body)
+        except Refused as refusal:
+            refusal.retry_after_seconds = _asked_seconds(answer.headers.get("retry-after", ""), self._clock())
+            if says_too_many(refusal):
+                self.pace.too_many(refusal.retry_after_seconds, began)
+            else:
+                self.pace.went_well()
+            raise
+        self.pace.went_well()
+        return reply
+
+    def send(self, operation: Operation[R]) -> R:
+        """Send an operation in exactly one transmission and read its answer.
+
+        Raises `NotConnected` (it never left), `Refused` (the service answered something other than success) or
+        `OutcomeUnknown` (it left, and no readable answer came).
+        """
+        signed = self.sign(operation) if self.pace.is_free else None
+        self.take_connection()
+        try:
+            if signed is None or uptime() - signed.at > MAX_AGE_SECONDS / 2:  # it waited, and its signature grew old
+                signed = self.sign(operation)
+            return self.transmit(signed)
+        finally:
+            self.give_back()
+
+    def service_now(self) -> int | None:
+        """The service's time by its last answer, Unix ms; None when it shows none."""
+        date, at = self._date
+        try:
+            return int((parsedate_to_datetime(date).timestamp() + uptime() - at) * 1000)
+        except (ValueError, OverflowError):
+            return None
+
+    def read_clock(self) -> float | None:
+        """How far the service's clock is ahead of ours, in seconds, by its `Date`; None when it shows none.
+
+        Raises `NotConnected` when there is no answer.
+        """
+        try:
+            answer = self._engine.get(self.account.base_url + "/", CLOCK_SECONDS)
+            return seconds_ahead(answer.headers, self._clock())
+        except (NotConnected, Lost) as error:
+            raise NotConnected(f"{self.account.base_url} does not answer: {error}") from None
+
+    def read(self, operation: Operation[R]) -> R:
+        """Send an operation that only reads, again if need be. Raises as `send` does, after the last attempt.
+
+        No attempt begins later than one exchange may take: an interruption waits for what is on its way.
+        """
+        if operation.effect is not Effect.READS:
+            raise AssertionError(f"{operation.operation_name()} does more than read")
+        began = time.monotonic()
+        try:
+            return self.send(operation)
+        except (Refused, NotConnected, OutcomeUnknown) as error:
+            first = error
+        left = self._limits.exchange_seconds - (time.monotonic() - began)
+        if left <= 0 or not _passes(first):
+            raise first
+        reply: R = self._waiters.do(self._read_again, operation, first, left)
+        return reply
+
+    def _read_again(self, operation: Operation[R], first: Exception | None, seconds: float) -> R:
+        """What is set up only after a failure, which counts as the first attempt: it costs as much as a request."""
+        for attempt in stamina.retry_context(
+            on=_passes, attempts=READ_ATTEMPTS, timeout=seconds, wait_initial=0.2, wait_max=3.0
+        ):
+            with attempt:
+                if first is not None:
+                    failed, first = first, None
+                    raise failed
+                return self.send(operation)
+        raise AssertionError("unreachable")

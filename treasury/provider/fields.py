@@ -1,0 +1,152 @@
+"""Field types of the wire: amounts, codes, dates, images; each names its rule in the error it raises."""
+
+import base64
+import binascii
+import functools
+import json
+import re
+from collections.abc import Callable, Mapping
+from datetime import date
+from decimal import Decimal
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, PlainSerializer, StringConstraints
+
+from treasury.money import format_amount, parse_amount
+
+
+class Personal:
+    """Marks a field whose value is personal: it is masked in errors, reports and what the ledger keeps."""
+
+
+PERSONAL = Personal()
+
+
+WORDS = "words"
+"""Marks a field of a reply that holds words: personal values in it are masked before it is kept."""
+
+
+def _positive(amount: Decimal) -> Decimal:
+    if amount <= 0:
+        raise ValueError("must be greater than zero")
+    return amount
+
+
+Amount = Annotated[
+    Decimal, BeforeValidator(parse_amount), AfterValidator(_positive), PlainSerializer(format_amount, return_type=str)
+]
+"""An amount greater than zero; decimal text on the wire."""
+
+
+@functools.cache
+def country_codes() -> frozenset[str]:
+    """ISO 3166-1 alpha-2 codes."""
+    import pycountry
+
+    return frozenset(country.alpha_2 for country in pycountry.countries)
+
+
+@functools.cache
+def fiat_codes() -> frozenset[str]:
+    """ISO 4217 alphabetic codes."""
+    import pycountry
+
+    return frozenset(currency.alpha_3 for currency in pycountry.currencies)
+
+
+def _country(value: str) -> str:
+    if value not in country_codes():
+        raise ValueError("must be an ISO 3166-1 alpha-2 country code, for example DE")
+    return value
+
+
+def _fiat(value: str) -> str:
+    if value not in fiat_codes():
+        raise ValueError("must be an ISO 4217 currency code, for example EUR")
+    return value
+
+
+Country = Annotated[str, AfterValidator(_country)]
+FiatCurrency = Annotated[str, AfterValidator(_fiat)]
+
+
+def _date(value: str) -> str:
+    if not re.fullmatch(r"\d{4}-\d{2}-\d{2}", value):
+        raise ValueError("must be a date written YYYY-MM-DD")
+    try:
+        date.fromisoformat(value)
+    except ValueError:
+        raise ValueError("must be a date that exists, written YYYY-MM-DD") from None
+    return value
+
+
+WireDate = Annotated[str, AfterValidator(_date)]
+
+_IMAGE = re.compile(r"data:image/(?:jpeg|png);base64,")
+_ANY_IMAGE = re.compile(r"data:image/[A-Za-z0-9.+-]{1,40};base64,")
+
+
+def _image(value: str) -> str:
+    return _data_uri(value, _IMAGE, "must be a data-URI image: data:image/jpeg;base64,... or data:image/png;base64,...")
+
+
+def _any_image(value: str) -> str:
+    return _data_uri(value, _ANY_IMAGE, "must be a data-URI image: data:image/TYPE;base64,...")
+
+
+def _data_uri(value: str, start: re.Pattern[str], rule: str) -> str:
+    found = start.match(value)
+    if not found:
+        raise ValueError(rule)
+    try:
+        content = base64.b64decode(value[found.end() :], validate=True)
+    except (binascii.Error, ValueError):
+        raise ValueError("must be a data-URI image with valid base64 content") from None
+    if not content:
+        raise ValueError("must be a data-URI image that is not empty")
+    return value
+
+
+Image = Annotated[str, AfterValidator(_image), PERSONAL]
+"""A data-URI base64 image, `image/jpeg` or `image/png` (document, endpoint 7)."""
+
+AnyImage = Annotated[str, AfterValidator(_any_image), PERSONAL]
+"""A data-URI base64 image of any type: the document names none for the back of a document (endpoint 7)."""
+
+
+def one_of(*values: str) -> BeforeValidator:
+    """One of the listed values, letter case ignored on the way in, as listed on the wire."""
+    by_case = {value.casefold(): value for value in values}
+
+    def check(value: object) -> str:
+        found = by_case.get(value.casefold()) if isinstance(value, str) else None
+        if found is None:
+            raise ValueError(f"must be one of {', '.join(values)}")
+        return found
+
+    return BeforeValidator(check)
+
+
+Side = Annotated[str, one_of("BUY", "SELL")]
+"""The document's examples use upper case, its text lower case; sent as in the examples."""
+
+Symbol = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]+-[A-Za-z0-9_]+$")]
+"""A trading pair, base and quote joined by a hyphen."""
+
+PersonalText = Annotated[str, PERSONAL]
+
+
+def json_text(model: Callable[[Mapping[str, Any]], Any]) -> BeforeValidator:
+    """A field that is an object for people and a JSON string on the wire (document, endpoint 5, `customer`)."""
+
+    def read(value: object) -> object:
+        if isinstance(value, str):
+            try:
+                value = json.loads(value)
+            except ValueError:
+                raise ValueError("must be a JSON object, or a string that holds one") from None
+        if isinstance(value, Mapping):
+            return model(value)
+        return value
+
+    return BeforeValidator(read)

@@ -1,0 +1,30 @@
+"""What a reconciliation takes in."""
+
+import json
+from dataclasses import asdict, dataclass
+
+SUPERSEDED = "superseded"
+"""State of a quote that another followed: nothing may have come of it."""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What a sweep is narrowed to; None is not narrowed. `window_days`: orders final for longer are left out."""
+
+    run_key: str | None = None
+    currency: str | None = None
+    window_days: int | None = None
+
+    @property
+    def books(self) -> str:
+        """Names the orders whose sums belong together: those of one run, of one currency, or all."""
+        return json.dumps([self.run_key, self.currency])
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it takes in every order that a balance depends on, but for its window."""
+        return self.run_key is None
+
+    def as_text(self) -> str:
+        """As it is stored."""
+        return json.dumps(asdict(self))

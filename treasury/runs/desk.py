@@ -1,0 +1,136 @@
+"""The treasury desk: one account with its client, its ledger and the one way out; what every run works at."""
+
+import atexit
+import logging
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TypeVar
+
+from treasury.concurrency.turns import take_turns
+from treasury.errors import ConfigurationError, NotConnected
+from treasury.ledger.database import sqlite_file
+from treasury.ledger.epoch import Places, Standing, begin_epoch, check_standing, register_machine
+from treasury.ledger.holder import MachineLock
+from treasury.ledger.ledger import Ledger
+from treasury.ledger.token import Token
+from treasury.provider.client import Account, Client
+from treasury.runs.shards import Shards
+from treasury.sending.stop_loss import StopLoss
+from treasury.sending.submission import Submission
+from treasury.settings import Settings
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+
+class Desk:
+    """An account, ready to work with. Safe to use from several threads."""
+
+    def __init__(self, account: Account, settings: Settings) -> None:
+        self.account = account
+        self.settings = settings
+        self.in_flight = settings.in_flight
+        self.client = Client(account, connections=settings.in_flight, limits=settings.limits)
+        self.ledger = Ledger(settings.ledger_url, account.identity, settings.ledger_key_file)
+        self.machine = MachineLock(account.identity)
+        self.token = Token(settings.token_folder, account.identity)
+        self.standing = Standing.KNOWN
+        """How the ledger stood when a run was last taken."""
+        self.checked_runs: set[str] = set()
+        """Runs whose first questions were answered since they were taken."""
+        self._clock_checked = False
+        self.shards = Shards(account, settings)
+        self.stop_losses: dict[str, StopLoss] = {}
+        self.submission = Submission(
+            self.client, self.ledger, settings.evidence(account.rules), found_known=self.begin_epoch
+        )
+
+    @contextmanager
+    def hold(self, run_key: str) -> Iterator[None]:
+        """Hold a run; what a dead process left on its way is unknown from here on.
+
+        Raises `RunHeld`, also when another home on this machine holds it.
+        """
+        with self.machine.hold(run_key), self.ledger.hold(run_key) as fresh:
+            if fresh:
+                self.stop_losses.pop(run_key, None)
+                self.checked_runs.discard(run_key)
+                self.submission.begin_start()
+                places = Places(sqlite_file(self.settings.ledger_url), self.settings.ledger_key_file)
+                self.standing = check_standing(self.ledger, self.token, places)
+                self.ledger.recover(run_key)
+            yield
+
+    def register_machine(self, run_key: str) -> None:
+        """Know this machine from its first run on; each reference of that run is asked about before it is sent."""
+        register_machine(self.ledger, self.token, run_key)
+        self.standing = Standing.KNOWN
+
+    def begin_epoch(self, why: str) -> None:
+        """Hold what has not left, because the ledger is older than the service."""
+        begin_epoch(self.ledger, self.token, why)
+
+    def at_once(self, work: Callable[[T], U], items: Iterable[T], *, ahead: bool = False) -> list[U]:
+        """Do `work` for each item, as many at once as the desk allows; results in the order of the items.
+
+        `ahead`: half as many more are made ready meanwhile, and leave when a connection is free. Only for questions:
+        a payment is marked when it leaves, and waits for nothing then.
+        """
+        return take_turns(work, items, self.in_flight * 3 // 2 if ahead else self.in_flight)
+
+    def check_windows(self) -> None:
+        """Raise `ConfigurationError` when the account's waits do not fit together; on loopback it is a warning."""
+        warning = self.settings.check_windows(self.account)
+        if warning is not None:
+            logging.getLogger("treasury").warning(warning)
+
+    def check_clock(self) -> None:
+        """Raise `ConfigurationError` when our clock is off the service's by more than the setting allows.
+
+        Timestamps are signed, waits are measured and days are counted by it. A service that cannot be reached, or
+        does not say its time, is no reason.
+        """
+        if self._clock_checked:
+            return
+        with suppress(NotConnected):
+            skew = self.client.read_clock()
+            if skew is not None and abs(skew) > self.settings.max_clock_skew_seconds:
+                raise ConfigurationError(
+                    f"this machine's clock is {skew:+.0f} s off the service's; nothing was sent: set it right"
+                )
+            self._clock_checked = True
+
+    def close(self) -> None:
+        """Close connections and ledger."""
+        self.shards.close()
+        self.client.close()
+        self.ledger.close()
+        self.token.close()
+
+
+_desks: dict[tuple[str, str], Desk] = {}
+_guard = threading.Lock()
+
+
+def open_desk(account: Account, settings: Settings) -> Desk:
+    """The desk of an account: one per process, so that its runs are held once and its key is parsed once."""
+    with _guard:
+        name = (account.identity, settings.ledger_url)
+        if name not in _desks:
+            _desks[name] = Desk(account, settings)
+        return _desks[name]
+
+
+LEAVE_SECONDS = 5.0
+"""How long the end of a process waits for what is being written."""
+
+
+def _leave() -> None:
+    # At the end of every process, a command's and Prefect's alike: it has its exit code by then, and keeps it.
+    for desk in _desks.values():
+        with suppress(Exception, KeyboardInterrupt):
+            desk.ledger.close(LEAVE_SECONDS)
+
+
+atexit.register(_leave)

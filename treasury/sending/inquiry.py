@@ -1,0 +1,279 @@
+"""Asking what became of an order, and recording what the answer tells. Sends nothing that moves money."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from treasury.concurrency.crash_points import crash_point
+from treasury.errors import Refused
+from treasury.ledger.ledger import Ledger
+from treasury.ledger.quotes import MAX_GENERATIONS, last_quote, reference_of
+from treasury.ledger.statuses import saw_status
+from treasury.orders.decisions import (
+    COUNTED,
+    EvidenceRules,
+    Look,
+    Next,
+    as_paid,
+    disagreements,
+    judge_absence,
+    read_look,
+)
+from treasury.orders.quoting import QUOTED, asked_facts
+from treasury.orders.records import ON_A_PERSONS_WORD, Order
+from treasury.orders.states import Event, Hold, State, event_for
+from treasury.provider.catalogue import CATALOGUE
+from treasury.provider.client import Client
+from treasury.provider.operation import Reply, SeenOrder
+from treasury.provider.refusals import DOUBLE_PAYMENT
+from treasury.provider.service_rules import EMPTY, is_empty
+from treasury.sending.witnesses import Witnesses
+
+
+class Shown(NamedTuple):
+    """What the service shows of an order."""
+
+    seen: SeenOrder | None
+    """None when it knows no such order."""
+    reply: Reply | None
+    """What that was read from; it may be as long as an answer can be."""
+
+
+NOT_SHOWN = Shown(None, None)
+
+
+class Inquiry:
+    """Asks the service about orders of one account, and records what it shows."""
+
+    def __init__(self, client: Client, ledger: Ledger, rules: EvidenceRules) -> None:
+        self._client = client
+        self._ledger = ledger
+        self._rules = rules
+        self._witnesses = Witnesses(ledger, self._finds)
+
+    def _finds(self, order: Order) -> bool:
+        return self.look_up(order.operation, order.request_id, order.confirmation, order.order_no) is not None
+
+    def ask(self, order: Order) -> Order:
+        """Ask the service what became of an order and record the answer.
+
+        Raises `NotConnected`, `Refused` or `OutcomeUnknown` when the question itself could not be answered.
+        """
+        return self.learn(order, self.look(order))[0]
+
+    def look(self, order: Order) -> SeenOrder | None:
+        """What the service shows of an order; None when it knows no such order. Changes nothing."""
+        return self.query(order).seen
+
+    def look_up(
+        self, operation: str, request_id: str, confirmation: str | None = None, order_no: str | None = None
+    ) -> SeenOrder | None:
+        """What the service shows under a request id of this operation; None when it knows none."""
+        return self.query_reference(operation, request_id, confirmation, order_no).seen
+
+    def query(self, order: Order) -> Shown:
+        """The same as `look`, with the reply itself."""
+        return self._query(order, order.request_id, order.confirmation, order.order_no)
+
+    def _query(
+        self, order: Order, request_id: str, confirmation: str | None = None, order_no: str | None = None
+    ) -> Shown:
+        crash_point("ask.before")
+        seen, reply = self.query_reference(order.operation, request_id, confirmation, order_no)
+        crash_point("ask.answered")
+        if seen is None:
+            return NOT_SHOWN
+        return Shown(self._ledger.as_kept(order, as_paid(seen, order, self._rules.service)), reply)
+
+    def query_reference(
+        self, operation: str, request_id: str, confirmation: str | None = None, order_no: str | None = None
+    ) -> Shown:
+        """The same as `look_up`, with the reply itself."""
+        service, asked = self._rules.service, CATALOGUE[operation]
+        question = service.question(asked, request_id, confirmation, order_no)
+        try:
+            reply = self._client.read(question)
+        except Refused as refusal:
+            if service.says_no_such_order(refusal):
+                return NOT_SHOWN
+            raise
+        if service.says_no_such_order(reply):
+            return NOT_SHOWN
+        if is_empty(reply):  # nobody can tell from it whether there is such an order
+            raise Refused(question.operation_name(), 200, EMPTY, "an empty record")
+        return Shown(service.read(asked, reply.as_order()), reply)
+
+    def look_at_all(self, order: Order) -> dict[int, SeenOrder]:
+        """What the service shows under every reference that this payment may ever have had, by generation."""
+        if order.operation not in QUOTED or order.request_id == order.confirmation:
+            seen = self.look(order)
+            return {} if seen is None else {order.generation: seen}
+        found = {}
+        quotes = {quote.generation: quote.quote for quote in self._ledger.quotes([order.id])}
+        for generation in range(1, MAX_GENERATIONS + 1):
+            seen = self._query(order, reference_of(self._ledger, order, generation), quotes.get(generation)).seen
+            if seen is not None:
+                found[generation] = seen
+        return found
+
+    def known_at_service(self, order: Order, *, everywhere: bool = True) -> dict[int, SeenOrder]:
+        """What the service shows of an order that this ledger has not sent, by generation; nothing is as it should be.
+
+        `everywhere`: under every reference that it may ever have had, not only the present one. A quote that this
+        ledger asked for itself is no surprise, unless the ledger may be older than the service.
+        """
+        if everywhere:
+            found = self.look_at_all(order)
+        else:
+            seen = self.look(order)
+            found = {} if seen is None else {order.generation: seen}
+        if not found or order.operation not in QUOTED:
+            return found
+        if order.absences_needed == ON_A_PERSONS_WORD:
+            return {each: seen for each, seen in found.items() if self.shows_payment(order, seen)}
+        expected = {order.generation} if order.request_id == order.confirmation else set()
+        if order.absences_needed <= 1:
+            expected |= {quote.generation for quote in self._ledger.quotes([order.id]) if quote.asks}
+        return {
+            generation: seen
+            for generation, seen in found.items()
+            if generation not in expected or self.shows_payment(order, seen)
+        }
+
+    def shows_payment(self, order: Order, seen: SeenOrder) -> bool:
+        """Whether what is shown of an order that this ledger has not sent is certainly more than an unused quote."""
+        return order.operation not in QUOTED or (seen.status is not None and seen.status.is_payment)
+
+    def hold_found(self, order: Order, found: Mapping[int, SeenOrder], cause: str) -> Order:
+        """Hold an order that the service shows under these generations."""
+        paid = [generation for generation, seen in found.items() if self.shows_payment(order, seen)]
+        generation = max(paid or found)  # an earlier quote may have been given up for the last one
+        return self.hold_known(order, generation, found[generation], cause)
+
+    def hold_known(self, order: Order, generation: int, seen: SeenOrder, cause: str) -> Order:
+        """The service knows this order under this generation, and this ledger did not send it: a person decides."""
+        reference = reference_of(self._ledger, order, generation)
+        ours = "this ledger took it for not sent" if order.sends else "this ledger did not send it"
+        reason = (
+            f"the service knows {reference}, and {ours}: if it was paid, treasury resolve {reference} --as sent; "
+            f"if its support says that it never will be, treasury resolve {reference} --as not-sent"
+        )
+        facts = {**self._under(order, generation), "hold_kind": Hold.KNOWN, "reason": reason}
+        facts |= {"order_no": seen.order_no, "status": seen.status} if self.shows_payment(order, seen) else {}
+        if order.state is State.HELD:  # under another quote; who decides about it now is journaled with the decision
+            return self._ledger.note(order, unmoved=True, **facts)
+        return self._ledger.step(order, Event.HOLD, cause=cause, **facts)
+
+    def learn_under(self, order: Order, generation: int, seen: SeenOrder) -> Order:
+        """Record what is shown under this generation of an order that a person said was sent."""
+        return self.learn(self._ledger.note(order, unmoved=True, **self._under(order, generation)), seen)[0]
+
+    def _under(self, order: Order, generation: int) -> dict[str, Any]:
+        """An order's facts under a generation: the amounts of the quote that was known are not those of another one."""
+        named = {"generation": generation, "request_id": reference_of(self._ledger, order, generation)}
+        return named if generation == order.generation else named | asked_facts(self._ledger.payload(order))
+
+    def learn(self, order: Order, seen: SeenOrder | None) -> tuple[Order, Next]:
+        """Record what a look showed; the order after it, and what may be done about it now."""
+        look = read_look(order, seen, self._rules)
+        if look is Look.ABSENT:
+            shown = "a quote that was not confirmed" if seen is not None else "no such order"
+            return self._not_there(order, f"the service knows {shown}")
+        assert seen is not None
+        if look is Look.UNDECIDED:
+            return self._undecided(order, seen), Next.WAIT
+        order = self._heard(order, seen, "a query")
+        crash_point("learn.recorded")
+        return order, Next.WAIT
+
+    def knows(self, order: Order, seen: SeenOrder | None) -> bool:
+        """Whether a look at an order that is at its end showed nothing that the ledger does not hold already."""
+        if seen is None or not order.state.is_final or disagreements(order, seen):
+            return False
+        facts = _seen_facts(order, seen) | {"reason": seen.reason}
+        known = all(getattr(order, name) == value for name, value in facts.items())
+        return known and event_for(order.state, seen.status) is None
+
+    def _not_there(self, order: Order, why: str) -> tuple[Order, Next]:
+        now = self._ledger.now()
+        facts: dict[str, Any] = {"asked_at": now}
+        refused = order.first_answer in self._rules.service.asked_first
+        if not refused:  # else its refusal says more
+            facts["reason"] = why
+        if order.state is not State.UNKNOWN:
+            return self._ledger.note(order, unmoved=True, **facts), Next.WAIT
+        quote = last_quote(self._ledger, order) if order.operation in QUOTED else None
+        following = judge_absence(order, quote, now, self._client.service_now(), self._rules)
+        if following in COUNTED and (doubt := self._witnesses.doubt(order.operation)) is not None:
+            if not refused:
+                facts["reason"] = doubt
+            return self._ledger.note(order, unmoved=True, **facts), Next.WAIT
+        if following is Next.REJECT and quote is None:
+            return self.reject(order, **facts), Next.WAIT
+        if following is Next.COUNT:
+            facts["absent_since"] = now
+        if following is Next.PERSON and order.first_answer == DOUBLE_PAYMENT:
+            facts["reason"] = (
+                "the service says that it knows this reference (202224) and shows no order: ask its support, then "
+                f"treasury resolve {order.request_id}"
+            )
+        order = self._ledger.note(order, unmoved=True, **facts)
+        crash_point("absence.recorded")
+        return order, following
+
+    def reject(self, order: Order, **facts: Any) -> Order:
+        """Believe a refusal, now that two queries found nothing."""
+        cause = "refused, and two queries found nothing"
+        return self._ledger.step(order, Event.REJECT, cause=cause, code=order.first_answer, **facts)
+
+    def paid_at_service(self, order: Order) -> dict[int, SeenOrder]:
+        """What is certainly a payment under any reference that this order may ever have had, by generation."""
+        return {each: seen for each, seen in self.look_at_all(order).items() if self.shows_payment(order, seen)}
+
+    def _undecided(self, order: Order, seen: SeenOrder) -> Order:
+        """A quote that the service shows may have been confirmed or not: no absence, and no payment."""
+        status = "no status" if seen.status is None else f"status {int(seen.status)}"
+        reason = (
+            f"the service shows its quote with {status}, which may be a payment or not: it is asked about again; "
+            f"once its support says that it was not confirmed, treasury resolve {order.request_id} --as not-sent"
+        )
+        facts = {"absent_since": None, "reason": reason} if order.state is State.UNKNOWN else {}
+        return self._ledger.note(order, unmoved=True, asked_at=self._ledger.now(), **facts)
+
+    def _heard(self, order: Order, seen: SeenOrder, where: str) -> Order:
+        """Record what the service shows of an order: compared first, adopted only when it agrees and is ours."""
+        if order.state is State.PREPARED or (order.state is State.UNKNOWN and order.first_answer == DOUBLE_PAYMENT):
+            return self.hold_known(order, order.generation, seen, where)
+        facts = _seen_facts(order, seen) | {"asked_at": self._ledger.now()}
+        differs = "; ".join(disagreements(order, seen))
+        shows_nothing = seen.status is None and not seen.order_no
+        if differs or shows_nothing:
+            reason = differs or f"{where} shows no order"
+            if order.state is State.SENDING:
+                return self._ledger.step(order, Event.LOSE, cause=f"{where}: {reason}", **facts, reason=reason)
+            if order.state is State.ACCEPTED and differs:
+                return self._ledger.step(order, Event.DISPUTE, cause=f"{where}: {reason}", **facts, reason=reason)
+            return self._ledger.note(order, unmoved=True, **facts, reason=reason)
+        facts |= {"reason": seen.reason, "absent_since": None}
+        if order.operation in QUOTED and seen.status is not None:
+            saw_status(self._ledger, order.operation, seen.status)
+        event = event_for(order.state, seen.status)
+        if event is None:
+            return self._ledger.note(order, unmoved=True, **facts)
+        return self._ledger.step(order, event, cause=where, **facts)
+
+
+def _seen_facts(order: Order, seen: SeenOrder) -> dict[str, Any]:
+    """What the service adds to what we know; our own amounts stay as we asked them."""
+    facts: dict[str, Any] = {
+        "order_no": seen.order_no if order.order_no is None else None,  # another one later is news, not a correction
+        "status": seen.status,
+        "rate": seen.rate,
+    }
+    if order.fee is None or seen.fee_currency is not None:  # a fee without its currency never replaces a quoted one
+        facts |= {"fee": seen.fee, "fee_currency": seen.fee_currency}
+    taken_over = order.amount is None and order.confirmation is None and order.operation in QUOTED
+    if taken_over and seen.amount is not None:  # paid under a quote that this ledger does not know
+        facts |= {"amount": seen.amount, "currency": seen.currency or order.currency}
+    if order.receive_amount is None and seen.receive_amount is not None:
+        facts |= {"receive_amount": seen.receive_amount, "receive_currency": seen.receive_currency}
+    return {name: value for name, value in facts.items() if value is not None}

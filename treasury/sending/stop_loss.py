@@ -1,0 +1,79 @@
+"""Stop-loss: when sends or questions keep failing, a run stops by itself instead of going through all its rows."""
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from treasury.errors import NotConnected
+from treasury.orders.records import Order
+from treasury.orders.states import State
+from treasury.provider.refusals import TOO_MANY
+
+ALIKE = 50
+"""So many sends in a row that fail alike stop a run, unless its policy says otherwise."""
+UNREACHED = 40
+"""So many questions in a row that found no connection, each after all its repetitions, end the asking."""
+ENOUGH = 20
+"""Sends before a share of failed ones says anything."""
+
+
+@dataclass
+class StopLoss:
+    """Counts what becomes of sends; safe to use from several threads."""
+
+    alike: int = ALIKE
+    percent: int | None = None
+    why: str | None = None
+    """Why the run has to stop; None while it may go on."""
+
+    def __post_init__(self) -> None:
+        self._guard = threading.Lock()
+        self._sent = self._failed = self._in_a_row = self._unreached = 0
+        self._last: tuple[object, ...] | None = None
+
+    @classmethod
+    def of_plan(cls, plan: Mapping[str, Any]) -> "StopLoss":
+        """The stop-loss that a plan asks for."""
+        asked = plan.get("stop_loss") or {}
+        return cls(asked.get("alike", ALIKE), asked.get("percent"))
+
+    def trip(self, why: str) -> None:
+        """Stop the run."""
+        with self._guard:
+            self.why = self.why or why
+
+    def reached(self) -> None:
+        """Take note that the service answered a question."""
+        self._unreached = 0  # one assignment: no lock for what happens thousands of times a second
+
+    def could_not_ask(self, error: Exception) -> None:
+        """Take note of a question that failed; an answer, whatever it says, is a connection."""
+        if not isinstance(error, NotConnected):
+            return self.reached()
+        with self._guard:
+            self._unreached += 1
+            if self._unreached >= UNREACHED:
+                self.why = self.why or f"not asked: {self._unreached} questions in a row found no connection"
+        return None
+
+    def count(self, order: Order) -> None:
+        """Take note of what became of one send."""
+        failure = _failure(order)
+        with self._guard:
+            self._sent += 1
+            self._failed += failure is not None
+            self._in_a_row = 0 if failure is None else self._in_a_row + 1 if failure == self._last else 1
+            self._last = failure
+            if self._in_a_row >= self.alike:
+                self.why = self.why or f"{self._in_a_row} sends in a row failed alike ({order.code or order.reason})"
+            share = 100 * self._failed
+            if self.percent is not None and self._sent >= ENOUGH and share > self.percent * self._sent:
+                self.why = self.why or f"{self._failed} of {self._sent} sends failed"
+
+
+def _failure(order: Order) -> tuple[object, ...] | None:
+    """What kind of failure a send was; None when the service took it."""
+    if order.state not in (State.REJECTED, State.UNKNOWN, State.PREPARED) or order.code == TOO_MANY:
+        return None  # a service that asks for fewer requests gets fewer: the pace sees to that, and ends what is futile
+    return (order.state, order.code or order.reason)

@@ -1,0 +1,333 @@
+"""What is done about one order next: asked about, quoted, sent. The design's rules, in the order they happen.
+
+One order goes through here top to bottom; any number may do so at once, in threads or taking turns. Whoever calls
+holds the run. A process may die at any instant: what is in the ledger then is enough to resume.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from treasury.concurrency.crash_points import crash_point
+from treasury.errors import NotConnected, OutcomeUnknown, Refused
+from treasury.ledger.ledger import Ledger
+from treasury.ledger.quotes import MAX_GENERATIONS, adopt_quote, finish_quote, last_quote, note_quote, open_quote
+from treasury.orders.decisions import (
+    COUNTED,
+    Bounds,
+    EvidenceRules,
+    Next,
+    has_expired,
+    is_foreign,
+    judge_absence,
+    quote_problem,
+)
+from treasury.orders.quoting import QUOTED, QuotedPayment, confirmed_facts, terms_of
+from treasury.orders.records import ON_A_PERSONS_WORD, Order, Quote, Stage
+from treasury.orders.states import Event, Hold, State
+from treasury.provider.catalogue import CATALOGUE
+from treasury.provider.client import Client
+from treasury.provider.operation import Operation, SeenOrder
+from treasury.provider.refusals import (
+    DOUBLE_PAYMENT,
+    Meaning,
+    says_account_trouble,
+)
+from treasury.sending.transmission import Sent, Transmission, refusal_facts
+
+QUOTES_PER_START = 3
+"""How often a quote is asked in one start before its row waits for the next: the first, and two that replace it."""
+
+
+@dataclass(frozen=True)
+class Fetched:
+    """What came of asking for a quote."""
+
+    order: Order
+    quote: Quote | None = None
+    """The quote, to be judged and confirmed."""
+    again: bool = False
+    """None came; it may be asked for again at once."""
+
+
+class Submission(Transmission):
+    """Sends orders of a held run, asks what became of them, and records every step before and after."""
+
+    def __init__(
+        self,
+        client: Client,
+        ledger: Ledger,
+        rules: EvidenceRules,
+        *,
+        found_known: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        """`found_known`: is told when the service knows what this ledger has not sent."""
+        super().__init__(client, ledger, rules)
+        self._found_known = found_known
+        self._replaced: dict[int, int] = {}
+
+    def begin_start(self) -> None:
+        """A start of a run begins: each of its rows may be quoted anew, and what is known is asked about again."""
+        self._replaced.clear()
+        self._witnesses.forget()
+
+    def submit(self, order: Order) -> Order:
+        """Do the next right thing for one order: send it if it never left, ask if nobody knows, else nothing."""
+        if order.state is State.UNKNOWN:
+            order = self._ask_unknown(order)
+        if order.state is not State.PREPARED:
+            return order
+        if order.absences_needed:
+            order = self._ask_before_sending(order)
+            if order.state is not State.PREPARED or order.absences_needed:
+                return order
+        payload = self._ledger.payload(order)
+        if "quote" in payload:
+            return self._quote_then_confirm(order, payload)
+        return self._send(order).order
+
+    def _ask_unknown(self, order: Order) -> Order:
+        """Ask about an order whose outcome nobody knows, and do what the evidence allows; prepared: quote it anew."""
+        order, following = self.learn(order, self.look(order))
+        if following is Next.RESEND:
+            crash_point("resend.decided")
+            return self._transmit(order, self._operation(order), Event.RESEND).order
+        if following not in (Next.QUOTE_AGAIN, Next.REJECT):
+            return order
+        paid = self.paid_at_service(order)  # an older ledger does not know under which generation it was paid since
+        if paid:
+            return self._hold_known(order, paid, "asked before another quote")
+        return self.reject(order) if following is Next.REJECT else self._quote_again(order)
+
+    def _ask_before_sending(self, order: Order) -> Order:
+        """The ledger may know less than the service: so many queries must find nothing before an order leaves."""
+        found = self.known_at_service(order)
+        if found:
+            return self._hold_known(order, found, "asked before it is sent")
+        if (doubt := self._witnesses.doubt(order.operation)) is not None:
+            return self._ledger.note(order, unmoved=True, absent_since=None, reason=doubt)
+        now = self._ledger.now()
+        far = order.absent_since is not None and now - order.absent_since >= self._rules.resend_after_seconds * 1000
+        if order.absences_needed in (1, ON_A_PERSONS_WORD) or far:
+            return self._ledger.note(order, unmoved=True, absences_needed=0, absent_since=None, reason=None)
+        if order.absent_since is not None:
+            return order
+        reason = (
+            "asked about before it is sent, because this ledger may be older than the service: it is sent when a "
+            f"second query, {self._rules.resend_after_seconds:.0f} s later, finds nothing either: start the run again"
+        )
+        return self._ledger.note(order, unmoved=True, absent_since=now, asked_at=now, reason=reason)
+
+    def _hold_known(self, order: Order, found: dict[int, SeenOrder], cause: str) -> Order:
+        """Hold what the service knows; if this ledger never sent it, the ledger is older than the service."""
+        held = self.hold_found(order, found, cause)
+        if not order.sends or held.generation > order.generation:
+            self._found_known(f"the service knows {held.request_id}, which this ledger has not sent")
+        return held
+
+    # --- quotes --------------------------------------------------------------------------------------------------
+
+    def _quote_again(self, order: Order) -> Order:
+        """The confirmation did not act and its quote is over: another one may follow."""
+        crash_point("requote.decided")
+
+        def work(_: object) -> Order:
+            finish_quote(self._ledger, last_quote(self._ledger, order), "it ended, and its confirmation did not act")
+            cause = "its quote can no longer be confirmed"
+            facts = {"confirmation": None, "first_answer": None, "absent_since": None, "code": None, "reason": None}
+            return self._ledger.step(order, Event.QUOTE_AGAIN, cause=cause, doubtful=False, **facts)
+
+        return self._ledger.write(work)
+
+    def _quote_then_confirm(self, order: Order, payload: dict[str, Any]) -> Order:
+        """Ask for a quote and confirm it back to back, inside the approved bounds.
+
+        A quote moves no money: one that is lost is asked for again under the same id. Another generation follows only
+        one that nobody can confirm, or of which no confirmation ever left.
+        """
+        kind, bounds = QUOTED[order.operation], Bounds.from_dict(payload["bounds"])
+        while self._replaced.get(order.id, 0) < QUOTES_PER_START:
+            crash_point("quote.before")
+            order, quote = open_quote(self._ledger, order)
+            if quote is None:
+                return self._used_up(order)
+            crash_point("quote.committed")
+            fetched = self._fetch(order, quote, kind, payload)
+            order, quote = fetched.order, fetched.quote
+            if quote is None:
+                if not fetched.again:
+                    return order
+                self._replaced[order.id] = self._replaced.get(order.id, 0) + 1
+                continue
+            crash_point("quote.recorded")
+            sent = self._confirm(order, quote, bounds)
+            if sent.problem is None:
+                return sent.order
+            order, goes_on = self._replace(sent.order, quote, sent.problem)
+            self._replaced[order.id] = self._replaced.get(order.id, 0) + 1
+            if not goes_on:
+                return order
+        return order
+
+    def _fetch(self, order: Order, quote: Quote, kind: QuotedPayment, payload: dict[str, Any]) -> Fetched:
+        """The quote that an order is at: asked for, asked about, or as it was answered before."""
+        if quote.stage is Stage.FOREIGN:
+            return self._ask_about_foreign(order, quote)
+        if quote.stage is Stage.ASKED:
+            return self._ask_quote(order, quote, kind.ask(payload, quote.request_id), kind)
+        return Fetched(order, quote)
+
+    def _confirm(self, order: Order, quote: Quote, bounds: Bounds) -> Sent:
+        """Confirm a quote, unless it must not be: then why. It is judged again when its connection is there."""
+
+        def problem() -> str | None:
+            return quote_problem(quote, bounds, self._ledger.now())
+
+        why_not = problem()
+        if why_not is not None:
+            return Sent(order, problem=why_not)
+        crash_point("confirm.before")
+        return self._send(order, problem, confirmed_facts(quote))
+
+    def _replace(self, order: Order, quote: Quote, problem: str) -> tuple[Order, bool]:
+        """Give a quote up that this ledger never confirmed, once a look shows that nobody else did.
+
+        Returns the order and whether another quote may be asked now.
+        """
+        if quote.stage is Stage.FOREIGN:
+            return self._waits_for_end(order, problem), False
+        paid = self.paid_at_service(order)
+        if paid:
+            return self._hold_known(order, paid, "asked before another quote"), False
+        finish_quote(self._ledger, quote, problem)
+        return self._ledger.note(order, unmoved=True, reason=problem), True
+
+    def _used_up(self, order: Order) -> Order:
+        reason = (
+            f"{MAX_GENERATIONS} quotes were asked for, and none could be confirmed ({order.reason or 'no reason'}): "
+            f"treasury resolve {order.request_id} --as not-sent ends this row, and it may be paid in a new run"
+        )
+        if order.reason is not None and order.reason.startswith(f"{MAX_GENERATIONS} quotes"):
+            return order
+        return self._ledger.note(order, unmoved=True, reason=reason)
+
+    def _ask_quote(self, order: Order, quote: Quote, ask: Operation[Any], kind: QuotedPayment) -> Fetched:
+        """Ask for a quote."""
+        self._gate.wait(lambda: self.look_up(order.operation, order.request_id))
+        asked_at = self._ledger.now()
+        try:
+            terms = kind.read(self._client.send(ask))
+        except Refused as refusal:
+            return self._quote_refused(order, quote, refusal)
+        except NotConnected as error:
+            note_quote(self._ledger, quote, note=f"no answer: {error}", asks=quote.asks - 1)
+            return Fetched(self._ledger.note(order, unmoved=True, reason=f"no quote: {error}"))
+        except OutcomeUnknown as error:
+            note_quote(self._ledger, quote, note=f"no answer: {error}")
+            return Fetched(self._ledger.note(order, unmoved=True, reason=f"no quote: {error}"), again=True)
+        crash_point("quote.answered")
+        facts = terms.ledger_facts(asked_at, self._ledger.now())
+        quote = note_quote(self._ledger, quote, stage=Stage.ANSWERED, note=None, **facts)
+        if is_foreign(quote, self._ledger.now(), self._client.service_now()):
+            return self._known_reference(order, quote, facts)
+        return Fetched(order, quote)
+
+    def _quote_refused(self, order: Order, quote: Quote, refusal: Refused) -> Fetched:
+        """What a refused quote means: it moves no money, but its reference may be known, and paid."""
+        self._gate.take_note(refusal)
+        facts = refusal_facts(refusal)
+        note_quote(self._ledger, quote, note=f"refused: {refusal}")
+        if refusal.code == DOUBLE_PAYMENT:
+            return self._known_reference(order, quote, {})
+        meaning = self._rules.service.meaning(refusal)
+        if says_account_trouble(refusal) or meaning is Meaning.UNDECIDED:
+            return Fetched(self._ledger.note(order, unmoved=True, **facts), again=True)
+        if meaning is Meaning.FINAL:
+            return Fetched(self._ledger.step(order, Event.REJECT, cause="its quote was refused", **facts))
+        return Fetched(self._quote_not_accepted(self._ledger.note(order, unmoved=True, **facts), refusal))
+
+    def _quote_not_accepted(self, order: Order, refusal: Refused) -> Order:
+        """Rejected only after two looks that find nothing: a quote under this reference may have been paid."""
+        paid = self.paid_at_service(order)
+        if paid:
+            return self._hold_known(order, paid, "its quote was refused")
+        if (doubt := self._witnesses.doubt(order.operation)) is not None:
+            return self._ledger.note(order, unmoved=True, absent_since=None, reason=doubt)
+        now = self._ledger.now()
+        if order.first_answer not in self._rules.service.asked_first or order.absent_since is None:
+            return self._ledger.note(order, unmoved=True, first_answer=refusal.code, absent_since=now)
+        if now - order.absent_since < self._rules.resend_after_seconds * 1000:
+            return order
+        cause = "its quote was refused, and two queries found nothing"
+        return self._ledger.step(order, Event.REJECT, cause=cause, **refusal_facts(refusal))
+
+    # --- quotes that the service knew before ---------------------------------------------------------------------
+
+    def _known_reference(self, order: Order, quote: Quote, facts: dict[str, Any]) -> Fetched:
+        """The service knows this quote's reference: find out whose it is before anything else is asked.
+
+        `facts`: the quote's terms, if the service showed them. What is found may be confirmed: a quote confirms once,
+        whoever asks.
+        """
+        found = self.look_at_all(order)
+        if any(self.shows_payment(order, seen) for seen in found.values()):
+            return Fetched(self.hold_found(order, found, "its quote was asked for before"))
+        ours = quote.asks > 1 and max(found, default=0) <= order.generation
+        if found and max(found) >= order.generation:
+            generation = max(found)
+            shown = facts if facts and generation == order.generation else self._shown(found[generation])
+            if shown["quote"]:
+                stage = Stage.ANSWERED if ours else Stage.FOREIGN
+                return Fetched(*adopt_quote(self._ledger, order, generation, stage=stage, note=None, **shown))
+        if facts:
+            return Fetched(order, note_quote(self._ledger, quote, stage=Stage.FOREIGN, **facts))
+        if ours:
+            # An earlier request of ours made it, and its answer was lost: nobody ever had what confirms it.
+            finish_quote(self._ledger, quote, "its answer was lost, so nobody can confirm it")
+            return Fetched(order, again=True)
+        if not CATALOGUE[order.operation].absence_is_evidence:
+            reason = "the service knows its reference, and no query shows what became of it: ask its support"
+            facts = {"hold_kind": Hold.KNOWN, "reason": reason, "code": DOUBLE_PAYMENT}
+            return Fetched(self._ledger.step(order, Event.HOLD, cause="its quote was asked for before", **facts))
+        ends_at = self._ledger.now() + int(self._rules.service.quote_life_seconds * 1000)
+        note_quote(self._ledger, quote, stage=Stage.FOREIGN, ends_at=ends_at)
+        return Fetched(self._waits_for_end(order))
+
+    def _shown(self, seen: SeenOrder) -> dict[str, Any]:
+        """The terms of a quote that a query shows; without an end it lives as long as any quote may."""
+        made = self._ledger.now() if seen.created_ms is None else seen.created_ms
+        end = made + int(self._rules.service.quote_life_seconds * 1000)
+        return {**terms_of(seen), "expires_at": end, "ends_at": end}
+
+    def _ask_about_foreign(self, order: Order, quote: Quote) -> Fetched:
+        """Somebody else asked for this quote: it is confirmed while it lives, else its certain end is waited for."""
+        found = self.look_at_all(order)
+        if any(self.shows_payment(order, seen) for seen in found.values()):
+            return Fetched(self.hold_found(order, found, "its quote was asked for before"))
+        now = self._ledger.now()
+        if quote.quote is not None and not has_expired(quote, now):
+            return Fetched(order, quote)
+        shown = found.get(order.generation)
+        if shown is not None and (
+            shown.status is None or int(shown.status) not in self._rules.service.unconfirmed_statuses
+        ):
+            return Fetched(self._waits_for_end(self._ledger.note(order, unmoved=True, absent_since=None)))
+        following = judge_absence(order, quote, now, self._client.service_now(), self._rules)
+        if following in COUNTED and (doubt := self._witnesses.doubt(order.operation)) is not None:
+            return Fetched(self._waits_for_end(order, doubt))
+        if following is Next.COUNT:
+            order = self._ledger.note(order, unmoved=True, absent_since=now)
+        if following is not Next.QUOTE_AGAIN:
+            return Fetched(self._waits_for_end(order))
+        finish_quote(self._ledger, quote, "it ended, and nobody confirmed it")
+        return Fetched(self._ledger.note(order, unmoved=True, absent_since=None, reason=None), again=True)
+
+    def _waits_for_end(self, order: Order, problem: str | None = None) -> Order:
+        """Nothing is asked or sent for this order until the quote that somebody else asked for has ended."""
+        reason = (
+            f"the service knows {order.request_id}, which somebody else asked for: nothing is sent until that quote "
+            "has ended; start the run again later"
+        )
+        if problem is not None:
+            reason = f"{problem}; {reason}"
+        return self._ledger.note(order, unmoved=True, reason=reason, code=DOUBLE_PAYMENT)
