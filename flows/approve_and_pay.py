@@ -6,10 +6,12 @@ from typing import Any
 from prefect import flow
 
 from flows.pay_beneficiaries import pay_beneficiaries
+from tasks.outcomes import ends_in_a_named_state
 from tasks.payouts import approve_plan
 
 
-@flow(name="approve-and-pay", flow_run_name="approve {run_key}")
+@flow(name="approve-and-pay", flow_run_name="approve and pay {run_key}")
+@ends_in_a_named_state
 def approve_and_pay(
     run_key: str,
     approved_by: str,

@@ -4,14 +4,23 @@ from collections.abc import Mapping
 from typing import Any
 
 from prefect import flow
-from prefect.states import Completed
 
 from blocks.desk import open_desk
-from tasks.orders import follow_orders, send_orders
-from tasks.payouts import commit_payouts, propose_payouts, write_payout_results
+from tasks.orders import follow_orders
+from tasks.outcomes import ends_in_a_named_state
+from tasks.payouts import (
+    check_sheet,
+    create_payouts,
+    fetch_fiat_quotes,
+    propose_payouts,
+    record_payouts,
+    send_payouts,
+    write_payout_results,
+)
 
 
 @flow(name="pay-beneficiaries", flow_run_name="pay {run_key}")
+@ends_in_a_named_state
 def pay_beneficiaries(
     file: str,
     run_key: str,
@@ -20,9 +29,10 @@ def pay_beneficiaries(
     account: str | None = None,
     policy: str | None = None,
 ) -> Mapping[str, Any]:
-    """Validate every row, record the intents, send them, follow them, write a result for each; returns the summary.
+    """Check every row, record the intents, fetch fiat quotes, create payouts, follow them, write a result for each.
 
-    A plan that needs approvals ends waiting for them; `approve-and-pay` goes on.
+    The run ends in a state that is named for what came of it: `Settled`, `PartlySettled`, `NeedsAttention`,
+    `WaitingForApproval` (`approve-and-pay` goes on), `InputRejected` or `RunHeld`.
 
     Args:
         file: the beneficiaries spreadsheet, CSV or XLSX (columns: `data/README.md`).
@@ -33,16 +43,21 @@ def pay_beneficiaries(
         policy: the policy whose limits and approvals apply: a TOML file, or block:NAME.
 
     """
-    waiting = propose_payouts(file, run_key, policy, account)
-    if waiting is not None:
-        return Completed(name="WaitingForApproval", message=waiting)  # type: ignore[return-value]
+    plan = check_sheet(file, run_key, policy, account)
+    proposed = propose_payouts(plan, file, run_key, policy, account)
     with open_desk(account).hold(run_key):
-        chunks = commit_payouts(file, run_key, account, policy)
-        for ids in chunks:
-            send_orders(run_key, ids, account)
+        parts = record_payouts(proposed, file, policy, account)
+        sent = [send_payouts(part, account) for part in parts if not part["quoted"]]
+        creating: list[Any] = []
+        for part in (part for part in parts if part["quoted"]):
+            quotes = fetch_fiat_quotes(part, account)  # while the payouts of the part before are created
+            for before in creating[-1:]:
+                before.wait()
+            creating.append(create_payouts.submit(part, quotes, account))
+        created = [payouts.result() for payouts in creating]
         # Following starts when all have left: what was sent first has had the most time to settle.
-        follow_orders(run_key, [order for ids in chunks for order in ids], follow_seconds, account)
-        return write_payout_results(file, run_key, out, account, policy)
+        followed = follow_orders(run_key, [*sent, *created], follow_seconds, account)
+        return write_payout_results(followed, file, run_key, out, account, policy)
 
 
 if __name__ == "__main__":

@@ -5,12 +5,14 @@ from typing import Any
 
 from prefect import flow
 
-from tasks.provisioning import provision_users
+from tasks.outcomes import dated, ends_in_a_named_state
+from tasks.provisioning import create_or_link_users, look_up_users, write_users
 
 
-@flow(name="provision-card-users")
+@flow(name="provision-card-users", flow_run_name=dated("provision card users"))
+@ends_in_a_named_state
 def provision_card_users(file: str, out: str | None = None, account: str | None = None) -> Mapping[str, Any]:
-    """Look up each user, create those who do not exist, refresh the link of those who do.
+    """Look up each user, create those who do not exist, refresh the link of those who do, write the results.
 
     Args:
         file: the card users spreadsheet, CSV or XLSX (columns: `data/README.md`).
@@ -18,7 +20,9 @@ def provision_card_users(file: str, out: str | None = None, account: str | None 
         account: name of the Partner Account block, where no account is configured otherwise.
 
     """
-    return provision_users(file, out, account)
+    found = look_up_users(file, account)
+    provisioned = create_or_link_users(file, found, account)
+    return write_users(file, provisioned, out, account)
 
 
 if __name__ == "__main__":

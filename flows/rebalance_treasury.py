@@ -1,4 +1,4 @@
-"""Bring every asset back to its target: rate, quote, check, execute, follow."""
+"""Bring every asset back to its target: rates, plan, quote, execute, follow."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -6,11 +6,13 @@ from typing import Any
 from prefect import flow
 
 from blocks.desk import open_desk
-from tasks.orders import follow_orders, send_orders
-from tasks.rebalancing import commit_trades, plan_rebalancing, write_trade_results
+from tasks.orders import follow_orders
+from tasks.outcomes import dated, ends_in_a_named_state
+from tasks.rebalancing import execute, plan_trades, quote, read_rates, record_trades, write_trade_results
 
 
-@flow(name="rebalance-treasury")
+@flow(name="rebalance-treasury", flow_run_name=dated("rebalance"))
+@ends_in_a_named_state
 def rebalance_treasury(
     policy: str,
     out: str | None = None,
@@ -30,13 +32,13 @@ def rebalance_treasury(
         account: name of the Partner Account block, where no account is configured otherwise.
 
     """
-    planned = plan_rebalancing(policy, balances, plan, account)
-    run_key, trades = planned["run_key"], planned["plan"]
-    with open_desk(account).hold(run_key):
-        ids = commit_trades(run_key, trades, account)
-        send_orders(run_key, ids, account)
-        follow_orders(run_key, ids, follow_seconds, account)
-        return write_trade_results(run_key, trades, out, account)
+    rates = read_rates(policy, balances, plan, account)
+    planned = plan_trades(policy, rates, plan, account)
+    with open_desk(account).hold(planned["run_key"]):
+        trades = record_trades(planned, account)
+        executed = [execute(trade, quote(trade, account), account) for trade in trades]
+        followed = follow_orders(planned["run_key"], executed, follow_seconds, account)
+        return write_trade_results(planned, followed, out, account)
 
 
 if __name__ == "__main__":

@@ -4,22 +4,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from prefect import flow
-from prefect.states import Completed
 
-from tasks.reconciliation import (
-    ask_orders,
-    end_sweep,
-    notify,
-    open_chunks,
-    publish_report,
-    show_progress,
-    start_sweep,
-    stored_sweep,
-    write_report,
-)
+from tasks.outcomes import dated, ends_in_a_named_state
+from tasks.reconciliation import ask_orders, end_sweep, notify, parts_of, start_sweep, stored_sweep, write_report
 
 
-@flow(name="reconcile-transactions")
+@flow(name="reconcile-transactions", flow_run_name=dated("reconcile"))
+@ends_in_a_named_state
 def reconcile_transactions(
     out: str | None = None,
     run_key: str | None = None,
@@ -48,18 +39,13 @@ def reconcile_transactions(
 
     """
     scope = {"run_key": run_key, "window_days": window_days, "currency": currency}
-    sweep_id = stored_sweep(scope, account) if offline else start_sweep(scope, account)
-    chunks = open_chunks(sweep_id, account)
-    progress = show_progress(0.0)
-    for number, ids in enumerate(chunks, 1):
-        ask_orders(ids, account)
-        show_progress(100.0 * number / len(chunks), progress)
-    end_sweep(sweep_id, account)
-    report = write_report(sweep_id, out, policy, statement, account)
-    publish_report(report)
-    notify(report, notification)
-    verdict = report["verdict"]
-    return Completed(name=verdict.capitalize(), message=f"Verdict: {verdict}", data=report)  # type: ignore[return-value]  # the caller gets its data
+    started = stored_sweep(scope, account) if offline else start_sweep(scope, account)
+    asked = [ask_orders(part, started, account) for part in parts_of(started, account)]
+    ended = end_sweep(started, asked, account)
+    report = write_report(ended, out, policy, statement, account)
+    if notification is not None:
+        notify(report, notification)
+    return report
 
 
 if __name__ == "__main__":

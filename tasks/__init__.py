@@ -3,3 +3,7 @@
 Tasks take names and paths, never a live client. What pays is never cached and never retried by Prefect: `submission`
 and the ledger decide what may be sent again.
 """
+
+from tasks.run_log import show_in_run_log
+
+show_in_run_log()

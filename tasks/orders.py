@@ -1,5 +1,8 @@
 """Tasks that carry out a run of any kind."""
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
@@ -14,6 +17,12 @@ def send_orders(run_key: str, ids: list[int], account: str | None = None) -> int
 
 
 @task(cache_policy=NO_CACHE, task_run_name="follow {run_key}")
-def follow_orders(run_key: str, ids: list[int], seconds: float, account: str | None = None) -> int:
-    """Ask about these orders until they are final or the time is up; how many are still open."""
-    return execution.follow_orders(open_desk(account), run_key, ids, seconds)
+def follow_orders(
+    run_key: str, sent: Sequence[Mapping[str, Any]], seconds: float, account: str | None = None
+) -> dict[str, Any]:
+    """Ask about what was sent until it is final or the time is up; how many are still open.
+
+    `sent`: what the sending tasks returned, each with the `ids` of its orders.
+    """
+    ids = [each for part in sent for each in part["ids"]]
+    return {"open": execution.follow_orders(open_desk(account), run_key, ids, seconds), "orders": len(ids)}

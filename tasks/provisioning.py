@@ -1,4 +1,4 @@
-"""Tasks of card user provisioning."""
+"""Tasks of card user provisioning: look up, create or link, write results. Links stay out of Prefect."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,15 +8,28 @@ from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from blocks.desk import open_desk
+from tasks.artifacts import show_users
 from treasury.runs import provisioning
 
 
-@task(cache_policy=NO_CACHE)
-def provision_users(file: str, out: str | None, account: str | None = None) -> Mapping[str, Any]:
-    """Look up or create each card user of a file and write the results.
+@task(cache_policy=NO_CACHE, retries=1, task_run_name="look up users")
+def look_up_users(file: str, account: str | None = None) -> dict[str, str]:
+    """Whether the service knows each user of a file: existing, absent, or unknown when it could not be asked."""
+    return provisioning.look_up_users(open_desk(account), Path(file))
 
-    One task, because its results hold KYC links, which belong in the result file and nowhere else.
-    """
+
+@task(cache_policy=NO_CACHE, task_run_name="create or link users")
+def create_or_link_users(file: str, found: Mapping[str, str], account: str | None = None) -> dict[str, str]:
+    """Create each user that is absent, refresh the link of each that exists; what became of each."""
+    return provisioning.create_or_link_users(open_desk(account), Path(file), found)
+
+
+@task(cache_policy=NO_CACHE, task_run_name="write results")
+def write_users(
+    file: str, provisioned: Mapping[str, str], out: str | None, account: str | None = None
+) -> Mapping[str, Any]:
+    """Write `card_users.csv`, which holds the links, and `run.json`, and show the totals in Prefect; their summary."""
     desk = open_desk(account)
-    results = provisioning.provision_users(desk, Path(file))
-    return provisioning.write_users(desk, results, None if out is None else Path(out))
+    summary = provisioning.write_provisioned(desk, Path(file), provisioned, None if out is None else Path(out))
+    show_users(summary, provisioned)
+    return summary

@@ -1,4 +1,4 @@
-"""Tasks of the daily rebalancing."""
+"""Tasks of the daily rebalancing: read rates, plan, quote, execute, write results."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,32 +9,62 @@ from prefect.cache_policies import NO_CACHE
 
 from blocks.desk import open_desk
 from blocks.policy import policy_file
+from tasks.artifacts import show_run
 from treasury.planning.rebalancing import TradePlan
-from treasury.runs import rebalancing
+from treasury.runs import execution, rebalancing
+from treasury.runs.rebalancing import RecordedTrade
 
 
-@task(cache_policy=NO_CACHE, retries=2, retry_delay_seconds=10)
-def plan_rebalancing(policy: str, balances: str | None, plan: str | None, account: str | None = None) -> dict[str, Any]:
-    """Read balances and rates and plan the trades, or read the plan that a person agreed to."""
+@task(cache_policy=NO_CACHE, retries=2, retry_delay_seconds=10, task_run_name="read rates")
+def read_rates(policy: str, balances: str | None, plan: str | None, account: str | None = None) -> dict[str, Any]:
+    """Read balances and rates; nothing where a plan was agreed to, or today's run began already."""
+    if plan is not None:
+        return {}
+    file = None if balances is None else Path(balances)
+    return rebalancing.read_market(open_desk(account), policy_file(policy), file).as_dict()
+
+
+@task(cache_policy=NO_CACHE, task_run_name="plan trades")
+def plan_trades(policy: str, market: Mapping[str, Any], plan: str | None, account: str | None = None) -> dict[str, Any]:
+    """Plan the trades from balances and rates, or read the plan that a person agreed to."""
     if plan is not None:
         run_key, trades = rebalancing.read_plan_file(Path(plan))
     else:
-        file = None if balances is None else Path(balances)
-        run_key, trades = rebalancing.plan_rebalancing(open_desk(account), policy_file(policy), file)
+        seen = rebalancing.Market.from_dict(market)
+        run_key, trades = rebalancing.plan_from_market(open_desk(account), policy_file(policy), seen)
     return {"run_key": run_key, "plan": trades.as_dict()}
 
 
-@task(cache_policy=NO_CACHE)
-def commit_trades(run_key: str, plan: Mapping[str, Any], account: str | None = None) -> list[int]:
-    """Record the intent to make each trade; ids of what is to be sent."""
-    return rebalancing.commit_trades(open_desk(account), run_key, TradePlan.from_dict(plan))
+@task(cache_policy=NO_CACHE, task_run_name="record trades")
+def record_trades(planned: Mapping[str, Any], account: str | None = None) -> list[RecordedTrade]:
+    """Record the intent to make each trade; those that are to be made."""
+    plan = TradePlan.from_dict(planned["plan"])
+    return rebalancing.record_trades(open_desk(account), planned["run_key"], plan)
 
 
-@task(cache_policy=NO_CACHE)
+@task(cache_policy=NO_CACHE, task_run_name="quote {trade[name]}")
+def quote(trade: RecordedTrade, account: str | None = None) -> dict[str, Any]:
+    """Ask for the quote of a trade; confirms nothing."""
+    asked = execution.fetch_quotes(open_desk(account), trade["run_key"], trade["ids"])
+    return {"name": trade["name"], "quotes": asked}
+
+
+@task(cache_policy=NO_CACHE, task_run_name="execute {trade[name]}")
+def execute(trade: RecordedTrade, quoted: Mapping[str, Any], account: str | None = None) -> dict[str, Any]:  # noqa: ARG001 - an edge
+    """Judge the quote and confirm it inside the trade's bounds, at most once; another is asked for if need be."""
+    sent = execution.send_orders(open_desk(account), trade["run_key"], trade["ids"])
+    return {"name": trade["name"], "sent": sent, "ids": trade["ids"]}
+
+
+@task(cache_policy=NO_CACHE, task_run_name="write results {planned[run_key]}")
 def write_trade_results(
-    run_key: str, plan: Mapping[str, Any], out: str | None, account: str | None = None
+    planned: Mapping[str, Any],
+    followed: Mapping[str, Any],  # noqa: ARG001 - an edge
+    out: str | None,
+    account: str | None = None,
 ) -> Mapping[str, Any]:
-    """Write `results.csv` and `run.json`; their summary."""
-    return rebalancing.write_trade_results(
-        open_desk(account), run_key, TradePlan.from_dict(plan), None if out is None else Path(out)
-    )
+    """Write `results.csv` and `run.json`, and show them in Prefect; their summary."""
+    desk, plan = open_desk(account), TradePlan.from_dict(planned["plan"])
+    summary = rebalancing.write_trade_results(desk, planned["run_key"], plan, None if out is None else Path(out))
+    show_run(desk, "rebalance-treasury", summary)
+    return summary

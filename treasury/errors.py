@@ -9,6 +9,7 @@
     │   ├── WrongAccount           the ledger belongs to another account
     │   └── WrongLedgerKey         the ledger's payloads were written with another key
     ├── RunHeld                    another process holds this run; wait for it
+    ├── NeedsAttention             it ran to its end, and a person has to look at what came of it
     ├── ApprovalNeeded             a person has to approve the plan first; nothing was sent
     ├── Stopped                    somebody stopped all sending; nothing more was sent
     ├── NotConnected               no connection was made, so nothing was sent; try again later
@@ -143,6 +144,22 @@ class ApprovalNeeded(TreasuryError):
             f"run {run_key} needs {needed} approval(s), {has}; nothing was sent: "
             f"waiting for an approval (treasury approve {run_key} --by NAME)"
         )
+
+
+class NeedsAttention(TreasuryError):
+    """What ran came to its end, and a person has to look at what came of it.
+
+    `state` names how it ended; `summary` is what it would have returned.
+    """
+
+    def __init__(self, state: str, message: str, summary: Mapping[str, Any]) -> None:
+        self.state = state
+        self.summary = summary
+        super().__init__(message)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """How it is handed to another process."""
+        return NeedsAttention, (self.state, str(self), self.summary)
 
 
 class Stopped(TreasuryError):

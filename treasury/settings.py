@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
+from typing import cast, get_args
 
 from pydantic import ValidationError
 
@@ -18,7 +19,7 @@ from treasury.errors import ConfigurationError
 from treasury.orders.decisions import EvidenceRules
 from treasury.private_files import read_private
 from treasury.provider.client import Account
-from treasury.provider.engine import EXCHANGE_SECONDS, MAX_BYTES, Limits
+from treasury.provider.engine import EXCHANGE_SECONDS, MAX_BYTES, EngineName, Limits
 from treasury.provider.service_rules import ServiceRules
 
 RESEND_AFTER_SECONDS = 600.0
@@ -66,6 +67,8 @@ class Settings:
     """Folder of the tokens that count what this machine sent; None is `tokens` in the home."""
     limits: Limits = Limits()
     """How much of an answer is taken, and how long for."""
+    http_engine: EngineName | None = None
+    """None is pyreqwest where it is installed, else httpx."""
     service: ServiceRules = ServiceRules()
     """What this account's service does where the interface document leaves it open."""
     service_in_environment: frozenset[str] = frozenset()
@@ -199,6 +202,7 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         in_flight=_count(environ, "TREASURY_IN_FLIGHT", IN_FLIGHT),
         max_clock_skew_seconds=_seconds(environ, "TREASURY_MAX_CLOCK_SKEW_SECONDS", MAX_CLOCK_SKEW_SECONDS),
         limits=_limits(environ),
+        http_engine=_engine(environ),
         service=_service(environ, saved.service),
         service_in_environment=frozenset(_given(environ)),
     )
@@ -223,6 +227,16 @@ def _whole(environ: Mapping[str, str], variable: str, default: int, least: int, 
     if not text.isascii() or not text.isdigit() or not least <= int(text[:20]) <= most:
         raise ConfigurationError(f"{variable} must be a number from {least} to {most} (got {text!r})")
     return int(text)
+
+
+def _engine(environ: Mapping[str, str]) -> EngineName | None:
+    name = environ.get("TREASURY_HTTP_ENGINE") or None
+    for known in get_args(EngineName):
+        if name == known:
+            return cast(EngineName, known)
+    if name is not None:
+        raise ConfigurationError(f"TREASURY_HTTP_ENGINE must be pyreqwest or httpx (got {name!r})")
+    return None
 
 
 def _limits(environ: Mapping[str, str]) -> Limits:

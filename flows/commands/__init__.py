@@ -1,5 +1,7 @@
 """The entrance: the `treasury` command. Each command is imported only when it runs, so `--help` stays quick."""
 
+import logging
+import os
 import shlex
 import sys
 import traceback
@@ -80,6 +82,7 @@ def _version() -> str:
 def run(arguments: Sequence[str]) -> int:
     """Run a command; its exit code. What it and its children write is readable by its owner alone."""
     be_private()
+    show_warnings()
     try:
         code = build_app()(list(arguments), exit_on_error=False, print_error=False)
     except CycloptsError as error:
@@ -93,10 +96,31 @@ def run(arguments: Sequence[str]) -> int:
         command = shlex.join(["treasury", *arguments])
         print(f"treasury: interrupted, and nothing is lost. To go on: {command}", file=sys.stderr)
         return 1
+    except BrokenPipeError:  # whoever read our lines has read enough, as in `treasury runs | head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except Exception:
         traceback.print_exc()
         return 1
     return code if isinstance(code, int) else 0
+
+
+class _OneLine(logging.Formatter):
+    """A warning as a person reads it: no time, no name, no traceback."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return f"treasury: {record.getMessage()}"
+
+
+def show_warnings() -> None:
+    """Show what `treasury` warns of on the terminal, and nothing less; done once in a process."""
+    log = logging.getLogger("treasury")
+    if not log.handlers:
+        handler = logging.StreamHandler()
+        handler.setLevel(logging.WARNING)
+        handler.setFormatter(_OneLine())
+        log.addHandler(handler)
+        log.propagate = False  # Prefect would print it again, in its own form
 
 
 def main() -> None:

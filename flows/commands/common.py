@@ -1,11 +1,11 @@
 """What commands share: asking for a yes, saying what was written, the exit code of a run."""
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from treasury.errors import InputError
+from treasury.errors import InputError, NeedsAttention
 from treasury.reports.results import BAD_OUTCOMES, in_words
 from treasury.runs.desk import Desk, open_desk
 from treasury.settings import read_settings
@@ -46,6 +46,14 @@ def say_files(files: Iterable[Path | str]) -> None:
     """The paths of what was written."""
     for file in files:
         print(f"  {file}")
+
+
+def summary_of(run: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+    """What a flow returns; of one that needs a person's attention the same, for the exit code says that."""
+    try:
+        return run()
+    except NeedsAttention as found:
+        return found.summary
 
 
 def finish_run(summary: Mapping[str, Any]) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import data
-from flows.commands.common import BREAKS, DONE, TROUBLE, say_files
+from flows.commands.common import BREAKS, DONE, TROUBLE, say_files, summary_of
 from flows.commands.prefect_server import prefect_api
 from treasury.concurrency.children import child
 from treasury.errors import TreasuryError
@@ -91,12 +91,20 @@ def _run_flows(folder: Path) -> list[tuple[str, Mapping[str, Any]]]:
         print(f"  {name}: done", flush=True)
         stories.append((name, story))
 
-    tell("provision card users", provision_card_users(str(data.path("card_users.csv")), str(folder / "card-users")))
+    tell(
+        "provision card users",
+        summary_of(lambda: provision_card_users(str(data.path("card_users.csv")), str(folder / "card-users"))),
+    )
     policy = str(data.path("treasury_policy.toml"))
-    tell("rebalance treasury", rebalance_treasury(policy, str(folder / "rebalance"), follow_seconds=FOLLOW_SECONDS))
+    tell(
+        "rebalance treasury",
+        summary_of(lambda: rebalance_treasury(policy, str(folder / "rebalance"), follow_seconds=FOLLOW_SECONDS)),
+    )
     sheet = str(data.path("beneficiaries.csv"))
-    tell("pay beneficiaries", pay_beneficiaries(sheet, RUN_KEY, str(folder / "pay"), FOLLOW_SECONDS))
-    tell("reconcile", reconcile_transactions(str(folder / "reconcile")))
+    tell(
+        "pay beneficiaries", summary_of(lambda: pay_beneficiaries(sheet, RUN_KEY, str(folder / "pay"), FOLLOW_SECONDS))
+    )
+    tell("reconcile", summary_of(lambda: reconcile_transactions(str(folder / "reconcile"))))
     return stories
 
 

@@ -14,6 +14,7 @@ from flows.commands.common import (
     money_lines,
     say_files,
     say_waiting,
+    summary_of,
 )
 from flows.commands.prefect_server import prefect_api
 from flows.commands.progress import showing
@@ -81,7 +82,9 @@ def pay(
 
             limits = None if policy is None else str(policy.absolute())
             with showing("sent", lambda: progress.sent(desk.ledger, run_key)):
-                summary = pay_beneficiaries(str(file.absolute()), run_key, str(folder), follow, policy=limits)
+                summary = summary_of(
+                    lambda: pay_beneficiaries(str(file.absolute()), run_key, str(folder), follow, policy=limits)
+                )
         return finish_run(summary)
 
 

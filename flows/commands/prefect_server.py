@@ -31,8 +31,10 @@ START_SECONDS = 120
 QUIET = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "DO_NOT_TRACK": "1",
-    # A failed flow reaches the person as one line of ours, not as Prefect's traceback.
+    # A failed flow reaches the person as one line of ours, not as Prefect's traceback; so does what the embedded server
+    # could not write in time ("Error flushing 1 events"), which its own retry writes later.
     "PREFECT_LOGGING_LEVEL": "CRITICAL",
+    "PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL",
 }
 
 
@@ -93,7 +95,12 @@ def _embedded_server(port: int, meanwhile: Iterable[str]) -> Iterator[None]:
                 raise PrefectDidNotStart("Prefect's embedded server did not start; nothing was sent")
             time.sleep(0.05)
         _release_first_start()
-        yield
+        try:
+            yield
+        finally:
+            from tasks.run_log import flush_run_log
+
+            flush_run_log()
 
 
 def _check_password(api: str) -> None:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from flows.commands.common import DONE, TROUBLE, configured_desk, say_files
+from flows.commands.common import DONE, TROUBLE, configured_desk, say_files, summary_of
 from flows.commands.prefect_server import prefect_api
 from treasury.errors import InvalidSheet
 from treasury.runs.provisioning import BAD_OUTCOMES
@@ -34,7 +34,7 @@ def provision(file: Path, /, *, out: Path | None = None) -> int:
     with prefect_api("flows.provision_card_users"):
         from flows.provision_card_users import provision_card_users
 
-        summary = provision_card_users(str(file.absolute()), str(folder))
+        summary = summary_of(lambda: provision_card_users(str(file.absolute()), str(folder)))
     say_files(summary["files"])
     print(", ".join(f"{count} {outcome}" for outcome, count in summary["counts"].items()))
     return TROUBLE if any(summary["counts"].get(outcome) for outcome in BAD_OUTCOMES) else DONE

@@ -5,7 +5,16 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from flows.commands.common import DONE, agreed, check_follow, configured_desk, finish_run, say_files, say_waiting
+from flows.commands.common import (
+    DONE,
+    agreed,
+    check_follow,
+    configured_desk,
+    finish_run,
+    say_files,
+    say_waiting,
+    summary_of,
+)
 from flows.commands.prefect_server import prefect_api
 from treasury.files import write_json
 from treasury.planning.rebalancing import TradePlan
@@ -58,7 +67,9 @@ def rebalance(
     with desk.hold(run_key), prefect_api("flows.rebalance_treasury"):
         from flows.rebalance_treasury import rebalance_treasury
 
-        summary = rebalance_treasury(str(policy), str(folder), plan=str(folder / "plan.json"), follow_seconds=follow)
+        summary = summary_of(
+            lambda: rebalance_treasury(str(policy), str(folder), plan=str(folder / "plan.json"), follow_seconds=follow)
+        )
         return finish_run(summary)
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from flows.commands.common import BREAKS, DONE, configured_desk, say_files
+from flows.commands.common import BREAKS, DONE, configured_desk, say_files, summary_of
 from flows.commands.prefect_server import prefect_api
 from flows.commands.progress import showing
 from treasury.errors import InputError
@@ -79,8 +79,10 @@ def reconcile(
             from flows.reconcile_transactions import reconcile_transactions
 
             with showing("asked", lambda: progress.asked(desk.ledger)):
-                report = reconcile_transactions(
-                    where, run_key, window, currency=currency, statement=third, policy=limits
+                report = summary_of(
+                    lambda: reconcile_transactions(
+                        where, run_key, window, currency=currency, statement=third, policy=limits
+                    )
                 )
     say_files(report["files"])
     counts = ", ".join(f"{count} {name}" for name, count in report["counts"].items())

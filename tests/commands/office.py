@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import data
 from treasury.provider.client import Account
 from treasury.runs.desk import Desk
 from treasury.settings import read_settings
@@ -206,3 +207,16 @@ def one_line_error(ended: Ended) -> str:
     assert "Traceback" not in ended.err, ended.err
     assert ended.err.startswith("treasury: "), ended.err
     return ended.err
+
+
+def quoted_sheet(folder: Path, rows: int) -> Path:
+    """The quoted rows of the sample, again and again, each to an account of its own."""
+    head, *lines = data.path("beneficiaries.csv").read_text().splitlines()
+    quoted = next(line for line in lines if ",quoted," in line)
+    account = next(cell for cell in quoted.split(",") if cell.startswith("DE") and len(cell) > 10)
+    file = folder / "many.csv"
+    every = (
+        f"Q-{number}," + quoted.split(",", 1)[1].replace(account, f"DE{10**19 + number}") for number in range(rows)
+    )
+    file.write_text("\n".join([head, *every]) + "\n")
+    return file

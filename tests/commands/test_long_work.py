@@ -9,13 +9,15 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
 from flows.commands import progress
-from tests.commands.office import Office, eventually
+from tests.commands.office import Office, eventually, quoted_sheet
 from tests.listening import Answer, Listening
 from treasury.orders.states import State
+from treasury.sandbox import RunningSandbox
 
 pytestmark = pytest.mark.prefect
 
@@ -71,6 +73,33 @@ def test_an_interrupted_run_finishes_what_is_on_its_way_and_goes_on_where_it_was
     assert office.run(*command).last == f"0 settled, {ROWS} in progress"
     assert sorted(service.came) == sorted(set(service.came))
     assert len(service.came) == ROWS
+
+
+def test_an_interrupted_run_of_quotes_sends_nothing_more_and_goes_on_where_it_was(
+    open_office: Callable[..., Office], open_sandbox: Callable[..., RunningSandbox], tmp_path: Path
+) -> None:
+    """Quotes are fetched while earlier payouts are created in another thread: both end with the interruption."""
+    slow = open_sandbox(faults={"slow": 1.0}, slow_seconds=SLOW_SECONDS)
+    office = open_office(slow.base_url)
+    sheet = quoted_sheet(tmp_path, ROWS)
+    command = ["pay", str(sheet), "--run-key", "quoted", "--yes", "--follow", "0"]
+
+    def paid() -> int:
+        return sum(order["effects"] for order in slow.orders())
+
+    with office.running(*command) as process:
+        eventually(lambda: paid() > 70, 90, "it paid nothing")
+        process.send_signal(signal.SIGINT)
+        time.sleep(4 * SLOW_SECONDS)
+        there = paid()
+        _, err = process.communicate(timeout=120)
+    assert there == paid() < ROWS
+    assert (process.returncode, "Traceback" in err) == (1, False)
+    assert err.splitlines()[-1].endswith(f"To go on: treasury {' '.join(command)}")
+    again = office.run(*command)
+    assert again.last.endswith(f"{ROWS} in progress") or again.last.startswith(f"{ROWS} settled")
+    assert {order["effects"] for order in slow.orders() if order["effects"]} == {1}
+    assert paid() == ROWS
 
 
 def test_long_work_shows_a_bar_with_rate_and_time_left_on_a_terminal(

@@ -9,8 +9,9 @@ from contextlib import ExitStack
 import pytest
 
 from tests.http_engine.servers import ANSWER, HEAD, Conversation, RawServer
-from treasury.provider.engine import Engine, Limits, Lost, Reqwest
+from treasury.provider.engine import Engine, Limits, Lost
 from treasury.provider.httpx_engine import Httpx
+from treasury.provider.pyreqwest_engine import Reqwest
 
 ENGINES: dict[str, Callable[..., Engine]] = {"httpx": Httpx, "reqwest": Reqwest}
 LIMITS = Limits(max_bytes=10_000, exchange_seconds=0.8)
@@ -166,8 +167,9 @@ PROBE = """
 import re, sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from treasury.provider.engine import Limits, Lost, Reqwest
+from treasury.provider.engine import Limits, Lost
 from treasury.provider.httpx_engine import Httpx
+from treasury.provider.pyreqwest_engine import Reqwest
 engine = {engine}(4, 20.0, Limits())
 for _ in range(3):
     try:

@@ -26,9 +26,10 @@ from treasury.errors import NotConnected, OutcomeUnknown, Refused, TreasuryError
 from treasury.provider import client as client_module
 from treasury.provider import engine as engine_module
 from treasury.provider.client import Account, Client
-from treasury.provider.engine import LIMITS, Engine, Limits, Lost, Reqwest
+from treasury.provider.engine import LIMITS, Engine, Limits, Lost
 from treasury.provider.httpx_engine import Httpx
 from treasury.provider.orders import Withdraw
+from treasury.provider.pyreqwest_engine import Reqwest
 from treasury.sandbox import generate_key_pair
 
 MARK = b"only-once-4711"
@@ -56,7 +57,7 @@ def open_client(
             base_url: str, proxy: str | None = None, timeout_seconds: float = 0.7, limits: Limits = LIMITS
         ) -> Client:
             engine = ENGINES[request.param]
-            monkeypatch.setattr(client_module, "open_engine", lambda *given: engine(*given, proxy))
+            monkeypatch.setattr(client_module, "open_engine", lambda *given, **_: engine(*given, proxy))
             account = Account(base_url, "900001", private_key)
             return opened.enter_context(Client(account, connections=4, timeout_seconds=timeout_seconds, limits=limits))
 

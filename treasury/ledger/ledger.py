@@ -217,10 +217,10 @@ class Ledger:
             )
         return [read_row(Order, row) for row in self.read(select(schema.orders).where(*conditions).order_by(table.id))]
 
-    def prepared_by_operation(self, run_key: str) -> dict[str, list[int]]:
-        """Ids of the prepared orders of a run, by operation, in the sequence they were planned."""
+    def ids_by_operation(self, run_key: str, states: Iterable[State]) -> dict[str, list[int]]:
+        """Ids of the orders of a run in these states, by operation, in the sequence they were planned."""
         table = schema.orders.c
-        chosen = (table.run_key == run_key) & (table.state == State.PREPARED.value)
+        chosen = (table.run_key == run_key) & table.state.in_([state.value for state in states])
         found: dict[str, list[int]] = {}
         with self.snapshot() as stream:
             for row in stream(select(table.id, table.operation).where(chosen).order_by(table.id)):

@@ -128,6 +128,15 @@ QUOTED: dict[str, QuotedPayment] = {
 """Operations that confirm a quote; every other one that moves money is sent directly."""
 
 
+def _check_complete() -> None:
+    for name, operation in CATALOGUE.items():
+        if operation.confirms_quote != (name in QUOTED):
+            raise TypeError(f"{name} confirms a quote, and QUOTED does not say how (or the other way round)")
+
+
+_check_complete()
+
+
 def masked_payload(operation: str, payload: Mapping[str, Any]) -> dict[str, Any]:
     """What a payment's payload asks for, as people may see it: every personal value hidden."""
     sent = CATALOGUE[operation]

@@ -49,6 +49,17 @@ CATALOGUE: Mapping[str, type[Operation[Any]]] = {
 }
 
 
+def _check_complete() -> None:
+    for module in (orders, card_users, scan_to_pay, conversion, fiat_payouts, funds):
+        for name, value in vars(module).items():
+            is_operation = isinstance(value, type) and issubclass(value, Operation) and hasattr(value, "path")
+            if is_operation and value not in CATALOGUE.values():
+                raise TypeError(f"{name} of {module.__name__} is not in the catalogue (docs/adding-an-operation.md)")
+
+
+_check_complete()
+
+
 def find_operation(name: str) -> type[Operation[Any]]:
     """The operation of this name, class name or path. Raises `InputError` that lists near names."""
     wanted = name.strip().replace("-", "_")

@@ -20,7 +20,7 @@ from treasury.concurrency.turns import Hands
 from treasury.errors import NotConnected, NotSentInTime, OutcomeUnknown, Refused
 from treasury.provider.address import canonical_url, check_transport, is_loopback
 from treasury.provider.answers import read_answer, seconds_ahead
-from treasury.provider.engine import LIMITS, Limits, Lost, open_engine
+from treasury.provider.engine import LIMITS, EngineName, Limits, Lost, open_engine
 from treasury.provider.operation import Effect, Operation, Reply
 from treasury.provider.pacing import Connections, Pace
 from treasury.provider.refusals import says_too_many
@@ -128,6 +128,7 @@ class Client:
         connections: int = 32,
         timeout_seconds: float = 30.0,
         limits: Limits = LIMITS,
+        engine: EngineName | None = None,
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -135,7 +136,7 @@ class Client:
         self._sleep = sleep
         self._key = account.signing_key
         self._clock = clock
-        self._engine = open_engine(connections, timeout_seconds, limits)
+        self._engine = open_engine(connections, timeout_seconds, limits, name=engine)
         self._limits = limits
         self._nonces = random.Random()  # noqa: S311 - never the same twice is all they must be; seeded by the system
         self._signers = Hands(os.cpu_count() or 1)

@@ -1,25 +1,19 @@
 """The HTTP engine, in one place: it makes exactly one transmission for each request, and says whether it left.
 
-Two are offered, and `tests/http_engine` holds both to the same contract. `Reqwest` (pyreqwest, in Rust) is used: it
-costs a twentieth of the other's time. `Httpx` (`httpx_engine`) is there for machines without it, and to compare with.
+Two are offered, and `tests/http_engine` holds both to the same contract. httpx (`httpx_engine`) is always there.
+pyreqwest (`pyreqwest_engine`, in Rust) comes with the extra `[fast]` and takes a twentieth of the time of the other; it
+is used where it is installed, unless `TREASURY_HTTP_ENGINE` says otherwise.
 
 Neither follows redirects, repeats a request that was written, or takes a proxy from the environment: who sees payments
 is said on purpose.
 """
 
-import asyncio
-import atexit
-import sys
-import threading
-import time
-from collections import deque
-from collections.abc import Callable, Coroutine, Mapping
+import importlib.util
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
-from typing import Any, Protocol
+from typing import Literal, Protocol
 
-from treasury.concurrency.turns import Deliver, await_result
-from treasury.errors import ConfigurationError, NotConnected
+from treasury.errors import ConfigurationError
 
 CONNECT_SECONDS = 10.0
 
@@ -85,98 +79,6 @@ class Engine(Protocol):
         """Close the connections."""
 
 
-NEVER_CONNECTED = "client error (Connect)"
-"""What pyreqwest's causes say when a connection could not be made: the name of the one kind of error that hyper, below
-it, has for that. The class of the exception says less: pyreqwest 0.15 calls a reset after the request left a
-`ConnectError` too. Should a later version use other words, everything is `Lost`: asked about, never sent again blindly.
-"""
-
-
-class Reqwest:
-    """pyreqwest: one transmission over HTTP/1.1, outside the interpreter's lock, from an event loop of its own.
-
-    Its asynchronous client costs half of its synchronous one when many requests are on their way, and no thread each.
-    """
-
-    def __init__(
-        self, connections: int, timeout_seconds: float, limits: Limits = LIMITS, proxy: str | None = None
-    ) -> None:
-        from pyreqwest.client import ClientBuilder
-        from pyreqwest.proxy import ProxyBuilder
-
-        builder = (
-            ClientBuilder()
-            .http1_only()
-            .follow_redirects(False)
-            .error_for_status(False)
-            .no_proxy()
-            .gzip(False)
-            .brotli(False)
-            .zstd(False)
-            .deflate(False)
-            .tcp_nodelay(True)
-            .max_connections(connections)
-            .pool_max_idle_per_host(connections)
-            .pool_idle_timeout(timedelta(seconds=IDLE_SECONDS))
-            .connect_timeout(timedelta(seconds=CONNECT_SECONDS))
-            .read_timeout(timedelta(seconds=timeout_seconds))
-            .timeout(timedelta(seconds=limits.exchange_seconds))
-            .default_headers(HEADERS)
-        )
-        if proxy is not None:
-            builder = builder.proxy(ProxyBuilder.all(proxy))
-        self._http = builder.build()
-        self._most_bytes = limits.max_bytes
-        self._loop = _Loop()
-
-    def post(self, url: str, content: bytes) -> Answer:
-        """Send a JSON body in one transmission."""
-        return self._send(lambda: self._http.post(url).body_bytes(content))
-
-    def get(self, url: str, timeout_seconds: float) -> Answer:
-        """Ask for a page."""
-        return self._send(lambda: self._http.get(url).timeout(timedelta(seconds=timeout_seconds)))
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._loop.close(self._http.close)
-
-    def _send(self, prepare: Callable[[], Any]) -> Answer:
-        from pyreqwest.exceptions import BuilderError, DetailedPyreqwestError
-
-        try:
-            request = prepare().build_streamed()
-        except (BuilderError, ValueError) as error:
-            raise ConfigurationError(f"the base URL cannot be used: {error}") from None
-
-        async def send() -> Answer:
-            async with request as found:
-                headers = read_headers(found.get_header)
-                return Answer(found.status, headers, await self._read(found.body_reader, headers))
-
-        try:
-            answer: Answer = await_result(lambda deliver: self._loop.begin(send, deliver))
-        except BuilderError as error:
-            raise ConfigurationError(f"the base URL cannot be used: {error}") from None
-        except DetailedPyreqwestError as error:
-            causes = [cause["message"] for cause in error.details["causes"] or ()]
-            if NEVER_CONNECTED in causes:
-                raise NotConnected(causes[-1]) from None
-            raise Lost(type(error).__name__) from None
-        return answer
-
-    async def _read(self, reader: Any, headers: Mapping[str, str]) -> bytes:
-        """The body, or as much of it as shows that it is too long."""
-        check_announced(headers, self._most_bytes)
-        chunks, size = [], 0
-        while (chunk := await reader.read_chunk()) is not None:
-            size += len(chunk)
-            if size > self._most_bytes:
-                raise Lost(too_long(self._most_bytes))
-            chunks.append(bytes(chunk))
-        return b"".join(chunks)
-
-
 def read_headers(get: Callable[[str], str | None]) -> dict[str, str]:
     """Those headers of an answer that are looked at; one that is too long, or no text, counts as absent."""
     found = {}
@@ -202,91 +104,31 @@ def too_long(max_bytes: int) -> str:
     return f"an answer of more than {max_bytes:,} bytes"
 
 
-class _Loop:
-    """An event loop in a thread of its own, there from the first request on.
-
-    uvloop's: pyreqwest tells it of every answer from another thread, and that costs a system call with asyncio's own.
-    """
-
-    def __init__(self) -> None:
-        self._begun: deque[tuple[Callable[[], Coroutine[Any, Any, Any]], Deliver]] = deque()
-        self._guard = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._woken = False
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._others = _strangers()
-        """Threads of others, such as a test runner's main thread, that stay inside Python."""
-
-    def begin(self, make: Callable[[], Coroutine[Any, Any, Any]], deliver: Deliver) -> None:
-        """Run a coroutine; those begun before the loop wakes share its waking."""
-        loop = self._loop or self._start()
-        self._begun.append((make, deliver))
-        if not self._woken:
-            self._woken = True
-            loop.call_soon_threadsafe(self._take)
-
-    def close(self, last: Callable[[], Coroutine[Any, Any, Any]]) -> None:
-        """Run one more coroutine, and end."""
-        loop = self._loop
-        if loop is not None:
-            asyncio.run_coroutine_threadsafe(last(), loop).result()
-            self._stop()
-            atexit.unregister(self._stop)
-            self._loop = None
-            loop.close()
-
-    def _stop(self) -> None:
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
-            _await_strangers(self._others)
-
-    def _start(self) -> asyncio.AbstractEventLoop:
-        import uvloop
-
-        with self._guard:
-            if self._loop is None:
-                self._loop = uvloop.new_event_loop()
-                self._thread = threading.Thread(target=self._loop.run_forever, name="treasury-requests", daemon=True)
-                self._thread.start()
-                atexit.register(self._stop)
-            return self._loop
-
-    def _take(self) -> None:
-        self._woken = False  # before they are taken: who comes later wakes the loop again
-        while self._begun:
-            task = asyncio.get_running_loop().create_task(self._run(*self._begun.popleft()))
-            self._tasks.add(task)  # the loop itself holds them weakly
-            task.add_done_callback(self._tasks.discard)
-
-    @staticmethod
-    async def _run(make: Callable[[], Coroutine[Any, Any, Any]], deliver: Deliver) -> None:
-        try:
-            result = await make()
-        except BaseException as error:  # raised again where it is waited for
-            deliver(None, error)
-        else:
-            deliver(result, None)
+EngineName = Literal["pyreqwest", "httpx"]
 
 
-def _strangers() -> set[int]:
-    """Threads inside Python that it does not know."""
-    return sys._current_frames().keys() - {thread.ident for thread in threading.enumerate()}
+def choose_engine(name: EngineName | None) -> EngineName:
+    """The engine of this name; without one pyreqwest where it is installed, else httpx. Raises `ConfigurationError`."""
+    installed = all(importlib.util.find_spec(module) is not None for module in ("pyreqwest", "uvloop"))
+    if name is None:
+        return "pyreqwest" if installed else "httpx"
+    if name == "pyreqwest" and not installed:
+        raise ConfigurationError("the HTTP engine pyreqwest is not installed: pip install 'treasury-flows[fast]'")
+    return name
 
 
-def _await_strangers(others: set[int], seconds: float = 1.0) -> None:
-    """Wait until no thread that Python does not know is inside it, but those that were there before.
-
-    pyreqwest's thread tells the loop of an answer from inside Python, and gives the interpreter's lock away on the way
-    back. An interpreter that ends just then aborts, and the exit code is lost.
-    """
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        time.sleep(0.002)  # without the lock: whoever waits for it gets it
-        if not _strangers() - others:
-            return
-
-
-def open_engine(connections: int, timeout_seconds: float, limits: Limits = LIMITS, proxy: str | None = None) -> Engine:
+def open_engine(
+    connections: int,
+    timeout_seconds: float,
+    limits: Limits = LIMITS,
+    proxy: str | None = None,
+    name: EngineName | None = None,
+) -> Engine:
     """The engine that is used. `timeout_seconds`: how long to wait for the next bytes of an answer."""
+    if choose_engine(name) == "httpx":
+        from treasury.provider.httpx_engine import Httpx
+
+        return Httpx(connections, timeout_seconds, limits, proxy)
+    from treasury.provider.pyreqwest_engine import Reqwest
+
     return Reqwest(connections, timeout_seconds, limits, proxy)

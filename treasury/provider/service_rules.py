@@ -190,7 +190,7 @@ class ServiceRules(BaseModel):
         """What a refusal means. Only the service's own envelope counts: a status alone may be a gateway's."""
         if refusal.code is None or refusal.http_status >= 500 or refusal.http_status == int(TOO_MANY):
             return Meaning.UNDECIDED
-        if refusal.code in self.refused_for_good:
+        if refusal.code in self.refused_for_good or refusal.code in _own_refusals(refusal.operation):
             return Meaning.FINAL
         return Meaning.ASK_FIRST if refusal.code in self.asked_first else Meaning.UNDECIDED
 
@@ -247,6 +247,14 @@ class ServiceRules(BaseModel):
         if operation.operation_name() == "payout":
             return self.payout_shown_in == "received"
         return operation.may_show_what_arrives
+
+
+def _own_refusals(operation: str) -> frozenset[str]:
+    """Codes that this operation alone is refused with for good."""
+    from treasury.provider.catalogue import CATALOGUE
+
+    known = CATALOGUE.get(operation)
+    return frozenset() if known is None else known.refused_for_good
 
 
 def _said(seen: SeenOrder, status: OrderStatus, why: str) -> SeenOrder:

@@ -97,7 +97,7 @@ def summarize_run(run_key: str, kind: str, orders: Iterable[Order]) -> dict[str,
 
 def in_words(summary: Mapping[str, Any]) -> str:
     """The counts as one line: "28 settled, 2 in progress"."""
-    counts = {"settled": 0, **summary["counts"]} if summary["orders"] else {}
+    counts = {"settled": 0, **summary["counts"]} if summary.get("orders") else summary["counts"]
     said = ", ".join(f"{count} {outcome.replace('_', ' ')}" for outcome, count in counts.items())
     return said or "nothing to do"
 
@@ -107,6 +107,44 @@ def next_action(order: Order) -> str:
     if order.hold_kind is not None and order.hold_kind in HELD_ACTIONS:
         return HELD_ACTIONS[order.hold_kind].format(request_id=order.request_id, run_key=order.run_key)
     return NEXT_ACTIONS[order.state.outcome]
+
+
+MAX_SHOWN_ROWS = 200
+"""Rows of a run that Prefect shows; `results.csv` has all."""
+
+
+def rows_for_people(orders: Iterable[Order]) -> list[dict[str, str]]:
+    """The rows of a run as a table of a few columns: those that need a person first, at most `MAX_SHOWN_ROWS`."""
+    bad: list[dict[str, str]] = []
+    good: list[dict[str, str]] = []
+    for order in orders:
+        rows = bad if order.state.outcome in BAD_OUTCOMES else good
+        if len(rows) < MAX_SHOWN_ROWS:
+            rows.append({name: _shown(value) for name, value in result_row(order).items() if name in SHOWN_COLUMNS})
+    return (bad + good)[:MAX_SHOWN_ROWS]
+
+
+SHOWN_COLUMNS = ("row_ref", "request_id", "outcome", "currency", "amount", "rate", "fee", "reason", "next_action")
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return ""
+    return format_amount(value) if isinstance(value, Decimal) else str(value)
+
+
+def run_as_markdown(summary: Mapping[str, Any]) -> str:
+    """A run's page: what became of its rows, and the sums by currency and outcome."""
+    lines = [f"# Run {summary['run_key']}: {in_words(summary)}", "", "| outcome | rows |", "|---|---:|"]
+    lines += [f"| {outcome.replace('_', ' ')} | {count} |" for outcome, count in summary["counts"].items()]
+    lines += ["", "| currency | outcome | sum |", "|---|---|---:|"]
+    lines += [
+        f"| {currency} | {outcome.replace('_', ' ')} | {total} |"
+        for currency, sums in summary["sums"].items()
+        for outcome, total in sums.items()
+    ]
+    lines += ["", *(f"- `{file}`" for file in summary["files"])]
+    return "\n".join(lines) + "\n"
 
 
 def result_row(order: Order) -> dict[str, object]:

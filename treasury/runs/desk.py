@@ -5,7 +5,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from treasury.concurrency.turns import take_turns
 from treasury.errors import ConfigurationError, NotConnected
@@ -31,7 +31,9 @@ class Desk:
         self.account = account
         self.settings = settings
         self.in_flight = settings.in_flight
-        self.client = Client(account, connections=settings.in_flight, limits=settings.limits)
+        self.client = Client(
+            account, connections=settings.in_flight, limits=settings.limits, engine=settings.http_engine
+        )
         self.ledger = Ledger(settings.ledger_url, account.identity, settings.ledger_key_file)
         self.machine = MachineLock(account.identity)
         self.token = Token(settings.token_folder, account.identity)
@@ -39,6 +41,10 @@ class Desk:
         """How the ledger stood when a run was last taken."""
         self.checked_runs: set[str] = set()
         """Runs whose first questions were answered since they were taken."""
+        self.provisioned: dict[str, list[dict[str, Any]]] = {}
+        """Results of provisioning a file, with their links, until they are written."""
+        self.left_runs: set[str] = set()
+        """Runs that an error or an interruption ended: nothing more of them is handed out until they are taken anew."""
         self._clock_checked = False
         self.shards = Shards(account, settings)
         self.stop_losses: dict[str, StopLoss] = {}
@@ -60,7 +66,12 @@ class Desk:
                 places = Places(sqlite_file(self.settings.ledger_url), self.settings.ledger_key_file)
                 self.standing = check_standing(self.ledger, self.token, places)
                 self.ledger.recover(run_key)
-            yield
+                self.left_runs.discard(run_key)
+            try:
+                yield
+            except BaseException:
+                self.left_runs.add(run_key)  # another task of it, in another thread, begins nothing new
+                raise
 
     def register_machine(self, run_key: str) -> None:
         """Know this machine from its first run on; each reference of that run is asked about before it is sent."""

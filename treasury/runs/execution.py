@@ -1,28 +1,38 @@
 """Carrying out a run: send what never left, ask about what nobody knows, follow what is on its way."""
 
 import contextlib
+import logging
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
+from itertools import takewhile
 
 from treasury.concurrency.batches import batched
 from treasury.errors import (
-    ConfigurationError,
     IllegalTransition,
     InputError,
     NotConnected,
     OutcomeUnknown,
     Refused,
     Stopped,
+    TreasuryError,
 )
-from treasury.orders.records import Order
+from treasury.ledger.ledger import Ledger
+from treasury.ledger.quotes import last_quote
+from treasury.money import format_amount
+from treasury.orders.records import Order, Quote
 from treasury.orders.states import State
 from treasury.runs.desk import Desk
 from treasury.runs.preflight import check_before_sending
 from treasury.sending.stop_loss import StopLoss
 
+LOG = logging.getLogger("treasury")
+
 FIRST_PAUSE_SECONDS = 0.5
 MAX_PAUSE_SECONDS = 10.0
+LIFE_PARTS = 3
+"""Quotes of a part are asked for during one of so many parts of the first one's life."""
 CHUNK = 2_000
 """Orders that one Prefect task carries out."""
 
@@ -50,15 +60,87 @@ def send_orders(desk: Desk, run_key: str, ids: Sequence[int]) -> int:
     then nothing more is sent. One order's trouble never stops the others.
     """
     with desk.hold(run_key):
-        desk.check_windows()
-        desk.check_clock()
-        stop_loss = _stop_loss(desk, run_key)
-        problem = check_before_sending(desk, run_key)
-        if problem is not None:
-            stop_loss.trip(problem)
+        stop_loss = _get_ready(desk, run_key)
         orders = desk.ledger.orders(run_key=run_key, ids=ids)
         done = desk.at_once(lambda order: _send(desk, order, stop_loss), orders)
     return sum(order.state.is_open or order.state.is_final for order in done)
+
+
+def fetch_quotes(desk: Desk, run_key: str, ids: Sequence[int]) -> int:
+    """Ask for the quotes of these orders, and confirm none; returns how many were asked for. Raises as `send_orders`.
+
+    It ends early, before the first of them has lived a third of its life: `send_orders` asks for the others.
+    """
+    with desk.hold(run_key):
+        stop_loss = _get_ready(desk, run_key)
+        orders = desk.ledger.orders(run_key=run_key, ids=ids, states=(State.PREPARED,))
+        young = Young(desk.ledger)
+        asked = desk.at_once(lambda order: _fetch(desk, order, stop_loss, young), takewhile(young.is_so, orders))
+        _tell_quotes(desk, [order.id for order in asked])
+    return len(asked)
+
+
+def _tell_quotes(desk: Desk, ids: Sequence[int]) -> None:
+    """The rates and fees of these orders' quotes, lowest and highest of each pair."""
+    pairs: dict[str, list[Quote]] = {}
+    for some in batched(ids, CHUNK):
+        for quote in desk.ledger.quotes(some):
+            if quote.rate is not None:
+                pairs.setdefault(f"{quote.pay_currency}-{quote.receive_currency}", []).append(quote)
+    for pair, quotes in sorted(pairs.items()):
+        rates = _range([quote.rate for quote in quotes if quote.rate is not None])
+        fees = _range([quote.fee for quote in quotes if quote.fee is not None])
+        LOG.info("%d quotes %s: rate %s; fee %s", len(quotes), pair, rates, fees or "none")
+
+
+def _range(amounts: Sequence[Decimal]) -> str:
+    ends = sorted({min(amounts), max(amounts)}) if amounts else []
+    return " to ".join(format_amount(each) for each in ends)
+
+
+class Young:
+    """Whether the quotes of a part are young enough for more of them to be asked for."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._until: float | None = None
+
+    def is_so(self, _: Order) -> bool:
+        """Whether another one may be asked for."""
+        return self._until is None or self._ledger.now() < self._until
+
+    def begin(self, order: Order) -> None:
+        """The first quote is there: from now on it grows old."""
+        if self._until is not None:
+            return
+        quote = last_quote(self._ledger, order)
+        if quote is not None and quote.quote is not None:
+            now = self._ledger.now()
+            self._until = float("inf") if quote.expires_at is None else now + (quote.expires_at - now) / LIFE_PARTS
+
+
+def _get_ready(desk: Desk, run_key: str) -> StopLoss:
+    """Check clock and account before anything of a run is sent; the run's stop-loss, tripped if nothing may be."""
+    desk.check_windows()
+    desk.check_clock()
+    stop_loss = _stop_loss(desk, run_key)
+    problem = check_before_sending(desk, run_key)
+    if problem is not None:
+        stop_loss.trip(problem)
+    return stop_loss
+
+
+def _fetch(desk: Desk, order: Order, stop_loss: StopLoss, young: Young) -> Order:
+    if stop_loss.why is not None or order.run_key in desk.left_runs:
+        return order
+    try:
+        fetched = _carefully(desk, order, desk.submission.fetch_quote)
+    except Stopped as stopped:
+        stop_loss.trip(str(stopped))
+        return order
+    stop_loss.count_quote(fetched)
+    young.begin(fetched)
+    return fetched
 
 
 def _stop_loss(desk: Desk, run_key: str) -> StopLoss:
@@ -70,6 +152,8 @@ def _stop_loss(desk: Desk, run_key: str) -> StopLoss:
 
 
 def _send(desk: Desk, order: Order, stop_loss: StopLoss) -> Order:
+    if order.run_key in desk.left_runs:
+        return order
     if stop_loss.why is not None:
         return desk.ledger.note(order, reason=f"the run was stopped: {stop_loss.why}")
     try:
@@ -139,7 +223,11 @@ def _follow(desk: Desk) -> Callable[[Order], Order]:
 
 
 def _carefully(desk: Desk, order: Order, work: Callable[[Order], Order], asked: StopLoss | None = None) -> Order:
-    """Do one order's work so that its trouble stays its own; only a ledger that fails stops everything."""
+    """Do one order's work so that its trouble stays its own.
+
+    Of trouble these are the known kinds. A ledger that fails, a stop, and any error that nobody thought of go up: what
+    is on its way is finished, and the run can be resumed.
+    """
     try:
         done = work(order)
         if asked is not None:
@@ -151,7 +239,8 @@ def _carefully(desk: Desk, order: Order, work: Callable[[Order], Order], asked: 
         return desk.ledger.note(order, reason=f"could not be asked: {error}")
     except IllegalTransition:
         return desk.ledger.orders(ids=[order.id])[0]
-    except (ConfigurationError, Stopped):
+    except TreasuryError:
         raise
-    except Exception as error:
-        return desk.ledger.note(order, reason=f"{type(error).__name__}: {error}")
+    except Exception:
+        LOG.exception("%s: an error nobody thought of; start the run again once it is mended", order.request_id)
+        raise

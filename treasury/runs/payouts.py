@@ -2,6 +2,7 @@
 
 import functools
 import hashlib
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -23,6 +24,8 @@ from treasury.runs.execution import CHUNK, check_run_key, open_orders
 from treasury.sheets.beneficiaries import read_beneficiaries
 
 KIND = "payout"
+
+LOG = logging.getLogger("treasury")
 
 
 def read_plan(
@@ -85,13 +88,14 @@ def propose_payouts(desk: Desk, plan: PayoutPlan, maker: str) -> None:
         raise ApprovalNeeded(plan.run_key, plan.approvals, approved_by)
 
 
-def wait_for_approvals(desk: Desk, file: Path, run_key: str, policy_file: Path | None, maker: str) -> str | None:
-    """What the plan of a file waits for, in words; None when it has the approvals it needs. Raises `InvalidSheet`."""
-    try:
-        propose_payouts(desk, read_plan(file, run_key, policy_file, desk.account.rules), maker)
-    except ApprovalNeeded as needed:
-        return str(needed)
-    return None
+def check_sheet(desk: Desk, file: Path, run_key: str, policy_file: Path | None) -> dict[str, Any]:
+    """The plan of a file without its rows. Raises as `read_plan` does."""
+    plan = read_plan(file, run_key, policy_file, desk.account.rules).summary()
+    money = "; ".join(
+        f"{name} {total} {currency}" for name in ("debits", "receipts") for currency, total in plan[name].items()
+    )
+    LOG.info("run %s: %d payments; %s; limits: %s", run_key, plan["payments"], money, plan["limits"])
+    return plan
 
 
 def commit_payouts(desk: Desk, file: Path, run_key: str, policy_file: Path | None = None) -> list[list[int]]:

@@ -34,7 +34,7 @@ def check_before_sending(desk: Desk, run_key: str) -> str | None:
     """
     if run_key in desk.checked_runs:
         return None
-    waiting = desk.ledger.prepared_by_operation(run_key)
+    waiting = desk.ledger.ids_by_operation(run_key, (State.PREPARED,))
     if waiting:
         if desk.standing is Standing.NEW:
             desk.register_machine(run_key)

@@ -1,5 +1,6 @@
 """Provisioning: card users looked up, created with a KYC link, or given a fresh one."""
 
+import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -13,6 +14,8 @@ from treasury.runs.desk import Desk
 from treasury.sheets.card_users import CardUserRow, read_card_users
 from treasury.sheets.writing import write_csv
 from treasury.texts import cut_text
+
+LOG = logging.getLogger("treasury")
 
 COLUMNS = ("user_xid", "outcome", "user_id", "kyc_status", "kyc_level", "link", "reason")
 
@@ -31,6 +34,40 @@ def provision_users(desk: Desk, file: Path) -> list[dict[str, Any]]:
     Run again, it finds the same users. Raises `InvalidSheet`.
     """
     return desk.at_once(lambda row: provision_user(desk, row), read_card_users(file))
+
+
+def look_up_users(desk: Desk, file: Path) -> dict[str, str]:
+    """User -> existing, absent, or unknown when it could not be asked. Raises `InvalidSheet`."""
+
+    def look_up(row: CardUserRow) -> str:
+        try:
+            return "absent" if find_card_user(desk, row.user_xid) is None else "existing"
+        except (Refused, NotConnected, OutcomeUnknown):
+            return "unknown"
+
+    rows = read_card_users(file)
+    return {row.user_xid: known for row, known in zip(rows, desk.at_once(look_up, rows), strict=True)}
+
+
+def create_or_link_users(desk: Desk, file: Path, found: Mapping[str, str]) -> dict[str, str]:
+    """User -> what became of it; results with links stay at this desk until `write_provisioned` takes them.
+
+    `found` says what a look-up found; each user is looked up again right before it is created, so that doing this twice
+    creates nobody twice.
+    """
+    results = provision_users(desk, file)
+    counts = Counter(found.get(str(each["user_xid"]), "not looked up") for each in results)
+    LOG.info("card users: %s", ", ".join(f"{count} {known}" for known, count in sorted(counts.items())))
+    desk.provisioned[str(file)] = results
+    return {str(result["user_xid"]): str(result["outcome"]) for result in results}
+
+
+def write_provisioned(desk: Desk, file: Path, provisioned: Mapping[str, str], out: Path | None) -> Mapping[str, Any]:
+    """Write the results of `create_or_link_users`; in another process than that one, links are asked for again."""
+    results = desk.provisioned.pop(str(file), None)
+    if results is None or {str(each["user_xid"]) for each in results} != provisioned.keys():
+        results = provision_users(desk, file)
+    return write_users(desk, results, out)
 
 
 def provision_user(desk: Desk, row: CardUserRow) -> dict[str, Any]:

@@ -3,15 +3,16 @@
 import dataclasses
 import hashlib
 import json
+import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from treasury.errors import InputError
 from treasury.ledger.intents import commit_plan
-from treasury.money import FRACTION_DIGITS, exact, round_up
+from treasury.money import FRACTION_DIGITS, exact, format_amount, round_up
 from treasury.orders.decisions import Bounds
 from treasury.orders.records import Intent
 from treasury.orders.states import State
@@ -28,10 +29,40 @@ from treasury.sheets.balances import read_balances
 
 KIND = "rebalancing"
 
+LOG = logging.getLogger("treasury")
+
 
 def run_key_of_day(policy: Policy, now: datetime | None = None) -> str:
     """The run key of a rebalancing: its business date in the policy's time zone."""
     return f"rebalance-{policy.business_date(now or datetime.now(UTC)).isoformat()}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Market:
+    """What a rebalancing is planned from: available balances by asset, prices by trading pair."""
+
+    balances: Mapping[str, Decimal] = dataclasses.field(default_factory=dict)
+    rates: Mapping[str, Rates] = dataclasses.field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """As plain values, amounts as text."""
+        rates = {symbol: {"buy": str(each.buy), "sell": str(each.sell)} for symbol, each in self.rates.items()}
+        return {"balances": {asset: str(amount) for asset, amount in self.balances.items()}, "rates": rates}
+
+    @classmethod
+    def from_dict(cls, content: Mapping[str, Any]) -> "Market":
+        """What `as_dict` gave."""
+        rates = {name: Rates(Decimal(each["buy"]), Decimal(each["sell"])) for name, each in content["rates"].items()}
+        return cls({asset: Decimal(amount) for asset, amount in content["balances"].items()}, rates)
+
+
+class RecordedTrade(TypedDict):
+    """A trade that stands in the ledger; plain values, for Prefect passes it on."""
+
+    run_key: str
+    name: str
+    """As people read it: side, pair and amount."""
+    ids: list[int]
 
 
 def plan_rebalancing(desk: Desk, policy_file: Path, balances_file: Path | None) -> tuple[str, TradePlan]:
@@ -39,11 +70,26 @@ def plan_rebalancing(desk: Desk, policy_file: Path, balances_file: Path | None) 
 
     Reads balances (from a file, or from the service: public fact 5.10) and rates; sends nothing that moves money.
     """
+    return plan_from_market(desk, policy_file, read_market(desk, policy_file, balances_file))
+
+
+def plan_from_market(desk: Desk, policy_file: Path, market: Market) -> tuple[str, TradePlan]:
+    """The same, from balances and rates that were read before."""
     policy = read_policy(policy_file)
     run_key = run_key_of_day(policy)
     stored = desk.ledger.run(run_key)
     if stored is not None:
         return run_key, TradePlan.from_dict(stored.plan)
+    plan = plan_trades(policy, market.balances, market.rates).without(_blocked_symbols(desk))
+    LOG.info("run %s: %d trades, %d skipped", run_key, len(plan.trades), len(plan.skipped))
+    return run_key, plan
+
+
+def read_market(desk: Desk, policy_file: Path, balances_file: Path | None) -> Market:
+    """Balances and rates of what the policy trades; nothing when today's run began already, for its plan stands."""
+    policy = read_policy(policy_file)
+    if desk.ledger.run(run_key_of_day(policy)) is not None:
+        return Market()
     trading = policy.trading
     assets = sorted({*policy.assets, trading.base_asset})
     balances = read_balances(balances_file) if balances_file else {asset: _balance(desk, asset) for asset in assets}
@@ -53,7 +99,9 @@ def plan_rebalancing(desk: Desk, policy_file: Path, balances_file: Path | None) 
     rates = {
         symbol: Rates(buy=_rate(desk, symbol, Side.BUY), sell=_rate(desk, symbol, Side.SELL)) for symbol in symbols
     }
-    return run_key, plan_trades(policy, balances, rates).without(_blocked_symbols(desk))
+    for symbol, each in rates.items():
+        LOG.info("rate %s: buy %s, sell %s", symbol, format_amount(each.buy), format_amount(each.sell))
+    return Market(balances, rates)
 
 
 def _blocked_symbols(desk: Desk) -> frozenset[str]:
@@ -100,6 +148,21 @@ def commit_trades(desk: Desk, run_key: str, plan: TradePlan) -> list[int]:
         return open_orders(desk, run_key)
 
 
+def record_trades(desk: Desk, run_key: str, plan: TradePlan) -> list[RecordedTrade]:
+    """The same as `commit_trades`, each with its name."""
+    named = {
+        _row_ref(trade): f"{trade.side.value} {trade.symbol} {format_amount(trade.amount)}" for trade in plan.trades
+    }
+    orders = desk.ledger.orders(ids=commit_trades(desk, run_key, plan))
+    return [
+        RecordedTrade(run_key=run_key, name=named.get(order.row_ref, order.row_ref), ids=[order.id]) for order in orders
+    ]
+
+
+def _row_ref(trade: Trade) -> str:
+    return f"{trade.side.value.lower()}-{trade.asset}"
+
+
 def plan_trade(trade: Trade, service: ServiceRules) -> Intent:
     """The order that a trade becomes: a conversion quote, confirmed inside the trade's bounds."""
     operation = ConversionQuote(
@@ -110,7 +173,7 @@ def plan_trade(trade: Trade, service: ServiceRules) -> Intent:
     if service.conversion_fee_in == "paid":
         bounds = _fee_in_paid(trade, bounds)
     return Intent(
-        row_ref=f"{trade.side.value.lower()}-{trade.asset}",
+        row_ref=_row_ref(trade),
         operation=ConversionExecute.operation_name(),
         payload={"quote": quote, "confirm": {}, "bounds": bounds.as_dict()},
         meaning={name: str(value) for name, value in dataclasses.asdict(trade).items()},

@@ -15,6 +15,7 @@ from starlette.types import Receive, Scope, Send
 
 from treasury.provider.bounded_json import read_json
 from treasury.sandbox.answers import Answer, envelope, json_bytes
+from treasury.sandbox.completeness import check_complete
 from treasury.sandbox.desk import Desk
 from treasury.sandbox.forms import REQUESTS
 from treasury.sandbox.forms.form import Request as Form
@@ -24,6 +25,8 @@ from treasury.sandbox.notifier import run_notifier
 from treasury.sandbox.pages import Pages
 from treasury.sandbox.refusal import CONSTANTS
 from treasury.sandbox.world import World
+
+check_complete()
 
 
 class AnswerResponse(Response):

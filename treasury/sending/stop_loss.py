@@ -63,13 +63,24 @@ class StopLoss:
         with self._guard:
             self._sent += 1
             self._failed += failure is not None
-            self._in_a_row = 0 if failure is None else self._in_a_row + 1 if failure == self._last else 1
-            self._last = failure
-            if self._in_a_row >= self.alike:
-                self.why = self.why or f"{self._in_a_row} sends in a row failed alike ({order.code or order.reason})"
+            self._count_in_a_row(order, failure)
             share = 100 * self._failed
             if self.percent is not None and self._sent >= ENOUGH and share > self.percent * self._sent:
                 self.why = self.why or f"{self._failed} of {self._sent} sends failed"
+
+    def count_quote(self, order: Order) -> None:
+        """Take note of what became of asking for a quote: no send yet, unless it ended its row."""
+        if order.state is State.REJECTED:
+            self.count(order)
+            return
+        with self._guard:
+            self._count_in_a_row(order, _failure(order) if order.reason is not None else None)
+
+    def _count_in_a_row(self, order: Order, failure: tuple[object, ...] | None) -> None:
+        self._in_a_row = 0 if failure is None else self._in_a_row + 1 if failure == self._last else 1
+        self._last = failure
+        if self._in_a_row >= self.alike:
+            self.why = self.why or f"{self._in_a_row} sends in a row failed alike ({order.code or order.reason})"
 
 
 def _failure(order: Order) -> tuple[object, ...] | None:

@@ -71,6 +71,21 @@ class Submission(Transmission):
         self._replaced.clear()
         self._witnesses.forget()
 
+    def fetch_quote(self, order: Order) -> Order:
+        """Ask for the quote of an order that is ready to be sent, and confirm nothing; `submit` goes on with it.
+
+        An order that has to be asked about first is left to `submit`.
+        """
+        payload = self._ledger.payload(order)
+        if order.state is not State.PREPARED or order.absences_needed or "quote" not in payload:
+            return order
+        crash_point("quote.before")
+        order, quote = open_quote(self._ledger, order)
+        if quote is None:
+            return self._used_up(order)
+        crash_point("quote.committed")
+        return self._fetch(order, quote, QUOTED[order.operation], payload).order
+
     def submit(self, order: Order) -> Order:
         """Do the next right thing for one order: send it if it never left, ask if nobody knows, else nothing."""
         if order.state is State.UNKNOWN:

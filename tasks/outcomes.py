@@ -1,0 +1,86 @@
+"""How a flow run ends: in a state whose name says what came of it, with counts; what needs a person is red."""
+
+import functools
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any, ParamSpec
+
+from prefect.artifacts import create_table_artifact
+from prefect.client.schemas.objects import State
+from prefect.states import Cancelled, Completed, Failed
+
+from treasury.errors import ApprovalNeeded, InputError, InvalidSheet, NeedsAttention, RunHeld
+from treasury.reports.results import BAD_OUTCOMES, in_words
+
+P = ParamSpec("P")
+
+
+def dated(words: str) -> Callable[[], str]:
+    """A name for each run of a flow: these words and today's date, UTC."""
+    return lambda: f"{words} {datetime.now(UTC):%Y-%m-%d}"
+
+
+def ends_in_a_named_state(flow_function: Callable[P, Mapping[str, Any]]) -> Callable[P, Mapping[str, Any]]:
+    """The function of a flow, ending in a state that is named for what it returns or raises.
+
+    A summary of a run becomes `Settled`, `PartlySettled` or `NeedsAttention`; of the errors, input that is not accepted
+    becomes `InputRejected` without a traceback, an approval that lacks `WaitingForApproval`, a run that another process
+    holds `RunHeld`. Whoever calls the flow gets its summary, or the error; of `NeedsAttention` the summary is a member.
+    """
+
+    @functools.wraps(flow_function)
+    def told(*args: P.args, **kwargs: P.kwargs) -> Any:
+        try:
+            result = flow_function(*args, **kwargs)
+        except InputError as error:
+            _show_problems(error)
+            return Failed(name="InputRejected", message=_short(str(error)), data=error)
+        except ApprovalNeeded as error:
+            return Failed(name="WaitingForApproval", message=str(error), data=error)
+        except NeedsAttention as error:
+            return Failed(name=error.state, message=str(error), data=error)
+        except RunHeld as error:
+            return Cancelled(name="RunHeld", message=f"{error}; nothing was done", data=error)
+        return result if isinstance(result, State) else _state_of(result)
+
+    return told
+
+
+def _state_of(summary: Mapping[str, Any]) -> State[Any]:
+    if "verdict" in summary:
+        return _verdict(summary)
+    message = in_words(summary)
+    if any(summary["counts"].get(outcome) for outcome in BAD_OUTCOMES):
+        return Failed(name="NeedsAttention", message=message, data=NeedsAttention("NeedsAttention", message, summary))
+    if summary["kind"] == "provisioning":
+        return Completed(name="Provisioned", message=message, data=summary)
+    name = "PartlySettled" if summary["counts"].get("in_progress") else "Settled"
+    return Completed(name=name, message=message, data=summary)
+
+
+def _verdict(report: Mapping[str, Any]) -> State[Any]:
+    name = str(report["verdict"]).capitalize()
+    counts = ", ".join(f"{count} {each}" for each, count in report["counts"].items()) or "no orders"
+    if name in ("Breaks", "Incomplete"):
+        return Failed(name=name, message=counts, data=NeedsAttention(name, f"{name}: {counts}", report))
+    return Completed(name=name, message=counts, data=report)
+
+
+def _show_problems(error: InputError) -> None:
+    """The problems of a spreadsheet as a table; personal values are masked already."""
+    if isinstance(error, InvalidSheet):
+        rows = [
+            {"row": each.row, "row_ref": each.row_ref, "column": each.column, "rule": each.rule}
+            for each in error.problems[:MAX_PROBLEMS]
+        ]
+        create_table_artifact(rows, key="input-problems", description=f"{len(error.problems)} to correct")
+
+
+MAX_PROBLEMS = 500
+"""Problems that the table shows; `errors.csv` has all."""
+
+MAX_MESSAGE = 500
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MAX_MESSAGE else f"{text[:MAX_MESSAGE]} ..."

@@ -1,0 +1,26 @@
+"""What the domain tells, in the log of the run that Prefect shows: the logger `treasury`, from INFO on."""
+
+import logging
+
+from prefect.context import FlowRunContext, TaskRunContext
+from prefect.logging.handlers import APILogHandler, APILogWorker
+
+
+def show_in_run_log() -> None:
+    """Send what `treasury` logs to Prefect, inside its runs; done once in a process."""
+    log = logging.getLogger("treasury")
+    if log.level == logging.NOTSET:
+        log.setLevel(logging.INFO)
+    if not any(isinstance(handler, APILogHandler) for handler in log.handlers):
+        handler = APILogHandler()
+        handler.addFilter(_is_in_a_run)
+        log.addHandler(handler)
+
+
+def flush_run_log(seconds: float = 5.0) -> None:
+    """Send what was told before the server that it is for goes away; later it would be waited for in vain."""
+    APILogWorker.drain_all(timeout=seconds, at_exit=False)
+
+
+def _is_in_a_run(_: logging.LogRecord) -> bool:
+    return FlowRunContext.get() is not None or TaskRunContext.get() is not None

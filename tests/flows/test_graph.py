@@ -1,0 +1,241 @@
+"""What Prefect shows: the mission's sentence as tasks and edges, honest states, what happened in the run's log."""
+
+import os
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import data
+from flows.commands.prefect_server import free_port
+from tests.commands.office import eventually, quoted_sheet
+from treasury.errors import ApprovalNeeded, InputError, NeedsAttention
+from treasury.sandbox import RunningSandbox, SandboxSettings, running_sandbox
+
+pytestmark = pytest.mark.prefect
+
+SHEET = data.path("beneficiaries.csv")
+
+
+def asked(path: str, **body: Any) -> list[dict[str, Any]]:
+    """What Prefect's server answers to a filter."""
+    found: list[dict[str, Any]] = httpx.post(f"{os.environ['PREFECT_API_URL']}/{path}/filter", json=body).json()
+    return found
+
+
+class Graph:
+    """A flow run as Prefect's server shows it."""
+
+    def __init__(self, state: Any) -> None:
+        self.id = str(state.state_details.flow_run_id)
+        [self.run] = asked("flow_runs", flow_runs={"id": {"any_": [self.id]}})
+        self.tasks = {each["name"]: each for each in self._tasks()}
+
+    def _tasks(self) -> list[dict[str, Any]]:
+        return asked("task_runs", flow_runs={"id": {"any_": [self.id]}}, sort="EXPECTED_START_TIME_ASC", limit=200)
+
+    def edges(self) -> set[tuple[str, str]]:
+        """From the task whose result is used to the task that uses it."""
+        names = {each["id"]: name for name, each in self.tasks.items()}
+        return {
+            (names[given["id"]], name)
+            for name, each in self.tasks.items()
+            for inputs in each["task_inputs"].values()
+            for given in inputs
+            if given.get("id") in names
+        }
+
+    def log(self) -> str:
+        """The run's log, its tasks' included."""
+        return "\n".join(
+            line["message"] for line in asked("logs", logs={"flow_run_id": {"any_": [self.id]}}, limit=200)
+        )
+
+
+def test_a_payout_run_reads_as_fetch_fiat_quotes_then_create_payouts(home: Path, sandbox: RunningSandbox) -> None:
+    from flows.pay_beneficiaries import pay_beneficiaries
+
+    graph = Graph(pay_beneficiaries(str(SHEET), "graph", follow_seconds=5, return_state=True))
+    direct, quoted = (
+        sum(f",{route}," in line for line in SHEET.read_text().splitlines()) for route in ("direct", "quoted")
+    )
+    send, fetch, create = f"send payouts 1-{direct}", f"fetch fiat quotes 1-{quoted}", f"create payouts 1-{quoted}"
+    assert list(graph.tasks) == [
+        *("check sheet graph", "propose graph", "record graph"),
+        *(send, fetch, create, "follow graph", "write results graph"),
+    ]
+    assert graph.edges() >= {
+        ("check sheet graph", "propose graph"),
+        ("propose graph", "record graph"),
+        ("record graph", send),
+        ("record graph", fetch),
+        ("record graph", create),
+        (fetch, create),
+        (send, "follow graph"),
+        (create, "follow graph"),
+        ("follow graph", "write results graph"),
+    }
+    assert graph.run["name"] == "pay graph"
+    assert (graph.run["state_name"], graph.run["state_type"]) == ("Settled", "COMPLETED")
+    eventually(lambda: "run graph: 12 settled" in graph.log(), 20)
+    log = graph.log()
+    assert "run graph: 12 payments" in log
+    assert "quotes USDT-EUR: rate" in log
+
+
+def test_the_rows_of_a_long_run_are_quoted_part_by_part(
+    home: Path, sandbox: RunningSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import treasury.runs.parts
+    from flows.pay_beneficiaries import pay_beneficiaries
+
+    monkeypatch.setattr(treasury.runs.parts, "QUOTED_ROWS", 10)
+    graph = Graph(pay_beneficiaries(str(quoted_sheet(tmp_path, 30)), "long", follow_seconds=10, return_state=True))
+    rows = ("1-10", "11-20", "21-30")
+    assert {name for name in graph.tasks if "1" in name} == {
+        f"{verb} {some}" for verb in ("fetch fiat quotes", "create payouts") for some in rows
+    }
+    assert {(f"fetch fiat quotes {some}", f"create payouts {some}") for some in rows} <= graph.edges()
+    assert {(f"create payouts {some}", "follow long") for some in rows} <= graph.edges()
+    began = {name: each["start_time"] for name, each in graph.tasks.items()}
+    ended = {name: each["end_time"] for name, each in graph.tasks.items()}
+    for earlier, later in (("1-10", "11-20"), ("11-20", "21-30")):
+        assert began[f"create payouts {earlier}"] < began[f"create payouts {later}"]
+        assert ended[f"fetch fiat quotes {earlier}"] <= began[f"fetch fiat quotes {later}"]
+    ours = [order for order in sandbox.orders() if order["effects"]]
+    assert len({order["request_id"] for order in ours}) == len(ours) >= 30
+
+
+def test_a_rebalancing_quotes_and_executes_each_trade(home: Path, sandbox: RunningSandbox) -> None:
+    from flows.rebalance_treasury import rebalance_treasury
+
+    graph = Graph(rebalance_treasury(str(data.path("treasury_policy.toml")), follow_seconds=5, return_state=True))
+    quotes = [name for name in graph.tasks if name.startswith("quote ")]
+    assert len(quotes) == 3
+    assert {name.split()[1] for name in quotes} <= {"SELL", "BUY"}
+    for quote in quotes:
+        execute = quote.replace("quote", "execute")
+        assert {("record trades", quote), (quote, execute)} <= graph.edges()
+        assert any(start == execute and end.startswith("follow ") for start, end in graph.edges())
+    assert {("read rates", "plan trades"), ("plan trades", "record trades")} <= graph.edges()
+    assert graph.run["name"].startswith("rebalance 2")
+    assert graph.run["state_name"] == "Settled"
+
+
+def test_card_users_and_the_night_read_as_the_sentence_says(home: Path, sandbox: RunningSandbox) -> None:
+    from flows.provision_card_users import provision_card_users
+    from flows.reconcile_transactions import reconcile_transactions
+
+    graph = Graph(provision_card_users(str(data.path("card_users.csv")), return_state=True))
+    assert list(graph.tasks) == ["look up users", "create or link users", "write results"]
+    assert graph.edges() == {("look up users", "create or link users"), ("create or link users", "write results")}
+    assert graph.run["state_name"] == "Provisioned"
+    from flows.pay_beneficiaries import pay_beneficiaries
+
+    pay_beneficiaries(str(SHEET), "night", follow_seconds=5)
+    night = Graph(reconcile_transactions(return_state=True))
+    names = list(night.tasks)
+    assert (names[0], names[-2:]) == ("start sweep", ["end sweep", "write pandas report"])
+    [asks] = names[1:-2]
+    assert asks.startswith("ask 1-")
+    assert {("start sweep", asks), (asks, "end sweep"), ("end sweep", "write pandas report")} <= night.edges()
+
+
+def test_links_are_nowhere_in_prefect(home: Path, sandbox: RunningSandbox) -> None:
+    from flows.provision_card_users import provision_card_users
+
+    state = provision_card_users(str(data.path("card_users.csv")), return_state=True)
+    links = [cell for cell in (home / "runs/card-users/card_users.csv").read_text().split(",") if "://" in cell]
+    assert links
+    graph = Graph(state)
+    shown = str(graph.run) + str(graph.tasks) + graph.log() + str(asked("artifacts"))
+    assert not [link for link in links if link.strip() in shown]
+
+
+def test_input_that_is_not_accepted_is_a_table_and_no_traceback(home: Path, sandbox: RunningSandbox) -> None:
+    from flows.pay_beneficiaries import pay_beneficiaries
+
+    bad = home / "bad.csv"
+    bad.write_text(SHEET.read_text().replace("1250.00", "twelve"))
+    state = pay_beneficiaries(str(bad), "refused", return_state=True)
+    assert (state.name, state.type) == ("InputRejected", "FAILED")
+    assert "EMP-001" in (state.message or "")
+    with pytest.raises(InputError, match="EMP-001"):
+        state.result()
+    shown = httpx.get(f"{os.environ['PREFECT_API_URL']}/artifacts/input-problems/latest").json()
+    assert "EMP-001" in shown["data"]
+    assert "Traceback" not in Graph(state).log()
+
+
+def test_a_run_that_needs_a_person_is_red_and_says_how_many_rows(
+    home: Path, open_sandbox: Callable[..., RunningSandbox], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flows.pay_beneficiaries import pay_beneficiaries
+
+    poor = open_sandbox(balances={"USDT": Decimal(100)})
+    monkeypatch.setenv("TREASURY_BASE_URL", poor.base_url)
+    state = pay_beneficiaries(str(SHEET), "poor", follow_seconds=2, return_state=True)
+    assert (state.name, state.type) == ("NeedsAttention", "FAILED")
+    with pytest.raises(NeedsAttention) as found:
+        state.result()
+    assert sum(found.value.summary["counts"].values()) == 12
+    graph = Graph(state)
+    eventually(lambda: "next: " in graph.log(), 20)
+
+
+@pytest.fixture
+def two_people(tmp_path: Path) -> Path:
+    file = tmp_path / "policy.toml"
+    file.write_text("[payouts.one_approval_above]\nUSDT = 1\nUSDT_TRC20 = 1\n")
+    return file
+
+
+def test_a_plan_that_waits_for_an_approval_says_so(home: Path, sandbox: RunningSandbox, two_people: Path) -> None:
+    from flows.approve_and_pay import approve_and_pay
+    from flows.pay_beneficiaries import pay_beneficiaries
+
+    before = len(sandbox.orders())
+    state = pay_beneficiaries(str(SHEET), "waits", policy=str(two_people), return_state=True)
+    assert (state.name, state.type) == ("WaitingForApproval", "FAILED")
+    with pytest.raises(ApprovalNeeded):
+        state.result()
+    assert len(sandbox.orders()) == before
+    paid = approve_and_pay("waits", "somebody else", str(SHEET), str(two_people), follow_seconds=5, return_state=True)
+    assert (paid.name, paid.type) == ("Settled", "COMPLETED")
+
+
+def test_a_run_that_another_process_holds_is_not_red(home: Path, sandbox: RunningSandbox) -> None:
+    from flows.pay_beneficiaries import pay_beneficiaries
+    from treasury.concurrency.children import child
+
+    code = (
+        "import time; from treasury.settings import read_settings; from treasury.runs.desk import open_desk\n"
+        "settings = read_settings(); desk = open_desk(settings.account(), settings)\n"
+        "with desk.hold('held'): print('held', flush=True); time.sleep(60)"
+    )
+    file = home / "holder.py"
+    file.write_text(code)
+    environ = {**os.environ, "PYTHONPATH": str(home)}
+    with child("holder", [], environ, stdout=-1) as process:
+        assert process.stdout is not None
+        assert "held" in process.stdout.readline()
+        state = pay_beneficiaries(str(SHEET), "held", return_state=True)
+        assert (state.name, state.type) == ("RunHeld", "CANCELLED")
+        assert "held by" in (state.message or "")
+
+
+def test_a_night_that_could_not_ask_is_incomplete_and_red(
+    home: Path, key_pair: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flows.pay_beneficiaries import pay_beneficiaries
+    from flows.reconcile_transactions import reconcile_transactions
+
+    settings = SandboxSettings(public_key=key_pair[1], settle_seconds=0.2, port=free_port())
+    with running_sandbox(settings) as works:
+        monkeypatch.setenv("TREASURY_BASE_URL", works.base_url)
+        pay_beneficiaries(str(SHEET), "before", follow_seconds=5)
+    state = reconcile_transactions(return_state=True)  # nobody is there any more
+    assert (state.name, state.type, state.message) == ("Incomplete", "FAILED", "12 query_failed")
