@@ -38,6 +38,8 @@ def open_quote(ledger: Ledger, order: Order) -> tuple[Order, Quote | None]:
         last = None if row is None else read_row(Quote, row)
         if last is not None and last.stage is not Stage.DONE:
             asks = last.asks + (last.stage is Stage.ASKED)
+            if last.stage is Stage.ANSWERED and last.generation == order.generation:
+                return order, last  # the step that marks its confirmation demands that nobody moved the order
             quote = _change(connection, last, {"asks": asks})
             return _at(ledger, connection, order, last.generation, quote.quote), quote
         generation = order.generation if last is None else last.generation + 1
