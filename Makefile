@@ -7,7 +7,7 @@ export DO_NOT_TRACK := 1
 KILLS ?= 5000
 MUTANTS ?= 0
 
-.PHONY: install demo test crash matrix fuzz mutate million bench profile office lint format clean
+.PHONY: install demo test quick crash matrix fuzz mutate million bench profile office lint format clean
 
 install: .venv/.installed
 
@@ -24,6 +24,10 @@ demo: install
 
 test: install
 	$(BIN)/python -m pytest -n 3 --dist loadfile
+
+# The loop while one works: no Prefect, no other processes, SQLite alone; under two minutes.
+quick: install
+	$(BIN)/python -m pytest -n 3 --dist loadfile -m "not slow and not prefect" -k "not postgresql"
 
 # What `make test` proves in small: KILLS processes killed and started again; every fault against every payment;
 # whether the tests notice a broken engine (MUTANTS=0 is all of them).

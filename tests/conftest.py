@@ -30,6 +30,34 @@ os.environ.update(
 )
 
 
+SLOW = ("browser", "commands", "crash", "fuzz", "matrix", "packaging")
+"""Folders of tests that start processes of their own; `make quick` leaves them out."""
+
+MISSING = ("strace is not installed", "chromium is not installed", "PostgreSQL")
+"""Reasons of skipped tests that say what a machine lacks; with ALL_TESTS set they fail the run, as in `.ci/run`."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what takes long by where it stands."""
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.relative_to(here).parts[0] in SLOW:
+            item.add_marker("slow")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run that had to have all tests and could not."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if not os.environ.get("ALL_TESTS") or reporter is None:
+        return
+    reasons = [str(report.longrepr) for report in reporter.stats.get("skipped", [])]
+    lacking = [reason for reason in reasons if any(missing in reason for missing in MISSING)]
+    if lacking:
+        print(f"\nALL_TESTS: {len(lacking)} tests were skipped for what this machine lacks")
+        session.exitstatus = 1
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _clean_up() -> Iterator[None]:
     """Prefect's home of these tests goes with them."""

@@ -9,6 +9,7 @@
     │   ├── WrongAccount           the ledger belongs to another account
     │   └── WrongLedgerKey         the ledger's payloads were written with another key
     ├── RunHeld                    another process holds this run; wait for it
+    ├── AlreadyServed              another `treasury serve` is at work
     ├── NeedsAttention             it ran to its end, and a person has to look at what came of it
     ├── ApprovalNeeded             a person has to approve the plan first; nothing was sent
     ├── Stopped                    somebody stopped all sending; nothing more was sent
@@ -130,6 +131,14 @@ class RunHeld(TreasuryError):
         self.run_key = run_key
         self.holder = holder
         super().__init__(f"run {run_key} is held by {holder}")
+
+
+class AlreadyServed(TreasuryError):
+    """Another `treasury serve` serves the deployments of this Prefect home."""
+
+    def __init__(self, where: str) -> None:
+        self.where = where
+        super().__init__(f"treasury serve is at work already: {where or 'on this machine'}; nothing was started")
 
 
 class ApprovalNeeded(TreasuryError):

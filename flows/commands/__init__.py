@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from cyclopts import App, CycloptsError
 
 from treasury.errors import (
+    AlreadyServed,
     ApprovalNeeded,
     ConfigurationError,
     InputError,
@@ -53,6 +54,7 @@ COMMANDS = {
 
 REMEDIES: Sequence[tuple[type[TreasuryError], int]] = (
     (RunHeld, 6),
+    (AlreadyServed, 6),
     (ApprovalNeeded, 3),
     (InputError, 2),
     (ConfigurationError, 2),

@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from flows.commands.prefect_access import (
     password_file,
 )
 from flows.commands.prefect_server import START_SECONDS, answers, configured_api, prepare_environment
+from flows.commands.schedules import end_left_runs, paused_slugs, serve_alone
 from treasury.concurrency.children import child
 from treasury.errors import ConfigurationError
 from treasury.private_files import close_to_others
@@ -49,13 +50,20 @@ def serve(*, port: int = DASHBOARD_PORT) -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "INFO")
     prepare_environment()
-    with _server(port), suppress(KeyboardInterrupt):
+    where = configured_api() or f"http://127.0.0.1:{port}"
+    with serve_alone(where), _server(port), suppress(KeyboardInterrupt):
+        from prefect.client.orchestration import get_client
         from prefect.runner import Runner
 
-        runner = Runner()
+        with get_client(sync_client=True) as client:
+            paused = paused_slugs(client)
+            crashed, missed = end_left_runs(client)
+        if crashed or missed:
+            print(f"  {crashed} run(s) of a process that ended are marked as crashed, {missed} missed", flush=True)
+        runner = Runner(pause_on_shutdown=False)  # else our leaving would look like a person's pause
         # Prefect's own handler of SIGTERM leaves the runner half stopped; an interrupt ends it in order.
         setattr(runner, "handle_sigterm", _interrupt)  # noqa: B010
-        for deployment in build_deployments():
+        for deployment in build_deployments(paused):
             runner.add_deployment(deployment)
             print(f"  {deployment.flow_name}/{deployment.name}", flush=True)
         print("serving; Ctrl-C ends it", flush=True)
@@ -111,8 +119,8 @@ def read_deployments() -> list[dict[str, Any]]:
     return declared
 
 
-def build_deployments() -> list[Any]:
-    """Each as Prefect serves it."""
+def build_deployments(paused: Collection[str] = ()) -> list[Any]:
+    """Each as Prefect serves it; schedules of these slugs stay paused."""
     from prefect.schedules import Cron
     from prefect.types.entrypoint import EntrypointType
 
@@ -121,7 +129,12 @@ def build_deployments() -> list[Any]:
         module, _, name = declared["entrypoint"].rpartition(".")
         flow = getattr(importlib.import_module(module), name)
         schedules = [
-            Cron(each["cron"], timezone=each["timezone"], slug=each["slug"], active=each["active"])
+            Cron(
+                each["cron"],
+                timezone=each["timezone"],
+                slug=each["slug"],
+                active=each["active"] and each["slug"] not in paused,
+            )
             for each in declared["schedules"]
         ]
         built.append(

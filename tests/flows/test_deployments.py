@@ -4,7 +4,9 @@ import importlib
 import inspect
 import os
 import signal
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -126,3 +128,73 @@ def test_serving_registers_everything_and_ends_without_a_trace(
         assert f"dashboard at http://127.0.0.1:{port}" in out
     eventually(lambda: not processes_with(mark), 15, "something went on running after `treasury serve` ended")
     assert os.getpid() not in processes_with(mark)
+
+
+class Served:
+    """`treasury serve` of a home, and what its Prefect server shows."""
+
+    def __init__(self, office: Office, database: Path) -> None:
+        self.office, self.port = office, free_port()
+        office.environ["PREFECT_SERVER_DATABASE_CONNECTION_URL"] = f"sqlite+aiosqlite:///{database}"
+        office.environ["PREFECT_HOME"] = str(office.home / "prefect")
+
+    def ask(self, method: str, path: str, body: Any = None) -> Any:
+        """What its API answers; None while it does not."""
+        url = f"http://127.0.0.1:{self.port}/api/{path}"
+        try:
+            answer = httpx.request(method, url, json=body, timeout=5, auth=password_of(self.office))
+        except httpx.HTTPError:
+            return None
+        return answer.json() if answer.status_code in (200, 201) and answer.content else answer.status_code
+
+    def deployments(self) -> dict[str, dict[str, Any]]:
+        """Entrypoint -> deployment."""
+        found = self.ask("POST", "deployments/filter", {})
+        return {each["entrypoint"]: each for each in found} if isinstance(found, list) else {}
+
+    @contextmanager
+    def running(self) -> Iterator[subprocess.Popen[str]]:
+        """Serve for as long as the block lasts."""
+        with self.office.running("serve", "--port", str(self.port)) as process:
+            eventually(lambda: len(self.deployments()) >= len(DEPLOYMENTS) or process.poll() is not None, 90)
+            assert process.poll() is None, process.communicate()
+            yield process
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=30)
+
+
+@pytest.mark.prefect
+def test_a_paused_schedule_stays_paused_a_left_run_crashes_and_a_second_one_ends(
+    open_office: Callable[..., Office], tmp_path: Path
+) -> None:
+    served = Served(open_office("http://127.0.0.1:9", prefect=False), tmp_path / "serve.db")
+
+    def schedules() -> dict[str, bool]:
+        return {
+            schedule["slug"]: schedule["active"]
+            for deployment in served.deployments().values()
+            for schedule in deployment["schedules"]
+        }
+
+    with served.running():
+        before = schedules()
+        slug, deployment, schedule = next(
+            (each["slug"], one["id"], each["id"])
+            for one in served.deployments().values()
+            for each in one["schedules"]
+            if each["active"]
+        )
+        assert served.ask("PATCH", f"deployments/{deployment}/schedules/{schedule}", {"active": False}) == 204
+        run = served.ask("POST", f"deployments/{deployment}/create_flow_run", {})["id"]
+        state = {"state": {"type": "RUNNING", "name": "Running"}, "force": True}
+        assert served.ask("POST", f"flow_runs/{run}/set_state", state)
+        other = served.office.run("serve", "--port", str(free_port()))
+        assert other.code == 6
+        assert f"http://127.0.0.1:{served.port}" in other.err
+        assert schedules() == {**before, slug: False}
+    with served.running() as process:
+        assert process.stdout is not None
+        while "serving;" not in (line := process.stdout.readline()):
+            assert line, "it ended"
+        eventually(lambda: served.ask("GET", f"flow_runs/{run}")["state"]["type"] == "CRASHED", 30)
+        eventually(lambda: schedules() == {**before, slug: False}, 30)

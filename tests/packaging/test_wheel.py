@@ -48,6 +48,7 @@ def test_the_wheel_holds_the_five_packages_their_data_and_nothing_else(wheel: Pa
         assert f"treasury/reports/templates/{name}" in names
     for top in PACKAGES - {"data"}:
         assert f"{top}/__init__.py" in names
+        assert f"{top}/py.typed" in names  # a misspelt import fails under mypy, also in flows of one's own
     for name in names:
         assert not name.endswith((".pem", ".key", ".db", ".pyc")), name
 
