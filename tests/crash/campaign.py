@@ -2,6 +2,7 @@
 
     python -m tests.crash.campaign --kills 5000 [--workers 2]     until so many processes were killed
     python -m tests.crash.campaign --seed 137                     one case again
+    TREASURY_HTTP_ENGINE=httpx                                    with that engine
     (--ledger postgresql keeps the ledgers in a PostgreSQL server that is started for it)
 
 The first seeds go through every point for every kind of payment; later ones kill at points and instants drawn from the

@@ -27,7 +27,7 @@ from treasury.provider.service_rules import ServiceRules
 from treasury.provider.signing import load_private_key
 from treasury.runs.desk import Desk
 from treasury.runs.resolving import Decision, release_orders, resolve_as_not_sent, resolve_as_sent
-from treasury.settings import Settings
+from treasury.settings import Settings, read_settings
 
 DONE, HELD, BROKEN = 0, 6, 1
 
@@ -47,6 +47,7 @@ def start(spec: dict[str, Any]) -> int:
         ledger_key_file=home / "ledger.key",
         resend_after_seconds=spec["resend_after"],
         quote_margin_seconds=spec["resend_after"],
+        http_engine=read_settings().http_engine,
     )
     rules = ServiceRules(
         quote_life_seconds=spec.get(
