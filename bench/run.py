@@ -8,7 +8,6 @@ import argparse
 import json
 import os
 import statistics
-import tempfile
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -129,7 +128,7 @@ def main() -> None:
     parser.add_argument("--large", type=int, default=0, help="rows of the commands, less a tenth; 0 leaves them out")
     asked = parser.parse_args()
     key = generate_key_pair()[0]
-    with tempfile.TemporaryDirectory(prefix="treasury-bench-pg-") as folder, postgresql(Path(folder)) as new_database:
+    with postgresql() as new_database:
         rounds = [one_round(asked.rows, asked.tasks, key, new_database) for _ in range(asked.rounds)]
         with service() as url:
             waits = waits_of_marks(url, key, 200, 50)

@@ -72,8 +72,8 @@ def test_every_way_to_name_an_account_refuses_an_address_without_tls(
 
 
 @pytest.fixture(scope="module")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], str]]:
-    with parts.postgresql(tmp_path_factory.mktemp("pg")) as new_database:
+def postgres() -> Iterator[Callable[[], str]]:
+    with parts.postgresql() as new_database:
         yield new_database
 
 

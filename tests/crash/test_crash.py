@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import treasury
 from tests.crash.campaign import Tally, postgres_ledgers, run_campaign, sqlite_ledger
 from tests.crash.cases import PAYING, make_case
 from treasury.concurrency import crash_points
@@ -36,9 +37,9 @@ def assert_kept(tally: Tally, kills: int) -> None:
 
 def test_every_point_is_passed_by_the_code_and_every_name_in_the_code_is_a_point() -> None:
     used = []
-    for file in Path(crash_points.__file__).parent.rglob("*.py"):
+    for file in Path(treasury.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "point":
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "crash_point":
                 [name] = node.args
                 if isinstance(name, ast.Constant):
                     used.append(name.value)

@@ -28,9 +28,9 @@ def keys() -> tuple[str, str]:
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], str]]:
+def postgres() -> Iterator[Callable[[], str]]:
     """A real PostgreSQL server; gives the URL of a new database at each call."""
-    with parts.postgresql(tmp_path_factory.mktemp("pg")) as new_database:
+    with parts.postgresql() as new_database:
         yield new_database
 
 

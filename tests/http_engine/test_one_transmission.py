@@ -24,7 +24,7 @@ from cryptography.x509.oid import NameOID
 from tests.http_engine.servers import ANSWER, HEAD, Conversation, ForwardingProxy, RawServer, reset
 from treasury.errors import NotConnected, OutcomeUnknown, Refused, TreasuryError
 from treasury.provider import client as client_module
-from treasury.provider import engine as engine_module
+from treasury.provider import httpx_engine, pyreqwest_engine
 from treasury.provider.client import Account, Client
 from treasury.provider.engine import LIMITS, Engine, Limits, Lost
 from treasury.provider.httpx_engine import Httpx
@@ -334,7 +334,8 @@ def test_many_threads_over_few_connections_send_each_request_once(
 def test_a_connection_that_is_not_taken_in_time_is_never_connected(
     open_client: Callable[..., Client], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine_module, "CONNECT_SECONDS", 0.4)
+    for module in (httpx_engine, pyreqwest_engine):
+        monkeypatch.setattr(module, "CONNECT_SECONDS", 0.4)
     with socket.socket() as listener, ExitStack() as taken:
         listener.bind(("127.0.0.1", 0))
         listener.listen(0)

@@ -55,7 +55,7 @@ def make(out: Path) -> None:
         ledger.execute(line)
     ledger.close()
     shutil.copy(folder / "ledger.db", out / "ledger.db")
-    with postgresql(Path.cwd() / "pg") as new_database:
+    with postgresql() as new_database:
         url = new_database()
         fill(url, folder)
         (out / "ledger.sql").write_text(dump(url))

@@ -40,8 +40,8 @@ def keys() -> tuple[str, str]:
 
 
 @pytest.fixture(scope="module")
-def new_database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], str]]:
-    with parts.postgresql(tmp_path_factory.mktemp("pg")) as create:
+def new_database() -> Iterator[Callable[[], str]]:
+    with parts.postgresql() as create:
         yield create
 
 

@@ -12,6 +12,7 @@ from treasury.concurrency.batches import batched
 from treasury.errors import (
     IllegalTransition,
     InputError,
+    InvalidFields,
     NotConnected,
     OutcomeUnknown,
     Refused,
@@ -239,6 +240,8 @@ def _carefully(desk: Desk, order: Order, work: Callable[[Order], Order], asked: 
         return desk.ledger.note(order, reason=f"could not be asked: {error}")
     except IllegalTransition:
         return desk.ledger.orders(ids=[order.id])[0]
+    except InvalidFields as error:  # it could not be built, so nothing left
+        return desk.ledger.note(order, reason=str(error))
     except TreasuryError:
         raise
     except Exception:

@@ -79,12 +79,17 @@ class Submission(Transmission):
         payload = self._ledger.payload(order)
         if order.state is not State.PREPARED or order.absences_needed or "quote" not in payload:
             return order
-        crash_point("quote.before")
-        order, quote = open_quote(self._ledger, order)
+        order, quote = self._open_quote(order)
         if quote is None:
             return self._used_up(order)
-        crash_point("quote.committed")
         return self._fetch(order, quote, QUOTED[order.operation], payload).order
+
+    def _open_quote(self, order: Order) -> tuple[Order, Quote | None]:
+        crash_point("quote.before")
+        order, quote = open_quote(self._ledger, order)
+        if quote is not None:
+            crash_point("quote.committed")
+        return order, quote
 
     def submit(self, order: Order) -> Order:
         """Do the next right thing for one order: send it if it never left, ask if nobody knows, else nothing."""
@@ -162,11 +167,9 @@ class Submission(Transmission):
         """
         kind, bounds = QUOTED[order.operation], Bounds.from_dict(payload["bounds"])
         while self._replaced.get(order.id, 0) < QUOTES_PER_START:
-            crash_point("quote.before")
-            order, quote = open_quote(self._ledger, order)
+            order, quote = self._open_quote(order)
             if quote is None:
                 return self._used_up(order)
-            crash_point("quote.committed")
             fetched = self._fetch(order, quote, kind, payload)
             order, quote = fetched.order, fetched.quote
             if quote is None:
