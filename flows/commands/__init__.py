@@ -116,6 +116,7 @@ class _OneLine(logging.Formatter):
 
 def show_warnings() -> None:
     """Show what `treasury` warns of on the terminal, and nothing less; done once in a process."""
+    logging.getLogger("stamina").setLevel(logging.ERROR)  # of a question that is repeated only the last failure is news
     log = logging.getLogger("treasury")
     if not log.handlers:
         handler = logging.StreamHandler()

@@ -27,9 +27,6 @@ from treasury.provider.refusals import says_too_many
 from treasury.provider.service_rules import ServiceRules
 from treasury.provider.signing import clean, load_private_key, sign
 
-# Only the last failure is news; stamina would log every attempt before it.
-stamina.instrumentation.set_on_retry_hooks([])
-
 R = TypeVar("R", bound=Reply)
 
 

@@ -8,6 +8,7 @@ payment leaves from the process that holds its run, and from no other.
 """
 
 import dataclasses
+import logging
 import signal
 import socket
 import subprocess
@@ -138,4 +139,5 @@ if __name__ == "__main__":
     # A terminal interrupts us with our parent, who tells us what that means: to end what is on its way, and go.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    logging.getLogger("stamina").setLevel(logging.ERROR)  # as in the command that started us
     serve(Connection(int(sys.argv[1])))
