@@ -188,7 +188,7 @@ def test_a_second_night_of_the_same_answers_changes_nothing(
     assert order.reason is not None
     assert "12345670001" not in order.reason
     seen = desk.submission.look(order)
-    assert desk.submission.knows(order, seen)
+    assert desk.submission.is_current(order, seen)
 
 
 def test_a_ledger_of_before_masks_what_can_be_masked(

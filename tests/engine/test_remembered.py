@@ -330,7 +330,7 @@ def test_a_look_at_an_ended_order_is_known_when_it_shows_nothing_new(
     order = desk.submission.submit(plan(desk, payout()))
     service.plan(QUERY, ok(**{**SETTLED, **shows}))
     seen = desk.submission.look(order)
-    assert desk.submission.knows(order, seen) is nothing_new
+    assert desk.submission.is_current(order, seen) is nothing_new
     before = order
     after = desk.submission.learn(order, seen)[0]
     same = replace(after, asked_at=before.asked_at) == before
@@ -342,8 +342,8 @@ def test_an_open_order_or_an_absent_one_is_always_learned(open_desk: OpenDesk, s
     service.plan(PAYOUT, accepted)
     service.plan(QUERY, shown(11))
     order = desk.submission.submit(plan(desk, payout()))
-    assert not desk.submission.knows(order, desk.submission.look(order))
-    assert not desk.submission.knows(order, None)
+    assert not desk.submission.is_current(order, desk.submission.look(order))
+    assert not desk.submission.is_current(order, None)
     service.plan(QUERY, shown(99))
     ended = desk.submission.ask(order)
-    assert not desk.submission.knows(ended, None)
+    assert not desk.submission.is_current(ended, None)

@@ -13,7 +13,7 @@ import pytest
 from sqlalchemy import Connection, update
 
 from tests.engine.test_ledger import commit, intent
-from treasury.concurrency.turns import take_turns
+from treasury.concurrency.turns import run_concurrently
 from treasury.errors import ConfigurationError, IllegalTransition, RunHeld
 from treasury.ledger import schema
 from treasury.ledger.intents import commit_plan
@@ -50,7 +50,7 @@ def step_all(ledger: Ledger, orders: list[Order], event: Event) -> list[Order | 
 
     found: list[Order | str] = []
     with gathered(ledger):
-        thread = threading.Thread(target=lambda: found.extend(take_turns(step, orders, len(orders))))
+        thread = threading.Thread(target=lambda: found.extend(run_concurrently(step, orders, len(orders))))
         thread.start()
         while ledger._writer._queue.qsize() < len(orders):
             thread.join(0.01)
@@ -119,7 +119,7 @@ def test_quotes_are_opened_and_noted_together(open_ledger: OpenLedger) -> None:
         assert noted.pay_amount == Decimal("10.00")
         return noted.request_id
 
-    found = take_turns(quote, orders, len(orders))
+    found = run_concurrently(quote, orders, len(orders))
     assert [each == "moved" for each in found] == [False, True, False, False]
     for order, request_id in zip(ledger.orders(run_key="run"), found, strict=True):
         kept = ledger.quotes([order.id])
@@ -196,7 +196,7 @@ def test_a_hold_that_shares_a_group_made_again_is_let_go_whole(open_ledger: Open
     holder = threading.Thread(target=hold_for_a_while)
     with gathered(ledger):
         holder.start()
-        stepping = threading.Thread(target=lambda: take_turns(lambda each: _refused(ledger, each), [order], 1))
+        stepping = threading.Thread(target=lambda: run_concurrently(lambda each: _refused(ledger, each), [order], 1))
         stepping.start()
         time.sleep(0.3)
     stepping.join()
@@ -228,7 +228,7 @@ def test_what_is_refused_leaves_nothing_of_what_it_did(open_ledger: OpenLedger, 
 
     said: list[str] = []
     with gathered(ledger):
-        thread = threading.Thread(target=lambda: said.extend(take_turns(step, orders[: 1 + company], 4)))
+        thread = threading.Thread(target=lambda: said.extend(run_concurrently(step, orders[: 1 + company], 4)))
         thread.start()
         while ledger._writer._queue.qsize() < 1 + company:
             thread.join(0.01)

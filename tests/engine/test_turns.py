@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from treasury.concurrency.turns import Deliver, Hands, await_result, take_turns
+from treasury.concurrency.turns import Deliver, WorkerThreads, await_result, run_concurrently
 
 
 def soon(result: Any = None, error: BaseException | None = None, seconds: float = 0.01) -> Any:
@@ -20,12 +20,12 @@ def soon(result: Any = None, error: BaseException | None = None, seconds: float 
 
 
 def test_results_are_in_the_order_of_the_items_whatever_the_order_they_end_in() -> None:
-    assert take_turns(lambda item: soon(item * 2, seconds=0.05 - item / 100), range(5), 5) == [0, 2, 4, 6, 8]
-    assert take_turns(str, [], 5) == []
+    assert run_concurrently(lambda item: soon(item * 2, seconds=0.05 - item / 100), range(5), 5) == [0, 2, 4, 6, 8]
+    assert run_concurrently(str, [], 5) == []
 
 
 def test_all_work_is_done_in_one_thread_that_is_not_ours() -> None:
-    threads = set(take_turns(lambda item: soon(item) or threading.get_ident(), [0] * 20, 4))
+    threads = set(run_concurrently(lambda item: soon(item) or threading.get_ident(), [0] * 20, 4))
     assert len(threads) == 1
     assert threads != {threading.get_ident()}
 
@@ -39,7 +39,7 @@ def test_so_many_are_under_way_at_once_and_no_more() -> None:
         soon()
         under_way[0] -= 1
 
-    take_turns(work, range(30), 7)
+    run_concurrently(work, range(30), 7)
     assert most == [7]
 
 
@@ -52,7 +52,7 @@ def test_one_that_waits_lets_the_others_go_on() -> None:
         waiting.pop()("woken by the second", None)
         return "went on"
 
-    assert take_turns(work, [0, 1], 2) == ["woken by the second", "went on"]
+    assert run_concurrently(work, [0, 1], 2) == ["woken by the second", "went on"]
 
 
 def test_an_error_that_is_delivered_is_raised_where_it_is_waited_for() -> None:
@@ -63,7 +63,7 @@ def test_an_error_that_is_delivered_is_raised_where_it_is_waited_for() -> None:
             return f"caught {error}"
         return "nothing was raised"
 
-    assert take_turns(work, [1, 2], 2) == ["caught 1", "caught 2"]
+    assert run_concurrently(work, [1, 2], 2) == ["caught 1", "caught 2"]
     with pytest.raises(KeyError):
         soon(error=KeyError("in a thread that takes no turns"))
 
@@ -80,37 +80,37 @@ def test_an_error_stops_the_handing_out_and_lets_what_is_under_way_end() -> None
         ended.append(item)
 
     with pytest.raises(ValueError, match="the first one"):
-        take_turns(work, range(100), 4)
+        run_concurrently(work, range(100), 4)
     assert sorted(begun) == [0, 1, 2, 3]
     assert sorted(ended) == [1, 2, 3]
 
 
 def test_hands_do_in_other_threads_and_no_more_of_them_than_said() -> None:
-    hands = Hands(2)
-    at_once, most, threads = [0], [0], set()
+    hands = WorkerThreads(2)
+    under_way, most, threads = [0], [0], set()
     guard = threading.Lock()
 
     def long(item: int) -> int:
         with guard:
-            at_once[0] += 1
-            most[0] = max(most[0], at_once[0])
+            under_way[0] += 1
+            most[0] = max(most[0], under_way[0])
             threads.add(threading.get_ident())
         time.sleep(0.01)
         with guard:
-            at_once[0] -= 1
+            under_way[0] -= 1
         return item + 1
 
     def work(item: int) -> tuple[int, int]:
         return hands.do(long, item), threading.get_ident()
 
-    results = take_turns(work, range(10), 10)
+    results = run_concurrently(work, range(10), 10)
     assert [result for result, _ in results] == list(range(1, 11))
     assert most == [2]
     assert len(threads) == 2
     assert results[0][1] not in threads
     assert hands.do(threading.get_ident) == threading.get_ident()  # nobody takes turns here: it is done here
     with pytest.raises(ZeroDivisionError):
-        take_turns(lambda item: hands.do(lambda: 1 // item), [0], 1)
+        run_concurrently(lambda item: hands.do(lambda: 1 // item), [0], 1)
     hands.close()
 
 
@@ -129,7 +129,7 @@ def test_items_are_looked_for_when_it_is_their_turn() -> None:
         done[0] += 1
         return item
 
-    assert take_turns(work, items(), 4) == list(range(50))
+    assert run_concurrently(work, items(), 4) == list(range(50))
     assert max_ahead == [4]
 
 
@@ -141,17 +141,17 @@ def test_an_error_of_the_items_themselves_is_raised_and_what_is_under_way_ends()
         raise OSError("could not be read")
 
     with pytest.raises(OSError, match="could not be read"):
-        take_turns(lambda item: ended.append(soon(item)), items(), 3)
+        run_concurrently(lambda item: ended.append(soon(item)), items(), 3)
     assert sorted(ended) == list(range(6))
 
 
 @pytest.mark.parametrize("most", [1, 4])
 def test_work_that_raises_stop_iteration_is_not_taken_for_the_end(most: int) -> None:
     with pytest.raises(StopIteration):
-        take_turns(lambda item: next(iter(())) if item == 2 else soon(item), range(5), most)
+        run_concurrently(lambda item: next(iter(())) if item == 2 else soon(item), range(5), most)
 
 
 def test_more_turns_than_items_do_each_item_once() -> None:
     begun: list[int] = []
-    assert take_turns(begun.append, range(3), 128) == [None] * 3
+    assert run_concurrently(begun.append, range(3), 128) == [None] * 3
     assert begun == [0, 1, 2]

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import pytest
 
 from tests.http_engine.servers import ANSWER, HEAD, Conversation, RawServer
-from treasury.provider.engine import Engine, Limits, Lost
+from treasury.provider.engine import Engine, Limits, NoResponse
 from treasury.provider.httpx_engine import Httpx
 from treasury.provider.pyreqwest_engine import Reqwest
 
@@ -116,7 +116,7 @@ def test_an_answer_beyond_the_limits_is_lost_in_time_and_its_connection_dropped(
 ) -> None:
     server = serve(lambda one, number: script(one, number) if number == 0 else (one.read(), one.answer()))
     began = time.monotonic()
-    with pytest.raises(Lost):
+    with pytest.raises(NoResponse):
         engine.post(server.base_url, b"{}")
     assert time.monotonic() - began < 3 * LIMITS.exchange_seconds
     assert engine.post(server.base_url, b"{}").body == ANSWER
@@ -167,14 +167,14 @@ PROBE = """
 import re, sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from treasury.provider.engine import Limits, Lost
+from treasury.provider.engine import Limits, NoResponse
 from treasury.provider.httpx_engine import Httpx
 from treasury.provider.pyreqwest_engine import Reqwest
 engine = {engine}(4, 20.0, Limits())
 for _ in range(3):
     try:
         engine.post({url!r}, b"{{}}")
-    except Lost as lost:
+    except NoResponse as lost:
         assert "1,000,000 bytes" in str(lost), lost
     else:
         raise AssertionError("taken")

@@ -26,7 +26,7 @@ from treasury.errors import NotConnected, OutcomeUnknown, Refused, TreasuryError
 from treasury.provider import client as client_module
 from treasury.provider import httpx_engine, pyreqwest_engine
 from treasury.provider.client import Account, Client
-from treasury.provider.engine import LIMITS, Engine, Limits, Lost
+from treasury.provider.engine import LIMITS, Engine, Limits, NoResponse
 from treasury.provider.httpx_engine import Httpx
 from treasury.provider.orders import Withdraw
 from treasury.provider.pyreqwest_engine import Reqwest
@@ -366,7 +366,7 @@ def test_other_words_than_the_one_kind_of_error_are_lost(words: str) -> None:
             pass
 
     engine = Reqwest(1, 1.0)
-    with pytest.raises(Lost):
+    with pytest.raises(NoResponse):
         engine._send(Request)
     engine.close()
 

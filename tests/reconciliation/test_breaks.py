@@ -7,7 +7,7 @@ import pytest
 
 from treasury.planning.policy import Policy
 from treasury.planning.tolerances import Tolerances
-from treasury.reconciliation.breaks import DAY_MS, Acceptance, Break, Finding, Known, give_life
+from treasury.reconciliation.breaks import DAY_MS, Acceptance, Break, Finding, Known, assign_lifecycle
 
 NOW = 1_795_230_000_000
 D = Decimal
@@ -20,7 +20,7 @@ def finding(**changes: Any) -> Finding:
 
 def lives(*findings: Finding, **night: Any) -> list[Break]:
     said = {"known": {}, "covered": frozenset(), "acceptances": {}, "policy": Policy(), "as_of": NOW}
-    return give_life(findings, **{**said, **night})
+    return assign_lifecycle(findings, **{**said, **night})
 
 
 def accepted(found: Finding) -> dict[str, Acceptance]:

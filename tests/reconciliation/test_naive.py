@@ -10,7 +10,7 @@ import pytest
 
 from tests.reconciliation import naive
 from treasury.reconciliation.comparison import COLUMNS
-from treasury.reconciliation.report import Night, draw_report
+from treasury.reconciliation.report import ReconciliationInput, build_report
 
 AS_OF = 1_795_230_000_000
 LEDGERS = 2000
@@ -165,7 +165,7 @@ def a_ledger(dice: random.Random) -> list[naive.Row]:
 
 def disagreements(rows: list[naive.Row]) -> list[tuple[Any, Any, naive.Row]]:
     """What the page says, what the program says, and the order, for each one on which they differ."""
-    report = draw_report(Night(AS_OF, pandas.DataFrame(rows, columns=list(COLUMNS), dtype=object)))
+    report = build_report(ReconciliationInput(AS_OF, pandas.DataFrame(rows, columns=list(COLUMNS), dtype=object)))
     classes = zip(report.orders["request_id"], report.orders["class"], strict=True)
     judged = {str(request_id): str(name) for request_id, name in classes}
     breaks = {item.found.request_id: (str(item.found.name), item.found.difference) for item in report.breaks}

@@ -9,13 +9,13 @@ import pytest
 from tests.reconciliation.planted import AS_OF, PLANTS, Row, plant_ledger
 from treasury.reconciliation.classes import BY_NAME, PRIORITY, UNREMARKABLE, Verdict
 from treasury.reconciliation.comparison import COLUMNS
-from treasury.reconciliation.report import Night, Report, draw_report
+from treasury.reconciliation.report import ReconciliationInput, Report, build_report
 from treasury.reports.machine import as_machine
 
 
 def night(rows: list[Row]) -> Report:
     frame = pd.DataFrame([{**dict.fromkeys(COLUMNS), **row} for row in rows], columns=list(COLUMNS), dtype=object)
-    return draw_report(Night(AS_OF, frame))
+    return build_report(ReconciliationInput(AS_OF, frame))
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -11,7 +11,7 @@ import pytest
 from treasury.orders.states import State
 from treasury.reconciliation.classes import BY_NAME, CLASSES, UNREMARKABLE, Verdict
 from treasury.reconciliation.comparison import COLUMNS
-from treasury.reconciliation.report import Night, draw_report
+from treasury.reconciliation.report import ReconciliationInput, build_report
 from treasury.reports.machine import as_machine
 from treasury.reports.reconciliation import as_markdown
 
@@ -38,7 +38,7 @@ def absent(**changes: Any) -> dict[str, Any]:
 
 def report(*rows: dict[str, Any]) -> dict[str, Any]:
     frame = pd.DataFrame(list(rows), columns=list(COLUMNS), dtype=object)
-    return as_machine(draw_report(Night(AS_OF, frame)))
+    return as_machine(build_report(ReconciliationInput(AS_OF, frame)))
 
 
 CASES = [

@@ -75,7 +75,7 @@ class _Turn(greenlet):
         self.turns = turns
 
 
-def take_turns(work: Callable[[T], U], items: Iterable[T], most: int) -> list[U]:
+def run_concurrently(work: Callable[[T], U], items: Iterable[T], most: int) -> list[U]:
     """Do `work` for each item, so many at once; results in the order of the items.
 
     An item is looked for when it is about to be done; that may take a while, but not wait as work does. The first
@@ -116,7 +116,7 @@ def await_result(begin: Callable[[Deliver], None]) -> Any:
     return result
 
 
-class Hands:
+class WorkerThreads:
     """Threads that do what takes long: at most so many, and no more than were ever needed at once."""
 
     def __init__(self, most: int) -> None:

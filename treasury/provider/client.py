@@ -16,11 +16,11 @@ import stamina
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from treasury.concurrency.crash_points import crash_point
-from treasury.concurrency.turns import Hands
+from treasury.concurrency.turns import WorkerThreads
 from treasury.errors import NotConnected, NotSentInTime, OutcomeUnknown, Refused
 from treasury.provider.address import canonical_url, check_transport, is_loopback
 from treasury.provider.answers import read_answer, seconds_ahead
-from treasury.provider.engine import LIMITS, EngineName, Limits, Lost, open_engine
+from treasury.provider.engine import LIMITS, EngineName, Limits, NoResponse, open_engine
 from treasury.provider.operation import Effect, Operation, Reply
 from treasury.provider.pacing import Connections, Pace
 from treasury.provider.refusals import says_too_many
@@ -136,10 +136,10 @@ class Client:
         self._engine = open_engine(connections, timeout_seconds, limits, name=engine)
         self._limits = limits
         self._nonces = random.Random()  # noqa: S311 - never the same twice is all they must be; seeded by the system
-        self._signers = Hands(os.cpu_count() or 1)
-        self._waiters = Hands(connections)
+        self._signers = WorkerThreads(os.cpu_count() or 1)
+        self._waiters = WorkerThreads(connections)
         # Not the waiters: who repeats a question there waits for a connection, and its holder would wait for them.
-        self._pacers = Hands(connections)
+        self._pacers = WorkerThreads(connections)
         self._connections = Connections(connections)
         self.pace = Pace(self._connections)
         self._date = "", 0.0
@@ -217,7 +217,7 @@ class Client:
             answer = self._engine.post(self.account.base_url + signed.operation.path, signed.content)
         except NotConnected as error:
             raise NotConnected(f"{name}: no connection to {self.account.base_url}: {error}") from None
-        except Lost as error:
+        except NoResponse as error:
             raise OutcomeUnknown(name, f"{error} after the request left") from None
         crash_point("client.answered")
         self._date = answer.headers.get("date", ""), uptime()
@@ -264,7 +264,7 @@ class Client:
         try:
             answer = self._engine.get(self.account.base_url + "/", CLOCK_SECONDS)
             return seconds_ahead(answer.headers, self._clock())
-        except (NotConnected, Lost) as error:
+        except (NotConnected, NoResponse) as error:
             raise NotConnected(f"{self.account.base_url} does not answer: {error}") from None
 
     def read(self, operation: Operation[R]) -> R:

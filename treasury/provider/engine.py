@@ -38,7 +38,7 @@ MAX_HEADER = 200
 
 @dataclass(frozen=True)
 class Limits:
-    """How much of an answer is taken. Beyond it the connection is dropped, and the answer is `Lost`."""
+    """How much of an answer is taken. Beyond it the connection is dropped, and the answer is `NoResponse`."""
 
     max_bytes: int = MAX_BYTES
     """Bytes of its body."""
@@ -58,14 +58,14 @@ class Answer:
     body: bytes
 
 
-class Lost(Exception):
+class NoResponse(Exception):
     """The request left, or may have, and no whole answer came; the message says how that showed."""
 
 
 class Engine(Protocol):
     """Sends requests. Safe to use from several threads.
 
-    Both calls raise `NotConnected` when there never was a connection, so that nothing can have left; `Lost` for
+    Both calls raise `NotConnected` when there never was a connection, so that nothing can have left; `NoResponse` for
     everything else that is no whole answer within the limits; and `ConfigurationError` for a URL that cannot be used.
     """
 
@@ -93,10 +93,10 @@ def read_headers(get: Callable[[str], str | None]) -> dict[str, str]:
 
 
 def check_announced(headers: Mapping[str, str], max_bytes: int) -> None:
-    """Raise `Lost` for an answer that says itself that it is too long."""
+    """Raise `NoResponse` for an answer that says itself that it is too long."""
     announced = headers.get("content-length", "")
     if announced.isascii() and announced.isdigit() and int(announced) > max_bytes:
-        raise Lost(too_long(max_bytes))
+        raise NoResponse(too_long(max_bytes))
 
 
 def too_long(max_bytes: int) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import httpcore
 import httpx
 
-from treasury.concurrency.turns import Hands
+from treasury.concurrency.turns import WorkerThreads
 from treasury.errors import ConfigurationError, NotConnected
 from treasury.provider.engine import (
     CONNECT_SECONDS,
@@ -17,7 +17,7 @@ from treasury.provider.engine import (
     LIMITS,
     Answer,
     Limits,
-    Lost,
+    NoResponse,
     check_announced,
     read_headers,
     too_long,
@@ -45,7 +45,7 @@ class Httpx:
             headers={"Accept-Encoding": "identity"},
         )
         self._limits = limits
-        self._hands = Hands(connections)
+        self._hands = WorkerThreads(connections)
 
     def post(self, url: str, content: bytes) -> Answer:
         """Send a JSON body in one transmission."""
@@ -79,7 +79,7 @@ class Httpx:
         except (httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
             raise ConfigurationError(f"the base URL cannot be used: {error}") from None
         except httpx.HTTPError as error:
-            raise Lost(type(error).__name__) from None
+            raise NoResponse(type(error).__name__) from None
 
     def _read(self, found: httpx.Response, headers: Mapping[str, str]) -> bytes:
         """The body as it travelled: one that was packed without being asked to is no JSON."""
@@ -88,7 +88,7 @@ class Httpx:
         for chunk in found.iter_raw():
             size += len(chunk)
             if size > self._limits.max_bytes:
-                raise Lost(too_long(self._limits.max_bytes))
+                raise NoResponse(too_long(self._limits.max_bytes))
             chunks.append(chunk)
         return b"".join(chunks)
 

@@ -24,7 +24,7 @@ from treasury.provider.engine import (
     LIMITS,
     Answer,
     Limits,
-    Lost,
+    NoResponse,
     check_announced,
     read_headers,
     too_long,
@@ -33,7 +33,8 @@ from treasury.provider.engine import (
 NEVER_CONNECTED = "client error (Connect)"
 """What pyreqwest's causes say when a connection could not be made: the name of the one kind of error that hyper, below
 it, has for that. The class of the exception says less: pyreqwest 0.15 calls a reset after the request left a
-`ConnectError` too. Should a later version use other words, everything is `Lost`: asked about, never sent again blindly.
+`ConnectError` too. Should a later version use other words, everything is `NoResponse`: asked about, never sent again
+blindly.
 """
 
 
@@ -102,7 +103,7 @@ class Reqwest:
             causes = [cause["message"] for cause in error.details["causes"] or ()]
             if NEVER_CONNECTED in causes:
                 raise NotConnected(causes[-1]) from None
-            raise Lost(type(error).__name__) from None
+            raise NoResponse(type(error).__name__) from None
         return answer
 
     async def _read(self, reader: Any, headers: Mapping[str, str]) -> bytes:
@@ -112,7 +113,7 @@ class Reqwest:
         while (chunk := await reader.read_chunk()) is not None:
             size += len(chunk)
             if size > self._most_bytes:
-                raise Lost(too_long(self._most_bytes))
+                raise NoResponse(too_long(self._most_bytes))
             chunks.append(bytes(chunk))
         return b"".join(chunks)
 

@@ -86,7 +86,7 @@ class Known:
     first_seen: int
 
 
-def give_life(
+def assign_lifecycle(
     findings: Sequence[Finding],
     known: Mapping[str, Known],
     covered: frozenset[str],

@@ -11,7 +11,7 @@ from treasury.money import exact
 from treasury.planning.policy import Policy
 from treasury.reconciliation import findings
 from treasury.reconciliation.balances import BalanceLine, BalanceSeen, Flows, Judgement, pool, prove_balance
-from treasury.reconciliation.breaks import Acceptance, Break, Known, give_life
+from treasury.reconciliation.breaks import Acceptance, Break, Known, assign_lifecycle
 from treasury.reconciliation.classes import UNREMARKABLE, Verdict, verdict_of
 from treasury.reconciliation.comparison import LINE_COLUMNS, compare
 from treasury.reconciliation.entries import StatementEntry, by_request
@@ -22,7 +22,7 @@ ZERO = Decimal(0)
 
 
 @dataclass(frozen=True)
-class Night:
+class ReconciliationInput:
     """Everything a report is made from. Times: Unix milliseconds."""
 
     as_of: int
@@ -50,7 +50,7 @@ class Night:
 class Report:
     """Everything a reconciliation says, before it is written."""
 
-    night: Night
+    night: ReconciliationInput
     orders: pd.DataFrame
     """Both sides and `class`, sorted by request id."""
     breaks: Sequence[Break]
@@ -71,7 +71,7 @@ class Report:
 
 
 @exact
-def draw_report(night: Night) -> Report:
+def build_report(night: ReconciliationInput) -> Report:
     """Compare both sides of a night, explain its sums, and give what is found its life."""
     orders = compare(_with_lines(night.both_sides, night.entries), night.policy, night.as_of, night.fee_on_top)
     balances = _prove(night, orders)
@@ -83,7 +83,7 @@ def draw_report(night: Night) -> Report:
     ]
     covered = _covered(night, orders, balances)
     gone = frozenset(key for key, known in night.known_breaks.items() if known.found.subject in covered)
-    breaks = give_life(found, night.known_breaks, gone, night.acceptances, night.policy, night.as_of)
+    breaks = assign_lifecycle(found, night.known_breaks, gone, night.acceptances, night.policy, night.as_of)
     return Report(night, orders, breaks, balances)
 
 
@@ -107,7 +107,7 @@ def _line_columns(entries: Sequence[StatementEntry]) -> dict[str, Any]:
     }
 
 
-def _prove(night: Night, orders: pd.DataFrame) -> list[BalanceLine]:
+def _prove(night: ReconciliationInput, orders: pd.DataFrame) -> list[BalanceLine]:
     flows = {
         seen.currency: night.flows.get(seen.currency, Flows()) + _unpriced(orders, seen.currency, night.since)
         for seen in night.balances
@@ -125,7 +125,7 @@ def _unpriced(orders: pd.DataFrame, currency: str, since: int | None) -> Flows:
     return Flows(unpriced=total)
 
 
-def _covered(night: Night, orders: pd.DataFrame, balances: Sequence[BalanceLine]) -> frozenset[str]:
+def _covered(night: ReconciliationInput, orders: pd.DataFrame, balances: Sequence[BalanceLine]) -> frozenset[str]:
     """Subjects about which this report can say that nothing is wrong any more: what it read."""
     judged = (Judgement.EXPLAINED, *findings.BALANCE_CLASSES)
     return frozenset(

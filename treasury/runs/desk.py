@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
-from treasury.concurrency.turns import take_turns
+from treasury.concurrency.turns import run_concurrently
 from treasury.errors import ConfigurationError, NotConnected
 from treasury.ledger.database import sqlite_file
 from treasury.ledger.epoch import Places, Standing, begin_epoch, check_standing, register_machine
@@ -82,13 +82,13 @@ class Desk:
         """Hold what has not left, because the ledger is older than the service."""
         begin_epoch(self.ledger, self.token, why)
 
-    def at_once(self, work: Callable[[T], U], items: Iterable[T], *, ahead: bool = False) -> list[U]:
+    def run_concurrently(self, work: Callable[[T], U], items: Iterable[T], *, prefetch: bool = False) -> list[U]:
         """Do `work` for each item, as many at once as the desk allows; results in the order of the items.
 
-        `ahead`: half as many more are made ready meanwhile, and leave when a connection is free. Only for questions:
+        `prefetch`: half as many more are made ready meanwhile, and leave when a connection is free. Only for questions:
         a payment is marked when it leaves, and waits for nothing then.
         """
-        return take_turns(work, items, self.in_flight * 3 // 2 if ahead else self.in_flight)
+        return run_concurrently(work, items, self.in_flight * 3 // 2 if prefetch else self.in_flight)
 
     def check_windows(self) -> None:
         """Raise `ConfigurationError` when the account's waits do not fit together; on loopback it is a warning."""

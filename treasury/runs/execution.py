@@ -63,7 +63,7 @@ def send_orders(desk: Desk, run_key: str, ids: Sequence[int]) -> int:
     with desk.hold(run_key):
         stop_loss = _get_ready(desk, run_key)
         orders = desk.ledger.orders(run_key=run_key, ids=ids)
-        done = desk.at_once(lambda order: _send(desk, order, stop_loss), orders)
+        done = desk.run_concurrently(lambda order: _send(desk, order, stop_loss), orders)
     return sum(order.state.is_open or order.state.is_final for order in done)
 
 
@@ -76,7 +76,9 @@ def fetch_quotes(desk: Desk, run_key: str, ids: Sequence[int]) -> int:
         stop_loss = _get_ready(desk, run_key)
         orders = desk.ledger.orders(run_key=run_key, ids=ids, states=(State.PREPARED,))
         young = Young(desk.ledger)
-        asked = desk.at_once(lambda order: _fetch(desk, order, stop_loss, young), takewhile(young.is_so, orders))
+        asked = desk.run_concurrently(
+            lambda order: _fetch(desk, order, stop_loss, young), takewhile(young.is_so, orders)
+        )
         _tell_quotes(desk, [order.id for order in asked])
     return len(asked)
 
@@ -201,7 +203,7 @@ def follow_orders(desk: Desk, run_key: str, ids: Sequence[int], seconds: float) 
 
 
 def _follow_all(desk: Desk, orders: Sequence[Order], asked: StopLoss) -> None:
-    desk.at_once(lambda order: _follow_one(desk, order, asked), orders)
+    desk.run_concurrently(lambda order: _follow_one(desk, order, asked), orders)
 
 
 def _follow_one(desk: Desk, order: Order, asked: StopLoss) -> Order:

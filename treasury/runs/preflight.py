@@ -52,7 +52,7 @@ def _probe(desk: Desk, waiting: Mapping[str, Sequence[int]]) -> str | None:
     orders = desk.ledger.orders(ids=_choose(waiting))
     answers: list[dict[int, SeenOrder] | Exception] = []
     for _ in range(ROUNDS):
-        answers = desk.at_once(lambda order: _ask(desk, order, everywhere=False), orders)
+        answers = desk.run_concurrently(lambda order: _ask(desk, order, everywhere=False), orders)
         if any(not isinstance(answer, Exception) for answer in answers):
             break
     _hold_known(desk, orders, answers)
@@ -75,7 +75,7 @@ def _ask_everything(desk: Desk, waiting: Sequence[int]) -> str | None:
     answered = False
     for some in batched(waiting, AT_ONCE):
         orders = desk.ledger.orders(ids=some, states=(State.PREPARED,))
-        answers = desk.at_once(lambda order: _ask(desk, order, everywhere=True), orders, ahead=True)
+        answers = desk.run_concurrently(lambda order: _ask(desk, order, everywhere=True), orders, prefetch=True)
         if not answered and (problem := _judge(answers)) is not None:
             return problem
         answered = True

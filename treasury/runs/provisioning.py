@@ -33,7 +33,7 @@ def provision_users(desk: Desk, file: Path) -> list[dict[str, Any]]:
 
     Run again, it finds the same users. Raises `InvalidSheet`.
     """
-    return desk.at_once(lambda row: provision_user(desk, row), read_card_users(file))
+    return desk.run_concurrently(lambda row: provision_user(desk, row), read_card_users(file))
 
 
 def look_up_users(desk: Desk, file: Path) -> dict[str, str]:
@@ -46,7 +46,7 @@ def look_up_users(desk: Desk, file: Path) -> dict[str, str]:
             return "unknown"
 
     rows = read_card_users(file)
-    return {row.user_xid: known for row, known in zip(rows, desk.at_once(look_up, rows), strict=True)}
+    return {row.user_xid: known for row, known in zip(rows, desk.run_concurrently(look_up, rows), strict=True)}
 
 
 def create_or_link_users(desk: Desk, file: Path, found: Mapping[str, str]) -> dict[str, str]:

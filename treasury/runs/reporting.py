@@ -11,7 +11,7 @@ from treasury.reconciliation.entries import StatementEntry
 from treasury.runs.desk import Desk
 
 if TYPE_CHECKING:
-    from treasury.reconciliation.report import Night
+    from treasury.reconciliation.report import ReconciliationInput
 
 
 def report_sweep(
@@ -22,27 +22,29 @@ def report_sweep(
     `entries`: of the service's own statement, if there is one. Returns the machine form with the paths. The same
     sweep, policy and statement give the same bytes.
     """
-    from treasury.reconciliation.report import draw_report
+    from treasury.reconciliation.report import build_report
     from treasury.reports.reconciliation import write_reconciliation
 
-    report = draw_report(read_night(desk, sweep_id, policy, entries))
+    report = build_report(read_input(desk, sweep_id, policy, entries))
     closing.record_breaks(desk.ledger, sweep_id, report.breaks)
     made = datetime.fromtimestamp(report.night.as_of / 1000, UTC)
     return write_reconciliation(out or desk.settings.report_folder(made), report)
 
 
-def read_night(desk: Desk, sweep_id: int, policy: Policy, entries: Sequence[StatementEntry] = ()) -> "Night":
+def read_input(
+    desk: Desk, sweep_id: int, policy: Policy, entries: Sequence[StatementEntry] = ()
+) -> "ReconciliationInput":
     """Everything the report of a sweep is made from."""
     import pandas as pd
 
     from treasury.reconciliation.comparison import OUR_COLUMNS, THEIR_COLUMNS
-    from treasury.reconciliation.report import Night
+    from treasury.reconciliation.report import ReconciliationInput
 
     ledger = desk.ledger
     scope = sweeps.sweep(ledger, sweep_id).scope
     sums = closing.closing_of(ledger, sweep_id, scope)
     columns, users = sweeps.both_sides(ledger, sweep_id, (*OUR_COLUMNS, *THEIR_COLUMNS))
-    return Night(
+    return ReconciliationInput(
         as_of=sums.as_of,
         both_sides=pd.DataFrame(columns, dtype=object),
         policy=policy,

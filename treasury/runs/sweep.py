@@ -135,7 +135,7 @@ def _ask_part(desk: Desk, ids: Sequence[int]) -> int:
         answers.take(question, order, seen, side)
         return bool(side["answer"] != "failed")
 
-    could = desk.at_once(ask, _questions(desk, ids), ahead=True)
+    could = desk.run_concurrently(ask, _questions(desk, ids), prefetch=True)
     answers.write()
     return sum(could)
 
@@ -187,7 +187,7 @@ class _Answers:
 
     def _record(self, connection: Connection, group: list[Any], texts: dict[int, str]) -> None:
         for _, order, seen, side in group:
-            if order is not None and side["answer"] != "failed" and not self._desk.submission.knows(order, seen):
+            if order is not None and side["answer"] != "failed" and not self._desk.submission.is_current(order, seen):
                 # Its own run may have moved it meanwhile, and knows more than this answer.
                 with contextlib.suppress(IllegalTransition):
                     self._desk.submission.learn(order, seen)
@@ -275,7 +275,7 @@ def service_side(seen: SeenOrder, reply: Reply, find_words: Callable[[], Words])
 
 def _read_balances(desk: Desk, sweep_id: int, scope: Scope, moment: str) -> None:
     currencies = closing.balance_currencies(desk.ledger, scope)
-    seen = dict(zip(currencies, desk.at_once(lambda each: _read_balance(desk, each), currencies), strict=True))
+    seen = dict(zip(currencies, desk.run_concurrently(lambda each: _read_balance(desk, each), currencies), strict=True))
     closing.record_balances(desk.ledger, sweep_id, moment, seen)
 
 

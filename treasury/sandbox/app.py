@@ -39,7 +39,7 @@ class AnswerResponse(Response):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it, or break it off."""
         if self._answer.drop:
-            await _hang_up(receive, at_once=True)
+            await _hang_up(receive, run_concurrently=True)
             return
         if not self._answer.missing_bytes:
             await super().__call__(scope, receive, send)
@@ -47,13 +47,13 @@ class AnswerResponse(Response):
         self.headers["content-length"] = str(len(self.body) + self._answer.missing_bytes)
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
         await send({"type": "http.response.body", "body": self.body, "more_body": True})
-        await _hang_up(receive, at_once=False)
+        await _hang_up(receive, run_concurrently=False)
 
 
-async def _hang_up(receive: Receive, *, at_once: bool) -> None:
+async def _hang_up(receive: Receive, *, run_concurrently: bool) -> None:
     """Close the socket under uvicorn, whose request cycle `receive` belongs to, and wait until it has noticed."""
     transport = receive.__self__.transport  # type: ignore[attr-defined]  # ASGI itself knows no way to hang up
-    if at_once:
+    if run_concurrently:
         transport.abort()
     else:
         transport.close()

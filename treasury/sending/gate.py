@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Callable
 
-from treasury.concurrency.turns import Hands
+from treasury.concurrency.turns import WorkerThreads
 from treasury.errors import NotConnected, OutcomeUnknown, Refused, Stopped
 from treasury.provider.refusals import ACCOUNT_TROUBLE, says_account_trouble
 
@@ -14,7 +14,7 @@ class Gate:
     def __init__(self) -> None:
         self.shut_by: Refused | None = None
         self._asking = threading.Lock()
-        self._waiters = Hands(64)
+        self._waiters = WorkerThreads(64)
 
     @property
     def is_shut(self) -> bool:

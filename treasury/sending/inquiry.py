@@ -185,7 +185,7 @@ class Inquiry:
         crash_point("learn.recorded")
         return order, Next.WAIT
 
-    def knows(self, order: Order, seen: SeenOrder | None) -> bool:
+    def is_current(self, order: Order, seen: SeenOrder | None) -> bool:
         """Whether a look at an order that is at its end showed nothing that the ledger does not hold already."""
         if seen is None or not order.state.is_final or disagreements(order, seen):
             return False
