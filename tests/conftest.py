@@ -1,6 +1,7 @@
 """What the outer tests share: keys, sandboxes, one Prefect server, and the `treasury` command as a real process."""
 
 import os
+import socket
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -15,6 +16,11 @@ from tests.commands.office import Office, eventually
 from treasury.concurrency.children import child
 from treasury.sandbox import RunningSandbox, SandboxSettings, generate_key_pair, running_sandbox
 
+_reserved = socket.socket()
+_reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+_reserved.bind(("127.0.0.1", free_port()))
+"""The port of the Prefect server, which starts minutes later: bound and not listened at, so nobody else gets it."""
+
 # Before anybody imports Prefect: it reads these once, and must neither find nor touch a developer's own.
 for name in [name for name in os.environ if name.startswith(("PREFECT_", "TREASURY_"))]:
     del os.environ[name]
@@ -25,7 +31,7 @@ os.environ.update(
         "DO_NOT_TRACK": "1",
         "PREFECT_LOGGING_LEVEL": "CRITICAL",
         # Known from the start: Prefect's threads keep what was set at its import, else start a server of their own.
-        "PREFECT_API_URL": f"http://127.0.0.1:{free_port()}/api",
+        "PREFECT_API_URL": f"http://127.0.0.1:{_reserved.getsockname()[1]}/api",
     }
 )
 
@@ -64,6 +70,7 @@ def _clean_up() -> Iterator[None]:
     import shutil
 
     yield
+    _reserved.close()
     shutil.rmtree(os.environ["PREFECT_HOME"], ignore_errors=True)
 
 
