@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from treasury.concurrency.turns import run_concurrently
-from treasury.errors import ConfigurationError, NotConnected
+from treasury.errors import ConfigurationError, NotConnected, Stopped
 from treasury.ledger.database import sqlite_file
 from treasury.ledger.epoch import Places, Standing, begin_epoch, check_standing, register_machine
 from treasury.ledger.holder import MachineLock
@@ -43,8 +43,8 @@ class Desk:
         """Runs whose first questions were answered since they were taken."""
         self.provisioned: dict[str, list[dict[str, Any]]] = {}
         """Results of provisioning a file, with their links, until they are written."""
-        self.left_runs: set[str] = set()
-        """Runs that an error or an interruption ended: nothing more of them is handed out until they are taken anew."""
+        self.aborted_runs: set[str] = set()
+        """Runs that an error or an interruption ended: nothing more of them is sent until they are started again."""
         self._clock_checked = False
         self.shards = Shards(account, settings)
         self.stop_losses: dict[str, StopLoss] = {}
@@ -66,12 +66,17 @@ class Desk:
                 places = Places(sqlite_file(self.settings.ledger_url), self.settings.ledger_key_file)
                 self.standing = check_standing(self.ledger, self.token, places)
                 self.ledger.recover(run_key)
-                self.left_runs.discard(run_key)
+                self.aborted_runs.discard(run_key)
             try:
                 yield
             except BaseException:
-                self.left_runs.add(run_key)  # another task of it, in another thread, begins nothing new
+                self.aborted_runs.add(run_key)  # another task of it, in another thread, begins nothing new
                 raise
+
+    def check_not_aborted(self, run_key: str) -> None:
+        """Raise `Stopped` when an error or an interruption ended this run, perhaps in another thread."""
+        if run_key in self.aborted_runs:
+            raise Stopped(f"run {run_key} was ended by an error or an interruption: start it again")
 
     def register_machine(self, run_key: str) -> None:
         """Know this machine from its first run on; each reference of that run is asked about before it is sent."""

@@ -20,8 +20,9 @@ from treasury.errors import (
     TreasuryError,
 )
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.quotes import last_quote
 from treasury.money import format_amount
+from treasury.orders.decisions import has_expired
+from treasury.orders.quoting import QUOTED
 from treasury.orders.records import Order, Quote
 from treasury.orders.states import State
 from treasury.runs.desk import Desk
@@ -64,36 +65,39 @@ def send_orders(desk: Desk, run_key: str, ids: Sequence[int]) -> int:
         stop_loss = _get_ready(desk, run_key)
         orders = desk.ledger.orders(run_key=run_key, ids=ids)
         done = desk.run_concurrently(lambda order: _send(desk, order, stop_loss), orders)
+        desk.check_not_aborted(run_key)
     return sum(order.state.is_open or order.state.is_final for order in done)
 
 
 def fetch_quotes(desk: Desk, run_key: str, ids: Sequence[int]) -> int:
-    """Ask for the quotes of these orders, and confirm none; returns how many were asked for. Raises as `send_orders`.
+    """Ask for the quotes of these orders, and confirm none; returns how many have one. Raises as `send_orders`.
 
-    It ends early, before the first of them has lived a third of its life: `send_orders` asks for the others.
+    It ends early, before the first quote has lived a third of its life. What has no quote then, and what has to be
+    asked about first, is left to `send_orders`.
     """
     with desk.hold(run_key):
         stop_loss = _get_ready(desk, run_key)
         orders = desk.ledger.orders(run_key=run_key, ids=ids, states=(State.PREPARED,))
-        young = Young(desk.ledger)
-        asked = desk.run_concurrently(
-            lambda order: _fetch(desk, order, stop_loss, young), takewhile(young.is_so, orders)
+        ready = (order for order in orders if order.operation in QUOTED and not order.absences_needed)
+        time_left = FetchTime(desk.ledger)
+        found = desk.run_concurrently(
+            lambda order: _fetch(desk, order, stop_loss, time_left), takewhile(time_left.is_left, ready)
         )
-        _tell_quotes(desk, [order.id for order in asked])
-    return len(asked)
+        desk.check_not_aborted(run_key)
+    quotes = [quote for quote in found if quote is not None]
+    _log_quotes(quotes)
+    return len(quotes)
 
 
-def _tell_quotes(desk: Desk, ids: Sequence[int]) -> None:
-    """The rates and fees of these orders' quotes, lowest and highest of each pair."""
+def _log_quotes(quotes: Iterable[Quote]) -> None:
+    """Log the rates and fees of quotes, lowest and highest of each pair."""
     pairs: dict[str, list[Quote]] = {}
-    for some in batched(ids, CHUNK):
-        for quote in desk.ledger.quotes(some):
-            if quote.rate is not None:
-                pairs.setdefault(f"{quote.pay_currency}-{quote.receive_currency}", []).append(quote)
-    for pair, quotes in sorted(pairs.items()):
-        rates = _range([quote.rate for quote in quotes if quote.rate is not None])
-        fees = _range([quote.fee for quote in quotes if quote.fee is not None])
-        LOG.info("%d quotes %s: rate %s; fee %s", len(quotes), pair, rates, fees or "none")
+    for quote in quotes:
+        pairs.setdefault(f"{quote.pay_currency}-{quote.receive_currency}", []).append(quote)
+    for pair, some in sorted(pairs.items()):
+        rates = _range([quote.rate for quote in some if quote.rate is not None])
+        fees = _range([quote.fee for quote in some if quote.fee is not None])
+        LOG.info("%d quotes %s: rate %s; fee %s", len(some), pair, rates or "not shown", fees or "none")
 
 
 def _range(amounts: Sequence[Decimal]) -> str:
@@ -101,29 +105,27 @@ def _range(amounts: Sequence[Decimal]) -> str:
     return " to ".join(format_amount(each) for each in ends)
 
 
-class Young:
-    """Whether the quotes of a part are young enough for more of them to be asked for."""
+class FetchTime:
+    """How long quotes of a part may be fetched: one of `LIFE_PARTS` parts of the first one's life."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self._until: float | None = None
 
-    def is_so(self, _: Order) -> bool:
-        """Whether another one may be asked for."""
+    def is_left(self, _: Order) -> bool:
+        """Whether another quote may be asked for."""
         return self._until is None or self._ledger.now() < self._until
 
-    def begin(self, order: Order) -> None:
-        """The first quote is there: from now on it grows old."""
-        if self._until is not None:
-            return
-        quote = last_quote(self._ledger, order)
-        if quote is not None and quote.quote is not None:
+    def start(self, quote: Quote) -> None:
+        """Count from the first quote on; later ones change nothing."""
+        if self._until is None:
             now = self._ledger.now()
             self._until = float("inf") if quote.expires_at is None else now + (quote.expires_at - now) / LIFE_PARTS
 
 
 def _get_ready(desk: Desk, run_key: str) -> StopLoss:
     """Check clock and account before anything of a run is sent; the run's stop-loss, tripped if nothing may be."""
+    desk.check_not_aborted(run_key)
     desk.check_windows()
     desk.check_clock()
     stop_loss = _stop_loss(desk, run_key)
@@ -133,17 +135,28 @@ def _get_ready(desk: Desk, run_key: str) -> StopLoss:
     return stop_loss
 
 
-def _fetch(desk: Desk, order: Order, stop_loss: StopLoss, young: Young) -> Order:
-    if stop_loss.why is not None or order.run_key in desk.left_runs:
-        return order
+def _fetch(desk: Desk, order: Order, stop_loss: StopLoss, time_left: FetchTime) -> Quote | None:
+    """The quote of one order; None when none came, or nothing more is asked for."""
+    if stop_loss.why is not None or order.run_key in desk.aborted_runs:
+        return None
+    quotes: list[Quote] = []
+
+    def ask(order: Order) -> Order:
+        fetched = desk.submission.fetch_quote(order)
+        quotes.extend([] if fetched.quote is None else [fetched.quote])
+        return fetched.order
+
     try:
-        fetched = _carefully(desk, order, desk.submission.fetch_quote)
+        asked = _carefully(desk, order, ask)
     except Stopped as stopped:
         stop_loss.trip(str(stopped))
-        return order
-    stop_loss.count_quote(fetched)
-    young.begin(fetched)
-    return fetched
+        return None
+    stop_loss.count_quote(asked, came=bool(quotes))
+    quote = next(iter(quotes), None)
+    if quote is None or has_expired(quote, desk.ledger.now()):
+        return None  # what an earlier start left is replaced by `send_orders`, which looks first whether it was paid
+    time_left.start(quote)
+    return quote
 
 
 def _stop_loss(desk: Desk, run_key: str) -> StopLoss:
@@ -155,7 +168,7 @@ def _stop_loss(desk: Desk, run_key: str) -> StopLoss:
 
 
 def _send(desk: Desk, order: Order, stop_loss: StopLoss) -> Order:
-    if order.run_key in desk.left_runs:
+    if order.run_key in desk.aborted_runs:
         return order
     if stop_loss.why is not None:
         return desk.ledger.note(order, reason=f"the run was stopped: {stop_loss.why}")
@@ -228,8 +241,8 @@ def _follow(desk: Desk) -> Callable[[Order], Order]:
 def _carefully(desk: Desk, order: Order, work: Callable[[Order], Order], asked: StopLoss | None = None) -> Order:
     """Do one order's work so that its trouble stays its own.
 
-    Of trouble these are the known kinds. A ledger that fails, a stop, and any error that nobody thought of go up: what
-    is on its way is finished, and the run can be resumed.
+    The known kinds of trouble become the row's reason. A ledger that fails, a stop and an unexpected error are raised:
+    what is on its way is finished, and the run can be resumed.
     """
     try:
         done = work(order)
@@ -247,5 +260,5 @@ def _carefully(desk: Desk, order: Order, work: Callable[[Order], Order], asked: 
     except TreasuryError:
         raise
     except Exception:
-        LOG.exception("%s: an error nobody thought of; start the run again once it is mended", order.request_id)
+        LOG.exception("%s: unexpected error; once it is mended, start the run again", order.request_id)
         raise

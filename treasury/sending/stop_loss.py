@@ -68,13 +68,13 @@ class StopLoss:
             if self.percent is not None and self._sent >= ENOUGH and share > self.percent * self._sent:
                 self.why = self.why or f"{self._failed} of {self._sent} sends failed"
 
-    def count_quote(self, order: Order) -> None:
-        """Take note of what became of asking for a quote: no send yet, unless it ended its row."""
+    def count_quote(self, order: Order, *, came: bool) -> None:
+        """Take note of whether a quote came: no send yet, unless its refusal ended the row."""
         if order.state is State.REJECTED:
             self.count(order)
             return
         with self._guard:
-            self._count_in_a_row(order, _failure(order) if order.reason is not None else None)
+            self._count_in_a_row(order, None if came else _failure(order))
 
     def _count_in_a_row(self, order: Order, failure: tuple[object, ...] | None) -> None:
         self._in_a_row = 0 if failure is None else self._in_a_row + 1 if failure == self._last else 1

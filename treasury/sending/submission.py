@@ -71,18 +71,12 @@ class Submission(Transmission):
         self._replaced.clear()
         self._witnesses.forget()
 
-    def fetch_quote(self, order: Order) -> Order:
-        """Ask for the quote of an order that is ready to be sent, and confirm nothing; `submit` goes on with it.
-
-        An order that has to be asked about first is left to `submit`.
-        """
-        payload = self._ledger.payload(order)
-        if order.state is not State.PREPARED or order.absences_needed or "quote" not in payload:
-            return order
+    def fetch_quote(self, order: Order) -> Fetched:
+        """Ask for the quote of an order that is ready to be sent, and confirm nothing; `submit` goes on with it."""
         order, quote = self._open_quote(order)
         if quote is None:
-            return self._used_up(order)
-        return self._fetch(order, quote, QUOTED[order.operation], payload).order
+            return Fetched(self._used_up(order))
+        return self._fetch(order, quote, QUOTED[order.operation], self._ledger.payload(order))
 
     def _open_quote(self, order: Order) -> tuple[Order, Quote | None]:
         crash_point("quote.before")
