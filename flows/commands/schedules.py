@@ -1,10 +1,10 @@
-"""What lasts over restarts of `treasury serve`: schedules that a person paused stay paused, no run is left unended."""
+"""What `treasury serve` does at its start: nobody else serves, paused schedules stay paused, abandoned runs end."""
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from flows.commands.prefect_access import prefect_home
@@ -27,36 +27,71 @@ def serve_alone(address: str) -> Iterator[None]:
         os.close(descriptor)
 
 
-def paused_slugs(client: Any) -> set[str]:
-    """Slugs of the schedules of deployments that somebody paused."""
+def our_deployments(client: Any, entrypoints: Collection[str]) -> list[Any]:
+    """The deployments of these entrypoints that a Prefect server knows; it may know those of others, too."""
+    return [each for each in client.read_deployments() if each.entrypoint in entrypoints]
+
+
+def paused_slugs(deployments: Iterable[Any]) -> set[str]:
+    """Slugs of the schedules of these deployments that somebody paused."""
     return {
         schedule.slug
-        for deployment in client.read_deployments()
+        for deployment in deployments
         for schedule in deployment.schedules
         if schedule.slug is not None and (deployment.paused or not schedule.active)
     }
 
 
-def end_left_runs(client: Any) -> tuple[int, int]:
-    """End what nobody carries out: runs of a process that ended, and those whose time passed while nobody served.
+def end_abandoned_runs(client: Any, deployments: Sequence[Any]) -> int:
+    """Mark runs of these deployments as crashed that are said to run; returns how many.
 
-    Returns how many of each. What a run did is in the ledger; started again, it sends nothing twice.
+    Only where nobody else carries them out: on a server that ended with the process that did. What such a run did is in
+    the ledger; started again, it sends nothing twice.
     """
-    from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterState, FlowRunFilterStateType
+    from prefect.client.schemas.filters import FlowRunFilterStateType
     from prefect.client.schemas.objects import StateType
-    from prefect.states import Cancelled, Crashed
+    from prefect.states import Crashed
 
-    def runs(*types: StateType) -> list[Any]:
-        wanted = FlowRunFilter(state=FlowRunFilterState(type=FlowRunFilterStateType(any_=list(types))))
-        return [run for run in client.read_flow_runs(flow_run_filter=wanted) if run.deployment_id is not None]
+    wanted = FlowRunFilterStateType(any_=[StateType.RUNNING, StateType.PENDING, StateType.CANCELLING])
+    said = "its process ended before it did; what it sent is in the ledger, and it can be started again"
+    return _end_all(client, deployments, wanted, Crashed(message=said))
 
-    left = runs(StateType.RUNNING, StateType.PENDING, StateType.CANCELLING)
-    for run in left:
-        said = "its process ended before it did; what it sent is in the ledger, and it can be started again"
-        client.set_flow_run_state(run.id, Crashed(message=said), force=True)
-    now = datetime.now(UTC)
-    missed = [run for run in runs(StateType.SCHEDULED) if run.auto_scheduled and run.expected_start_time < now]
-    for run in missed:
-        said = "nobody served at its time; start it by hand if it is wanted"
-        client.set_flow_run_state(run.id, Cancelled(name="Missed", message=said), force=True)
-    return len(left), len(missed)
+
+def end_missed_runs(client: Any, deployments: Sequence[Any]) -> int:
+    """Cancel scheduled runs of these deployments whose time passed while nobody served; returns how many."""
+    from prefect.client.schemas.filters import FlowRunFilterStateType
+    from prefect.client.schemas.objects import StateType
+    from prefect.states import Cancelled
+
+    before = datetime.now(UTC) - timedelta(seconds=LATE_SECONDS)
+    said = "nobody served at its time; start it by hand if it is wanted"
+    wanted = FlowRunFilterStateType(any_=[StateType.SCHEDULED])
+    return _end_all(client, deployments, wanted, Cancelled(name="Missed", message=said), before)
+
+
+LATE_SECONDS = 60
+"""A scheduled run that is late by more is picked up by nobody: whoever serves looks every ten seconds."""
+
+
+def _end_all(client: Any, deployments: Sequence[Any], states: Any, ending: Any, before: datetime | None = None) -> int:
+    """Set every run of these deployments in these states, expected before this time, to another state."""
+    from prefect.client.schemas.filters import (
+        FlowRunFilter,
+        FlowRunFilterDeploymentId,
+        FlowRunFilterExpectedStartTime,
+        FlowRunFilterState,
+    )
+
+    wanted = FlowRunFilter(
+        deployment_id=FlowRunFilterDeploymentId(any_=[deployment.id for deployment in deployments]),
+        state=FlowRunFilterState(type=states),
+        expected_start_time=None if before is None else FlowRunFilterExpectedStartTime(before_=before),
+    )
+    ended = 0
+    if not deployments:
+        return ended
+    while found := client.read_flow_runs(flow_run_filter=wanted):  # some hundred at a time
+        for run in found:
+            client.set_flow_run_state(run.id, ending, force=True)
+        ended += len(found)
+    return ended

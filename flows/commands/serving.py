@@ -26,7 +26,13 @@ from flows.commands.prefect_access import (
     password_file,
 )
 from flows.commands.prefect_server import START_SECONDS, answers, configured_api, prepare_environment
-from flows.commands.schedules import end_left_runs, paused_slugs, serve_alone
+from flows.commands.schedules import (
+    end_abandoned_runs,
+    end_missed_runs,
+    our_deployments,
+    paused_slugs,
+    serve_alone,
+)
 from treasury.concurrency.children import child
 from treasury.errors import ConfigurationError
 from treasury.private_files import close_to_others
@@ -50,20 +56,22 @@ def serve(*, port: int = DASHBOARD_PORT) -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "INFO")
     prepare_environment()
+    is_own = configured_api() is None
     where = configured_api() or f"http://127.0.0.1:{port}"
     with serve_alone(where), _server(port), suppress(KeyboardInterrupt):
         from prefect.client.orchestration import get_client
         from prefect.runner import Runner
 
         with get_client(sync_client=True) as client:
-            paused = paused_slugs(client)
-            crashed, missed = end_left_runs(client)
+            ours = our_deployments(client, {each["entrypoint"] for each in read_deployments()})
+            crashed = end_abandoned_runs(client, ours) if is_own else 0  # elsewhere another machine may carry them out
+            missed = end_missed_runs(client, ours)
         if crashed or missed:
-            print(f"  {crashed} run(s) of a process that ended are marked as crashed, {missed} missed", flush=True)
+            print(f"  {crashed} run(s) of a process that ended are marked as crashed, {missed} as missed", flush=True)
         runner = Runner(pause_on_shutdown=False)  # else our leaving would look like a person's pause
         # Prefect's own handler of SIGTERM leaves the runner half stopped; an interrupt ends it in order.
         setattr(runner, "handle_sigterm", _interrupt)  # noqa: B010
-        for deployment in build_deployments(paused):
+        for deployment in build_deployments(paused_slugs(ours)):
             runner.add_deployment(deployment)
             print(f"  {deployment.flow_name}/{deployment.name}", flush=True)
         print("serving; Ctrl-C ends it", flush=True)
