@@ -1,17 +1,15 @@
 """Policy files: TOML in, the one model out, every mistake told with its line."""
 
-import logging
 import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from treasury.errors import InputError
+from treasury.notices import warn_once
 from treasury.planning.policy import Policy, parse_policy
 
-LOG = logging.getLogger("treasury")
 
-
-def read_policy(path: Path, warn: Callable[[str], None] = LOG.warning) -> Policy:
+def read_policy(path: Path, warn: Callable[[str], None] = warn_once) -> Policy:
     """The policy of a file. Raises `InputError` that names the file, and each line and setting that is wrong.
 
     `warn` is told each older name that the file uses, with the one to write instead.

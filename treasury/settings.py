@@ -4,7 +4,6 @@ Where a setting comes from: environment, else the account file that `treasury co
 Prefect block may stand in for the account (see `blocks`).
 """
 
-import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from pydantic import ValidationError
 
 from treasury.account_file import explain, read_account_file
 from treasury.errors import ConfigurationError
+from treasury.notices import warn_once
 from treasury.orders.decisions import EvidenceRules
 from treasury.private_files import read_private
 from treasury.provider.client import Account
@@ -165,8 +165,6 @@ def read_private_key(path: Path) -> str:
 
 OLDER, NEWER = "TREASURY_MOST_", "TREASURY_MAX_"
 
-LOG = logging.getLogger("treasury")
-
 
 def home_folder(environ: Mapping[str, str] = os.environ) -> Path:
     """Where this program keeps everything."""
@@ -214,7 +212,7 @@ def _current(environ: Mapping[str, str]) -> Mapping[str, str]:
     for old, new in older.items():
         if environ.get(new) not in (None, environ[old]):
             raise ConfigurationError(f"{old} and {new} are the same setting: keep the second")
-        LOG.warning("%s is an older name; write it as %s", old, new)
+        warn_once(f"{old} is an older name; write it as {new}")
     return {**environ, **{new: environ[old] for old, new in older.items()}} if older else environ
 
 
