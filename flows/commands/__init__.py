@@ -87,6 +87,7 @@ def run(arguments: Sequence[str]) -> int:
     show_warnings()
     try:
         code = build_app()(list(arguments), exit_on_error=False, print_error=False)
+        sys.stdout.flush()  # here, where a reader that is gone is no traceback
     except CycloptsError as error:
         print(f"treasury: {error} (`treasury --help` shows the way)", file=sys.stderr)
         return 2
