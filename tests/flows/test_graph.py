@@ -1,5 +1,8 @@
 """What Prefect shows: the mission's sentence as tasks and edges, honest states, what happened in the run's log."""
 
+import csv
+import io
+import logging
 import os
 from collections.abc import Callable
 from decimal import Decimal
@@ -239,3 +242,46 @@ def test_a_night_that_could_not_ask_is_incomplete_and_red(
         pay_beneficiaries(str(SHEET), "before", follow_seconds=5)
     state = reconcile_transactions(return_state=True)  # nobody is there any more
     assert (state.name, state.type, state.message) == ("Incomplete", "FAILED", "12 query_failed")
+
+
+PERSONAL = ("account_no", "account_name", "full_name", "phone", "email", "address", "user_name", "document_id")
+
+
+def test_nothing_personal_and_no_secret_is_logged_or_shown_in_prefect(
+    home: Path, sandbox: RunningSandbox, key_pair: tuple[str, str]
+) -> None:
+    """The whole demo, with everything that this process logs."""
+    from flows.pay_beneficiaries import pay_beneficiaries
+    from flows.provision_card_users import provision_card_users
+    from flows.rebalance_treasury import rebalance_treasury
+    from flows.reconcile_transactions import reconcile_transactions
+
+    files = (SHEET, data.path("card_users.csv"))
+    rows = [row for file in files for row in csv.DictReader(file.read_text().splitlines())]
+    values = {row[name] for row in rows for name in PERSONAL if len(row.get(name) or "") > 5}
+    assert len(values) > 30
+    secrets = {line for line in key_pair[0].splitlines() if len(line) > 40}
+    kept = io.StringIO()
+    handler = logging.StreamHandler(kept)
+    loggers = [logging.getLogger(name) for name in ("", "treasury", "prefect", "httpx", "httpcore", "stamina")]
+    levels = [log.level for log in loggers]
+    for log in loggers:
+        log.addHandler(handler)
+        log.setLevel(logging.DEBUG)
+    again = {"return_state": True}
+    graphs = [
+        Graph(provision_card_users(str(files[1]), **again)),
+        Graph(rebalance_treasury(str(data.path("treasury_policy.toml")), follow_seconds=2, **again)),
+        Graph(pay_beneficiaries(str(SHEET), "private", follow_seconds=2, **again)),
+        Graph(reconcile_transactions(**again)),
+    ]
+    for log, level in zip(loggers, levels, strict=True):
+        log.removeHandler(handler)
+        log.setLevel(level)
+    said = kept.getvalue()
+    assert "run private: " in said
+    assert len(said.splitlines()) > 50
+    shown = "".join(f"{graph.run}{graph.tasks}{graph.log()}" for graph in graphs) + str(asked("artifacts", limit=200))
+    for where, text in (("log", said), ("Prefect", shown)):
+        found = [value for value in values | secrets if value in text]
+        assert found == [], where
