@@ -225,8 +225,8 @@ class Writer:
                 for work, deliver in group:
                     answers.append((deliver, work(self._connection)))
                 shared.finish()
-                counting = self.token is not None and shared.marks > 0
-                marks = self.token.count(self._connection, shared.marks) if self.token and counting else 0
+                token = self.token if shared.marks > 0 else None
+                count = None if token is None else token.count(self._connection, shared.marks)
                 crash_point("writer.before")
         except _Moved:
             for item in group:
@@ -236,8 +236,8 @@ class Writer:
             self._fail(group, error)
             return
         crash_point("writer.committed")
-        if self.token is not None and counting:
-            self.token.write(marks)
+        if token is not None and count is not None:
+            token.write(count)
         for deliver, result in answers:
             deliver(result, None)
 

@@ -7,6 +7,7 @@ put back to an older state. It guards against restores, not against power loss, 
 import hashlib
 import json
 import os
+import threading
 import uuid
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,13 +43,13 @@ class Count:
 
 
 class Token:
-    """The token file of one account in this home."""
+    """The token file of one account in this home. Runs of one process may begin in several threads at once."""
 
     def __init__(self, folder: Path, account: str) -> None:
         self.file = folder / f"{hashlib.sha256(account.encode()).hexdigest()[:16]}.token"
-        self._host = ""
-        self._ledger = ""
+        self._current = Count("", "", 0)
         self._descriptor: int | None = None
+        self._guard = threading.Lock()
 
     def read(self) -> Count | None:
         """What it says; None when there is none. Raises `ValueError` when it cannot be read."""
@@ -62,37 +63,46 @@ class Token:
 
     def begin(self, count: Count) -> None:
         """Count for this ledger from here on. Raises `ConfigurationError` when the file cannot be written."""
-        self._host, self._ledger = count.host, count.ledger
         try:
-            make_folder(self.file.parent)
-            self._close()
-            self._descriptor = os.open(self.file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            self.write(count.marks)
-            os.ftruncate(self._descriptor, WIDTH)
+            with self._guard:
+                self._current = count
+                make_folder(self.file.parent)
+                self._close()
+                self._descriptor = os.open(self.file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                self._write(count)
+                os.ftruncate(self._descriptor, WIDTH)
         except OSError as error:
             raise ConfigurationError(f"{self.file} cannot be written: {error.strerror}; nothing was sent") from None
 
-    def count(self, connection: Connection, marks: int) -> int:
-        """Count marks in the ledger, in the transaction that makes them; how many there are then."""
-        found = fetch_one(connection, _COUNT, {"of": self._host, "more": marks})
+    def count(self, connection: Connection, marks: int) -> Count:
+        """Count marks in the ledger, in the transaction that makes them; what the token says once it is committed."""
+        current = self._current
+        found = fetch_one(connection, _COUNT, {"of": current.host, "more": marks})
         if found is None:
             raise ConfigurationError(
                 "the ledger forgot this machine while it was sending: was it restored? Start again"
             )
-        return int(found[0])
+        return Count(current.host, current.ledger, int(found[0]))
 
-    def write(self, marks: int) -> None:
-        """Say how many there are."""
+    def write(self, count: Count) -> None:
+        """Write what `count` returned: machine, ledger and marks belong together, whoever began anew meanwhile."""
+        with self._guard:
+            self._write(count)
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._guard:
+            self._close()
+
+    def _write(self, count: Count) -> None:
         if self._descriptor is not None:
-            content = json.dumps({"host": self._host, "ledger": self._ledger, "marks": marks})
+            content = json.dumps({"host": count.host, "ledger": count.ledger, "marks": count.marks})
             os.pwrite(self._descriptor, content.ljust(WIDTH - 1).encode() + b"\n", 0)
 
     def _close(self) -> None:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
-
-    close = _close
 
 
 def marks_of(connection: Connection, host: str) -> int | None:
