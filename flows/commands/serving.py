@@ -33,7 +33,7 @@ from flows.commands.schedules import (
     paused_slugs,
     serve_alone,
 )
-from treasury.concurrency.children import child
+from treasury.concurrency.children import child, importing_ours
 from treasury.errors import ConfigurationError
 from treasury.private_files import close_to_others
 
@@ -56,6 +56,7 @@ def serve(*, port: int = DASHBOARD_PORT) -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "INFO")
     prepare_environment()
+    os.environ.update(importing_ours(os.environ))  # for the processes of its runs
     is_own = configured_api() is None
     where = configured_api() or f"http://127.0.0.1:{port}"
     with serve_alone(where), _server(port), suppress(KeyboardInterrupt):

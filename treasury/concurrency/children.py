@@ -6,11 +6,13 @@ does.
 
 import os
 import runpy
+import site
 import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 STOP_SECONDS = 5
 
@@ -29,7 +31,7 @@ def child(
         [sys.executable, "-m", "treasury.concurrency.children", module, *arguments],
         stdin=subprocess.PIPE,
         stdout=stdout,
-        env=environ,
+        env=importing_ours(os.environ if environ is None else environ),
         pass_fds=pass_fds,
         text=True,
     )
@@ -45,6 +47,18 @@ def child(
         for stream in (process.stdin, process.stdout):
             if stream is not None:
                 stream.close()
+
+
+def importing_ours(environ: Mapping[str, str]) -> dict[str, str]:
+    """An environment in which `python -m` finds this installation, and nothing of the folder it is started in.
+
+    Whoever starts us may stand in a project with a `tasks` or `flows` of its own, which would hide ours.
+    """
+    root = str(Path(__file__).resolve().parents[2])
+    found = [each for each in environ.get("PYTHONPATH", "").split(os.pathsep) if each not in ("", root)]
+    if root not in site.getsitepackages():  # a copy of the source, which nothing but its folder makes known
+        found.insert(0, root)
+    return {**environ, "PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(found)}
 
 
 def _end_with_parent() -> None:
