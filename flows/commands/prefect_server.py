@@ -90,9 +90,11 @@ def _embedded_server(port: int, meanwhile: Iterable[str]) -> Iterator[None]:
             importlib.import_module(module)
         url = os.environ["PREFECT_API_URL"]
         deadline = time.monotonic() + START_SECONDS
-        while not answers(f"{url}/health"):
+        while not (answers(f"{url}/health") and _is_ready()):
             if process.poll() is not None or time.monotonic() > deadline:
-                raise PrefectDidNotStart("Prefect's embedded server did not start; nothing was sent")
+                raise PrefectDidNotStart(
+                    f"Prefect's embedded server did not start within {START_SECONDS} s; nothing was sent: start again"
+                )
             time.sleep(0.05)
         _release_first_start()
         try:
@@ -101,6 +103,18 @@ def _embedded_server(port: int, meanwhile: Iterable[str]) -> Iterator[None]:
             from tasks.run_log import flush_run_log
 
             flush_run_log()
+
+
+def _is_ready() -> bool:
+    """Whether Prefect's own client reaches the server: it asks once a process, and gives up for good if it does not."""
+    from prefect.client.orchestration import get_client
+
+    try:
+        with get_client(sync_client=True) as client:
+            client.raise_for_api_version_mismatch_once()
+    except (RuntimeError, OSError):
+        return False
+    return True
 
 
 def _check_password(api: str) -> None:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections.abc import Callable
 
 import pytest
@@ -37,3 +38,42 @@ def test_a_killed_run_leaves_no_process_and_the_next_start_pays_each_row_once(
     assert len(orders) == len(ROWS)
     assert {order["effects"] for order in orders} == {1}
     assert sum(order["amount"] for order in orders) == len(ROWS)
+
+
+def test_an_embedded_server_that_starts_slowly_is_waited_for(
+    open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office]
+) -> None:
+    """The server gets the processor for a tenth of the time until it has answered; a busy machine does no more."""
+    sandbox = open_sandbox()
+    office = open_office(sandbox.base_url, prefect=False)
+    office.environ["PREFECT_HOME"] = str(office.home / "prefect")
+    mark = f"TREASURY_HOME={office.home}"
+    with office.running("pay", office.sheet(*ROWS[:1]), "--run-key", "slow", "--yes", "--follow", "20") as process:
+        eventually(lambda: len(processes_with(mark)) > 1 or process.poll() is not None, 60)
+        until = time.monotonic() + 30
+        while process.poll() is None and time.monotonic() < until:
+            for number in processes_with(mark):
+                if number != process.pid:
+                    os.kill(number, signal.SIGSTOP)
+                    time.sleep(3)
+                    os.kill(number, signal.SIGCONT)
+            time.sleep(0.3)
+        out, err = process.communicate(timeout=90)
+    assert (process.returncode, out.splitlines()[-1]) == (0, "1 settled"), out + err
+    assert "Traceback" not in err
+
+
+def test_an_embedded_server_that_dies_at_its_start_is_told_in_one_line(open_office: Callable[..., Office]) -> None:
+    office = open_office("http://127.0.0.1:9", prefect=False)
+    office.environ["PREFECT_HOME"] = str(office.home / "prefect")
+    mark = f"TREASURY_HOME={office.home}"
+    with office.running("pay", office.sheet(*ROWS[:1]), "--run-key", "dead", "--yes") as process:
+        eventually(lambda: len(processes_with(mark)) > 1 or process.poll() is not None, 60)
+        for number in processes_with(mark):
+            if number != process.pid:
+                os.kill(number, signal.SIGKILL)
+        out, err = process.communicate(timeout=90)
+    assert process.returncode == 1
+    assert "did not start" in err.splitlines()[-1], err
+    assert "nothing was sent" in err.splitlines()[-1]
+    assert len(err.splitlines()) == 1, out + err
