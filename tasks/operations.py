@@ -12,12 +12,40 @@ from prefect import Task, task
 from prefect.cache_policies import NO_CACHE
 
 from blocks.desk import open_desk
+from treasury.provider.card_users import (
+    ChangeCardUserEmail,
+    CreateCardUser,
+    CreateCardUserWithKycLink,
+    KycLink,
+    QueryCardUser,
+    UploadKyc,
+)
 from treasury.provider.catalogue import CATALOGUE
+from treasury.provider.conversion import ConversionExecute, ConversionQuote, ConversionRate
+from treasury.provider.fiat_payouts import (
+    CreateFiatPayout,
+    FiatPayoutQuote,
+    QueryFiatPayout,
+    RemittancePurposes,
+    SupportedBanks,
+    SupportedCountries,
+    SupportedFields,
+    SupportedNetworks,
+)
+from treasury.provider.funds import EstimateFee, PartnerBalance, PayoutChannels, TradeRate
 from treasury.provider.operation import Effect, Operation
+from treasury.provider.orders import (
+    DepositAddress,
+    Pay,
+    Payout,
+    QueryTransaction,
+    VerifyDepositAddress,
+    Withdraw,
+)
+from treasury.provider.retries import TASK
+from treasury.provider.scan_to_pay import ScanToPayInfo, SubmitScanToPay
 from treasury.reports.results import result_row
 from treasury.runs.calls import send_operation, submit_operation
-
-READ_RETRIES = 2
 
 
 def as_task(operation: type[Operation[Any]]) -> Task[..., Mapping[str, Any]]:
@@ -34,19 +62,53 @@ def as_task(operation: type[Operation[Any]]) -> Task[..., Mapping[str, Any]]:
     return task(
         name=operation.operation_name(),
         cache_policy=NO_CACHE,
-        retries=READ_RETRIES if reads else 0,
-        retry_delay_seconds=2 if reads else 0,
+        retries=TASK.attempts - 1 if reads else 0,
+        retry_delay_seconds=TASK.first_pause if reads else 0,
         tags={operation.effect.value.replace(" ", "-")},
     )(send)
 
 
+deposit_address = as_task(DepositAddress)
+query_transaction = as_task(QueryTransaction)
+withdraw = as_task(Withdraw)
+verify_deposit_address = as_task(VerifyDepositAddress)
+pay = as_task(Pay)
+payout = as_task(Payout)
+create_card_user = as_task(CreateCardUser)
+create_card_user_with_kyc_link = as_task(CreateCardUserWithKycLink)
+kyc_link = as_task(KycLink)
+query_card_user = as_task(QueryCardUser)
+upload_kyc = as_task(UploadKyc)
+change_card_user_email = as_task(ChangeCardUserEmail)
+submit_scan_to_pay = as_task(SubmitScanToPay)
+scan_to_pay_info = as_task(ScanToPayInfo)
+conversion_rate = as_task(ConversionRate)
+conversion_quote = as_task(ConversionQuote)
+conversion_execute = as_task(ConversionExecute)
+fiat_payout_quote = as_task(FiatPayoutQuote)
+create_fiat_payout = as_task(CreateFiatPayout)
+query_fiat_payout = as_task(QueryFiatPayout)
+supported_countries = as_task(SupportedCountries)
+supported_banks = as_task(SupportedBanks)
+supported_networks = as_task(SupportedNetworks)
+supported_fields = as_task(SupportedFields)
+remittance_purposes = as_task(RemittancePurposes)
+partner_balance = as_task(PartnerBalance)
+estimate_fee = as_task(EstimateFee)
+trade_rate = as_task(TradeRate)
+payout_channels = as_task(PayoutChannels)
+
 OPERATION_TASKS: Mapping[str, Task[..., Mapping[str, Any]]] = {
-    name: as_task(operation) for name, operation in CATALOGUE.items()
+    name: value for name, value in globals().items() if isinstance(value, Task)
 }
 
 
-def __getattr__(name: str) -> Task[..., Mapping[str, Any]]:
-    try:
-        return OPERATION_TASKS[name]
-    except KeyError:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+def _check_complete() -> None:
+    """Raise when an operation of the catalogue has no task here, or a task here has another name."""
+    for name, operation in CATALOGUE.items():
+        if name not in OPERATION_TASKS:
+            line = f"{name} = as_task({operation.__name__})"
+            raise AssertionError(f"{operation.__name__} has no task: add `{line}` to tasks/operations.py")
+
+
+_check_complete()

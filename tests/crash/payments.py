@@ -14,6 +14,7 @@ from treasury.provider.fiat_payouts import CreateFiatPayout, FiatPayoutQuote
 from treasury.provider.operation import Operation
 from treasury.provider.orders import Withdraw
 from treasury.provider.pacing import Pace
+from treasury.provider.retries import Retry
 from treasury.provider.scan_to_pay import SubmitScanToPay
 from treasury.runs import calls, payouts, rebalancing
 from treasury.runs.desk import Desk
@@ -47,7 +48,7 @@ class Kind:
 
 def hurry(desk: Desk) -> None:
     """Pauses after a 429 are short, so that a test does not take minutes."""
-    pace = Pace(desk.client._connections, first_pause_seconds=0.01, max_pause_seconds=0.05, min_rate=50)
+    pace = Pace(desk.client._connections, retry=Retry(8, 0.01, 0.05), min_rate=50)
     desk.client.pace = pace
 
 

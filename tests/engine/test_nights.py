@@ -24,6 +24,7 @@ from treasury.orders.records import Order
 from treasury.planning.policy import Policy
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.client import Client
+from treasury.provider.retries import Retry
 from treasury.reconciliation.scope import Scope
 from treasury.reports.reconciliation import FILES
 from treasury.runs import payouts, sweep
@@ -323,7 +324,7 @@ def test_a_currency_and_a_window_narrow_what_is_asked(open_desk: OpenDesk, start
 def test_a_service_that_cannot_be_reached_ends_the_asking_and_the_next_start_asks_the_rest(
     open_desk: OpenDesk, service: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("treasury.provider.client.READ_ATTEMPTS", 1)
+    monkeypatch.setattr("treasury.provider.retries.READ", Retry(1))
     desk = open_desk(service.base_url)
     service.plan("/v1/order/payout", (200, {"code": 200, "data": {"order_no": "P", "status": 11}}))
     service.plan("/v1/order/query", (200, {"code": 200, "data": {"order_no": "P", "status": 99}}))

@@ -76,6 +76,8 @@ def test_the_page_has_every_step() -> None:
         ("Create", "gifts.py"),
         ("In", "__init__.py"),
         ("In", "__init__.py"),
+        ("In", "operations.py"),
+        ("In", "operations.py"),
     ]
 
 
@@ -85,13 +87,14 @@ def test_the_page_has_every_step() -> None:
         (1, "SendGift of treasury.provider.orders is not in the catalogue"),
         (3, "the sandbox has no table of requests for send_gift"),
         (5, "the sandbox has no handler for send_gift"),
+        (8, "SendGift has no task: add `send_gift = as_task(SendGift)` to tasks/operations.py"),
     ],
 )
 def test_a_step_that_is_left_out_is_named_at_import(project: Path, left_out: int, said: str) -> None:
     for number, step in enumerate(steps()):
         if number != left_out:
             follow(project, *step)
-    done = python(project, "-c", "import treasury.sandbox.app")
+    done = python(project, "-c", "import treasury.sandbox.app, tasks.operations")
     assert done.returncode == 1
     assert said in done.stderr.splitlines()[-1]
 

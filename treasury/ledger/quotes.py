@@ -13,8 +13,9 @@ from treasury.ledger.personal import OWNER, Words
 from treasury.ledger.statements import LAST_QUOTE, fetch_one
 from treasury.orders.records import Order, Quote, Stage, derive_request_id
 from treasury.orders.states import State
+from treasury.provider.retries import QUOTE
 
-MAX_GENERATIONS = 6
+MAX_GENERATIONS = QUOTE.attempts
 """Quotes that one payment may ever have, each under an id of its own."""
 
 

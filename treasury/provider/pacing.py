@@ -7,14 +7,8 @@ from collections.abc import Callable
 
 from treasury.concurrency.turns import Deliver, await_result
 from treasury.errors import Stopped
+from treasury.provider.retries import MAX_ASKED_PAUSE, TOO_MANY, Retry
 
-FIRST_PAUSE_SECONDS = 1.0
-MAX_PAUSE_SECONDS = 30.0
-"""A 429 that names no time holds everything back so long at first, and twice as long each time up to this."""
-MAX_ASKED_SECONDS = 120.0
-"""A service that asks for a longer pause is not waited for: the run ends, and is started again then."""
-MAX_REFUSALS = 8
-"""Pauses in a row after which not one request was answered: nothing more is asked or sent."""
 CALM_SECONDS = 10.0
 FASTER = 1.1
 """After so long without a 429 the rate goes up by so much."""
@@ -73,17 +67,16 @@ class Pace:
         self,
         connections: Connections,
         *,
-        first_pause_seconds: float = FIRST_PAUSE_SECONDS,
-        max_pause_seconds: float = MAX_PAUSE_SECONDS,
+        retry: Retry = TOO_MANY,
         min_rate: float = MIN_RATE,
     ) -> None:
         self._connections = connections
-        self._first_pause, self._max_pause, self._min_rate = first_pause_seconds, max_pause_seconds, min_rate
+        self._retry, self._min_rate = retry, min_rate
         self._guard = threading.Lock()
         self.rate: float | None = None
         """Requests a second; None while nothing limits them."""
         self._held_until = self._next_at = self._changed_at = 0.0
-        self._pause = self._first_pause
+        self._pause = self._retry.first_pause
         self._recent: deque[float] = deque(maxlen=512)
         self._too_long: str | None = None
         self._in_a_row = 0
@@ -116,7 +109,7 @@ class Pace:
                 if now - self._changed_at > CALM_SECONDS:
                     self.rate *= FASTER
                     self._changed_at = now
-                    self._pause = self._first_pause
+                    self._pause = self._retry.first_pause
                 self._next_at = max(now, self._next_at) + 1 / self.rate
             return 0.0
 
@@ -132,20 +125,22 @@ class Pace:
         with self._guard:
             now = time.monotonic()
             together = began < self._changed_at or began < self._held_until
-            if asked_seconds is not None and asked_seconds > MAX_ASKED_SECONDS:
+            if asked_seconds is not None and asked_seconds > MAX_ASKED_PAUSE:
                 self._too_long = (
                     f"the service asks to wait {asked_seconds:.0f} s (429); start again after that, nothing is lost"
                 )
-            pause = self._pause if asked_seconds is None else min(asked_seconds, MAX_ASKED_SECONDS)
+            pause = self._pause if asked_seconds is None else min(asked_seconds, MAX_ASKED_PAUSE)
             self._held_until = max(self._held_until, now + pause)
             if together and self.rate is not None:
                 return
             self._in_a_row += 1
-            if self._in_a_row > MAX_REFUSALS:
-                self._too_long = f"the service refused with 429 after each of {MAX_REFUSALS} pauses; start again later"
+            if self._in_a_row > self._retry.attempts:
+                self._too_long = (
+                    f"the service refused with 429 after each of {self._retry.attempts} pauses; start again later"
+                )
             second = sum(1 for each in self._recent if each > now - 1)
             self.rate = max(self._min_rate, min(self.rate or float(second), float(second or 1)) / 2)
             self._changed_at = now
             if asked_seconds is None:
-                self._pause = min(self._pause * 2, self._max_pause)
+                self._pause = min(self._pause * 2, self._retry.max_pause)
             self._connections.halve()

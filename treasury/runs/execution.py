@@ -25,14 +25,13 @@ from treasury.orders.decisions import has_expired
 from treasury.orders.quoting import QUOTED
 from treasury.orders.records import Order, Quote
 from treasury.orders.states import State
+from treasury.provider.retries import FOLLOW
 from treasury.runs.desk import Desk
 from treasury.runs.preflight import check_before_sending
 from treasury.sending.stop_loss import StopLoss
 
 LOG = logging.getLogger("treasury")
 
-FIRST_PAUSE_SECONDS = 0.5
-MAX_PAUSE_SECONDS = 10.0
 LIFE_PARTS = 3
 """Quotes of a part are asked for during one of so many parts of the first one's life."""
 CHUNK = 2_000
@@ -190,7 +189,7 @@ def follow_orders(desk: Desk, run_key: str, ids: Sequence[int], seconds: float) 
     if not 0 <= seconds < float("inf"):
         raise InputError(f"following takes a number of seconds, zero or more (got {seconds})")
     deadline = time.monotonic() + seconds
-    pause = FIRST_PAUSE_SECONDS
+    pause = FOLLOW.first_pause
     states: tuple[State, ...] = (State.UNKNOWN, State.ACCEPTED) if seconds > 0 else (State.UNKNOWN,)
     followed = set(ids)
 
@@ -211,7 +210,7 @@ def follow_orders(desk: Desk, run_key: str, ids: Sequence[int], seconds: float) 
             if left <= 0:
                 return len(still_open())
             time.sleep(min(pause, left))
-            pause = min(pause * 1.5, MAX_PAUSE_SECONDS)
+            pause = min(pause * 1.5, FOLLOW.max_pause)
     return 0
 
 
