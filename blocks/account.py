@@ -1,6 +1,6 @@
 """The account at the service, as a Prefect block."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prefect.blocks.core import Block
 from pydantic import Field, SecretStr, field_validator, model_validator
@@ -9,6 +9,9 @@ from treasury.account_file import MOVED
 from treasury.provider.address import canonical_url, check_transport
 from treasury.provider.client import Account
 from treasury.provider.service_rules import ServiceRules
+
+if TYPE_CHECKING:
+    import httpx
 
 
 class PartnerAccount(Block):
@@ -49,6 +52,15 @@ class PartnerAccount(Block):
         url = canonical_url(url)
         check_transport(url)
         return url
+
+    def get_client(self, *, timeout_seconds: float = 30.0) -> "httpx.Client":
+        """An HTTP client that signs, for paths of the service that are no operation of the catalogue.
+
+        It refuses the paths that move money (`MovesMoney`): these go through the ledger.
+        """
+        from treasury.provider.signed_client import signing_client
+
+        return signing_client(self.get_account(), timeout_seconds=timeout_seconds)
 
     def get_account(self) -> Account:
         """The account, ready to open a desk with."""

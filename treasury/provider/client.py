@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from treasury.concurrency.crash_points import crash_point
 from treasury.concurrency.turns import WorkerThreads
 from treasury.errors import NotConnected, NotSentInTime, OutcomeUnknown, Refused
+from treasury.provider import retries
 from treasury.provider.address import canonical_url, check_transport, is_loopback
 from treasury.provider.answers import read_answer, seconds_ahead
 from treasury.provider.engine import LIMITS, EngineName, Limits, NoResponse, open_engine
@@ -68,16 +69,25 @@ class Account:
         return load_private_key(self.private_key)
 
 
-_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+"""The JSON text of a body as it travels."""
+
+
+def common_parameters(account: Account, now: float, nonce: str) -> dict[str, str]:
+    """What every request carries beside its own fields (document, Authentication), unsigned; `now` in Unix seconds."""
+    return {
+        "partner_id": account.partner_id,
+        "sign_type": account.rules.sign_type,
+        "timestamp": str(int(now * (1000 if account.rules.timestamp_unit == "ms" else 1))),
+        "nonce": nonce,
+    }
+
 
 CLOCK_SECONDS = 5.0
 """How long the service may take to show its clock."""
 
 MAX_AGE_SECONDS = 5.0
 """How old a signature may be when its request leaves, counted by a clock that goes on while the machine sleeps."""
-
-READ_ATTEMPTS = 4
-"""How often a question is asked before its failure is reported; only operations that read are repeated."""
 
 
 def _passes(error: Exception) -> bool:
@@ -169,15 +179,8 @@ class Client:
     def signed_body(self, operation: Operation[Any]) -> dict[str, Any]:
         """The body as it travels: own fields, common parameters, signature (document, Authentication)."""
         rules = self.account.rules
-        unit = 1000 if rules.timestamp_unit == "ms" else 1
-        raw = {
-            **rules.as_sent(operation),
-            "partner_id": self.account.partner_id,
-            "sign_type": rules.sign_type,
-            "timestamp": str(int(self._clock() * unit)),
-            "nonce": f"{self._nonces.getrandbits(128):032x}",
-        }
-        fields: dict[str, Any] = clean(raw, rules)
+        common = common_parameters(self.account, self._clock(), f"{self._nonces.getrandbits(128):032x}")
+        fields: dict[str, Any] = clean({**rules.as_sent(operation), **common}, rules)
         fields["sign"] = self._signers.do(sign, fields, self._key, rules)
         return fields
 
@@ -200,7 +203,7 @@ class Client:
     def sign(self, operation: Operation[R]) -> Signed[R]:
         """Build and sign a request; nothing leaves."""
         at = uptime()
-        return Signed(operation, _encode(self.signed_body(operation)).encode(), at)
+        return Signed(operation, encode(self.signed_body(operation)).encode(), at)
 
     def transmit(self, signed: Signed[R]) -> R:
         """Send what was signed in exactly one transmission and read its answer. The caller holds a connection.
@@ -288,7 +291,11 @@ class Client:
     def _read_again(self, operation: Operation[R], first: Exception | None, seconds: float) -> R:
         """What is set up only after a failure, which counts as the first attempt: it costs as much as a request."""
         for attempt in stamina.retry_context(
-            on=_passes, attempts=READ_ATTEMPTS, timeout=seconds, wait_initial=0.2, wait_max=3.0
+            on=_passes,
+            attempts=retries.READ.attempts,
+            timeout=seconds,
+            wait_initial=retries.READ.first_pause,
+            wait_max=retries.READ.max_pause,
         ):
             with attempt:
                 if first is not None:
