@@ -15,7 +15,7 @@ from treasury.concurrency.crash_points import crash_point
 from treasury.concurrency.turns import Deliver, await_result
 from treasury.errors import ConfigurationError
 from treasury.ledger.mapping import TABLES, with_columns
-from treasury.ledger.statements import Alike, S, change_all, change_one, insert_all
+from treasury.ledger.statements import RowChange, S, change_all, change_one, insert_all
 from treasury.ledger.token import Token
 
 T = TypeVar("T")
@@ -113,7 +113,7 @@ class Group:
     def __init__(self, connection: Connection, *, together: bool) -> None:
         self._connection = connection
         self._together = together
-        self._changes: dict[Alike, list[tuple[Any, ...]]] = {}
+        self._changes: dict[RowChange, list[tuple[Any, ...]]] = {}
         self._new: dict[tuple[Table, tuple[str, ...]], list[tuple[Any, ...]]] = {}
         self.not_stopped = False
         """Whether no stop stands, as far as this transaction sees."""
@@ -129,8 +129,8 @@ class Group:
         """
         if not self._together:
             return change_one(self._connection, type(row), known, values, counted)
-        alike = Alike(TABLES[type(row)], tuple(known), tuple(values), counted)
-        self._changes.setdefault(alike, []).append((*known.values(), *values.values()))
+        kind = RowChange(TABLES[type(row)], tuple(known), tuple(values), counted)
+        self._changes.setdefault(kind, []).append((*known.values(), *values.values()))
         return with_columns(row, {**values, **{name: getattr(row, name) + 1 for name in counted}})
 
     def insert(self, table: Table, row: Mapping[str, Any]) -> None:
@@ -144,8 +144,8 @@ class Group:
         """Make what was gathered, what is new first: it may be changed in the same group. Raises `_Moved`."""
         for (table, columns), rows in self._new.items():
             insert_all(self._connection, table, columns, rows)
-        for alike, rows in self._changes.items():
-            if change_all(self._connection, alike, rows) != len(rows):
+        for kind, rows in self._changes.items():
+            if change_all(self._connection, kind, rows) != len(rows):
                 raise _Moved
 
 

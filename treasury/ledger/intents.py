@@ -119,8 +119,8 @@ def _row(ledger: Ledger, run_key: str, intent: Intent) -> dict[str, Any]:
         "state": State.PREPARED.value,
         "doubtful": False,
         "sends": 0,
-        "meaning": ledger.key.keyed_hash(intent.meaning),
-        "alike": None if intent.alike is None else ledger.key.keyed_hash(list(intent.alike)),
+        "meaning": ledger.key.keyed_hash(intent.bound_content),
+        "alike": None if intent.duplicate_key is None else ledger.key.keyed_hash(list(intent.duplicate_key)),
         "payload": ledger.key.encrypt(intent.payload),
         "masked": json.dumps(masked_payload(intent.operation, intent.payload), ensure_ascii=False),
         "personal": personal_column(ledger.key, intent.operation, intent.payload),
@@ -144,7 +144,7 @@ def _check_binding(ledger: Ledger, connection: Connection, run_key: str, intents
         for intent in some:
             if intent.row_ref not in known:
                 added.append(intent.row_ref)
-            elif known[intent.row_ref] != ledger.key.keyed_hash(intent.meaning):
+            elif known[intent.row_ref] != ledger.key.keyed_hash(intent.bound_content):
                 changed.append(intent.row_ref)
     if changed:
         raise RunKeyConflict(run_key, changed, "these rows changed since the run began; use another run key")
@@ -186,14 +186,14 @@ def _hold_duplicates(
         .group_by(table.alike)
         .subquery()
     )
-    look_alike = (
+    duplicates = (
         select(mine.c.row_ref, other.c.row_ref.label("other"), other.c.run_key, other.c.request_id)
         .join(first, (first.c.alike == mine.c.alike) & (first.c.id < mine.c.id))
         .join(other, other.c.id == first.c.id)
         .where(mine.c.run_key == run_key)
         .order_by(mine.c.id)
     )
-    found = {row.row_ref: row for row in connection.execute(look_alike)}
+    found = {row.row_ref: row for row in connection.execute(duplicates)}
     for row_ref in _excused(intents, found):
         del found[row_ref]
     for row_ref, row in found.items():
@@ -202,11 +202,11 @@ def _hold_duplicates(
         _step(ledger, connection, run_key, row_ref, Event.HOLD, State.PREPARED, State.HELD, reason, Hold.DUPLICATE)
 
 
-def _excused(intents: Iterable[Intent], look_alike: Collection[str]) -> list[str]:
+def _excused(intents: Iterable[Intent], duplicates: Collection[str]) -> list[str]:
     """Of these rows that look like another payment, those that say why they are none."""
-    if not look_alike:
+    if not duplicates:
         return []
-    return [intent.row_ref for intent in intents if intent.row_ref in look_alike and intent.duplicate_ok]
+    return [intent.row_ref for intent in intents if intent.row_ref in duplicates and intent.duplicate_ok]
 
 
 def _release(ledger: Ledger, connection: Connection, run_key: str, intents: Iterable[Intent]) -> None:

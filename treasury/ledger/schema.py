@@ -82,13 +82,13 @@ orders = Table(
 )
 """Current state, one row per payment we mean to make.
 
-`alike`: keyed hash of payee, currency and amount, by which duplicates are found. `absences_needed`: how many queries
+`alike`: keyed hash of an intent's `duplicate_key` (payee, currency and amount). `absences_needed`: how many queries
 that find nothing must come before it may leave, because this ledger may know less than the service. `hold_kind`: why a
 held order waits for a person. `personal`: keyed hashes of the words of its personal values, so that they are masked in
 whatever the service says about it, also when its payload is gone.
 
-`doubtful`: a transmission of it may have acted, so no later refusal is believed. `meaning`: keyed hash of what the
-run key binds. `payload`: encrypted, only until the order is final. `confirmation`: the quote that was, or is about
+`doubtful`: a transmission of it may have acted, so no later refusal is believed. `meaning`: keyed hash of an intent's
+`bound_content`. `payload`: encrypted, only until the order is final. `confirmation`: the quote that was, or is about
 to be, confirmed. `absent_since`: when the service first said it does not know it, after the last send. `first_answer`:
 the code that answered the first transmission of this reference, when that was not success.
 """

@@ -1,4 +1,5 @@
-"""The ledger's hot statements, handed to the driver: one for a row, or one for all that change alike.
+"""The ledger's hot statements, handed to the driver: one for a row, or one for many rows that
+change in the same way.
 
 A statement lets go of the interpreter's lock while it runs, and then waits for it behind every busy thread. So what a
 group of steps has in common is one statement, however many rows it changes.
@@ -57,7 +58,7 @@ def fetch_one(connection: Connection, query: Executable, given: Mapping[str, Any
 
 
 @dataclass(frozen=True)
-class Alike:
+class RowChange:
     """What changes of many rows of a table have in common: the columns they demand, set, and count up by one."""
 
     table: Table
@@ -70,11 +71,11 @@ MAX_VALUES = 30_000
 """Values in one statement: SQLite takes 32,766, PostgreSQL 65,535."""
 
 
-def change_all(connection: Connection, alike: Alike, rows: Sequence[Sequence[Any]]) -> int:
+def change_all(connection: Connection, kind: RowChange, rows: Sequence[Sequence[Any]]) -> int:
     """Change many rows: each has the known values, then those to set. Returns how many were still as known."""
     changed = 0
     for some in _in_parts(rows):
-        text = _change_all(connection.dialect, alike, len(some))
+        text = _change_all(connection.dialect, kind, len(some))
         changed += _run(connection, text, [value for row in some for value in row]).rowcount
     return changed
 
@@ -92,15 +93,15 @@ def _in_parts(rows: Sequence[Sequence[Any]]) -> Sequence[Sequence[Sequence[Any]]
 
 
 @functools.lru_cache(maxsize=256)
-def _change_all(dialect: Dialect, alike: Alike, rows: int) -> str:
-    table, kinds = alike.table, alike.table.c
+def _change_all(dialect: Dialect, kind: RowChange, rows: int) -> str:
+    table, types = kind.table, kind.table.c
     given = [
-        f"CAST(given.column{place} AS {_unbounded(kinds[name].type).compile(dialect)})"
-        for place, name in enumerate((*alike.known, *alike.columns), 1)
+        f"CAST(given.column{place} AS {_unbounded(types[name].type).compile(dialect)})"
+        for place, name in enumerate((*kind.known, *kind.columns), 1)
     ]
-    demands = [f"{table.name}.{name} = {value}" for name, value in zip(alike.known, given, strict=False)]
-    settings = [f"{name} = {value}" for name, value in zip(alike.columns, given[len(alike.known) :], strict=True)]
-    settings += [f"{name} = {table.name}.{name} + 1" for name in alike.counted]
+    demands = [f"{table.name}.{name} = {value}" for name, value in zip(kind.known, given, strict=False)]
+    settings = [f"{name} = {value}" for name, value in zip(kind.columns, given[len(kind.known) :], strict=True)]
+    settings += [f"{name} = {table.name}.{name} + 1" for name in kind.counted]
     values = _values(dialect, len(given), rows)
     return f"UPDATE {table.name} SET {', '.join(settings)} FROM ({values}) AS given WHERE {' AND '.join(demands)}"  # noqa: S608 - names of our own columns
 

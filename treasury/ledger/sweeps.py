@@ -14,7 +14,7 @@ from treasury.concurrency.batches import batched
 from treasury.ledger import schema
 from treasury.ledger.database import serialize
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.statements import Alike, change_all
+from treasury.ledger.statements import RowChange, change_all
 from treasury.money import format_amount
 from treasury.orders.quoting import QUOTED
 from treasury.orders.records import Order, Quote
@@ -71,7 +71,7 @@ def sides_of(ledger: Ledger, orders: Iterable[Order], card_users: Iterable[Any])
     yield from (_row(None, _card_user_side(user)) for user in card_users)
 
 
-def start_sweep(ledger: Ledger, scope: Scope, rows: Iterable[Mapping[str, Any]], since: int) -> int:
+def record_sweep(ledger: Ledger, scope: Scope, rows: Iterable[Mapping[str, Any]], since: int) -> int:
     """Go on with a sweep of this scope that began after `since` and was cut off, or begin one; returns its id.
 
     `rows`: what is to be asked, by `sides_of`, recorded a few at a time; a sweep that was cut off in that is gone on
@@ -157,7 +157,7 @@ def record_answers(connection: Connection, texts: Mapping[int, str], at: int) ->
     change_all(connection, _RECORDED, [(key, text, at) for key, text in texts.items()])
 
 
-_RECORDED = Alike(schema.answers, ("id",), ("service_side", "asked_at"))
+_RECORDED = RowChange(schema.answers, ("id",), ("service_side", "asked_at"))
 
 
 def both_sides(

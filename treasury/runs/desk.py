@@ -129,7 +129,7 @@ _desks: dict[tuple[str, str], Desk] = {}
 _guard = threading.Lock()
 
 
-def open_desk(account: Account, settings: Settings) -> Desk:
+def desk_of(account: Account, settings: Settings) -> Desk:
     """The desk of an account: one per process, so that its runs are held once and its key is parsed once."""
     with _guard:
         name = (account.identity, settings.ledger_url)

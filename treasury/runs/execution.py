@@ -35,7 +35,7 @@ FIRST_PAUSE_SECONDS = 0.5
 MAX_PAUSE_SECONDS = 10.0
 LIFE_PARTS = 3
 """Quotes of a part are asked for during one of so many parts of the first one's life."""
-CHUNK = 2_000
+ORDERS_PER_TASK = 2_000
 """Orders that one Prefect task carries out."""
 
 
@@ -203,7 +203,7 @@ def follow_orders(desk: Desk, run_key: str, ids: Sequence[int], seconds: float) 
         while waiting := still_open():
             asked = StopLoss()
             asking: tuple[State, ...] = (*states, State.PREPARED)
-            for some in batched(waiting, CHUNK):
+            for some in batched(waiting, ORDERS_PER_TASK):
                 _follow_all(desk, desk.ledger.orders(ids=some, states=asking), asked)
                 if time.monotonic() > deadline:
                     asking = (State.UNKNOWN, State.PREPARED)

@@ -20,7 +20,7 @@ from treasury.policy_file import read_policy
 from treasury.provider.service_rules import ServiceRules
 from treasury.reports.results import write_run_results
 from treasury.runs.desk import Desk
-from treasury.runs.execution import CHUNK, check_run_key, open_orders
+from treasury.runs.execution import ORDERS_PER_TASK, check_run_key, open_orders
 from treasury.sheets.beneficiaries import read_beneficiaries
 
 KIND = "payout"
@@ -107,7 +107,7 @@ def commit_payouts(desk: Desk, file: Path, run_key: str, policy_file: Path | Non
     with desk.hold(run_key):
         commit_plan(desk.ledger, run_key, KIND, plan.summary(), plan.sha256, plan.intents, _rules(plan))
         ids = open_orders(desk, run_key, (row.row_ref for row in plan.rows))
-    return list(batched(ids, CHUNK))
+    return list(batched(ids, ORDERS_PER_TASK))
 
 
 def _rules(plan: PayoutPlan) -> IntentRules:

@@ -176,7 +176,7 @@ def plan_trade(trade: Trade, service: ServiceRules) -> Intent:
         row_ref=_row_ref(trade),
         operation=ConversionExecute.operation_name(),
         payload={"quote": quote, "confirm": {}, "bounds": bounds.as_dict()},
-        meaning={name: str(value) for name, value in dataclasses.asdict(trade).items()},
+        bound_content={name: str(value) for name, value in dataclasses.asdict(trade).items()},
         currency=trade.currency,
         amount=trade.amount,
         receive_currency=trade.receive_currency,

@@ -121,7 +121,7 @@ def _on_a_persons_word(order: Order) -> bool:
 def _as_sent(desk: Desk, order: Order, cause: str, *, alone: bool) -> Decision:
     try:
         order = _where_paid(desk, order)
-        seen = desk.submission.look(order)
+        seen = desk.submission.query(order)
     except (NotConnected, OutcomeUnknown, Refused) as error:
         return Decision(order, False, f"the service could not be asked ({error}); try again")
     if seen is None and not alone:
@@ -135,7 +135,7 @@ def _as_sent(desk: Desk, order: Order, cause: str, *, alone: bool) -> Decision:
         return Decision(order, False, f"{'; '.join(differs)}: it stays as it is")
     order = desk.ledger.step(order, Event.RESOLVE_SENT, cause=cause, reason=None, hold_kind=None, first_answer=None)
     if seen is not None:
-        order = desk.submission.learn(order, seen)[0]
+        order = desk.submission.apply(order, seen)[0]
     return Decision(order, True, f"taken over: {order.state.outcome}")
 
 
@@ -151,7 +151,7 @@ def _as_not_sent(desk: Desk, order: Order, cause: str) -> Decision:
     if order.state is State.PREPARED:  # its quotes are used up
         return _end(desk, order, cause)
     try:
-        found = desk.submission.look_at_all(order)
+        found = desk.submission.query_all_references(order)
     except (NotConnected, OutcomeUnknown, Refused) as error:
         return Decision(order, False, f"the service could not be asked ({error}); try again")
     paid = {each: seen for each, seen in found.items() if desk.submission.shows_payment(order, seen)}
@@ -180,7 +180,7 @@ def _is_paid(desk: Desk, order: Order, paid: dict[int, SeenOrder], cause: str) -
         order = desk.submission.hold_found(order, paid, cause)
         return Decision(order, False, "the service shows it paid under another quote: --as sent takes it over")
     if order.state is not State.HELD:
-        order = desk.submission.learn_under(order, generation, paid[generation])
+        order = desk.submission.apply_under(order, generation, paid[generation])
     return Decision(order, False, f"the service shows it: {order.state.outcome}; it is not sent again")
 
 

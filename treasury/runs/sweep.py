@@ -38,7 +38,7 @@ DAY_MS = 24 * HOUR_MS
 GROUP = 50
 """Answers that are written together."""
 
-CHUNK = 20_000
+QUESTIONS_PER_TASK = 20_000
 """Questions that one Prefect task asks."""
 
 READ = 200
@@ -51,7 +51,7 @@ RESUMED_MS = 12 * HOUR_MS
 """A sweep that was cut off longer ago is not gone on with: its first answers are of another day."""
 
 
-def start_sweep(desk: Desk, scope: Scope) -> int:
+def start_or_resume_sweep(desk: Desk, scope: Scope) -> int:
     """Begin a sweep over everything in this scope, or go on with one that was cut off; returns its id.
 
     Open and final orders alike, quotes that were lost or never confirmed, and, unless it is narrowed to a run or a
@@ -68,7 +68,7 @@ def start_sweep(desk: Desk, scope: Scope) -> int:
             and scope.currency in (None, order.currency, order.receive_currency)
         )
         rows = _calling_shards(desk, sweeps.sides_of(ledger, asked, users))
-        sweep_id = sweeps.start_sweep(ledger, scope, rows, since=ledger.now() - RESUMED_MS)
+        sweep_id = sweeps.record_sweep(ledger, scope, rows, since=ledger.now() - RESUMED_MS)
     desk.stop_losses.pop(_stop_loss_name(sweep_id), None)
     _read_balances(desk, sweep_id, scope, "before")
     return sweep_id
@@ -95,7 +95,7 @@ def open_chunks(desk: Desk, sweep_id: int) -> list[list[int]]:
     if sweeps.sweep(desk.ledger, sweep_id).as_of is not None:
         return []
     ids = sweeps.open_questions(desk.ledger, sweep_id)
-    return list(batched(ids, CHUNK))
+    return list(batched(ids, QUESTIONS_PER_TASK))
 
 
 def ask_orders(desk: Desk, ids: Sequence[int]) -> int:
@@ -190,7 +190,7 @@ class _Answers:
             if order is not None and side["answer"] != "failed" and not self._desk.submission.is_current(order, seen):
                 # Its own run may have moved it meanwhile, and knows more than this answer.
                 with contextlib.suppress(IllegalTransition):
-                    self._desk.submission.learn(order, seen)
+                    self._desk.submission.apply(order, seen)
         sweeps.record_answers(connection, texts, self._desk.ledger.now())
 
 
@@ -213,9 +213,9 @@ def _ask(
         if question.operation == sweeps.CARD_USER:
             return None, _ask_card_user(desk, question.side["user_xid"])
         if order is None:
-            seen, reply = desk.submission.query_reference(question.operation, question.request_id)
+            seen, reply = desk.submission.query_reference_with_reply(question.operation, question.request_id)
         else:
-            seen, reply = desk.submission.query(order)
+            seen, reply = desk.submission.query_with_reply(order)
     except (NotConnected, Refused, OutcomeUnknown) as error:
         stop_loss.could_not_ask(error)
         return None, {"answer": "failed", "seen_reason": _words(desk, question, order).masked(_said(question, error))}

@@ -10,8 +10,8 @@ from treasury.orders.records import Order
 from treasury.orders.states import State
 from treasury.provider.refusals import TOO_MANY
 
-ALIKE = 50
-"""So many sends in a row that fail alike stop a run, unless its policy says otherwise."""
+FAILURES_IN_A_ROW = 50
+"""So many sends in a row that fail in the same way stop a run, unless its policy says otherwise."""
 UNREACHED = 40
 """So many questions in a row that found no connection, each after all its repetitions, end the asking."""
 ENOUGH = 20
@@ -22,7 +22,7 @@ ENOUGH = 20
 class StopLoss:
     """Counts what becomes of sends; safe to use from several threads."""
 
-    alike: int = ALIKE
+    failures_in_a_row: int = FAILURES_IN_A_ROW
     percent: int | None = None
     why: str | None = None
     """Why the run has to stop; None while it may go on."""
@@ -36,7 +36,7 @@ class StopLoss:
     def of_plan(cls, plan: Mapping[str, Any]) -> "StopLoss":
         """The stop-loss that a plan asks for."""
         asked = plan.get("stop_loss") or {}
-        return cls(asked.get("alike", ALIKE), asked.get("percent"))
+        return cls(asked.get("alike", FAILURES_IN_A_ROW), asked.get("percent"))
 
     def trip(self, why: str) -> None:
         """Stop the run."""
@@ -79,8 +79,10 @@ class StopLoss:
     def _count_in_a_row(self, order: Order, failure: tuple[object, ...] | None) -> None:
         self._in_a_row = 0 if failure is None else self._in_a_row + 1 if failure == self._last else 1
         self._last = failure
-        if self._in_a_row >= self.alike:
-            self.why = self.why or f"{self._in_a_row} sends in a row failed alike ({order.code or order.reason})"
+        if self._in_a_row >= self.failures_in_a_row:
+            self.why = (
+                self.why or f"{self._in_a_row} sends in a row failed in the same way ({order.code or order.reason})"
+            )
 
 
 def _failure(order: Order) -> tuple[object, ...] | None:

@@ -30,7 +30,7 @@ from treasury.provider.client import Client
 from treasury.provider.operation import Operation, SeenOrder
 from treasury.provider.refusals import (
     DOUBLE_PAYMENT,
-    Meaning,
+    RefusalKind,
     says_account_trouble,
 )
 from treasury.sending.transmission import Sent, Transmission, refusal_facts
@@ -102,7 +102,7 @@ class Submission(Transmission):
 
     def _ask_unknown(self, order: Order) -> Order:
         """Ask about an order whose outcome nobody knows, and do what the evidence allows; prepared: quote it anew."""
-        order, following = self.learn(order, self.look(order))
+        order, following = self.apply(order, self.query(order))
         if following is Next.RESEND:
             crash_point("resend.decided")
             return self._transmit(order, self._operation(order), Event.RESEND).order
@@ -225,7 +225,7 @@ class Submission(Transmission):
 
     def _ask_quote(self, order: Order, quote: Quote, ask: Operation[Any], kind: QuotedPayment) -> Fetched:
         """Ask for a quote."""
-        self._gate.wait(lambda: self.look_up(order.operation, order.request_id))
+        self._gate.wait(lambda: self.query_reference(order.operation, order.request_id))
         asked_at = self._ledger.now()
         try:
             terms = kind.read(self._client.send(ask))
@@ -251,10 +251,10 @@ class Submission(Transmission):
         note_quote(self._ledger, quote, note=f"refused: {refusal}")
         if refusal.code == DOUBLE_PAYMENT:
             return self._known_reference(order, quote, {})
-        meaning = self._rules.service.meaning(refusal)
-        if says_account_trouble(refusal) or meaning is Meaning.UNDECIDED:
+        kind = self._rules.service.kind_of(refusal)
+        if says_account_trouble(refusal) or kind is RefusalKind.UNDECIDED:
             return Fetched(self._ledger.note(order, unmoved=True, **facts), again=True)
-        if meaning is Meaning.FINAL:
+        if kind is RefusalKind.FINAL:
             return Fetched(self._ledger.step(order, Event.REJECT, cause="its quote was refused", **facts))
         return Fetched(self._quote_not_accepted(self._ledger.note(order, unmoved=True, **facts), refusal))
 
@@ -281,7 +281,7 @@ class Submission(Transmission):
         `facts`: the quote's terms, if the service showed them. What is found may be confirmed: a quote confirms once,
         whoever asks.
         """
-        found = self.look_at_all(order)
+        found = self.query_all_references(order)
         if any(self.shows_payment(order, seen) for seen in found.values()):
             return Fetched(self.hold_found(order, found, "its quote was asked for before"))
         ours = quote.asks > 1 and max(found, default=0) <= order.generation
@@ -313,7 +313,7 @@ class Submission(Transmission):
 
     def _ask_about_foreign(self, order: Order, quote: Quote) -> Fetched:
         """Somebody else asked for this quote: it is confirmed while it lives, else its certain end is waited for."""
-        found = self.look_at_all(order)
+        found = self.query_all_references(order)
         if any(self.shows_payment(order, seen) for seen in found.values()):
             return Fetched(self.hold_found(order, found, "its quote was asked for before"))
         now = self._ledger.now()

@@ -14,7 +14,7 @@ from treasury.orders.states import Event, State
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.client import Client, Signed
 from treasury.provider.operation import Operation
-from treasury.provider.refusals import WRONG_SIGNATURE, Meaning
+from treasury.provider.refusals import WRONG_SIGNATURE, RefusalKind
 from treasury.sending.gate import Gate
 from treasury.sending.inquiry import Inquiry
 
@@ -82,7 +82,7 @@ class Transmission(Inquiry):
 
         A connection is free and the pace allows it before the mark, so that what is marked leaves at once.
         """
-        self._gate.wait(lambda: self.look_up(order.operation, order.request_id, order.confirmation))
+        self._gate.wait(lambda: self.query_reference(order.operation, order.request_id, order.confirmation))
         self._client.take_connection()
         try:
             why_not = problem()
@@ -113,7 +113,7 @@ class Transmission(Inquiry):
             return Sent(self._ledger.step(order, Event.LOSE, cause=error.why, reason=error.why, code=error.code))
         crash_point("send.answered")
         return Sent(
-            self._heard(
+            self._apply_shown(
                 order, self._rules.service.read(type(signed.operation), reply.as_order()), "the answer to the request"
             )
         )
@@ -127,14 +127,14 @@ class Transmission(Inquiry):
     def _refused(self, order: Order, refusal: Refused) -> Order:
         self._gate.take_note(refusal)
         facts = refusal_facts(refusal)
-        meaning = self._rules.service.meaning(refusal)
+        kind = self._rules.service.kind_of(refusal)
         if order.doubtful:
             return self._ledger.step(order, Event.LOSE, cause="an answer that decides nothing", **facts)
-        if refusal.code == WRONG_SIGNATURE and meaning is Meaning.FINAL:
+        if refusal.code == WRONG_SIGNATURE and kind is RefusalKind.FINAL:
             return self._ledger.step(order, Event.TRY_LATER, **facts)
-        if meaning is Meaning.FINAL:
+        if kind is RefusalKind.FINAL:
             return self._ledger.step(order, Event.REJECT, **facts)
-        cause = "refused, and asked about first" if meaning is Meaning.ASK_FIRST else "an answer that decides nothing"
+        cause = "refused, and asked about first" if kind is RefusalKind.ASK_FIRST else "an answer that decides nothing"
         first_answer = refusal.code if refusal.http_status < 500 else None
         return self._ledger.step(order, Event.LOSE, cause=cause, first_answer=first_answer, **facts)
 

@@ -33,13 +33,15 @@ class Witnesses:
     def doubt(self, operation: str) -> str | None:
         """Why an absence of an order of this operation does not count now; None when it does."""
         asked_with = CATALOGUE[operation].asked_with
-        alike = [name for name, each in CATALOGUE.items() if each.asked_with is asked_with and each.absence_is_evidence]
-        if not alike:
+        same_query = [
+            name for name, each in CATALOGUE.items() if each.asked_with is asked_with and each.absence_is_evidence
+        ]
+        if not same_query:
             return None
-        asked_at, doubt = self._asked.get(alike[0], (0.0, None))
+        asked_at, doubt = self._asked.get(same_query[0], (0.0, None))
         if not asked_at or time.monotonic() - asked_at > BELIEVED_SECONDS:
-            doubt = self._ask(alike)
-            self._asked[alike[0]] = time.monotonic(), doubt
+            doubt = self._ask(same_query)
+            self._asked[same_query[0]] = time.monotonic(), doubt
         return doubt
 
     def _ask(self, operations: list[str]) -> str | None:
