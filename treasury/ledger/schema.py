@@ -1,4 +1,4 @@
-"""Tables of the ledger, for SQLite and PostgreSQL alike. Times are Unix milliseconds, amounts decimal text."""
+"""Tables of the ledger, for both SQLite and PostgreSQL. Times are Unix milliseconds, amounts decimal text."""
 
 from sqlalchemy import (
     BigInteger,
@@ -80,7 +80,7 @@ orders = Table(
     Index("orders_by_state", "state"),
     Index("orders_by_alike", "alike"),
 )
-"""Current state, one row per payment we mean to make.
+"""Current state, one row per planned payment.
 
 `alike`: keyed hash of an intent's `duplicate_key` (payee, currency and amount). `absences_needed`: how many queries
 that find nothing must come before it may leave, because this ledger may know less than the service. `hold_kind`: why a
@@ -165,7 +165,7 @@ adoptions = Table(
     Column("evidence", Text, nullable=False),
     Column("adopted_by", String(200), nullable=False),
 )
-"""What a named person took over of it into the service table; `before` and `after` are JSON."""
+"""Findings that a named person adopted into the service table; `before` and `after` are JSON."""
 
 journal = Table(
     "journal",
@@ -218,7 +218,7 @@ stops = Table(
     Column("lifted_at", BigInteger),
     Column("lifted_by", String(100)),
 )
-"""Stops of all sending; one stands while it is not lifted."""
+"""Stops of all sending; a stop is in force until it is lifted."""
 
 card_users = Table(
     "card_users",

@@ -1,8 +1,8 @@
 """The ledger's hot statements, handed to the driver: one for a row, or one for many rows that
 change in the same way.
 
-A statement lets go of the interpreter's lock while it runs, and then waits for it behind every busy thread. So what a
-group of steps has in common is one statement, however many rows it changes.
+A statement releases the interpreter's lock while it runs, and waits behind every busy thread to get it back. So the
+steps of a group share one statement, however many rows it changes.
 """
 
 import functools
@@ -21,7 +21,7 @@ from treasury.orders.records import Record
 S = TypeVar("S", bound=Record)
 
 STANDING_STOP = select(schema.stops).where(schema.stops.c.lifted_at.is_(None)).limit(1)
-"""The stop that stands, if any."""
+"""The stop in force, if any."""
 
 
 LAST_QUOTE = (
@@ -40,9 +40,9 @@ def change_one(
     values: Mapping[str, Any],
     counted: tuple[str, ...] = (),
 ) -> S | None:
-    """Set these columns of the one of which all of `known` is still true; what it is after, if there is one.
+    """Set these columns of the row for which all of `known` still holds; the record after it, if there is one.
 
-    `counted`: columns that go up by one. The database itself decides whether it is still true.
+    `counted`: columns that go up by one. The database itself checks `known`.
     """
     given = {f"is_{name}": value for name, value in known.items()}
     given |= {f"to_{name}": value for name, value in values.items()}
@@ -51,7 +51,7 @@ def change_one(
 
 
 def fetch_one(connection: Connection, query: Executable, given: Mapping[str, Any]) -> Any:
-    """The first row that a statement gives, as the driver has it; None if there is none."""
+    """The first row of a statement's result, as the driver returns it; None if there is none."""
     text, names, constants = _compiled(connection.dialect, query)
     given = {**constants, **given}
     return _run(connection, text, given if names is None else [given[name] for name in names]).fetchone()
@@ -59,7 +59,7 @@ def fetch_one(connection: Connection, query: Executable, given: Mapping[str, Any
 
 @dataclass(frozen=True)
 class RowChange:
-    """What changes of many rows of a table have in common: the columns they demand, set, and count up by one."""
+    """A kind of change of a table's rows: the columns that it demands, sets, and counts up by one."""
 
     table: Table
     known: tuple[str, ...]
@@ -72,7 +72,7 @@ MAX_VALUES = 30_000
 
 
 def change_all(connection: Connection, kind: RowChange, rows: Sequence[Sequence[Any]]) -> int:
-    """Change many rows: each has the known values, then those to set. Returns how many were still as known."""
+    """Change many rows, each given as its known values, then those to set. Returns how many still matched."""
     changed = 0
     for some in _in_parts(rows):
         text = _change_all(connection.dialect, kind, len(some))
@@ -107,7 +107,7 @@ def _change_all(dialect: Dialect, kind: RowChange, rows: int) -> str:
 
 
 def _unbounded(kind: TypeEngine[Any]) -> TypeEngine[Any]:
-    """The type without its length: PostgreSQL's cast to a length cuts what is longer, and says nothing."""
+    """The type without its length: PostgreSQL's cast to a length silently cuts longer values."""
     return Text() if isinstance(kind, String) else kind
 
 
@@ -153,7 +153,7 @@ def _compiled(dialect: Dialect, query: Any) -> tuple[str, tuple[str, ...] | None
 
 
 def _as_sqlalchemys(connection: Connection, text: str, error: Exception) -> Exception:
-    """A driver's error as SQLAlchemy raises it everywhere else; a lost session is told as one."""
+    """A driver's error as SQLAlchemy raises it elsewhere; a lost session is reported as such."""
     dialect: Any = connection.dialect
     if not isinstance(error, dialect.loaded_dbapi.Error):
         return error

@@ -1,4 +1,4 @@
-"""One operation at a time: what moves money goes through ledger and submission, the rest is simply sent."""
+"""Runs single operations: one that moves money goes through ledger and submission, any other is sent directly."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Whether "no such order" can be believed now: the service is asked about orders that it showed before."""
+"""Decides whether "no such order" counts now, by querying orders that the service showed before."""
 
 import time
 from collections.abc import Callable
@@ -10,10 +10,10 @@ from treasury.orders.records import Order
 from treasury.provider.catalogue import CATALOGUE
 
 BELIEVED_SECONDS = 60.0
-"""How long what the witnesses showed holds: one sweep, or one start of a run, asks them once a minute."""
+"""How long the witnesses' answer holds: a sweep, or a start of a run, queries them once a minute."""
 
 WITNESSES = 3
-"""Orders that are asked about, latest first, until one is found."""
+"""Orders that are queried, latest first, until one is found."""
 
 
 class Witnesses:
@@ -21,13 +21,13 @@ class Witnesses:
     all the same: a replica that lags, a query of another account, a look-up that is broken."""
 
     def __init__(self, ledger: Ledger, finds: Callable[[Order], bool]) -> None:
-        """`finds` asks the service for an order and says whether it was shown."""
+        """`finds` queries the service for an order and returns whether it was shown."""
         self._ledger = ledger
         self._finds = finds
         self._asked: dict[str, tuple[float, str | None]] = {}
 
     def forget(self) -> None:
-        """Ask them anew: another start or sweep begins."""
+        """Forget their answers, because another start or sweep begins."""
         self._asked.clear()
 
     def doubt(self, operation: str) -> str | None:
