@@ -57,7 +57,7 @@ def pay(opened: Desk, file: Path, run_key: str) -> float:
 
 def ask(opened: Desk, run_key: str) -> float:
     """How many orders of a run are asked about a second; what starts once is done before."""
-    chunks = sweep.open_chunks(opened, sweep.start_sweep(opened, Scope(run_key)))
+    chunks = sweep.open_chunks(opened, sweep.start_or_resume_sweep(opened, Scope(run_key)))
     asked = [one for chunk in chunks for one in chunk]
     sweep.ask_orders(opened, asked[:WARMED])
     opened.shards.ready()

@@ -7,8 +7,7 @@ from typing import cast
 from treasury.errors import ConfigurationError
 from treasury.provider.client import Account
 from treasury.provider.service_rules import ServiceRules
-from treasury.runs.desk import Desk
-from treasury.runs.desk import open_desk as open_desk_of
+from treasury.runs.desk import Desk, desk_of
 from treasury.settings import Settings, read_settings
 
 
@@ -20,14 +19,14 @@ def open_desk(account: str | None = None) -> Desk:
     """
     settings = read_settings()
     if settings.has_account or account is None:
-        return open_desk_of(settings.account(), settings)
+        return desk_of(settings.account(), settings)
     from blocks.account import PartnerAccount
 
     try:
         block = cast(PartnerAccount, PartnerAccount.load(account))
     except ValueError:
         raise ConfigurationError(f"there is no Partner Account block called {account}") from None
-    return open_desk_of(with_settings(block.get_account(), settings), _with_ledger(settings, account))
+    return desk_of(with_settings(block.get_account(), settings), _with_ledger(settings, account))
 
 
 def with_settings(account: Account, settings: Settings) -> Account:

@@ -30,7 +30,7 @@ class SweepPart(TypedDict):
 @task(cache_policy=NO_CACHE, task_run_name="start sweep")
 def start_sweep(scope: dict[str, Any], account: str | None = None) -> dict[str, Any]:
     """Record what is to be asked, or find what a sweep that was cut off left; read the balances."""
-    return {"sweep_id": sweep.start_sweep(open_desk(account), Scope(**scope))}
+    return {"sweep_id": sweep.start_or_resume_sweep(open_desk(account), Scope(**scope))}
 
 
 @task(cache_policy=NO_CACHE, task_run_name="find stored answers")

@@ -7,7 +7,7 @@ from typing import Any
 
 from treasury.errors import InputError, NeedsAttention
 from treasury.reports.results import BAD_OUTCOMES, in_words
-from treasury.runs.desk import Desk, open_desk
+from treasury.runs.desk import Desk, desk_of
 from treasury.settings import read_settings
 
 DONE, BAD_INPUT, WAITING, TROUBLE, BREAKS = 0, 2, 3, 4, 5
@@ -17,7 +17,7 @@ DONE, BAD_INPUT, WAITING, TROUBLE, BREAKS = 0, 2, 3, 4, 5
 def configured_desk() -> Desk:
     """The desk of the configured account."""
     settings = read_settings()
-    return open_desk(settings.account(), settings)
+    return desk_of(settings.account(), settings)
 
 
 def agreed(*, yes: bool) -> bool:

@@ -20,7 +20,7 @@ from flows.commands.proving import prove, take_over
 from treasury.errors import InputError, TreasuryError
 from treasury.ledger.database import sqlite_file
 from treasury.private_files import openings
-from treasury.runs.desk import Desk, open_desk
+from treasury.runs.desk import Desk, desk_of
 from treasury.settings import Settings, home_folder, read_settings
 
 MAX_SHOWN = 20
@@ -74,7 +74,7 @@ def doctor(
 
 def _checks(settings: Settings) -> Iterator[tuple[str, Callable[[], str | list[str]]]]:
     def desk() -> Desk:
-        return open_desk(settings.account(), settings)
+        return desk_of(settings.account(), settings)
 
     yield "account", lambda: _account(settings)
     yield "keys", lambda: _keys(settings)

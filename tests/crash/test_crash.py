@@ -64,7 +64,7 @@ def test_killed_at_every_point_each_payment_is_made_once() -> None:
     tally = run_campaign(kills, sqlite_ledger)
     assert_kept(tally, kills)
     if kills >= 150:
-        assert {name for name in tally.kills if name != "instant"} >= set(PAYING) - {"learn.recorded"}
+        assert {name for name in tally.kills if name != "instant"} >= set(PAYING) - {"apply.recorded"}
 
 
 def test_killed_at_any_instant_each_payment_is_made_once() -> None:

@@ -349,7 +349,7 @@ def test_a_ledger_whose_key_is_gone_gets_no_new_one(home: Settings) -> None:
 def test_duplicates_of_before_the_backup_are_held_after_it(backup: Path, elsewhere: Settings) -> None:
     restore_backup(elsewhere, backup)
     ledger = Ledger(elsewhere.ledger_url, ACCOUNT, elsewhere.ledger_key_file)
-    again = intent("again", alike=("payee prepared", "USDT", "10"))
+    again = intent("again", duplicate_key=("payee prepared", "USDT", "10"))
     commit_plan(ledger, "later", "payout", {}, "", [again])
     assert ledger.orders(reference="again")[0].state is State.HELD
     ledger.close()

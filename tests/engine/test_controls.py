@@ -294,7 +294,7 @@ def test_fifty_alike_failures_stop_a_run(open_desk: OpenDesk, service: Any, tmp_
     assert 50 <= outcomes.count("rejected") <= 50 + desk.in_flight
     assert outcomes.count("not_sent") == 300 - outcomes.count("rejected")
     waiting = desk.ledger.orders(states=(State.PREPARED,))
-    assert "sends in a row failed alike (7002)" in str(waiting[0].reason)
+    assert "sends in a row failed in the same way (7002)" in str(waiting[0].reason)
     service.plan("/v1/order/payout", (200, {"code": 200, "data": {"order_no": "P", "status": 11}}))
     assert list(start(desk, file, seconds=0).values()).count("not_sent") == 0
 

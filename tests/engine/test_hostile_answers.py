@@ -187,7 +187,7 @@ def test_a_second_night_of_the_same_answers_changes_nothing(
     [order] = desk.ledger.orders()
     assert order.reason is not None
     assert "12345670001" not in order.reason
-    seen = desk.submission.look(order)
+    seen = desk.submission.query(order)
     assert desk.submission.is_current(order, seen)
 
 
@@ -204,6 +204,6 @@ def test_a_ledger_of_before_masks_what_can_be_masked(
         raw.execute("UPDATE orders SET personal = NULL")
         raw.commit()
     [order] = desk.ledger.orders()
-    seen = desk.submission.look(order)
+    seen = desk.submission.query(order)
     assert seen is not None
     assert seen.reason == "Example Person, ***, ***0001"

@@ -29,7 +29,7 @@ def intent(ref: str, amount: str = "10.00", **changes: object) -> Intent:
         "row_ref": ref,
         "operation": "payout",
         "payload": payload,
-        "meaning": payload,
+        "bound_content": payload,
         "currency": "USDT",
         "amount": Decimal(amount),
         **changes,
@@ -96,14 +96,14 @@ def test_many_rows_are_compared_with_those_of_their_run(open_ledger: OpenLedger)
 def test_a_run_that_is_bound_under_the_same_hash_is_gone_on_with_at_once(open_ledger: OpenLedger) -> None:
     """Its rows were compared when they were hashed; those that are held now say why they are none are let go."""
     ledger = open_ledger()
-    alike = {"alike": ("payee", "USDT", "10")}
-    rows = [intent("a", **alike), intent("b", **alike)]
+    same = {"duplicate_key": ("payee", "USDT", "10")}
+    rows = [intent("a", **same), intent("b", **same)]
     assert commit_plan(ledger, "run", "payout", {}, "4" * 64, rows) == 2
     assert [order.state for order in ledger.orders()] == [State.PREPARED, State.HELD]
     looked_at: list[str] = []
 
     def meant() -> Iterator[Intent]:
-        for each in (intent("a", **alike), intent("b", **alike, duplicate_ok="two bills")):
+        for each in (intent("a", **same), intent("b", **same, duplicate_ok="two bills")):
             looked_at.append(each.row_ref)
             yield each
 
@@ -118,9 +118,11 @@ def test_a_run_that_is_bound_under_the_same_hash_is_gone_on_with_at_once(open_le
 
 def test_of_many_that_look_alike_the_first_is_paid_and_named(open_ledger: OpenLedger) -> None:
     ledger = open_ledger()
-    same = [intent(f"r{number}", alike=("payee", "USDT", "10")) for number in range(40)]
-    commit_plan(ledger, "one", "payout", {}, "", [*same, intent("other", alike=("else", "USDT", "10"))])
-    commit_plan(ledger, "two", "payout", {}, "", [intent("x", alike=("else", "USDT", "10")), intent("y"), intent("z")])
+    same = [intent(f"r{number}", duplicate_key=("payee", "USDT", "10")) for number in range(40)]
+    commit_plan(ledger, "one", "payout", {}, "", [*same, intent("other", duplicate_key=("else", "USDT", "10"))])
+    commit_plan(
+        ledger, "two", "payout", {}, "", [intent("x", duplicate_key=("else", "USDT", "10")), intent("y"), intent("z")]
+    )
     held = {order.row_ref: str(order.reason) for order in ledger.orders(states=(State.HELD,))}
     first, other = ledger.orders(reference="r0")[0], ledger.orders(reference="other")[0]
     assert held.keys() == {*(f"r{number}" for number in range(1, 40)), "x"}
@@ -131,7 +133,7 @@ def test_of_many_that_look_alike_the_first_is_paid_and_named(open_ledger: OpenLe
 def test_further_up_in_the_same_file_counts_however_few_days_do(open_ledger: OpenLedger) -> None:
     times = iter(range(1_700_000_000, 1_800_000_000, 60))
     ledger = open_ledger(clock=lambda: next(times))
-    same = [intent(f"r{number}", alike=("payee", "USDT", "10")) for number in range(3)]
+    same = [intent(f"r{number}", duplicate_key=("payee", "USDT", "10")) for number in range(3)]
     commit_plan(ledger, "one", "payout", {}, "", same, IntentRules(duplicate_days=0))
     commit_plan(ledger, "two", "payout", {}, "", [same[0]], IntentRules(duplicate_days=0))
     states = {(order.run_key, order.row_ref): order.state for order in ledger.orders()}

@@ -40,7 +40,7 @@ ROWS = (("a", "10", "12345670001"), ("b", "20", "12345670044"), ("c", "30", "123
 
 
 def night(desk: Desk, out: Path, scope: Scope = Scope(), statement: Path | None = None) -> dict[str, Any]:
-    sweep_id = sweep.start_sweep(desk, scope)
+    sweep_id = sweep.start_or_resume_sweep(desk, scope)
     for ids in sweep.open_chunks(desk, sweep_id):
         sweep.ask_orders(desk, ids)
     sweep.end_sweep(desk, sweep_id)
@@ -163,22 +163,22 @@ def test_a_report_is_made_again_from_stored_answers_to_the_byte(
 def test_a_sweep_that_was_cut_off_goes_on_and_takes_in_what_is_new(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sweep, "CHUNK", 2)
+    monkeypatch.setattr(sweep, "QUESTIONS_PER_TASK", 2)
     sandbox = start_sandbox()
     desk = open_desk(sandbox.base_url)
     pay(desk, sheet(tmp_path, *ROWS), tmp_path / "out", seconds=1)
-    first = sweep.start_sweep(desk, Scope())
+    first = sweep.start_or_resume_sweep(desk, Scope())
     chunks = sweep.open_chunks(desk, first)
     assert [len(ids) for ids in chunks] == [2, 1]
     sweep.ask_orders(desk, chunks[0])
     again = open_desk(sandbox.base_url)
-    assert sweep.start_sweep(again, Scope(currency="ETH")) != first
-    assert sweep.start_sweep(again, Scope()) == first
+    assert sweep.start_or_resume_sweep(again, Scope(currency="ETH")) != first
+    assert sweep.start_or_resume_sweep(again, Scope()) == first
     assert sweep.open_chunks(again, first) == chunks[1:]
     sweep.ask_orders(again, chunks[1])
     sweep.end_sweep(again, first)
     assert remake(again, first, tmp_path / "1")["counts"] == {"matched": 2, "in_progress": 1}
-    assert sweep.start_sweep(again, Scope()) != first
+    assert sweep.start_or_resume_sweep(again, Scope()) != first
 
 
 @pytest.fixture
@@ -199,7 +199,7 @@ def start_with(ledger: Ledger, in_between: Callable[[], None]) -> int:
         in_between()
         yield from orders[10:]
 
-    return sweeps.start_sweep(ledger, Scope(), sweeps.sides_of(ledger, read(), []), since=0)
+    return sweeps.record_sweep(ledger, Scope(), sweeps.sides_of(ledger, read(), []), since=0)
 
 
 def test_a_sweep_that_was_cut_off_while_it_began_takes_in_the_rest(planned: Desk) -> None:
@@ -211,7 +211,7 @@ def test_a_sweep_that_was_cut_off_while_it_began_takes_in_the_rest(planned: Desk
     with pytest.raises(KeyboardInterrupt):
         start_with(desk.ledger, cut_off)
     assert len(sweeps.open_questions(desk.ledger, 1)) == 8
-    assert sweep.start_sweep(desk, Scope()) == 1
+    assert sweep.start_or_resume_sweep(desk, Scope()) == 1
     ids = sweeps.open_questions(desk.ledger, 1)
     asked = [question.request_id for question in sweeps.questions(desk.ledger, ids)]
     assert asked == [order.request_id for order in orders]
@@ -275,7 +275,7 @@ def test_raw_answers_are_kept_without_anything_personal(
     sandbox = start_sandbox()
     desk = open_desk(sandbox.base_url)
     pay(desk, sheet(tmp_path, ROWS[0]), tmp_path / "out", seconds=20)
-    sweep_id = sweep.start_sweep(desk, Scope())
+    sweep_id = sweep.start_or_resume_sweep(desk, Scope())
     [ids] = sweep.open_chunks(desk, sweep_id)
     sweep.ask_orders(desk, ids)
     [row] = desk.ledger.read(schema.answers.select())
@@ -332,7 +332,7 @@ def test_a_service_that_cannot_be_reached_ends_the_asking_and_the_next_start_ask
     pay(desk, sheet(tmp_path, *rows), tmp_path / "out", seconds=0)
     desk.client.close()
     desk.client = desk.submission._client = Client(replace(desk.account, base_url="http://127.0.0.1:9"))
-    sweep_id = sweep.start_sweep(desk, Scope())
+    sweep_id = sweep.start_or_resume_sweep(desk, Scope())
     for ids in sweep.open_chunks(desk, sweep_id):
         assert sweep.ask_orders(desk, ids) == 0
     sides = [json.loads(row.service_side) for row in desk.ledger.read(schema.answers.select())]
@@ -341,5 +341,5 @@ def test_a_service_that_cannot_be_reached_ends_the_asking_and_the_next_start_ask
     assert len(told) == 300
     assert UNREACHED <= len(asked) <= UNREACHED + desk.in_flight * 3 // 2
     back = open_desk(service.base_url)
-    assert sweep.start_sweep(back, Scope()) == sweep_id
+    assert sweep.start_or_resume_sweep(back, Scope()) == sweep_id
     assert sum(sweep.ask_orders(back, ids) for ids in sweep.open_chunks(back, sweep_id)) == 300

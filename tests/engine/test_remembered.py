@@ -101,10 +101,10 @@ def test_a_resend_that_never_connected_is_still_in_doubt(open_desk: OpenDesk, se
     desk = open_desk(service.base_url)
     service.plan(PAYOUT, "drop")
     order = desk.submission.submit(desk.submission.submit(plan(desk, payout())))  # lost, and the first absence
-    gone = desk.submission.look(order)
+    gone = desk.submission.query(order)
     service.close()
     later = open_desk(service.base_url)  # with no connection open
-    later.submission.look = lambda _: gone  # type: ignore[method-assign]  # the second absence was heard before it went down
+    later.submission.query = lambda _: gone  # type: ignore[method-assign]  # the second absence was heard before it went down
     order = later.submission.submit(order)
     assert (order.state, order.doubtful, order.sends) == (State.UNKNOWN, True, 2)
     assert "no connection" in str(order.reason)
@@ -135,7 +135,7 @@ def test_the_absence_that_sends_again_is_remembered_too(open_desk: OpenDesk, ser
     at(desk, 2_000_000_000)
     order = desk.submission.ask(order)
     at(desk, 2_000_000_600)
-    order, again = desk.submission.learn(order, None)
+    order, again = desk.submission.apply(order, None)
     assert (again, order.asked_at, order.reason) == (Next.RESEND, 2_000_000_600_000, "the service knows no such order")
 
 
@@ -145,7 +145,7 @@ def test_what_is_accepted_is_not_sent_again_however_long_it_is_absent(open_desk:
     order = desk.submission.ask(desk.submission.submit(plan(desk, payout())))
     order = desk.ledger.step(order, Event.RESOLVE_SENT)  # a person knows; the service showed no number
     assert order.absent_since is not None
-    assert desk.submission.learn(order, None)[1] is Next.WAIT
+    assert desk.submission.apply(order, None)[1] is Next.WAIT
 
 
 @pytest.mark.parametrize("ended", [False, True])
@@ -329,10 +329,10 @@ def test_a_look_at_an_ended_order_is_known_when_it_shows_nothing_new(
     service.plan(PAYOUT, ok(**SETTLED))
     order = desk.submission.submit(plan(desk, payout()))
     service.plan(QUERY, ok(**{**SETTLED, **shows}))
-    seen = desk.submission.look(order)
+    seen = desk.submission.query(order)
     assert desk.submission.is_current(order, seen) is nothing_new
     before = order
-    after = desk.submission.learn(order, seen)[0]
+    after = desk.submission.apply(order, seen)[0]
     same = replace(after, asked_at=before.asked_at) == before
     assert same is nothing_new
 
@@ -342,7 +342,7 @@ def test_an_open_order_or_an_absent_one_is_always_learned(open_desk: OpenDesk, s
     service.plan(PAYOUT, accepted)
     service.plan(QUERY, shown(11))
     order = desk.submission.submit(plan(desk, payout()))
-    assert not desk.submission.is_current(order, desk.submission.look(order))
+    assert not desk.submission.is_current(order, desk.submission.query(order))
     assert not desk.submission.is_current(order, None)
     service.plan(QUERY, shown(99))
     ended = desk.submission.ask(order)

@@ -203,7 +203,7 @@ def test_a_sweep_teaches_the_ledger_and_reports_both_sides(
     pay(desk, sheet(tmp_path, ("a", "10", "12345670001"), ("b", "20", "12345670044")), tmp_path / "out", seconds=0)
     assert {order.state for order in desk.ledger.orders()} == {State.ACCEPTED}
     sandbox.advance(60)
-    sweep_id = sweep.start_sweep(desk, Scope())
+    sweep_id = sweep.start_or_resume_sweep(desk, Scope())
     for ids in sweep.open_chunks(desk, sweep_id):
         assert sweep.ask_orders(desk, ids) == 2
     assert sweep.open_chunks(desk, sweep_id) == []
@@ -225,7 +225,7 @@ def test_a_sweep_that_cannot_ask_is_incomplete(
     service.plan("/v1/order/payout", accepted)
     pay(desk, sheet(tmp_path, ("a", "10", "12345670001")), tmp_path / "out", seconds=0)
     service.plan("/v1/order/query", "drop")
-    sweep_id = sweep.start_sweep(desk, Scope())
+    sweep_id = sweep.start_or_resume_sweep(desk, Scope())
     [ids] = sweep.open_chunks(desk, sweep_id)
     assert sweep.ask_orders(desk, ids) == 0
     sweep.end_sweep(desk, sweep_id)
@@ -267,7 +267,7 @@ def test_following_looks_at_a_few_orders_at_a_time_until_the_time_is_up(
     open_desk: OpenDesk, service: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Orders on their way can wait for the night; unknown ones are asked whatever the time."""
-    monkeypatch.setattr(execution, "CHUNK", 5)
+    monkeypatch.setattr(execution, "ORDERS_PER_TASK", 5)
     service.plans["/v1/order/payout"] = ["drop"]
     desk = open_desk(service.base_url)
     file = sheet(tmp_path, *((f"r{number}", "1.00", f"1234567{number:04d}1") for number in range(12)))

@@ -42,7 +42,7 @@ def alive(pid: int) -> bool:
 
 
 def test_both_processes_ask_and_every_order_is_answered_once(paid: Desk) -> None:
-    sweep_id = sweep.start_sweep(paid, Scope("run"))
+    sweep_id = sweep.start_or_resume_sweep(paid, Scope("run"))
     [pid] = started(paid)
     [chunk] = sweep.open_chunks(paid, sweep_id)
     assert sweep.ask_orders(paid, chunk) == len(chunk) == ROWS
@@ -55,7 +55,7 @@ def test_both_processes_ask_and_every_order_is_answered_once(paid: Desk) -> None
 
 
 def test_a_shard_that_dies_leaves_its_part_to_us(paid: Desk) -> None:
-    sweep_id = sweep.start_sweep(paid, Scope("run"))
+    sweep_id = sweep.start_or_resume_sweep(paid, Scope("run"))
     [pid] = started(paid)
     assert len(paid.shards.ready()) == 1
     os.kill(pid, signal.SIGKILL)
@@ -67,7 +67,7 @@ def test_a_shard_that_dies_leaves_its_part_to_us(paid: Desk) -> None:
 
 def test_few_questions_need_no_other_process(paid: Desk) -> None:
     orders = paid.ledger.orders(run_key="run")
-    sweep_id = sweep.start_sweep(paid, Scope("run"))
+    sweep_id = sweep.start_or_resume_sweep(paid, Scope("run"))
     paid.shards.close()
     ids = sweeps.open_questions(paid.ledger, sweep_id)[:100]
     assert sweep.ask_orders(paid, ids) == 100

@@ -85,7 +85,7 @@ def test_an_error_stops_the_handing_out_and_lets_what_is_under_way_end() -> None
     assert sorted(ended) == [1, 2, 3]
 
 
-def test_hands_do_in_other_threads_and_no_more_of_them_than_said() -> None:
+def test_worker_threads_are_no_more_than_said() -> None:
     hands = WorkerThreads(2)
     under_way, most, threads = [0], [0], set()
     guard = threading.Lock()

@@ -215,8 +215,8 @@ def test_a_run_that_another_process_holds_is_not_red(home: Path, sandbox: Runnin
     from treasury.concurrency.children import child
 
     code = (
-        "import time; from treasury.settings import read_settings; from treasury.runs.desk import open_desk\n"
-        "settings = read_settings(); desk = open_desk(settings.account(), settings)\n"
+        "import time; from treasury.settings import read_settings; from treasury.runs.desk import desk_of\n"
+        "settings = read_settings(); desk = desk_of(settings.account(), settings)\n"
         "with desk.hold('held'): print('held', flush=True); time.sleep(60)"
     )
     file = home / "holder.py"

@@ -128,7 +128,7 @@ def fill(url: str, folder: Path) -> dict[str, Any]:
     ledger.saw_balance("USDT", Decimal("1000.50"))
     ledger.saw_card_user("card-1", "u-1", "PASS", "1")
     service.plan(QUERY, (500, b""))
-    second = sweep.start_sweep(desk, Scope())
+    second = sweep.start_or_resume_sweep(desk, Scope())
     sweep.ask_orders(desk, sweep.open_chunks(desk, second)[0][:2])
     of["sending"] = ledger.step(of["sending"], Event.SEND)
     found = {order.row_ref: order.state for order in ledger.orders()}
@@ -138,8 +138,8 @@ def fill(url: str, folder: Path) -> dict[str, Any]:
     held = {
         f"{order.run_key} {order.row_ref}": {
             "payload": None if order.payload is None else ledger.payload(order),
-            "meaning": intents[order.row_ref].meaning,
-            "alike": intents[order.row_ref].alike,
+            "meaning": intents[order.row_ref].bound_content,
+            "alike": intents[order.row_ref].duplicate_key,
         }
         for order in ledger.orders()
     }
@@ -157,9 +157,10 @@ def commit(ledger: Any) -> dict[str, Any]:
 
     direct = ("settled", "failed", "closed", "accepted", "unknown", "rejected", "known", "asked-first", "sending")
     intents = [
-        replace(payout(), row_ref=ref, alike=(f"payee {ref}", "USDT", "10")) for ref in (*direct, "prepared", "waiting")
+        replace(payout(), row_ref=ref, duplicate_key=(f"payee {ref}", "USDT", "10"))
+        for ref in (*direct, "prepared", "waiting")
     ]
-    intents.append(replace(payout(), row_ref="duplicate", alike=("payee prepared", "USDT", "10")))
+    intents.append(replace(payout(), row_ref="duplicate", duplicate_key=("payee prepared", "USDT", "10")))
     quoted = ("quote-lost", "quote-answered", "quote-confirmed")
     intents += [replace(fiat_payout(), row_ref=ref) for ref in quoted]
     commit_plan(ledger, "november", "payout", {"rows": len(intents)}, "a" * 64, intents)

@@ -99,7 +99,7 @@ class MoneyMachine(RuleBasedStateMachine):
         """A sweep, which does not hold the run, asked about what it read long ago."""
         if row in self.snapshots:
             with suppress(*EXPECTED):
-                self.desk.submission.learn(self.snapshots[row], self.desk.submission.look(self.snapshots[row]))
+                self.desk.submission.apply(self.snapshots[row], self.desk.submission.query(self.snapshots[row]))
 
     # --- what happens to its process ---
 

@@ -61,21 +61,21 @@ def test_evidence_about_an_earlier_transmission_does_not_send_again(books: Hones
 def test_an_absence_seen_before_a_resend_is_no_evidence_after_it(books: HonestBooks, desk: Desk) -> None:
     books.moods = ["drop before", "drop before"]
     slow = desk.submission.submit(desk.submission.submit(order_of(desk, "pay-1")))
-    seen = desk.submission.look(slow)  # a sweep asked, and is slow to record it
+    seen = desk.submission.query(slow)  # a sweep asked, and is slow to record it
     order = desk.submission.submit(slow)
     assert (order.sends, order.absent_since) == (2, None)
     with suppress(IllegalTransition):
-        desk.submission.learn(slow, seen)
+        desk.submission.apply(slow, seen)
     assert order_of(desk, "pay-1").absent_since is None
 
 
 def test_a_status_seen_long_ago_does_not_cover_the_final_one(books: HonestBooks, desk: Desk) -> None:
     slow = desk.submission.submit(order_of(desk, "pay-1"))
-    seen = desk.submission.look(slow)
+    seen = desk.submission.query(slow)
     books.end("123456789012", 99)
     assert desk.submission.ask(slow).state is State.SETTLED
     with suppress(IllegalTransition):
-        desk.submission.learn(slow, seen)
+        desk.submission.apply(slow, seen)
     order = order_of(desk, "pay-1")
     assert (order.state, order.status) == (State.SETTLED, 99)
 

@@ -133,7 +133,7 @@ def outcomes(sandbox: RunningSandbox, folder: Path, key: str, kind: str, rules: 
 
 def night(desk: Desk, out: Path) -> Mapping[str, Any]:
     """Ask for every order and report."""
-    sweep_id = sweep.start_sweep(desk, Scope())
+    sweep_id = sweep.start_or_resume_sweep(desk, Scope())
     for ids in sweep.open_chunks(desk, sweep_id):
         sweep.ask_orders(desk, ids)
     sweep.end_sweep(desk, sweep_id)

@@ -273,7 +273,7 @@ def test_a_row_that_is_held_under_one_quote_is_taken_over_under_the_one_that_was
         assert outcomes(service, home, key, 8.0) == {"settled"}
         desk = open_short_desk(service.base_url, copy, key, WINDOW, **settings({}))
         for order in desk.ledger.orders():  # as a start does that asks under its own reference alone
-            quoted = desk.submission.look(order)
+            quoted = desk.submission.query(order)
             assert quoted is not None
             desk.submission.hold_known(order, order.generation, quoted, "asked before the run sends")
         refused = resolve_as_not_sent(desk, "fiat", **PERSON)

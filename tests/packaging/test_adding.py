@@ -158,7 +158,7 @@ def test_the_operation_that_the_page_adds_is_sent_once_asked_about_and_reported(
         assert python(project, "-c", task).stdout == "send_gift 0\n"
         meaning = (
             "from treasury.errors import Refused; from treasury.provider.service_rules import ServiceRules\n"
-            "for name in ('send_gift', 'payout'): print(ServiceRules().meaning(Refused(name, 200, '299001', '')).name)"
+            "for name in ('send_gift', 'payout'): print(ServiceRules().kind_of(Refused(name, 200, '299001', '')).name)"
         )
         assert python(project, "-c", meaning).stdout == "FINAL\nUNDECIDED\n"
     finally:

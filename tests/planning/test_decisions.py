@@ -10,13 +10,13 @@ import pytest
 from treasury.orders.decisions import (
     Bounds,
     EvidenceRules,
-    Look,
     Next,
+    QueryResult,
     as_paid,
     is_foreign,
     judge_absence,
+    judge_query,
     quote_problem,
-    read_look,
 )
 from treasury.orders.records import Order, Quote, Stage
 from treasury.orders.states import State
@@ -268,24 +268,24 @@ def test_another_quote_follows_only_one_that_nobody_can_confirm(
 
 
 @pytest.mark.parametrize(
-    ("operation", "status", "look"),
+    ("operation", "status", "result"),
     [
-        ("payout", 11, Look.SHOWN),
-        ("create_fiat_payout", None, Look.UNDECIDED),
-        ("create_fiat_payout", 11, Look.UNDECIDED),
-        ("create_fiat_payout", 12, Look.UNDECIDED),
-        ("create_fiat_payout", 13, Look.ABSENT),
-        ("create_fiat_payout", 22, Look.SHOWN),
-        ("conversion_execute", 99, Look.SHOWN),
+        ("payout", 11, QueryResult.SHOWN),
+        ("create_fiat_payout", None, QueryResult.UNDECIDED),
+        ("create_fiat_payout", 11, QueryResult.UNDECIDED),
+        ("create_fiat_payout", 12, QueryResult.UNDECIDED),
+        ("create_fiat_payout", 13, QueryResult.ABSENT),
+        ("create_fiat_payout", 22, QueryResult.SHOWN),
+        ("conversion_execute", 99, QueryResult.SHOWN),
     ],
 )
 def test_a_quote_that_is_shown_is_a_payment_only_where_its_status_says_so(
-    operation: str, status: int | None, look: Look
+    operation: str, status: int | None, result: QueryResult
 ) -> None:
     seen = SeenOrder(status=None if status is None else OrderStatus(status))
     rules = EvidenceRules(600, 300, ServiceRules(unconfirmed_statuses=frozenset({13})))
-    assert read_look(order(operation=operation), seen, rules) is look
-    assert read_look(order(operation=operation), None, rules) is Look.ABSENT
+    assert judge_query(order(operation=operation), seen, rules) is result
+    assert judge_query(order(operation=operation), None, rules) is QueryResult.ABSENT
 
 
 @pytest.mark.parametrize(("made_before_ms", "foreign"), [(0, False), (5_000, False), (5_001, True)])

@@ -22,7 +22,7 @@ def test_the_hash_covers_rows_bounds_and_policy_as_canonical_json(policy: Path |
     plan = read_plan(SHEET, "run", policy)
     bounds = [intent.payload.get("bounds") for intent in plan.intents]
     parts = [
-        hashlib.sha256(canonical([row.row_ref, row.meaning, bound])).digest()
+        hashlib.sha256(canonical([row.row_ref, row.bound_content, bound])).digest()
         for row, bound in zip(plan.rows, bounds, strict=True)
     ]
     version = canonical(None if plan.policy is None else plan.policy.fingerprint("payouts"))

@@ -226,17 +226,17 @@ def test_a_sheet_without_rows_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("row", "column"), [(BANK, "amount"), (PERSON, "pay_amount"), (DEST, "receive_amount")])
 def test_the_meaning_of_an_amount_is_its_number(tmp_path: Path, row: dict[str, str], column: str) -> None:
     texts = ("100", "100.00", "100.0", "+100")
-    meanings = [read_one(tmp_path, row | {column: text}).meaning for text in texts]
+    meanings = [read_one(tmp_path, row | {column: text}).bound_content for text in texts]
     assert all(meaning == meanings[0] for meaning in meanings)
     assert meanings[0]["fields"][column] == "100"
-    assert read_one(tmp_path, row | {column: "100.01"}).meaning != meanings[0]
+    assert read_one(tmp_path, row | {column: "100.01"}).bound_content != meanings[0]
 
 
 def test_the_meaning_does_not_depend_on_line_order_or_leave_to_repeat(tmp_path: Path) -> None:
     first = PERSON | {"field.a": "1", "field.b": "2"}
     second = dict(reversed(first.items())) | {"duplicate_ok": "two invoices", "row_ref": "r2"}
     one, two = read_beneficiaries(write(tmp_path, first, second))
-    assert one.meaning == two.meaning
+    assert one.bound_content == two.bound_content
     assert two.duplicate_ok == "two invoices"
 
 
@@ -245,7 +245,7 @@ def test_the_meaning_does_not_depend_on_line_order_or_leave_to_repeat(tmp_path: 
 )
 def test_the_meaning_covers_all_that_is_sent(tmp_path: Path, column: str) -> None:
     changed = read_one(tmp_path, PERSON | {column: "77"})
-    assert changed.meaning != read_one(tmp_path, PERSON).meaning
+    assert changed.bound_content != read_one(tmp_path, PERSON).bound_content
 
 
 def test_a_payee_is_the_same_however_the_account_is_spaced(tmp_path: Path) -> None:

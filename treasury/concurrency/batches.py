@@ -8,21 +8,21 @@ from typing import Generic, TypeVar
 T = TypeVar("T")
 
 BLOCK = 500
-"""Items of a packed list that are objects at once."""
+"""Items of a packed list that are unpacked together."""
 
 
 def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """So many of them at a time; they are looked at when it is their turn."""
+    """Lists of at most `size` items. Items are read only when their list is asked for."""
     rest = iter(items)
     while some := list(islice(rest, size)):
         yield some
 
 
 class Packed(Generic[T]):
-    """A list to be gone through, however often: its items are bytes until they are looked at, a block at a time.
+    """A list that is iterated, any number of times. It stores its items pickled and unpacks a block at a time.
 
-    For values that equal their copies: each time, other objects of the same content come out. Those of a row of text
-    take a sixth of the memory that way. Never written anywhere, so what is unpacked is what was packed here.
+    Each iteration yields new objects that equal those put in. A row of text takes a sixth of the memory this way. The
+    pickles never leave the process.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,7 @@
-"""Processes that must not outlive us, even when we are killed: they watch a pipe that closes with our process.
+"""Child processes that end with this one, even when it is killed: they watch a pipe that closes with it.
 
-`python -m treasury.concurrency.children MODULE ARGUMENTS` runs a module as `python -m` would, and ends when the parent
-does.
+`python -m treasury.concurrency.children MODULE ARGUMENTS` runs a module as `python -m` would, and ends when its parent
+ends.
 """
 
 import os
@@ -26,7 +26,7 @@ def child(
     stdout: int | None = None,
     pass_fds: Sequence[int] = (),
 ) -> Iterator[subprocess.Popen[str]]:
-    """Run `python -m module` beside us until this block, or this process, ends; `environ` is ours when left out."""
+    """Run `python -m module` until this block, or this process, ends. `environ`: this process's when left out."""
     process = subprocess.Popen(  # noqa: S603 - our own interpreter, our own modules
         [sys.executable, "-m", "treasury.concurrency.children", module, *arguments],
         stdin=subprocess.PIPE,

@@ -35,7 +35,7 @@ POINTS: Mapping[str, str] = {
     "backup.written": "the backup is on the disk | it does not have its name",
     "restore.ledger": "the ledger is in its place, and says that it is being restored | the key is not",
     "restore.placed": "ledger, key and tokens are in their places | the ledger does not say so",
-    "learn.recorded": "what was seen is recorded (a sweep: with its group) | the caller does not know",
+    "apply.recorded": "what was seen is recorded (a sweep: with its group) | the caller does not know",
 }
 """Name -> what has happened by then | what has not."""
 

@@ -1,9 +1,9 @@
-"""Many items' work at once, in one thread.
+"""Works on many items at once in one thread.
 
-Work is plain code from top to bottom. Each item's runs in a greenlet, which gives way to another item's whenever it
-waits: for an answer, for a signature, for its step to be on disk. So one thread decides about everything; requests and
-steps that come up together travel together; and no thread wakes another for each of them, which cost more than all the
-rest. In a thread that takes no turns the same code simply waits.
+The work is plain sequential code. Each item's work runs in a greenlet, which switches to another item's whenever it
+waits: for an answer, for a signature, for its step to be on disk. One thread therefore makes all decisions, requests
+and steps that are ready together are handed on together, and no thread has to wake another for each of them. In a
+thread that is not driven this way the same code blocks.
 """
 
 import queue
@@ -17,11 +17,11 @@ T = TypeVar("T")
 U = TypeVar("U")
 
 Deliver = Callable[[Any, BaseException | None], None]
-"""Takes a result, or the error there was instead; from any thread."""
+"""Delivers a result, or the error instead; may be called from any thread."""
 
 
 class _Turns:
-    """Drives the work of many items; lives in one thread."""
+    """Drives the work of many items in one thread."""
 
     def __init__(self, work: Callable[[Any], Any], items: Iterable[Any]) -> None:
         self._work = work
@@ -29,12 +29,12 @@ class _Turns:
         self._inbox: queue.SimpleQueue[tuple[greenlet, Any, BaseException | None]] = queue.SimpleQueue()
         self.results: dict[int, Any] = {}
         self.errors: list[BaseException] = []
-        """The first one, an interruption included, stops the handing out."""
+        """After the first error, an interruption included, no further item is begun."""
         self._is_over = False
-        """Whether nothing is handed out any more."""
+        """Whether no further item is begun."""
 
     def drive(self, most: int) -> None:
-        """Do everything, so many items at once; what is under way is always finished."""
+        """Work on all items, `most` at once. An item that was begun is always finished."""
         under_way = 0
         while under_way < most and not self._is_over:
             turn = _Turn(self)
@@ -49,7 +49,7 @@ class _Turns:
             under_way -= waiting.dead
 
     def take_items(self) -> None:
-        """A greenlet's life: one item after the other. A new greenlet for each costs 50 us."""
+        """Work on one item after the other. A greenlet is reused, because making one costs 50 us."""
         try:
             while not self.errors and (taken := next(self._items, None)) is not None:
                 place, item = taken
@@ -59,7 +59,7 @@ class _Turns:
         self._is_over = True
 
     def wait(self, begin: Callable[[Deliver], None]) -> Any:
-        """Inside an item's work: give way until what is begun delivers."""
+        """Inside an item's work: switch to other items until `begin` delivers."""
         turn = getcurrent()
         begin(lambda result, error: self._inbox.put((turn, result, error)))
         driver = turn.parent
@@ -68,7 +68,7 @@ class _Turns:
 
 
 class _Turn(greenlet):
-    """Does one item after the other."""
+    """A greenlet that works on one item after the other."""
 
     def __init__(self, turns: _Turns) -> None:
         super().__init__(turns.take_items)
@@ -76,10 +76,11 @@ class _Turn(greenlet):
 
 
 def run_concurrently(work: Callable[[T], U], items: Iterable[T], most: int) -> list[U]:
-    """Do `work` for each item, so many at once; results in the order of the items.
+    """Do `work` for each item, `most` at once; results in the order of the items.
 
-    An item is looked for when it is about to be done; that may take a while, but not wait as work does. The first
-    error, an interruption included, stops the handing out; what is under way is finished, then it is raised.
+    An item is taken from `items` when its work is about to begin; taking it may take time, but must not wait as work
+    does. After the first error, an interruption included, no further item is begun; items under way are finished, then
+    the error is raised.
     """
     turns = _Turns(work, items)
     over: queue.SimpleQueue[None] = queue.SimpleQueue()
@@ -104,7 +105,7 @@ def run_concurrently(work: Callable[[T], U], items: Iterable[T], most: int) -> l
 
 
 def await_result(begin: Callable[[Deliver], None]) -> Any:
-    """Wait until what is begun delivers; other items go on meanwhile. Raises the error that is delivered."""
+    """Wait until `begin` delivers, while other items proceed. Raises the error that is delivered."""
     turn = getcurrent()
     if isinstance(turn, _Turn):
         return turn.turns.wait(begin)
@@ -117,7 +118,7 @@ def await_result(begin: Callable[[Deliver], None]) -> Any:
 
 
 class WorkerThreads:
-    """Threads that do what takes long: at most so many, and no more than were ever needed at once."""
+    """Worker threads for calls that take long: at most `most`, started only as they are needed."""
 
     def __init__(self, most: int) -> None:
         self._most = most
@@ -126,14 +127,14 @@ class WorkerThreads:
         self._threads = self._busy = 0
 
     def do(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Have it done while other items go on; where nobody takes turns, it is done here."""
+        """Call the function in a worker while other items proceed; outside of driven work, call it in this thread."""
         if not isinstance(getcurrent(), _Turn):
             return function(*arguments)
         result: T = await_result(lambda deliver: self._give(function, arguments, deliver))
         return result
 
     def close(self) -> None:
-        """Let the threads end once what was given is done."""
+        """Let the threads end once their work is done."""
         with self._guard:
             threads, self._threads = self._threads, 0
         for _ in range(threads):
@@ -145,7 +146,7 @@ class WorkerThreads:
             more = self._threads < min(self._busy, self._most)
             self._threads += more
         if more:
-            threading.Thread(target=self._run, name="treasury-hand", daemon=True).start()
+            threading.Thread(target=self._run, name="treasury-worker", daemon=True).start()
         self._work.put((function, arguments, deliver))
 
     def _run(self) -> None:

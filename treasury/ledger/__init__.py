@@ -1,1 +1,1 @@
-"""The ledger: every order we ever meant to send, and all that happened to it."""
+"""The ledger: every order that was ever planned, and every step it took."""

@@ -1,4 +1,4 @@
-"""Approvals: who agreed to which plan. Bound to the plan's hash: a changed row, bound or policy has none."""
+"""Approvals: who approved which plan. They are bound to the plan's hash, so a changed plan has none."""
 
 from sqlalchemy import Connection, insert, select
 
@@ -8,7 +8,7 @@ from treasury.ledger.ledger import Ledger
 
 
 def propose_plan(ledger: Ledger, run_key: str, sha256: str, maker: str, needed: int) -> list[str]:
-    """Record a plan that needs approvals; returns who approved exactly this one already.
+    """Record a plan that needs approvals; returns who approved this plan already.
 
     `maker` is the OS user who made it. The first maker of a plan stays its maker.
     """

@@ -36,12 +36,12 @@ _BROKEN = (
     *(zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError),
     *(ValueError, KeyError, TypeError, AttributeError),
 )
-"""What Python raises for an archive, or a manifest, that is damaged in one place or another."""
+"""Errors that a damaged archive or manifest raises."""
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a backup says of itself."""
+    """The manifest of a backup."""
 
     format: int
     schema: str
@@ -56,7 +56,7 @@ class Manifest:
 
     @property
     def digest(self) -> str:
-        """Names this backup and no other."""
+        """A hash that identifies this backup."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
 
@@ -71,7 +71,7 @@ def token_files(settings: Settings) -> dict[str, Path]:
 
 
 def place_of(settings: Settings, part: str) -> Path:
-    """Where a part belongs: the key, or a token."""
+    """The file that a part (the key or a token) belongs in."""
     if part == KEY:
         return settings.ledger_key_file
     if part == OLD_TOKEN:
@@ -84,7 +84,7 @@ def _old_token(settings: Settings) -> Path:
 
 
 def make_backup(settings: Settings, file: Path) -> Manifest:
-    """Write a backup to a new file, mode 0600, whole or not at all.
+    """Write a backup to a new file, mode 0600, completely or not at all.
 
     Raises `InputError` when the file exists, `ConfigurationError` when ledger or key cannot be read.
     """
@@ -114,7 +114,7 @@ def _refuse_existing(file: Path) -> None:
 def _write(settings: Settings, copy: Path, whole: Path) -> Manifest:
     meta = copy_ledger(settings.ledger_url, copy)
     check_copy(copy)
-    # Tokens after the ledger: one that is ahead of its ledger says that something was forgotten, never the reverse.
+    # Race: tokens are read after the ledger, so they can only be ahead of it. That begins an epoch, which is safe.
     small = {KEY: _read_key(settings.ledger_key_file, meta)}
     small |= {name: token.read_bytes() for name, token in token_files(settings).items()}
     with copy.open("rb") as ledger:
@@ -147,7 +147,7 @@ def _read_key(file: Path, meta: Mapping[str, str]) -> bytes:
 
 
 class Backup:
-    """A backup that was read and found whole."""
+    """A backup that was read and verified."""
 
     def __init__(self, archive: zipfile.ZipFile, manifest: Manifest) -> None:
         self._archive = archive
@@ -166,7 +166,7 @@ class Backup:
 
 @contextmanager
 def open_backup(file: Path) -> Iterator[Backup]:
-    """A backup, every checksum of it verified. Raises `InputError` for a file that is none, or is damaged."""
+    """Open a backup and verify every checksum. Raises `InputError` when the file is no backup or is damaged."""
     try:
         archive = zipfile.ZipFile(file)
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""The ledger's key: payloads are encrypted with it until their order is final, account numbers matched by it."""
+"""The ledger's key: encrypts payloads until their order is final, and hashes personal values."""
 
 import functools
 import hashlib
@@ -16,7 +16,7 @@ from treasury.private_files import make_once, read_private
 
 
 def no_key(file: Path) -> str:
-    """What to say when there is a ledger and no key."""
+    """The message for a ledger without its key."""
     return (
         f"this ledger's key is not there: {file}; put it back, from a backup if need be, or point "
         "TREASURY_LEDGER_KEY_FILE at it: no other key reads this ledger, and none was made"
@@ -35,7 +35,7 @@ class LedgerKey:
         self._open = functools.lru_cache(maxsize=256)(self._fernet.decrypt)
         self._secret = hashlib.sha256(b"match|" + key).digest()
         self.short_hash = functools.lru_cache(maxsize=8192)(self._short_hash)
-        """A short keyed hash of a word; most words come again and again."""
+        """A short keyed hash of a word, cached because most words recur."""
         self.fingerprint = hashlib.sha256(b"fingerprint|" + key).hexdigest()
 
     @classmethod

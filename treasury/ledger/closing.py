@@ -1,4 +1,4 @@
-"""Closing a sweep in the ledger: the sums since the last report, the balances beside them, the breaks' lives."""
+"""Closes a sweep in the ledger: sums since the last report, balances, and the breaks' life cycle."""
 
 import json
 from collections import defaultdict
@@ -24,7 +24,7 @@ from treasury.reconciliation.statement import IN_FLIGHT, Move, StatementLine, dr
 
 @dataclass(frozen=True)
 class Closing:
-    """What a finished sweep says of the sums. `since`: when the last report of these books was made."""
+    """The sums of a finished sweep. `since`: when the last report of these books was made."""
 
     as_of: int
     since: int | None
@@ -42,7 +42,7 @@ class Unread:
 
 @exact
 def close_sweep(ledger: Ledger, sweep_id: int, scope: Scope) -> None:
-    """Draw the statement of this moment and end the sweep with it; does nothing when it has ended."""
+    """Draw the statement of this moment and end the sweep; does nothing when it has ended."""
     before = _last_report(ledger, scope, sweep_id)
     opening = {} if before is None else {line.currency: line.closing_in_flight for line in _lines(before.statement)}
     first = 0 if before is None else before.journal_id
@@ -73,7 +73,7 @@ def close_sweep(ledger: Ledger, sweep_id: int, scope: Scope) -> None:
 
 @exact
 def closing_of(ledger: Ledger, sweep_id: int, scope: Scope) -> Closing:
-    """What a sweep that has ended says of the sums."""
+    """The sums of a sweep that has ended."""
     row = ledger.read(select(schema.reports).where(schema.reports.c.sweep_id == sweep_id))[0]
     before = _last_report(ledger, scope, sweep_id)
     statement = _lines(row.statement)
@@ -136,7 +136,7 @@ def _steps(scope: Scope, first: int, last: int) -> Any:
 
 
 def _moves(rows: Iterator[Any], received: dict[str, Decimal]) -> Iterator[Move]:
-    """The steps as moves; what conversions brought is added up on the way."""
+    """The journal's steps as moves; sums up what conversions brought."""
     for row in rows:
         source, target = State(row.source), State(row.target)
         landed = (target is State.SETTLED) - (source is State.SETTLED)
@@ -166,7 +166,7 @@ def record_balances(ledger: Ledger, sweep_id: int, moment: str, seen: Mapping[st
     table = schema.sweep_balances
 
     def work(connection: Connection) -> None:
-        serialize(connection)  # the same sweep may be another process's, too
+        serialize(connection)  # Race: another process may be running the same sweep.
         held = {row.currency for row in connection.execute(select(table).where(table.c.sweep_id == sweep_id))}
         for currency, found in seen.items():
             read = {moment: format_amount(found)} if isinstance(found, Decimal) else vars(found)
@@ -236,7 +236,7 @@ def _finding(row: Any) -> Finding:
 
 
 def record_breaks(ledger: Ledger, sweep_id: int, breaks: Sequence[Break]) -> None:
-    """Record the breaks of a report, instead of those that an earlier making of it left."""
+    """Record the breaks of a report, replacing those of an earlier report of the same sweep."""
     rows = []
     for each in breaks:
         stored = {**vars(each.found), "difference": format_amount(each.found.difference)}
@@ -267,7 +267,7 @@ def acceptances(ledger: Ledger) -> dict[str, Acceptance]:
 
 
 def accept_break(ledger: Ledger, break_id: str, *, by: str, os_user: str, why: str) -> Known:
-    """A person accepts a break as the last report has it. Raises `InputError` when there is no such break."""
+    """Record that a person accepts a break of the last report. Raises `InputError` when there is no such break."""
     known = known_breaks(ledger).get(break_id)
     if known is None:
         raise InputError(f"the last report has no open break {break_id} (`reconciliation.json` lists them)")

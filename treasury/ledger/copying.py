@@ -1,6 +1,6 @@
-"""Copies of a whole ledger, each one moment of it: from either database into a SQLite file, and back into either.
+"""Copies a whole ledger at one moment: from either database into a SQLite file, and back into either.
 
-A SQLite file is the one form of a copy, whatever the ledger is kept in.
+A copy is always a SQLite file, whichever database the ledger uses.
 """
 
 import os
@@ -19,11 +19,11 @@ from treasury.ledger.database import open_engine, serialize, sqlite_file
 from treasury.ledger.migrations import check_readable, read_meta, tables_of
 
 AT_ONCE = 1_000
-"""Rows that are in memory at once."""
+"""Rows in memory at a time."""
 
 
 def sync(path: Path) -> None:
-    """Have a file, or the names in a folder, on the disk."""
+    """Sync a file, or the names in a folder, to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -44,7 +44,7 @@ def copy_ledger(url: str, copy: Path) -> dict[str, str]:
             raise ConfigurationError(f"there is no ledger {file}")
         name = f"{file.absolute().as_uri()}?mode=rw"  # never made
         with closing(sqlite3.connect(name, uri=True, timeout=60)) as ledger, closing(sqlite3.connect(copy)) as target:
-            ledger.backup(target)  # all pages in one step: one moment, and nobody who writes waits for it
+            ledger.backup(target)  # all pages in one step: a single moment, without blocking writers
             target.execute("PRAGMA journal_mode=DELETE")
         with open_copy(copy) as connection:
             return _readable_meta(connection, url)
@@ -110,7 +110,7 @@ def set_meta(connection: Connection, rows: Mapping[str, str]) -> None:
 
 
 def place_copy(copy: Path, url: str) -> None:
-    """Make a copy the ledger of this URL, where none is; whole or not at all. Raises `ConfigurationError`."""
+    """Make a copy the ledger of this URL, completely or not at all. Raises `ConfigurationError` where one exists."""
     file = sqlite_file(url)
     with _as_configuration("the ledger cannot be restored"):
         if file is None:
@@ -140,7 +140,7 @@ def _place_in_postgresql(copy: Path, url: str) -> None:
 
 
 def _go_on_counting(ledger: Connection, table: str, column: str) -> None:
-    """Rows came with their ids, so the sequence that gives them knows nothing of these."""
+    """Advance the id sequences, which the copied rows bypassed."""
     sequence = ledger.execute(text("SELECT pg_get_serial_sequence(:t, :c)"), {"t": table, "c": column}).scalar_one()
     if sequence is not None:
         last = f"SELECT setval(:s, m) FROM (SELECT max({column}) AS m FROM {table}) AS ids WHERE m IS NOT NULL"  # noqa: S608 - names of our own tables

@@ -1,4 +1,4 @@
-"""The database under the ledger: how it is opened, and the one thread that writes to it in groups."""
+"""The ledger's database: opens it, and writes to it in groups from a single thread."""
 
 import queue
 import sqlite3
@@ -15,19 +15,19 @@ from treasury.concurrency.crash_points import crash_point
 from treasury.concurrency.turns import Deliver, await_result
 from treasury.errors import ConfigurationError
 from treasury.ledger.mapping import TABLES, with_columns
-from treasury.ledger.statements import Alike, S, change_all, change_one, insert_all
+from treasury.ledger.statements import RowChange, S, change_all, change_one, insert_all
 from treasury.ledger.token import Token
 
 T = TypeVar("T")
 
 _Item = tuple[Callable[[Connection], Any], Deliver]
-"""Work of one caller, and where its result goes."""
+"""Work of one caller, and where its result is delivered."""
 
 SERIAL_LOCK = 7_265_001
-"""PostgreSQL advisory lock of transactions that must see each other: tables made, intents judged, epochs begun."""
+"""PostgreSQL advisory lock that serializes making tables, judging intents and beginning epochs."""
 
 CHECKPOINT_MS = 1_000
-"""How long a ledger that is closed waits for readers of other processes."""
+"""How long closing the ledger waits for readers of other processes."""
 
 GROUP = 200
 """Most steps that share one commit."""
@@ -71,20 +71,20 @@ def _open_sqlite(url: str, *, writes: bool) -> Engine:
 
     @event.listens_for(engine, "connect")
     def _configure(connection: Any, _record: object) -> None:
-        connection.isolation_level = None  # SQLAlchemy says BEGIN, not the driver, which would say it late
+        connection.isolation_level = None  # SQLAlchemy sends BEGIN; the driver would send it too late
         for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "busy_timeout=60000"):
             connection.execute(f"PRAGMA {pragma}")
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
-        # A writer takes its lock at once: one that upgrades later can fail with "database is locked".
+        # A writer takes its lock at the start: upgrading a read lock later can fail with "database is locked".
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
 
 
 def _checkpoint(connection: Connection) -> None:
-    """Put what SQLite's write-ahead log holds into the ledger's file; a reader elsewhere leaves that to later."""
+    """Move SQLite's write-ahead log into the ledger's file, unless a reader in another process prevents it."""
     if connection.dialect.name != "sqlite":
         return
     with suppress(DBAPIError, sqlite3.Error):
@@ -94,69 +94,69 @@ def _checkpoint(connection: Connection) -> None:
 
 
 def serialize(connection: Connection) -> None:
-    """Let one process at a time do the rest of this transaction; SQLite's writers are serialized anyway."""
+    """Serialize the rest of this transaction among processes; SQLite's writers are serialized anyway."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:n)"), {"n": SERIAL_LOCK})
 
 
 class _Moved(Exception):
-    """Something that was to be changed together was elsewhere by then."""
+    """A row of the group was no longer as expected."""
 
 
 class Group:
-    """What the steps of one transaction share.
+    """The steps that share one transaction.
 
-    Together, changes of rows are taken for done and made at the end, a statement for all that are alike; if one of
-    them finds its row elsewhere, none is done, and all are made again one by one.
+    With `together`, changes of rows are assumed to succeed and executed at the end, one statement for all changes of
+    the same kind. If a row is no longer as expected, the transaction is rolled back, and each step is made again alone.
     """
 
     def __init__(self, connection: Connection, *, together: bool) -> None:
         self._connection = connection
         self._together = together
-        self._changes: dict[Alike, list[tuple[Any, ...]]] = {}
+        self._changes: dict[RowChange, list[tuple[Any, ...]]] = {}
         self._new: dict[tuple[Table, tuple[str, ...]], list[tuple[Any, ...]]] = {}
         self.not_stopped = False
-        """Whether no stop stands, as far as this transaction sees."""
+        """Whether this transaction found that no stop is in force."""
         self.marks = 0
-        """Sends that this transaction marks."""
+        """Number of sends that this transaction marks."""
 
     def change(
         self, row: S, known: Mapping[str, Any], values: Mapping[str, Any], counted: tuple[str, ...] = ()
     ) -> S | None:
-        """Set these columns of a row of which all of `known` is still true; the row after it, None if it is not.
+        """Set these columns of a row if all of `known` still holds; returns the row after it, else None.
 
-        `known` says all that may have changed since the row was read. `counted`: columns that go up by one.
+        `known`: every column that others may have changed since the row was read. `counted`: columns that go up by one.
         """
         if not self._together:
             return change_one(self._connection, type(row), known, values, counted)
-        alike = Alike(TABLES[type(row)], tuple(known), tuple(values), counted)
-        self._changes.setdefault(alike, []).append((*known.values(), *values.values()))
+        kind = RowChange(TABLES[type(row)], tuple(known), tuple(values), counted)
+        self._changes.setdefault(kind, []).append((*known.values(), *values.values()))
         return with_columns(row, {**values, **{name: getattr(row, name) + 1 for name in counted}})
 
     def insert(self, table: Table, row: Mapping[str, Any]) -> None:
-        """Insert a row; together, with all others that have these columns."""
+        """Insert a row; with `together`, in one statement with all rows of these columns."""
         if not self._together:
             insert_all(self._connection, table, tuple(row), [tuple(row.values())])
             return
         self._new.setdefault((table, tuple(row)), []).append(tuple(row.values()))
 
     def finish(self) -> None:
-        """Make what was gathered, what is new first: it may be changed in the same group. Raises `_Moved`."""
+        """Execute what was gathered, inserts first because the same group may change them. Raises `_Moved`."""
         for (table, columns), rows in self._new.items():
             insert_all(self._connection, table, columns, rows)
-        for alike, rows in self._changes.items():
-            if change_all(self._connection, alike, rows) != len(rows):
+        for kind, rows in self._changes.items():
+            if change_all(self._connection, kind, rows) != len(rows):
                 raise _Moved
 
 
 def group_of(connection: Connection) -> Group:
-    """The group whose transaction this is; only in what a `Writer` does."""
+    """The group of this transaction; only inside the work of a `Writer`."""
     group: Group = connection.info["group"]
     return group
 
 
 class Writer:
-    """The one thread of this process that writes: steps that arrive together share one synced commit.
+    """The thread of this process that writes. Steps that arrive together share one synced commit.
 
     The connection is opened once and never silently replaced: on PostgreSQL it also carries the locks of the runs
     this process holds, so a process that lost its session can record nothing, and therefore sends nothing.
@@ -167,7 +167,7 @@ class Writer:
         self._queue: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
         self._lost: Exception | None = None
         self.token: Token | None = None
-        """Counts the sends that are marked, once this machine is known to the ledger."""
+        """Counts marked sends, once this machine is registered in the ledger."""
         try:
             self._connection = engine.connect()
         except DBAPIError as error:
@@ -178,8 +178,8 @@ class Writer:
     def write(self, work: Callable[[Connection], T]) -> T:
         """Do `work` in a transaction and return its result once that is on disk.
 
-        An error raised by `work` undoes what it did and reaches this caller alone; `work` may be done again for the
-        sake of others in its transaction. Work that writes again does so inside its own: it is on disk with the rest.
+        An error raised by `work` undoes what it did and reaches this caller alone; `work` may be called again when
+        another work of its transaction fails. A nested `write` belongs to the same transaction.
         """
         if threading.current_thread() is self._thread:
             return work(self._connection)
@@ -187,7 +187,7 @@ class Writer:
         return result
 
     def close(self, seconds: float | None = None) -> None:
-        """Finish what is queued and close. `seconds`: wait so long at most; who opens the ledger next finds it all."""
+        """Finish what is queued and close. `seconds`: the longest wait; the next opening finds everything committed."""
         self._queue.put(None)
         self._thread.join(seconds)
         if self._thread.is_alive() or self._connection.closed:
@@ -242,7 +242,7 @@ class Writer:
             deliver(result, None)
 
     def _fail(self, group: list[_Item], error: Exception) -> None:
-        """Nothing of this group is on disk: try one by one, so that one that fails does not take others with it."""
+        """Handle a group that was rolled back: try its steps one by one, so that one failure does not affect others."""
         if isinstance(error, DBAPIError) and error.connection_invalidated:
             self._lost = ConfigurationError("the ledger's connection was lost; nothing more is sent, start again")
         if len(group) > 1:

@@ -1,10 +1,10 @@
-"""Epochs: a ledger that may know less than the service sends nothing that was recorded before somebody looked.
+"""Epochs: protect a ledger that may know less than the service, for example after a restore.
 
-A ledger was put back to an older state when it counts fewer marks than this machine's token, is another database or
-file than before, was restored by `treasury restore`, or when the service knows a reference that it has not sent. Then
-an epoch begins: what was recorded before it and has not left is held until a person releases it, and for 35 days
-everything is asked about before it is sent. A ledger or a machine that is only new holds nothing: it asks once about
-every reference of its first run.
+A ledger is older than the service when it counts fewer marks than this machine's token, is a different database or file
+than before, was restored by `treasury restore`, or when the service knows a reference that it has not sent. Then an
+epoch begins: orders that were recorded before it and not sent are held until a person releases them, and for 35 days
+every order is queried before it is sent. A ledger or machine that is only new holds nothing: it queries every reference
+of its first run once.
 """
 
 import json
@@ -23,7 +23,7 @@ from treasury.ledger.token import Count, Token, marks_of, new_name
 from treasury.orders.states import Event, Hold, State
 
 EPOCH_MS = 35 * 24 * 3600 * 1000
-"""How long an epoch lasts: as long as the service is asked about an order that is at its end."""
+"""How long an epoch lasts: as long as final orders are still queried."""
 ABSENCES = 2
 """Queries that must find nothing, a resend window apart, before anything is sent in an epoch."""
 _OLD_ENDING = ".epoch"
@@ -31,18 +31,18 @@ _OLD_ENDING = ".epoch"
 
 
 class Standing(Enum):
-    """What this machine's ledger may be trusted with."""
+    """How far this machine's ledger can be trusted."""
 
     KNOWN = "known"
     NEW = "new"
-    """This machine has never sent from this ledger: all references of its first run are asked about."""
+    """This machine has never sent from this ledger: every reference of its first run is queried."""
     OLDER = "older"
     """An epoch has just begun."""
 
 
 @dataclass(frozen=True)
 class Places:
-    """Where the files are that tell one state of a ledger from another."""
+    """The files that distinguish one state of a ledger from another."""
 
     ledger_file: Path | None
     key_file: Path
@@ -54,7 +54,7 @@ class Places:
 
 
 def check_standing(ledger: Ledger, token: Token, places: Places) -> Standing:
-    """Begin an epoch if the ledger may be older than the service; says how it stands. Counts marks from here on."""
+    """Begin an epoch if the ledger may be older than the service; returns the standing. Marks count from here on."""
 
     def work(connection: Connection) -> tuple[Standing, Count | None]:
         serialize(connection)
@@ -82,7 +82,7 @@ def check_standing(ledger: Ledger, token: Token, places: Places) -> Standing:
 
 
 def _know(connection: Connection, ledger: Ledger, count: Count) -> Count:
-    """A machine that the ledger knows, or knew before its epoch; other processes of it may be counting right now."""
+    """Adopt a machine that the ledger knows, or knew before its epoch. Other processes may be counting right now."""
     meta, marks = _meta(connection), marks_of(connection, count.host)
     if marks is None:
         return _name_machine(connection, meta, ledger, count.marks, count.host)
@@ -93,7 +93,7 @@ def _know(connection: Connection, ledger: Ledger, count: Count) -> Count:
 
 
 def register_machine(ledger: Ledger, token: Token, run_key: str) -> None:
-    """Know this machine from here on; each reference of its first run needs one query that finds nothing."""
+    """Register this machine; each reference of its first run needs one query that finds nothing."""
 
     def work(connection: Connection) -> Count:
         serialize(connection)
@@ -107,7 +107,7 @@ def register_machine(ledger: Ledger, token: Token, run_key: str) -> None:
 
 
 def begin_epoch(ledger: Ledger, token: Token, why: str) -> None:
-    """Begin an epoch because the service knows what this ledger has not sent; one that runs already goes on."""
+    """Begin an epoch because the service knows an order that this ledger has not sent. A running epoch continues."""
 
     def work(connection: Connection) -> Count | None:
         serialize(connection)
@@ -157,7 +157,7 @@ def _why_older(connection: Connection, meta: Mapping[str, str], count: Count | N
 
 
 def _why_token_differs(connection: Connection, meta: Mapping[str, str], count: Count) -> str | None:
-    """Why this machine's token tells of more than the ledger holds, in words; None when it does not."""
+    """Why this machine's token shows more than the ledger holds, in words; None when it does not."""
     if count.ledger != meta.get("identity"):
         known_before = count.ledger in json.loads(meta.get("predecessors", "[]"))
         return None if known_before else "this machine sent from another ledger of this account before"
@@ -178,7 +178,7 @@ def _agrees_with_old_token(meta: Mapping[str, str], places: Places) -> bool:
 
 
 def _begin(connection: Connection, ledger: Ledger, why: str, count: Count | None) -> Count:
-    """Hold what has not left; from here on the ledger has another identity, so that this is found out once."""
+    """Hold orders that were not sent, and give the ledger another identity, so that the epoch begins only once."""
     meta = _meta(connection)
     before = [*json.loads(meta.get("predecessors", "[]")), meta.get("identity", "")]
     now = ledger.now()
@@ -204,7 +204,7 @@ def _begin(connection: Connection, ledger: Ledger, why: str, count: Count | None
 def _name_machine(
     connection: Connection, meta: Mapping[str, str], ledger: Ledger, marks: int, host: str | None = None
 ) -> Count:
-    """The machine's row in the ledger, with so many marks."""
+    """Record the machine in the ledger, with so many marks."""
     host, table = host or new_name(), schema.hosts
     connection.execute(delete(table).where(table.c.host == host))
     connection.execute(insert(table).values(host=host, marks=marks, first_seen=ledger.now()))

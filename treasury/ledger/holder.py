@@ -1,6 +1,6 @@
 """One holder per run: an OS file lock beside a SQLite ledger, a session lock on PostgreSQL.
 
-Both die with their process and have no timeout to tune.
+Both are released when their process ends, and need no timeout.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ class Lock(Protocol):
     """A way to hold a run in one process at a time."""
 
     def acquire(self, run_key: str) -> None:
-        """Take it, or raise `RunHeld` that says who has it."""
+        """Take the run, or raise `RunHeld` that names its holder."""
 
     def release(self, run_key: str) -> None:
         """Let it go."""
@@ -80,11 +80,11 @@ def _describe(holder: bytes) -> str:
 
 
 SHARED_FOLDER = Path("/tmp/treasury-flows.locks")  # noqa: S108 - its files are locks: nothing is read from them but a name
-"""Where the homes of one machine see each other: outside every home, the same for every user."""
+"""The lock folder that all homes of a machine share, whoever their user is."""
 
 
 class MachineLock:
-    """`flock` on a file that all homes of a machine share, named by account and run: one home at a time sends a run."""
+    """`flock` on a file that all homes of a machine share, named by account and run: one home at a time holds a run."""
 
     def __init__(self, account: str, folder: Path | None = None) -> None:
         self._account = account
@@ -107,7 +107,8 @@ class MachineLock:
                 descriptor = self._open_file(file)
                 try:
                     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    if _is_still(file, descriptor):  # whoever held it removes it when it lets go
+                    # Race: the holder removes the file on release, so the lock taken may be of a removed file.
+                    if _is_still(file, descriptor):
                         break
                 except BlockingIOError:
                     holder = os.pread(descriptor, 1000, 0)
@@ -126,13 +127,13 @@ class MachineLock:
         """Let it go."""
         descriptor, file = self._open.pop(run_key)
         with suppress(OSError):
-            file.unlink()  # while it is held: who waits for this very file sees that it is gone
+            file.unlink()  # removed while still locked: a process that waits for this file then sees that it is gone
         os.close(descriptor)
 
     def _make_folder(self) -> None:
         with suppress(FileExistsError):
             self._folder.mkdir()
-            self._folder.chmod(0o1777)  # all users, and nobody removes another's file
+            self._folder.chmod(0o1777)  # writable by all users; sticky, so nobody removes another's file
         if self._folder.is_symlink() or not self._folder.is_dir():
             raise ConfigurationError(f"{self._folder} is no folder, so runs cannot be locked; nothing was sent")
 
@@ -199,12 +200,12 @@ class SessionLock:
 
     @staticmethod
     def _number(run_key: str) -> int:
-        """A non-negative 63-bit number, so that both halves in `pg_locks` put together give it back."""
+        """A non-negative 63-bit number, which both halves in `pg_locks` can be joined to."""
         return int.from_bytes(hashlib.sha256(run_key.encode()).digest()[:8], "big") >> 1
 
 
 class Holds:
-    """The runs this process holds. A flow holds a run for all its tasks; a task of it may take it again."""
+    """The runs this process holds. A flow holds a run for all its tasks; its tasks may take it again."""
 
     def __init__(self, lock: Lock) -> None:
         self._lock = lock

@@ -1,6 +1,6 @@
-"""Intents: the one transaction in which a run is bound, limits and duplicates are judged, and orders come into being.
+"""Intents: one transaction binds a run, checks limits and duplicates, and records its orders.
 
-It is serialized: two runs that start in one second see each other.
+It is serialized, so that two runs that start at the same time see each other.
 """
 
 import json
@@ -30,14 +30,14 @@ DUPLICATE_DAYS = 7
 """How far back another payment that looks the same counts as a duplicate."""
 DAY_MS = 24 * 3600 * 1000
 _AT_ONCE = 500
-"""Intents that one statement is about; no more of them are in memory."""
+"""Intents that one statement covers; no more are in memory at a time."""
 
 _NOT_PAID = (State.REJECTED.value, State.FAILED.value, State.CLOSED.value, State.HELD.value)
 
 
 @dataclass(frozen=True)
 class IntentRules:
-    """What is judged when a run is bound."""
+    """What is checked when a run is bound."""
 
     duplicate_days: int = DUPLICATE_DAYS
     approvals: int = 0
@@ -58,10 +58,10 @@ def commit_plan(
 ) -> int:
     """Bind the run key to these payments and record those not recorded yet; returns how many were new.
 
-    `sha256` stands for what all of them mean: a run that was bound under the same one is not compared row by row; an
-    empty one stands for nothing. `intents` are gone through anew at each try, a few at a time.
+    `sha256` identifies the content of all of them: a run that was bound with the same one is not compared row by row;
+    an empty one is never equal. `intents` are iterated anew at each try, a few at a time.
 
-    A subset of a bound run is fine. A payment that looks like another one is recorded and held, unless its row says
+    A subset of a bound run is accepted. A payment that looks like another one is recorded and held, unless its row says
     why it is none. Raises `RunKeyConflict` naming payments that changed or were added, `ApprovalNeeded`, and
     `LimitExceeded` when the day's limit would be passed.
     """
@@ -100,7 +100,7 @@ def commit_plan(
 
 
 def forget_absences(connection: Connection, ids: Sequence[int]) -> None:
-    """These orders of a machine's first run were asked about, and the service knows none of them."""
+    """Let these orders of a machine's first run leave: the service was asked and knows none of them."""
     table = schema.orders
     for some in batched(ids, _AT_ONCE):
         asked = table.c.id.in_(some) & (table.c.absences_needed == 1)
@@ -119,8 +119,8 @@ def _row(ledger: Ledger, run_key: str, intent: Intent) -> dict[str, Any]:
         "state": State.PREPARED.value,
         "doubtful": False,
         "sends": 0,
-        "meaning": ledger.key.keyed_hash(intent.meaning),
-        "alike": None if intent.alike is None else ledger.key.keyed_hash(list(intent.alike)),
+        "meaning": ledger.key.keyed_hash(intent.bound_content),
+        "alike": None if intent.duplicate_key is None else ledger.key.keyed_hash(list(intent.duplicate_key)),
         "payload": ledger.key.encrypt(intent.payload),
         "masked": json.dumps(masked_payload(intent.operation, intent.payload), ensure_ascii=False),
         "personal": personal_column(ledger.key, intent.operation, intent.payload),
@@ -133,7 +133,7 @@ def _row(ledger: Ledger, run_key: str, intent: Intent) -> dict[str, Any]:
 
 
 def _check_binding(ledger: Ledger, connection: Connection, run_key: str, intents: Iterable[Intent]) -> None:
-    """Every one of these payments is in the run, and means there what it means now."""
+    """Check that each of these payments is in the run, with the same content."""
     table = schema.orders.c
     changed: list[str] = []
     added: list[str] = []
@@ -144,7 +144,7 @@ def _check_binding(ledger: Ledger, connection: Connection, run_key: str, intents
         for intent in some:
             if intent.row_ref not in known:
                 added.append(intent.row_ref)
-            elif known[intent.row_ref] != ledger.key.keyed_hash(intent.meaning):
+            elif known[intent.row_ref] != ledger.key.keyed_hash(intent.bound_content):
                 changed.append(intent.row_ref)
     if changed:
         raise RunKeyConflict(run_key, changed, "these rows changed since the run began; use another run key")
@@ -154,7 +154,7 @@ def _check_binding(ledger: Ledger, connection: Connection, run_key: str, intents
 
 @exact
 def _check_day(connection: Connection, rules: IntentRules, intents: Iterable[Intent]) -> None:
-    """What is planned, with all that other runs planned since the day began, stays within the day's limits."""
+    """Check that these payments, with those of other runs since the day began, are within the day's limits."""
     if not rules.max_per_day:
         return
     planned: dict[str | None, Decimal] = defaultdict(Decimal)
@@ -176,7 +176,8 @@ def _check_day(connection: Connection, rules: IntentRules, intents: Iterable[Int
 def _hold_duplicates(
     ledger: Ledger, connection: Connection, run_key: str, since_ms: int, intents: Iterable[Intent]
 ) -> None:
-    """Hold each payment that looks like one since then of any run, or further up in this one, and does not say why."""
+    """Hold each payment that repeats one of any run since `since_ms`, or an earlier row of this one, without an
+    excuse."""
     mine, other = schema.orders.alias(), schema.orders.alias()
     table = schema.orders.c
     first = (
@@ -186,14 +187,14 @@ def _hold_duplicates(
         .group_by(table.alike)
         .subquery()
     )
-    look_alike = (
+    duplicates = (
         select(mine.c.row_ref, other.c.row_ref.label("other"), other.c.run_key, other.c.request_id)
         .join(first, (first.c.alike == mine.c.alike) & (first.c.id < mine.c.id))
         .join(other, other.c.id == first.c.id)
         .where(mine.c.run_key == run_key)
         .order_by(mine.c.id)
     )
-    found = {row.row_ref: row for row in connection.execute(look_alike)}
+    found = {row.row_ref: row for row in connection.execute(duplicates)}
     for row_ref in _excused(intents, found):
         del found[row_ref]
     for row_ref, row in found.items():
@@ -202,15 +203,15 @@ def _hold_duplicates(
         _step(ledger, connection, run_key, row_ref, Event.HOLD, State.PREPARED, State.HELD, reason, Hold.DUPLICATE)
 
 
-def _excused(intents: Iterable[Intent], look_alike: Collection[str]) -> list[str]:
-    """Of these rows that look like another payment, those that say why they are none."""
-    if not look_alike:
+def _excused(intents: Iterable[Intent], duplicates: Collection[str]) -> list[str]:
+    """The duplicates among these rows that have a `duplicate_ok`."""
+    if not duplicates:
         return []
-    return [intent.row_ref for intent in intents if intent.row_ref in look_alike and intent.duplicate_ok]
+    return [intent.row_ref for intent in intents if intent.row_ref in duplicates and intent.duplicate_ok]
 
 
 def _release(ledger: Ledger, connection: Connection, run_key: str, intents: Iterable[Intent]) -> None:
-    """Go on with rows that were held as duplicates, and say now why they are none."""
+    """Release rows that were held as duplicates and have a `duplicate_ok` now."""
     table = schema.orders.c
     held = select(table.row_ref).where(table.run_key == run_key, table.state == State.HELD.value, table.sends == 0)
     waiting = {row.row_ref for row in connection.execute(held.where(table.hold_kind == Hold.DUPLICATE.value))}

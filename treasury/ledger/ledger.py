@@ -1,4 +1,4 @@
-"""The ledger itself: intents are committed before anything is sent, and every step of every order is recorded."""
+"""The ledger of one account: records every intent before it is sent, and every step of every order."""
 
 import json
 import os
@@ -34,10 +34,10 @@ from treasury.provider.operation import SeenOrder
 T = TypeVar("T")
 
 STREAMED = 5_000
-"""Rows of a long answer that are in memory at once."""
+"""Rows of a streamed result in memory at a time."""
 
 _UNSAID = {"cause": None, "code": None, "status": None}
-"""What most lines of the journal leave open."""
+"""Columns that most lines of the journal leave empty."""
 
 
 class Ledger:
@@ -45,11 +45,11 @@ class Ledger:
 
     def __init__(self, url: str, account: str, key_file: Path, *, clock: Callable[[], float] = time.time) -> None:
         self.account = account
-        """The account as this ledger writes it: request ids follow from the very text that it was made with."""
+        """The account as this ledger spells it: request ids derive from the spelling that the ledger was made with."""
         self.key: LedgerKey
         self._clock = clock
         self.statuses: set[tuple[str, int]] = set()
-        """Operations and statuses that the ledger is known to hold, so that each is written once."""
+        """Operations and statuses that the ledger holds already, so that each is written once."""
         self._process = f"{socket.gethostname()}:{os.getpid()}"
         file = sqlite_file(url)
         if file is not None:
@@ -64,9 +64,9 @@ class Ledger:
         self._holds = Holds(FileLock(file) if file is not None else SessionLock(self._writer))
 
     def close(self, seconds: float | None = None) -> None:
-        """Finish what is being written and close; a SQLite ledger is whole in its one file then.
+        """Finish writing and close. A SQLite ledger is then complete in its one file.
 
-        `seconds`: wait so long at most.
+        `seconds`: the longest wait.
         """
         self._reader.dispose()
         self._writer.close(seconds)
@@ -88,37 +88,37 @@ class Ledger:
     # --- texts ---------------------------------------------------------------------------------------------------
 
     def words(self, order: Order) -> Words:
-        """By what texts about an order are masked; `step` and `note` do so themselves."""
+        """The words that texts about an order are masked by; `step` and `note` mask by themselves."""
         return Words.of(self.key, order)
 
     def words_of_quote(self, request_id: str) -> Words:
-        """The same, of the order that a quote was asked for."""
+        """The same as `words`, for the order that a quote was asked for."""
         rows = self.read(OWNER_OF_QUOTE.params(quote_id=request_id))
         return Words.of_row(self.key, rows[0] if rows else None)
 
     def as_kept(self, order: Order, seen: SeenOrder) -> SeenOrder:
-        """What a look at an order showed, with its texts as they would be kept."""
+        """What a query showed of an order, with its texts as the ledger keeps them."""
         return seen if seen.reason is None else self.words(order).seen(seen, seen.reason)
 
     def _words_with(self, order: Order, facts: Mapping[str, Any]) -> Words:
         return self.words(order).also(facts.get("order_no")).also(facts.get("request_id"))
 
     def _kept(self, order: Order, facts: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Columns of a step or note, their texts as they are kept."""
+        """Columns of a step or note, with their texts as the ledger keeps them."""
         return self._words_with(order, facts).facts(facts) if holds_text(facts) else facts
 
     # --- steps ---------------------------------------------------------------------------------------------------
 
     def step(self, order: Order, event: Event, /, *, cause: str | None = None, **facts: Any) -> Order:
-        """Take an order one step further and journal it; on disk when this returns.
+        """Make a step of an order and journal it; on disk when this returns.
 
         `facts` are columns to set with it; its texts, and `cause`, are kept cleaned, cut and without the order's
         personal values. The update itself demands a state the step may start from: raises `IllegalTransition` when the
-        order is elsewhere by now.
+        order is in another state by now.
         """
         step = STEPS[event]
         kept = self._kept(order, facts)
-        if cause is not None and cause not in OUR_WORDS and event not in DECIDED:  # what a person said stays as it is
+        if cause is not None and cause not in OUR_WORDS and event not in DECIDED:  # a person's text is kept unchanged
             cause = self._words_with(order, facts).masked(cause)
         at = self.now()
         if order.state not in step.sources:
@@ -174,7 +174,7 @@ class Ledger:
         return self._writer.write(work)
 
     def recover(self, run_key: str) -> int:
-        """Call what a dead process left `sending` unknown. Only for a run that this process holds."""
+        """Make orders unknown that a dead process left `sending`. Only for a run that this process holds."""
         left = self.orders(run_key=run_key, states=(State.SENDING,))
         for order in left:
             crash_point("recover.before")
@@ -183,7 +183,7 @@ class Ledger:
         return len(left)
 
     def quotes(self, order_ids: Sequence[int] | None = None) -> list[Quote]:
-        """Quotes, oldest first; of these orders, or all."""
+        """Quotes of these orders, or of all, oldest first."""
         query = select(schema.quotes).order_by(schema.quotes.c.id)
         if order_ids is not None:
             query = query.where(schema.quotes.c.order_id.in_(order_ids))
@@ -252,7 +252,7 @@ class Ledger:
 
     @contextmanager
     def each_order(self, run_key: str | None) -> Iterator[Iterator[Order]]:
-        """Every order, or every one of a run, one after the other, however many there are: one moment of the ledger."""
+        """Stream every order, or every order of a run, from one moment of the ledger."""
         query = select(schema.orders).order_by(schema.orders.c.id)
         if run_key is not None:
             query = query.where(schema.orders.c.run_key == run_key)
@@ -300,7 +300,7 @@ class Ledger:
         return self.read(select(schema.card_users).order_by(schema.card_users.c.user_xid))
 
     def known_numbers(self) -> set[str]:
-        """Every name under which the service may show something that this ledger meant."""
+        """Every reference and number under which the service may show an order of this ledger."""
         orders, quotes = schema.orders.c, schema.quotes.c
         with self.snapshot() as stream:
             rows = [
@@ -309,10 +309,10 @@ class Ledger:
             ]
         return {name for row in rows for name in row if name is not None}
 
-    # --- for the rooms of the ledger beside this one ---
+    # --- used by sibling modules ---
 
     def count_with(self, token: Token) -> None:
-        """Let the sends that are marked from here on be counted by this token, too."""
+        """Count the sends that are marked from here on in this token, too."""
         self._writer.token = token
 
     def write(self, work: Callable[[Connection], T]) -> T:
@@ -331,7 +331,7 @@ class Ledger:
 
     @contextmanager
     def snapshot(self) -> Iterator[Callable[[Any], Iterator[Any]]]:
-        """One moment of the ledger: yields a function that streams the rows of a query, however many.
+        """Open one moment of the ledger: yields a function that streams the rows of a query.
 
         Raises `ConfigurationError` when the database does not answer.
         """
@@ -345,11 +345,11 @@ class Ledger:
             raise ConfigurationError(f"the ledger cannot be read: {error.orig}") from None
 
     def _open(self, connection: Connection, key_file: Path) -> None:
-        """Make the tables on first use, bring an older ledger up to date; refuse one of another account or key."""
+        """Make the tables on first use, migrate an older ledger, refuse one of another account or key."""
         serialize(connection)
         found = read_meta(connection)
         check_readable(found)
-        if found and not key_file.exists():  # a new one would read nothing, and would stand where the old one belongs
+        if found and not key_file.exists():  # a new key could not read the ledger, and would take the old one's place
             raise WrongLedgerKey(no_key(key_file))
         self.key = LedgerKey.load(key_file)
         if found and canonical_account(found["account"]) != canonical_account(self.account):
@@ -374,13 +374,13 @@ class Ledger:
 
 
 def _is_unused(connection: Connection) -> bool:
-    """Whether nothing was ever recorded but what was found out about the service: no run, no order, no card user."""
+    """Whether the ledger holds no run, no order and no card user; findings about the service do not count."""
     kept = [table for table in schema.metadata.sorted_tables if table not in (schema.meta, schema.proofs)]
     return all(connection.execute(select(table).limit(1)).first() is None for table in kept)
 
 
 def _rebind(connection: Connection, account: str) -> None:
-    """Bind an unused ledger to another account: a partner id that was mistyped at first binds nothing."""
+    """Bind an unused ledger to another account, for example after a mistyped partner id."""
     connection.execute(delete(schema.proofs))
     connection.execute(update(schema.meta).where(schema.meta.c.key == "account").values(value=account))
 
@@ -396,7 +396,7 @@ def check_account(connection: Connection, account: str) -> None:
 
 
 def check_not_stopped(connection: Connection) -> None:
-    """Raise `Stopped` while a stop stands. Asked once for all steps of a group: they are one transaction."""
+    """Raise `Stopped` while a stop is in force. Read once for all steps of a group, which are one transaction."""
     group = group_of(connection)
     if group.not_stopped:
         return
@@ -416,9 +416,10 @@ def _prepare_file(file: Path) -> None:
 
 
 def as_read(order: Order) -> dict[str, Any]:
-    """What in these hands must still be true: a step that others took meanwhile is never covered.
+    """Columns that must be unchanged since this order was read, so that a step others took meanwhile is not
+    overwritten.
 
-    Evidence is about one transmission of one generation; another one since makes it worthless.
+    Evidence belongs to one transmission of one generation; a later transmission makes it worthless.
     """
     return {"id": order.id, "state": order.state.value, "sends": order.sends, "generation": order.generation}
 
@@ -432,6 +433,6 @@ def _read_run(row: Any) -> Run:
 
 
 def readable_account(account: str) -> str:
-    """An account as people read it."""
+    """An account for display."""
     url, _, partner = account.partition("|")
     return f"partner {partner} at {url}"

@@ -1,4 +1,4 @@
-"""How rows of the ledger's tables become records, and values become columns."""
+"""Converts rows of the ledger's tables to records, and values to columns."""
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
@@ -51,19 +51,19 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
     "doubtful": bool,  # SQLite's driver has no booleans
     **dict.fromkeys(("amount", "receive_amount", "pay_amount", "fee", "rate"), _amount),
 }
-"""How the value of a column becomes a record's; those that are not named are taken as they are."""
+"""Column -> conversion of its value; other columns are taken unchanged."""
 
 
 @functools.cache
 def _shape(kind: type[Record]) -> tuple[tuple[str, ...], Callable[[Sequence[Any]], tuple[Any, ...]], tuple[str, ...]]:
-    """The fields of a kind, what takes them from a row of its table, and those that are not taken as they are."""
+    """The fields of a kind, a getter that takes them from a row, and the fields that are converted."""
     names = tuple(item.name for item in fields(kind))  # type: ignore[arg-type]
     places = list(TABLES[kind].c.keys())
     return names, itemgetter(*map(places.index, names)), tuple(name for name in names if name in _READ)
 
 
 def columns(facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Facts as the database takes them."""
+    """Facts as the database stores them."""
     return {name: _column(value) for name, value in facts.items()}
 
 

@@ -1,6 +1,6 @@
-"""What the service says about an order, as the ledger keeps it: clean, cut, and without the order's personal values.
+"""Masks what the service says about an order: cleaned, cut, and without the order's personal values.
 
-A payment's personal values are gone with its payload; their keyed hashes stay, so that texts can still be masked.
+A payment's personal values are deleted with its payload; their keyed hashes stay, so texts can still be masked.
 """
 
 import functools
@@ -21,21 +21,21 @@ from treasury.provider.operation import SeenOrder
 from treasury.texts import MAX_CODE, cut_text
 
 MAX_HASHES = 300
-"""Words of one payment that are looked for."""
+"""Most words of one payment that are masked."""
 
 MAX_REASON = 1_000
-"""Characters of a reason as it is kept: what the service said, in words of ours."""
+"""Most characters of a reason, our words included."""
 
 MAX_PLAIN_CODE = 8
-"""Characters up to which a code is taken for one, whatever it says."""
+"""Most characters of a code that is kept unmasked."""
 
 MIN_HASH = 40
-"""Characters of a transaction's hash; no account's number is as long."""
+"""Fewest characters of a transaction's hash; no account number is as long."""
 
 _NUMBER = re.compile(r"-?[0-9]{1,20}(\.[0-9]{1,20})?")
 
 _TEXTS = {"reason": MAX_REASON, "cause": MAX_REASON, "note": MAX_REASON, "code": MAX_CODE}
-"""Columns that hold what the service said, and how much of it."""
+"""Column with a text of the service -> its most characters."""
 
 
 OUR_WORDS = frozenset(
@@ -48,7 +48,7 @@ OUR_WORDS = frozenset(
         "its process ended before the outcome was recorded",
     )
 )
-"""Causes that are ours to the last letter: nothing is looked for in them, for most steps have one."""
+"""Causes that this program writes. They are not searched, because most steps have one of them."""
 
 _NAMED = (schema.orders.c.personal, schema.orders.c.request_id, schema.orders.c.order_no, schema.orders.c.confirmation)
 
@@ -64,12 +64,12 @@ OWNER_OF_QUOTE = (
 
 
 def holds_text(facts: Mapping[str, Any]) -> bool:
-    """Whether any of these columns holds what the service said."""
+    """Whether any of these columns holds a text of the service."""
     return bool(facts.get("reason") or facts.get("cause") or facts.get("note") or facts.get("code"))
 
 
 def personal_column(key: LedgerKey, operation: str, payload: Mapping[str, Any]) -> str | None:
-    """What is kept of a payment's personal values: a short keyed hash of each, and of each of its words."""
+    """The `personal` column of a payment: a short keyed hash of each personal value, and of each of its words."""
     tokens = {token for value in personal_values_of(operation, payload) for token in tokens_of(value)}
     hashes = sorted(key.short_hash(token) for token in sorted(tokens, key=len, reverse=True)[:MAX_HASHES])
     return json.dumps(hashes) if hashes else None
@@ -77,7 +77,7 @@ def personal_column(key: LedgerKey, operation: str, payload: Mapping[str, Any]) 
 
 @dataclass(frozen=True)
 class Words:
-    """By what texts about one order are masked."""
+    """The words that texts about one order are masked by."""
 
     key: LedgerKey
     personal: str | None
@@ -105,7 +105,7 @@ class Words:
         return {name: self._fact(name, value) for name, value in facts.items()}
 
     def seen(self, seen: SeenOrder, reason: str) -> SeenOrder:
-        """What a look showed, with its reason as the ledger would keep it."""
+        """What a query showed, with its reason as the ledger keeps it."""
         return replace(seen, reason=self.also(seen.order_no).masked(reason))
 
     def also(self, own: str | None) -> "Words":
@@ -120,7 +120,7 @@ class Words:
         return self.masked(value, _TEXTS[name])
 
     def detail(self, text: str) -> str:
-        """A number or a hash beside it, as it is kept: long runs of digits are what these are made of."""
+        """A number or hash as the ledger keeps it; unlike in other texts, long runs of digits are not masked."""
         if _NUMBER.fullmatch(text) or (len(text) >= MIN_HASH and text.isalnum()):
             return mask_known(cut_text(text), self._is_personal)
         return self.masked(text)

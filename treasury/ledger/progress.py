@@ -1,4 +1,4 @@
-"""How far long work has come, by what stands in the ledger: done and all."""
+"""Progress of long work, read from the ledger: done and total."""
 
 from sqlalchemy import case, func, select
 
@@ -8,7 +8,7 @@ from treasury.orders.states import State
 
 
 def sent(ledger: Ledger, run_key: str) -> tuple[int, int]:
-    """Orders of a run that left, or need not; and all of them."""
+    """Orders of a run that were sent or need not be, and the total."""
     orders = schema.orders.c
     done = func.coalesce(func.sum(case((orders.state != State.PREPARED.value, 1), else_=0)), 0)
     [row] = ledger.read(select(done, func.count()).where(orders.run_key == run_key))
@@ -16,7 +16,7 @@ def sent(ledger: Ledger, run_key: str) -> tuple[int, int]:
 
 
 def asked(ledger: Ledger) -> tuple[int, int]:
-    """Questions of the sweep that goes on that were answered, and all of them; (0, 0) when none goes on."""
+    """Answered questions of the current sweep, and the total; (0, 0) when there is no current sweep."""
     sweeps, reports, answers = schema.sweeps.c, schema.reports.c, schema.answers.c
     going_on = (
         select(func.max(sweeps.id))

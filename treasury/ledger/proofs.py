@@ -1,4 +1,4 @@
-"""What was found out about the service, and what a person adopted of it: the last finding of each entry counts."""
+"""Findings about the service, and what a person adopted of them. The last finding of each entry counts."""
 
 import json
 from collections.abc import Sequence
@@ -14,16 +14,16 @@ from treasury.provider.service_rules import ServiceRules
 
 
 class Verdict(StrEnum):
-    """What a question to the service says of an entry of the service table."""
+    """What the service's answers say about an entry of the service table."""
 
     PROVEN = "proven"
     CONTRADICTED = "contradicted"
     OPEN = "open"
-    """Nothing that only reads can show it, or there was no answer that says anything."""
+    """No query can show it, or no answer was conclusive."""
 
 
 AS_CONNECTED = "as connected"
-"""What stands for the setting of something that is no entry of the table, such as a key."""
+"""The setting of a finding about something outside the table, such as a key."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,12 @@ class Proof:
     name: str
     """An entry of the service table, or `partner_id`, `private_key`, `clock` and the like."""
     setting: Any
-    """What the account says of it now."""
+    """Its present setting in the account."""
     verdict: Verdict
     evidence: str
-    """What was asked, and what was answered, in words."""
+    """Question and answer, in words."""
     proposed: Any = None
-    """What the entry should say instead; None proposes nothing."""
+    """The proposed setting; None proposes nothing."""
 
 
 def keep_proofs(ledger: Ledger, proofs: Sequence[Proof]) -> None:
@@ -80,7 +80,7 @@ def last_proofs(ledger: Ledger) -> dict[str, Proof]:
 
 
 def standing_proofs(ledger: Ledger, rules: ServiceRules) -> list[Proof]:
-    """The last findings about what the account still says: an entry that was changed since has none."""
+    """The last findings whose setting is still the account's; an entry that was changed since has none."""
     return [
         proof
         for proof in last_proofs(ledger).values()

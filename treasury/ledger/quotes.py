@@ -1,4 +1,4 @@
-"""Quotes in the ledger: a row stands before its request leaves, and one that may still be confirmed has no follower."""
+"""Quotes in the ledger: recorded before they are asked for, and not replaced while they may be confirmed."""
 
 from typing import Any
 
@@ -27,10 +27,10 @@ def reference_of(ledger: Ledger, order: Order, generation: int) -> str:
 
 
 def open_quote(ledger: Ledger, order: Order) -> tuple[Order, Quote | None]:
-    """The quote that this order is at, to be asked, judged or confirmed; None when all generations are used up.
+    """The current quote of an order, to be asked for, judged or confirmed; None when all generations are used up.
 
-    Another generation is opened only where there is none, or the last one is done. A quote that is about to be asked
-    is counted before its request leaves. Raises `IllegalTransition` when the order is elsewhere, and `Stopped`.
+    Another generation is opened only when there is none, or the last one is done. A request for a quote is counted
+    before it leaves. Raises `IllegalTransition` when the order is in another state, and `Stopped`.
     """
 
     def work(connection: Connection) -> tuple[Order, Quote | None]:
@@ -40,7 +40,7 @@ def open_quote(ledger: Ledger, order: Order) -> tuple[Order, Quote | None]:
         if last is not None and last.stage is not Stage.DONE:
             asks = last.asks + (last.stage is Stage.ASKED)
             if last.stage is Stage.ANSWERED and last.generation == order.generation:
-                return order, last  # the step that marks its confirmation demands that nobody moved the order
+                return order, last  # the step that marks its confirmation checks that nobody moved the order
             quote = _change(connection, last, {"asks": asks})
             return _at(ledger, connection, order, last.generation, quote.quote), quote
         generation = order.generation if last is None else last.generation + 1
@@ -55,7 +55,7 @@ def open_quote(ledger: Ledger, order: Order) -> tuple[Order, Quote | None]:
 
 
 def note_quote(ledger: Ledger, asked: Quote, /, **facts: Any) -> Quote:
-    """Record what came of a quote; its note without the personal values of its payment."""
+    """Record facts about a quote; its note without the personal values of its payment."""
 
     def work(connection: Connection) -> Quote:
         kept = facts
@@ -68,7 +68,7 @@ def note_quote(ledger: Ledger, asked: Quote, /, **facts: Any) -> Quote:
 
 
 def adopt_quote(ledger: Ledger, order: Order, generation: int, /, **facts: Any) -> tuple[Order, Quote]:
-    """Go on with a quote that the service shows under a generation of this order: it is confirmed, or waited for."""
+    """Adopt a quote that the service shows under a generation of this order, to be confirmed or waited for."""
 
     def work(connection: Connection) -> tuple[Order, Quote]:
         moved = _at(ledger, connection, order, generation, facts.get("quote"))
@@ -82,7 +82,7 @@ def adopt_quote(ledger: Ledger, order: Order, generation: int, /, **facts: Any) 
 
 
 def finish_quote(ledger: Ledger, quote: Quote | None, note: str) -> None:
-    """Another quote may follow this one."""
+    """Mark a quote as done, so that another may follow."""
     if quote is not None:
         note_quote(ledger, quote, stage=Stage.DONE, note=note)
 
@@ -98,7 +98,7 @@ def last_quote(ledger: Ledger, order: Order) -> Quote | None:
 
 
 def _at(ledger: Ledger, connection: Connection, order: Order, generation: int, confirmation: str | None) -> Order:
-    """The order at this generation, if nobody moved it since it was read; nothing is known of a new reference yet."""
+    """Put an order at this generation, if nobody moved it since it was read; facts of the old reference are cleared."""
     values: dict[str, Any] = {"confirmation": confirmation}
     if generation != order.generation:
         values |= {"generation": generation, "request_id": reference_of(ledger, order, generation)}

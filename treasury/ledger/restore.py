@@ -1,7 +1,7 @@
 """Restoring a backup into an empty home, on either database.
 
-The ledger comes first, and says until the end that it is being restored: no program works with it before that. A
-restore that was cut off is gone on with by giving the same backup again.
+The ledger is placed first and is marked as being restored until the end, so that no program uses it before. A restore
+that was cut off is resumed by giving the same backup again.
 """
 
 import os
@@ -33,7 +33,7 @@ _UNFINISHED = ".restore-"
 
 
 def restore_backup(settings: Settings, file: Path) -> Manifest:
-    """Restore ledger, key and tokens where none are.
+    """Restore ledger, key and tokens into an empty home.
 
     Raises `InputError` when something is in the way or the file is no whole backup, and `ConfigurationError` when the
     ledger or a file cannot be written.
@@ -54,7 +54,7 @@ def restore_backup(settings: Settings, file: Path) -> Manifest:
 
 
 def _check_empty(settings: Settings, backup: Backup) -> bool:
-    """Whether this very restore was begun before. Raises `InputError` that names what is in the way."""
+    """Whether a restore of this backup was begun before. Raises `InputError` that names what is in the way."""
     in_the_way, restoring = _ledger_in_the_way(settings.ledger_url)
     begun = restoring == backup.manifest.digest
     if begun:
@@ -66,7 +66,7 @@ def _check_empty(settings: Settings, backup: Backup) -> bool:
     places = {place_of(settings, part): part for part in (KEY, *backup.small)}
     places |= {token: part for part, token in token_files(settings).items()}
     for place, part in places.items():
-        # What a restore that was cut off has put there is what this one would put there.
+        # A restore of this backup that was cut off left the same files that this one writes.
         if place.exists() and not (begun and place.read_bytes() == backup.small.get(part)):
             in_the_way.append(str(place))
     if in_the_way:
@@ -78,10 +78,10 @@ def _check_empty(settings: Settings, backup: Backup) -> bool:
 
 
 def _ledger_in_the_way(url: str) -> tuple[list[str], str | None]:
-    """What there is of a ledger, and which backup's restore into it was cut off, if one was."""
+    """The ledger that is in the way, if any, and the backup whose restore into it was cut off, if any."""
     file = sqlite_file(url)
     if file is not None:
-        # A log without its ledger would be taken for the log of the one that is restored.
+        # SQLite would apply a leftover log to the restored ledger.
         found = [file.with_name(file.name + end) for end in ("", "-wal", "-journal")]
         names = [str(each) for each in found if each.exists()]
         try:
@@ -113,13 +113,13 @@ def _place_ledger(settings: Settings, backup: Backup) -> None:
         backup.unpack_ledger(copy)
         with open_copy(copy) as connection:
             rows = {RESTORED_AT: str(int(time.time() * 1000)), RESTORING: backup.manifest.digest}
-            # The token that is restored with it would hide the restore from whoever compares the two.
+            # The restored token agrees with the restored ledger, so the restore itself has to be recorded.
             set_meta(connection, rows | ({"epoch": "restored"} if "epoch" in read_meta(connection) else {}))
         place_copy(copy, settings.ledger_url)
 
 
 def _place(place: Path, content: bytes) -> None:
-    """Write a file for its owner alone, whole or not at all; one that is there is the same (`_check_empty`)."""
+    """Write a file for its owner alone, completely or not at all. An existing one is the same (`_check_empty`)."""
     make_folder(place.parent)
     fresh = place.with_name(f".restoring-{place.name}")
     with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:

@@ -1,4 +1,4 @@
-"""Tables of the ledger, for SQLite and PostgreSQL alike. Times are Unix milliseconds, amounts decimal text."""
+"""Tables of the ledger, for both SQLite and PostgreSQL. Times are Unix milliseconds, amounts decimal text."""
 
 from sqlalchemy import (
     BigInteger,
@@ -80,15 +80,15 @@ orders = Table(
     Index("orders_by_state", "state"),
     Index("orders_by_alike", "alike"),
 )
-"""Current state, one row per payment we mean to make.
+"""Current state, one row per planned payment.
 
-`alike`: keyed hash of payee, currency and amount, by which duplicates are found. `absences_needed`: how many queries
+`alike`: keyed hash of an intent's `duplicate_key` (payee, currency and amount). `absences_needed`: how many queries
 that find nothing must come before it may leave, because this ledger may know less than the service. `hold_kind`: why a
 held order waits for a person. `personal`: keyed hashes of the words of its personal values, so that they are masked in
 whatever the service says about it, also when its payload is gone.
 
-`doubtful`: a transmission of it may have acted, so no later refusal is believed. `meaning`: keyed hash of what the
-run key binds. `payload`: encrypted, only until the order is final. `confirmation`: the quote that was, or is about
+`doubtful`: a transmission of it may have acted, so no later refusal is believed. `meaning`: keyed hash of an intent's
+`bound_content`. `payload`: encrypted, only until the order is final. `confirmation`: the quote that was, or is about
 to be, confirmed. `absent_since`: when the service first said it does not know it, after the last send. `first_answer`:
 the code that answered the first transmission of this reference, when that was not success.
 """
@@ -165,7 +165,7 @@ adoptions = Table(
     Column("evidence", Text, nullable=False),
     Column("adopted_by", String(200), nullable=False),
 )
-"""What a named person took over of it into the service table; `before` and `after` are JSON."""
+"""Findings that a named person adopted into the service table; `before` and `after` are JSON."""
 
 journal = Table(
     "journal",
@@ -218,7 +218,7 @@ stops = Table(
     Column("lifted_at", BigInteger),
     Column("lifted_by", String(100)),
 )
-"""Stops of all sending; one stands while it is not lifted."""
+"""Stops of all sending; a stop is in force until it is lifted."""
 
 card_users = Table(
     "card_users",

@@ -1,7 +1,8 @@
-"""The ledger's hot statements, handed to the driver: one for a row, or one for all that change alike.
+"""The ledger's hot statements, handed to the driver: one for a row, or one for many rows that
+change in the same way.
 
-A statement lets go of the interpreter's lock while it runs, and then waits for it behind every busy thread. So what a
-group of steps has in common is one statement, however many rows it changes.
+A statement releases the interpreter's lock while it runs, and waits behind every busy thread to get it back. So the
+steps of a group share one statement, however many rows it changes.
 """
 
 import functools
@@ -20,7 +21,7 @@ from treasury.orders.records import Record
 S = TypeVar("S", bound=Record)
 
 STANDING_STOP = select(schema.stops).where(schema.stops.c.lifted_at.is_(None)).limit(1)
-"""The stop that stands, if any."""
+"""The stop in force, if any."""
 
 
 LAST_QUOTE = (
@@ -39,9 +40,9 @@ def change_one(
     values: Mapping[str, Any],
     counted: tuple[str, ...] = (),
 ) -> S | None:
-    """Set these columns of the one of which all of `known` is still true; what it is after, if there is one.
+    """Set these columns of the row for which all of `known` still holds; the record after it, if there is one.
 
-    `counted`: columns that go up by one. The database itself decides whether it is still true.
+    `counted`: columns that go up by one. The database itself checks `known`.
     """
     given = {f"is_{name}": value for name, value in known.items()}
     given |= {f"to_{name}": value for name, value in values.items()}
@@ -50,15 +51,15 @@ def change_one(
 
 
 def fetch_one(connection: Connection, query: Executable, given: Mapping[str, Any]) -> Any:
-    """The first row that a statement gives, as the driver has it; None if there is none."""
+    """The first row of a statement's result, as the driver returns it; None if there is none."""
     text, names, constants = _compiled(connection.dialect, query)
     given = {**constants, **given}
     return _run(connection, text, given if names is None else [given[name] for name in names]).fetchone()
 
 
 @dataclass(frozen=True)
-class Alike:
-    """What changes of many rows of a table have in common: the columns they demand, set, and count up by one."""
+class RowChange:
+    """A kind of change of a table's rows: the columns that it demands, sets, and counts up by one."""
 
     table: Table
     known: tuple[str, ...]
@@ -70,11 +71,11 @@ MAX_VALUES = 30_000
 """Values in one statement: SQLite takes 32,766, PostgreSQL 65,535."""
 
 
-def change_all(connection: Connection, alike: Alike, rows: Sequence[Sequence[Any]]) -> int:
-    """Change many rows: each has the known values, then those to set. Returns how many were still as known."""
+def change_all(connection: Connection, kind: RowChange, rows: Sequence[Sequence[Any]]) -> int:
+    """Change many rows, each given as its known values, then those to set. Returns how many still matched."""
     changed = 0
     for some in _in_parts(rows):
-        text = _change_all(connection.dialect, alike, len(some))
+        text = _change_all(connection.dialect, kind, len(some))
         changed += _run(connection, text, [value for row in some for value in row]).rowcount
     return changed
 
@@ -92,21 +93,21 @@ def _in_parts(rows: Sequence[Sequence[Any]]) -> Sequence[Sequence[Sequence[Any]]
 
 
 @functools.lru_cache(maxsize=256)
-def _change_all(dialect: Dialect, alike: Alike, rows: int) -> str:
-    table, kinds = alike.table, alike.table.c
+def _change_all(dialect: Dialect, kind: RowChange, rows: int) -> str:
+    table, types = kind.table, kind.table.c
     given = [
-        f"CAST(given.column{place} AS {_unbounded(kinds[name].type).compile(dialect)})"
-        for place, name in enumerate((*alike.known, *alike.columns), 1)
+        f"CAST(given.column{place} AS {_unbounded(types[name].type).compile(dialect)})"
+        for place, name in enumerate((*kind.known, *kind.columns), 1)
     ]
-    demands = [f"{table.name}.{name} = {value}" for name, value in zip(alike.known, given, strict=False)]
-    settings = [f"{name} = {value}" for name, value in zip(alike.columns, given[len(alike.known) :], strict=True)]
-    settings += [f"{name} = {table.name}.{name} + 1" for name in alike.counted]
+    demands = [f"{table.name}.{name} = {value}" for name, value in zip(kind.known, given, strict=False)]
+    settings = [f"{name} = {value}" for name, value in zip(kind.columns, given[len(kind.known) :], strict=True)]
+    settings += [f"{name} = {table.name}.{name} + 1" for name in kind.counted]
     values = _values(dialect, len(given), rows)
     return f"UPDATE {table.name} SET {', '.join(settings)} FROM ({values}) AS given WHERE {' AND '.join(demands)}"  # noqa: S608 - names of our own columns
 
 
 def _unbounded(kind: TypeEngine[Any]) -> TypeEngine[Any]:
-    """The type without its length: PostgreSQL's cast to a length cuts what is longer, and says nothing."""
+    """The type without its length: PostgreSQL's cast to a length silently cuts longer values."""
     return Text() if isinstance(kind, String) else kind
 
 
@@ -152,7 +153,7 @@ def _compiled(dialect: Dialect, query: Any) -> tuple[str, tuple[str, ...] | None
 
 
 def _as_sqlalchemys(connection: Connection, text: str, error: Exception) -> Exception:
-    """A driver's error as SQLAlchemy raises it everywhere else; a lost session is told as one."""
+    """A driver's error as SQLAlchemy raises it elsewhere; a lost session is reported as such."""
     dialect: Any = connection.dialect
     if not isinstance(error, dialect.loaded_dbapi.Error):
         return error

@@ -1,4 +1,4 @@
-"""Statuses that the service has shown for confirmed orders: what an account's own history says of a status."""
+"""Statuses that the service has shown for confirmed orders: evidence from an account's own history."""
 
 from sqlalchemy import Connection, insert, select
 
@@ -7,7 +7,7 @@ from treasury.ledger.ledger import Ledger
 
 
 def saw_status(ledger: Ledger, operation: str, status: int) -> None:
-    """Remember that the service showed this status for a confirmed order of an operation."""
+    """Record that the service showed this status for a confirmed order of an operation."""
     key = operation, int(status)
     if key in ledger.statuses:
         return

@@ -1,4 +1,4 @@
-"""Stops: while one stands, no process sends anything more. The commit that marks a send looks for one first."""
+"""Stops: while one is in force, no process sends. The commit that marks a send checks for one first."""
 
 from sqlalchemy import Connection, insert, update
 
@@ -9,20 +9,21 @@ from treasury.ledger.ledger import Ledger
 
 
 def stop_sending(ledger: Ledger, stopped_by: str, why: str) -> None:
-    """Let nothing more be sent until it is lifted."""
+    """Stop all sending until the stop is lifted."""
     if not stopped_by.strip() or not why.strip():
         raise InputError("a stop needs a name and a reason: --by NAME --why TEXT")
     row = {"stopped_at": ledger.now(), "stopped_by": stopped_by.strip(), "why": why.strip()}
 
     def work(connection: Connection) -> None:
         connection.execute(insert(schema.stops).values(**row))
-        group_of(connection).not_stopped = False  # sends that share this commit come after it
+        # Race: a later send of this very transaction must see the stop.
+        group_of(connection).not_stopped = False
 
     ledger.write(work)
 
 
 def lift_stop(ledger: Ledger, lifted_by: str) -> int:
-    """Lift every stop that stands; returns how many did."""
+    """Lift every stop in force; returns how many there were."""
     if not lifted_by.strip():
         raise InputError("lifting a stop needs a name: --by NAME")
     table = schema.stops

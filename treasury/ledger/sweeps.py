@@ -14,7 +14,7 @@ from treasury.concurrency.batches import batched
 from treasury.ledger import schema
 from treasury.ledger.database import serialize
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.statements import Alike, change_all
+from treasury.ledger.statements import RowChange, change_all
 from treasury.money import format_amount
 from treasury.orders.quoting import QUOTED
 from treasury.orders.records import Order, Quote
@@ -22,7 +22,7 @@ from treasury.provider.card_users import QueryCardUser
 from treasury.reconciliation.scope import SUPERSEDED, Scope
 
 _AT_ONCE = 2_000
-"""Rows that are read and inserted at once."""
+"""Rows that are read and inserted together."""
 
 CARD_USER = QueryCardUser.operation_name()
 """Operation of a question about a card user."""
@@ -37,9 +37,9 @@ class Question:
     request_id: str
     operation: str
     order_id: int | None
-    """None for a quote that another followed, and for a card user."""
+    """None for a superseded quote, and for a card user."""
     side: Mapping[str, Any]
-    """Our side."""
+    """The ledger's side."""
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Sweep:
 
 
 def sides_of(ledger: Ledger, orders: Iterable[Order], card_users: Iterable[Any]) -> Iterator[dict[str, Any]]:
-    """Our side of what is to be asked: orders, quotes of theirs that another followed, card users."""
+    """The ledger's side of every question: orders, their superseded quotes, card users."""
     superseded = []
     for some in batched(orders, _AT_ONCE):
         asked: dict[int, list[Quote]] = {}
@@ -64,18 +64,19 @@ def sides_of(ledger: Ledger, orders: Iterable[Order], card_users: Iterable[Any])
             for quote in asked.get(order.id, ()):
                 if quote.request_id == order.request_id:
                     confirmed = quote
-                elif quote.generation < order.generation:  # later ones are of a run that went on meanwhile
+                # Race: a run that sends meanwhile may have added later generations; they are not superseded.
+                elif quote.generation < order.generation:
                     superseded.append(_row(None, _quote_side(order, quote)))
             yield _row(order.id, _order_side(order, confirmed))
     yield from superseded
     yield from (_row(None, _card_user_side(user)) for user in card_users)
 
 
-def start_sweep(ledger: Ledger, scope: Scope, rows: Iterable[Mapping[str, Any]], since: int) -> int:
-    """Go on with a sweep of this scope that began after `since` and was cut off, or begin one; returns its id.
+def record_sweep(ledger: Ledger, scope: Scope, rows: Iterable[Mapping[str, Any]], since: int) -> int:
+    """Record the questions of a new sweep, or of one of this scope since `since` that was cut off; returns its id.
 
-    `rows`: what is to be asked, by `sides_of`, recorded a few at a time; a sweep that was cut off in that is gone on
-    with, too. What it holds already keeps its first side.
+    `rows`: the questions, by `sides_of`, recorded a few at a time; a sweep that was cut off while recording is resumed,
+    too. A question that it holds already keeps its first side.
     """
     sweeps, reports = schema.sweeps.c, schema.reports.c
     cut_off = (
@@ -101,9 +102,9 @@ def start_sweep(ledger: Ledger, scope: Scope, rows: Iterable[Mapping[str, Any]],
 
 
 def _record_questions(connection: Connection, sweep_id: int, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Record what is to be asked, but for what the sweep holds already: it may be another process's, too.
+    """Record the questions that the sweep does not hold yet. Another process may run the same sweep.
 
-    A sweep that another process ended meanwhile stays as it was reported.
+    A sweep that another process ended meanwhile is left as it was reported.
     """
     serialize(connection)
     if connection.execute(select(schema.reports.c.sweep_id).where(schema.reports.c.sweep_id == sweep_id)).first():
@@ -134,7 +135,7 @@ def _sweeps(ledger: Ledger, condition: Any) -> list[Sweep]:
 
 
 def open_questions(ledger: Ledger, sweep_id: int) -> list[int]:
-    """Ids of what the sweep has not asked yet, or could not."""
+    """Ids of the questions that the sweep has not asked yet, or could not ask."""
     table = schema.answers.c
     unanswered = table.service_side.is_(None) | table.service_side.like('{"answer": "failed"%')
     query = select(table.id).where(table.sweep_id == sweep_id, unanswered).order_by(table.id)
@@ -157,15 +158,15 @@ def record_answers(connection: Connection, texts: Mapping[int, str], at: int) ->
     change_all(connection, _RECORDED, [(key, text, at) for key, text in texts.items()])
 
 
-_RECORDED = Alike(schema.answers, ("id",), ("service_side", "asked_at"))
+_RECORDED = RowChange(schema.answers, ("id",), ("service_side", "asked_at"))
 
 
 def both_sides(
     ledger: Ledger, sweep_id: int, columns: Sequence[str]
 ) -> tuple[dict[str, list[Any]], list[dict[str, Any]]]:
-    """Both sides of every order of a sweep, by column; and of every card user, one by one.
+    """Both sides of every order of a sweep, by column, and of every card user, by row.
 
-    The service's side is empty where it was not asked. Equal words are kept once: a million orders share few.
+    The service's side is empty where it was not asked. Equal short words share one object, to save memory.
     """
     table = schema.answers.c
     query = select(table.ledger_side, table.service_side).where(table.sweep_id == sweep_id).order_by(table.id)
@@ -184,7 +185,7 @@ def both_sides(
 
 
 SHORT = 24
-"""Words up to this length are often the same: currencies, states, operations, round amounts."""
+"""Words up to this length often repeat: currencies, states, operations, round amounts."""
 
 
 def _row(order_id: int | None, side: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
-"""The token of a machine: a file in its home that counts the sends which this machine marked in the ledger.
+"""The token of a machine: a file in its home that counts the sends that this machine marked in the ledger.
 
-Written after the ledger's commit of each group, so it never counts more than the ledger does, unless the ledger was
-put back to an older state. It guards against restores, not against power loss, so it is not synced.
+It is written after each commit of the ledger, so it counts more than the ledger only when the ledger was put back to an
+older state. It guards against restores, not against power loss, so it is not synced.
 """
 
 import hashlib
@@ -33,10 +33,10 @@ _COUNT = (
 
 @dataclass(frozen=True)
 class Count:
-    """What a token says."""
+    """The content of a token."""
 
     host: str
-    """This home on this machine, a random name."""
+    """A random name of this home on this machine."""
     ledger: str
     """Identity of the ledger that it counts for."""
     marks: int
@@ -52,7 +52,7 @@ class Token:
         self._guard = threading.Lock()
 
     def read(self) -> Count | None:
-        """What it says; None when there is none. Raises `ValueError` when it cannot be read."""
+        """Read the token; None when there is none. Raises `ValueError` when it cannot be read."""
         try:
             content = json.loads(self.file.read_text(encoding="ascii"))
             return Count(str(content["host"]), str(content["ledger"]), int(content["marks"]))

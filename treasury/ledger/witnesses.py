@@ -1,4 +1,4 @@
-"""Orders of this ledger that the service has shown: who asks whether one that is missing is missing asks them first."""
+"""Orders that the service has shown. They are queried before an absence of another order is believed."""
 
 from collections.abc import Collection
 

@@ -65,7 +65,7 @@ class EvidenceRules:
     """What this account's service does where the interface document leaves it open."""
 
 
-class Look(Enum):
+class QueryResult(Enum):
     """What a query tells about a payment that may have left."""
 
     SHOWN = "shown"
@@ -76,18 +76,18 @@ class Look(Enum):
     """The service shows something that may be a payment or a quote that nobody confirmed."""
 
 
-def read_look(order: Order, seen: SeenOrder | None, rules: EvidenceRules) -> Look:
+def judge_query(order: Order, seen: SeenOrder | None, rules: EvidenceRules) -> QueryResult:
     """What a query told about an order. Only a quoted order can be undecided: its quote has the same reference."""
     if seen is None:
-        return Look.ABSENT
+        return QueryResult.ABSENT
     confirms = CATALOGUE[order.operation].confirms_quote
     if not confirms or order.state is State.ACCEPTED or order.state.is_final:
-        return Look.SHOWN
+        return QueryResult.SHOWN
     if seen.status is not None and seen.status.is_payment:
-        return Look.SHOWN
+        return QueryResult.SHOWN
     if seen.status is not None and int(seen.status) in rules.service.unconfirmed_statuses:
-        return Look.ABSENT
-    return Look.UNDECIDED
+        return QueryResult.ABSENT
+    return QueryResult.UNDECIDED
 
 
 class Next(Enum):

@@ -34,7 +34,7 @@ class Intent:
     """Name of the operation that moves the money."""
     payload: Mapping[str, Any] = field(repr=False)
     """What is needed to send it; stored encrypted, only until the order is final."""
-    meaning: Mapping[str, Any] = field(repr=False)
+    bound_content: Mapping[str, Any] = field(repr=False)
     """What the run key binds: a change of it is a change of the payment."""
     currency: str | None = None
     amount: Decimal | None = None
@@ -44,7 +44,7 @@ class Intent:
     """Given by the caller; None derives it."""
     confirmation: str | None = None
     """The quote to confirm, when the caller already has one."""
-    alike: tuple[str, ...] | None = field(default=None, repr=False)
+    duplicate_key: tuple[str, ...] | None = field(default=None, repr=False)
     """Payee, currency, amount: what makes another payment look like this one. None is never held as a duplicate."""
     duplicate_ok: str | None = None
     """Why a payment that looks like another one is none."""
@@ -79,7 +79,6 @@ class Order(Record):
     doubtful: bool
     sends: int
     masked: str
-    alike: str | None
     absences_needed: int
     currency: str | None
     amount: Decimal | None

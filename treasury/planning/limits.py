@@ -33,7 +33,7 @@ class PayoutLimits(PolicyTable):
     duplicate_days: Annotated[int, Field(strict=True, ge=0, le=366)] = 7
     """How far back a payment with the same payee, currency and amount counts as a duplicate."""
     stop_after_failures: Annotated[int, Field(strict=True, ge=1)] = 50
-    """So many sends in a row that fail alike stop the run."""
+    """So many sends in a row that fail in the same way stop the run."""
     stop_above_percent: Annotated[int, Field(strict=True, ge=1, le=100)] | None = None
     """A share of failed sends above this stops the run, once twenty were sent."""
 

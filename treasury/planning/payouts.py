@@ -80,9 +80,9 @@ class _Intents(Iterable[Intent]):
 def plan_payouts(run_key: str, rows: Packed[PayoutRow], policy: Policy | None = None) -> PayoutPlan:
     """Plan the payment of these rows: one intent a row, sums per currency, a hash over what a person approves.
 
-    The hash is the SHA-256 of the policy's version and, sorted, the SHA-256 of each row: its reference, its meaning and
-    the bounds of its quote, all as canonical JSON; not balances, rates or times. Raises `LimitExceeded` when the sums
-    are over the policy's limit for a run.
+    The hash is the SHA-256 of the policy's version and, sorted, the SHA-256 of each row: its reference, its
+    `bound_content` and the bounds of its quote, all as canonical JSON; not balances, rates or times. Raises
+    `LimitExceeded` when the sums are over the policy's limit for a run.
     """
     limits = _limits(policy)
     debits: dict[str, Decimal] = defaultdict(Decimal)
@@ -117,7 +117,7 @@ def _version(policy: Policy) -> str:
 
 def _hash_of(row: PayoutRow, limits: PayoutLimits) -> bytes:
     bounds = _bounds(row, limits).as_dict() if row.route is Route.QUOTED else None
-    return hashlib.sha256(canonical_json([row.row_ref, row.meaning, bounds]).encode()).digest()
+    return hashlib.sha256(canonical_json([row.row_ref, row.bound_content, bounds]).encode()).digest()
 
 
 OPERATIONS: Mapping[Route, str] = {
@@ -134,17 +134,17 @@ def plan_row(row: PayoutRow, limits: PayoutLimits = PayoutLimits()) -> Intent:
         row_ref=row.row_ref,
         operation=OPERATIONS[row.route],
         payload=payload,
-        meaning=row.meaning,
+        bound_content=row.bound_content,
         currency=row.currency,
         amount=row.amount,
         receive_currency=row.receive_currency,
         receive_amount=row.receive_amount,
-        alike=_alike(row),
+        duplicate_key=_duplicate_key(row),
         duplicate_ok=row.duplicate_ok,
     )
 
 
-def _alike(row: PayoutRow) -> tuple[str, ...]:
+def _duplicate_key(row: PayoutRow) -> tuple[str, ...]:
     amount, currency = row.amount, row.currency
     if amount is None:
         amount, currency = row.receive_amount, row.receive_currency

@@ -46,7 +46,7 @@ class PayoutRow:
         return PayoutRow, _in_order(self)
 
     @property
-    def meaning(self) -> dict[str, Any]:
+    def bound_content(self) -> dict[str, Any]:
         """What a run key binds to: all that is sent. 100 and 100.00 are one amount; the line and the order of rows,
         columns and `field.` names do not count (`dict` equality; hash it with sorted keys).
         """

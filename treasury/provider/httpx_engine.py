@@ -45,11 +45,11 @@ class Httpx:
             headers={"Accept-Encoding": "identity"},
         )
         self._limits = limits
-        self._hands = WorkerThreads(connections)
+        self._workers = WorkerThreads(connections)
 
     def post(self, url: str, content: bytes) -> Answer:
         """Send a JSON body in one transmission."""
-        return self._hands.do(self._send, "POST", url, content, HEADERS)
+        return self._workers.do(self._send, "POST", url, content, HEADERS)
 
     def get(self, url: str, timeout_seconds: float) -> Answer:
         """Ask for a page."""
@@ -57,7 +57,7 @@ class Httpx:
 
     def close(self) -> None:
         """Close the connections."""
-        self._hands.close()
+        self._workers.close()
         self._http.close()
 
     def _send(

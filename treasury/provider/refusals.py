@@ -9,7 +9,7 @@ from enum import Enum
 from treasury.errors import Refused
 
 
-class Meaning(Enum):
+class RefusalKind(Enum):
     """What a refusal says about the request it answers."""
 
     FINAL = "refused for good"

@@ -14,7 +14,7 @@ from treasury.provider.conversion import ConversionExecute
 from treasury.provider.fiat_payouts import FiatPayoutQuote
 from treasury.provider.operation import Effect, Operation, Reply, SeenOrder, is_blank
 from treasury.provider.orders import QueryTransaction
-from treasury.provider.refusals import ACCOUNT_TROUBLE, ASK_FIRST, FINAL, TOO_MANY, Meaning
+from treasury.provider.refusals import ACCOUNT_TROUBLE, ASK_FIRST, FINAL, TOO_MANY, RefusalKind
 from treasury.provider.status import OrderStatus
 
 EMPTY = "empty"
@@ -23,7 +23,7 @@ EMPTY = "empty"
 BARE_404 = "http-404"
 """HTTP 404 without the service's envelope. A proxy or a wrong path says so, too: believed of card users only."""
 
-MEANINGS: Mapping[str, OrderStatus] = {
+STATUS_BY_NAME: Mapping[str, OrderStatus] = {
     "submitted": OrderStatus.SUBMITTED,
     "processing": OrderStatus.PROCESSING,
     "failed": OrderStatus.FAILED,
@@ -49,7 +49,7 @@ def _pairs(value: object) -> object:
     if not isinstance(value, str):
         return value
     pairs = [word.partition(":") for word in value.split(",") if word.strip()]
-    return {name.strip(): meaning.strip() for name, _, meaning in pairs}
+    return {number.strip(): name.strip() for number, _, name in pairs}
 
 
 NO_ABSENCE = NEVER_LISTED | {"400", *ACCOUNT_TROUBLE}
@@ -84,9 +84,9 @@ def _user_shapes(codes: frozenset[str]) -> frozenset[str]:
 
 
 def _statuses(statuses: Mapping[int, str]) -> Mapping[int, str]:
-    for meaning in statuses.values():
-        if meaning not in MEANINGS:
-            raise ValueError(f"a status means one of {', '.join(MEANINGS)} (got {meaning!r})")
+    for name in statuses.values():
+        if name not in STATUS_BY_NAME:
+            raise ValueError(f"a status means one of {', '.join(STATUS_BY_NAME)} (got {name!r})")
     for status in sorted(statuses):
         if statuses[status] == "submitted" and OrderStatus(status).is_payment:
             raise ValueError(f"{status} shows a payment (public fact 2.1) and cannot mean submitted")
@@ -160,7 +160,7 @@ class ServiceRules(BaseModel):
     """Whether a fiat payout quote may carry the amount that its mode does not name, too; the document allows both."""
 
     @model_validator(mode="after")
-    def _one_meaning_each(self) -> Self:
+    def _is_in_one_list(self) -> Self:
         refused = self.refused_for_good | self.asked_first
         for code in sorted((self.refused_for_good & self.asked_first) | (refused & self.no_such_order)):
             raise ValueError(f"{code} stands in two of refused_for_good, asked_first and no_such_order")
@@ -186,13 +186,13 @@ class ServiceRules(BaseModel):
             body["side"] = self.wire_side(body["side"])
         return body
 
-    def meaning(self, refusal: Refused) -> Meaning:
+    def kind_of(self, refusal: Refused) -> RefusalKind:
         """What a refusal means. Only the service's own envelope counts: a status alone may be a gateway's."""
         if refusal.code is None or refusal.http_status >= 500 or refusal.http_status == int(TOO_MANY):
-            return Meaning.UNDECIDED
+            return RefusalKind.UNDECIDED
         if refusal.code in self.refused_for_good or refusal.code in _own_refusals(refusal.operation):
-            return Meaning.FINAL
-        return Meaning.ASK_FIRST if refusal.code in self.asked_first else Meaning.UNDECIDED
+            return RefusalKind.FINAL
+        return RefusalKind.ASK_FIRST if refusal.code in self.asked_first else RefusalKind.UNDECIDED
 
     def question(
         self, operation: type[Operation[Any]], request_id: str, confirmation: str | None, order_no: str | None
@@ -230,10 +230,10 @@ class ServiceRules(BaseModel):
         instead is kept in words."""
         if operation is ConversionExecute and self.conversion_found_by != "xid":
             seen = self._conversion(seen)
-        meaning = None if seen.status is None else self.statuses.get(int(seen.status))
-        if seen.status is None or meaning is None:
+        name = None if seen.status is None else self.statuses.get(int(seen.status))
+        if seen.status is None or name is None:
             return seen
-        return _said(seen, MEANINGS[meaning], f"status {int(seen.status)} at the service")
+        return _said(seen, STATUS_BY_NAME[name], f"status {int(seen.status)} at the service")
 
     def _conversion(self, seen: SeenOrder) -> SeenOrder:
         seen = replace(seen, request_id=None)  # it may be the id of the quote, or none

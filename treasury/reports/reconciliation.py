@@ -28,7 +28,7 @@ SHOWN_BREAKS = 50
 
 TIMES = ("created_at", "sent_at", "final_at")
 
-CHUNK = 10_000
+ROWS_PER_WRITE = 10_000
 """Orders that are turned into lines at once."""
 
 
@@ -136,7 +136,7 @@ def shown_orders(orders: "pd.DataFrame") -> "pd.DataFrame":
 
 def _lines(orders: "pd.DataFrame") -> Iterator[Mapping[str, Any]]:
     """The orders one by one."""
-    for start in range(0, len(orders), CHUNK):
-        chunk = orders.iloc[start : start + CHUNK]
+    for start in range(0, len(orders), ROWS_PER_WRITE):
+        chunk = orders.iloc[start : start + ROWS_PER_WRITE]
         for values in zip(*(chunk[name] for name in ORDER_COLUMNS), strict=True):
             yield dict(zip(ORDER_COLUMNS, values, strict=True))

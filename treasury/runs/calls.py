@@ -1,4 +1,4 @@
-"""One operation at a time: what moves money goes through ledger and submission, the rest is simply sent."""
+"""Runs single operations: one that moves money goes through ledger and submission, any other is sent directly."""
 
 from typing import Any
 
@@ -51,7 +51,7 @@ def _intent(operation: Operation[Any]) -> Intent:
         row_ref=reference,
         operation=operation.operation_name(),
         payload={"confirm": own} if operation.confirms_quote else own,
-        meaning={"operation": operation.operation_name(), **body},
+        bound_content={"operation": operation.operation_name(), **body},
         currency=_asked(operation, "currency"),
         amount=_asked(operation, "amount") if _asked(operation, "currency") else None,
         request_id=reference,

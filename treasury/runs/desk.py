@@ -1,4 +1,4 @@
-"""The treasury desk: one account with its client, its ledger and the one way out; what every run works at."""
+"""The desk: one account with its client, its ledger and its submission. Every run uses one."""
 
 import atexit
 import logging
@@ -25,7 +25,7 @@ U = TypeVar("U")
 
 
 class Desk:
-    """An account, ready to work with. Safe to use from several threads."""
+    """An account with everything that a run needs. Safe to use from several threads."""
 
     def __init__(self, account: Account, settings: Settings) -> None:
         self.account = account
@@ -38,11 +38,11 @@ class Desk:
         self.machine = MachineLock(account.identity)
         self.token = Token(settings.token_folder, account.identity)
         self.standing = Standing.KNOWN
-        """How the ledger stood when a run was last taken."""
+        """How far the ledger could be trusted when a run was last held."""
         self.checked_runs: set[str] = set()
-        """Runs whose first questions were answered since they were taken."""
+        """Runs whose preflight questions were answered since they were held."""
         self.provisioned: dict[str, list[dict[str, Any]]] = {}
-        """Results of provisioning a file, with their links, until they are written."""
+        """File -> results of provisioning it, links included, until they are written."""
         self.aborted_runs: set[str] = set()
         """Runs that an error or an interruption ended: nothing more of them is sent until they are started again."""
         self._clock_checked = False
@@ -54,7 +54,7 @@ class Desk:
 
     @contextmanager
     def hold(self, run_key: str) -> Iterator[None]:
-        """Hold a run; what a dead process left on its way is unknown from here on.
+        """Hold a run. Orders that a dead process left `sending` become unknown.
 
         Raises `RunHeld`, also when another home on this machine holds it.
         """
@@ -70,7 +70,9 @@ class Desk:
             try:
                 yield
             except BaseException:
-                self.aborted_runs.add(run_key)  # another task of it, in another thread, begins nothing new
+                self.aborted_runs.add(
+                    run_key
+                )  # Race: another task of this run may be sending in another thread; it begins nothing new
                 raise
 
     def check_not_aborted(self, run_key: str) -> None:
@@ -79,19 +81,19 @@ class Desk:
             raise Stopped(f"run {run_key} was ended by an error or an interruption: start it again")
 
     def register_machine(self, run_key: str) -> None:
-        """Know this machine from its first run on; each reference of that run is asked about before it is sent."""
+        """Register this machine in the ledger; each reference of its first run is queried before it is sent."""
         register_machine(self.ledger, self.token, run_key)
         self.standing = Standing.KNOWN
 
     def begin_epoch(self, why: str) -> None:
-        """Hold what has not left, because the ledger is older than the service."""
+        """Begin an epoch: hold every order that was not sent, because the ledger is older than the service."""
         begin_epoch(self.ledger, self.token, why)
 
     def run_concurrently(self, work: Callable[[T], U], items: Iterable[T], *, prefetch: bool = False) -> list[U]:
         """Do `work` for each item, as many at once as the desk allows; results in the order of the items.
 
-        `prefetch`: half as many more are made ready meanwhile, and leave when a connection is free. Only for questions:
-        a payment is marked when it leaves, and waits for nothing then.
+        `prefetch`: work on half as many more, so that they are ready when a connection becomes free. Only for queries:
+        a payment must not wait once it is marked.
         """
         return run_concurrently(work, items, self.in_flight * 3 // 2 if prefetch else self.in_flight)
 
@@ -104,8 +106,8 @@ class Desk:
     def check_clock(self) -> None:
         """Raise `ConfigurationError` when our clock is off the service's by more than the setting allows.
 
-        Timestamps are signed, waits are measured and days are counted by it. A service that cannot be reached, or
-        does not say its time, is no reason.
+        Signed timestamps, waits and business days depend on this clock. A service that cannot be reached, or does not
+        send its time, raises nothing.
         """
         if self._clock_checked:
             return
@@ -129,8 +131,8 @@ _desks: dict[tuple[str, str], Desk] = {}
 _guard = threading.Lock()
 
 
-def open_desk(account: Account, settings: Settings) -> Desk:
-    """The desk of an account: one per process, so that its runs are held once and its key is parsed once."""
+def desk_of(account: Account, settings: Settings) -> Desk:
+    """The desk of an account and ledger: one per process, so that runs are held once and the key is parsed once."""
     with _guard:
         name = (account.identity, settings.ledger_url)
         if name not in _desks:
@@ -143,7 +145,7 @@ LEAVE_SECONDS = 5.0
 
 
 def _leave() -> None:
-    # At the end of every process, a command's and Prefect's alike: it has its exit code by then, and keeps it.
+    # Runs at the end of every process, Prefect's included. Errors are suppressed, so that the exit code stays.
     for desk in _desks.values():
         with suppress(Exception, KeyboardInterrupt):
             desk.ledger.close(LEAVE_SECONDS)

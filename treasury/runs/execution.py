@@ -1,4 +1,4 @@
-"""Carrying out a run: send what never left, ask about what nobody knows, follow what is on its way."""
+"""Executes a run: sends prepared orders, queries unknown ones, follows accepted ones."""
 
 import contextlib
 import logging
@@ -33,19 +33,19 @@ from treasury.sending.stop_loss import StopLoss
 LOG = logging.getLogger("treasury")
 
 LIFE_PARTS = 3
-"""Quotes of a part are asked for during one of so many parts of the first one's life."""
-CHUNK = 2_000
+"""Quotes of a part are fetched during the first third (one of so many parts) of the first quote's life."""
+ORDERS_PER_TASK = 2_000
 """Orders that one Prefect task carries out."""
 
 
 def open_orders(desk: Desk, run_key: str, row_refs: Iterable[str] | None = None) -> list[int]:
-    """Ids of the orders of a run that are not at their end: to be sent, asked about, or followed."""
+    """Ids of the orders of a run that are still to be sent, queried or followed."""
     states = (State.PREPARED, State.SENDING, State.UNKNOWN, State.ACCEPTED)
     return desk.ledger.order_ids(run_key, states, row_refs)
 
 
 def check_run_key(run_key: str) -> str:
-    """A run key that can serve as a folder name. Raises `InputError`."""
+    """Return the run key if it can serve as a folder name. Raises `InputError`."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", run_key):
         raise InputError(
             "a run key is up to 100 letters, digits, dots, dashes and underscores, "
@@ -57,8 +57,8 @@ def check_run_key(run_key: str) -> str:
 def send_orders(desk: Desk, run_key: str, ids: Sequence[int]) -> int:
     """Send these orders of a run, each at most once; returns how many the service has now.
 
-    Raises `RunHeld`, and `ConfigurationError` when the ledger cannot be written, or the service does not know us:
-    then nothing more is sent. One order's trouble never stops the others.
+    Raises `RunHeld`, and `ConfigurationError` when the ledger cannot be written, or the service does not know us: then
+    nothing more is sent. The failure of one order does not stop the others.
     """
     with desk.hold(run_key):
         stop_loss = _get_ready(desk, run_key)
@@ -71,8 +71,8 @@ def send_orders(desk: Desk, run_key: str, ids: Sequence[int]) -> int:
 def fetch_quotes(desk: Desk, run_key: str, ids: Sequence[int]) -> int:
     """Ask for the quotes of these orders, and confirm none; returns how many have one. Raises as `send_orders`.
 
-    It ends early, before the first quote has lived a third of its life. What has no quote then, and what has to be
-    asked about first, is left to `send_orders`.
+    It ends before the first quote has lived a third of its life. Orders without a quote by then, and orders that have
+    to be queried first, are left to `send_orders`.
     """
     with desk.hold(run_key):
         stop_loss = _get_ready(desk, run_key)
@@ -123,7 +123,7 @@ class FetchTime:
 
 
 def _get_ready(desk: Desk, run_key: str) -> StopLoss:
-    """Check clock and account before anything of a run is sent; the run's stop-loss, tripped if nothing may be."""
+    """Check clock and account before a run sends. Returns the run's stop-loss, tripped if nothing may be sent."""
     desk.check_not_aborted(run_key)
     desk.check_windows()
     desk.check_clock()
@@ -135,7 +135,7 @@ def _get_ready(desk: Desk, run_key: str) -> StopLoss:
 
 
 def _fetch(desk: Desk, order: Order, stop_loss: StopLoss, time_left: FetchTime) -> Quote | None:
-    """The quote of one order; None when none came, or nothing more is asked for."""
+    """Fetch the quote of one order; None when none came, or the stop-loss or the time ended the fetching."""
     if stop_loss.why is not None or order.run_key in desk.aborted_runs:
         return None
     quotes: list[Quote] = []
@@ -153,7 +153,7 @@ def _fetch(desk: Desk, order: Order, stop_loss: StopLoss, time_left: FetchTime) 
     stop_loss.count_quote(asked, came=bool(quotes))
     quote = next(iter(quotes), None)
     if quote is None or has_expired(quote, desk.ledger.now()):
-        return None  # what an earlier start left is replaced by `send_orders`, which looks first whether it was paid
+        return None  # `send_orders` replaces the quote of an earlier start, after a query whether it was paid
     time_left.start(quote)
     return quote
 
@@ -182,9 +182,9 @@ def _send(desk: Desk, order: Order, stop_loss: StopLoss) -> Order:
 
 
 def follow_orders(desk: Desk, run_key: str, ids: Sequence[int], seconds: float) -> int:
-    """Ask about these orders of a run until all are final or the time is up; returns how many are not at last.
+    """Query these orders of a run until all are final or the time is up; returns how many are still open.
 
-    Orders whose outcome is unknown are asked at least once, whatever the time. A few are in memory at a time.
+    Unknown orders are queried at least once, whatever the time. Only a part is in memory at a time.
     """
     if not 0 <= seconds < float("inf"):
         raise InputError(f"following takes a number of seconds, zero or more (got {seconds})")
@@ -202,7 +202,7 @@ def follow_orders(desk: Desk, run_key: str, ids: Sequence[int], seconds: float) 
         while waiting := still_open():
             asked = StopLoss()
             asking: tuple[State, ...] = (*states, State.PREPARED)
-            for some in batched(waiting, CHUNK):
+            for some in batched(waiting, ORDERS_PER_TASK):
                 _follow_all(desk, desk.ledger.orders(ids=some, states=asking), asked)
                 if time.monotonic() > deadline:
                     asking = (State.UNKNOWN, State.PREPARED)
@@ -219,7 +219,7 @@ def _follow_all(desk: Desk, orders: Sequence[Order], asked: StopLoss) -> None:
 
 
 def _follow_one(desk: Desk, order: Order, asked: StopLoss) -> Order:
-    """Follow one order, unless so many before it could not be asked that the service cannot be reached."""
+    """Follow one order, unless the stop-loss says that the service cannot be reached."""
     if asked.why is not None:
         return order
     return _carefully(desk, order, _follow(desk), asked)
@@ -227,7 +227,7 @@ def _follow_one(desk: Desk, order: Order, asked: StopLoss) -> Order:
 
 def _follow(desk: Desk) -> Callable[[Order], Order]:
     def ask(order: Order) -> Order:
-        # An unknown order may turn out never to have arrived: then `submit` sends it again, unless sending is stopped.
+        # `submit` may send an unknown order again when the evidence shows that it never arrived.
         with contextlib.suppress(Stopped):
             if order.state in (State.UNKNOWN, State.PREPARED):
                 return desk.submission.submit(order)
@@ -238,10 +238,10 @@ def _follow(desk: Desk) -> Callable[[Order], Order]:
 
 
 def _carefully(desk: Desk, order: Order, work: Callable[[Order], Order], asked: StopLoss | None = None) -> Order:
-    """Do one order's work so that its trouble stays its own.
+    """Do one order's work so that its failure does not affect others.
 
-    The known kinds of trouble become the row's reason. A ledger that fails, a stop and an unexpected error are raised:
-    what is on its way is finished, and the run can be resumed.
+    Known errors become the row's reason. A failing ledger, a stop and an unexpected error are raised: orders on their
+    way are finished, and the run can be resumed.
     """
     try:
         done = work(order)

@@ -1,4 +1,4 @@
-"""The parts of a run that Prefect's tasks carry out: a few thousand rows each, direct ones and quoted ones apart."""
+"""Splits a run into the parts that Prefect's tasks execute, direct and quoted rows apart."""
 
 from collections.abc import Sequence
 from typing import TypedDict
@@ -10,11 +10,11 @@ from treasury.runs.desk import Desk
 
 DIRECT_ROWS = 5_000
 QUOTED_ROWS = 1_000
-"""Rows of a part: so many quotes are asked for and confirmed long before the first of them ends."""
+"""Rows of a quoted part: few enough that all are quoted and confirmed long before the first quote ends."""
 
 
 class Part(TypedDict):
-    """Orders of a run that one task carries out; plain values, for Prefect passes it on."""
+    """Orders of a run that one task executes. Plain values, because Prefect passes it between tasks."""
 
     run_key: str
     rows: str

@@ -1,4 +1,4 @@
-"""Paying a spreadsheet: the rows in, intents committed, results out."""
+"""Pays a spreadsheet: reads its rows, commits intents, writes results."""
 
 import functools
 import hashlib
@@ -20,7 +20,7 @@ from treasury.policy_file import read_policy
 from treasury.provider.service_rules import ServiceRules
 from treasury.reports.results import write_run_results
 from treasury.runs.desk import Desk
-from treasury.runs.execution import CHUNK, check_run_key, open_orders
+from treasury.runs.execution import ORDERS_PER_TASK, check_run_key, open_orders
 from treasury.sheets.beneficiaries import read_beneficiaries
 
 KIND = "payout"
@@ -44,14 +44,14 @@ def read_plan(
 
 @dataclass(frozen=True)
 class _File:
-    """A file by its content; where it is does not matter."""
+    """A file, identified by its content."""
 
     content: str
     path: Path = field(compare=False)
 
     @classmethod
     def of(cls, path: Path) -> "_File":
-        """The file there; one that cannot be read is told by whoever reads it."""
+        """The file at this path. One that cannot be read raises nothing here; reading its rows does."""
         try:
             with path.open("rb") as file:
                 return cls(hashlib.file_digest(file, "sha256").hexdigest(), path)
@@ -61,7 +61,7 @@ class _File:
 
 @functools.lru_cache(maxsize=1)
 def _plan_of(run_key: str, file: _File, policy_file: _File | None) -> PayoutPlan:
-    """The plan of these files: every task of a run asks for it, and their rows are judged once."""
+    """The plan of these files, cached: every task of a run needs it, and the rows are judged once."""
     policy = None if policy_file is None else _read_limits(policy_file.path)
     rows = read_beneficiaries(file.path)
     if _File.of(file.path) != file:
@@ -80,7 +80,7 @@ def _read_limits(file: Path) -> Policy:
 
 
 def propose_payouts(desk: Desk, plan: PayoutPlan, maker: str) -> None:
-    """Let a plan wait for the approvals it needs. Raises `ApprovalNeeded` while it has too few."""
+    """Record a plan that needs approvals. Raises `ApprovalNeeded` while it has too few."""
     if not plan.approvals or desk.ledger.run(plan.run_key) is not None:
         return
     approved_by = propose_plan(desk.ledger, plan.run_key, plan.sha256, maker, plan.approvals)
@@ -99,7 +99,7 @@ def check_sheet(desk: Desk, file: Path, run_key: str, policy_file: Path | None) 
 
 
 def commit_payouts(desk: Desk, file: Path, run_key: str, policy_file: Path | None = None) -> list[list[int]]:
-    """Record the intent to pay every row of a file; returns ids of what is to be sent or followed, in chunks.
+    """Record the intent to pay every row of a file; returns ids of the orders to send or follow, in chunks.
 
     Raises `InvalidSheet`, `RunKeyConflict`, `LimitExceeded`, `ApprovalNeeded`, `RunHeld`.
     """
@@ -107,7 +107,7 @@ def commit_payouts(desk: Desk, file: Path, run_key: str, policy_file: Path | Non
     with desk.hold(run_key):
         commit_plan(desk.ledger, run_key, KIND, plan.summary(), plan.sha256, plan.intents, _rules(plan))
         ids = open_orders(desk, run_key, (row.row_ref for row in plan.rows))
-    return list(batched(ids, CHUNK))
+    return list(batched(ids, ORDERS_PER_TASK))
 
 
 def _rules(plan: PayoutPlan) -> IntentRules:

@@ -1,7 +1,7 @@
-"""The first questions of a run: before money leaves, the service shows that it knows us, and that we know enough.
+"""The first queries of a run: they check account and ledger before money leaves.
 
-They are signed, so a wrong key, unit or clock is found by them; and they ask about payments that were not sent yet, so
-a ledger that is older than the service is found, too.
+They are signed, so they find a wrong key, unit or clock. They ask about payments that were not sent yet, so they also
+find a ledger that is older than the service.
 """
 
 import random
@@ -19,18 +19,18 @@ from treasury.provider.refusals import ACCOUNT_TROUBLE
 from treasury.runs.desk import Desk
 
 PROBES = 5
-"""References that a run asks about before its first send."""
+"""References that a run queries before its first send."""
 ROUNDS = 2
-"""How often they are asked when nobody answers; each question is repeated by itself, too."""
+"""How often they are queried when no answer comes; the client retries each query as well."""
 AT_ONCE = 2_000
 """References of a first run that are in memory at once."""
 
 
 def check_before_sending(desk: Desk, run_key: str) -> str | None:
-    """Ask the first questions of a run, once for each time that it is taken; why nothing may be sent, or None.
+    """Ask the first queries of a run once each time it is held. Returns why nothing may be sent, or None.
 
-    Raises `ConfigurationError` when the service refuses who asks, or answers a made-up reference in a way that this
-    account's settings do not take for "no such order".
+    Raises `ConfigurationError` when the service refuses the account, or when its answer about a made-up reference is
+    not one that this account's settings list as "no such order".
     """
     if run_key in desk.checked_runs:
         return None
@@ -48,7 +48,7 @@ def check_before_sending(desk: Desk, run_key: str) -> str | None:
 
 
 def _probe(desk: Desk, waiting: Mapping[str, Sequence[int]]) -> str | None:
-    """Ask about a few: the first and last, and random ones of every kind."""
+    """Query a sample: the first and last orders, and random ones of every operation."""
     orders = desk.ledger.orders(ids=_choose(waiting))
     answers: list[dict[int, SeenOrder] | Exception] = []
     for _ in range(ROUNDS):
@@ -71,7 +71,7 @@ def _choose(waiting: Mapping[str, Sequence[int]]) -> list[int]:
 
 
 def _ask_everything(desk: Desk, waiting: Sequence[int]) -> str | None:
-    """Ask about every reference: this machine has never sent from this ledger, so it knows nothing of others."""
+    """Query every reference, because this machine has never sent from this ledger."""
     answered = False
     for some in batched(waiting, AT_ONCE):
         orders = desk.ledger.orders(ids=some, states=(State.PREPARED,))
@@ -87,7 +87,7 @@ def _ask_everything(desk: Desk, waiting: Sequence[int]) -> str | None:
 
 
 def _ask(desk: Desk, order: Order, *, everywhere: bool) -> dict[int, SeenOrder] | Exception:
-    """What the service shows of an order that this ledger has not sent, by generation; or why that is not known."""
+    """What the service shows of an order that was not sent, by generation; or the error of the query."""
     try:
         return desk.submission.known_at_service(order, everywhere=everywhere)
     except (NotConnected, OutcomeUnknown, Refused) as error:
@@ -95,7 +95,7 @@ def _ask(desk: Desk, order: Order, *, everywhere: bool) -> dict[int, SeenOrder] 
 
 
 def _hold_known(desk: Desk, orders: Sequence[Order], answers: Sequence[dict[int, SeenOrder] | Exception]) -> bool:
-    """What the service knows and this ledger has not sent is held; then the ledger is older than the service."""
+    """Hold the orders that the service knows, and begin an epoch: the ledger is older than the service."""
     known = [
         (order, answer) for order, answer in zip(orders, answers, strict=True) if isinstance(answer, dict) and answer
     ]

@@ -1,4 +1,4 @@
-"""Provisioning: card users looked up, created with a KYC link, or given a fresh one."""
+"""Provisioning: looks card users up, creates those that are absent, refreshes the KYC links of the others."""
 
 import logging
 from collections import Counter
@@ -50,10 +50,10 @@ def look_up_users(desk: Desk, file: Path) -> dict[str, str]:
 
 
 def create_or_link_users(desk: Desk, file: Path, found: Mapping[str, str]) -> dict[str, str]:
-    """User -> what became of it; results with links stay at this desk until `write_provisioned` takes them.
+    """User -> outcome. Results with links stay in the desk until `write_provisioned` takes them.
 
-    `found` says what a look-up found; each user is looked up again right before it is created, so that doing this twice
-    creates nobody twice.
+    `found`: the result of `look_up_users`. Each user is looked up again right before it is created, so that a repeated
+    call creates nobody twice.
     """
     results = provision_users(desk, file)
     counts = Counter(found.get(str(each["user_xid"]), "not looked up") for each in results)
@@ -63,7 +63,7 @@ def create_or_link_users(desk: Desk, file: Path, found: Mapping[str, str]) -> di
 
 
 def write_provisioned(desk: Desk, file: Path, provisioned: Mapping[str, str], out: Path | None) -> Mapping[str, Any]:
-    """Write the results of `create_or_link_users`; in another process than that one, links are asked for again."""
+    """Write the results of `create_or_link_users`. In a different process the links are asked for again."""
     results = desk.provisioned.pop(str(file), None)
     if results is None or {str(each["user_xid"]) for each in results} != provisioned.keys():
         results = provision_users(desk, file)
@@ -90,7 +90,7 @@ def provision_user(desk: Desk, row: CardUserRow) -> dict[str, Any]:
     except Refused as refusal:
         return _trouble(row, "rejected", str(refusal))
     except (NotConnected, OutcomeUnknown) as error:
-        # Nothing is lost: the next run looks the user up first, and creates it only when it is not there.
+        # The next run looks the user up first, so it is not created twice.
         return _trouble(row, "unknown", str(error))
 
 

@@ -1,4 +1,4 @@
-"""Rebalancing: balances and rates in, a plan, its trades as orders of the day's run."""
+"""Rebalancing: plans trades from balances and rates, and records them as orders of the day's run."""
 
 import dataclasses
 import hashlib
@@ -51,17 +51,17 @@ class Market:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Any]) -> "Market":
-        """What `as_dict` gave."""
+        """The market that `as_dict` wrote."""
         rates = {name: Rates(Decimal(each["buy"]), Decimal(each["sell"])) for name, each in content["rates"].items()}
         return cls({asset: Decimal(amount) for asset, amount in content["balances"].items()}, rates)
 
 
 class RecordedTrade(TypedDict):
-    """A trade that stands in the ledger; plain values, for Prefect passes it on."""
+    """A trade recorded in the ledger. Plain values, because Prefect passes it between tasks."""
 
     run_key: str
     name: str
-    """As people read it: side, pair and amount."""
+    """For display: side, pair and amount."""
     ids: list[int]
 
 
@@ -74,7 +74,7 @@ def plan_rebalancing(desk: Desk, policy_file: Path, balances_file: Path | None) 
 
 
 def plan_from_market(desk: Desk, policy_file: Path, market: Market) -> tuple[str, TradePlan]:
-    """The same, from balances and rates that were read before."""
+    """The same as `plan_rebalancing`, from balances and rates that were read before."""
     policy = read_policy(policy_file)
     run_key = run_key_of_day(policy)
     stored = desk.ledger.run(run_key)
@@ -105,7 +105,7 @@ def read_market(desk: Desk, policy_file: Path, balances_file: Path | None) -> Ma
 
 
 def _blocked_symbols(desk: Desk) -> frozenset[str]:
-    """Pairs with a conversion whose outcome nobody knows: trading them again might do it twice."""
+    """Pairs with a conversion of unknown outcome: trading one again might do it twice."""
     unknown = desk.ledger.orders(states=(State.SENDING, State.UNKNOWN))
     conversions = (order for order in unknown if order.operation == ConversionExecute.operation_name())
     return frozenset(str(json.loads(order.masked).get("symbol")) for order in conversions)
@@ -149,7 +149,7 @@ def commit_trades(desk: Desk, run_key: str, plan: TradePlan) -> list[int]:
 
 
 def record_trades(desk: Desk, run_key: str, plan: TradePlan) -> list[RecordedTrade]:
-    """The same as `commit_trades`, each with its name."""
+    """The same as `commit_trades`; returns each trade with its name."""
     named = {
         _row_ref(trade): f"{trade.side.value} {trade.symbol} {format_amount(trade.amount)}" for trade in plan.trades
     }
@@ -176,7 +176,7 @@ def plan_trade(trade: Trade, service: ServiceRules) -> Intent:
         row_ref=_row_ref(trade),
         operation=ConversionExecute.operation_name(),
         payload={"quote": quote, "confirm": {}, "bounds": bounds.as_dict()},
-        meaning={name: str(value) for name, value in dataclasses.asdict(trade).items()},
+        bound_content={name: str(value) for name, value in dataclasses.asdict(trade).items()},
         currency=trade.currency,
         amount=trade.amount,
         receive_currency=trade.receive_currency,
@@ -197,7 +197,7 @@ def _bounds(trade: Trade) -> Bounds:
 
 @exact
 def _fee_in_paid(trade: Trade, bounds: Bounds) -> Bounds:
-    """The same bounds where the fee is a part of what is paid: what arrives is less by the greatest fee."""
+    """Bounds for a fee that is part of the amount paid: the least received amount is lower by the highest fee."""
     max_fee = round_up(trade.max_fee * trade.amount / trade.expected_receive, FRACTION_DIGITS)
     min_receive = None if bounds.min_receive is None else bounds.min_receive - trade.max_fee
     return dataclasses.replace(bounds, max_fee=max_fee, fee_currency=trade.currency, min_receive=min_receive)

@@ -1,4 +1,4 @@
-"""The report of a sweep: its night read from the ledger, the report drawn, breaks recorded, files written."""
+"""Reports a sweep: reads both sides from the ledger, compares them, records breaks, writes files."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime

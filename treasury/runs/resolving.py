@@ -1,6 +1,6 @@
-"""What a person decides about held and unknown orders: released, resolved as sent, resolved as not sent.
+"""Carries out what a person decides about held and unknown orders: release, resolve as sent or as not sent.
 
-Each says beforehand what it will do, and asks the service once more before it believes that something was not sent.
+The service is queried once more before a person's word that an order was not sent is accepted.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ from treasury.settings import os_user
 
 @dataclass(frozen=True)
 class Decision:
-    """What became of one order that a person decided about."""
+    """The outcome of a person's decision about one order."""
 
     order: Order
     done: bool
@@ -60,7 +60,7 @@ def releasable(desk: Desk, reference: str, kind: str | None) -> list[Order]:
 def release_orders(desk: Desk, reference: str, kind: str | None, *, by: str, why: str) -> list[Decision]:
     """Let held orders be sent at the next start of their run, on a named person's word. Raises `InputError`.
 
-    What was held because the ledger is older than the service is asked about twice before it is sent.
+    Orders that were held because the ledger is older than the service are queried twice before they are sent.
     """
     cause = _cause(by, why)
     decisions = []
@@ -74,7 +74,7 @@ def release_orders(desk: Desk, reference: str, kind: str | None, *, by: str, why
 
 
 def resolve_as_sent(desk: Desk, reference: str, *, by: str, why: str) -> list[Decision]:
-    """Take over what the service has, on a named person's word: all whose amounts agree. Raises `InputError`."""
+    """Record orders as sent, on a named person's word, where the amounts agree. Raises `InputError`."""
     cause = _cause(by, why)
     orders = [order for order in choose_orders(desk, reference) if _may_be_sent(order)]
     if not orders:
@@ -88,7 +88,7 @@ def resolve_as_sent(desk: Desk, reference: str, *, by: str, why: str) -> list[De
 
 
 def resolve_as_not_sent(desk: Desk, reference: str, *, by: str, why: str) -> list[Decision]:
-    """Believe a named person that orders never acted, unless the service says otherwise now. Raises `InputError`."""
+    """Record orders as not sent, on a named person's word, unless the service shows them. Raises `InputError`."""
     cause = _cause(by, why)
     orders = [
         order
@@ -102,7 +102,7 @@ def resolve_as_not_sent(desk: Desk, reference: str, *, by: str, why: str) -> lis
 
 
 def is_used_up(desk: Desk, order: Order) -> bool:
-    """Whether an order waits because all its quotes were asked for."""
+    """Whether an order waits because all its generations of quotes are used up."""
     if order.state is not State.PREPARED or order.generation < MAX_GENERATIONS:
         return False
     quote = last_quote(desk.ledger, order)
@@ -114,14 +114,14 @@ def _may_be_sent(order: Order) -> bool:
 
 
 def _on_a_persons_word(order: Order) -> bool:
-    """Whether an order is in progress because a person said so, and the service never showed it."""
+    """Whether an order is accepted only on a person's word: the service never showed it."""
     return order.state is State.ACCEPTED and order.order_no is None and order.status is None
 
 
 def _as_sent(desk: Desk, order: Order, cause: str, *, alone: bool) -> Decision:
     try:
         order = _where_paid(desk, order)
-        seen = desk.submission.look(order)
+        seen = desk.submission.query(order)
     except (NotConnected, OutcomeUnknown, Refused) as error:
         return Decision(order, False, f"the service could not be asked ({error}); try again")
     if seen is None and not alone:
@@ -135,12 +135,12 @@ def _as_sent(desk: Desk, order: Order, cause: str, *, alone: bool) -> Decision:
         return Decision(order, False, f"{'; '.join(differs)}: it stays as it is")
     order = desk.ledger.step(order, Event.RESOLVE_SENT, cause=cause, reason=None, hold_kind=None, first_answer=None)
     if seen is not None:
-        order = desk.submission.learn(order, seen)[0]
+        order = desk.submission.apply(order, seen)[0]
     return Decision(order, True, f"taken over: {order.state.outcome}")
 
 
 def _where_paid(desk: Desk, order: Order) -> Order:
-    """A quoted order, under the quote that the service shows paid; as it is where it shows none."""
+    """Hold a quoted order under the quote that the service shows as paid; return it unchanged if there is none."""
     if order.operation not in QUOTED or order.request_id == order.confirmation:
         return order
     paid = desk.submission.paid_at_service(order)
@@ -151,7 +151,7 @@ def _as_not_sent(desk: Desk, order: Order, cause: str) -> Decision:
     if order.state is State.PREPARED:  # its quotes are used up
         return _end(desk, order, cause)
     try:
-        found = desk.submission.look_at_all(order)
+        found = desk.submission.query_all_references(order)
     except (NotConnected, OutcomeUnknown, Refused) as error:
         return Decision(order, False, f"the service could not be asked ({error}); try again")
     paid = {each: seen for each, seen in found.items() if desk.submission.shows_payment(order, seen)}
@@ -174,18 +174,18 @@ def _as_not_sent(desk: Desk, order: Order, cause: str) -> Decision:
 
 
 def _is_paid(desk: Desk, order: Order, paid: dict[int, SeenOrder], cause: str) -> Decision:
-    """The service shows a payment, whatever the person says: learn of it, and send nothing."""
+    """Record the payment that the service shows, although the person says there is none; send nothing."""
     generation = order.generation if order.generation in paid else max(paid)
     if generation != order.generation and order.state is not State.ACCEPTED:
         order = desk.submission.hold_found(order, paid, cause)
         return Decision(order, False, "the service shows it paid under another quote: --as sent takes it over")
     if order.state is not State.HELD:
-        order = desk.submission.learn_under(order, generation, paid[generation])
+        order = desk.submission.apply_under(order, generation, paid[generation])
     return Decision(order, False, f"the service shows it: {order.state.outcome}; it is not sent again")
 
 
 def _send_again(desk: Desk, order: Order, cause: str) -> Decision:
-    # The service may show it between now and the next start, which asks once more.
+    # Race: the service may show it between now and the next start, which therefore queries once more.
     facts: dict[str, Any] = {"hold_kind": None, "reason": None, "absent_since": None, "order_no": None, "status": None}
     facts |= {"absences_needed": ON_A_PERSONS_WORD}
     quote = last_quote(desk.ledger, order)

@@ -1,10 +1,10 @@
-"""Shards: processes beside this one that do a part of its work, each with a desk of its own.
+"""Shards: child processes that do a part of a sweep, each with a desk of its own.
 
-One process never has more than one thread in Python at a time; a sweep has work for every core. A shard lives no
-longer than the process that started it, however that ends. Only what sends nothing that moves money is sharded: a
-payment leaves from the process that holds its run, and from no other.
+Python runs one thread of a process at a time, and a sweep has work for every core. A shard ends with the process that
+started it, however that ends. Only queries are sharded: a payment is sent by the process that holds its run, and by no
+other.
 
-`python -m treasury.runs.shards DESCRIPTOR` is a shard; it is told over that socket what to do.
+`python -m treasury.runs.shards DESCRIPTOR` starts a shard, which receives its work over that socket.
 """
 
 import dataclasses
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from treasury.runs.desk import Desk
 
 START_SECONDS = 30.0
-"""How long a shard may take to be ready before it is done without."""
+"""How long a shard may take to be ready; after that the sweep goes without it."""
 
 
 class Shard:
-    """One process, as seen from here."""
+    """A shard, seen from the process that started it."""
 
     def __init__(self, account: Account, settings: Settings) -> None:
         from multiprocessing.connection import Connection
@@ -44,25 +44,25 @@ class Shard:
             process = child("treasury.runs.shards", [str(theirs.fileno())], pass_fds=[theirs.fileno()])
             self._process = self._exit.enter_context(process)
         self._line = Connection(ours.detach())
-        # Over a socket: a key has no place among arguments or in the environment. A copy: the parsed key stays here.
+        # Sent over a socket, because arguments and environment are no place for a key. A copy, without the parsed key.
         self._line.send((dataclasses.replace(account), settings))
         self._is_busy = False
 
     def is_ready(self) -> bool:
-        """Whether it has come up, after a while at most."""
+        """Wait until the shard is ready, or its start has failed or timed out; whether it is ready."""
         try:
             return self._line.poll(START_SECONDS) and bool(self._line.recv())
         except (EOFError, OSError):
             return False
 
     def begin(self, function: Callable[..., Any], *arguments: Any) -> None:
-        """Have it do `function(desk, *arguments)`, a function of a module, with its own desk."""
+        """Let the shard call `function(desk, *arguments)`, a module's function, with its own desk."""
         self._is_busy = True
-        with suppress(OSError):  # a process that is gone is told by `result`
+        with suppress(OSError):  # `result` raises when the process is gone
             self._line.send((function, arguments))
 
     def result(self) -> Any:
-        """What came of it. Raises what it raised, and `EOFError` or `OSError` when the process ended meanwhile."""
+        """The result of the call. Raises what the call raised, and `EOFError` or `OSError` when the process ended."""
         result, error = self._line.recv()
         self._is_busy = False
         if error is not None:
@@ -70,16 +70,16 @@ class Shard:
         return result
 
     def close(self) -> None:
-        """End it: what is on its way is finished, nothing more is begun."""
+        """End the shard: queries on their way are finished, no further ones are begun."""
         self._line.close()
         if not self._is_busy:
             with suppress(subprocess.TimeoutExpired):
-                self._process.wait(STOP_SECONDS)  # it goes by itself
+                self._process.wait(STOP_SECONDS)  # it ends by itself
         self._exit.close()
 
 
 class Shards:
-    """The shards of a desk; none until they are called for."""
+    """The shards of a desk; none until `call`."""
 
     def __init__(self, account: Account, settings: Settings) -> None:
         self._account = account
@@ -89,13 +89,13 @@ class Shards:
         self._guard = threading.Lock()
 
     def call(self) -> None:
-        """Let them come up, one less than the processes that may work at once; this one is another."""
+        """Start the shards: one less than the allowed processes, because this process is one of them."""
         with self._guard:
             while len(self._started) < self._settings.processes - 1:
                 self._started.append(Shard(self._account, self._settings))
 
     def ready(self) -> list[Shard]:
-        """Those that are up; waits for those that were called."""
+        """The shards that are ready; waits for those that were started."""
         with self._guard:
             if self._ready is None:
                 self._ready = [shard for shard in self._started if shard.is_ready()]
@@ -110,7 +110,7 @@ class Shards:
 
 
 def serve(line: "Connection") -> None:
-    """Be a shard until the other end closes."""
+    """Run as a shard until the other end closes."""
     from treasury.runs.desk import Desk
 
     account, settings = line.recv()
@@ -136,8 +136,8 @@ def _do(desk: "Desk", function: Callable[..., Any], arguments: tuple[Any, ...]) 
 if __name__ == "__main__":
     from multiprocessing.connection import Connection
 
-    # A terminal interrupts us with our parent, who tells us what that means: to end what is on its way, and go.
+    # A terminal interrupts the shard together with its parent. The parent alone decides, and closes the socket.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    logging.getLogger("stamina").setLevel(logging.ERROR)  # as in the command that started us
+    logging.getLogger("stamina").setLevel(logging.ERROR)  # as in the command that started this process
     serve(Connection(int(sys.argv[1])))

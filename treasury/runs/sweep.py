@@ -1,4 +1,4 @@
-"""The sweep: asks the service about everything the ledger holds, and lets the ledger catch up with what it shows."""
+"""The sweep: queries the service about everything the ledger holds, and applies the answers to the ledger."""
 
 import contextlib
 import functools
@@ -38,24 +38,24 @@ DAY_MS = 24 * HOUR_MS
 GROUP = 50
 """Answers that are written together."""
 
-CHUNK = 20_000
+QUESTIONS_PER_TASK = 20_000
 """Questions that one Prefect task asks."""
 
 READ = 200
-"""Questions that are read at once; asking waits meanwhile."""
+"""Questions that are read from the ledger together; asking waits meanwhile."""
 
 SHARED_FROM = 2_000
-"""Questions from which on other processes are worth their start."""
+"""Number of questions from which on shards are worth their start."""
 
 RESUMED_MS = 12 * HOUR_MS
-"""A sweep that was cut off longer ago is not gone on with: its first answers are of another day."""
+"""A sweep that was cut off longer ago is not resumed, because its first answers are too old."""
 
 
-def start_sweep(desk: Desk, scope: Scope) -> int:
-    """Begin a sweep over everything in this scope, or go on with one that was cut off; returns its id.
+def start_or_resume_sweep(desk: Desk, scope: Scope) -> int:
+    """Start a sweep over everything in this scope, or resume one that was cut off; returns its id.
 
-    Open and final orders alike, quotes that were lost or never confirmed, and, unless it is narrowed to a run or a
-    currency, card users. Open orders are asked whatever the window. Balances are read first.
+    It covers open and final orders, quotes that were lost or never confirmed, and, unless it is narrowed to a run or a
+    currency, card users. The window does not exclude open orders. Balances are read first.
     """
     ledger = desk.ledger
     since = None if scope.window_days is None else ledger.now() - scope.window_days * DAY_MS
@@ -68,14 +68,14 @@ def start_sweep(desk: Desk, scope: Scope) -> int:
             and scope.currency in (None, order.currency, order.receive_currency)
         )
         rows = _calling_shards(desk, sweeps.sides_of(ledger, asked, users))
-        sweep_id = sweeps.start_sweep(ledger, scope, rows, since=ledger.now() - RESUMED_MS)
+        sweep_id = sweeps.record_sweep(ledger, scope, rows, since=ledger.now() - RESUMED_MS)
     desk.stop_losses.pop(_stop_loss_name(sweep_id), None)
     _read_balances(desk, sweep_id, scope, "before")
     return sweep_id
 
 
 def _calling_shards(desk: Desk, rows: Iterator[T]) -> Iterator[T]:
-    """These rows; when there are enough of them, other processes begin to come up meanwhile."""
+    """Pass rows on, and start the shards once there are enough rows for them."""
     for number, row in enumerate(rows, 1):
         if number == SHARED_FROM:
             desk.shards.call()
@@ -83,7 +83,7 @@ def _calling_shards(desk: Desk, rows: Iterator[T]) -> Iterator[T]:
 
 
 def stored_sweep(desk: Desk, scope: Scope) -> int:
-    """The last sweep of these books, to make its report again. Raises `InputError` when there is none."""
+    """The last reported sweep of these books. Raises `InputError` when there is none."""
     found = sweeps.last_reported_sweep(desk.ledger, scope)
     if found is None:
         raise InputError("there are no stored answers to report from: run `treasury reconcile` without --offline first")
@@ -91,18 +91,18 @@ def stored_sweep(desk: Desk, scope: Scope) -> int:
 
 
 def open_chunks(desk: Desk, sweep_id: int) -> list[list[int]]:
-    """What the sweep has not asked yet, in chunks; nothing once its report was made."""
+    """Ids of the questions that are still open, in chunks; none once the report was made."""
     if sweeps.sweep(desk.ledger, sweep_id).as_of is not None:
         return []
     ids = sweeps.open_questions(desk.ledger, sweep_id)
-    return list(batched(ids, CHUNK))
+    return list(batched(ids, QUESTIONS_PER_TASK))
 
 
 def ask_orders(desk: Desk, ids: Sequence[int]) -> int:
     """Ask these questions of a sweep and record the answers; returns how many could be asked.
 
-    The ledger catches up with what is seen, in groups; the answers of a group that is cut off are asked for again.
-    Many questions are shared among as many processes as the settings allow. Nothing that moves money is sent.
+    Answers are applied to the ledger in groups; the questions of a group that was cut off are asked again. Many
+    questions are shared among as many processes as the settings allow. Nothing that moves money is sent.
     """
     shards = desk.shards.ready() if len(ids) >= SHARED_FROM else []
     parts = [ids[start :: len(shards) + 1] for start in range(len(shards) + 1)]
@@ -119,7 +119,7 @@ def ask_orders(desk: Desk, ids: Sequence[int]) -> int:
 
 
 def _part_of(desk: Desk, shard: Shard, part: Sequence[int]) -> int:
-    """What came of a shard's part; should the shard be gone, its part is asked here."""
+    """The result of a shard's part. If the shard is gone, its part is asked here."""
     try:
         return int(shard.result())
     except (EOFError, OSError):
@@ -141,7 +141,7 @@ def _ask_part(desk: Desk, ids: Sequence[int]) -> int:
 
 
 def _questions(desk: Desk, ids: Sequence[int]) -> Iterator[tuple[sweeps.Question, Order | None]]:
-    """Questions and the orders they are about, read a few at a time while others are on their way."""
+    """Questions with their orders, read a few at a time while others are being asked."""
     for some in batched(ids, READ):
         asked = sweeps.questions(desk.ledger, some)
         owners = [question.order_id for question in asked if question.order_id is not None]
@@ -160,7 +160,7 @@ def _stop_loss_name(sweep_id: int) -> str:
 
 
 class _Answers:
-    """Answers on their way into the ledger, written in groups by whichever thread fills one."""
+    """Collects answers and writes them in groups. The thread that fills a group writes it."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
@@ -170,7 +170,7 @@ class _Answers:
     def take(
         self, question: sweeps.Question, order: Order | None, seen: SeenOrder | None, side: dict[str, Any]
     ) -> None:
-        """Take one answer; every so many, write them all."""
+        """Take one answer; write them all when a group is full."""
         with self._guard:
             self._group.append((question, order, seen, side))
             if len(self._group) < GROUP:
@@ -178,7 +178,7 @@ class _Answers:
         self.write()
 
     def write(self) -> None:
-        """Write what was taken: the steps it asks for and the service's side, in one transaction."""
+        """Write the answers taken so far: steps of orders and the service's side, in one transaction."""
         with self._guard:
             group, self._group = self._group, []
         if group:
@@ -188,14 +188,14 @@ class _Answers:
     def _record(self, connection: Connection, group: list[Any], texts: dict[int, str]) -> None:
         for _, order, seen, side in group:
             if order is not None and side["answer"] != "failed" and not self._desk.submission.is_current(order, seen):
-                # Its own run may have moved it meanwhile, and knows more than this answer.
+                # Race: the order's own run may have moved it since this answer, and its newer state wins.
                 with contextlib.suppress(IllegalTransition):
-                    self._desk.submission.learn(order, seen)
+                    self._desk.submission.apply(order, seen)
         sweeps.record_answers(connection, texts, self._desk.ledger.now())
 
 
 def end_sweep(desk: Desk, sweep_id: int) -> None:
-    """Read the balances again and draw the statement; from here on the report says the same whenever it is made."""
+    """Read the balances again and draw the statement. From then on the report is the same whenever it is made."""
     desk.shards.close()
     found = sweeps.sweep(desk.ledger, sweep_id)
     if found.as_of is None:
@@ -206,22 +206,22 @@ def end_sweep(desk: Desk, sweep_id: int) -> None:
 def _ask(
     desk: Desk, question: sweeps.Question, order: Order | None, stop_loss: StopLoss
 ) -> tuple[SeenOrder | None, dict[str, Any]]:
-    """What the service shows, and its side as it is stored."""
+    """Ask one question: what the service shows, and its side as it is stored."""
     if stop_loss.why is not None:
         return None, {"answer": "failed", "seen_reason": stop_loss.why}
     try:
         if question.operation == sweeps.CARD_USER:
             return None, _ask_card_user(desk, question.side["user_xid"])
         if order is None:
-            seen, reply = desk.submission.query_reference(question.operation, question.request_id)
+            seen, reply = desk.submission.query_reference_with_reply(question.operation, question.request_id)
         else:
-            seen, reply = desk.submission.query(order)
+            seen, reply = desk.submission.query_with_reply(order)
     except (NotConnected, Refused, OutcomeUnknown) as error:
         stop_loss.could_not_ask(error)
         return None, {"answer": "failed", "seen_reason": _words(desk, question, order).masked(_said(question, error))}
     except (ConfigurationError, Stopped):
         raise
-    except Exception as error:  # an answer nobody thought of is one failed question, never the end of the night
+    except Exception as error:  # an unexpected answer fails one question, never the whole sweep
         return None, {"answer": "failed", "seen_reason": f"the answer could not be read: {type(error).__name__}"}
     stop_loss.reached()
     if seen is None or reply is None:
@@ -234,7 +234,7 @@ def _words(desk: Desk, question: sweeps.Question, order: Order | None) -> Words:
 
 
 def _said(question: sweeps.Question, error: Exception) -> str:
-    """Why a question failed. Of a card user, whose name this ledger does not hold, without the service's words."""
+    """Why a question failed. For a card user the service's text is left out, since it cannot be masked here."""
     if question.operation != sweeps.CARD_USER or not isinstance(error, Refused):
         return str(error)
     return f"the service answered code {error.code}" if error.code else f"the service answered HTTP {error.http_status}"
@@ -280,7 +280,7 @@ def _read_balances(desk: Desk, sweep_id: int, scope: Scope, moment: str) -> None
 
 
 def _read_balance(desk: Desk, currency: str) -> Decimal | closing.Unread:
-    """What is there of a currency, held amounts included; or why it could not be read."""
+    """The balance of a currency, held amounts included; or why it could not be read."""
     try:
         read = desk.client.read(PartnerBalance(currency=currency))
     except Refused as refusal:

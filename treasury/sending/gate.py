@@ -1,4 +1,5 @@
-"""The gate before every send: shut by the first answer that says the service does not know us, opened by a question."""
+"""The gate before every send: an answer that refuses the account shuts it, a signed question that is answered opens
+it."""
 
 import threading
 from collections.abc import Callable
@@ -9,7 +10,7 @@ from treasury.provider.refusals import ACCOUNT_TROUBLE, says_account_trouble
 
 
 class Gate:
-    """Open until an answer is about who asks (401, 403, 406, 412) and not about what is asked."""
+    """Open until the service refuses the account itself (401, 403, 406, 412) instead of a request."""
 
     def __init__(self) -> None:
         self.shut_by: Refused | None = None
@@ -18,18 +19,18 @@ class Gate:
 
     @property
     def is_shut(self) -> bool:
-        """Whether nothing may leave now."""
+        """Whether no request may leave now."""
         return self.shut_by is not None
 
     def take_note(self, refusal: Refused) -> None:
-        """Shut the gate if this refusal is about who asks."""
+        """Shut the gate if this refusal is about the account."""
         if says_account_trouble(refusal):
             self.shut_by = refusal
 
     def wait(self, ask: Callable[[], object]) -> None:
-        """Wait until it is open: one asks a signed question, the others wait for its answer.
+        """Wait until the gate is open: one caller asks a signed question, the others wait for its answer.
 
-        Raises `Stopped` when the question is refused, too, or not answered: nothing more may leave.
+        Raises `Stopped` when that question is refused or not answered, too: nothing more may leave.
         """
         if self.shut_by is None:
             return

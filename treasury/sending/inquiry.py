@@ -1,4 +1,4 @@
-"""Asking what became of an order, and recording what the answer tells. Sends nothing that moves money."""
+"""Queries the service about orders and records the answers. Sends nothing that moves money."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -11,12 +11,12 @@ from treasury.ledger.statuses import saw_status
 from treasury.orders.decisions import (
     COUNTED,
     EvidenceRules,
-    Look,
     Next,
+    QueryResult,
     as_paid,
     disagreements,
     judge_absence,
-    read_look,
+    judge_query,
 )
 from treasury.orders.quoting import QUOTED, asked_facts
 from treasury.orders.records import ON_A_PERSONS_WORD, Order
@@ -33,9 +33,9 @@ class Shown(NamedTuple):
     """What the service shows of an order."""
 
     seen: SeenOrder | None
-    """None when it knows no such order."""
+    """None when the service knows no such order."""
     reply: Reply | None
-    """What that was read from; it may be as long as an answer can be."""
+    """The reply that `seen` was read from. It may be large."""
 
 
 NOT_SHOWN = Shown(None, None)
@@ -51,43 +51,43 @@ class Inquiry:
         self._witnesses = Witnesses(ledger, self._finds)
 
     def _finds(self, order: Order) -> bool:
-        return self.look_up(order.operation, order.request_id, order.confirmation, order.order_no) is not None
+        return self.query_reference(order.operation, order.request_id, order.confirmation, order.order_no) is not None
 
     def ask(self, order: Order) -> Order:
         """Ask the service what became of an order and record the answer.
 
         Raises `NotConnected`, `Refused` or `OutcomeUnknown` when the question itself could not be answered.
         """
-        return self.learn(order, self.look(order))[0]
+        return self.apply(order, self.query(order))[0]
 
-    def look(self, order: Order) -> SeenOrder | None:
+    def query(self, order: Order) -> SeenOrder | None:
         """What the service shows of an order; None when it knows no such order. Changes nothing."""
-        return self.query(order).seen
+        return self.query_with_reply(order).seen
 
-    def look_up(
+    def query_reference(
         self, operation: str, request_id: str, confirmation: str | None = None, order_no: str | None = None
     ) -> SeenOrder | None:
         """What the service shows under a request id of this operation; None when it knows none."""
-        return self.query_reference(operation, request_id, confirmation, order_no).seen
+        return self.query_reference_with_reply(operation, request_id, confirmation, order_no).seen
 
-    def query(self, order: Order) -> Shown:
-        """The same as `look`, with the reply itself."""
+    def query_with_reply(self, order: Order) -> Shown:
+        """The same as `query`, with the reply itself."""
         return self._query(order, order.request_id, order.confirmation, order.order_no)
 
     def _query(
         self, order: Order, request_id: str, confirmation: str | None = None, order_no: str | None = None
     ) -> Shown:
         crash_point("ask.before")
-        seen, reply = self.query_reference(order.operation, request_id, confirmation, order_no)
+        seen, reply = self.query_reference_with_reply(order.operation, request_id, confirmation, order_no)
         crash_point("ask.answered")
         if seen is None:
             return NOT_SHOWN
         return Shown(self._ledger.as_kept(order, as_paid(seen, order, self._rules.service)), reply)
 
-    def query_reference(
+    def query_reference_with_reply(
         self, operation: str, request_id: str, confirmation: str | None = None, order_no: str | None = None
     ) -> Shown:
-        """The same as `look_up`, with the reply itself."""
+        """The same as `query_reference`, with the reply itself."""
         service, asked = self._rules.service, CATALOGUE[operation]
         question = service.question(asked, request_id, confirmation, order_no)
         try:
@@ -98,14 +98,14 @@ class Inquiry:
             raise
         if service.says_no_such_order(reply):
             return NOT_SHOWN
-        if is_empty(reply):  # nobody can tell from it whether there is such an order
+        if is_empty(reply):  # it does not show whether there is such an order
             raise Refused(question.operation_name(), 200, EMPTY, "an empty record")
         return Shown(service.read(asked, reply.as_order()), reply)
 
-    def look_at_all(self, order: Order) -> dict[int, SeenOrder]:
+    def query_all_references(self, order: Order) -> dict[int, SeenOrder]:
         """What the service shows under every reference that this payment may ever have had, by generation."""
         if order.operation not in QUOTED or order.request_id == order.confirmation:
-            seen = self.look(order)
+            seen = self.query(order)
             return {} if seen is None else {order.generation: seen}
         found = {}
         quotes = {quote.generation: quote.quote for quote in self._ledger.quotes([order.id])}
@@ -116,15 +116,15 @@ class Inquiry:
         return found
 
     def known_at_service(self, order: Order, *, everywhere: bool = True) -> dict[int, SeenOrder]:
-        """What the service shows of an order that this ledger has not sent, by generation; nothing is as it should be.
+        """What the service shows of an order that this ledger has not sent, by generation; normally nothing.
 
-        `everywhere`: under every reference that it may ever have had, not only the present one. A quote that this
-        ledger asked for itself is no surprise, unless the ledger may be older than the service.
+        `everywhere`: ask under every reference that the order may ever have had, not only its present one. A quote that
+        this ledger asked for itself is left out, unless the ledger may be older than the service.
         """
         if everywhere:
-            found = self.look_at_all(order)
+            found = self.query_all_references(order)
         else:
-            seen = self.look(order)
+            seen = self.query(order)
             found = {} if seen is None else {order.generation: seen}
         if not found or order.operation not in QUOTED:
             return found
@@ -140,17 +140,17 @@ class Inquiry:
         }
 
     def shows_payment(self, order: Order, seen: SeenOrder) -> bool:
-        """Whether what is shown of an order that this ledger has not sent is certainly more than an unused quote."""
+        """Whether the service certainly shows a payment, and not only an unused quote."""
         return order.operation not in QUOTED or (seen.status is not None and seen.status.is_payment)
 
     def hold_found(self, order: Order, found: Mapping[int, SeenOrder], cause: str) -> Order:
         """Hold an order that the service shows under these generations."""
         paid = [generation for generation, seen in found.items() if self.shows_payment(order, seen)]
-        generation = max(paid or found)  # an earlier quote may have been given up for the last one
+        generation = max(paid or found)  # an earlier quote may have been replaced by the last one
         return self.hold_known(order, generation, found[generation], cause)
 
     def hold_known(self, order: Order, generation: int, seen: SeenOrder, cause: str) -> Order:
-        """The service knows this order under this generation, and this ledger did not send it: a person decides."""
+        """Hold an order that the service knows under this generation and this ledger did not send: a person decides."""
         reference = reference_of(self._ledger, order, generation)
         ours = "this ledger took it for not sent" if order.sends else "this ledger did not send it"
         reason = (
@@ -163,41 +163,41 @@ class Inquiry:
             return self._ledger.note(order, unmoved=True, **facts)
         return self._ledger.step(order, Event.HOLD, cause=cause, **facts)
 
-    def learn_under(self, order: Order, generation: int, seen: SeenOrder) -> Order:
+    def apply_under(self, order: Order, generation: int, seen: SeenOrder) -> Order:
         """Record what is shown under this generation of an order that a person said was sent."""
-        return self.learn(self._ledger.note(order, unmoved=True, **self._under(order, generation)), seen)[0]
+        return self.apply(self._ledger.note(order, unmoved=True, **self._under(order, generation)), seen)[0]
 
     def _under(self, order: Order, generation: int) -> dict[str, Any]:
-        """An order's facts under a generation: the amounts of the quote that was known are not those of another one."""
+        """An order's columns under another generation: the amounts of the quote known so far do not belong to it."""
         named = {"generation": generation, "request_id": reference_of(self._ledger, order, generation)}
         return named if generation == order.generation else named | asked_facts(self._ledger.payload(order))
 
-    def learn(self, order: Order, seen: SeenOrder | None) -> tuple[Order, Next]:
-        """Record what a look showed; the order after it, and what may be done about it now."""
-        look = read_look(order, seen, self._rules)
-        if look is Look.ABSENT:
+    def apply(self, order: Order, seen: SeenOrder | None) -> tuple[Order, Next]:
+        """Record the result of a query. Returns the order after it, and what may be done next."""
+        result = judge_query(order, seen, self._rules)
+        if result is QueryResult.ABSENT:
             shown = "a quote that was not confirmed" if seen is not None else "no such order"
-            return self._not_there(order, f"the service knows {shown}")
+            return self._apply_absence(order, f"the service knows {shown}")
         assert seen is not None
-        if look is Look.UNDECIDED:
-            return self._undecided(order, seen), Next.WAIT
-        order = self._heard(order, seen, "a query")
-        crash_point("learn.recorded")
+        if result is QueryResult.UNDECIDED:
+            return self._apply_undecided(order, seen), Next.WAIT
+        order = self._apply_shown(order, seen, "a query")
+        crash_point("apply.recorded")
         return order, Next.WAIT
 
     def is_current(self, order: Order, seen: SeenOrder | None) -> bool:
-        """Whether a look at an order that is at its end showed nothing that the ledger does not hold already."""
+        """Whether a query of a final order showed only what the ledger holds already."""
         if seen is None or not order.state.is_final or disagreements(order, seen):
             return False
         facts = _seen_facts(order, seen) | {"reason": seen.reason}
         known = all(getattr(order, name) == value for name, value in facts.items())
         return known and event_for(order.state, seen.status) is None
 
-    def _not_there(self, order: Order, why: str) -> tuple[Order, Next]:
+    def _apply_absence(self, order: Order, why: str) -> tuple[Order, Next]:
         now = self._ledger.now()
         facts: dict[str, Any] = {"asked_at": now}
         refused = order.first_answer in self._rules.service.asked_first
-        if not refused:  # else its refusal says more
+        if not refused:  # the text of the refusal says more than `why`
             facts["reason"] = why
         if order.state is not State.UNKNOWN:
             return self._ledger.note(order, unmoved=True, **facts), Next.WAIT
@@ -221,16 +221,18 @@ class Inquiry:
         return order, following
 
     def reject(self, order: Order, **facts: Any) -> Order:
-        """Believe a refusal, now that two queries found nothing."""
+        """Reject a refused order after two queries found nothing."""
         cause = "refused, and two queries found nothing"
         return self._ledger.step(order, Event.REJECT, cause=cause, code=order.first_answer, **facts)
 
     def paid_at_service(self, order: Order) -> dict[int, SeenOrder]:
-        """What is certainly a payment under any reference that this order may ever have had, by generation."""
-        return {each: seen for each, seen in self.look_at_all(order).items() if self.shows_payment(order, seen)}
+        """Certain payments under any reference that this order may ever have had, by generation."""
+        return {
+            each: seen for each, seen in self.query_all_references(order).items() if self.shows_payment(order, seen)
+        }
 
-    def _undecided(self, order: Order, seen: SeenOrder) -> Order:
-        """A quote that the service shows may have been confirmed or not: no absence, and no payment."""
+    def _apply_undecided(self, order: Order, seen: SeenOrder) -> Order:
+        """Record that the service shows a quote which may or may not have been confirmed: neither absent nor paid."""
         status = "no status" if seen.status is None else f"status {int(seen.status)}"
         reason = (
             f"the service shows its quote with {status}, which may be a payment or not: it is asked about again; "
@@ -239,8 +241,9 @@ class Inquiry:
         facts = {"absent_since": None, "reason": reason} if order.state is State.UNKNOWN else {}
         return self._ledger.note(order, unmoved=True, asked_at=self._ledger.now(), **facts)
 
-    def _heard(self, order: Order, seen: SeenOrder, where: str) -> Order:
-        """Record what the service shows of an order: compared first, adopted only when it agrees and is ours."""
+    def _apply_shown(self, order: Order, seen: SeenOrder, where: str) -> Order:
+        """Record what the service shows of an order, if it agrees with what was asked; otherwise record the
+        difference."""
         if order.state is State.PREPARED or (order.state is State.UNKNOWN and order.first_answer == DOUBLE_PAYMENT):
             return self.hold_known(order, order.generation, seen, where)
         facts = _seen_facts(order, seen) | {"asked_at": self._ledger.now()}
@@ -263,9 +266,9 @@ class Inquiry:
 
 
 def _seen_facts(order: Order, seen: SeenOrder) -> dict[str, Any]:
-    """What the service adds to what we know; our own amounts stay as we asked them."""
+    """Columns that the service's answer adds. The amounts that were asked for are not replaced."""
     facts: dict[str, Any] = {
-        "order_no": seen.order_no if order.order_no is None else None,  # another one later is news, not a correction
+        "order_no": seen.order_no if order.order_no is None else None,  # a later one is reported, not adopted
         "status": seen.status,
         "rate": seen.rate,
     }

@@ -1,4 +1,4 @@
-"""Stop-loss: when sends or questions keep failing, a run stops by itself instead of going through all its rows."""
+"""Stop-loss: a run stops when its sends or questions keep failing."""
 
 import threading
 from collections.abc import Mapping
@@ -10,19 +10,19 @@ from treasury.orders.records import Order
 from treasury.orders.states import State
 from treasury.provider.refusals import TOO_MANY
 
-ALIKE = 50
-"""So many sends in a row that fail alike stop a run, unless its policy says otherwise."""
+FAILURES_IN_A_ROW = 50
+"""A run stops after this many sends in a row that fail in the same way, unless its policy says otherwise."""
 UNREACHED = 40
-"""So many questions in a row that found no connection, each after all its repetitions, end the asking."""
+"""Asking ends after this many questions in a row that found no connection, each after all its retries."""
 ENOUGH = 20
-"""Sends before a share of failed ones says anything."""
+"""Number of sends below which the share of failed ones is not judged."""
 
 
 @dataclass
 class StopLoss:
-    """Counts what becomes of sends; safe to use from several threads."""
+    """Counts the outcomes of sends. Safe to use from several threads."""
 
-    alike: int = ALIKE
+    failures_in_a_row: int = FAILURES_IN_A_ROW
     percent: int | None = None
     why: str | None = None
     """Why the run has to stop; None while it may go on."""
@@ -36,7 +36,7 @@ class StopLoss:
     def of_plan(cls, plan: Mapping[str, Any]) -> "StopLoss":
         """The stop-loss that a plan asks for."""
         asked = plan.get("stop_loss") or {}
-        return cls(asked.get("alike", ALIKE), asked.get("percent"))
+        return cls(asked.get("alike", FAILURES_IN_A_ROW), asked.get("percent"))
 
     def trip(self, why: str) -> None:
         """Stop the run."""
@@ -44,11 +44,12 @@ class StopLoss:
             self.why = self.why or why
 
     def reached(self) -> None:
-        """Take note that the service answered a question."""
-        self._unreached = 0  # one assignment: no lock for what happens thousands of times a second
+        """Record that the service answered a question."""
+        # No lock, for speed. Race: a failure counted in the same instant may be lost, or outlive this reset.
+        self._unreached = 0
 
     def could_not_ask(self, error: Exception) -> None:
-        """Take note of a question that failed; an answer, whatever it says, is a connection."""
+        """Record a question that failed. Any answer, even a refusal, counts as a connection."""
         if not isinstance(error, NotConnected):
             return self.reached()
         with self._guard:
@@ -58,7 +59,7 @@ class StopLoss:
         return None
 
     def count(self, order: Order) -> None:
-        """Take note of what became of one send."""
+        """Record the outcome of one send."""
         failure = _failure(order)
         with self._guard:
             self._sent += 1
@@ -69,7 +70,7 @@ class StopLoss:
                 self.why = self.why or f"{self._failed} of {self._sent} sends failed"
 
     def count_quote(self, order: Order, *, came: bool) -> None:
-        """Take note of whether a quote came: no send yet, unless its refusal ended the row."""
+        """Record whether a quote came. It counts as a send only when its refusal ended the row."""
         if order.state is State.REJECTED:
             self.count(order)
             return
@@ -79,12 +80,14 @@ class StopLoss:
     def _count_in_a_row(self, order: Order, failure: tuple[object, ...] | None) -> None:
         self._in_a_row = 0 if failure is None else self._in_a_row + 1 if failure == self._last else 1
         self._last = failure
-        if self._in_a_row >= self.alike:
-            self.why = self.why or f"{self._in_a_row} sends in a row failed alike ({order.code or order.reason})"
+        if self._in_a_row >= self.failures_in_a_row:
+            self.why = (
+                self.why or f"{self._in_a_row} sends in a row failed in the same way ({order.code or order.reason})"
+            )
 
 
 def _failure(order: Order) -> tuple[object, ...] | None:
-    """What kind of failure a send was; None when the service took it."""
+    """The kind of failure of a send; None when the service accepted it."""
     if order.state not in (State.REJECTED, State.UNKNOWN, State.PREPARED) or order.code == TOO_MANY:
-        return None  # a service that asks for fewer requests gets fewer: the pace sees to that, and ends what is futile
+        return None  # 429 is handled by `provider.pacing`, which slows down and gives up
     return (order.state, order.code or order.reason)

@@ -1,7 +1,7 @@
-"""What is done about one order next: asked about, quoted, sent. The design's rules, in the order they happen.
+"""Decides the next step of one order and takes it: query, quote or send.
 
-One order goes through here top to bottom; any number may do so at once, in threads or taking turns. Whoever calls
-holds the run. A process may die at any instant: what is in the ledger then is enough to resume.
+The methods are safe for many orders at once, in threads or greenlets. The caller holds the run. A process may die at
+any instant: what the ledger holds by then is enough to resume.
 """
 
 from collections.abc import Callable
@@ -30,24 +30,24 @@ from treasury.provider.client import Client
 from treasury.provider.operation import Operation, SeenOrder
 from treasury.provider.refusals import (
     DOUBLE_PAYMENT,
-    Meaning,
+    RefusalKind,
     says_account_trouble,
 )
 from treasury.sending.transmission import Sent, Transmission, refusal_facts
 
 QUOTES_PER_START = 3
-"""How often a quote is asked in one start before its row waits for the next: the first, and two that replace it."""
+"""Quotes of one row in one start: the first, and two that replace it. Then the row waits for the next start."""
 
 
 @dataclass(frozen=True)
 class Fetched:
-    """What came of asking for a quote."""
+    """The result of asking for a quote."""
 
     order: Order
     quote: Quote | None = None
     """The quote, to be judged and confirmed."""
     again: bool = False
-    """None came; it may be asked for again at once."""
+    """No quote came; another request may follow at once."""
 
 
 class Submission(Transmission):
@@ -61,18 +61,18 @@ class Submission(Transmission):
         *,
         found_known: Callable[[str], None] = lambda _: None,
     ) -> None:
-        """`found_known`: is told when the service knows what this ledger has not sent."""
+        """`found_known`: called with the reason when the service knows an order that this ledger has not sent."""
         super().__init__(client, ledger, rules)
         self._found_known = found_known
         self._replaced: dict[int, int] = {}
 
     def begin_start(self) -> None:
-        """A start of a run begins: each of its rows may be quoted anew, and what is known is asked about again."""
+        """Begin a start of a run: reset the count of quotes for each row and forget what the witnesses showed."""
         self._replaced.clear()
         self._witnesses.forget()
 
     def fetch_quote(self, order: Order) -> Fetched:
-        """Ask for the quote of an order that is ready to be sent, and confirm nothing; `submit` goes on with it."""
+        """Ask for the quote of a prepared order and confirm nothing; `submit` confirms it later."""
         order, quote = self._open_quote(order)
         if quote is None:
             return Fetched(self._used_up(order))
@@ -86,7 +86,7 @@ class Submission(Transmission):
         return order, quote
 
     def submit(self, order: Order) -> Order:
-        """Do the next right thing for one order: send it if it never left, ask if nobody knows, else nothing."""
+        """Take the next step of one order: send it if it is prepared, query it if it is unknown, else do nothing."""
         if order.state is State.UNKNOWN:
             order = self._ask_unknown(order)
         if order.state is not State.PREPARED:
@@ -101,20 +101,20 @@ class Submission(Transmission):
         return self._send(order).order
 
     def _ask_unknown(self, order: Order) -> Order:
-        """Ask about an order whose outcome nobody knows, and do what the evidence allows; prepared: quote it anew."""
-        order, following = self.learn(order, self.look(order))
+        """Query an unknown order and take the step that the evidence allows. A prepared result is to be quoted anew."""
+        order, following = self.apply(order, self.query(order))
         if following is Next.RESEND:
             crash_point("resend.decided")
             return self._transmit(order, self._operation(order), Event.RESEND).order
         if following not in (Next.QUOTE_AGAIN, Next.REJECT):
             return order
-        paid = self.paid_at_service(order)  # an older ledger does not know under which generation it was paid since
+        paid = self.paid_at_service(order)  # an older ledger does not know under which generation the order was paid
         if paid:
             return self._hold_known(order, paid, "asked before another quote")
         return self.reject(order) if following is Next.REJECT else self._quote_again(order)
 
     def _ask_before_sending(self, order: Order) -> Order:
-        """The ledger may know less than the service: so many queries must find nothing before an order leaves."""
+        """Query an order before it is sent, because the ledger may know less than the service."""
         found = self.known_at_service(order)
         if found:
             return self._hold_known(order, found, "asked before it is sent")
@@ -133,7 +133,7 @@ class Submission(Transmission):
         return self._ledger.note(order, unmoved=True, absent_since=now, asked_at=now, reason=reason)
 
     def _hold_known(self, order: Order, found: dict[int, SeenOrder], cause: str) -> Order:
-        """Hold what the service knows; if this ledger never sent it, the ledger is older than the service."""
+        """Hold an order that the service knows. If this ledger never sent it, report that the ledger is older."""
         held = self.hold_found(order, found, cause)
         if not order.sends or held.generation > order.generation:
             self._found_known(f"the service knows {held.request_id}, which this ledger has not sent")
@@ -142,7 +142,7 @@ class Submission(Transmission):
     # --- quotes --------------------------------------------------------------------------------------------------
 
     def _quote_again(self, order: Order) -> Order:
-        """The confirmation did not act and its quote is over: another one may follow."""
+        """Make an order ready for another quote: its confirmation did not act, and its quote has ended."""
         crash_point("requote.decided")
 
         def work(_: object) -> Order:
@@ -156,8 +156,8 @@ class Submission(Transmission):
     def _quote_then_confirm(self, order: Order, payload: dict[str, Any]) -> Order:
         """Ask for a quote and confirm it back to back, inside the approved bounds.
 
-        A quote moves no money: one that is lost is asked for again under the same id. Another generation follows only
-        one that nobody can confirm, or of which no confirmation ever left.
+        A quote moves no money, so a lost one is asked for again under the same id. Another generation follows only when
+        nobody can confirm the previous quote, or when no confirmation of it ever left.
         """
         kind, bounds = QUOTED[order.operation], Bounds.from_dict(payload["bounds"])
         while self._replaced.get(order.id, 0) < QUOTES_PER_START:
@@ -182,7 +182,7 @@ class Submission(Transmission):
         return order
 
     def _fetch(self, order: Order, quote: Quote, kind: QuotedPayment, payload: dict[str, Any]) -> Fetched:
-        """The quote that an order is at: asked for, asked about, or as it was answered before."""
+        """The current quote of an order: asked for now, queried, or answered before."""
         if quote.stage is Stage.FOREIGN:
             return self._ask_about_foreign(order, quote)
         if quote.stage is Stage.ASKED:
@@ -190,7 +190,7 @@ class Submission(Transmission):
         return Fetched(order, quote)
 
     def _confirm(self, order: Order, quote: Quote, bounds: Bounds) -> Sent:
-        """Confirm a quote, unless it must not be: then why. It is judged again when its connection is there."""
+        """Confirm a quote, or return why it must not be confirmed. It is judged again once a connection is free."""
 
         def problem() -> str | None:
             return quote_problem(quote, bounds, self._ledger.now())
@@ -202,7 +202,7 @@ class Submission(Transmission):
         return self._send(order, problem, confirmed_facts(quote))
 
     def _replace(self, order: Order, quote: Quote, problem: str) -> tuple[Order, bool]:
-        """Give a quote up that this ledger never confirmed, once a look shows that nobody else did.
+        """Discard a quote that this ledger never confirmed, once a query shows that nobody else confirmed it.
 
         Returns the order and whether another quote may be asked now.
         """
@@ -225,7 +225,7 @@ class Submission(Transmission):
 
     def _ask_quote(self, order: Order, quote: Quote, ask: Operation[Any], kind: QuotedPayment) -> Fetched:
         """Ask for a quote."""
-        self._gate.wait(lambda: self.look_up(order.operation, order.request_id))
+        self._gate.wait(lambda: self.query_reference(order.operation, order.request_id))
         asked_at = self._ledger.now()
         try:
             terms = kind.read(self._client.send(ask))
@@ -245,21 +245,21 @@ class Submission(Transmission):
         return Fetched(order, quote)
 
     def _quote_refused(self, order: Order, quote: Quote, refusal: Refused) -> Fetched:
-        """What a refused quote means: it moves no money, but its reference may be known, and paid."""
+        """Handle a refused quote. A quote moves no money, but its reference may have been paid before."""
         self._gate.take_note(refusal)
         facts = refusal_facts(refusal)
         note_quote(self._ledger, quote, note=f"refused: {refusal}")
         if refusal.code == DOUBLE_PAYMENT:
             return self._known_reference(order, quote, {})
-        meaning = self._rules.service.meaning(refusal)
-        if says_account_trouble(refusal) or meaning is Meaning.UNDECIDED:
+        kind = self._rules.service.kind_of(refusal)
+        if says_account_trouble(refusal) or kind is RefusalKind.UNDECIDED:
             return Fetched(self._ledger.note(order, unmoved=True, **facts), again=True)
-        if meaning is Meaning.FINAL:
+        if kind is RefusalKind.FINAL:
             return Fetched(self._ledger.step(order, Event.REJECT, cause="its quote was refused", **facts))
         return Fetched(self._quote_not_accepted(self._ledger.note(order, unmoved=True, **facts), refusal))
 
     def _quote_not_accepted(self, order: Order, refusal: Refused) -> Order:
-        """Rejected only after two looks that find nothing: a quote under this reference may have been paid."""
+        """Reject only after two queries find nothing: a quote under this reference may have been paid."""
         paid = self.paid_at_service(order)
         if paid:
             return self._hold_known(order, paid, "its quote was refused")
@@ -276,12 +276,12 @@ class Submission(Transmission):
     # --- quotes that the service knew before ---------------------------------------------------------------------
 
     def _known_reference(self, order: Order, quote: Quote, facts: dict[str, Any]) -> Fetched:
-        """The service knows this quote's reference: find out whose it is before anything else is asked.
+        """Find out who asked for a quote whose reference the service knew before.
 
-        `facts`: the quote's terms, if the service showed them. What is found may be confirmed: a quote confirms once,
-        whoever asks.
+        `facts`: the quote's terms, if the service showed them. A quote that is found may be confirmed, because it
+        confirms only once, whoever asked for it.
         """
-        found = self.look_at_all(order)
+        found = self.query_all_references(order)
         if any(self.shows_payment(order, seen) for seen in found.values()):
             return Fetched(self.hold_found(order, found, "its quote was asked for before"))
         ours = quote.asks > 1 and max(found, default=0) <= order.generation
@@ -306,14 +306,15 @@ class Submission(Transmission):
         return Fetched(self._waits_for_end(order))
 
     def _shown(self, seen: SeenOrder) -> dict[str, Any]:
-        """The terms of a quote that a query shows; without an end it lives as long as any quote may."""
+        """The terms of a quote that a query shows. A query shows no end, so the longest life of a quote is assumed."""
         made = self._ledger.now() if seen.created_ms is None else seen.created_ms
         end = made + int(self._rules.service.quote_life_seconds * 1000)
         return {**terms_of(seen), "expires_at": end, "ends_at": end}
 
     def _ask_about_foreign(self, order: Order, quote: Quote) -> Fetched:
-        """Somebody else asked for this quote: it is confirmed while it lives, else its certain end is waited for."""
-        found = self.look_at_all(order)
+        """Handle a quote that somebody else asked for: confirm it while it lives, otherwise wait for its certain
+        end."""
+        found = self.query_all_references(order)
         if any(self.shows_payment(order, seen) for seen in found.values()):
             return Fetched(self.hold_found(order, found, "its quote was asked for before"))
         now = self._ledger.now()
@@ -335,7 +336,7 @@ class Submission(Transmission):
         return Fetched(self._ledger.note(order, unmoved=True, absent_since=None, reason=None), again=True)
 
     def _waits_for_end(self, order: Order, problem: str | None = None) -> Order:
-        """Nothing is asked or sent for this order until the quote that somebody else asked for has ended."""
+        """Let an order wait until the quote that somebody else asked for has ended."""
         reason = (
             f"the service knows {order.request_id}, which somebody else asked for: nothing is sent until that quote "
             "has ended; start the run again later"

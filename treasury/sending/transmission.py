@@ -1,4 +1,4 @@
-"""The only code that sends an operation that moves money: one transmission, and what came of it recorded."""
+"""The only code that sends an operation that moves money: one transmission at a time, each recorded."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from treasury.orders.states import Event, State
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.client import Client, Signed
 from treasury.provider.operation import Operation
-from treasury.provider.refusals import WRONG_SIGNATURE, Meaning
+from treasury.provider.refusals import WRONG_SIGNATURE, RefusalKind
 from treasury.sending.gate import Gate
 from treasury.sending.inquiry import Inquiry
 
 TRIES = 3
-"""How often an order that certainly was not read is sent anew in one start."""
+"""Transmissions of one order in one start while the service certainly did not read it."""
 
 
 NO_FACTS: Mapping[str, Any] = {}
@@ -27,13 +27,13 @@ NO_FACTS: Mapping[str, Any] = {}
 
 @dataclass(frozen=True)
 class Sent:
-    """What came of one attempt to send."""
+    """The result of one attempt to send."""
 
     order: Order
     again: bool = False
-    """It certainly was not read, and may be tried anew at once."""
+    """The service certainly did not read it; another attempt may follow at once."""
     problem: str | None = None
-    """Why it must not leave after all."""
+    """Why the order must not be sent after all."""
 
 
 class Transmission(Inquiry):
@@ -55,10 +55,10 @@ class Transmission(Inquiry):
     def _send(
         self, order: Order, problem: Callable[[], str | None] = lambda: None, facts: Mapping[str, Any] = NO_FACTS
     ) -> Sent:
-        """Send a prepared order; while it certainly was not read, sign it anew and try again.
+        """Send a prepared order. While the service certainly did not read it, sign it anew and try again.
 
-        `problem`: says why it must not leave after all, asked at the last moment. `facts`: columns of the order that
-        are set with its mark.
+        `problem`: called at the last moment; returns why the order must not be sent after all. `facts`: columns of the
+        order that are set with its mark.
         """
         operation = self._operation(order.changed(facts))
         for _ in range(TRIES):
@@ -78,11 +78,11 @@ class Transmission(Inquiry):
         problem: Callable[[], str | None] = lambda: None,
         facts: Mapping[str, Any] = NO_FACTS,
     ) -> Sent:
-        """One transmission: signed, then marked on disk, then sent; and what came of it recorded.
+        """One transmission: sign, mark on disk, send, record the outcome.
 
-        A connection is free and the pace allows it before the mark, so that what is marked leaves at once.
+        A connection is taken, and the pace waited for, before the mark, so that a marked order leaves at once.
         """
-        self._gate.wait(lambda: self.look_up(order.operation, order.request_id, order.confirmation))
+        self._gate.wait(lambda: self.query_reference(order.operation, order.request_id, order.confirmation))
         self._client.take_connection()
         try:
             why_not = problem()
@@ -96,7 +96,7 @@ class Transmission(Inquiry):
             self._client.give_back()
 
     def _exchange(self, order: Order, signed: Signed[Any]) -> Sent:
-        """Send what is marked, and record what came of it."""
+        """Send a marked order and record the outcome."""
         try:
             reply = self._client.transmit(signed)
         except NotSentInTime as error:
@@ -113,13 +113,13 @@ class Transmission(Inquiry):
             return Sent(self._ledger.step(order, Event.LOSE, cause=error.why, reason=error.why, code=error.code))
         crash_point("send.answered")
         return Sent(
-            self._heard(
+            self._apply_shown(
                 order, self._rules.service.read(type(signed.operation), reply.as_order()), "the answer to the request"
             )
         )
 
     def _back(self, order: Order, event: Event, **facts: Any) -> Order:
-        """Nothing acted this time: ready again, unless an earlier transmission may have acted."""
+        """Make an order ready again that was not sent, unless an earlier transmission may have acted."""
         if order.doubtful:
             return self._ledger.step(order, Event.LOSE, **facts)
         return self._ledger.step(order, event, **facts)
@@ -127,18 +127,18 @@ class Transmission(Inquiry):
     def _refused(self, order: Order, refusal: Refused) -> Order:
         self._gate.take_note(refusal)
         facts = refusal_facts(refusal)
-        meaning = self._rules.service.meaning(refusal)
+        kind = self._rules.service.kind_of(refusal)
         if order.doubtful:
             return self._ledger.step(order, Event.LOSE, cause="an answer that decides nothing", **facts)
-        if refusal.code == WRONG_SIGNATURE and meaning is Meaning.FINAL:
+        if refusal.code == WRONG_SIGNATURE and kind is RefusalKind.FINAL:
             return self._ledger.step(order, Event.TRY_LATER, **facts)
-        if meaning is Meaning.FINAL:
+        if kind is RefusalKind.FINAL:
             return self._ledger.step(order, Event.REJECT, **facts)
-        cause = "refused, and asked about first" if meaning is Meaning.ASK_FIRST else "an answer that decides nothing"
+        cause = "refused, and asked about first" if kind is RefusalKind.ASK_FIRST else "an answer that decides nothing"
         first_answer = refusal.code if refusal.http_status < 500 else None
         return self._ledger.step(order, Event.LOSE, cause=cause, first_answer=first_answer, **facts)
 
 
 def refusal_facts(refusal: Refused) -> dict[str, Any]:
-    """What a refusal says, as an order keeps it."""
+    """The columns of an order that hold a refusal."""
     return {"code": refusal.code or str(refusal.http_status), "reason": refusal.message or str(refusal)}

@@ -1,4 +1,4 @@
-"""Whether "no such order" can be believed now: the service is asked about orders that it showed before."""
+"""Decides whether "no such order" counts now, by querying orders that the service showed before."""
 
 import time
 from collections.abc import Callable
@@ -10,10 +10,10 @@ from treasury.orders.records import Order
 from treasury.provider.catalogue import CATALOGUE
 
 BELIEVED_SECONDS = 60.0
-"""How long what the witnesses showed holds: one sweep, or one start of a run, asks them once a minute."""
+"""How long the witnesses' answer holds: a sweep, or a start of a run, queries them once a minute."""
 
 WITNESSES = 3
-"""Orders that are asked about, latest first, until one is found."""
+"""Orders that are queried, latest first, until one is found."""
 
 
 class Witnesses:
@@ -21,25 +21,27 @@ class Witnesses:
     all the same: a replica that lags, a query of another account, a look-up that is broken."""
 
     def __init__(self, ledger: Ledger, finds: Callable[[Order], bool]) -> None:
-        """`finds` asks the service for an order and says whether it was shown."""
+        """`finds` queries the service for an order and returns whether it was shown."""
         self._ledger = ledger
         self._finds = finds
         self._asked: dict[str, tuple[float, str | None]] = {}
 
     def forget(self) -> None:
-        """Ask them anew: another start or sweep begins."""
+        """Forget their answers, because another start or sweep begins."""
         self._asked.clear()
 
     def doubt(self, operation: str) -> str | None:
         """Why an absence of an order of this operation does not count now; None when it does."""
         asked_with = CATALOGUE[operation].asked_with
-        alike = [name for name, each in CATALOGUE.items() if each.asked_with is asked_with and each.absence_is_evidence]
-        if not alike:
+        same_query = [
+            name for name, each in CATALOGUE.items() if each.asked_with is asked_with and each.absence_is_evidence
+        ]
+        if not same_query:
             return None
-        asked_at, doubt = self._asked.get(alike[0], (0.0, None))
+        asked_at, doubt = self._asked.get(same_query[0], (0.0, None))
         if not asked_at or time.monotonic() - asked_at > BELIEVED_SECONDS:
-            doubt = self._ask(alike)
-            self._asked[alike[0]] = time.monotonic(), doubt
+            doubt = self._ask(same_query)
+            self._asked[same_query[0]] = time.monotonic(), doubt
         return doubt
 
     def _ask(self, operations: list[str]) -> str | None:
