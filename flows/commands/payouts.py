@@ -41,7 +41,7 @@ def pay(
 ) -> int:
     """Pay the beneficiaries of a spreadsheet, each row at most once.
 
-    Run again with the same key, it goes on where it stopped.
+    Run again with the same key, it resumes where it stopped.
 
     Parameters
     ----------

@@ -74,7 +74,7 @@ def kept_password() -> str:
         raise ConfigurationError(f"the password file {file} cannot be read: {type(error).__name__}") from None
 
 
-def know_server(url: str) -> None:
+def remember_server(url: str) -> None:
     """Record a server that is started from this home, so that commands send it the password."""
     known = _known_servers()
     if url not in known:

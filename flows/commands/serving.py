@@ -21,9 +21,9 @@ from flows.commands.prefect_access import (
     access_of,
     configured,
     kept_password,
-    know_server,
     pages_folder,
     password_file,
+    remember_server,
 )
 from flows.commands.prefect_server import START_SECONDS, answers, configured_api, prepare_environment
 from flows.commands.schedules import (
@@ -104,7 +104,7 @@ def _server(port: int) -> Iterator[None]:
                 raise ConfigurationError(f"Prefect's server did not start on port {port}; is the port free?")
             time.sleep(0.2)
         if is_kept:
-            know_server(url)
+            remember_server(url)
         close_to_others(pages_folder().rglob("*"))  # Prefect copies them with the modes of the installation
         place = f"the one line of {password_file()}" if is_kept else f"what {SERVER_AUTH} says"
         print(f"dashboard at http://127.0.0.1:{port}; its password is {place}", flush=True)
