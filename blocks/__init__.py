@@ -1,4 +1,4 @@
-"""What an operator fills in, and sees in Prefect's UI: the account, the ledger, the policy."""
+"""Prefect blocks that an operator fills in: the account, the ledger, the policy."""
 
 from blocks.account import PartnerAccount
 from blocks.desk import open_desk

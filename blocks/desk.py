@@ -1,4 +1,4 @@
-"""Where a flow finds its desk: environment, else the account file, else the block of the given name."""
+"""Finds the desk of a flow: from the environment, else the account file, else the block of the given name."""
 
 import dataclasses
 import functools
@@ -13,9 +13,10 @@ from treasury.settings import Settings, read_settings
 
 @functools.cache
 def open_desk(account: str | None = None) -> Desk:
-    """The desk that flows and tasks work at; `account` names a `PartnerAccount` block, used when nothing else is set.
+    """The desk that flows and tasks use. `account`: a `PartnerAccount` block, used when no account is configured.
 
-    A `TreasuryLedger` block of the same name, if there is one, says where the ledger is. Raises `ConfigurationError`.
+    A `TreasuryLedger` block of the same name, if there is one, gives the ledger's place. Cached, so that settings and
+    blocks are read once per name; `runs.desk.desk_of` keeps the desks themselves. Raises `ConfigurationError`.
     """
     settings = read_settings()
     if settings.has_account or account is None:
@@ -30,7 +31,7 @@ def open_desk(account: str | None = None) -> Desk:
 
 
 def with_settings(account: Account, settings: Settings) -> Account:
-    """The account of a block, whose service does what environment and account file say, where they say anything."""
+    """The account of a block, with service rules overridden by those that environment and account file set."""
     block, ours = (rules.model_dump(exclude_unset=True) for rules in (account.rules, settings.service))
     rules = ServiceRules.model_validate({**block, **ours})
     return dataclasses.replace(account, rules=rules)

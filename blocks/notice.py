@@ -1,4 +1,4 @@
-"""Telling people: any of Prefect's notification blocks, by its type and name, for example `slack-webhook/treasury`."""
+"""Sends notices through any Prefect notification block, named by type and name: `slack-webhook/treasury`."""
 
 import logging
 from collections.abc import Mapping
@@ -9,10 +9,10 @@ from treasury.reports.notice import compose_notice
 
 
 def send_notice(name: str | None, report: Mapping[str, Any]) -> bool:
-    """Send one message about a report through a notification block, if there is anything new; whether it was sent.
+    """Send what is new in a report through a notification block, if anything is; returns whether it was sent.
 
-    A message that cannot be sent is logged: the report stands all the same. Raises `ConfigurationError` when there is
-    no such block.
+    A message that cannot be sent is logged; the report is kept. Raises `ConfigurationError` when there is no such
+    block.
     """
     notice = compose_notice(report)
     if name is None or notice is None:

@@ -1,1 +1,1 @@
-"""What runs: one file a flow, each reading top to bottom as its DAG."""
+"""Prefect flows, one per file. Each reads from top to bottom as its graph."""

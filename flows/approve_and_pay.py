@@ -21,7 +21,7 @@ def approve_and_pay(
     follow_seconds: float = 30,
     account: str | None = None,
 ) -> Mapping[str, Any]:
-    """Approve the newest plan of a run, and go on with it once it has the approvals it needs.
+    """Approve the newest plan of a run, and pay it once it has the approvals it needs.
 
     Args:
         run_key: the run that waits.

@@ -32,7 +32,7 @@ def pay_beneficiaries(
     """Check every row, record the intents, fetch fiat quotes, create payouts, follow them, write a result for each.
 
     The run ends in a state that is named for what came of it: `Settled`, `PartlySettled`, `NeedsAttention`,
-    `WaitingForApproval` (`approve-and-pay` goes on), `InputRejected` or `RunHeld`.
+    `WaitingForApproval` (`approve-and-pay` continues it), `InputRejected` or `RunHeld`.
 
     Args:
         file: the beneficiaries spreadsheet, CSV or XLSX (columns: `data/README.md`).
@@ -50,12 +50,12 @@ def pay_beneficiaries(
         sent = [send_payouts(part, account) for part in parts if not part["quoted"]]
         creating: list[Any] = []
         for part in (part for part in parts if part["quoted"]):
-            quotes = fetch_fiat_quotes(part, account)  # while the payouts of the part before are created
+            quotes = fetch_fiat_quotes(part, account)  # runs while the payouts of the previous part are created
             for before in creating[-1:]:
                 before.wait()
             creating.append(create_payouts.submit(part, quotes, account))
         created = [payouts.result() for payouts in creating]
-        # Following starts when all have left: what was sent first has had the most time to settle.
+        # Following starts when all orders were sent: the first ones have had the most time to settle.
         followed = follow_orders(run_key, [*sent, *created], follow_seconds, account)
         return write_payout_results(followed, file, run_key, out, account, policy)
 

@@ -35,7 +35,7 @@ def reconcile_transactions(
         offline: ask nothing; make the last report again from the stored answers.
         statement: CSV file of the service's own transactions, as a third side.
         policy: TOML file (or block:NAME) whose [reconciliation] table has the tolerances.
-        notification: a notification block, TYPE/NAME, that is told once when something is new.
+        notification: a notification block, TYPE/NAME, that gets one message when something is new.
 
     """
     scope = {"run_key": run_key, "window_days": window_days, "currency": currency}

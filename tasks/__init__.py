@@ -1,7 +1,7 @@
-"""What Prefect schedules, retries and shows: a decorator and one call into the domain.
+"""Prefect tasks: each is a decorator and one call into the domain.
 
-Tasks take names and paths, never a live client. What pays is never cached and never retried by Prefect: `submission`
-and the ledger decide what may be sent again.
+Tasks take names and paths, never a live client. Tasks that pay are never cached or retried by Prefect: `submission` and
+the ledger decide what may be sent again.
 """
 
 from tasks.run_log import show_in_run_log

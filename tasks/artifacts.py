@@ -1,4 +1,4 @@
-"""What a run leaves in Prefect for people: a page and a table, under keys that stay the same."""
+"""Prefect artifacts of a run: a page and a table, under stable keys."""
 
 import logging
 from collections.abc import Mapping
@@ -13,11 +13,11 @@ from treasury.runs.desk import Desk
 LOG = logging.getLogger("treasury")
 
 MAX_TOLD_ROWS = 20
-"""Rows that the run's log names; the table and `results.csv` have the others."""
+"""Most rows that the run's log names; the table and `results.csv` have all."""
 
 
 def show_run(desk: Desk, key: str, summary: Mapping[str, Any]) -> None:
-    """A run's totals as a page, and its rows as a table, those that need a person first."""
+    """Show a run's totals as a page and its rows as a table, rows that need a person first."""
     create_markdown_artifact(run_as_markdown(summary), key=key, description=f"Run {summary['run_key']}")
     with desk.ledger.each_order(summary["run_key"]) as orders:
         rows = rows_for_people(orders)
@@ -29,7 +29,7 @@ def show_run(desk: Desk, key: str, summary: Mapping[str, Any]) -> None:
 
 
 def show_users(summary: Mapping[str, Any], provisioned: Mapping[str, str]) -> None:
-    """What became of card users, as a page and a table; without their links."""
+    """Show what became of card users as a page and a table, without their links."""
     counts = [
         "| outcome | users |",
         "|---|---:|",
@@ -41,7 +41,7 @@ def show_users(summary: Mapping[str, Any], provisioned: Mapping[str, str]) -> No
 
 
 def show_report(report: Mapping[str, Any]) -> None:
-    """A reconciliation: verdict and statement as a page, the first breaks as a table."""
+    """Show a reconciliation: verdict and statement as a page, the first breaks as a table."""
     create_markdown_artifact(as_markdown(report), key="reconciliation", description=f"Verdict: {report['verdict']}")
     create_table_artifact(
         [dict(each) for each in report["breaks"][:SHOWN_BREAKS]],

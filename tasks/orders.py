@@ -1,4 +1,4 @@
-"""Tasks that carry out a run of any kind."""
+"""Tasks that execute a run of any kind."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from treasury.runs import execution
 
 @task(cache_policy=NO_CACHE, task_run_name="send {run_key}")
 def send_orders(run_key: str, ids: list[int], account: str | None = None) -> int:
-    """Send these orders, each at most once; how many the service has now."""
+    """Send these orders, each at most once; returns how many the service has now."""
     return execution.send_orders(open_desk(account), run_key, ids)
 
 
@@ -20,7 +20,7 @@ def send_orders(run_key: str, ids: list[int], account: str | None = None) -> int
 def follow_orders(
     run_key: str, sent: Sequence[Mapping[str, Any]], seconds: float, account: str | None = None
 ) -> dict[str, Any]:
-    """Ask about what was sent until it is final or the time is up; how many are still open.
+    """Query the sent orders until all are final or the time is up; returns how many are still open.
 
     `sent`: what the sending tasks returned, each with the `ids` of its orders.
     """

@@ -1,4 +1,4 @@
-"""How a flow run ends: in a state whose name says what came of it, with counts; what needs a person is red."""
+"""Ends a flow run in a state that is named for its outcome; outcomes that need a person are failed states."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ def dated(words: str) -> Callable[[], str]:
 
 
 def ends_in_a_named_state(flow_function: Callable[P, Mapping[str, Any]]) -> Callable[P, Mapping[str, Any]]:
-    """The function of a flow, ending in a state that is named for what it returns or raises.
+    """Decorate a flow's function so that the run ends in a state named for what it returns or raises.
 
     A summary of a run becomes `Settled`, `PartlySettled` or `NeedsAttention`; of the errors, input that is not accepted
     becomes `InputRejected` without a traceback, an approval that lacks `WaitingForApproval`, a run that another process

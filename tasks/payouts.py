@@ -18,7 +18,7 @@ from treasury.settings import os_user
 
 @task(cache_policy=NO_CACHE, task_run_name="check sheet {run_key}")
 def check_sheet(file: str, run_key: str, policy: str | None, account: str | None = None) -> dict[str, Any]:
-    """Validate every row against the interface, the limits and the account; the plan without its rows."""
+    """Validate every row against the interface, the limits and the account; returns the plan without its rows."""
     desk = open_desk(account)
     return payouts.check_sheet(desk, Path(file), run_key, _limits(policy))
 
@@ -27,7 +27,7 @@ def check_sheet(file: str, run_key: str, policy: str | None, account: str | None
 def propose_payouts(
     plan: Mapping[str, Any], file: str, run_key: str, policy: str | None, account: str | None = None
 ) -> dict[str, Any]:
-    """Let the plan wait for the approvals that its policy asks for. Raises `ApprovalNeeded` while it has too few."""
+    """Record the plan if its policy asks for approvals. Raises `ApprovalNeeded` while it has too few."""
     desk = open_desk(account)
     payouts.propose_payouts(
         desk, payouts.read_plan(Path(file), run_key, _limits(policy), desk.account.rules), os_user()
@@ -37,7 +37,7 @@ def propose_payouts(
 
 @task(cache_policy=NO_CACHE, task_run_name="approve {run_key}")
 def approve_plan(run_key: str, approved_by: str, account: str | None = None) -> list[str]:
-    """Approve the newest plan of a run; who approved it."""
+    """Approve the newest plan of a run; returns who approved it."""
     return approvals.approve_plan(open_desk(account).ledger, run_key, approved_by, os_user())[2]
 
 
@@ -45,7 +45,7 @@ def approve_plan(run_key: str, approved_by: str, account: str | None = None) -> 
 def record_payouts(
     proposed: Mapping[str, Any], file: str, policy: str | None, account: str | None = None
 ) -> list[Part]:
-    """Record the intent to pay each row of a file; what is to be sent or followed, in parts."""
+    """Record the intent to pay each row of a file; returns the orders to send or follow, in parts."""
     desk, run_key = open_desk(account), str(proposed["run_key"])
     chunks = payouts.commit_payouts(desk, Path(file), run_key, _limits(policy))
     return split_run(desk, run_key, [each for ids in chunks for each in ids])
@@ -53,21 +53,21 @@ def record_payouts(
 
 @task(cache_policy=NO_CACHE, task_run_name="send payouts {part[rows]}")
 def send_payouts(part: Part, account: str | None = None) -> dict[str, Any]:
-    """Send these payouts, each at most once; how many the service has now."""
+    """Send these payouts, each at most once; returns how many the service has now."""
     sent = execution.send_orders(open_desk(account), part["run_key"], part["ids"])
     return {"rows": part["rows"], "sent": sent, "ids": part["ids"]}
 
 
 @task(cache_policy=NO_CACHE, task_run_name="fetch fiat quotes {part[rows]}")
 def fetch_fiat_quotes(part: Part, account: str | None = None) -> dict[str, Any]:
-    """Ask for a quote for each of these payouts; confirms none. How many were asked for before the first grew old."""
+    """Fetch quotes for these payouts and confirm none; returns how many came before the first grew old."""
     asked = execution.fetch_quotes(open_desk(account), part["run_key"], part["ids"])
     return {"rows": part["rows"], "quotes": asked}
 
 
 @task(cache_policy=NO_CACHE, task_run_name="create payouts {part[rows]}")
 def create_payouts(part: Part, quotes: Mapping[str, Any], account: str | None = None) -> dict[str, Any]:  # noqa: ARG001 - an edge
-    """Judge each quote and confirm it inside the bounds, each payout at most once; others are asked for if need be."""
+    """Judge each quote and confirm it inside the bounds, each payout at most once; asks for new quotes if needed."""
     sent = execution.send_orders(open_desk(account), part["run_key"], part["ids"])
     return {"rows": part["rows"], "sent": sent, "ids": part["ids"]}
 
@@ -81,7 +81,7 @@ def write_payout_results(
     account: str | None = None,
     policy: str | None = None,
 ) -> Mapping[str, Any]:
-    """Write `results.csv` and `run.json`, and show them in Prefect; their summary."""
+    """Write `results.csv` and `run.json`, and show them in Prefect; returns their summary."""
     folder = None if out is None else Path(out)
     desk = open_desk(account)
     summary = payouts.write_payout_results(desk, Path(file), run_key, folder, _limits(policy))

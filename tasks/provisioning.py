@@ -20,7 +20,7 @@ def look_up_users(file: str, account: str | None = None) -> dict[str, str]:
 
 @task(cache_policy=NO_CACHE, task_run_name="create or link users")
 def create_or_link_users(file: str, found: Mapping[str, str], account: str | None = None) -> dict[str, str]:
-    """Create each user that is absent, refresh the link of each that exists; what became of each."""
+    """Create each absent user and refresh the link of each existing one; returns the outcome of each."""
     return provisioning.create_or_link_users(open_desk(account), Path(file), found)
 
 
@@ -28,7 +28,8 @@ def create_or_link_users(file: str, found: Mapping[str, str], account: str | Non
 def write_users(
     file: str, provisioned: Mapping[str, str], out: str | None, account: str | None = None
 ) -> Mapping[str, Any]:
-    """Write `card_users.csv`, which holds the links, and `run.json`, and show the totals in Prefect; their summary."""
+    """Write `card_users.csv`, which holds the links, and `run.json`, and show the totals in Prefect; returns a
+    summary."""
     desk = open_desk(account)
     summary = provisioning.write_provisioned(desk, Path(file), provisioned, None if out is None else Path(out))
     show_users(summary, provisioned)

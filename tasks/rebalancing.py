@@ -37,21 +37,21 @@ def plan_trades(policy: str, market: Mapping[str, Any], plan: str | None, accoun
 
 @task(cache_policy=NO_CACHE, task_run_name="record trades")
 def record_trades(planned: Mapping[str, Any], account: str | None = None) -> list[RecordedTrade]:
-    """Record the intent to make each trade; those that are to be made."""
+    """Record the intent to make each trade; returns the trades to execute."""
     plan = TradePlan.from_dict(planned["plan"])
     return rebalancing.record_trades(open_desk(account), planned["run_key"], plan)
 
 
 @task(cache_policy=NO_CACHE, task_run_name="quote {trade[name]}")
 def quote(trade: RecordedTrade, account: str | None = None) -> dict[str, Any]:
-    """Ask for the quote of a trade; confirms nothing."""
+    """Ask for the quote of a trade and confirm nothing."""
     asked = execution.fetch_quotes(open_desk(account), trade["run_key"], trade["ids"])
     return {"name": trade["name"], "quotes": asked}
 
 
 @task(cache_policy=NO_CACHE, task_run_name="execute {trade[name]}")
 def execute(trade: RecordedTrade, quoted: Mapping[str, Any], account: str | None = None) -> dict[str, Any]:  # noqa: ARG001 - an edge
-    """Judge the quote and confirm it inside the trade's bounds, at most once; another is asked for if need be."""
+    """Judge the quote and confirm it inside the trade's bounds, at most once; asks for a new one if needed."""
     sent = execution.send_orders(open_desk(account), trade["run_key"], trade["ids"])
     return {"name": trade["name"], "sent": sent, "ids": trade["ids"]}
 
@@ -63,7 +63,7 @@ def write_trade_results(
     out: str | None,
     account: str | None = None,
 ) -> Mapping[str, Any]:
-    """Write `results.csv` and `run.json`, and show them in Prefect; their summary."""
+    """Write `results.csv` and `run.json`, and show them in Prefect; returns their summary."""
     desk, plan = open_desk(account), TradePlan.from_dict(planned["plan"])
     summary = rebalancing.write_trade_results(desk, planned["run_key"], plan, None if out is None else Path(out))
     show_run(desk, "rebalance-treasury", summary)

@@ -19,7 +19,7 @@ from treasury.sheets.statement import read_statement
 
 
 class SweepPart(TypedDict):
-    """Questions of a sweep that one task asks; plain values, for Prefect passes it on."""
+    """Questions of a sweep that one task asks; plain values, because Prefect passes it between tasks."""
 
     sweep_id: int
     rows: str
@@ -29,7 +29,7 @@ class SweepPart(TypedDict):
 
 @task(cache_policy=NO_CACHE, task_run_name="start sweep")
 def start_sweep(scope: dict[str, Any], account: str | None = None) -> dict[str, Any]:
-    """Record what is to be asked, or find what a sweep that was cut off left; read the balances."""
+    """Record the questions of a sweep, or resume one that was cut off; read the balances."""
     return {"sweep_id": sweep.start_or_resume_sweep(open_desk(account), Scope(**scope))}
 
 
@@ -40,7 +40,7 @@ def stored_sweep(scope: dict[str, Any], account: str | None = None) -> dict[str,
 
 
 def parts_of(started: Mapping[str, Any], account: str | None = None) -> list[SweepPart]:
-    """What a sweep has not asked yet, in parts."""
+    """The open questions of a sweep, in parts."""
     parts, first = [], 1
     for ids in sweep.open_chunks(open_desk(account), started["sweep_id"]):
         rows = f"{first}-{first + len(ids) - 1}"
@@ -51,7 +51,7 @@ def parts_of(started: Mapping[str, Any], account: str | None = None) -> list[Swe
 
 @task(cache_policy=NO_CACHE, retries=1, task_run_name="ask {part[rows]}")
 def ask_orders(part: SweepPart, started: Mapping[str, Any], account: str | None = None) -> dict[str, Any]:  # noqa: ARG001 - an edge
-    """Ask for every request id of a part; how many could be asked."""
+    """Ask for every request id of a part; returns how many could be asked."""
     return {"rows": part["rows"], "asked": sweep.ask_orders(open_desk(account), part["ids"])}
 
 
@@ -70,7 +70,7 @@ def end_sweep(
 def write_report(
     ended: Mapping[str, Any], out: str | None, policy: str | None, statement: str | None, account: str | None = None
 ) -> Mapping[str, Any]:
-    """Compare both sides, write the report, and show it in Prefect; its machine form."""
+    """Compare both sides, write the report, and show it in Prefect; returns its machine form."""
     rules = Policy() if policy is None else read_policy(policy_file(policy))
     entries = [] if statement is None else read_statement(Path(statement))
     folder = None if out is None else Path(out)
@@ -79,7 +79,7 @@ def write_report(
     return report
 
 
-@task(cache_policy=NO_CACHE, task_run_name="tell what is new")
+@task(cache_policy=NO_CACHE, task_run_name="send notification")
 def notify(report: Mapping[str, Any], block: str | None) -> bool:
-    """Tell whoever the notification block tells, once, if there is anything new; whether it was told."""
+    """Send one message through the notification block if there is anything new; returns whether it was sent."""
     return send_notice(block, report)

@@ -1,4 +1,4 @@
-"""What the domain tells, in the log of the run that Prefect shows: the logger `treasury`, from INFO on."""
+"""Puts what the logger `treasury` logs, from INFO on, into the log of the Prefect run."""
 
 import logging
 
@@ -7,7 +7,7 @@ from prefect.logging.handlers import APILogHandler, APILogWorker
 
 
 def show_in_run_log() -> None:
-    """Send what `treasury` logs to Prefect, inside its runs; done once in a process."""
+    """Send what `treasury` logs inside a run to Prefect. Done once in a process."""
     log = logging.getLogger("treasury")
     if log.level == logging.NOTSET:
         log.setLevel(logging.INFO)
@@ -18,7 +18,8 @@ def show_in_run_log() -> None:
 
 
 def flush_run_log(seconds: float = 5.0) -> None:
-    """Send what was told before the server that it is for goes away; later it would be waited for in vain."""
+    """Send pending log records before the embedded server ends; later the process would wait for a server that is
+    gone."""
     APILogWorker.drain_all(timeout=seconds, at_exit=False)
 
 

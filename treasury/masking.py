@@ -38,7 +38,7 @@ _OURS = re.compile(
     rf"|(?:amount|rate|fee) is {_NUMBER}(?: at the service, {_NUMBER} here|, (?:not|less than|more than) {_NUMBER})?"
     r"|\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}"
 )
-"""What looks like a number of an account and is none: ids of ours, amounts in words, times."""
+"""Texts that look like account numbers and are not: our own ids, amounts, times."""
 
 
 MAX_HIDDEN = 8

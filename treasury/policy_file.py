@@ -1,4 +1,4 @@
-"""Policy files: TOML in, the one model out, every mistake told with its line."""
+"""Reads policy files: TOML into the policy model; every mistake is reported with its line."""
 
 import tomllib
 from collections.abc import Callable, Sequence
@@ -12,7 +12,7 @@ from treasury.planning.policy import Policy, parse_policy
 def read_policy(path: Path, warn: Callable[[str], None] = warn_once) -> Policy:
     """The policy of a file. Raises `InputError` that names the file, and each line and setting that is wrong.
 
-    `warn` is told each older name that the file uses, with the one to write instead.
+    `warn` is called for each older name that the file uses, with the present name.
     """
     try:
         text = path.read_text(encoding="utf-8")
@@ -27,7 +27,7 @@ def read_policy(path: Path, warn: Callable[[str], None] = warn_once) -> Policy:
 
 
 def line_of(text: str, path: Sequence[str]) -> int | None:
-    """The line of a TOML text on which a setting stands, or the table that should hold it; None when neither does.
+    """The line of a setting in a TOML text, or of the table that should hold it; None when there is neither.
 
     Found by reading the text up to each line's end: the first one after which the setting is there.
     """

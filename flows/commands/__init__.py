@@ -87,19 +87,19 @@ def run(arguments: Sequence[str]) -> int:
     show_warnings()
     try:
         code = build_app()(list(arguments), exit_on_error=False, print_error=False)
-        sys.stdout.flush()  # here, where a reader that is gone is no traceback
+        sys.stdout.flush()  # here, where a closed pipe is handled below
     except CycloptsError as error:
         print(f"treasury: {error} (`treasury --help` shows the way)", file=sys.stderr)
         return 2
     except TreasuryError as error:
-        sys.stdout.flush()  # what was written stands before what went wrong, also where both streams are one
+        sys.stdout.flush()  # output comes before the error, even where both streams are the same file
         print(f"treasury: {error}", file=sys.stderr)
         return next((code for kind, code in REMEDIES if isinstance(error, kind)), 1)
     except KeyboardInterrupt:
         command = shlex.join(["treasury", *arguments])
         print(f"treasury: interrupted, and nothing is lost. To go on: {command}", file=sys.stderr)
         return 1
-    except BrokenPipeError:  # whoever read our lines has read enough, as in `treasury runs | head`
+    except BrokenPipeError:  # the reader closed the pipe, as in `treasury runs | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception:
@@ -109,22 +109,22 @@ def run(arguments: Sequence[str]) -> int:
 
 
 class _OneLine(logging.Formatter):
-    """A warning as a person reads it: no time, no name, no traceback."""
+    """Formats a warning as one line without time, name or traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
         return f"treasury: {record.getMessage()}"
 
 
 def show_warnings() -> None:
-    """Show what `treasury` warns of on the terminal, and nothing less; done once in a process."""
-    logging.getLogger("stamina").setLevel(logging.ERROR)  # of a question that is repeated only the last failure is news
+    """Print the warnings of the logger `treasury` on the terminal. Done once in a process."""
+    logging.getLogger("stamina").setLevel(logging.ERROR)  # stamina would log each retry; only the last failure matters
     log = logging.getLogger("treasury")
     if not log.handlers:
         handler = logging.StreamHandler()
         handler.setLevel(logging.WARNING)
         handler.setFormatter(_OneLine())
         log.addHandler(handler)
-        log.propagate = False  # Prefect would print it again, in its own form
+        log.propagate = False  # Prefect would print it again in its own format
 
 
 def main() -> None:

@@ -24,7 +24,7 @@ def connect(
     hash: Literal["SHA1", "SHA256"] | None = None,
     timestamp_unit: Literal["ms", "s"] | None = None,
 ) -> int:
-    """Save which account to work with, then ask its service what is so (`treasury doctor --prove`).
+    """Save which account to work with, then compare it with its service (`treasury doctor --prove`).
 
     Keys stay where they are and are only referred to. What the account file says besides stays as it is.
 

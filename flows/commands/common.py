@@ -1,4 +1,4 @@
-"""What commands share: asking for a yes, saying what was written, the exit code of a run."""
+"""Shared by commands: ask for a yes, print written files, choose a run's exit code."""
 
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -21,7 +21,7 @@ def configured_desk() -> Desk:
 
 
 def agreed(*, yes: bool) -> bool:
-    """Whether a person, or whoever wrote the command line, says yes to the plan just shown."""
+    """Whether the person, or the option `--yes`, agrees to the plan just shown."""
     if yes:
         return True
     if not sys.stdin.isatty():
@@ -30,26 +30,26 @@ def agreed(*, yes: bool) -> bool:
 
 
 def check_follow(seconds: float) -> float:
-    """How long to follow. Raises `InputError` for anything but a number of seconds."""
+    """Return the seconds to follow. Raises `InputError` for anything else."""
     if not 0 <= seconds < float("inf"):
         raise InputError(f"--follow is a number of seconds, zero or more (got {seconds})")
     return seconds
 
 
 def say_waiting(what: str) -> int:
-    """The last line of a command that wrote a plan and was not told to go on."""
+    """Print the last line of a command that wrote a plan and got no yes."""
     print(f"{what}; nothing was sent: waiting for a yes (run it again with --yes)")
     return WAITING
 
 
 def say_files(files: Iterable[Path | str]) -> None:
-    """The paths of what was written."""
+    """Print the paths of written files."""
     for file in files:
         print(f"  {file}")
 
 
 def summary_of(run: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
-    """What a flow returns; of one that needs a person's attention the same, for the exit code says that."""
+    """The summary that a flow returns, or that its `NeedsAttention` carries."""
     try:
         return run()
     except NeedsAttention as found:
@@ -57,7 +57,7 @@ def summary_of(run: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
 
 
 def finish_run(summary: Mapping[str, Any]) -> int:
-    """Say where the results are and what became of the rows; the exit code."""
+    """Print where the results are and what became of the rows; returns the exit code."""
     say_files(summary["files"])
     print(in_words(summary))
     return TROUBLE if any(summary["counts"].get(outcome) for outcome in BAD_OUTCOMES) else DONE

@@ -1,4 +1,5 @@
-"""`treasury approve`, `release`, `resolve` and `stop`: what people decide. Nothing here sends anything."""
+"""`treasury approve`, `release`, `resolve` and `stop`: record what people decide. They send nothing that moves
+money."""
 
 from typing import Annotated, Literal
 

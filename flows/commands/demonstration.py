@@ -1,4 +1,4 @@
-"""`treasury demo`: the whole story on the sandbox, in a home of its own."""
+"""`treasury demo`: runs all flows on the sandbox, in a home of its own."""
 
 import json
 import os
@@ -58,7 +58,7 @@ def _sandbox(folder: Path, seed: int) -> Iterator[str]:
     for file, text in zip((private, public), generate_key_pair(), strict=True):
         write_text(file, text)
     arguments = ["sandbox", "--partner-id", PARTNER_ID, "--public-key", str(public), "--seed", str(seed)]
-    # A pipe that is read, so that the address it prints is known.
+    # The sandbox prints its address to this pipe.
     with child("flows", [*arguments, "--settle", str(SETTLE_SECONDS)], stdout=-1) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
@@ -70,7 +70,7 @@ def _sandbox(folder: Path, seed: int) -> Iterator[str]:
 
 
 def _use_account(folder: Path, base_url: str) -> None:
-    """From here on this process works with the demo's account and nothing else."""
+    """Configure this process for the demo's account alone."""
     for name in [name for name in os.environ if name.startswith("TREASURY_")]:
         del os.environ[name]
     os.environ["TREASURY_HOME"] = str(folder)
@@ -109,7 +109,7 @@ def _run_flows(folder: Path) -> list[tuple[str, Mapping[str, Any]]]:
 
 
 def _read_books(base_url: str) -> str:
-    """The sandbox's own books, so that anybody can check the table against them."""
+    """Read the sandbox's own books, which the table can be checked against."""
     import httpx
 
     books = httpx.get(f"{base_url}/sandbox/books").json()

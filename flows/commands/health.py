@@ -24,11 +24,11 @@ from treasury.runs.desk import Desk, desk_of
 from treasury.settings import Settings, home_folder, read_settings
 
 MAX_SHOWN = 20
-"""Most files named one by one."""
+"""Most files that are named one by one."""
 
 
 class Unwell(TreasuryError):
-    """Something that a person has to mend, one line each."""
+    """Problems that a person has to fix, one per line."""
 
     def __init__(self, lines: list[str]) -> None:
         self.lines = lines
@@ -48,7 +48,7 @@ def doctor(
     Parameters
     ----------
     prove_:
-        Ask the service what is really so, by operations that only read: each entry of the [service] table is proven,
+        Compare the account with the service, by operations that only read: each entry of the [service] table is proven,
         contradicted or open. Exit 2 while one is contradicted, or when the service does not know this account.
     adopt:
         Names of entries that shall say what the last --prove proposed.
@@ -89,7 +89,7 @@ def _checks(settings: Settings) -> Iterator[tuple[str, Callable[[], str | list[s
 
 
 def _say(name: str, check: Callable[[], str | list[str]]) -> int:
-    """Print what a check says, a line for each; how many problems it found."""
+    """Run a check and print its lines; returns how many problems it found."""
     try:
         said = check()
     except TreasuryError as error:
@@ -132,7 +132,7 @@ def _account(settings: Settings) -> str:
 
 
 def _keys(settings: Settings) -> list[str]:
-    """Keys, tokens and ledger, wherever they are; what is in the home has been looked at."""
+    """Check keys, tokens and ledger outside the home; `_check_home` checks the home."""
     ledger = sqlite_file(settings.ledger_url)
     files = [settings.private_key_file, settings.ledger_key_file, settings.account_file, settings.token_folder, ledger]
     if ledger is not None:

@@ -1,4 +1,4 @@
-"""What `treasury doctor` says of the ledger: what is open and held, whether an epoch runs, what its history shows."""
+"""The ledger's part of `treasury doctor`: open and held orders, epoch, stop, waits, history of statuses."""
 
 from collections import Counter
 
@@ -20,7 +20,7 @@ MAX_RUNS = 3
 
 
 def say_sums(ledger: Ledger) -> str:
-    """How many runs there are, and orders whose fate is not known."""
+    """The number of runs, and of orders whose outcome is unknown."""
     unknown = [State.UNKNOWN.value, State.SENDING.value]
     runs = select(func.count()).select_from(schema.runs).scalar_subquery()
     query = select(func.count(), runs).select_from(schema.orders).where(schema.orders.c.state.in_(unknown))
@@ -29,7 +29,7 @@ def say_sums(ledger: Ledger) -> str:
 
 
 def say_held(ledger: Ledger) -> str:
-    """How many orders are held, by kind, and how to look at them."""
+    """The number of held orders by kind, with the commands that show them."""
     table = schema.orders.c
     query = select(table.hold_kind, table.run_key, func.count().label("number"))
     query = query.where(table.state == State.HELD.value).group_by(table.hold_kind, table.run_key)
@@ -39,11 +39,11 @@ def say_held(ledger: Ledger) -> str:
         kind = Hold(row.hold_kind).in_words if row.hold_kind else "without a kind"
         numbers[kind] = numbers.get(kind, 0) + int(row.number)
         runs.setdefault(kind, []).append(row.run_key)
-    said = [f"{number} {kind} ({_look(runs[kind])})" for kind, number in numbers.items()]
+    said = [f"{number} {kind} ({_commands(runs[kind])})" for kind, number in numbers.items()]
     return "; ".join(said) or "nothing is held"
 
 
-def _look(runs: list[str]) -> str:
+def _commands(runs: list[str]) -> str:
     more = f", and {len(runs) - MAX_RUNS} more runs: treasury runs" if len(runs) > MAX_RUNS else ""
     return ", ".join(f"treasury show {run}" for run in runs[:MAX_RUNS]) + more
 
@@ -60,7 +60,7 @@ def say_epoch(ledger: Ledger) -> str:
 
 
 def say_stop(ledger: Ledger) -> str:
-    """That nothing stops sending. Raises `Stopped`."""
+    """Check that no stop is in force. Raises `Stopped`."""
     ledger.write(check_not_stopped)
     return "not stopped"
 
@@ -98,7 +98,7 @@ def say_proofs(ledger: Ledger, service: ServiceRules) -> str:
     """What the last `--prove` showed. Raises `ConfigurationError` while the service contradicts an entry."""
     proofs = standing_proofs(ledger, service)
     if not proofs:
-        return "the service was not asked what is really so: treasury doctor --prove"
+        return "the account was not compared with the service: treasury doctor --prove"
     wrong = sorted(proof.name for proof in proofs if proof.verdict is Verdict.CONTRADICTED)
     if wrong:
         raise ConfigurationError(f"the service contradicts {', '.join(wrong)}: treasury doctor --prove says why")

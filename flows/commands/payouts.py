@@ -41,7 +41,7 @@ def pay(
 ) -> int:
     """Pay the beneficiaries of a spreadsheet, each row at most once.
 
-    Run again with the same key, it goes on where it stopped.
+    Run again with the same key, it resumes where it stopped.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def pay(
         return say_waiting(f"{len(plan.rows)} payments planned")
     desk = configured_desk()
     propose_payouts(desk, plan, os_user())
-    # Held before Prefect starts: a second start says so at once, and a run with nothing left to do needs none.
+    # Held before Prefect starts: a second start fails early, and a finished run needs no Prefect.
     with desk.hold(run_key):
         if desk.ledger.run(run_key) is not None and not commit_payouts(desk, file, run_key, policy):
             return finish_run(write_payout_results(desk, file, run_key, folder, policy))

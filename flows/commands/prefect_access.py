@@ -1,7 +1,7 @@
-"""Who may use a Prefect server of ours: who knows its password, and no page of another origin.
+"""Restricts access to our Prefect servers: a password, and no pages of other origins.
 
-A server of one command has a password of its own that ends with it. The server of `treasury serve` has one that is kept
-in the home; commands of that home send it to the servers that were started from it, and to no other.
+The server of a single command has a one-time password. The server of `treasury serve` has one that is kept in the home;
+commands of that home send it only to servers that were started from it.
 """
 
 import os
@@ -56,7 +56,7 @@ def _servers_file() -> Path:
 
 
 def new_password() -> str:
-    """A password that nobody guesses, as Prefect takes it: USER:PASSWORD."""
+    """A new random password in Prefect's form, USER:PASSWORD."""
     return f"{USER}:{secrets.token_urlsafe(24)}"
 
 
@@ -74,8 +74,8 @@ def kept_password() -> str:
         raise ConfigurationError(f"the password file {file} cannot be read: {type(error).__name__}") from None
 
 
-def know_server(url: str) -> None:
-    """Remember a server that is started from this home, so that its commands send it the password."""
+def remember_server(url: str) -> None:
+    """Record a server that is started from this home, so that commands send it the password."""
     known = _known_servers()
     if url not in known:
         write_text(_servers_file(), "".join(f"{each}\n" for each in sorted({*known, url})))
@@ -90,7 +90,7 @@ def _known_servers() -> set[str]:
 def use_kept_password() -> None:
     """Let Prefect's client send the password, where the API in use is a server of this home; else change nothing.
 
-    What the operator set stays. Prefect reads it when it is imported.
+    A password that the operator set is kept. Prefect reads the setting when it is imported.
     """
     url = (configured("PREFECT_API_URL") or "").rstrip("/").replace("//localhost:", "//127.0.0.1:")
     if url in _known_servers() and configured(CLIENT_AUTH) is None:
@@ -98,7 +98,7 @@ def use_kept_password() -> None:
 
 
 def access_of(port: int, password: str) -> dict[str, str]:
-    """What a server on this port, and whoever talks to it, is told; what the operator set stays."""
+    """Environment of a server on this port and of its clients; what the operator set is kept."""
     password = configured(SERVER_AUTH) or configured(CLIENT_AUTH) or password
     chosen = {SERVER_AUTH: password, CLIENT_AUTH: password}
     if not any(configured(name) for name in ORIGINS):

@@ -1,4 +1,4 @@
-"""How far long work has come: a bar with rate and time left on a terminal, a line now and then elsewhere."""
+"""Shows progress: a bar with rate and time left on a terminal, occasional lines elsewhere."""
 
 import sys
 import threading
@@ -12,12 +12,12 @@ BAR_SECONDS = 0.5
 LINE_SECONDS = 10.0
 
 Count = Callable[[], tuple[int, int]]
-"""Done and all, so far; (0, 0) while that is not known."""
+"""Returns done and total so far; (0, 0) while unknown."""
 
 
 @contextmanager
 def showing(what: str, count: Count) -> Iterator[None]:
-    """Show how far it has come for as long as the block lasts. `what` is done to each, for example `sent`."""
+    """Show progress while the block lasts. `what`: what is done to each item, for example `sent`."""
     over = threading.Event()
     show = _draw_bar if sys.stdout.isatty() else _print_lines
     thread = threading.Thread(target=show, args=(what, _quiet(count), over), name="progress", daemon=True)
@@ -30,7 +30,7 @@ def showing(what: str, count: Count) -> Iterator[None]:
 
 
 def _quiet(count: Count) -> Count:
-    """Whoever does the work says what is wrong with the ledger; progress is no reason to."""
+    """Suppress errors of reading progress: the work itself reports what is wrong with the ledger."""
 
     def counted() -> tuple[int, int]:
         try:

@@ -1,4 +1,4 @@
-"""`treasury doctor --prove` and `--adopt`: what the service really does, and taking it over."""
+"""`treasury doctor --prove` and `--adopt`: finds out how the service behaves, and adopts it."""
 
 import json
 from collections.abc import Sequence
@@ -10,9 +10,9 @@ from treasury.settings import read_settings
 
 
 def prove() -> int:
-    """Ask the service what is so and print it; exit 2 while something is contradicted or the service does not know us.
+    """Compare the account's settings with the service and print the findings; exit 2 while one is contradicted.
 
-    Sends only what reads.
+    Also exits 2 when the service does not know the account. Sends only operations that read.
     """
     findings = prove_service(configured_desk())
     show_findings(findings)
@@ -21,7 +21,7 @@ def prove() -> int:
 
 
 def show_findings(findings: Findings) -> None:
-    """Every finding, a line for each, and what is proposed below it."""
+    """Print every finding on a line, with its proposal below it."""
     width = max(len(proof.name) for proof in findings.proofs)
     for proof in findings.proofs:
         setting = "" if proof.setting == AS_CONNECTED else f" = {_text(proof.setting)}"
@@ -32,7 +32,7 @@ def show_findings(findings: Findings) -> None:
 
 
 def in_short(findings: Findings) -> str:
-    """How many entries are proven, contradicted and open; or that the service does not know us."""
+    """The number of proven, contradicted and open entries; or that the service does not know the account."""
     if not findings.knows_us:
         return "the service did not answer a signed question: nothing can be sent with this account"
     counts = {verdict: sum(proof.verdict is verdict for proof in findings.proofs) for verdict in Verdict}
@@ -47,7 +47,7 @@ def take_over(names: Sequence[str], by: str | None) -> int:
     standing = standing_proofs(desk.ledger, read_settings().service)
     left = sorted(proof.name for proof in standing if proof.verdict is Verdict.CONTRADICTED)
     still = f"the service still contradicts {', '.join(left)}; " if left else ""
-    print(f"{still}treasury doctor --prove shows what is so now")
+    print(f"{still}treasury doctor --prove shows the present findings")
     return BAD_INPUT if left else DONE
 
 

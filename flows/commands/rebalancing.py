@@ -34,7 +34,7 @@ def rebalance(
 ) -> int:
     """Bring every asset back to its target, once a business date.
 
-    Run again on the same date, it goes on with the plan it began with.
+    Run again on the same date, it resumes the plan it began with.
 
     Parameters
     ----------

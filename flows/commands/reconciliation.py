@@ -20,7 +20,7 @@ DRAWN_WITH = (
     "treasury.reports.workbook",
     "matplotlib.figure",
 )
-"""What a report is drawn with; it takes a second to import."""
+"""Modules that draw a report; importing them takes a second."""
 
 
 def reconcile(
@@ -67,7 +67,7 @@ def reconcile(
         raise InputError(f"the ledger knows no run {run_key} (`treasury runs` lists them)")
     rules = (
         Policy() if policy is None else read_policy(policy)
-    )  # a mistake in either file is said before anything is asked
+    )  # a mistake in either file is reported before anything is asked
     entries = [] if statement is None else read_statement(statement)
     if offline:  # asks nothing, so it needs no Prefect
         print("reading the stored answers ...", flush=True)

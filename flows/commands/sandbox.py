@@ -66,7 +66,7 @@ def sandbox(
 
 
 def _made_key(partner_id: str) -> str:
-    """The public half of a key pair of the sandbox's own, made on first use; says where the private half is."""
+    """The public key of the sandbox's own pair, made on first use; prints where the private key is."""
     folder = read_settings().home / "sandbox"
     private, public = folder / "private_key.pem", folder / "public_key.pem"
     if not private.exists():

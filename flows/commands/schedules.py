@@ -1,4 +1,4 @@
-"""What `treasury serve` does at its start: nobody else serves, paused schedules stay paused, abandoned runs end."""
+"""The start of `treasury serve`: locks the home, keeps paused schedules paused, ends abandoned runs."""
 
 import fcntl
 import os
@@ -13,7 +13,7 @@ from treasury.errors import AlreadyServed
 
 @contextmanager
 def serve_alone(address: str) -> Iterator[None]:
-    """Be the one who serves on this Prefect home. Raises `AlreadyServed` that says where the other one is."""
+    """Take the lock for serving on this Prefect home. Raises `AlreadyServed` with the address of the other server."""
     descriptor = os.open(prefect_home() / "treasury-serve.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
@@ -28,12 +28,12 @@ def serve_alone(address: str) -> Iterator[None]:
 
 
 def our_deployments(client: Any, entrypoints: Collection[str]) -> list[Any]:
-    """The deployments of these entrypoints that a Prefect server knows; it may know those of others, too."""
+    """The server's deployments of these entrypoints. A shared server has deployments of others, too."""
     return [each for each in client.read_deployments() if each.entrypoint in entrypoints]
 
 
 def paused_slugs(deployments: Iterable[Any]) -> set[str]:
-    """Slugs of the schedules of these deployments that somebody paused."""
+    """Slugs of the paused schedules of these deployments."""
     return {
         schedule.slug
         for deployment in deployments
@@ -43,10 +43,10 @@ def paused_slugs(deployments: Iterable[Any]) -> set[str]:
 
 
 def end_abandoned_runs(client: Any, deployments: Sequence[Any]) -> int:
-    """Mark runs of these deployments as crashed that are said to run; returns how many.
+    """Mark runs of these deployments as crashed that are still shown as running; returns how many.
 
-    Only where nobody else carries them out: on a server that ended with the process that did. What such a run did is in
-    the ledger; started again, it sends nothing twice.
+    Only for a server that ended together with the process that executed them. What such a run did is in the ledger, so
+    that a new start sends nothing twice.
     """
     from prefect.client.schemas.filters import FlowRunFilterStateType
     from prefect.client.schemas.objects import StateType
@@ -70,7 +70,7 @@ def end_missed_runs(client: Any, deployments: Sequence[Any]) -> int:
 
 
 LATE_SECONDS = 60
-"""A scheduled run that is late by more is picked up by nobody: whoever serves looks every ten seconds."""
+"""A scheduled run that is later than this is not started any more: the runner polls every ten seconds."""
 
 
 def _end_all(client: Any, deployments: Sequence[Any], states: Any, ending: Any, before: datetime | None = None) -> int:

@@ -21,9 +21,9 @@ from flows.commands.prefect_access import (
     access_of,
     configured,
     kept_password,
-    know_server,
     pages_folder,
     password_file,
+    remember_server,
 )
 from flows.commands.prefect_server import START_SECONDS, answers, configured_api, prepare_environment
 from flows.commands.schedules import (
@@ -51,7 +51,7 @@ def serve(*, port: int = DASHBOARD_PORT) -> int:
         The port of the dashboard.
 
     """
-    # Also where a shell started us in the background, with interrupts ignored.
+    # A shell that starts this process in the background ignores interrupts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _interrupt)
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "INFO")
@@ -65,11 +65,13 @@ def serve(*, port: int = DASHBOARD_PORT) -> int:
 
         with get_client(sync_client=True) as client:
             ours = our_deployments(client, {each["entrypoint"] for each in read_deployments()})
-            crashed = end_abandoned_runs(client, ours) if is_own else 0  # elsewhere another machine may carry them out
+            # Race: on a shared server, another machine may be executing them.
+            crashed = end_abandoned_runs(client, ours) if is_own else 0
             missed = end_missed_runs(client, ours)
         if crashed or missed:
             print(f"  {crashed} run(s) of a process that ended are marked as crashed, {missed} as missed", flush=True)
-        runner = Runner(pause_on_shutdown=False)  # else our leaving would look like a person's pause
+        # A schedule that is paused at shutdown would look as if a person had paused it.
+        runner = Runner(pause_on_shutdown=False)
         # Prefect's own handler of SIGTERM leaves the runner half stopped; an interrupt ends it in order.
         setattr(runner, "handle_sigterm", _interrupt)  # noqa: B010
         for deployment in build_deployments(paused_slugs(ours)):
@@ -86,7 +88,7 @@ def _interrupt(*_: object) -> None:
 
 @contextmanager
 def _server(port: int) -> Iterator[None]:
-    """A Prefect server with its dashboard; it ends with us."""
+    """Run a Prefect server with its dashboard; it ends with this process."""
     if configured_api() is not None:
         yield
         return
@@ -103,15 +105,15 @@ def _server(port: int) -> Iterator[None]:
                 raise ConfigurationError(f"Prefect's server did not start on port {port}; is the port free?")
             time.sleep(0.2)
         if is_kept:
-            know_server(url)
-        close_to_others(pages_folder().rglob("*"))  # copied with the modes that they were installed with
+            remember_server(url)
+        close_to_others(pages_folder().rglob("*"))  # Prefect copies them with the modes of the installation
         place = f"the one line of {password_file()}" if is_kept else f"what {SERVER_AUTH} says"
         print(f"dashboard at http://127.0.0.1:{port}; its password is {place}", flush=True)
         yield
 
 
 def _check_free(port: int) -> None:
-    """Raise `ConfigurationError` when somebody listens there, who would be told the password in our server's place."""
+    """Raise `ConfigurationError` when another process listens there: it would receive the password."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -129,7 +131,7 @@ def read_deployments() -> list[dict[str, Any]]:
 
 
 def build_deployments(paused: Collection[str] = ()) -> list[Any]:
-    """Each as Prefect serves it; schedules of these slugs stay paused."""
+    """The deployments as Prefect objects; schedules of these slugs stay paused."""
     from prefect.schedules import Cron
     from prefect.types.entrypoint import EntrypointType
 

@@ -1,4 +1,4 @@
-"""Decisions about one payment, as pure functions: does it agree, what may follow, may this quote be confirmed."""
+"""Pure decisions about one payment: does it agree, what may follow, may its quote be confirmed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ from treasury.provider.service_rules import ServiceRules
 
 
 def disagreements(order: Order, seen: SeenOrder) -> list[str]:
-    """Where what the service shows differs from what we asked for, in words; what it does not show cannot differ.
+    """Differences between what the service shows and what was asked for, in words. A value not shown cannot differ.
 
     Money compares exactly: 100 equals 100.00 and nothing else.
     """
@@ -37,7 +37,7 @@ def disagreements(order: Order, seen: SeenOrder) -> list[str]:
 
 
 def as_paid(seen: SeenOrder, order: Order, service: ServiceRules) -> SeenOrder:
-    """The same order with its amounts where they belong, should the service show it in the currency that arrives."""
+    """The shown order with its amounts reassigned if the service shows it in the currency that arrives."""
     if seen.receive_currency is not None or seen.currency in (None, order.currency):
         return seen
     if seen.currency != order.receive_currency or not service.shows_what_arrives(CATALOGUE[order.operation]):
@@ -55,7 +55,7 @@ def as_paid(seen: SeenOrder, order: Order, service: ServiceRules) -> SeenOrder:
 
 @dataclass(frozen=True)
 class EvidenceRules:
-    """What counts as evidence about a payment whose fate is unknown; `Settings` says where each comes from."""
+    """What counts as evidence about an unknown payment; `Settings` has the sources."""
 
     resend_after_seconds: float
     """How far apart two queries that find nothing must be."""
@@ -66,7 +66,7 @@ class EvidenceRules:
 
 
 class QueryResult(Enum):
-    """What a query tells about a payment that may have left."""
+    """The result of a query of a payment that may have been sent."""
 
     SHOWN = "shown"
     """The service has it."""
@@ -77,7 +77,7 @@ class QueryResult(Enum):
 
 
 def judge_query(order: Order, seen: SeenOrder | None, rules: EvidenceRules) -> QueryResult:
-    """What a query told about an order. Only a quoted order can be undecided: its quote has the same reference."""
+    """Judge the answer to a query. Only a quoted order can be undecided, because its quote has the same reference."""
     if seen is None:
         return QueryResult.ABSENT
     confirms = CATALOGUE[order.operation].confirms_quote
@@ -91,7 +91,7 @@ def judge_query(order: Order, seen: SeenOrder | None, rules: EvidenceRules) -> Q
 
 
 class Next(Enum):
-    """What may be done about an order after a query that found nothing."""
+    """The next step of an order after a query that found nothing."""
 
     WAIT = "wait"
     COUNT = "count from now"
@@ -109,7 +109,7 @@ COUNTED = (Next.COUNT, Next.RESEND, Next.QUOTE_AGAIN, Next.REJECT)
 def judge_absence(
     order: Order, quote: Quote | None, now_ms: int, service_now_ms: int | None, rules: EvidenceRules
 ) -> Next:
-    """What follows from a query that found nothing now, after `order.absent_since`. Times are Unix ms.
+    """The next step after a query that found nothing, given `order.absent_since`. Times are Unix ms.
 
     `quote`: the one that the order confirmed, if it asked for it itself.
     """
@@ -120,7 +120,7 @@ def judge_absence(
     since, refused = order.absent_since, order.first_answer in rules.service.asked_first
     if quote is not None:
         refused = refused and not _ended_on_the_way(order, quote)
-        # The same confirmation is not repeated: one that is late would find a second one beside it.
+        # The confirmation is not repeated: the first one may be late, and would act a second time.
         if not has_ended(quote, now_ms, service_now_ms, rules):
             return Next.WAIT
         if since is not None and since < certain_end(quote, rules):
@@ -167,7 +167,7 @@ def has_ended(quote: Quote, now_ms: int, service_now_ms: int | None, rules: Evid
 
 
 FOREIGN_MS = 5_000
-"""A quote that the service made so long before this ledger asked for it was asked for by somebody else."""
+"""A quote that is older than its request by this much was asked for by somebody else."""
 
 
 def is_foreign(quote: Quote, now_ms: int, service_now_ms: int | None) -> bool:
@@ -194,7 +194,7 @@ OLDER_NAMES: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class Bounds:
-    """What a quote may cost and must bring. None is no bound; amounts in the quote's own currencies."""
+    """Bounds of a quote. None is no bound; amounts are in the quote's own currencies."""
 
     pay_currency: str
     receive_currency: str

@@ -14,7 +14,7 @@ from treasury.provider.operation import Operation, SeenOrder, mask_fields, perso
 
 @dataclass(frozen=True)
 class QuoteTerms:
-    """A quote's answer, whichever operation gave it; what confirms it and what it says."""
+    """The terms of a quote, whichever operation returned it, and what confirms it."""
 
     quote: str | None
     facts: dict[str, Any]
@@ -24,8 +24,8 @@ class QuoteTerms:
     def ledger_facts(self, asked_at: int, answered_at: int) -> dict[str, Any]:
         """The quote as the ledger keeps it; both times are Unix ms by our clock.
 
-        Its lifetime is counted by our own clock, whatever the service's shows: from when it was asked for confirming
-        it, from when it was answered for knowing that it is over.
+        Its lifetime is counted by our own clock: from the request, to decide whether it may be confirmed; from the
+        answer, to decide whether it has ended.
         """
         life = None if self.expires_ms is None or self.time_ms is None else self.expires_ms - self.time_ms
         return {
@@ -156,7 +156,7 @@ def personal_values_of(operation: str, payload: Mapping[str, Any]) -> Iterator[s
 
 
 def asked_facts(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """What an order is before any quote: what it takes over where another quote than the one it knows was paid."""
+    """An order's columns before any quote; used where a different quote than the known one was paid."""
     bounds = Bounds.from_dict(payload["bounds"])
     return {
         "confirmation": None,
@@ -171,7 +171,7 @@ def asked_facts(payload: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def confirmed_facts(quote: Quote) -> dict[str, Any]:
-    """What an order takes over from the quote that it confirms: from its mark on these amounts are what we asked."""
+    """An order's columns from the quote that it confirms; from its mark on, these are the amounts asked for."""
     return {
         "confirmation": quote.quote,
         "currency": quote.pay_currency,

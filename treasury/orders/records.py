@@ -1,4 +1,4 @@
-"""Intents, orders, quotes, runs: what the ledger takes and gives. Amounts are `Decimal`, times Unix ms."""
+"""Records of the ledger: intents, orders, quotes, runs. Amounts are `Decimal`, times Unix ms."""
 
 import base64
 import hashlib
@@ -16,7 +16,7 @@ ON_A_PERSONS_WORD = -1
 
 
 def derive_request_id(account: str, run_key: str, row_ref: str, operation: str, generation: int) -> str:
-    """The id under which a payment is known for ever: from what it is, never from the clock or a random number.
+    """The permanent id of a payment, derived from its identity, never from the clock or a random number.
 
     29 characters of lower-case letters and digits; `generation` counts the quotes asked for one payment.
     """
@@ -27,7 +27,7 @@ def derive_request_id(account: str, run_key: str, row_ref: str, operation: str, 
 
 @dataclass(frozen=True)
 class Intent:
-    """A payment we mean to make, before it is recorded."""
+    """A planned payment, before it is recorded."""
 
     row_ref: str
     operation: str
@@ -35,7 +35,7 @@ class Intent:
     payload: Mapping[str, Any] = field(repr=False)
     """What is needed to send it; stored encrypted, only until the order is final."""
     bound_content: Mapping[str, Any] = field(repr=False)
-    """What the run key binds: a change of it is a change of the payment."""
+    """The content that the run key binds: changing it changes the payment."""
     currency: str | None = None
     amount: Decimal | None = None
     receive_currency: str | None = None
@@ -45,9 +45,9 @@ class Intent:
     confirmation: str | None = None
     """The quote to confirm, when the caller already has one."""
     duplicate_key: tuple[str, ...] | None = field(default=None, repr=False)
-    """Payee, currency, amount: what makes another payment look like this one. None is never held as a duplicate."""
+    """Payee, currency and amount; payments with equal keys are duplicates. None is never a duplicate."""
     duplicate_ok: str | None = None
-    """Why a payment that looks like another one is none."""
+    """Why a payment that looks like a duplicate is not one."""
 
 
 class Record:
@@ -55,13 +55,13 @@ class Record:
 
     @classmethod
     def of(cls, values: Mapping[str, Any]) -> Self:
-        """One of all these values. Its constructor would set them one by one, which takes ten times as long."""
+        """Make a record of these values, ten times as fast as the constructor, which sets them one by one."""
         made = object.__new__(cls)
         made.__dict__.update(values)
         return made
 
     def changed(self, values: Mapping[str, Any]) -> Self:
-        """This one with other values."""
+        """A copy with these values changed."""
         return self.of({**vars(self), **values})
 
 

@@ -1,4 +1,4 @@
-"""States of an order and the one table of steps between them; the database update itself enforces it."""
+"""States of an order and the table of steps between them, which the database update enforces."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class State(StrEnum):
     REJECTED = "rejected"
     """Refused without acting."""
     HELD = "held"
-    """Waits for a person."""
+    """Held until a person decides."""
 
     @property
     def is_final(self) -> bool:
@@ -33,12 +33,12 @@ class State(StrEnum):
 
     @property
     def is_open(self) -> bool:
-        """Whether the service may still act, or may have acted, without our knowing the end."""
+        """Whether the service may still act, or may have acted, and the outcome is not known."""
         return self in (State.SENDING, State.UNKNOWN, State.ACCEPTED)
 
     @property
     def outcome(self) -> str:
-        """What people read."""
+        """The outcome that people read."""
         return _OUTCOMES.get(self, self.value)
 
 
@@ -54,7 +54,7 @@ OUTCOMES = ("settled", "in_progress", "failed", "closed", "rejected", "held", "u
 
 
 class Event(StrEnum):
-    """What may happen to an order."""
+    """An event of an order."""
 
     SEND = "send"
     RESEND = "resend"
@@ -154,9 +154,9 @@ _FINAL_EVENTS = {
 
 
 def event_for(state: State, status: OrderStatus | None) -> Event | None:
-    """The step that a status seen at the service asks of an order in this state; None when there is none.
+    """The event that a status shown by the service causes in this state; None when there is none.
 
-    An order that is shown without a status is there, and no more is known.
+    An order that is shown without a status counts as accepted.
     """
     if status is not None and status in _FINAL_EVENTS:
         settle, correct = _FINAL_EVENTS[status]

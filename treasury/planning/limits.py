@@ -1,4 +1,4 @@
-"""Pure: the limits of a policy for payouts, and what a plan breaks of them."""
+"""Pure: the payout limits of a policy, and the check of a plan against them."""
 
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
@@ -39,7 +39,7 @@ class PayoutLimits(PolicyTable):
 
 
 def judge_rows(rows: Iterable[PayoutRow], limits: PayoutLimits) -> list[RowProblem]:
-    """What single rows break of the limits; no amount is shown that the sheet does not hold."""
+    """Problems of rows with the limits. Messages show no amount that is not in the sheet."""
     return [
         RowProblem(row.line, row.row_ref, column, rule, value)
         for row in rows
@@ -48,7 +48,7 @@ def judge_rows(rows: Iterable[PayoutRow], limits: PayoutLimits) -> list[RowProbl
 
 
 def judge_service(rows: Iterable[PayoutRow], service: ServiceRules) -> list[RowProblem]:
-    """What single rows ask that this account's service does not take."""
+    """Problems of rows with what this account's service accepts."""
     found = ((row, service.quote_problem(row.fields)) for row in rows)
     return [
         RowProblem(row.line, row.row_ref, problem.field, problem.rule, problem.value)

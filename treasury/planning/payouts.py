@@ -1,4 +1,4 @@
-"""Pure: rows of a spreadsheet in, a payout plan out."""
+"""Pure: plans payouts from the rows of a spreadsheet."""
 
 import hashlib
 from collections import defaultdict
@@ -22,7 +22,7 @@ from treasury.provider.orders import Payout
 
 @dataclass(frozen=True)
 class PayoutPlan:
-    """What a run is going to pay, before anything is sent."""
+    """The payments of a run, before anything is sent."""
 
     run_key: str
     rows: Packed[PayoutRow]
@@ -35,7 +35,7 @@ class PayoutPlan:
 
     @property
     def approvals(self) -> int:
-        """How many people besides its maker have to approve it."""
+        """How many people besides its maker have to approve the plan."""
         return approvals_needed(self.debits, self.limits)
 
     @property
@@ -68,7 +68,7 @@ class PayoutPlan:
 
 @dataclass(frozen=True)
 class _Intents(Iterable[Intent]):
-    """Intents that are made when they are looked at: all at once they need several times the memory of their rows."""
+    """Intents that are made while they are iterated: all together they need several times the memory of their rows."""
 
     plan: PayoutPlan
 

@@ -140,7 +140,7 @@ def parse_policy(
 ) -> Policy:
     """The policy of the tables of a TOML file. Raises `InputError` that names each place that is wrong.
 
-    `source` is what errors call the file, `line_of` finds the line of a setting; `warn` is told each older name.
+    `source` is what errors call the file, `line_of` finds the line of a setting; `warn` is called for each older name.
     """
     current = _renamed(content, source, line_of, warn)
     wrong = [f"{'.'.join(path)}: is required" for path in _missing(current)]

@@ -39,16 +39,16 @@ class PayoutRow:
     description: str | None = field(default=None, repr=False)
     """Quoted only."""
     duplicate_ok: str | None = None
-    """Why a payout that looks like another one is none."""
+    """Why a payout that looks like a duplicate is not one."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """How it is packed: in a third of the time that a frozen dataclass takes by itself."""
+        """Pickle the row in a third of the time that a frozen dataclass takes by default."""
         return PayoutRow, _in_order(self)
 
     @property
     def bound_content(self) -> dict[str, Any]:
-        """What a run key binds to: all that is sent. 100 and 100.00 are one amount; the line and the order of rows,
-        columns and `field.` names do not count (`dict` equality; hash it with sorted keys).
+        """The content that a run key binds: all that is sent. 100 and 100.00 are one amount; the line and the order of
+        rows, columns and `field.` names do not count (`dict` equality; hash it with sorted keys).
         """
         amounts = {name: format_amount(Decimal(self.fields[name]).normalize()) for name in self._amounts}
         return {

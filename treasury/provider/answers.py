@@ -28,7 +28,7 @@ def read_answer(operation: Operation[R], http_status: int, body: bytes) -> R:
 
 
 MAX_PLAIN_CODE = 8
-"""Characters up to which a code is taken for one, whatever it says: what a refusal means is decided by it."""
+"""Most characters of a code that is kept unmasked, because the kind of a refusal depends on it."""
 
 
 def _masked(operation: Operation[Any], text: str) -> str:

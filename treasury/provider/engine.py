@@ -30,7 +30,7 @@ HEADERS = {"Content-Type": "application/json", "Accept": "application/json"}
 
 
 READ_HEADERS = ("date", "retry-after", "content-length")
-"""Headers of an answer that are looked at; whatever others it has is left where it is."""
+"""Headers of an answer that are read; others are ignored."""
 
 MAX_HEADER = 200
 """Characters of such a header; a longer one counts as absent."""
@@ -80,7 +80,7 @@ class Engine(Protocol):
 
 
 def read_headers(get: Callable[[str], str | None]) -> dict[str, str]:
-    """Those headers of an answer that are looked at; one that is too long, or no text, counts as absent."""
+    """The headers of an answer that are read; one that is too long, or not text, counts as absent."""
     found = {}
     for name in READ_HEADERS:
         try:
@@ -100,7 +100,7 @@ def check_announced(headers: Mapping[str, str], max_bytes: int) -> None:
 
 
 def too_long(max_bytes: int) -> str:
-    """How it is told that an answer was not taken."""
+    """The error for an answer that is too long."""
     return f"an answer of more than {max_bytes:,} bytes"
 
 

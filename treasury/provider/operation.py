@@ -220,7 +220,7 @@ class Operation(WireModel, Generic[R]):
     asked_with: ClassVar[type["Operation[Any]"] | None] = None
     """The operation that asks what became of this one, by `request_id`."""
     absence_is_evidence: ClassVar[bool] = False
-    """Whether "no such order" tells that this operation did not act."""
+    """Whether "no such order" proves that this operation did not act."""
     confirms_quote: ClassVar[bool] = False
     """Whether it acts on a quote that was asked for before."""
     may_show_what_arrives: ClassVar[bool] = False

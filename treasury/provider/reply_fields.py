@@ -104,7 +104,7 @@ ReplyAmount = Annotated[Decimal | None, BeforeValidator(_amount), _TEXT]
 most 30 digits before the point and 18 after it; anything else makes the answer unreadable."""
 
 ReplyDetail = Annotated[Decimal | None, or_unread(_amount), _TEXT]
-"""An amount beside it, such as a fee or a rate: None, and told as unreadable, when it cannot be read."""
+"""A secondary amount, such as a fee or a rate: None, and reported as unreadable, when it cannot be read."""
 
 ReplyTime = Annotated[int | None, Field(ge=0, le=MAX_TIME)]
 """Unix milliseconds."""

@@ -32,7 +32,7 @@ SHOWN_BY_QUERY = tuple(name for name, operation in CATALOGUE.items() if operatio
 
 
 def prove_history(questions: Questions, ledger: Ledger) -> Iterator[Proof]:
-    """What orders that were sent before tell of the entries that no made-up question can show."""
+    """Findings from orders that were sent before, about entries that no made-up question can show."""
     rules = questions.rules
     yield _conversions(questions, ledger)
     yield _conversion_fees(rules, ledger)

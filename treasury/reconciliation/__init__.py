@@ -1,6 +1,6 @@
-"""Reconciliation, pure: what the ledger holds and what the service answered in, classes, breaks and a verdict out.
+"""Reconciliation, pure: compares the ledger with the service's answers; gives classes, breaks and a verdict.
 
-`classes` names every way in which the two sides relate, `comparison` puts each order into one of them, `statement`
-and `balances` make the sums explain themselves, `breaks` gives what is found a life from night to night, and `rules`
-is what the policy says about all of it.
+`classes` names every way in which the two sides relate, `comparison` puts each order into one of them, `statement` and
+`balances` make the sums explain themselves, `breaks` follows each finding from night to night, and `rules` is what the
+policy says about all of it.
 """

@@ -11,7 +11,7 @@ ZERO = Decimal(0)
 
 
 class Judgement(StrEnum):
-    """What a balance says."""
+    """The judgement on one balance."""
 
     EXPLAINED = "explained"
     INFLOW = "inflow"

@@ -1,4 +1,4 @@
-"""Pure: what is found becomes a break with a life. New, persisting, resolved; how old, how severe, accepted by whom."""
+"""Pure: turns findings into breaks with a life cycle (new, persisting, resolved), age, severity and acceptance."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ OLD_DAYS = 7
 
 @dataclass(frozen=True)
 class Acceptance:
-    """A person who knows of a break and can live with it, as it was then."""
+    """A person's acceptance of a break as it was at that time."""
 
     break_id: str
     name: str
@@ -31,7 +31,7 @@ class Acceptance:
 
 @dataclass(frozen=True)
 class Finding:
-    """Something remarkable, before its life is known. Amounts in `currency`."""
+    """Something remarkable, before its life cycle is known. Amounts in `currency`."""
 
     subject: str
     """What it is about: a request id, `balance USDT`, `statement 0123`, `card user u-1`."""
@@ -55,7 +55,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Break:
-    """A finding with its life."""
+    """A finding with its life cycle."""
 
     found: Finding
     first_seen: int
@@ -66,7 +66,7 @@ class Break:
 
     @property
     def counts(self) -> bool:
-        """Whether it has a say in the verdict."""
+        """Whether the break counts towards the verdict."""
         return self.lifecycle != RESOLVED and self.accepted is None
 
     @property
@@ -80,7 +80,7 @@ AGE_BUCKETS = ((1, "0-1"), (7, "2-7"), (30, "8-30"))
 
 @dataclass(frozen=True)
 class Known:
-    """A break as the last report that saw it had it, and since when it stands."""
+    """A break as the last report had it, and when it was first seen."""
 
     found: Finding
     first_seen: int
@@ -119,7 +119,7 @@ def _living(finding: Finding, known: Known | None, acceptance: Acceptance | None
 
 
 def _still_accepted(finding: Finding, acceptance: Acceptance) -> bool:
-    """What was accepted is this class with this difference; that something could not be read is never accepted."""
+    """An acceptance holds for the same class and difference; that something could not be read is never accepted."""
     same = (acceptance.name, acceptance.difference) == (finding.name, finding.difference)
     return same and BY_NAME[finding.name].verdict is not Verdict.INCOMPLETE
 

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Answer(StrEnum):
-    """What came back when the service was asked."""
+    """The service's answer to a question."""
 
     FOUND = "found"
     ABSENT = "absent"
@@ -25,7 +25,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Class:
-    """One way in which the two sides relate. `verdict`: what a single one of it makes of the whole."""
+    """One way in which the two sides relate. `verdict`: the verdict that a single order of this class causes."""
 
     name: str
     verdict: Verdict
@@ -138,7 +138,7 @@ CLASSES: tuple[Class, ...] = (
     ),
     Class("matched", Verdict.RECONCILED, "both sides agree", "none"),
 )
-"""Every class, by priority: what is compared is in the first that applies."""
+"""Every class, by priority: an order gets the first that applies."""
 
 BY_NAME: Mapping[str, Class] = {each.name: each for each in CLASSES}
 

@@ -1,4 +1,4 @@
-"""Pure: both sides of every order in, each order's class out; by whole columns, so a million orders take seconds."""
+"""Pure: compares both sides of every order and gives its class; by whole columns, so a million orders take seconds."""
 
 from collections.abc import Callable, Collection, Iterable
 from decimal import Decimal
@@ -66,7 +66,7 @@ def compare(both_sides: pd.DataFrame, policy: Policy, as_of: int, fee_on_top: Co
 
 
 class Sides:
-    """Both sides as columns, and what can be said of them, one truth value per order."""
+    """Both sides as columns, and conditions on them, one truth value per order."""
 
     def __init__(self, both_sides: pd.DataFrame, policy: Policy, as_of: int, fee_on_top: Collection[str] = ()) -> None:
         columns = {name: both_sides.get(name) for name in COLUMNS}
@@ -81,7 +81,7 @@ class Sides:
         return self.frame[name].to_numpy(dtype=object)
 
     def known(self, name: str) -> Mask:
-        """Where something is known."""
+        """Where a column has a value."""
         return self.frame[name].notna().to_numpy(dtype=bool)
 
     def among(self, name: str, values: Iterable[object]) -> Mask:
@@ -122,7 +122,7 @@ class Sides:
 
     @cached_property
     def at_service(self) -> Mask:
-        """Where the service had it, by our side."""
+        """Where the ledger says that the service has the order."""
         return self.state(State.ACCEPTED, *_ENDINGS)
 
     @cached_property
@@ -144,7 +144,7 @@ class Sides:
 
     @cached_property
     def unpaid(self) -> Mask:
-        """Where nothing was paid, by our side."""
+        """Where the ledger says that nothing was paid."""
         return self.state(State.PREPARED, State.HELD, State.REJECTED, State.FAILED, State.CLOSED, SUPERSEDED)
 
     @cached_property
@@ -157,14 +157,14 @@ class Sides:
 
     @cached_property
     def late(self) -> Mask:
-        """Where it is longer ago than is due that it was sent, or planned; to the hour exactly is in time."""
+        """Where an order is overdue, counted from its sending or planning; exactly on the due hour is in time."""
         due_hours = self.policy.reconciliation.all_due_hours
         due: npt.NDArray[np.int64] = self.trait(lambda name: due_hours[name]).astype(np.int64) * HOUR_MS
         since = np.where(self.known("sent_at"), self.number("sent_at", 0), self.number("created_at", self.as_of))
         return self.as_of - since > due
 
     def unlike(self, ours: str, theirs: str) -> Mask:
-        """Where two columns do not hold the very same."""
+        """Where two columns are not identical."""
         return np.asarray(self.column(ours) != self.column(theirs), dtype=np.bool_)
 
     def number(self, name: str, missing: int) -> npt.NDArray[np.int64]:
@@ -172,7 +172,7 @@ class Sides:
         return pd.to_numeric(self.frame[name]).fillna(missing).to_numpy(dtype=np.int64)
 
     def differs(self, ours: str, theirs: str) -> Mask:
-        """Where both are known and are not the same amount, or the same text."""
+        """Where both values are known and differ, as amounts or as text."""
         mine, seen = self.column(ours), self.column(theirs)
         doubted = self.known(ours) & self.known(theirs) & self.unlike(ours, theirs)
         for place in np.flatnonzero(doubted):
@@ -199,7 +199,7 @@ class Sides:
         return abs(Decimal(self._columns["fee"][place] if base is None else base))
 
     def _first_known(self, place: int, theirs: str, ours: str) -> Any:
-        """What the service shows of an order, or what we know where it does not say."""
+        """The service's value of a column, or the ledger's where the service shows none."""
         shown = self._columns[theirs][place]
         return self._columns[ours][place] if shown is None else shown
 
@@ -240,7 +240,7 @@ class Sides:
 
     @cached_property
     def short(self) -> Mask:
-        """Where it succeeded and less arrived than should."""
+        """Where an order succeeded and less arrived than should."""
         arrived, should = self.column("arrive_amount"), self.should_arrive
         short = np.zeros(len(self.frame), dtype=bool)
         for place in np.flatnonzero(self.known("arrive_amount") & (should != None)).tolist():  # noqa: E711 - by element
@@ -291,7 +291,7 @@ def _reversed(sides: Sides) -> Mask:
 
 
 def _conflict(sides: Sides) -> Mask:
-    """Found although it never acted, or no longer final although it was."""
+    """Where an order is found although it never acted, or is no longer final although it was."""
     never = sides.state(State.PREPARED, State.HELD, State.REJECTED, SUPERSEDED)
     again = sides.state(*_ENDINGS) & sides.status(OrderStatus.SUBMITTED, OrderStatus.PROCESSING)
     return sides.found & ~sides.only_quoted & (never | again)
@@ -329,7 +329,7 @@ RULES: tuple[tuple[str, Callable[[Sides], Mask]], ...] = (
     ("quote_expired_unused", lambda sides: sides.state(SUPERSEDED)),
     ("matched", lambda sides: np.ones(len(sides.frame), dtype=bool)),
 )
-"""Class -> where it applies; an order is in the first that does."""
+"""Class -> where it applies; an order gets the first that applies."""
 
 if [PRIORITY[name] for name, _ in RULES] != sorted(PRIORITY[name] for name, _ in RULES):
     raise AssertionError("the rules are not in the order of the classes")

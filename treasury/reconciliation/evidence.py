@@ -1,4 +1,4 @@
-"""Both sides of what is remarkable, in words and in money."""
+"""Describes both sides of remarkable orders, in words and in money."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -20,7 +20,7 @@ _LEFT = (State.SENDING, State.UNKNOWN, State.ACCEPTED, State.SETTLED)
 
 @exact
 def difference(record: Mapping[str, Any]) -> Decimal:
-    """How much more (or less, negative) left than our books say, in the order's currency; zero where it is unclear."""
+    """How much more left than the ledger says (negative: less), in the order's currency; zero where unclear."""
     name, ours = record["class"], _decimal(record["amount"])
     seen = None if _only_quoted(record) else _decimal(record["seen_amount"])
     stated = _decimal(record["line_amount"])

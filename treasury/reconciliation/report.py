@@ -1,4 +1,4 @@
-"""Pure: a night in, its report out. The night is everything that was read; the same night gives the same report."""
+"""Pure: builds the report of a night from everything that was read. The same input gives the same report."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -58,7 +58,7 @@ class Report:
 
     @property
     def verdict(self) -> Verdict:
-        """The first verdict that anything calls for which nobody accepted."""
+        """The worst verdict of everything that was not accepted."""
         classes = set(self.orders["class"])
         standing = {each.found.name for each in self.breaks if each.counts}
         return verdict_of(standing | {name for name in UNREMARKABLE if name in classes}, incomplete=self.is_incomplete)
@@ -72,7 +72,7 @@ class Report:
 
 @exact
 def build_report(night: ReconciliationInput) -> Report:
-    """Compare both sides of a night, explain its sums, and give what is found its life."""
+    """Compare both sides of a night, explain its sums, and assign the findings their life cycle."""
     orders = compare(_with_lines(night.both_sides, night.entries), night.policy, night.as_of, night.fee_on_top)
     balances = _prove(night, orders)
     found = [
@@ -126,7 +126,7 @@ def _unpriced(orders: pd.DataFrame, currency: str, since: int | None) -> Flows:
 
 
 def _covered(night: ReconciliationInput, orders: pd.DataFrame, balances: Sequence[BalanceLine]) -> frozenset[str]:
-    """Subjects about which this report can say that nothing is wrong any more: what it read."""
+    """Subjects that this report has read, and can therefore show as resolved."""
     judged = (Judgement.EXPLAINED, *findings.BALANCE_CLASSES)
     return frozenset(
         {

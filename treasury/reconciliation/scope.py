@@ -1,4 +1,4 @@
-"""What a reconciliation takes in."""
+"""The scope of a reconciliation."""
 
 import json
 from dataclasses import asdict, dataclass

@@ -65,7 +65,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Breaks:
-    """The breaks by where they stand, each part in the machine form's order (priority, then amount)."""
+    """Open, accepted and resolved breaks, each in the machine form's order (priority, then amount)."""
 
     open: Sequence[Mapping[str, Any]]
     accepted: Sequence[Mapping[str, Any]]
@@ -73,7 +73,7 @@ class Breaks:
 
 
 def sort_breaks(machine: Machine) -> Breaks:
-    """Tell the breaks that stand from those that a person accepted and those that are gone."""
+    """Separate open breaks from accepted and resolved ones."""
     breaks = machine["breaks"]
     here = [each for each in breaks if each["lifecycle"] != "resolved"]
     return Breaks(
@@ -113,7 +113,7 @@ def _days(found: set[str], most: int) -> tuple[str, ...]:
 
 
 def breaks_by_age(machine: Machine) -> Grid:
-    """Breaks that stand, by class (in order of priority) and age."""
+    """Open breaks by class (in order of priority) and age."""
     counts = Counter((each["class"], each["age_bucket"]) for each in sort_breaks(machine).open)
     classes = tuple(_known_first(tuple(machine["counts"]), {name for name, _ in counts}))
     ages = tuple(_known_first(tuple(AGES), {*AGES, *(age for _, age in counts)}))

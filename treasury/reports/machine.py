@@ -61,8 +61,7 @@ def as_machine(report: "Report") -> dict[str, Any]:
 
 
 def _statement(report: "Report") -> list[dict[str, str]]:
-    """The statement; beside each line what the breaks that stand are about, each counted (gross) and against each
-    other (net)."""
+    """The statement, each line with the sums of its unresolved breaks: gross (absolute amounts) and net."""
     gross: dict[str | None, Decimal] = defaultdict(Decimal)
     net: dict[str | None, Decimal] = defaultdict(Decimal)
     for each in report.breaks:

@@ -42,7 +42,7 @@ def reasons(machine: Machine) -> list[str]:
 
 
 def first_step(machine: Machine) -> Mapping[str, Any] | None:
-    """The break to begin with: the first that stands. None when there is none."""
+    """The break to begin with: the first open one. None when there is none."""
     stand = sort_breaks(machine).open
     return stand[0] if stand else None
 
