@@ -79,7 +79,8 @@ class SlowToConfirm:
         self._lost.add(payee)
         moves = self.effects[payee]
         if not (first and self.mode.startswith("never")):
-            moves.append(time.time() + (LIFE + MARGIN * 0.7 if first and self.mode == "acts late" else 0.0))
+            late = self._quotes[number[2:]]["expire_time"] / 1000 + MARGIN * 0.7  # however late the request came
+            moves.append(late if first and self.mode == "acts late" else time.time())
         self._quotes[number[2:]]["confirmed"] = moves[-1] if moves else None
         if first:
             return {"code": 400, "message": "INVALID_REQUEST"} if self.refuses else None
