@@ -1,6 +1,7 @@
 """Texts from outside: without what a terminal or a database acts on, and no longer than they may be."""
 
 import re
+import unicodedata
 from typing import Any
 
 MAX_TEXT = 500
@@ -59,3 +60,28 @@ def is_clean(text: str) -> bool:
     return (text.isascii() and text.isprintable()) or not (
         UNSAFE.search(text) or _SPACES.search(text) or STAND_IN in text
     )
+
+
+_LOOKS_LIKE = str.maketrans(
+    # Cyrillic and Greek letters that look like Latin ones (Unicode, Security Mechanisms: confusables), case-folded.
+    "авекмнорстухіјѕԁԛԝүһьαβεζηικμνορτυχω",
+    "abekmhopctyxijsdqwyhbabezhikmnoptuxw",
+) | str.maketrans("oil", "011")
+"""Character -> the one that it is taken for, so that two texts which look the same are the same."""
+
+
+def as_it_looks(text: str) -> str:
+    """What identifies an account, as an eye reads it: letters and digits alone, in one width, case and alphabet.
+
+    Spaces, dashes, zero-width and direction characters do not count; full-width and Arabic-Indic digits are digits; a
+    Cyrillic or Greek letter is the Latin one that it is taken for. O and 0, I, l and 1 are one character each.
+    """
+    if text.isascii():
+        return "".join(filter(str.isalnum, text)).lower().translate(_LOOKS_LIKE)
+    kept = []
+    for character in unicodedata.normalize("NFKD", text).casefold():
+        if character.isdecimal():
+            kept.append(str(unicodedata.decimal(character)))
+        elif character.isalnum():
+            kept.append(character)
+    return "".join(kept).translate(_LOOKS_LIKE)

@@ -25,8 +25,8 @@ from treasury.private_files import be_private
 HELP = """Automate a merchant's treasury: no payment is sent twice, none is lost, and every morning a report says so.
 
 Exit codes: 0 done; 1 unexpected; 2 bad input, nothing sent; 3 plan written, waiting for a yes or an approval; 4
-finished, with rows rejected, failed, closed, held or unknown; 5 reconciliation found breaks or could not read
-everything; 6 another process holds this run.
+finished, with rows rejected, failed, closed, cancelled, held, unknown or not sent; 5 reconciliation found breaks or
+could not read everything; 6 another process holds this run.
 """
 
 COMMANDS = {
@@ -41,6 +41,7 @@ COMMANDS = {
     "accept": ("reconciliation:accept", "Accept a break of the last reconciliation."),
     "runs": ("reading:runs", "List the runs of the ledger."),
     "show": ("reading:show", "Show an order or a run of the ledger."),
+    "cancel": ("control:cancel", "Cancel what never left: it never leaves."),
     "release": ("control:release", "Let held orders be sent at the next start of their run."),
     "resolve": ("control:resolve", "Tell the ledger what a person found out about an order."),
     "stop": ("control:stop", "Stop all sending, or lift the stop."),

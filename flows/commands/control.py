@@ -1,18 +1,22 @@
 """`treasury approve`, `release`, `resolve` and `stop`: record what people decide. They send nothing that moves
 money."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
 from flows.commands.common import DONE, TROUBLE, WAITING, configured_desk
+from treasury.errors import InputError
 from treasury.ledger.approvals import approve_plan
 from treasury.ledger.stops import lift_stop, stop_sending
-from treasury.orders.states import Hold
+from treasury.orders.states import Hold, State
+from treasury.runs.cancelling import cancel as cancel_orders
 from treasury.runs.resolving import (
     Decision,
     releasable,
     release_orders,
+    resolve_as_ended,
     resolve_as_not_sent,
     resolve_as_sent,
 )
@@ -52,7 +56,7 @@ def release(reference: str, /, *, kind: str | None = None, by: str, why: str) ->
     reference:
         A run key, row reference or request id.
     kind:
-        Only what is held for this reason: duplicate or older.
+        Only what is held for this reason: duplicate, limit or older.
     by:
         Your name.
     why:
@@ -72,14 +76,45 @@ def release(reference: str, /, *, kind: str | None = None, by: str, why: str) ->
     return _say(release_orders(desk, reference, kind, by=by, why=why))
 
 
-def resolve(
-    reference: str, /, *, as_: Annotated[Literal["sent", "not-sent"], Parameter(name="--as")], by: str, why: str
-) -> int:
-    """Tell the ledger what a person found out about orders that are unknown, or held because the service knows them.
+def cancel(reference: str, /, *, by: str, why: str) -> int:
+    """Cancel what never left: it is never sent, and counts as a duplicate of nothing. It cannot be undone.
 
-    `sent`: the service has them; each whose amounts agree is taken over and followed from here on. `not-sent`: they
-    never acted and never will; the service is asked once more, and what it does not show is sent at the next start,
-    a quoted row under one more quote. Only say so when the service confirmed it.
+    A plan that waits for approvals ends, too. What left, or may have left, is named and left alone. It works while the
+    run is being sent.
+
+    Parameters
+    ----------
+    reference:
+        A run key (run:KEY where a row is called the same), row reference or request id.
+    by:
+        Your name.
+    why:
+        The reason.
+
+    """
+    done = cancel_orders(configured_desk(), reference, by=by, why=why)
+    if done.plan is not None:
+        print(f"  the plan of run {done.plan.run_key} that waited is cancelled; this run key is used up")
+        if not done.decisions:
+            return DONE
+    return _say(done.decisions)
+
+
+def resolve(
+    reference: str,
+    /,
+    *,
+    as_: Annotated[Literal["sent", "not-sent", "settled", "failed"], Parameter(name="--as")],
+    order_no: str | None = None,
+    by: str,
+    why: str,
+) -> int:
+    """Tell the ledger what a person found out about orders that are unknown, or whose end the service never reports.
+
+    The service is asked once more first. `sent`: it has them; each whose amounts agree is taken over and followed from
+    here on. `not-sent`: they never acted and never will; what the service does not show is sent at the next start, a
+    quoted row under one more quote. `settled`, `failed`: one order ended so, and the service never says it; your word
+    stands in the reports until the service confirms it. Only say what the service's support confirmed.
 
     Parameters
     ----------
@@ -87,6 +122,8 @@ def resolve(
         A run key, row reference, request id or order number.
     as_:
         What is true.
+    order_no:
+        The service's number of the order, for settled and failed.
     by:
         Your name.
     why:
@@ -94,8 +131,22 @@ def resolve(
 
     """
     desk = configured_desk()
+    print(f"the service is asked about {reference}; then {AFTERWARDS[as_]}")
+    if as_ in ("settled", "failed"):
+        return _say(resolve_as_ended(desk, reference, State(as_), order_no, by=by, why=why))
+    if order_no is not None:
+        raise InputError("--order-no goes with --as settled or --as failed")
     decide = resolve_as_sent if as_ == "sent" else resolve_as_not_sent
     return _say(decide(desk, reference, by=by, why=why))
+
+
+AFTERWARDS: Mapping[str, str] = {
+    "sent": "what it shows, or what you name by its own reference, counts as sent and is followed to its end",
+    "not-sent": "what it does not show is SENT at the next start of its run (to end it instead: treasury cancel)",
+    "settled": "it counts as paid, on your word, until the service says otherwise",
+    "failed": "it counts as not paid, on your word, until the service says otherwise; a new run may pay it",
+}
+"""What `resolve` does next, said before it is done."""
 
 
 def _say(decisions: list[Decision]) -> int:

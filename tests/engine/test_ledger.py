@@ -130,14 +130,14 @@ def test_of_many_that_look_alike_the_first_is_paid_and_named(open_ledger: OpenLe
     assert f"other of run one ({other.request_id})" in held["x"]
 
 
-def test_further_up_in_the_same_file_counts_however_few_days_do(open_ledger: OpenLedger) -> None:
+def test_what_waits_counts_however_few_days_do(open_ledger: OpenLedger) -> None:
     times = iter(range(1_700_000_000, 1_800_000_000, 60))
     ledger = open_ledger(clock=lambda: next(times))
     same = [intent(f"r{number}", duplicate_key=("payee", "USDT", "10")) for number in range(3)]
     commit_plan(ledger, "one", "payout", {}, "", same, IntentRules(duplicate_days=0))
     commit_plan(ledger, "two", "payout", {}, "", [same[0]], IntentRules(duplicate_days=0))
     states = {(order.run_key, order.row_ref): order.state for order in ledger.orders()}
-    assert [states["one", "r0"], states["two", "r0"]] == [State.PREPARED, State.PREPARED]
+    assert [states["one", "r0"], states["two", "r0"]] == [State.PREPARED, State.HELD]
     assert [states["one", "r1"], states["one", "r2"]] == [State.HELD, State.HELD]
 
 

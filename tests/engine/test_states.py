@@ -21,11 +21,14 @@ TABLE = {
     "reject": ("prepared sending unknown", "rejected"),
     "hold": ("prepared unknown", "held"),
     "release": ("held", "prepared"),
+    "cancel": ("prepared held", "cancelled"),
+    "resolve as settled": ("unknown accepted", "settled"),
+    "resolve as failed": ("unknown accepted", "failed"),
     "resolve as sent": ("unknown held", "accepted"),
     "resolve as not sent": ("unknown held accepted", "prepared"),
     "resolve as ended": ("prepared unknown held accepted", "rejected"),
     "quote again": ("unknown", "prepared"),
-    "correct to settled": ("failed closed rejected", "settled"),
+    "correct to settled": ("failed closed rejected cancelled", "settled"),
     "correct to failed": ("settled closed", "failed"),
     "correct to closed": ("settled failed", "closed"),
 }
@@ -40,6 +43,7 @@ OUTCOME = {
     "closed": "closed",
     "rejected": "rejected",
     "held": "held",
+    "cancelled": "cancelled",
 }
 
 
@@ -53,7 +57,7 @@ def test_every_step_leads_from_where_to_where_the_design_says() -> None:
 def test_every_state_is_read_by_people_as_the_design_says(state: State) -> None:
     assert state.outcome == OUTCOME[state.value]
     assert state.outcome in OUTCOMES
-    assert state.is_final == (state.value in ("settled", "failed", "closed", "rejected"))
+    assert state.is_final == (state.value in ("settled", "failed", "closed", "rejected", "cancelled"))
     assert state.is_open == (state.value in ("sending", "unknown", "accepted"))
 
 
@@ -66,7 +70,7 @@ SEEN = [
         99,
         {
             **dict.fromkeys(("sending", "unknown", "accepted"), "settle"),
-            **dict.fromkeys(("failed", "closed", "rejected"), "correct to settled"),
+            **dict.fromkeys(("failed", "closed", "rejected", "cancelled"), "correct to settled"),
         },
     ),
     (

@@ -1,10 +1,23 @@
 """Approvals: who approved which plan. They are bound to the plan's hash, so a changed plan has none."""
 
-from sqlalchemy import Connection, insert, select
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, insert, select, update
 
 from treasury.errors import InputError
 from treasury.ledger import schema
+from treasury.ledger.database import serialize
 from treasury.ledger.ledger import Ledger
+
+
+@dataclass(frozen=True)
+class WaitingPlan:
+    """The newest plan of a run that waits for approvals."""
+
+    run_key: str
+    sha256: str
+    maker: str
+    needed: int
 
 
 def propose_plan(ledger: Ledger, run_key: str, sha256: str, maker: str, needed: int) -> list[str]:
@@ -15,6 +28,7 @@ def propose_plan(ledger: Ledger, run_key: str, sha256: str, maker: str, needed: 
     table = schema.plans
 
     def work(connection: Connection) -> list[str]:
+        check_not_cancelled(connection, run_key)
         known = select(table.c.id).where(table.c.run_key == run_key, table.c.plan_sha256 == sha256)
         if connection.execute(known).first() is None:
             row = {"run_key": run_key, "plan_sha256": sha256, "maker": maker, "needed": needed}
@@ -45,6 +59,7 @@ def approve_plan(ledger: Ledger, run_key: str, approved_by: str, os_user: str) -
         plan = connection.execute(query).first()
         if plan is None:
             raise InputError(f"run {run_key} has no plan that waits for an approval")
+        check_not_cancelled(connection, run_key)
         if person.casefold() == plan.maker.casefold():
             raise InputError(f"{person} made the plan of run {run_key}; somebody else has to approve it")
         known = approvers(connection, run_key, plan.plan_sha256)
@@ -55,3 +70,47 @@ def approve_plan(ledger: Ledger, run_key: str, approved_by: str, os_user: str) -
         return plan.plan_sha256, plan.needed, [*known, person]
 
     return ledger.write(work)
+
+
+def waiting_plan(ledger: Ledger, run_key: str) -> WaitingPlan | None:
+    """The plan of a run that waits; None when the run began, its plan was cancelled, or it never had one."""
+    table, runs = schema.plans.c, schema.runs.c
+    query = (
+        select(table.run_key, table.plan_sha256, table.maker, table.needed)
+        .outerjoin(schema.runs, runs.run_key == table.run_key)
+        .where(table.run_key == run_key, table.cancelled_at.is_(None), runs.run_key.is_(None))
+        .order_by(table.id.desc())
+        .limit(1)
+    )
+    return next((WaitingPlan(*row) for row in ledger.read(query)), None)
+
+
+def cancel_plan(ledger: Ledger, plan: WaitingPlan, *, by: str, why: str) -> None:
+    """End every plan of a run that waits, for ever: its approvals count for nothing, and its run key is used up.
+
+    Raises `InputError` when the run began meanwhile.
+    """
+    table = schema.plans
+
+    def work(connection: Connection) -> None:
+        serialize(connection)
+        if connection.execute(select(schema.runs.c.run_key).where(schema.runs.c.run_key == plan.run_key)).first():
+            raise InputError(f"run {plan.run_key} began meanwhile: cancel it again")
+        ended = update(table).where(table.c.run_key == plan.run_key, table.c.cancelled_at.is_(None))
+        connection.execute(ended.values(cancelled_at=ledger.now(), cancelled_by=by.strip(), cancel_why=why.strip()))
+
+    ledger.write(work)
+
+
+def check_not_cancelled(connection: Connection, run_key: str) -> None:
+    """Raise `InputError` for a run whose plan a person cancelled before it began."""
+    table = schema.plans.c
+    query = select(table.cancelled_by, table.cancel_why).where(
+        table.run_key == run_key, table.cancelled_at.is_not(None)
+    )
+    found = connection.execute(query).first()
+    if found is not None:
+        raise InputError(
+            f"run {run_key} was cancelled by {found.cancelled_by} ({found.cancel_why}); nothing was sent: what is to "
+            "be paid after all gets another run key"
+        )

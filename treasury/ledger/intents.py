@@ -5,19 +5,20 @@ It is serialized, so that two runs that start at the same time see each other.
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, insert, select, update
 
 from treasury.concurrency.batches import batched
 from treasury.concurrency.crash_points import crash_point
 from treasury.errors import ApprovalNeeded, LimitExceeded, RunKeyConflict
 from treasury.ledger import schema
-from treasury.ledger.approvals import approvers
+from treasury.ledger.approvals import approvers, check_not_cancelled
 from treasury.ledger.database import serialize
+from treasury.ledger.duplicates import DAY_MS, DUPLICATE_DAYS, excused, find_duplicates
 from treasury.ledger.epoch import absences_needed
 from treasury.ledger.ledger import Ledger, check_account
 from treasury.ledger.personal import personal_column
@@ -26,13 +27,10 @@ from treasury.orders.quoting import masked_payload
 from treasury.orders.records import Intent, derive_request_id
 from treasury.orders.states import Event, Hold, State
 
-DUPLICATE_DAYS = 7
-"""How far back another payment that looks the same counts as a duplicate."""
-DAY_MS = 24 * 3600 * 1000
 _AT_ONCE = 500
 """Intents that one statement covers; no more are in memory at a time."""
 
-_NOT_PAID = (State.REJECTED.value, State.FAILED.value, State.CLOSED.value, State.HELD.value)
+_NOT_PAID = tuple(state.value for state in (State.REJECTED, State.FAILED, State.CLOSED, State.HELD, State.CANCELLED))
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,9 @@ def commit_plan(
             if not sha256 or bound.plan_sha256 != sha256:
                 _check_binding(ledger, connection, run_key, intents)
             _release(ledger, connection, run_key, intents)
+            _hold_duplicates(ledger, connection, run_key, rules.duplicate_days, intents)
             return 0
+        check_not_cancelled(connection, run_key)
         approved_by = approvers(connection, run_key, sha256)
         if len(approved_by) < rules.approvals:
             raise ApprovalNeeded(run_key, rules.approvals, approved_by)
@@ -90,7 +90,7 @@ def commit_plan(
             rows = [_row(ledger, run_key, intent) | {"absences_needed": absences} for intent in some]
             connection.execute(insert(schema.orders), rows)
             new += len(some)
-        _hold_duplicates(ledger, connection, run_key, ledger.now() - rules.duplicate_days * DAY_MS, intents)
+        _hold_duplicates(ledger, connection, run_key, rules.duplicate_days, intents)
         return new
 
     crash_point("intents.before")
@@ -174,40 +174,19 @@ def _check_day(connection: Connection, rules: IntentRules, intents: Iterable[Int
 
 
 def _hold_duplicates(
-    ledger: Ledger, connection: Connection, run_key: str, since_ms: int, intents: Iterable[Intent]
+    ledger: Ledger, connection: Connection, run_key: str, duplicate_days: int, intents: Iterable[Intent]
 ) -> None:
-    """Hold each payment that repeats one of any run since `since_ms`, or an earlier row of this one, without an
-    excuse."""
-    mine, other = schema.orders.alias(), schema.orders.alias()
-    table = schema.orders.c
-    first = (
-        select(func.min(table.id).label("id"), table.alike)
-        .where(table.alike.in_(select(mine.c.alike).where(mine.c.run_key == run_key)))
-        .where((table.created_at >= since_ms) | (table.run_key == run_key), table.state.not_in(_NOT_PAID))
-        .group_by(table.alike)
-        .subquery()
-    )
-    duplicates = (
-        select(mine.c.row_ref, other.c.row_ref.label("other"), other.c.run_key, other.c.request_id)
-        .join(first, (first.c.alike == mine.c.alike) & (first.c.id < mine.c.id))
-        .join(other, other.c.id == first.c.id)
-        .where(mine.c.run_key == run_key)
-        .order_by(mine.c.id)
-    )
-    found = {row.row_ref: row for row in connection.execute(duplicates)}
-    for row_ref in _excused(intents, found):
-        del found[row_ref]
-    for row_ref, row in found.items():
-        earlier = f"{row.other} of run {row.run_key} ({row.request_id})"
+    """Hold each waiting payment that repeats another one without an excuse."""
+    since = ledger.now() - duplicate_days * DAY_MS
+    found = {each.row_ref: each.earlier for each in find_duplicates(connection, run_key, since)}
+    for some in batched(excused(intents, found), _AT_ONCE):
+        meant = (schema.orders.c.run_key == run_key) & schema.orders.c.row_ref.in_(some)
+        connection.execute(update(schema.orders).where(meant).values(released=Hold.DUPLICATE.value))
+        for row_ref in some:
+            del found[row_ref]
+    for row_ref, earlier in found.items():
         reason = f"same payee, amount and currency as {earlier}; if it is meant, write why into duplicate_ok"
         _step(ledger, connection, run_key, row_ref, Event.HOLD, State.PREPARED, State.HELD, reason, Hold.DUPLICATE)
-
-
-def _excused(intents: Iterable[Intent], duplicates: Collection[str]) -> list[str]:
-    """The duplicates among these rows that have a `duplicate_ok`."""
-    if not duplicates:
-        return []
-    return [intent.row_ref for intent in intents if intent.row_ref in duplicates and intent.duplicate_ok]
 
 
 def _release(ledger: Ledger, connection: Connection, run_key: str, intents: Iterable[Intent]) -> None:
@@ -215,7 +194,7 @@ def _release(ledger: Ledger, connection: Connection, run_key: str, intents: Iter
     table = schema.orders.c
     held = select(table.row_ref).where(table.run_key == run_key, table.state == State.HELD.value, table.sends == 0)
     waiting = {row.row_ref for row in connection.execute(held.where(table.hold_kind == Hold.DUPLICATE.value))}
-    for row_ref in _excused(intents, waiting):
+    for row_ref in excused(intents, waiting):
         _step(ledger, connection, run_key, row_ref, Event.RELEASE, State.HELD, State.PREPARED, None)
 
 
@@ -233,6 +212,8 @@ def _step(
     table = schema.orders
     chosen = (table.c.run_key == run_key) & (table.c.row_ref == row_ref) & (table.c.state == source.value)
     values = {"state": target.value, "reason": reason, "hold_kind": kind}
+    if event is Event.RELEASE:
+        values |= {"released": Hold.DUPLICATE.value}
     change = update(table).where(chosen).values(**values).returning(table.c.id)
     order_id = connection.execute(change).scalar_one()
     ledger.journal_step(connection, order_id, event, source, target, cause=reason or "the row says why it is none")

@@ -15,7 +15,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-VERSION = "3"
+VERSION = "4"
 
 metadata = MetaData()
 
@@ -75,6 +75,9 @@ orders = Table(
     Column("absent_since", BigInteger),
     Column("first_answer", String(40)),
     Column("hold_kind", String(20)),
+    Column("released", String(100)),
+    Column("counted_on", String(10)),
+    Column("ceiling", String(64)),
     Column("personal", Text),
     UniqueConstraint("run_key", "row_ref"),
     Index("orders_by_state", "state"),
@@ -192,6 +195,9 @@ plans = Table(
     Column("maker", String(100), nullable=False),
     Column("needed", Integer, nullable=False),
     Column("proposed_at", BigInteger, nullable=False),
+    Column("cancelled_at", BigInteger),
+    Column("cancelled_by", String(100)),
+    Column("cancel_why", Text),
 )
 """Plans that wait for approvals: who made them (OS user), and how many they need."""
 

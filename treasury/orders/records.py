@@ -99,6 +99,12 @@ class Order(Record):
     absent_since: int | None
     first_answer: str | None
     hold_kind: str | None
+    released: str | None
+    """The kinds of hold that a person released it from, separated by spaces."""
+    counted_on: str | None
+    """The business date on whose account it counts; None while nothing was judged."""
+    ceiling: Decimal | None
+    """The most that it may debit, where its amount is not known beforehand."""
     personal: str | None = field(repr=False)
     payload: bytes | None = field(repr=False)
 

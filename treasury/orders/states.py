@@ -25,11 +25,13 @@ class State(StrEnum):
     """Refused without acting."""
     HELD = "held"
     """Held until a person decides."""
+    CANCELLED = "cancelled"
+    """Ended by a person before it left; never sent."""
 
     @property
     def is_final(self) -> bool:
         """Whether nothing more is expected of it."""
-        return self in (State.SETTLED, State.FAILED, State.CLOSED, State.REJECTED)
+        return self in (State.SETTLED, State.FAILED, State.CLOSED, State.REJECTED, State.CANCELLED)
 
     @property
     def is_open(self) -> bool:
@@ -49,7 +51,7 @@ _OUTCOMES = {
     State.ACCEPTED: "in_progress",
 }
 
-OUTCOMES = ("settled", "in_progress", "failed", "closed", "rejected", "held", "unknown", "not_sent")
+OUTCOMES = ("settled", "in_progress", "failed", "closed", "rejected", "cancelled", "held", "unknown", "not_sent")
 """Every outcome, in the order in which people want to read them."""
 
 
@@ -78,6 +80,12 @@ class Event(StrEnum):
     REJECT = "reject"
     HOLD = "hold"
     RELEASE = "release"
+    CANCEL = "cancel"
+    """A person ends an order that never left."""
+    RESOLVE_SETTLED = "resolve as settled"
+    """A person knows that it was paid, and the service never said so."""
+    RESOLVE_FAILED = "resolve as failed"
+    """A person knows that it never will be paid, and the service never said so."""
     RESOLVE_SENT = "resolve as sent"
     """A person knows that it reached the service."""
     RESOLVE_NOT_SENT = "resolve as not sent"
@@ -107,6 +115,8 @@ class Hold(StrEnum):
     """It looks like another payment: `duplicate_ok` in its row, or `release`."""
     KNOWN = "known"
     """The service knows its reference, and this ledger did not send it: only `resolve`."""
+    LIMIT = "limit"
+    """It does not fit into a limit of the policy in force: `release` lets it be judged again, or `cancel`."""
     OLDER = "older"
     """It was recorded before the ledger was found to be older than the service: `release`."""
 
@@ -134,16 +144,22 @@ STEPS: Mapping[Event, Step] = {
     Event.REJECT: Step((State.PREPARED, State.SENDING, State.UNKNOWN), State.REJECTED),
     Event.HOLD: Step((State.PREPARED, State.UNKNOWN), State.HELD),
     Event.RELEASE: Step((State.HELD,), State.PREPARED),
+    Event.CANCEL: Step((State.PREPARED, State.HELD), State.CANCELLED),
+    Event.RESOLVE_SETTLED: Step((State.UNKNOWN, State.ACCEPTED), State.SETTLED),
+    Event.RESOLVE_FAILED: Step((State.UNKNOWN, State.ACCEPTED), State.FAILED),
     Event.RESOLVE_SENT: Step((State.UNKNOWN, State.HELD), State.ACCEPTED),
     Event.RESOLVE_NOT_SENT: Step((State.UNKNOWN, State.HELD, State.ACCEPTED), State.PREPARED),
     Event.RESOLVE_REJECTED: Step((State.PREPARED, State.UNKNOWN, State.HELD, State.ACCEPTED), State.REJECTED),
     Event.QUOTE_AGAIN: Step((State.UNKNOWN,), State.PREPARED),
-    Event.CORRECT_TO_SETTLED: Step((State.FAILED, State.CLOSED, State.REJECTED), State.SETTLED),
+    Event.CORRECT_TO_SETTLED: Step((State.FAILED, State.CLOSED, State.REJECTED, State.CANCELLED), State.SETTLED),
     Event.CORRECT_TO_FAILED: Step((State.SETTLED, State.CLOSED), State.FAILED),
     Event.CORRECT_TO_CLOSED: Step((State.SETTLED, State.FAILED), State.CLOSED),
 }
 
-DECIDED = (Event.RELEASE, Event.RESOLVE_SENT, Event.RESOLVE_NOT_SENT, Event.RESOLVE_REJECTED)
+DECIDED = (
+    *(Event.RELEASE, Event.CANCEL, Event.RESOLVE_SENT, Event.RESOLVE_NOT_SENT, Event.RESOLVE_REJECTED),
+    *(Event.RESOLVE_SETTLED, Event.RESOLVE_FAILED),
+)
 """Events whose cause a person gives."""
 
 _FINAL_EVENTS = {

@@ -30,7 +30,7 @@ class PayoutLimits(PolicyTable):
     one_approval_above: ByCurrency = Field(default_factory=dict)
     """Run totals above this need the approval of one person besides the maker."""
     two_approvals_above: ByCurrency = Field(default_factory=dict)
-    duplicate_days: Annotated[int, Field(strict=True, ge=0, le=366)] = 7
+    duplicate_days: Annotated[int, Field(strict=True, ge=0, le=366)] = 25
     """How far back a payment with the same payee, currency and amount counts as a duplicate."""
     stop_after_failures: Annotated[int, Field(strict=True, ge=1)] = 50
     """So many sends in a row that fail in the same way stop the run."""

@@ -145,7 +145,8 @@ class Sides:
     @cached_property
     def unpaid(self) -> Mask:
         """Where the ledger says that nothing was paid."""
-        return self.state(State.PREPARED, State.HELD, State.REJECTED, State.FAILED, State.CLOSED, SUPERSEDED)
+        unpaid = (State.PREPARED, State.HELD, State.REJECTED, State.CANCELLED, State.FAILED, State.CLOSED)
+        return self.state(*unpaid, SUPERSEDED)
 
     @cached_property
     def waits(self) -> Mask:
@@ -292,7 +293,7 @@ def _reversed(sides: Sides) -> Mask:
 
 def _conflict(sides: Sides) -> Mask:
     """Where an order is found although it never acted, or is no longer final although it was."""
-    never = sides.state(State.PREPARED, State.HELD, State.REJECTED, SUPERSEDED)
+    never = sides.state(State.PREPARED, State.HELD, State.REJECTED, State.CANCELLED, SUPERSEDED)
     again = sides.state(*_ENDINGS) & sides.status(OrderStatus.SUBMITTED, OrderStatus.PROCESSING)
     return sides.found & ~sides.only_quoted & (never | again)
 

@@ -24,7 +24,7 @@ WIDTH = 5.0
 """Inches of 72 units: 360 units, about a phone's width, so that the letters stay readable there."""
 
 COLORS = (
-    *("settled", "in_progress", "failed", "closed", "rejected", "held", "unknown", "not_sent", "other"),
+    *("settled", "in_progress", "failed", "closed", "rejected", "cancelled", "held", "unknown", "not_sent", "other"),
     *("age-0", "age-1", "age-2", "age-3", "accent", "line"),
 )
 """Names of the page's colours: the style sheet defines each as `--c-<name>`, once for light and once for dark."""

@@ -15,6 +15,7 @@ OUTCOME_COLORS: Mapping[str, str] = {
     "failed": "#c8453b",
     "closed": "#8b95a1",
     "rejected": "#e08a2e",
+    "cancelled": "#a3785f",
     "held": "#8e63b5",
     "unknown": "#d4b106",
     "not_sent": "#c3cad3",

@@ -38,19 +38,24 @@ NEXT_ACTIONS: Mapping[str, str] = {
     "failed": "find out why, correct it, and put it into a new run",
     "closed": "find out why, correct it, and put it into a new run",
     "rejected": "correct the cause, and put it into a new run",
+    "cancelled": "none: it is never sent; a new run may pay it",
     "held": "a person has to decide about it",
     "not_sent": "start the same run again: it is sent then",
 }
 """Outcome -> what happens or is to be done next."""
 
 HELD_ACTIONS: Mapping[str, str] = {
-    Hold.DUPLICATE: "if it is meant, say why in duplicate_ok and start the run again; or treasury release {request_id}",
+    Hold.DUPLICATE: "if it is meant: treasury release {request_id}, or say why in duplicate_ok, and start the run "
+    "again; if it is not to be paid: treasury cancel {request_id}",
+    Hold.LIMIT: "to have it judged again, on another day or under another policy: treasury release {request_id}, and "
+    "start the run again; if it is not to be paid: treasury cancel {request_id}",
     Hold.KNOWN: "look at the service's portal; if it was paid: treasury resolve {request_id} --as sent",
-    Hold.OLDER: "look whether it was paid meanwhile; then treasury release {run_key}, and start the run again",
+    Hold.OLDER: "look whether it was paid meanwhile; then treasury release {run_key}, and start the run again; "
+    "if it is not to be paid: treasury cancel {request_id}",
 }
 """Why an order is held -> what a person does about it; each command wants --by NAME --why TEXT, too."""
 
-BAD_OUTCOMES = ("rejected", "failed", "closed", "held", "unknown", "not_sent")
+BAD_OUTCOMES = ("rejected", "failed", "closed", "cancelled", "held", "unknown", "not_sent")
 """Outcomes for which a finished run ends with code 4."""
 
 

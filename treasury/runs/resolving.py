@@ -3,7 +3,7 @@
 The service is queried once more before a person's word that an order was not sent is accepted.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,7 +15,7 @@ from treasury.ledger.quotes import MAX_GENERATIONS, finish_quote, last_quote
 from treasury.orders.decisions import certain_end, disagreements, has_ended
 from treasury.orders.quoting import QUOTED
 from treasury.orders.records import ON_A_PERSONS_WORD, Order
-from treasury.orders.states import Event, Hold, State
+from treasury.orders.states import STEPS, Event, Hold, State
 from treasury.provider.operation import SeenOrder
 from treasury.runs.desk import Desk
 from treasury.settings import os_user
@@ -31,15 +31,32 @@ class Decision:
     """What was done, or why not, in words."""
 
 
+RUN = "run:"
+"""Before a run key, where a row is called the same: `run:payroll` is the run."""
+
+
+def run_named(reference: str) -> str:
+    """The run key that a name may stand for."""
+    return reference.removeprefix(RUN)
+
+
 def choose_orders(desk: Desk, reference: str) -> list[Order]:
-    """The orders that a run key, row reference, request id or order number names. Raises `InputError`."""
-    orders = desk.ledger.orders(reference=reference)
-    runs = {order.run_key for order in orders}
+    """The orders that a run key, row reference, request id or order number names. Raises `InputError`.
+
+    `run:KEY` is a whole run for certain.
+    """
+    if reference.startswith(RUN):
+        orders = desk.ledger.orders(run_key=run_named(reference))
+    else:
+        orders = desk.ledger.orders(reference=reference)
     if not orders:
         raise InputError(f"the ledger knows no order or run called {reference}")
-    if len(orders) > 1 and runs != {reference}:
-        listed = ", ".join(f"{order.row_ref} of run {order.run_key} ({order.request_id})" for order in orders[:5])
-        raise InputError(f"{reference} names {len(orders)} orders: {listed}; give a request id or a run key")
+    of_run = [order for order in orders if order.run_key == run_named(reference)]
+    also = [order for order in orders if reference in (order.row_ref, order.request_id, order.order_no)]
+    if len(also) > 1 or (also and len(of_run) > 1):
+        listed = ", ".join(f"{order.row_ref} of run {order.run_key} ({order.request_id})" for order in also[:5])
+        run = f"the run {reference} (run:{reference}), " if of_run else ""
+        raise InputError(f"{reference} names several things: {run}{listed}; give a request id or run:KEY")
     return orders
 
 
@@ -62,25 +79,33 @@ def release_orders(desk: Desk, reference: str, kind: str | None, *, by: str, why
 
     Orders that were held because the ledger is older than the service are queried twice before they are sent.
     """
-    cause = _cause(by, why)
+    cause = cause_of(by, why)
     decisions = []
     with _held(desk, orders := releasable(desk, reference, kind)):
         for order in orders:
             needed = desk.ledger.write(lambda connection: absences_needed(connection, desk.ledger.now()))
-            facts = {"hold_kind": None, "reason": None, "absences_needed": needed, "absent_since": None}
+            facts: dict[str, Any] = {"hold_kind": None, "reason": None, "absences_needed": needed, "absent_since": None}
+            facts |= {"released": f"{order.released or ''} {order.hold_kind}".strip()}
             released = desk.ledger.step(order, Event.RELEASE, cause=cause, **facts)
-            decisions.append(Decision(released, True, "released: it may be sent at the next start of its run"))
+            decisions.append(Decision(released, True, _RELEASED.get(order.hold_kind or "", _MAY_BE_SENT)))
     return decisions
+
+
+_MAY_BE_SENT = "released: it is sent at the next start of its run"
+_RELEASED: Mapping[str, str] = {
+    Hold.LIMIT.value: "released: at the next start of its run it is judged again, and sent if it fits then",
+    Hold.OLDER.value: "released: from the next start of its run on it is asked about twice, and sent if unknown",
+}
 
 
 def resolve_as_sent(desk: Desk, reference: str, *, by: str, why: str) -> list[Decision]:
     """Record orders as sent, on a named person's word, where the amounts agree. Raises `InputError`."""
-    cause = _cause(by, why)
+    cause = cause_of(by, why)
     orders = [order for order in choose_orders(desk, reference) if _may_be_sent(order)]
     if not orders:
         raise InputError(
-            f"nothing of {reference} is unknown, or held because the service knows it; "
-            "a row that is held for another reason never left: treasury release"
+            f"nothing of {reference} is unknown, or held because the service knows it; a row that is held for another "
+            "reason never left: treasury release lets it be sent, treasury cancel ends it"
         )
     alone = all(order.run_key != reference for order in orders)
     with _held(desk, orders):
@@ -89,14 +114,15 @@ def resolve_as_sent(desk: Desk, reference: str, *, by: str, why: str) -> list[De
 
 def resolve_as_not_sent(desk: Desk, reference: str, *, by: str, why: str) -> list[Decision]:
     """Record orders as not sent, on a named person's word, unless the service shows them. Raises `InputError`."""
-    cause = _cause(by, why)
-    orders = [
-        order
-        for order in choose_orders(desk, reference)
-        if _may_be_sent(order) or _on_a_persons_word(order) or is_used_up(desk, order)
-    ]
+    cause = cause_of(by, why)
+    chosen = choose_orders(desk, reference)
+    orders = [each for each in chosen if _may_be_sent(each) or _on_a_persons_word(each) or is_used_up(desk, each)]
+    if not orders and any(order.state is State.HELD for order in chosen):
+        raise InputError(
+            f"{reference} is held, and never left: treasury release lets it be sent, treasury cancel ends it for ever"
+        )
     if not orders:
-        raise InputError(f"nothing of {reference} is unknown; a row that is held: treasury release lets it be sent")
+        raise InputError(f"nothing of {reference} is unknown; what never left: treasury cancel ends it for ever")
     with _held(desk, orders):
         return [_as_not_sent(desk, order, cause) for order in orders]
 
@@ -111,6 +137,41 @@ def is_used_up(desk: Desk, order: Order) -> bool:
 
 def _may_be_sent(order: Order) -> bool:
     return order.state is State.UNKNOWN or (order.state is State.HELD and order.hold_kind == Hold.KNOWN)
+
+
+def resolve_as_ended(
+    desk: Desk, reference: str, ending: State, order_no: str | None, *, by: str, why: str
+) -> list[Decision]:
+    """Record one order as settled or failed, on a named person's word, when the service never shows its end.
+
+    Raises `InputError` when it is not one order, or not one that left.
+    """
+    cause = cause_of(by, why)
+    orders = choose_orders(desk, reference)
+    if len(orders) > 1:
+        raise InputError(f"{reference} names {len(orders)} orders: an end is said of one at a time, by its request id")
+    if orders[0].state is State.HELD or orders[0].state is State.PREPARED:
+        raise InputError(
+            f"{reference} is {orders[0].state.outcome.replace('_', ' ')}, and never left: treasury cancel ends it, "
+            "treasury release lets what is held be sent"
+        )
+    with _held(desk, orders):
+        return [_as_ended(desk, orders[0], ending, order_no, cause)]
+
+
+def _as_ended(desk: Desk, order: Order, ending: State, order_no: str | None, cause: str) -> Decision:
+    try:
+        order = desk.submission.ask(order)
+    except (NotConnected, OutcomeUnknown, Refused) as error:
+        return Decision(order, False, f"the service could not be asked ({error}); try again")
+    if order.state not in STEPS[Event.RESOLVE_SETTLED].sources:
+        return Decision(order, order.state is ending, f"the service shows it: {order.state.outcome}")
+    if order_no is not None and order.order_no not in (None, order_no):
+        return Decision(order, False, f"the service shows it as order {order.order_no}, not {order_no}: look again")
+    event = Event.RESOLVE_SETTLED if ending is State.SETTLED else Event.RESOLVE_FAILED
+    facts = {"reason": f"{ending.outcome} on a person's word, not confirmed by the service: {cause}", "hold_kind": None}
+    ended = desk.ledger.step(order, event, cause=cause, order_no=order.order_no or order_no, **facts)
+    return Decision(ended, True, f"{ending.outcome} on your word; the reconciliation names it until the service agrees")
 
 
 def _on_a_persons_word(order: Order) -> bool:
@@ -216,7 +277,7 @@ def _held(desk: Desk, orders: list[Order]) -> Iterator[None]:
         yield
 
 
-def _cause(by: str, why: str) -> str:
+def cause_of(by: str, why: str) -> str:
     if not by.strip() or not why.strip():
         raise InputError("a decision needs a name and a reason: --by NAME --why TEXT")
     return f"{by.strip()} ({os_user()}): {why.strip()}"

@@ -1,15 +1,15 @@
 """Formats of the ledger: a new one is made as it is today, an older one is brought up to date when it is opened.
 
-The number of its format stands in the ledger (`meta.schema`, "3"); the revision that leads there is called the same
-with four digits ("0002"). Everything is one transaction of the connection that opens the ledger, on both databases:
+The number of its format stands in the ledger (`meta.schema`, "4"); the revision that leads there is called the same
+with four digits ("0004"). Everything is one transaction of the connection that opens the ledger, on both databases:
 a process that dies half way has changed nothing, and the next opening begins again.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, MetaData, delete, insert, inspect, select, update
+from sqlalchemy import Connection, MetaData, Table, delete, insert, inspect, select, update
 
 from treasury.concurrency.crash_points import crash_point
 from treasury.errors import ConfigurationError
@@ -93,10 +93,18 @@ def tables_of(number: str) -> MetaData:
     tables: MetaData | None = getattr(scripts.get_revision(revision_of(number)).module, "metadata", None)
     if tables is not None:
         return tables
-    later = str(int(number) + 1)  # which only adds tables
-    added = scripts.get_revision(revision_of(later)).module.NEW_TABLES
+    later = str(int(number) + 1)  # which only adds tables and columns
+    module = scripts.get_revision(revision_of(later)).module
     tables = MetaData()
     for table in tables_of(later).sorted_tables:
-        if table.name not in added:
-            table.to_metadata(tables)
+        if table.name not in module.NEW_TABLES:
+            _leave_out(table.to_metadata(tables), module.NEW_COLUMNS.get(table.name, ()))
     return tables
+
+
+def _leave_out(table: Table, columns: Collection[str]) -> None:
+    """Take these columns, and the indexes over them, out of a table."""
+    for index in [each for each in table.indexes if any(column.name in columns for column in each.columns)]:
+        table.indexes.remove(index)
+    for name in columns:
+        table._columns.remove(table.c[name])

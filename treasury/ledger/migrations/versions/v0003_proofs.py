@@ -7,7 +7,8 @@ revision = "0003"
 down_revision = "0002"
 
 NEW_TABLES = ("proofs", "adoptions")
-"""What this revision adds; it changes no other table."""
+NEW_COLUMNS: dict[str, tuple[str, ...]] = {}
+"""What this revision adds; it changes nothing else."""
 
 
 def upgrade() -> None:

@@ -1,0 +1,109 @@
+"""Duplicates: payments that look the same, found by the keyed hash of payee, currency and amount.
+
+A payment is compared when it is recorded, and again before the first byte of one that waited. It is a duplicate of one
+that may have been paid (open, whatever its age, or settled within the policy's days), or that was recorded earlier and
+still waits. What failed, was closed, rejected, held or cancelled is no reason.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Select, and_, func, or_, select
+
+from treasury.concurrency.batches import batched
+from treasury.ledger import schema
+from treasury.ledger.ledger import Ledger
+from treasury.orders.records import Intent
+from treasury.orders.states import Hold, State
+
+DUPLICATE_DAYS = 25
+"""How far back a settled payment that looks the same counts, unless the policy says otherwise."""
+
+DAY_MS = 24 * 3600 * 1000
+_AT_ONCE = 500
+
+_OPEN = (State.SENDING.value, State.UNKNOWN.value, State.ACCEPTED.value)
+
+
+@dataclass(frozen=True)
+class Duplicate:
+    """A payment that looks like an earlier one."""
+
+    row_ref: str
+    earlier: str
+    """The earlier one, in words."""
+
+
+@dataclass(frozen=True)
+class EarlierPayment:
+    """A settled payment that looks like a planned one, and is too old to be a reason to hold it."""
+
+    row_ref: str
+    run_key: str
+    request_id: str
+    settled_at: int
+    """Unix milliseconds."""
+
+
+def find_duplicates(connection: Connection, run_key: str, since_ms: int) -> Iterator[Duplicate]:
+    """The waiting payments of a run that are duplicates, and that no person released as such."""
+    other = schema.orders.alias()
+    may_be_paid = or_(other.c.state.in_(_OPEN), and_(other.c.state == State.SETTLED.value, _ended(other) >= since_ms))
+    found = {row.id: row for row in connection.execute(_pairs(other, run_key, may_be_paid))}
+    waits = connection.execute(_pairs(other, run_key, other.c.state == State.PREPARED.value))
+    found = {**{row.id: row for row in waits if row.other_id < row.id}, **found}
+    for _, row in sorted(found.items()):
+        yield Duplicate(row.row_ref, f"{row.other} of run {row.run_key} ({row.request_id})")
+
+
+def _pairs(other: Any, run_key: str, counts: Any) -> Select[Any]:
+    """Each waiting payment of a run, with the first of all those that count and look like it."""
+    mine, first_of = schema.orders.alias(), schema.orders.alias()
+    waits = mine.c.state == State.PREPARED.value
+    keys = select(mine.c.alike).where(mine.c.run_key == run_key, waits, mine.c.alike.is_not(None))
+    first = (
+        select(func.min(other.c.id).label("id"), other.c.alike)
+        .where(other.c.alike.in_(keys), counts)
+        .group_by(other.c.alike)
+        .subquery()
+    )
+    not_released = or_(mine.c.released.is_(None), ~mine.c.released.contains(Hold.DUPLICATE.value))
+    return (
+        select(
+            *(mine.c.id, mine.c.row_ref, first.c.id.label("other_id")),
+            *(first_of.c.row_ref.label("other"), first_of.c.run_key, first_of.c.request_id),
+        )
+        .join(first, first.c.alike == mine.c.alike)
+        .join(first_of, first_of.c.id == first.c.id)
+        .where(mine.c.run_key == run_key, waits, not_released)
+    )
+
+
+def _ended(table: Any) -> Any:
+    return func.coalesce(table.c.final_at, table.c.created_at)
+
+
+def excused(intents: Iterable[Intent], duplicates: Collection[str]) -> list[str]:
+    """The duplicates among these rows that have a `duplicate_ok`."""
+    if not duplicates:
+        return []
+    return [intent.row_ref for intent in intents if intent.row_ref in duplicates and intent.duplicate_ok]
+
+
+def earlier_payments(ledger: Ledger, run_key: str, intents: Iterable[Intent], days: int) -> list[EarlierPayment]:
+    """Settled payments of other runs that look like these and were settled longer ago than `days`: a person knows."""
+    table = schema.orders.c
+    until = ledger.now() - days * DAY_MS
+    found = []
+    for some in batched(intents, _AT_ONCE):
+        rows = {ledger.key.keyed_hash(list(each.duplicate_key)): each.row_ref for each in some if each.duplicate_key}
+        ended = func.coalesce(table.final_at, table.created_at)
+        query = select(table.alike, table.run_key, table.request_id, ended.label("ended")).where(
+            table.alike.in_(list(rows)), table.state == State.SETTLED.value, ended < until, table.run_key != run_key
+        )
+        found += [
+            EarlierPayment(rows[row.alike], row.run_key, row.request_id, int(row.ended))
+            for row in ledger.read(query.order_by(table.id))
+        ]
+    return found

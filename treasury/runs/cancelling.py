@@ -1,0 +1,62 @@
+"""Cancels what never left, on a named person's word: for ever, at any time, also while its run is being sent.
+
+Cancelling takes no run's lock. It is one conditional step of the ledger, as the mark of a send is: whichever is on disk
+first wins, and the other one finds the order elsewhere.
+"""
+
+from dataclasses import dataclass
+
+from treasury.errors import IllegalTransition, InputError
+from treasury.ledger.approvals import WaitingPlan, cancel_plan, waiting_plan
+from treasury.orders.records import Order
+from treasury.orders.states import Event, Hold, State
+from treasury.runs.desk import Desk
+from treasury.runs.resolving import Decision, cause_of, choose_orders, run_named
+
+
+@dataclass(frozen=True)
+class Cancelled:
+    """What became of a plan that waited, and of each order."""
+
+    plan: WaitingPlan | None
+    decisions: list[Decision]
+
+
+def cancel(desk: Desk, reference: str, *, by: str, why: str) -> Cancelled:
+    """Cancel the orders, and the waiting plan, that a name stands for. Raises `InputError` when nothing can be.
+
+    What left, or may have left, is left alone and said so.
+    """
+    cause = cause_of(by, why)
+    plan = waiting_plan(desk.ledger, run_named(reference))
+    orders = [] if plan is not None and not desk.ledger.orders(reference=reference) else choose_orders(desk, reference)
+    if plan is not None and any(order.run_key != plan.run_key for order in orders):
+        listed = ", ".join(f"{order.row_ref} of run {order.run_key} ({order.request_id})" for order in orders[:5])
+        raise InputError(f"{reference} names the waiting plan of run {plan.run_key}, and {listed}: give a request id")
+    if plan is not None:
+        cancel_plan(desk.ledger, plan, by=by, why=why)
+    return Cancelled(plan, [_cancel(desk, order, cause) for order in orders])
+
+
+def _cancel(desk: Desk, order: Order, cause: str) -> Decision:
+    while (why_not := _why_not(order)) is None:
+        try:
+            facts = {"reason": f"cancelled by {cause}", "hold_kind": None}
+            cancelled = desk.ledger.step(order, Event.CANCEL, cause=cause, **facts)
+            return Decision(cancelled, True, "cancelled: it never left, and is never sent")
+        except IllegalTransition:  # its run moved it meanwhile
+            order = desk.ledger.orders(ids=[order.id])[0]
+    return Decision(order, order.state is State.CANCELLED, why_not)
+
+
+def _why_not(order: Order) -> str | None:
+    """Why an order cannot be cancelled; None when it can."""
+    if order.state is State.CANCELLED:
+        return "it is cancelled already"
+    if order.state.is_final:
+        return f"it is {order.state.outcome}: nothing of it is left to cancel"
+    if order.hold_kind == Hold.KNOWN:
+        return "the service knows it: it may have been paid, so treasury resolve, or wait for the next reconciliation"
+    if order.state not in (State.PREPARED, State.HELD) or order.doubtful:
+        return f"it left, or may have left ({order.state.outcome}): it is asked about, and stays as it is"
+    return None
