@@ -60,7 +60,7 @@ def release(reference: str, /, *, kind: str | None = None, by: str, why: str) ->
     by:
         Your name.
     why:
-        What you looked at.
+        What you checked.
 
     """
     desk = configured_desk()
