@@ -4,9 +4,7 @@ import os
 import socket
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -14,7 +12,9 @@ import pytest
 from flows.commands.prefect_server import free_port
 from tests.commands.office import Office, eventually
 from treasury.concurrency.children import child
-from treasury.sandbox import RunningSandbox, SandboxSettings, generate_key_pair, running_sandbox
+from treasury.sandbox import RunningSandbox
+
+pytest_plugins = ["treasury.testing"]
 
 _reserved = socket.socket()
 _reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -75,30 +75,21 @@ def _clean_up() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def key_pair() -> tuple[str, str]:
+def key_pair(treasury_keys: tuple[str, str]) -> tuple[str, str]:
     """The partner's private and public key."""
-    return generate_key_pair()
+    return treasury_keys
 
 
 @pytest.fixture(scope="session")
-def key_file(key_pair: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def key_file(treasury_key_file: Path) -> Path:
     """The private key, where commands find it."""
-    file = tmp_path_factory.mktemp("keys") / "private_key.pem"
-    file.touch(mode=0o600)
-    file.write_text(key_pair[0])
-    return file
+    return treasury_key_file
 
 
 @pytest.fixture(scope="session")
-def open_sandbox(key_pair: tuple[str, str]) -> Iterator[Callable[..., RunningSandbox]]:
+def open_sandbox(open_treasury_sandbox: Callable[..., RunningSandbox]) -> Callable[..., RunningSandbox]:
     """Starts sandboxes in this process, which end with the session."""
-    with ExitStack() as running:
-
-        def start(**settings: Any) -> RunningSandbox:
-            settings = {"public_key": key_pair[1], "settle_seconds": 0.2, **settings}
-            return running.enter_context(running_sandbox(SandboxSettings(**settings)))
-
-        yield start
+    return open_treasury_sandbox
 
 
 @pytest.fixture(scope="session")

@@ -16,9 +16,10 @@ from typing import Any
 import data
 from treasury.provider.client import Account
 from treasury.runs.desk import Desk
+from treasury.sandbox import SandboxSettings
 from treasury.settings import read_settings
 
-PARTNER_ID = "900001"
+PARTNER_ID = SandboxSettings().partner_id
 HEADER = (
     "row_ref,route,amount,currency,settle_currency,payout_method,account_no,account_name,country,bank_code,phone,email"
 )

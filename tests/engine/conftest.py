@@ -16,15 +16,15 @@ from treasury.ledger.ledger import Ledger
 from treasury.provider.client import Account
 from treasury.provider.service_rules import ServiceRules
 from treasury.runs.desk import Desk
-from treasury.sandbox import RunningSandbox, SandboxSettings, generate_key_pair, running_sandbox
+from treasury.sandbox import RunningSandbox, SandboxSettings, running_sandbox
 from treasury.settings import Settings
 
 PARTNER_ID = "900001"
 
 
 @pytest.fixture(scope="session")
-def keys() -> tuple[str, str]:
-    return generate_key_pair()
+def keys(treasury_keys: tuple[str, str]) -> tuple[str, str]:
+    return treasury_keys
 
 
 @pytest.fixture(scope="session")

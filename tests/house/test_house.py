@@ -33,6 +33,11 @@ def shown(file: Path) -> str:
     return str(file.relative_to(ROOT))
 
 
+FOR_TESTS = "treasury/testing.py"
+"""Fixtures for tests of people's own flows: it alone in the domain starts the sandbox, sets the environment and needs
+pytest. Nothing imports it."""
+
+
 @pytest.mark.parametrize("file", MODULES, ids=shown)
 def test_imports_run_down_only(file: Path) -> None:
     floor = FLOORS.index(file.relative_to(ROOT).parts[0])
@@ -50,7 +55,7 @@ def test_the_domain_knows_no_prefect_and_one_module_the_environment(file: Path) 
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv", "environb", "putenv")
     ]
-    if shown(file) != "treasury/settings.py":
+    if shown(file) not in ("treasury/settings.py", FOR_TESTS):
         assert not reads, f"{shown(file)} reads the environment"
 
 
@@ -132,8 +137,16 @@ def test_pure_rooms_are_imported_without_a_database_or_an_engine() -> None:
 
 def test_nothing_in_the_domain_imports_the_sandbox() -> None:
     for file in DOMAIN:
-        if "sandbox" not in file.relative_to(ROOT).parts:
+        if "sandbox" not in file.relative_to(ROOT).parts and shown(file) != FOR_TESTS:
             assert not [name for name in imports_of(file) if name.startswith("treasury.sandbox")], shown(file)
+
+
+def test_pytest_is_needed_by_the_fixtures_for_tests_alone_and_they_by_nothing() -> None:
+    for file in MODULES:
+        names = list(imports_of(file))
+        assert not [name for name in names if name.startswith("treasury.testing")], shown(file)
+        if shown(file) != FOR_TESTS:
+            assert not [name for name in names if name.partition(".")[0] in ("pytest", "_pytest")], shown(file)
 
 
 def body_lines(function: ast.FunctionDef) -> int:
