@@ -1,37 +1,35 @@
 """What the outer tests share: keys, sandboxes, one Prefect server, and the `treasury` command as a real process."""
 
 import os
-import socket
+import shutil
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import httpx
 import pytest
 
-from flows.commands.prefect_server import free_port
-from tests.commands.office import Office, eventually
-from treasury.concurrency.children import child
+from tests.commands.office import Office
+from tests.one_server import OneServer, await_server
 from treasury.sandbox import RunningSandbox
 
 pytest_plugins = ["treasury.testing"]
 
-_reserved = socket.socket()
-_reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-_reserved.bind(("127.0.0.1", free_port()))
-"""The port of the Prefect server, which starts minutes later: bound and not listened at, so nobody else gets it."""
+_server: OneServer | None = None
+"""Held by the process that was started first; workers of pytest-xdist ask it."""
 
 # Before anybody imports Prefect: it reads these once, and must neither find nor touch a developer's own.
-for name in [name for name in os.environ if name.startswith(("PREFECT_", "TREASURY_"))]:
-    del os.environ[name]
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    for name in [name for name in os.environ if name.startswith(("PREFECT_", "TREASURY_"))]:
+        del os.environ[name]
+    # Known from the start: Prefect's threads keep what was set at its import, else start a server of their own.
+    _server = OneServer()
+    os.environ.update(_server.environ)
 os.environ.update(
     {
         "PREFECT_HOME": tempfile.mkdtemp(prefix="treasury-tests-prefect-"),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "DO_NOT_TRACK": "1",
         "PREFECT_LOGGING_LEVEL": "CRITICAL",
-        # Known from the start: Prefect's threads keep what was set at its import, else start a server of their own.
-        "PREFECT_API_URL": f"http://127.0.0.1:{_reserved.getsockname()[1]}/api",
     }
 )
 
@@ -64,13 +62,10 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.exitstatus = 1
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _clean_up() -> Iterator[None]:
-    """Prefect's home of these tests goes with them."""
-    import shutil
-
-    yield
-    _reserved.close()
+def pytest_unconfigure() -> None:
+    """Prefect's homes of these tests go with them, and so does its server."""
+    if _server is not None:
+        _server.close()
     shutil.rmtree(os.environ["PREFECT_HOME"], ignore_errors=True)
 
 
@@ -93,24 +88,9 @@ def open_sandbox(open_treasury_sandbox: Callable[..., RunningSandbox]) -> Callab
 
 
 @pytest.fixture(scope="session")
-def prefect_url() -> Iterator[str]:
-    """One Prefect server for all tests: it takes seconds to start."""
-    url = os.environ["PREFECT_API_URL"]
-    port = url.removesuffix("/api").rpartition(":")[2]
-    arguments = ["--factory", "prefect.server.api.server:create_app", "--host", "127.0.0.1", "--port", port]
-    environ = os.environ | {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
-    with child("uvicorn", [*arguments, "--log-level", "critical", "--lifespan", "on"], environ) as process:
-        eventually(lambda: answers(f"{url}/health") or process.poll() is not None, 120)
-        assert process.poll() is None, "Prefect's server did not start"
-        yield url
-
-
-def answers(url: str) -> bool:
-    """Whether something answers there."""
-    try:
-        return httpx.get(url, timeout=2).status_code == 200
-    except httpx.HTTPError:
-        return False
+def prefect_url() -> str:
+    """One Prefect server for all tests of all processes: it takes seconds to start."""
+    return await_server()
 
 
 @pytest.fixture(scope="session")

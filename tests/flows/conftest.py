@@ -1,6 +1,6 @@
 """Flows in this process: the shared Prefect server, a sandbox, and a home of their own."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,9 @@ def treasury_sandbox(sandbox: RunningSandbox) -> RunningSandbox:
 
 
 @pytest.fixture
-def home(prefect_url: str, treasury_home: Path) -> Path:
-    """A home whose account is the sandbox's; its flows report to the shared server."""
-    return treasury_home
+def home(prefect_url: str, treasury_home: Path) -> Iterator[Path]:
+    """A home whose account is the sandbox's; its flows report to the shared server, with a tag of the test's own."""
+    from prefect import tags
+
+    with tags(str(treasury_home)):
+        yield treasury_home
