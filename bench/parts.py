@@ -60,8 +60,9 @@ def desk(
     """A desk with a ledger of its own, SQLite unless said otherwise, and its folder."""
     home = Path(tempfile.mkdtemp(prefix="treasury-bench-"))
     ledger_url = ledger_url or f"sqlite:///{home / 'ledger.db'}"
-    limits = {"in_flight": in_flight, "processes": processes}
-    settings = Settings(home, None, None, None, None, ledger_url, home / "key", **limits)
+    settings = Settings(
+        home, None, None, None, None, ledger_url, home / "key", in_flight=in_flight, processes=processes
+    )
     opened = Desk(Account(url, "900001", key), settings)
     try:
         yield opened, home

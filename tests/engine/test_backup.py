@@ -308,7 +308,7 @@ crash_points.arm(sys.argv[3], 1)
 
 
 def killed_at(point: str, settings: Settings, file: Path) -> None:
-    command = [sys.executable, "-c", KILLED, settings.home, settings.ledger_url, point, file]
+    command = [sys.executable, "-c", KILLED, str(settings.home), settings.ledger_url, point, str(file)]
     assert subprocess.run(command, cwd=ROOT, check=False).returncode == -9
 
 

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import text
@@ -23,9 +24,9 @@ from treasury.orders.states import STEPS, Event, State
 OpenLedger = Callable[..., Ledger]
 
 
-def intent(ref: str, amount: str = "10.00", **changes: object) -> Intent:
+def intent(ref: str, amount: str = "10.00", **changes: Any) -> Intent:
     payload = {"amount": amount, "account_no": "123456789012"}
-    values = {
+    values: dict[str, Any] = {
         "row_ref": ref,
         "operation": "payout",
         "payload": payload,
@@ -96,7 +97,7 @@ def test_many_rows_are_compared_with_those_of_their_run(open_ledger: OpenLedger)
 def test_a_run_that_is_bound_under_the_same_hash_is_gone_on_with_at_once(open_ledger: OpenLedger) -> None:
     """Its rows were compared when they were hashed; those that are held now say why they are none are let go."""
     ledger = open_ledger()
-    alike = {"alike": ("payee", "USDT", "10")}
+    alike: dict[str, Any] = {"alike": ("payee", "USDT", "10")}
     rows = [intent("a", **alike), intent("b", **alike)]
     assert commit_plan(ledger, "run", "payout", {}, "4" * 64, rows) == 2
     assert [order.state for order in ledger.orders()] == [State.PREPARED, State.HELD]

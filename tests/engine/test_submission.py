@@ -2,7 +2,7 @@
 
 import sqlite3
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
@@ -72,7 +72,7 @@ PAYOUT_FIELDS = {
 
 
 def payout() -> Intent:
-    money = {"currency": "USDT", "amount": Decimal("10.00")}
+    money: dict[str, Any] = {"currency": "USDT", "amount": Decimal("10.00")}
     return Intent("a", "payout", PAYOUT_FIELDS, PAYOUT_FIELDS, **money)
 
 
@@ -138,7 +138,7 @@ def steps(desk: Desk, order: Order) -> list[str]:
 
 
 @pytest.fixture(autouse=True)
-def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     import stamina
 
     stamina.set_testing(True, attempts=1)
@@ -579,8 +579,8 @@ def test_a_confirmed_quote_seen_by_a_query_is_adopted(open_desk: OpenDesk, servi
 
 def test_a_conversion_is_never_executed_again(open_desk: OpenDesk, service: Any) -> None:
     desk = open_desk(service.base_url)
-    quote = {"quoteId": "C1", "payCurrency": "ETH", "payAmt": "1", "settleCurrency": "USDT", "settleAmt": "1998"}
-    quote |= {"feeCurrency": "USDT", "feeAmt": "2", "rate": "2000", **lives(600)}
+    quote: dict[str, Any] = {"quoteId": "C1", "payCurrency": "ETH", "payAmt": "1", "settleCurrency": "USDT"}
+    quote |= {"settleAmt": "1998", "feeCurrency": "USDT", "feeAmt": "2", "rate": "2000", **lives(600)}
     service.plan(CONVERSION_QUOTE, ok(**quote))
     service.plan(EXECUTE, "drop")
     service.plan(QUERY, ABSENT)
@@ -644,8 +644,8 @@ def test_a_confirmed_quote_leaves_no_old_reason(open_desk: OpenDesk, service: An
 
 
 def executed(desk: Desk, service: Any) -> Order:
-    quote = {"quoteId": "C1", "payCurrency": "ETH", "payAmt": "1", "settleCurrency": "USDT", "settleAmt": "1998"}
-    quote |= {"feeCurrency": "USDT", "feeAmt": "2", "rate": "2000", **lives(600)}
+    quote: dict[str, Any] = {"quoteId": "C1", "payCurrency": "ETH", "payAmt": "1", "settleCurrency": "USDT"}
+    quote |= {"settleAmt": "1998", "feeCurrency": "USDT", "feeAmt": "2", "rate": "2000", **lives(600)}
     service.plan(CONVERSION_QUOTE, ok(**quote))
     service.plan(EXECUTE, ok(orderNo="E1", status=22))
     return desk.submission.submit(plan(desk, conversion()))

@@ -64,7 +64,7 @@ def test_a_night_ends_in_a_state_named_for_its_verdict_and_tells_what_is_new_onc
     }
     CustomWebhookNotificationBlock(**hook).save("night", overwrite=True)
     pay_beneficiaries(str(data.path("beneficiaries.csv")), "nights", follow_seconds=5)
-    night = {"notification": "custom-webhook/night", "return_state": True}
+    night: dict[str, Any] = {"notification": "custom-webhook/night", "return_state": True}
     assert reconcile_transactions(**night).name == "Reconciled"
     statement = home / "statement.csv"
     statement.write_text("order_no,currency,amount\nX1,USDT,5\n")

@@ -261,7 +261,7 @@ def test_nothing_personal_and_no_secret_is_logged_or_shown_in_prefect(
     for log in loggers:
         log.addHandler(handler)
         log.setLevel(logging.DEBUG)
-    again = {"return_state": True}
+    again: dict[str, Any] = {"return_state": True}
     graphs = [
         Graph(provision_card_users(str(files[1]), **again)),
         Graph(rebalance_treasury(str(data.path("treasury_policy.toml")), follow_seconds=2, **again)),

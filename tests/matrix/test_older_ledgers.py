@@ -197,4 +197,4 @@ def on_server(url: str, *statements: str) -> None:
     parsed = make_url(url).set(database="postgres", drivername="postgresql")
     with psycopg.connect(parsed.render_as_string(hide_password=False), autocommit=True) as connection:
         for statement in statements:
-            connection.execute(statement)  # type: ignore[call-overload]
+            connection.execute(statement.encode())
