@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from sqlalchemy import text
 
+from tests.engine.intents import commit, intent
 from treasury.errors import ConfigurationError, IllegalTransition, RunHeld, RunKeyConflict, WrongAccount, WrongLedgerKey
 from treasury.ledger import schema
 from treasury.ledger.intents import IntentRules, commit_plan
@@ -22,25 +23,6 @@ from treasury.orders.records import Intent, Order, derive_request_id
 from treasury.orders.states import STEPS, Event, State
 
 OpenLedger = Callable[..., Ledger]
-
-
-def intent(ref: str, amount: str = "10.00", **changes: Any) -> Intent:
-    payload = {"amount": amount, "account_no": "123456789012"}
-    values: dict[str, Any] = {
-        "row_ref": ref,
-        "operation": "payout",
-        "payload": payload,
-        "meaning": payload,
-        "currency": "USDT",
-        "amount": Decimal(amount),
-        **changes,
-    }
-    return Intent(**values)
-
-
-def commit(ledger: Ledger, *refs: str, run_key: str = "run") -> list[Order]:
-    commit_plan(ledger, run_key, "payout", {}, "0" * 64, [intent(ref) for ref in refs])
-    return ledger.orders(run_key=run_key)
 
 
 def test_intents_are_there_for_another_process(open_ledger: OpenLedger) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.test_submission import (
+from tests.engine.answers import (
     ABSENT,
     CREATE,
     FIAT_QUERY,

@@ -16,7 +16,7 @@ import pytest
 import stamina
 from sqlalchemy import make_url
 
-from bench import parts
+from tests import parts
 from tests.crash.oracle import judge
 from tests.crash.payments import KINDS, PARTNER_ID, Kind, ask_quotes, make_kind
 from tests.matrix.faulty import open_short_desk

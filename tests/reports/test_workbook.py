@@ -16,6 +16,7 @@ from openpyxl.workbook import Workbook
 from tests.reports.builders import (
     HOSTILE,
     MEANINGS,
+    SHEETS,
     a_break,
     empty_machine,
     one_order_machine,
@@ -27,8 +28,6 @@ from treasury.reports import workbook as written
 from treasury.reports.figures import BALANCE_LINES, LINES
 from treasury.reports.workbook import write_workbook
 from treasury.sheets.writing import printable, safe_cell
-
-SHEETS = ["Summary", "Breaks", "Accepted", "Resolved", "Statement", "In flight", "Matched", "Settings", "Figures"]
 
 
 def write(folder: Path, machine: Mapping[str, Any], orders: pd.DataFrame) -> Workbook:

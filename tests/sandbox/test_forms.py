@@ -12,8 +12,7 @@ from pydantic import BaseModel
 
 import treasury.sandbox
 from tests.interface.examples import COMPANY, EXAMPLES
-from tests.sandbox.builders import IMAGE, card_user, fiat_quote, pay, payout, refused, withdraw
-from tests.sandbox.test_gate import post, signed
+from tests.sandbox.builders import IMAGE, card_user, fiat_quote, pay, payout, post, refused, signed, withdraw
 from treasury.provider import fields as client_fields
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.client import Client
