@@ -25,9 +25,10 @@ demo: install
 test: install
 	$(BIN)/python -m pytest -n 3 --dist loadfile
 
-# The loop while one works: no Prefect, no other processes, SQLite alone; under two minutes.
+# The loop while one works: rules, plans, orders, policy, interface, house; no Prefect, no other processes, no long nights,
+# SQLite alone. Which tests are slow or thorough stands in tests/conftest.py.
 quick: install
-	$(BIN)/python -m pytest -n 3 --dist loadfile -m "not slow and not prefect" -k "not postgresql"
+	$(BIN)/python -m pytest -n 3 --dist loadfile -m "not slow and not thorough and not prefect" -k "not postgresql"
 
 # What `make test` proves in small: KILLS processes killed and started again; every fault against every payment;
 # whether the tests notice a broken engine (MUTANTS=0 is all of them).

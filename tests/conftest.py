@@ -37,6 +37,19 @@ os.environ.update(
 SLOW = ("browser", "commands", "crash", "fuzz", "matrix", "packaging")
 """Folders of tests that start processes of their own; `make quick` leaves them out."""
 
+THOROUGH = (
+    # Folders: many examples, a real server, or both HTTP engines.
+    *("contract/", "http_engine/", "machine/", "sandbox/"),
+    # Several processes, or whole runs and nights, one after the other.
+    *(f"engine/test_{name}.py" for name in ("backup", "double_start", "fences", "fetching", "migrations", "shards")),
+    *(f"engine/test_{name}.py" for name in ("echo", "hostile_answers", "nights", "runs")),
+    # Drawn pages, thousands of random ledgers, and what starts an interpreter for one assertion.
+    *("reports/test_page.py", "reconciliation/test_naive.py"),
+    "reconciliation/test_reconciliation.py::test_every_pair_of_both_sides_has_a_class",
+    "house/test_house.py::test_the_pinned_prefects_server_imports",
+)
+"""Where tests stand that take seconds each and fail seldom while one works; `make quick` leaves them out too."""
+
 MISSING = ("strace is not installed", "chromium is not installed", "PostgreSQL")
 """Reasons of skipped tests that say what a machine lacks; with ALL_TESTS set they fail the run, as in `.ci/run`."""
 
@@ -45,8 +58,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what takes long by where it stands."""
     here = Path(__file__).parent
     for item in items:
-        if item.path.relative_to(here).parts[0] in SLOW:
+        place = item.path.relative_to(here)
+        if place.parts[0] in SLOW:
             item.add_marker("slow")
+        if f"{place}::{item.name}".startswith(THOROUGH):
+            item.add_marker("thorough")
 
 
 @pytest.hookimpl(trylast=True)
