@@ -38,11 +38,11 @@ SLOW = ("browser", "commands", "crash", "fuzz", "matrix", "packaging")
 """Folders of tests that start processes of their own; `make quick` leaves them out."""
 
 THOROUGH = (
-    # Folders: many examples, a real server, or both HTTP engines.
-    *("contract/", "http_engine/", "machine/", "sandbox/"),
-    # Several processes, or whole runs and nights, one after the other.
+    # Folders: many examples, the sandbox itself, or both HTTP engines.
+    *("http_engine/", "machine/", "sandbox/"),
+    # Several processes, or whole nights, one after the other.
     *(f"engine/test_{name}.py" for name in ("backup", "double_start", "fences", "fetching", "migrations", "shards")),
-    *(f"engine/test_{name}.py" for name in ("echo", "hostile_answers", "nights", "runs")),
+    *("engine/test_hostile_answers.py", "engine/test_nights.py"),
     # Drawn pages, thousands of random ledgers, and what starts an interpreter for one assertion.
     *("reports/test_page.py", "reconciliation/test_naive.py"),
     "reconciliation/test_reconciliation.py::test_every_pair_of_both_sides_has_a_class",
@@ -57,6 +57,8 @@ MISSING = ("strace is not installed", "chromium is not installed", "PostgreSQL")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what takes long by where it stands."""
     here = Path(__file__).parent
+    gone = [place for place in THOROUGH if not (here / place.partition("::")[0]).exists()]
+    assert not gone, f"tests/conftest.py names what is no more: {gone}"
     for item in items:
         place = item.path.relative_to(here)
         if place.parts[0] in SLOW:
