@@ -7,7 +7,7 @@ export DO_NOT_TRACK := 1
 KILLS ?= 5000
 MUTANTS ?= 0
 
-.PHONY: install demo test quick crash matrix fuzz mutate million bench profile office lint format clean
+.PHONY: install demo test quick coverage crash matrix fuzz mutate million bench profile office lint format clean
 
 install: .venv/.installed
 
@@ -25,9 +25,14 @@ demo: install
 test: install
 	$(BIN)/python -m pytest -n 3 --dist loadfile
 
-# The loop while one works: no Prefect, no other processes, SQLite alone; under two minutes.
+# The loop while one works: rules, plans, orders, policy, interface, house; no Prefect, no other processes, no long nights,
+# SQLite alone. Which tests are slow or thorough stands in tests/conftest.py.
 quick: install
-	$(BIN)/python -m pytest -n 3 --dist loadfile -m "not slow and not prefect" -k "not postgresql"
+	$(BIN)/python -m pytest -n 3 --dist loadfile -m "not slow and not thorough and not prefect" -k "not postgresql"
+
+# The whole suite, and which lines of the four packages none of its own processes ran; slower than `make test`.
+coverage: install
+	$(BIN)/python -m pytest -n 3 --dist loadfile --cov --cov-report=term
 
 # What `make test` proves in small: KILLS processes killed and started again; every fault against every payment;
 # whether the tests notice a broken engine (MUTANTS=0 is all of them).

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench import rivals
-from bench.parts import desk, service, sheet
+from tests.parts import desk, service, sheet
 from treasury.sandbox import generate_key_pair
 
 

@@ -15,8 +15,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from bench.parts import QUOTED, desk, service, sheet
 from bench.run import ask, pay
+from tests.parts import QUOTED, desk, service, sheet
 from treasury.sandbox import generate_key_pair
 from treasury.settings import IN_FLIGHT
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from bench import rivals
 from bench.commands import Timed, pay_and_reconcile
-from bench.parts import QUOTED, desk, postgresql, service, sheet
+from tests.parts import QUOTED, desk, postgresql, service, sheet
 from treasury.orders.states import Event
 from treasury.reconciliation.scope import Scope
 from treasury.runs import execution, payouts, sweep

@@ -21,7 +21,7 @@ _HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %
 _DATA = b'{"code":"200","message":"success","data":{"request_id":"%b","order_no":"P-%b",%b}}'
 _ABSENT = b'{"code":7000,"message":"ORDER_NOT_EXIST"}'
 _QUOTE = b'"pay_currency":"USDT","pay_amount":"10.00","receive_currency":"EUR","receive_amount":"9.00"'
-"""Of every quote: what `bench.parts.sheet` asks for."""
+"""Of every quote: what `tests.parts.sheet` asks for."""
 
 
 class Service(asyncio.Protocol):

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from bench.parts import DIRECT, QUOTED, desk, service, sheet
 from bench.run import WARMED, ask, pay
+from tests.parts import DIRECT, QUOTED, desk, service, sheet
 from treasury.sandbox import generate_key_pair
 
 PAUSE_SECONDS = 0.02

@@ -1,43 +1,54 @@
 """What the outer tests share: keys, sandboxes, one Prefect server, and the `treasury` command as a real process."""
 
 import os
-import socket
+import shutil
 import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
 
-from flows.commands.prefect_server import free_port
-from tests.commands.office import Office, eventually
-from treasury.concurrency.children import child
-from treasury.sandbox import RunningSandbox, SandboxSettings, generate_key_pair, running_sandbox
+from tests.commands.office import Office
+from tests.one_server import OneServer, await_server
+from treasury.sandbox import RunningSandbox
 
-_reserved = socket.socket()
-_reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-_reserved.bind(("127.0.0.1", free_port()))
-"""The port of the Prefect server, which starts minutes later: bound and not listened at, so nobody else gets it."""
+pytest_plugins = ["treasury.testing"]
+
+_server: OneServer | None = None
+"""Held by the process that was started first; workers of pytest-xdist ask it."""
 
 # Before anybody imports Prefect: it reads these once, and must neither find nor touch a developer's own.
-for name in [name for name in os.environ if name.startswith(("PREFECT_", "TREASURY_"))]:
-    del os.environ[name]
+if "PYTEST_XDIST_WORKER" not in os.environ:
+    for name in [name for name in os.environ if name.startswith(("PREFECT_", "TREASURY_"))]:
+        del os.environ[name]
+    # Known from the start: Prefect's threads keep what was set at its import, else start a server of their own.
+    _server = OneServer()
+    os.environ.update(_server.environ)
 os.environ.update(
     {
         "PREFECT_HOME": tempfile.mkdtemp(prefix="treasury-tests-prefect-"),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "DO_NOT_TRACK": "1",
         "PREFECT_LOGGING_LEVEL": "CRITICAL",
-        # Known from the start: Prefect's threads keep what was set at its import, else start a server of their own.
-        "PREFECT_API_URL": f"http://127.0.0.1:{_reserved.getsockname()[1]}/api",
     }
 )
 
 
 SLOW = ("browser", "commands", "crash", "fuzz", "matrix", "packaging")
 """Folders of tests that start processes of their own; `make quick` leaves them out."""
+
+THOROUGH = (
+    # Folders: many examples, the sandbox itself, or both HTTP engines.
+    *("http_engine/", "machine/", "sandbox/"),
+    # Several processes, or whole nights, one after the other.
+    *(f"engine/test_{name}.py" for name in ("backup", "double_start", "fences", "fetching", "migrations", "shards")),
+    *("engine/test_hostile_answers.py", "engine/test_nights.py"),
+    # Drawn pages, thousands of random ledgers, and what starts an interpreter for one assertion.
+    *("reports/test_page.py", "reconciliation/test_naive.py"),
+    "reconciliation/test_reconciliation.py::test_every_pair_of_both_sides_has_a_class",
+    "house/test_house.py::test_the_pinned_prefects_server_imports",
+)
+"""Where tests stand that take seconds each and fail seldom while one works; `make quick` leaves them out too."""
 
 MISSING = ("strace is not installed", "chromium is not installed", "PostgreSQL")
 """Reasons of skipped tests that say what a machine lacks; with ALL_TESTS set they fail the run, as in `.ci/run`."""
@@ -46,9 +57,14 @@ MISSING = ("strace is not installed", "chromium is not installed", "PostgreSQL")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what takes long by where it stands."""
     here = Path(__file__).parent
+    gone = [place for place in THOROUGH if not (here / place.partition("::")[0]).exists()]
+    assert not gone, f"tests/conftest.py names what is no more: {gone}"
     for item in items:
-        if item.path.relative_to(here).parts[0] in SLOW:
+        place = item.path.relative_to(here)
+        if place.parts[0] in SLOW:
             item.add_marker("slow")
+        if f"{place}::{item.name}".startswith(THOROUGH):
+            item.add_marker("thorough")
 
 
 @pytest.hookimpl(trylast=True)
@@ -64,62 +80,35 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         session.exitstatus = 1
 
 
-@pytest.fixture(scope="session", autouse=True)
-def _clean_up() -> Iterator[None]:
-    """Prefect's home of these tests goes with them."""
-    import shutil
-
-    yield
-    _reserved.close()
+def pytest_unconfigure() -> None:
+    """Prefect's homes of these tests go with them, and so does its server."""
+    if _server is not None:
+        _server.close()
     shutil.rmtree(os.environ["PREFECT_HOME"], ignore_errors=True)
 
 
 @pytest.fixture(scope="session")
-def key_pair() -> tuple[str, str]:
+def key_pair(treasury_keys: tuple[str, str]) -> tuple[str, str]:
     """The partner's private and public key."""
-    return generate_key_pair()
+    return treasury_keys
 
 
 @pytest.fixture(scope="session")
-def key_file(key_pair: tuple[str, str], tmp_path_factory: pytest.TempPathFactory) -> Path:
+def key_file(treasury_key_file: Path) -> Path:
     """The private key, where commands find it."""
-    file = tmp_path_factory.mktemp("keys") / "private_key.pem"
-    file.touch(mode=0o600)
-    file.write_text(key_pair[0])
-    return file
+    return treasury_key_file
 
 
 @pytest.fixture(scope="session")
-def open_sandbox(key_pair: tuple[str, str]) -> Iterator[Callable[..., RunningSandbox]]:
+def open_sandbox(open_treasury_sandbox: Callable[..., RunningSandbox]) -> Callable[..., RunningSandbox]:
     """Starts sandboxes in this process, which end with the session."""
-    with ExitStack() as running:
-
-        def start(**settings: Any) -> RunningSandbox:
-            settings = {"public_key": key_pair[1], "settle_seconds": 0.2, **settings}
-            return running.enter_context(running_sandbox(SandboxSettings(**settings)))
-
-        yield start
+    return open_treasury_sandbox
 
 
 @pytest.fixture(scope="session")
-def prefect_url() -> Iterator[str]:
-    """One Prefect server for all tests: it takes seconds to start."""
-    url = os.environ["PREFECT_API_URL"]
-    port = url.removesuffix("/api").rpartition(":")[2]
-    arguments = ["--factory", "prefect.server.api.server:create_app", "--host", "127.0.0.1", "--port", port]
-    environ = os.environ | {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
-    with child("uvicorn", [*arguments, "--log-level", "critical", "--lifespan", "on"], environ) as process:
-        eventually(lambda: answers(f"{url}/health") or process.poll() is not None, 120)
-        assert process.poll() is None, "Prefect's server did not start"
-        yield url
-
-
-def answers(url: str) -> bool:
-    """Whether something answers there."""
-    try:
-        return httpx.get(url, timeout=2).status_code == 200
-    except httpx.HTTPError:
-        return False
+def prefect_url() -> str:
+    """One Prefect server for all tests of all processes: it takes seconds to start."""
+    return await_server()
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,8 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from websockets.sync.client import ClientConnection, connect
+from websockets.sync.client import connect
+from websockets.sync.connection import Connection
 
 PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
@@ -25,7 +26,7 @@ _START_SECONDS, _REPLY_SECONDS = 30, 30
 class Tab:
     """A tab: what is asked of it, what it asked the network for, and what it wrote to its console."""
 
-    socket: ClientConnection
+    socket: Connection
     session: str = ""
     requests: list[str] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
@@ -113,7 +114,7 @@ def _address(profile: Path, process: "subprocess.Popen[bytes]") -> str:
     return f"ws://127.0.0.1:{port}{path}"
 
 
-def _first_tab(socket: ClientConnection) -> Tab:
+def _first_tab(socket: Connection) -> Tab:
     tab = Tab(socket)
     target = tab.ask("Target.createTarget", url="about:blank")["targetId"]
     tab.session = tab.ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]

@@ -16,9 +16,10 @@ from typing import Any
 import data
 from treasury.provider.client import Account
 from treasury.runs.desk import Desk
+from treasury.sandbox import SandboxSettings
 from treasury.settings import read_settings
 
-PARTNER_ID = "900001"
+PARTNER_ID = SandboxSettings().partner_id
 HEADER = (
     "row_ref,route,amount,currency,settle_currency,payout_method,account_no,account_name,country,bank_code,phone,email"
 )
@@ -67,7 +68,7 @@ class Office:
         }
         (home / "user").mkdir()
 
-    def start(self, *arguments: str | Path, module: str = "flows", **changed: str) -> "subprocess.Popen[str]":
+    def start(self, *arguments: object, module: str = "flows", **changed: str) -> "subprocess.Popen[str]":
         """Start a command in a session of its own."""
         return subprocess.Popen(
             [sys.executable, "-m", module, *map(str, arguments)],
@@ -83,7 +84,7 @@ class Office:
         )
 
     @contextmanager
-    def running(self, *arguments: str | Path, **changed: str) -> "Iterator[subprocess.Popen[str]]":
+    def running(self, *arguments: object, **changed: str) -> "Iterator[subprocess.Popen[str]]":
         """A command for as long as the block lasts at most; whatever is left of it then is killed."""
         with self.start(*arguments, **changed) as process:
             try:
@@ -92,11 +93,11 @@ class Office:
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
 
-    def run(self, *arguments: str | Path, module: str = "flows", seconds: float = 120, **changed: str) -> Ended:
+    def run(self, *arguments: object, module: str = "flows", **changed: str) -> Ended:
         """Run a command to its end."""
         with self.start(*arguments, module=module, **changed) as process:
             try:
-                out, err = process.communicate(timeout=seconds)
+                out, err = process.communicate(timeout=120)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 raise

@@ -7,7 +7,7 @@ import pytest
 from sqlalchemy import update
 
 from tests.commands.office import Office, one_line_error
-from tests.engine.test_ledger import commit
+from tests.engine.intents import commit
 from treasury.ledger import schema
 from treasury.ledger.statuses import saw_status
 from treasury.orders.states import Event, Hold, State

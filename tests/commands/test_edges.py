@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import parts
+from tests import parts
 from tests.commands.office import PARTNER_ID, Ended, Office, one_line_error
 from treasury.ledger.ledger import Ledger
 from treasury.orders.records import derive_request_id

@@ -62,7 +62,7 @@ def test_a_command_that_is_killed_again_and_again_pays_each_row_once(
         with office.running(*arguments) as process:
             before, more = len(sandbox.orders()), chance.randint(1, 40)
             eventually(
-                lambda before=before, more=more, process=process: (
+                lambda before=before, more=more, process=process: (  # type: ignore[misc]
                     len(sandbox.orders()) >= min(before + more, len(ROWS)) or process.poll() is not None
                 ),
                 90,

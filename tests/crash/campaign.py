@@ -125,9 +125,9 @@ def run_case(case: Case, forker: Forker, keys: tuple[str, str], new_ledger: Call
         with running_sandbox(settings, clock) as sandbox:
             numbers = _numbers(case, sandbox, private_key, faults)
             ledger_url = new_ledger(home)
-            spec = {"home": str(home), "base_url": sandbox.base_url, "ledger_url": ledger_url, "kinds": case.kinds}
+            spec: dict[str, Any] = {"home": str(home), "base_url": sandbox.base_url, "ledger_url": ledger_url}
             spec |= {"private_key": private_key, "resend_after": RESEND_AFTER, "in_flight": case.in_flight}
-            spec |= {"numbers": numbers, "quote_seconds": case.quote_seconds}
+            spec |= {"kinds": case.kinds, "numbers": numbers, "quote_seconds": case.quote_seconds}
             expected = {place: asked for name in case.kinds for place, asked in make_kind(name, numbers).rows.items()}
             starts = _kill_and_restart(case, spec, forker, kills)
             faults.clear()

@@ -111,8 +111,8 @@ def _fork(spec: dict[str, Any]) -> dict[str, Any]:
             os._exit(code)
     status = _await(child, spec.get("kill_after"), spec.get("limit", 60.0))
     killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
-    code = None if killed else os.waitstatus_to_exitcode(status)
-    return {"killed": killed, "code": code, "seconds": time.monotonic() - began}
+    ended = None if killed else os.waitstatus_to_exitcode(status)
+    return {"killed": killed, "code": ended, "seconds": time.monotonic() - began}
 
 
 def _await(child: int, kill_after: float | None, limit: float) -> int:

@@ -162,7 +162,8 @@ def conversion(rows: int = ROWS) -> Kind:
 def ask_quotes(client: Client, rows: int = ROWS) -> list[str]:
     """Ask for quotes as another program would; their order numbers."""
     party = {"account_no": "DE89370400", "bank_name": "Deutsche Bank", "address": "Ring 1", "full_name": "Eva Muster"}
-    fields = {name: value for name, value in QUOTED.items() if name not in ("route", *party, "purpose_code")}
+    left_out = ("route", *party, "purpose_code")
+    fields: dict[str, Any] = {name: value for name, value in QUOTED.items() if name not in left_out}
     fields |= {"individual_beneficiary": party}
     asked = [FiatPayoutQuote(request_id=f"q-{n}", pay_amount=str(50 + n), **fields) for n in range(rows)]
     return [str(client.send(quote).order_no) for quote in asked]

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,8 +26,9 @@ def _trace(tmp_path: Path, kind: str, in_flight: int) -> list[str]:
     """The system calls of one start, in the order they ended."""
     private_key, public_key = generate_key_pair()
     with running_sandbox(SandboxSettings(partner_id=PARTNER_ID, public_key=public_key, settle_seconds=0)) as sandbox:
-        spec = {"home": str(tmp_path), "base_url": sandbox.base_url, "kinds": [kind], "private_key": private_key}
-        spec |= {"ledger_url": f"sqlite:///{tmp_path / 'ledger.db'}", "resend_after": 0.01, "in_flight": in_flight}
+        spec: dict[str, Any] = {"home": str(tmp_path), "base_url": sandbox.base_url, "kinds": [kind]}
+        spec |= {"ledger_url": f"sqlite:///{tmp_path / 'ledger.db'}", "private_key": private_key}
+        spec |= {"resend_after": 0.01, "in_flight": in_flight}
         out = tmp_path / "strace.txt"
         watched = "trace=fdatasync,fsync,sendto,sendmsg,write,writev,pwrite64"
         command = ["strace", "-f", "-y", "-s", "20000", "-e", watched, "-o", str(out)]

@@ -1,30 +1,25 @@
 """Real parts for the engine's tests: SQLite and PostgreSQL ledgers, the sandbox, and a service that answers to plan."""
 
-import json
-import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench import parts
-from tests import listening
-from tests.listening import Listening
+from tests import parts
+from tests.engine.planned import PARTNER_ID, PlannedService
 from treasury.ledger.ledger import Ledger
 from treasury.provider.client import Account
 from treasury.provider.service_rules import ServiceRules
 from treasury.runs.desk import Desk
-from treasury.sandbox import RunningSandbox, SandboxSettings, generate_key_pair, running_sandbox
+from treasury.sandbox import RunningSandbox, SandboxSettings, running_sandbox
 from treasury.settings import Settings
-
-PARTNER_ID = "900001"
 
 
 @pytest.fixture(scope="session")
-def keys() -> tuple[str, str]:
-    return generate_key_pair()
+def keys(treasury_keys: tuple[str, str]) -> tuple[str, str]:
+    return treasury_keys
 
 
 @pytest.fixture(scope="session")
@@ -38,7 +33,7 @@ def postgres() -> Iterator[Callable[[], str]]:
 def ledger_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'ledger.db'}"
-    return request.getfixturevalue("postgres")()
+    return str(request.getfixturevalue("postgres")())
 
 
 @pytest.fixture
@@ -96,58 +91,6 @@ def start_sandbox(keys: tuple[str, str]) -> Iterator[Callable[..., RunningSandbo
             return running.enter_context(running_sandbox(SandboxSettings(**settings)))
 
         yield start
-
-
-Answer = tuple[Any, ...] | str
-"""HTTP status, body (bytes or JSON) and perhaps headers, or `drop`: close the connection without an answer."""
-
-
-def _names(body: Mapping[str, Any]) -> set[Any]:
-    """The references in a request."""
-    return {body[name] for name in ("request_id", "xid", "order_no", "quoteId") if name in body}
-
-
-class PlannedService:
-    """A real HTTP service whose answers the test decides: path -> list of answers, the last one repeats."""
-
-    def __init__(self) -> None:
-        self.plans: dict[str, list[Answer | Callable[[Mapping[str, Any]], Answer]]] = {}
-        self.requests: list[tuple[str, dict[str, Any]]] = []
-        self.knows_only_what_was_sent = False
-        """Whether a query about a reference that nothing was sent under is answered with "no such order"."""
-        self._guard = threading.Lock()
-        self._listening = Listening(self._reply)
-        self.base_url = self._listening.base_url
-
-    def _reply(self, path: str, content: bytes) -> listening.Answer:
-        answer = self.answer(path, json.loads(content))
-        if answer == "drop":
-            return None
-        status, body, *more = answer
-        headers = {name: str(value) for name, value in (more[0] if more else {}).items()}
-        return int(status), body if isinstance(body, bytes) else json.dumps(body).encode(), headers
-
-    def plan(self, path: str, *answers: Answer | Callable[[Mapping[str, Any]], Answer]) -> None:
-        self.plans[path] = list(answers)
-
-    def answer(self, path: str, body: dict[str, Any]) -> Answer:
-        with self._guard:
-            asks = path.endswith(("order/query", "payouts/query"))
-            if asks and self.knows_only_what_was_sent and not self._was_sent(body):
-                return 200, {"code": 7000, "message": "ORDER_NOT_EXIST"}
-            self.requests.append((path, body))
-            plan = self.plans.get(path, [(200, {"code": 7000, "message": "ORDER_NOT_EXIST"})])
-            answer = plan.pop(0) if len(plan) > 1 else plan[0]
-        return answer(body) if callable(answer) else answer
-
-    def _was_sent(self, asked: Mapping[str, Any]) -> bool:
-        return any(_names(sent) & _names(asked) for path, sent in self.requests if not path.endswith("/query"))
-
-    def sent_to(self, path: str) -> list[dict[str, Any]]:
-        return [body for where, body in self.requests if where == path]
-
-    def close(self) -> None:
-        self._listening.close()
 
 
 @pytest.fixture

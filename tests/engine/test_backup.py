@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select, text
 
-from bench.parts import sheet
-from tests.engine.conftest import PARTNER_ID
-from tests.engine.test_ledger import commit, intent
+from tests.engine.intents import commit, intent
+from tests.engine.planned import PARTNER_ID
 from tests.ledger_fixture import contents, plain_engine, put_old_ledger
+from tests.parts import sheet
 from treasury.errors import ConfigurationError, InputError, WrongLedgerKey
 from treasury.ledger import schema
 from treasury.ledger.backup import make_backup
@@ -308,7 +308,7 @@ crash_points.arm(sys.argv[3], 1)
 
 
 def killed_at(point: str, settings: Settings, file: Path) -> None:
-    command = [sys.executable, "-c", KILLED, settings.home, settings.ledger_url, point, file]
+    command = [sys.executable, "-c", KILLED, str(settings.home), settings.ledger_url, point, str(file)]
     assert subprocess.run(command, cwd=ROOT, check=False).returncode == -9
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.engine.runs import sheet
 from treasury.errors import (
     ApprovalNeeded,
     ConfigurationError,
@@ -25,21 +26,6 @@ from treasury.runs.desk import Desk
 from treasury.runs.resolving import release_orders
 
 OpenDesk = Callable[..., Desk]
-HEADER = (
-    "row_ref,route,amount,currency,settle_currency,payout_method,account_no,account_name,country,bank_code,phone,email,"
-    "duplicate_ok"
-)
-
-
-def sheet(folder: Path, *rows: tuple[str, str, str], name: str = "rows.csv", why: str = "") -> Path:
-    """A beneficiaries file of direct rows: reference, amount, account; `why` goes into `duplicate_ok`."""
-    lines = [
-        f"{ref},direct,{amount},USDT_TRC20,IDR,bank_transfer,{account},Example Person,ID,1000120,0812,p@b.example,{why}"
-        for ref, amount, account in rows
-    ]
-    file = folder / name
-    file.write_text("\n".join([HEADER, *lines]) + "\n")
-    return file
 
 
 def policy(folder: Path, text: str) -> Path:

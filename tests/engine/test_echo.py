@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 from sqlalchemy import create_engine
 
-from tests.engine.conftest import PlannedService
+from tests.engine.answers import CREATE, FIAT_QUERY, QUOTE, ok
 from tests.engine.hostile import answer
-from tests.engine.test_nights import night
-from tests.engine.test_runs import pay
-from tests.engine.test_submission import CREATE, FIAT_QUERY, QUOTE, ok
+from tests.engine.planned import PlannedService
+from tests.engine.runs import night, pay
 from treasury.errors import Refused
 from treasury.ledger import schema
 from treasury.masking import normalise

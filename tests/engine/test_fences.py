@@ -14,8 +14,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from tests.engine.conftest import PARTNER_ID
-from tests.engine.test_submission import accepted, payout, plan
+from tests.engine.answers import accepted, payout, plan
+from tests.engine.planned import PARTNER_ID
 from treasury.errors import ConfigurationError, NotSentInTime
 from treasury.ledger.holder import MachineLock
 from treasury.orders.states import State
@@ -182,7 +182,7 @@ def test_windows_that_do_not_fit_send_nothing_elsewhere_and_warn_on_loopback(tmp
 def test_the_first_answer_that_does_not_know_us_stops_all_sends(
     open_desk: OpenDesk, service: Any, tmp_path: Path
 ) -> None:
-    from tests.engine.test_controls import sheet
+    from tests.engine.runs import sheet
     from treasury.runs import payouts
 
     desk = open_desk(service.base_url)

@@ -7,10 +7,9 @@ from contextlib import closing as closed
 from pathlib import Path
 from typing import Any
 
-from tests.engine.conftest import PlannedService
 from tests.engine.hostile import HOSTILE, answer
-from tests.engine.test_nights import night
-from tests.engine.test_runs import pay, results, sheet
+from tests.engine.planned import PlannedService
+from tests.engine.runs import night, pay, results, sheet
 from treasury.ledger import schema
 from treasury.provider.client import Client
 from treasury.provider.engine import Limits

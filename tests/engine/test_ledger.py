@@ -9,10 +9,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import text
 
+from tests.engine.intents import commit, intent
 from treasury.errors import ConfigurationError, IllegalTransition, RunHeld, RunKeyConflict, WrongAccount, WrongLedgerKey
 from treasury.ledger import schema
 from treasury.ledger.intents import IntentRules, commit_plan
@@ -21,25 +23,6 @@ from treasury.orders.records import Intent, Order, derive_request_id
 from treasury.orders.states import STEPS, Event, State
 
 OpenLedger = Callable[..., Ledger]
-
-
-def intent(ref: str, amount: str = "10.00", **changes: object) -> Intent:
-    payload = {"amount": amount, "account_no": "123456789012"}
-    values = {
-        "row_ref": ref,
-        "operation": "payout",
-        "payload": payload,
-        "bound_content": payload,
-        "currency": "USDT",
-        "amount": Decimal(amount),
-        **changes,
-    }
-    return Intent(**values)
-
-
-def commit(ledger: Ledger, *refs: str, run_key: str = "run") -> list[Order]:
-    commit_plan(ledger, run_key, "payout", {}, "0" * 64, [intent(ref) for ref in refs])
-    return ledger.orders(run_key=run_key)
 
 
 def test_intents_are_there_for_another_process(open_ledger: OpenLedger) -> None:
@@ -96,7 +79,7 @@ def test_many_rows_are_compared_with_those_of_their_run(open_ledger: OpenLedger)
 def test_a_run_that_is_bound_under_the_same_hash_is_gone_on_with_at_once(open_ledger: OpenLedger) -> None:
     """Its rows were compared when they were hashed; those that are held now say why they are none are let go."""
     ledger = open_ledger()
-    same = {"duplicate_key": ("payee", "USDT", "10")}
+    same: dict[str, Any] = {"duplicate_key": ("payee", "USDT", "10")}
     rows = [intent("a", **same), intent("b", **same)]
     assert commit_plan(ledger, "run", "payout", {}, "4" * 64, rows) == 2
     assert [order.state for order in ledger.orders()] == [State.PREPARED, State.HELD]

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, inspect, text
 
-from tests.engine.conftest import PARTNER_ID
-from tests.engine.test_submission import ABSENT, PAYOUT, QUERY, accepted, shown
+from tests.engine.answers import ABSENT, PAYOUT, QUERY, accepted, shown
+from tests.engine.planned import PARTNER_ID
 from tests.ledger_fixture import contents, plain_engine, put_old_ledger
 from treasury.concurrency.crash_points import POINTS
 from treasury.errors import ConfigurationError, WrongAccount, WrongLedgerKey

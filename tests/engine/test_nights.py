@@ -12,16 +12,15 @@ from typing import Any
 import pytest
 from sqlalchemy import delete, update
 
-from bench.parts import sheet as long_sheet
-from tests.engine.test_runs import pay, sheet
-from tests.engine.test_submission import fiat_payout
+from tests.engine.answers import fiat_payout
+from tests.engine.runs import night, pay, remake, sheet
+from tests.parts import sheet as long_sheet
 from treasury.errors import InputError
 from treasury.ledger import closing, schema, sweeps
 from treasury.ledger.intents import commit_plan
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.quotes import finish_quote, open_quote
 from treasury.orders.records import Order
-from treasury.planning.policy import Policy
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.client import Client
 from treasury.provider.retries import Retry
@@ -29,27 +28,12 @@ from treasury.reconciliation.scope import Scope
 from treasury.reports.reconciliation import FILES
 from treasury.runs import payouts, sweep
 from treasury.runs.desk import Desk
-from treasury.runs.reporting import report_sweep
 from treasury.sending.stop_loss import UNREACHED
-from treasury.sheets.statement import read_statement
 
 OpenDesk = Callable[..., Desk]
 
 ROWS = (("a", "10", "12345670001"), ("b", "20", "12345670044"), ("c", "30", "12345670022"))
 """Settles, fails, stays on its way."""
-
-
-def night(desk: Desk, out: Path, scope: Scope = Scope(), statement: Path | None = None) -> dict[str, Any]:
-    sweep_id = sweep.start_or_resume_sweep(desk, scope)
-    for ids in sweep.open_chunks(desk, sweep_id):
-        sweep.ask_orders(desk, ids)
-    sweep.end_sweep(desk, sweep_id)
-    return remake(desk, sweep_id, out, statement)
-
-
-def remake(desk: Desk, sweep_id: int, out: Path, statement: Path | None = None) -> dict[str, Any]:
-    entries = [] if statement is None else read_statement(statement)
-    return dict(report_sweep(desk, sweep_id, out, Policy(), entries))
 
 
 def line(report: dict[str, Any], currency: str = "USDT_TRC20") -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.test_submission import (
+from tests.engine.answers import (
     ABSENT,
     CREATE,
     FIAT_QUERY,
@@ -104,7 +104,7 @@ def test_a_resend_that_never_connected_is_still_in_doubt(open_desk: OpenDesk, se
     gone = desk.submission.query(order)
     service.close()
     later = open_desk(service.base_url)  # with no connection open
-    later.submission.query = lambda _: gone  # type: ignore[method-assign]  # the second absence was heard before it went down
+    later.submission.query = lambda _: gone  # type: ignore[method-assign, assignment]  # the second absence was heard before it went down
     order = later.submission.submit(order)
     assert (order.state, order.doubtful, order.sends) == (State.UNKNOWN, True, 2)
     assert "no connection" in str(order.reason)

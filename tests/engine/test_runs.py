@@ -1,6 +1,5 @@
 """Whole runs against the sandbox: what the ledger says is what the sandbox's books say, to the last digit."""
 
-import csv
 import json
 import time
 import tracemalloc
@@ -13,8 +12,9 @@ import httpx
 import pytest
 
 import data
-from bench.parts import DIRECT
-from bench.parts import sheet as long_sheet
+from tests.engine.runs import pay, results, sheet
+from tests.parts import DIRECT
+from tests.parts import sheet as long_sheet
 from treasury.errors import InputError, RunKeyConflict
 from treasury.orders.states import State
 from treasury.planning.policy import Policy
@@ -26,34 +26,6 @@ from treasury.runs.desk import Desk
 from treasury.runs.reporting import report_sweep
 
 OpenDesk = Callable[..., Desk]
-
-HEADER = (
-    "row_ref,route,amount,currency,settle_currency,payout_method,account_no,account_name,country,bank_code,phone,email"
-)
-
-
-def sheet(folder: Path, *rows: tuple[str, str, str], name: str = "rows.csv") -> Path:
-    """A beneficiaries file of direct rows: reference, amount, account."""
-    lines = [
-        f"{ref},direct,{amount},USDT_TRC20,IDR,bank_transfer,{account},Example Person,ID,1000120,0812000,p@example.com"
-        for ref, amount, account in rows
-    ]
-    file = folder / name
-    file.write_text("\n".join([HEADER, *lines]) + "\n")
-    return file
-
-
-def pay(desk: Desk, file: Path, out: Path, run_key: str = "run", seconds: float = 10) -> dict[str, Any]:
-    chunks = payouts.commit_payouts(desk, file, run_key)
-    for ids in chunks:
-        execution.send_orders(desk, run_key, ids)
-    execution.follow_orders(desk, run_key, [order for ids in chunks for order in ids], seconds)
-    return dict(payouts.write_payout_results(desk, file, run_key, out))
-
-
-def results(out: Path) -> dict[str, dict[str, str]]:
-    with (out / "results.csv").open() as file:
-        return {row["row_ref"]: row for row in csv.DictReader(file)}
 
 
 def test_the_sample_file_is_paid_and_the_books_agree(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import parts
+from tests import parts
 from treasury.ledger import sweeps
 from treasury.orders.states import State
 from treasury.reconciliation.scope import Scope

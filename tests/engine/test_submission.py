@@ -1,8 +1,7 @@
 """Money leaves at most once, and what is not known is said to be not known; against a service that answers to plan."""
 
 import sqlite3
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
@@ -10,19 +9,34 @@ from typing import Any
 
 import pytest
 
+from tests.engine.answers import (
+    ABSENT,
+    CONVERSION_QUOTE,
+    CREATE,
+    EXECUTE,
+    FIAT_QUERY,
+    PAYOUT,
+    QUERY,
+    QUOTE,
+    OpenDesk,
+    accepted,
+    confirmed,
+    conversion,
+    fiat_payout,
+    fiat_quote,
+    lives,
+    ok,
+    payout,
+    plan,
+    refused,
+    restored,
+    shown,
+    steps,
+)
 from treasury.errors import NotConnected, OutcomeUnknown, Refused, Stopped
-from treasury.ledger.intents import commit_plan
-from treasury.orders.decisions import Bounds
 from treasury.orders.records import Intent, Order
 from treasury.orders.states import State
 from treasury.runs.desk import Desk
-
-PAYOUT, QUERY = "/v1/order/payout", "/v1/order/query"
-QUOTE, CREATE, FIAT_QUERY = (f"/v1/fiatpayout/payouts/{last}" for last in ("quote", "create", "query"))
-CONVERSION_QUOTE, EXECUTE = "/v1/conversion/quote", "/v1/conversion/execute"
-
-ABSENT = (200, {"code": 7000, "message": "ORDER_NOT_EXIST"})
-OpenDesk = Callable[..., Desk]
 
 
 @pytest.fixture
@@ -31,114 +45,8 @@ def ledger_url(tmp_path: Path) -> str:
     return f"sqlite:///{tmp_path / 'ledger.db'}"
 
 
-def ok(**data: Any) -> tuple[int, Any]:
-    return (200, {"code": 200, "message": "success", "data": data})
-
-
-def refused(code: int | str, http_status: int = 200) -> tuple[int, Any]:
-    return (http_status, {"code": code, "message": "no"})
-
-
-def accepted(body: Mapping[str, Any]) -> tuple[int, Any]:
-    return ok(
-        request_id=body["request_id"],
-        order_no="P1",
-        status=11,
-        order_amount=body.get("amount"),
-        currency=body.get("currency"),
-    )
-
-
-def shown(status: int, **changes: Any) -> Callable[[Mapping[str, Any]], tuple[int, Any]]:
-    def answer(body: Mapping[str, Any]) -> tuple[int, Any]:
-        data = {"order_amount": "10.00", "currency": "USDT", "order_no": "P1", "status": status}
-        return ok(**{**data, "request_id": body["request_id"], **changes})
-
-    return answer
-
-
-PAYOUT_FIELDS = {
-    "payout_method": "bank_transfer",
-    "account_no": "123456789012",
-    "account_name": "Example Person",
-    "country": "ID",
-    "bank_code": "1000120",
-    "settle_currency": "IDR",
-    "amount": "10.00",
-    "currency": "USDT",
-    "phone": "0812000000",
-    "email": "person@example.com",
-}
-
-
-def payout() -> Intent:
-    money = {"currency": "USDT", "amount": Decimal("10.00")}
-    return Intent("a", "payout", PAYOUT_FIELDS, PAYOUT_FIELDS, **money)
-
-
-def fiat_payout() -> Intent:
-    party = {"account_no": "DE02120300000000202051", "bank_name": "Bank", "address": "Ring 1"}
-    quote = {
-        "quote_mode": "source",
-        "pay_currency": "USDT",
-        "pay_amount": "100.00",
-        "receive_currency": "EUR",
-        "beneficiary_country": "DE",
-        "beneficiary_bank_id": "2000800",
-        "account_type": "PERSONAL",
-        "beneficiary_relationship": "third",
-        "clear_network": "SWIFT",
-        "individual_beneficiary": party,
-    }
-    bounds = Bounds("USDT", "EUR", pay_amount=Decimal("100.00"), min_rate=Decimal("0.9"))
-    payload = {"quote": quote, "confirm": {"purpose_code": "30"}, "bounds": bounds.as_dict()}
-    return Intent("a", "create_fiat_payout", payload, payload, "USDT", Decimal("100.00"), "EUR")
-
-
-def conversion() -> Intent:
-    quote = {"symbol": "ETH-USDT", "amount": "1", "currency": "ETH", "side": "SELL"}
-    bounds = Bounds("ETH", "USDT", pay_amount=Decimal(1), min_rate=Decimal(1900))
-    payload = {"quote": quote, "confirm": {}, "bounds": bounds.as_dict()}
-    return Intent("a", "conversion_execute", payload, payload, "ETH", Decimal(1), "USDT")
-
-
-def fiat_quote(rate: str = "0.95", **changes: Any) -> Callable[[Mapping[str, Any]], tuple[int, Any]]:
-    def answer(body: Mapping[str, Any]) -> tuple[int, Any]:
-        data = {"order_no": "Q-" + body["request_id"], "pay_amount": "100.00", "pay_currency": "USDT"}
-        data |= {
-            "receive_amount": "95.00",
-            "receive_currency": "EUR",
-            "exchange_rate": rate,
-            "request_id": body["request_id"],
-        }
-        now = int(time.time() * 1000)
-        data |= {"transaction_time": now, "expire_time": now + 60_000}
-        return ok(**{**data, **changes})
-
-    return answer
-
-
-def lives(seconds: int) -> dict[str, int]:
-    """A conversion quote that is made now."""
-    now = int(time.time() * 1000)
-    return {"timeMills": now, "expiredMills": now + seconds * 1000}
-
-
-def confirmed(body: Mapping[str, Any]) -> tuple[int, Any]:
-    return ok(order_no=body["order_no"], status=22, pay_amount="100.00", pay_currency="USDT")
-
-
-def plan(desk: Desk, intent: Intent) -> Order:
-    commit_plan(desk.ledger, "run", "test", {}, "0" * 64, [intent])
-    return desk.ledger.orders()[0]
-
-
-def steps(desk: Desk, order: Order) -> list[str]:
-    return [entry.event for entry in desk.ledger.journal(order)]
-
-
 @pytest.fixture(autouse=True)
-def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     import stamina
 
     stamina.set_testing(True, attempts=1)
@@ -579,8 +487,8 @@ def test_a_confirmed_quote_seen_by_a_query_is_adopted(open_desk: OpenDesk, servi
 
 def test_a_conversion_is_never_executed_again(open_desk: OpenDesk, service: Any) -> None:
     desk = open_desk(service.base_url)
-    quote = {"quoteId": "C1", "payCurrency": "ETH", "payAmt": "1", "settleCurrency": "USDT", "settleAmt": "1998"}
-    quote |= {"feeCurrency": "USDT", "feeAmt": "2", "rate": "2000", **lives(600)}
+    quote: dict[str, Any] = {"quoteId": "C1", "payCurrency": "ETH", "payAmt": "1", "settleCurrency": "USDT"}
+    quote |= {"settleAmt": "1998", "feeCurrency": "USDT", "feeAmt": "2", "rate": "2000", **lives(600)}
     service.plan(CONVERSION_QUOTE, ok(**quote))
     service.plan(EXECUTE, "drop")
     service.plan(QUERY, ABSENT)
@@ -644,8 +552,8 @@ def test_a_confirmed_quote_leaves_no_old_reason(open_desk: OpenDesk, service: An
 
 
 def executed(desk: Desk, service: Any) -> Order:
-    quote = {"quoteId": "C1", "payCurrency": "ETH", "payAmt": "1", "settleCurrency": "USDT", "settleAmt": "1998"}
-    quote |= {"feeCurrency": "USDT", "feeAmt": "2", "rate": "2000", **lives(600)}
+    quote: dict[str, Any] = {"quoteId": "C1", "payCurrency": "ETH", "payAmt": "1", "settleCurrency": "USDT"}
+    quote |= {"settleAmt": "1998", "feeCurrency": "USDT", "feeAmt": "2", "rate": "2000", **lives(600)}
     service.plan(CONVERSION_QUOTE, ok(**quote))
     service.plan(EXECUTE, ok(orderNo="E1", status=22))
     return desk.submission.submit(plan(desk, conversion()))
@@ -740,10 +648,6 @@ def test_a_fee_without_its_currency_does_not_replace_the_quoted_one(open_desk: O
 
 
 # --- after a restore -------------------------------------------------------------------------------------------------
-
-
-def restored(desk: Desk, intent: Intent) -> Order:
-    return desk.ledger.note(plan(desk, intent), absences_needed=1)
 
 
 def test_an_order_from_before_a_restore_is_asked_and_then_sent(open_desk: OpenDesk, service: Any) -> None:

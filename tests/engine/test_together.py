@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, update
 
-from tests.engine.test_ledger import commit, intent
+from tests.engine.intents import commit, intent
 from treasury.concurrency.turns import run_concurrently
 from treasury.errors import ConfigurationError, IllegalTransition, RunHeld
 from treasury.ledger import schema

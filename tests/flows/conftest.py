@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands.office import PARTNER_ID
 from treasury.sandbox import RunningSandbox
 
 
@@ -15,21 +14,16 @@ def sandbox(open_sandbox: Callable[..., RunningSandbox]) -> RunningSandbox:
     return open_sandbox()
 
 
-@pytest.fixture
-def home(
-    prefect_url: str, sandbox: RunningSandbox, key_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Path]:
-    """A home whose account is the sandbox's; the desks that flows opened are closed with it."""
-    import treasury.runs.desk
-    from blocks.desk import open_desk
+@pytest.fixture(scope="module")
+def treasury_sandbox(sandbox: RunningSandbox) -> RunningSandbox:
+    """The one that `treasury_home` pays at."""
+    return sandbox
 
-    monkeypatch.setenv("TREASURY_HOME", str(tmp_path))
-    monkeypatch.setenv("TREASURY_BASE_URL", sandbox.base_url)
-    monkeypatch.setenv("TREASURY_PARTNER_ID", PARTNER_ID)
-    monkeypatch.setenv("TREASURY_PRIVATE_KEY_FILE", str(key_file))
-    open_desk.cache_clear()
-    yield tmp_path
-    open_desk.cache_clear()
-    for desk in treasury.runs.desk._desks.values():
-        desk.close()
-    treasury.runs.desk._desks.clear()
+
+@pytest.fixture
+def home(prefect_url: str, treasury_home: Path) -> Iterator[Path]:
+    """A home whose account is the sandbox's; its flows report to the shared server, with a tag of the test's own."""
+    from prefect import tags
+
+    with tags(str(treasury_home)):
+        yield treasury_home

@@ -1,15 +1,14 @@
 """Each flow as Prefect runs it, in this process, against a real server and the sandbox."""
 
 import json
-import os
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 import data
+from tests.flows.shown import artifact
 from tests.listening import Listening
 from treasury.errors import NeedsAttention
 from treasury.provider.catalogue import CATALOGUE
@@ -19,12 +18,6 @@ from treasury.sandbox import RunningSandbox
 pytestmark = pytest.mark.prefect
 
 README = Path(__file__).resolve().parents[2] / "README.md"
-
-
-def artifact(key: str) -> dict[str, Any]:
-    """The newest artifact of a key, as Prefect's server shows it."""
-    found: dict[str, Any] = httpx.get(f"{os.environ['PREFECT_API_URL']}/artifacts/{key}/latest").json()
-    return found
 
 
 def test_the_flows_tell_one_story_and_leave_artifacts(home: Path, sandbox: RunningSandbox) -> None:
@@ -71,7 +64,7 @@ def test_a_night_ends_in_a_state_named_for_its_verdict_and_tells_what_is_new_onc
     }
     CustomWebhookNotificationBlock(**hook).save("night", overwrite=True)
     pay_beneficiaries(str(data.path("beneficiaries.csv")), "nights", follow_seconds=5)
-    night = {"notification": "custom-webhook/night", "return_state": True}
+    night: dict[str, Any] = {"notification": "custom-webhook/night", "return_state": True}
     assert reconcile_transactions(**night).name == "Reconciled"
     statement = home / "statement.csv"
     statement.write_text("order_no,currency,amount\nX1,USDT,5\n")

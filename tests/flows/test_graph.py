@@ -9,24 +9,18 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 import data
 from flows.commands.prefect_server import free_port
 from tests.commands.office import eventually, quoted_sheet
+from tests.flows.shown import artifact, artifacts, asked
 from treasury.errors import ApprovalNeeded, InputError, NeedsAttention
 from treasury.sandbox import RunningSandbox, SandboxSettings, running_sandbox
 
 pytestmark = pytest.mark.prefect
 
 SHEET = data.path("beneficiaries.csv")
-
-
-def asked(path: str, **body: Any) -> list[dict[str, Any]]:
-    """What Prefect's server answers to a filter."""
-    found: list[dict[str, Any]] = httpx.post(f"{os.environ['PREFECT_API_URL']}/{path}/filter", json=body).json()
-    return found
 
 
 class Graph:
@@ -154,7 +148,7 @@ def test_links_are_nowhere_in_prefect(home: Path, sandbox: RunningSandbox) -> No
     links = [cell for cell in (home / "runs/card-users/card_users.csv").read_text().split(",") if "://" in cell]
     assert links
     graph = Graph(state)
-    shown = str(graph.run) + str(graph.tasks) + graph.log() + str(asked("artifacts"))
+    shown = str(graph.run) + str(graph.tasks) + graph.log() + str(artifacts())
     assert not [link for link in links if link.strip() in shown]
 
 
@@ -168,8 +162,7 @@ def test_input_that_is_not_accepted_is_a_table_and_no_traceback(home: Path, sand
     assert "EMP-001" in (state.message or "")
     with pytest.raises(InputError, match="EMP-001"):
         state.result()
-    shown = httpx.get(f"{os.environ['PREFECT_API_URL']}/artifacts/input-problems/latest").json()
-    assert "EMP-001" in shown["data"]
+    assert "EMP-001" in artifact("input-problems")["data"]
     assert "Traceback" not in Graph(state).log()
 
 
@@ -268,7 +261,7 @@ def test_nothing_personal_and_no_secret_is_logged_or_shown_in_prefect(
     for log in loggers:
         log.addHandler(handler)
         log.setLevel(logging.DEBUG)
-    again = {"return_state": True}
+    again: dict[str, Any] = {"return_state": True}
     graphs = [
         Graph(provision_card_users(str(files[1]), **again)),
         Graph(rebalance_treasury(str(data.path("treasury_policy.toml")), follow_seconds=2, **again)),
@@ -281,7 +274,7 @@ def test_nothing_personal_and_no_secret_is_logged_or_shown_in_prefect(
     said = kept.getvalue()
     assert "run private: " in said
     assert len(said.splitlines()) > 50
-    shown = "".join(f"{graph.run}{graph.tasks}{graph.log()}" for graph in graphs) + str(asked("artifacts", limit=200))
+    shown = "".join(f"{graph.run}{graph.tasks}{graph.log()}" for graph in graphs) + str(artifacts())
     for where, text in (("log", said), ("Prefect", shown)):
         found = [value for value in values | secrets if value in text]
         assert found == [], where

@@ -29,7 +29,9 @@ def test_a_mapped_task_that_moves_money_pays_each_reference_once(home: Path, san
         for number in range(COUNT)
     ]
 
-    @flow(name="mapped", task_runner=ThreadPoolTaskRunner(max_workers=8))
+    runner: ThreadPoolTaskRunner[Any] = ThreadPoolTaskRunner(max_workers=8)
+
+    @flow(name="mapped", task_runner=runner)
     def mapped() -> list[Any]:
         return [future.result() for future in withdraw.map(withdrawals)]
 

@@ -49,7 +49,7 @@ def run_id(prefect_url: str) -> str:
 
 
 def test_runs_logs_and_artifacts_are_listed(prefect_url: str, run_id: str, tmp_path: Path) -> None:
-    assert "looked-at" in prefect(prefect_url, tmp_path, "flow-run", "ls", "--limit", "20")
+    assert "looked-at" in prefect(prefect_url, tmp_path, "flow-run", "ls", "--limit", "200")
     eventually(lambda: "a line of the log" in prefect(prefect_url, tmp_path, "flow-run", "logs", run_id), 60)
     assert "looked-at" in prefect(prefect_url, tmp_path, "artifact", "ls")
     assert "looked-at" in prefect(prefect_url, tmp_path, "artifact", "inspect", "looked-at")

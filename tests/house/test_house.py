@@ -33,6 +33,11 @@ def shown(file: Path) -> str:
     return str(file.relative_to(ROOT))
 
 
+FOR_TESTS = "treasury/testing.py"
+"""Fixtures for tests of people's own flows: it alone in the domain starts the sandbox, sets the environment and needs
+pytest. Nothing imports it."""
+
+
 @pytest.mark.parametrize("file", MODULES, ids=shown)
 def test_imports_run_down_only(file: Path) -> None:
     floor = FLOORS.index(file.relative_to(ROOT).parts[0])
@@ -50,7 +55,7 @@ def test_the_domain_knows_no_prefect_and_one_module_the_environment(file: Path) 
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv", "environb", "putenv")
     ]
-    if shown(file) != "treasury/settings.py":
+    if shown(file) not in ("treasury/settings.py", FOR_TESTS):
         assert not reads, f"{shown(file)} reads the environment"
 
 
@@ -132,8 +137,31 @@ def test_pure_rooms_are_imported_without_a_database_or_an_engine() -> None:
 
 def test_nothing_in_the_domain_imports_the_sandbox() -> None:
     for file in DOMAIN:
-        if "sandbox" not in file.relative_to(ROOT).parts:
+        if "sandbox" not in file.relative_to(ROOT).parts and shown(file) != FOR_TESTS:
             assert not [name for name in imports_of(file) if name.startswith("treasury.sandbox")], shown(file)
+
+
+def test_pytest_is_needed_by_the_fixtures_for_tests_alone_and_they_by_nothing() -> None:
+    for file in MODULES:
+        names = list(imports_of(file))
+        assert not [name for name in names if name.startswith("treasury.testing")], shown(file)
+        if shown(file) != FOR_TESTS:
+            assert not [name for name in names if name.partition(".")[0] in ("pytest", "_pytest")], shown(file)
+
+
+FROM_AN_OLDER_COMMIT = "tests/ledger_fixture/make.py"
+"""Runs in the tree of an older commit, and imports what that one had."""
+
+
+def test_what_tests_share_stands_in_modules_of_its_own() -> None:
+    """Test modules and conftests are imported by pytest alone. `bench` may use what tests share; not the reverse."""
+    for file in [each for folder in ("tests", "bench") for each in (ROOT / folder).rglob("*.py")]:
+        if shown(file) == FROM_AN_OLDER_COMMIT:
+            continue
+        modules = [name for name in imports_of(file) if name.partition(".")[0] in ("tests", "bench")]
+        for name in modules:
+            assert not re.search(r"\.(test_\w+|conftest)(\.|$)", name), f"{shown(file)} imports {name}"
+            assert not (shown(file).startswith("tests/") and name.startswith("bench")), f"{shown(file)} imports {name}"
 
 
 def body_lines(function: ast.FunctionDef) -> int:

@@ -66,7 +66,7 @@ class Conversation:
 class RawServer:
     """Listens; plays its script for each connection, which is given the number of the connection, from 0."""
 
-    def __init__(self, script: Callable[[Conversation, int], None]) -> None:
+    def __init__(self, script: Callable[[Conversation, int], object]) -> None:
         self.seen = b""
         """Every byte that arrived, on whatever connection."""
         self.connections = 0

@@ -9,7 +9,7 @@ import pytest
 
 from tests.commands.office import Office
 from treasury.errors import ConfigurationError
-from treasury.provider.engine import choose_engine, open_engine
+from treasury.provider.engine import EngineName, choose_engine, open_engine
 from treasury.provider.httpx_engine import Httpx
 from treasury.provider.pyreqwest_engine import Reqwest
 from treasury.sandbox import RunningSandbox
@@ -18,7 +18,8 @@ from treasury.settings import read_settings
 
 def test_pyreqwest_is_used_where_it_is_installed_and_httpx_where_it_is_named() -> None:
     assert choose_engine(None) == "pyreqwest"
-    for name, kind in ((None, Reqwest), ("pyreqwest", Reqwest), ("httpx", Httpx)):
+    names: tuple[tuple[EngineName | None, type], ...] = ((None, Reqwest), ("pyreqwest", Reqwest), ("httpx", Httpx))
+    for name, kind in names:
         engine = open_engine(1, 1.0, name=name)
         assert isinstance(engine, kind)
         engine.close()

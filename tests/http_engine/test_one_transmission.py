@@ -38,6 +38,8 @@ OPERATION = Withdraw(
 )
 
 
+Script = Callable[[Conversation, int], object]
+Serve = Callable[[Script], RawServer]
 ENGINES: dict[str, Callable[..., Engine]] = {"httpx": Httpx, "reqwest": Reqwest}
 
 
@@ -65,10 +67,10 @@ def open_client(
 
 
 @pytest.fixture
-def serve() -> Iterator[Callable[[Callable[[Conversation, int], None]], RawServer]]:
+def serve() -> Iterator[Serve]:
     with ExitStack() as running:
 
-        def start(script: Callable[[Conversation, int], None]) -> RawServer:
+        def start(script: Script) -> RawServer:
             server = RawServer(script)
             running.callback(server.close)
             return server
@@ -101,7 +103,7 @@ def test_a_name_that_does_not_resolve_is_never_connected(open_client: Callable[.
     assert outcome(open_client("https://does-not-exist.invalid")) is NotConnected
 
 
-def test_a_server_that_speaks_no_tls_is_never_connected(open_client: Callable[..., Client], serve: object) -> None:
+def test_a_server_that_speaks_no_tls_is_never_connected(open_client: Callable[..., Client], serve: Serve) -> None:
     def script(one: Conversation, _: int) -> None:
         one.connection.recv(65536)
         one.connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
@@ -177,7 +179,7 @@ LOST = {
 
 @pytest.mark.parametrize("script", LOST.values(), ids=LOST)
 def test_what_was_connected_and_lost_is_unknown_and_left_once(
-    open_client: Callable[..., Client], serve: object, script: Callable[[Conversation, int], None]
+    open_client: Callable[..., Client], serve: Serve, script: Callable[[Conversation, int], None]
 ) -> None:
     server = serve(script)
     assert outcome(open_client(server.base_url)) is OutcomeUnknown
@@ -189,7 +191,7 @@ def test_what_was_connected_and_lost_is_unknown_and_left_once(
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_a_redirect_is_not_followed(open_client: Callable[..., Client], serve: object, status: int) -> None:
+def test_a_redirect_is_not_followed(open_client: Callable[..., Client], serve: Serve, status: int) -> None:
     target = serve(lambda one, _: (one.read(), one.answer()))
 
     def script(one: Conversation, _: int) -> None:
@@ -206,7 +208,7 @@ def test_a_redirect_is_not_followed(open_client: Callable[..., Client], serve: o
 # --- connections that went stale -------------------------------------------------------------------------------------
 
 
-def test_a_connection_that_was_closed_while_idle_is_not_used(open_client: Callable[..., Client], serve: object) -> None:
+def test_a_connection_that_was_closed_while_idle_is_not_used(open_client: Callable[..., Client], serve: Serve) -> None:
     def script(one: Conversation, _: int) -> None:
         one.read()
         one.answer()
@@ -222,7 +224,7 @@ def test_a_connection_that_was_closed_while_idle_is_not_used(open_client: Callab
 @pytest.mark.parametrize("end", [reset, socket.socket.close], ids=["reset", "closed"])
 @pytest.mark.parametrize("stage", ["head", "body"])
 def test_a_kept_connection_that_ends_as_the_next_request_arrives_is_unknown(
-    open_client: Callable[..., Client], serve: object, stage: str, end: Callable[[socket.socket], None]
+    open_client: Callable[..., Client], serve: Serve, stage: str, end: Callable[[socket.socket], None]
 ) -> None:
     """Here an engine is tempted: the connection was stale, so it "may" send again. It may not."""
 
@@ -244,7 +246,7 @@ def test_a_kept_connection_that_ends_as_the_next_request_arrives_is_unknown(
 
 
 def test_a_race_between_an_idle_close_and_the_next_request_never_sends_twice(
-    open_client: Callable[..., Client], serve: object
+    open_client: Callable[..., Client], serve: Serve
 ) -> None:
     """The server closes an idle connection at about the instant the next request leaves, many times over."""
 
@@ -267,7 +269,7 @@ def test_a_race_between_an_idle_close_and_the_next_request_never_sends_twice(
 # --- proxies ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_request_through_a_proxy_leaves_once(open_client: Callable[..., Client], serve: object) -> None:
+def test_a_request_through_a_proxy_leaves_once(open_client: Callable[..., Client], serve: Serve) -> None:
     server = serve(lambda one, _: (one.read(), one.answer()))
     proxy = ForwardingProxy()
     assert outcome(open_client(server.base_url, proxy=proxy.base_url)) is None
@@ -275,13 +277,13 @@ def test_a_request_through_a_proxy_leaves_once(open_client: Callable[..., Client
     proxy.close()
 
 
-def test_a_proxy_that_is_down_is_never_connected(open_client: Callable[..., Client], serve: object) -> None:
+def test_a_proxy_that_is_down_is_never_connected(open_client: Callable[..., Client], serve: Serve) -> None:
     server = serve(lambda one, _: (one.read(), one.answer()))
     assert outcome(open_client(server.base_url, proxy=f"http://127.0.0.1:{free_port()}")) is NotConnected
     assert server.connections == 0
 
 
-def test_a_proxy_that_loses_the_request_leaves_it_unknown(open_client: Callable[..., Client], serve: object) -> None:
+def test_a_proxy_that_loses_the_request_leaves_it_unknown(open_client: Callable[..., Client], serve: Serve) -> None:
     server = serve(lambda one, _: (one.read(), one.answer()))
     proxy = serve(_after_body)
     assert outcome(open_client(server.base_url, proxy=proxy.base_url)) is OutcomeUnknown
@@ -289,7 +291,7 @@ def test_a_proxy_that_loses_the_request_leaves_it_unknown(open_client: Callable[
 
 
 def test_a_proxy_of_the_environment_is_not_used_by_surprise(
-    private_key: str, serve: object, monkeypatch: pytest.MonkeyPatch
+    private_key: str, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The engine is told its proxy; one that happens to stand in the environment does not see payments."""
     server = serve(lambda one, _: (one.read(), one.answer()))
@@ -306,7 +308,7 @@ def test_a_proxy_of_the_environment_is_not_used_by_surprise(
 
 
 def test_many_threads_over_few_connections_send_each_request_once(
-    open_client: Callable[..., Client], serve: object
+    open_client: Callable[..., Client], serve: Serve
 ) -> None:
     def script(one: Conversation, _: int) -> None:
         for _ in range(5):

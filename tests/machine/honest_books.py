@@ -79,7 +79,7 @@ class HonestBooks:
         self.payee_of[reference] = self.payee_of[number] = payee
         self.number_of[reference] = number
         if conversion:
-            data = {"quoteId": number, "payCurrency": "ETH", "payAmt": "1", "settleCurrency": "USDT"}
+            data: dict[str, Any] = {"quoteId": number, "payCurrency": "ETH", "payAmt": "1", "settleCurrency": "USDT"}
             data |= {"settleAmt": "1998", "feeCurrency": "USDT", "feeAmt": "2", "rate": "2000"}
             data |= {"timeMills": 0, "expiredMills": 600_000}
             shown = {"order_amount": "1", "currency": "ETH", "request_id": reference}

@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import stamina
 
-from tests.crash.payments import KINDS
-from tests.matrix.faulty import PARTNER_ID, open_short_desk
+from tests.crash.payments import KINDS, PARTNER_ID
+from tests.matrix.faulty import open_short_desk
 from treasury.errors import TreasuryError
 from treasury.ledger.proofs import Verdict
 from treasury.planning.policy import Policy
@@ -29,7 +29,7 @@ from treasury.sandbox import RunningSandbox, SandboxSettings, running_sandbox
 from treasury.sandbox.behaviour import Behaviour
 
 ROWS = 2
-CHEAP = {"processing_seconds": 0.0, "settle_seconds": 0.0}
+CHEAP: dict[str, Any] = {"processing_seconds": 0.0, "settle_seconds": 0.0}
 
 
 @dataclass(frozen=True)

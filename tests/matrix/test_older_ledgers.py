@@ -16,7 +16,7 @@ import pytest
 import stamina
 from sqlalchemy import make_url
 
-from bench import parts
+from tests import parts
 from tests.crash.oracle import judge
 from tests.crash.payments import KINDS, PARTNER_ID, Kind, ask_quotes, make_kind
 from tests.matrix.faulty import open_short_desk
@@ -197,4 +197,4 @@ def on_server(url: str, *statements: str) -> None:
     parsed = make_url(url).set(database="postgres", drivername="postgresql")
     with psycopg.connect(parsed.render_as_string(hide_password=False), autocommit=True) as connection:
         for statement in statements:
-            connection.execute(statement)  # type: ignore[call-overload]
+            connection.execute(statement.encode())

@@ -10,7 +10,7 @@ import stamina
 
 from tests.crash.oracle import judge
 from tests.crash.payments import KINDS, PARTNER_ID, make_kind
-from tests.engine.test_controls import sheet
+from tests.engine.runs import sheet
 from tests.matrix.faulty import open_short_desk
 from tests.matrix.proxies import BEHAVIOURS, HOSTILE_BEHAVIOURS, PacedService, Proxy
 from treasury.errors import ConfigurationError

@@ -22,6 +22,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 ROOT = Path(__file__).parents[2]
 TARGETS = (
@@ -211,7 +212,7 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, Callable[..., None]]]:
             for step in (1, -1):
 
                 def shift(twin: ast.Constant, step: int = step) -> None:
-                    twin.value += step
+                    twin.value = cast(float, twin.value) + step
 
                 yield f"{node.value} becomes {node.value + step}", shift
 

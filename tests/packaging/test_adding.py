@@ -164,4 +164,5 @@ def test_the_operation_that_the_page_adds_is_sent_once_asked_about_and_reported(
     finally:
         serves.terminate()
         serves.wait()
-        serves.stdout.close()
+        if serves.stdout is not None:
+            serves.stdout.close()

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.commands.office import PARTNER_ID, Office
-from tests.engine.test_ledger import commit
-from tests.packaging.test_readme import ROOT, Reader
+from tests.engine.intents import commit
+from tests.packaging.reader import ROOT, Reader
 from treasury.account_file import AccountFile
 from treasury.sandbox import RunningSandbox
 

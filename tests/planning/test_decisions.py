@@ -144,7 +144,7 @@ def quote(**changes: Any) -> Quote:
     return Quote(**{**ANSWERED, **said, **changes})
 
 
-def bound(**changes: Decimal) -> Bounds:
+def bound(**changes: Any) -> Bounds:
     return Bounds("USDT", "EUR", **changes)
 
 

@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 SIZES = (100_000, 1_000_000)
 WRONG_EVERY = 1_000
@@ -24,10 +25,15 @@ def answers(orders: int, now: int) -> Iterator[tuple[int, str, int, str, str, in
     for number in range(orders):
         request_id, wrong = f"tf-{number:026d}", number % WRONG_EVERY == 0
         at = now - 3_600_000 * (number % 500)
-        ours = {"request_id": request_id, "run_key": "run", "row_ref": f"row-{number}", "operation": "payout"}
+        ours: dict[str, Any] = {
+            "request_id": request_id,
+            "run_key": "run",
+            "row_ref": f"row-{number}",
+            "operation": "payout",
+        }
         ours |= {"state": "settled", "currency": "USDT", "amount": f"{number % 977}.{number % 100:02d}"}
         ours |= {"receive_currency": "IDR", "known_order_no": f"P{number}", "created_at": at, "sent_at": at}
-        theirs = {"answer": "found", "status": 99, "order_no": f"P{number}", "seen_currency": "USDT"}
+        theirs: dict[str, Any] = {"answer": "found", "status": 99, "order_no": f"P{number}", "seen_currency": "USDT"}
         theirs |= {"seen_amount": f"{number % 977 + wrong}.{number % 100:02d}", "seen_fee": "0.10"}
         theirs["raw"] = {"order_no": f"P{number}", "request_id": request_id, "status": 99, "metadata": {}}
         yield 1, request_id, number, json.dumps({**ours, "final_at": at}), json.dumps(theirs), now

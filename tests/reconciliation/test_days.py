@@ -20,8 +20,8 @@ def machine(*rows: dict[str, Any], as_of: int = AS_OF, zone: str = "UTC") -> dic
 
 def payout(made: str = "2026-11-20T12:00:00", **changes: Any) -> dict[str, Any]:
     at = int(datetime.fromisoformat(made).replace(tzinfo=UTC).timestamp() * 1000)
-    row = {"request_id": f"r-{made}", "operation": "payout", "state": "settled", "currency": "USDT", "amount": "10"}
-    row |= {"answer": "found", "status": 99, "seen_currency": "USDT", "seen_amount": "10.0"}
+    row: dict[str, Any] = {"request_id": f"r-{made}", "operation": "payout", "state": "settled", "currency": "USDT"}
+    row |= {"amount": "10", "answer": "found", "status": 99, "seen_currency": "USDT", "seen_amount": "10.0"}
     return {**row, "created_at": at, "sent_at": at, **changes}
 
 

@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from typing import Any
 
 import pandas
@@ -46,7 +46,7 @@ def rewritten(dice: random.Random, text: str | None) -> str | None:
     """The same amount, or one just beside it, or quite another; most are the same, some written otherwise."""
     if text is None:
         return some(dice, 0.3, dice.choice(AMOUNTS))
-    with naive.localcontext(naive.EXACT):
+    with localcontext(naive.EXACT):
         value = Decimal(text)
         plain = f"{value:f}"
         return dice.choices(
@@ -71,7 +71,7 @@ def beside(dice: random.Random, text: str | None, base: str | None) -> str | Non
     """A fee or rate at, just within, or just beyond the tolerance of its base."""
     if text is None or base is None or dice.random() < 0.4:
         return rewritten(dice, text)
-    with naive.localcontext(naive.EXACT):
+    with localcontext(naive.EXACT):
         border = Decimal(base) * 5 / 10_000
         return f"{Decimal(text) + dice.choice((-1, 1)) * (border + dice.choice((-1, 0, 0, 1)) * TINY):f}"
 
@@ -142,7 +142,7 @@ def arrived(dice: random.Random, row: naive.Row) -> str | None:
     amount, fee = (row.get("seen_amount") or row["amount"]), (row.get("seen_fee") or row["fee"] or "0")
     if amount is None:
         return dice.choice(AMOUNTS)
-    with naive.localcontext(naive.EXACT):
+    with localcontext(naive.EXACT):
         return f"{Decimal(amount) - Decimal(fee) + dice.choice((-1, 0, 0, 1)) * TINY:f}"
 
 

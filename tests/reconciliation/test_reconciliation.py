@@ -24,10 +24,17 @@ HOUR = 3_600_000
 
 
 def side(**changes: Any) -> dict[str, Any]:
-    ours = {"request_id": "r1", "run_key": "run", "row_ref": "a", "operation": "payout", "state": "accepted"}
-    ours |= {"currency": "USDT", "amount": "10.00", "receive_currency": "IDR", "receive_amount": None}
+    ours: dict[str, Any] = {"request_id": "r1", "run_key": "run", "row_ref": "a", "operation": "payout"}
+    ours |= {
+        "state": "accepted",
+        "currency": "USDT",
+        "amount": "10.00",
+        "receive_currency": "IDR",
+        "receive_amount": None,
+    }
     ours |= {"created_at": AS_OF - 2 * HOUR, "sent_at": AS_OF - HOUR}
-    theirs = {"answer": "found", "status": 22, "order_no": "P1", "seen_currency": "USDT", "seen_amount": "10"}
+    theirs: dict[str, Any] = {"answer": "found", "status": 22, "order_no": "P1", "seen_currency": "USDT"}
+    theirs |= {"seen_amount": "10"}
     return {**dict.fromkeys(COLUMNS), **ours, **theirs, **changes}
 
 

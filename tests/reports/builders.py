@@ -6,6 +6,9 @@ from typing import Any
 
 import pandas as pd
 
+SHEETS = ["Summary", "Breaks", "Accepted", "Resolved", "Statement", "In flight", "Matched", "Settings", "Figures"]
+"""Of the workbook, in their order."""
+
 COLUMNS = (
     *("request_id", "run_key", "row_ref", "operation", "class", "state", "currency", "amount", "receive_currency"),
     *("receive_amount", "answer", "status", "order_no", "seen_currency", "seen_amount", "seen_receive_currency"),

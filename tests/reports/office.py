@@ -3,8 +3,7 @@
 import subprocess
 from pathlib import Path
 
-from tests.reports.builders import MEANINGS, order_frame, rich_machine
-from tests.reports.test_workbook import SHEETS
+from tests.reports.builders import MEANINGS, SHEETS, order_frame, rich_machine
 from treasury.reports.workbook import write_workbook
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 import pytest
@@ -16,6 +16,7 @@ from openpyxl.workbook import Workbook
 from tests.reports.builders import (
     HOSTILE,
     MEANINGS,
+    SHEETS,
     a_break,
     empty_machine,
     one_order_machine,
@@ -28,8 +29,6 @@ from treasury.reports.figures import BALANCE_LINES, LINES
 from treasury.reports.workbook import write_workbook
 from treasury.sheets.writing import printable, safe_cell
 
-SHEETS = ["Summary", "Breaks", "Accepted", "Resolved", "Statement", "In flight", "Matched", "Settings", "Figures"]
-
 
 def write(folder: Path, machine: Mapping[str, Any], orders: pd.DataFrame) -> Workbook:
     write_workbook(folder / "reconciliation.xlsx", machine, orders, MEANINGS)
@@ -39,7 +38,7 @@ def write(folder: Path, machine: Mapping[str, Any], orders: pd.DataFrame) -> Wor
 def table(book: Workbook, name: str, top: int = 2) -> list[dict[str, Any]]:
     """The rows of a table beneath its header, up to the first empty one."""
     rows = list(book[name].iter_rows(min_row=top, values_only=True))
-    header = [cell for cell in rows[0] if cell is not None]
+    header: list[Any] = [cell for cell in rows[0] if cell is not None]
     found = []
     for row in rows[1:]:
         if not any(cell is not None for cell in row):
@@ -54,7 +53,7 @@ def shown(value: object) -> str | None:
 
 
 def number(text: str | None) -> float | None:
-    return None if text is None else pytest.approx(float(text))
+    return None if text is None else cast(float, pytest.approx(float(text)))
 
 
 def as_time(text: str | None) -> datetime | None:
@@ -120,7 +119,7 @@ def test_the_summary_says_verdict_counts_and_sums(tmp_path: Path) -> None:
     for line in machine["statement"]:
         assert by_name[line["currency"]][1:] == tuple(number(line[key]) for key in LINES)
     assert any("The sums of IDR leave 0.01 unexplained." in row for row in rows)
-    assert len(sheet._charts) == 4
+    assert len(cast(Any, sheet)._charts) == 4
 
 
 def test_orders_stand_with_exact_amounts_the_oldest_in_flight_first(tmp_path: Path) -> None:
@@ -157,7 +156,7 @@ def test_a_number_shows_no_digit_that_it_does_not_hold(tmp_path: Path) -> None:
     looks = [sheet.cell(row, 5).number_format for row in range(3, 8)]
     assert looks == ["#,##0", "#,##0.00", "#,##0.0", "0.00000000E+00", "#,##0.00000000000000"]
     exact = [sheet.cell(row, 6).value for row in range(3, 8)]
-    assert [Decimal(text) for text in exact] == [Decimal(text) for text in amounts]
+    assert [Decimal(str(text)) for text in exact] == [Decimal(text) for text in amounts]
     assert exact == amounts
 
 

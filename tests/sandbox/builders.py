@@ -1,10 +1,13 @@
 """Operations as these tests send them, each with fields that hold unless a test says otherwise."""
 
+import json
 import time
+import uuid
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
+import httpx
 import pytest
 
 from treasury.errors import Refused
@@ -15,6 +18,7 @@ from treasury.provider.fiat_payouts import FiatPayoutQuote
 from treasury.provider.operation import Operation
 from treasury.provider.orders import Pay, Payout, QueryTransaction, TransactionRecord, Withdraw
 from treasury.provider.scan_to_pay import SubmitScanToPay
+from treasury.provider.signing import load_private_key, sign
 from treasury.sandbox import RunningSandbox, SandboxSettings, build_promptpay, generate_key_pair
 
 PRIVATE, PUBLIC = generate_key_pair()
@@ -127,3 +131,25 @@ def eventually(holds: Callable[[], bool], seconds: float = 5.0) -> None:
     while not holds():
         assert time.monotonic() < end, "it never came to hold"
         time.sleep(0.01)
+
+
+KEY = load_private_key(PRIVATE)
+
+
+def signed(fields: dict[str, Any], **common: Any) -> dict[str, Any]:
+    """A signed body; common parameters may be replaced."""
+    body = {
+        **fields,
+        "partner_id": "900001",
+        "sign_type": "RSA",
+        "timestamp": str(int(time.time() * 1000)),
+        "nonce": uuid.uuid4().hex,
+        **common,
+    }
+    return {**body, "sign": sign(body, KEY)}
+
+
+def post(sandbox: RunningSandbox, path: str, body: object) -> httpx.Response:
+    """Post a body as it is."""
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return httpx.post(sandbox.base_url + path, content=content)

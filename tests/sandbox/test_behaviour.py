@@ -133,17 +133,17 @@ def test_the_hash_is_what_requests_must_be_and_notifications_are_signed_with() -
 
     receiver = Listening(keep)
     for hashed, other in (("SHA256", "SHA1"), ("SHA1", "SHA256")):
-        with behaving(ServiceRules(hash=hashed), hash=hashed) as teller:  # type: ignore[arg-type]
+        with behaving(ServiceRules(hash=hashed), hash=hashed) as teller:
             assert teller.balance() == "200"
-            assert Teller(teller.sandbox, ServiceRules(hash=other)).balance() == "406"  # type: ignore[arg-type]
+            assert Teller(teller.sandbox, ServiceRules(hash=other)).balance() == "406"
             fields = withdraw("w", notify_url=f"{receiver.base_url}/hook").body()
             teller.data("/v1/order/withdraw", fields)
             teller.sandbox.advance(1)
             eventually(lambda: bool(bodies))
             notice, key = json.loads(bodies.pop()), load_public_key(teller.sandbox.platform_key)
-            verify(notice, key, ServiceRules(hash=hashed))  # type: ignore[arg-type]
+            verify(notice, key, ServiceRules(hash=hashed))
             with pytest.raises(NotTrusted):
-                verify(notice, key, ServiceRules(hash=other))  # type: ignore[arg-type]
+                verify(notice, key, ServiceRules(hash=other))
     receiver.close()
 
 
@@ -289,7 +289,7 @@ def test_an_operation_may_answer_success_false_and_not_act() -> None:
 
 # What queries find and show
 
-ABSENCES = [
+ABSENCES: list[tuple[str, int, Any]] = [
     ("7000", 200, "7000"),
     ("ORDER_NOT_FOUND", 200, "ORDER_NOT_FOUND"),
     ("empty", 200, None),
@@ -339,7 +339,7 @@ def test_by_default_an_unknown_user_is_404_in_the_envelope() -> None:
 def test_an_unconfirmed_quote_shows_the_status_that_is_set_or_is_not_found() -> None:
     path = "/v1/fiatpayout/payouts/query"
     for switches, says in (({}, 11), ({"unconfirmed_status": 12}, 12), ({"unconfirmed_found": False}, "7000")):
-        with behaving(**switches) as teller:  # type: ignore[arg-type]
+        with behaving(**switches) as teller:
             teller.data("/v1/fiatpayout/payouts/quote", fiat_quote("open").body())
             answer = said(teller.post(path, {"request_id": "open"}))
             assert (answer["status"] if isinstance(answer, dict) else answer) == says

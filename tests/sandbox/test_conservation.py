@@ -71,10 +71,10 @@ def act(sandbox: RunningSandbox, client: Client, kind: str, ending: str, amount:
         elif kind == "convert":
             side = "BUY" if ending in ("1111", "0022") else "SELL"  # one of the two spends USDT, whatever BUY means
             quoted = client.send(convert(name, amount=amount, side=side))
-            client.send(ConversionExecute(quoteId=quoted.quote_id))
+            client.send(ConversionExecute(quote_id=quoted.quote_id))
         elif kind == "fiat":
-            quoted = client.send(fiat_quote(name, ending, pay_amount=amount))
-            client.send(CreateFiatPayout(order_no=quoted.order_no, purpose_code="30"))
+            offered = client.send(fiat_quote(name, ending, pay_amount=amount))
+            client.send(CreateFiatPayout(order_no=offered.order_no, purpose_code="30"))
         else:
             sandbox.advance(float(Decimal(amount)) % 5)
     except Refused:

@@ -5,15 +5,14 @@ import re
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import pytest
 from pydantic import BaseModel
 
 import treasury.sandbox
 from tests.interface.examples import COMPANY, EXAMPLES
-from tests.sandbox.builders import IMAGE, card_user, fiat_quote, pay, payout, refused, withdraw
-from tests.sandbox.test_gate import post, signed
+from tests.sandbox.builders import IMAGE, card_user, fiat_quote, pay, payout, post, refused, signed, withdraw
 from treasury.provider import fields as client_fields
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.client import Client
@@ -79,7 +78,7 @@ def _kind(marks: list[Any], nested: Any, annotation: str) -> str:
     if nested is not None:
         return "JSON text" if any(type(mark).__name__ == "BeforeValidator" for mark in marks) else "object"
     functions = [getattr(mark, "func", None) for mark in marks]
-    named = [KINDS[each.__name__] for each in functions if getattr(each, "__name__", "") in KINDS]
+    named = [KINDS[name] for each in functions if (name := getattr(each, "__name__", "")) in KINDS]
     patterns = [mark.pattern for mark in marks if getattr(mark, "pattern", None)]
     if "dict" in annotation:
         return "object of texts"
@@ -92,7 +91,7 @@ def _choices(marks: list[Any]) -> tuple[str, ...]:
     """The values of an enumeration, or the types of an image: what the client's validators hold in their closures."""
     for mark in marks:
         function = getattr(mark, "func", None)
-        if function is client_fields.Image.__metadata__[0].func:
+        if function is cast(Any, client_fields.Image).__metadata__[0].func:
             return ("image/jpeg", "image/png")
         for cell in getattr(function, "__closure__", None) or ():
             if isinstance(cell.cell_contents, tuple):

@@ -1,43 +1,18 @@
 """Who is let in, and in which order that is judged."""
 
-import json
 import time
-import uuid
 from typing import Any
 
-import httpx
 import pytest
 
-from tests.sandbox.builders import PRIVATE, convert, fiat_quote, pay, payout, scan, settings, withdraw
+from tests.sandbox.builders import convert, fiat_quote, pay, payout, post, scan, settings, signed, withdraw
 from treasury.errors import ConfigurationError, InvalidFields
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.client import Client
 from treasury.provider.orders import QueryTransaction
-from treasury.provider.signing import load_private_key, sign
 from treasury.sandbox import RunningSandbox, running_sandbox
 from treasury.sandbox.forms import REQUESTS
 from treasury.sandbox.handlers import HANDLERS
-
-KEY = load_private_key(PRIVATE)
-
-
-def signed(fields: dict[str, Any], **common: Any) -> dict[str, Any]:
-    """A signed body; common parameters may be replaced."""
-    body = {
-        **fields,
-        "partner_id": "900001",
-        "sign_type": "RSA",
-        "timestamp": str(int(time.time() * 1000)),
-        "nonce": uuid.uuid4().hex,
-        **common,
-    }
-    return {**body, "sign": sign(body, KEY)}
-
-
-def post(sandbox: RunningSandbox, path: str, body: object) -> httpx.Response:
-    """Post a body as it is."""
-    content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return httpx.post(sandbox.base_url + path, content=content)
 
 
 def ask(sandbox: RunningSandbox, body: object) -> str:

@@ -40,7 +40,7 @@ def create(client: Client, request_id: str, **changed: Any) -> CreateFiatPayout:
 
 def execute(client: Client, xid: str, **changed: Any) -> ConversionExecute:
     """The execution of a new conversion quote."""
-    return ConversionExecute(quoteId=client.send(convert(xid, **changed)).quote_id)
+    return ConversionExecute(quote_id=client.send(convert(xid, **changed)).quote_id)
 
 
 def test_books_sum_to_zero_after_every_kind_of_order(sandbox: RunningSandbox, teller: Client) -> None:
@@ -120,7 +120,7 @@ def test_conversion_buy_pays_the_quote_currency(sandbox: RunningSandbox, teller:
     assert quoted.settle_amount is not None
     assert abs(100 / quoted.rate * Decimal("0.001") - quoted.fee_amount) < Decimal("1e-8")
     assert abs(100 / quoted.rate - quoted.fee_amount - quoted.settle_amount) <= Decimal("1e-10")
-    done = teller.send(ConversionExecute(quoteId=quoted.quote_id))
+    done = teller.send(ConversionExecute(quote_id=quoted.quote_id))
     assert (done.order_no, done.status) == (quoted.quote_id, 22)
     sandbox.advance(3)
     total = partner_total(sandbox)
@@ -131,7 +131,7 @@ def test_conversion_buy_pays_the_quote_currency(sandbox: RunningSandbox, teller:
 def test_conversion_sell_pays_the_base_currency(sandbox: RunningSandbox, teller: Client) -> None:
     quoted = teller.send(convert("x-sell", side="sell", currency="ETH", amount="2"))
     assert (quoted.pay_currency, quoted.settle_currency) == ("ETH", "USDT")
-    teller.send(ConversionExecute(quoteId=quoted.quote_id))
+    teller.send(ConversionExecute(quote_id=quoted.quote_id))
     sandbox.advance(3)
     assert partner_total(sandbox)["ETH"] == 8
 
@@ -183,7 +183,7 @@ def test_scan_to_pay_charges_the_order_amount_and_the_fee_on_top(sandbox: Runnin
         (QueryTransaction(request_id="nobody"), "7000"),
         (QueryFiatPayout(request_id="nobody"), "7000"),
         (CreateFiatPayout(order_no="nobody", purpose_code="30"), "7000"),
-        (ConversionExecute(quoteId="nobody"), "7000"),
+        (ConversionExecute(quote_id="nobody"), "7000"),
     ],
 )
 def test_a_refusal_has_its_code_and_does_not_act(
@@ -203,7 +203,8 @@ def test_a_repeated_reference_is_refused_with_202224(client: Client, build: Any)
 
 
 def test_a_confirmed_quote_is_refused_with_202224(client: Client) -> None:
-    for confirmation in (execute(client, "once-x"), create(client, "once-f")):
+    confirmations: tuple[Operation[Any], ...] = (execute(client, "once-x"), create(client, "once-f"))
+    for confirmation in confirmations:
         client.send(confirmation)
         assert refused(client, confirmation).code == "202224"
 

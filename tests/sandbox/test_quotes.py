@@ -35,6 +35,7 @@ def test_an_identical_repeat_answers_the_first_quote(sandbox: RunningSandbox, te
 
 def test_a_quote_expires_after_its_time(sandbox: RunningSandbox, teller: Client) -> None:
     in_time, late = teller.send(fiat_quote("in-time")), teller.send(fiat_quote("late"))
+    assert late.transaction_time is not None
     assert late.expire_time == late.transaction_time + 60_000
     sandbox.advance(59.9)
     teller.send(confirmation(in_time))
@@ -48,14 +49,16 @@ def test_a_quote_expires_after_its_time(sandbox: RunningSandbox, teller: Client)
 def test_the_validity_of_fiat_quotes_can_be_set() -> None:
     with running_sandbox(settings(quote_seconds=900), Clock(START)) as sandbox, client_of(sandbox) as client:
         quoted = client.send(fiat_quote("q"))
+        assert quoted.transaction_time is not None
         assert quoted.expire_time == quoted.transaction_time + 900_000
 
 
 def test_a_conversion_quote_expires_after_ten_minutes(sandbox: RunningSandbox, teller: Client) -> None:
     quoted = teller.send(convert("x"))
+    assert quoted.time_ms is not None
     assert quoted.expires_ms == quoted.time_ms + 600_000
     sandbox.advance(600)
-    refusal = refused(teller, ConversionExecute(quoteId=quoted.quote_id))
+    refusal = refused(teller, ConversionExecute(quote_id=quoted.quote_id))
     assert (refusal.code, "quoteId" in refusal.message) == ("400", True)
 
 
@@ -177,8 +180,9 @@ def test_an_unknown_purpose_is_refused(client: Client) -> None:
 
 def test_a_rate_is_valid_for_a_minute_and_moves(sandbox: RunningSandbox, teller: Client) -> None:
     first = teller.send(ConversionRate(symbol="ETH-USDT", side="BUY"))
+    assert first.time_ms is not None
     assert first.expires_ms == first.time_ms + 60_000
-    sell = teller.send(TradeRate(baseCurrency="ETH", quoteCurrency="USDT"))
+    sell = teller.send(TradeRate(base_currency="ETH", quote_currency="USDT"))
     assert first.rate is not None
     assert sell.rate is not None
     assert sell.rate < first.rate

@@ -67,7 +67,7 @@ def test_nothing_is_lost_by_a_sigkill(tmp_path: Path) -> None:
         client.send(withdraw("w-1"))
         client.send(pay("in-1"))
         client.send(card_user("u-1"))
-        executed = ConversionExecute(quoteId=client.send(convert("x-1")).quote_id)
+        executed = ConversionExecute(quote_id=client.send(convert("x-1")).quote_id)
         client.send(executed)
         open_quote = client.send(fiat_quote("open"))
         httpx.post(f"{url}/sandbox/clock", json={"advance_seconds": 5})

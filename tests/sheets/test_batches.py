@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.parts import QUOTED, sheet
+from tests.parts import QUOTED, sheet
 from treasury.concurrency.batches import BLOCK, Packed
 from treasury.planning.rows import Route
 from treasury.sheets.beneficiaries import read_beneficiaries

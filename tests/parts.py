@@ -1,4 +1,4 @@
-"""What every case needs: a service, a desk with a ledger of its own, a sheet of rows."""
+"""What tests and `bench` share: a service that answers at once, a desk with a ledger of its own, a sheet of rows."""
 
 import shutil
 import subprocess
@@ -47,7 +47,7 @@ QUOTED = {
 def service(latency_seconds: float = 0.0) -> Iterator[str]:
     """A service in a process of its own; its address."""
     command = [sys.executable, "-m", "bench.service", "--latency", str(latency_seconds)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own interpreter, our own module
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         yield process.stdout.readline().strip()
         process.terminate()
@@ -60,8 +60,9 @@ def desk(
     """A desk with a ledger of its own, SQLite unless said otherwise, and its folder."""
     home = Path(tempfile.mkdtemp(prefix="treasury-bench-"))
     ledger_url = ledger_url or f"sqlite:///{home / 'ledger.db'}"
-    limits = {"in_flight": in_flight, "processes": processes}
-    settings = Settings(home, None, None, None, None, ledger_url, home / "key", **limits)
+    settings = Settings(
+        home, None, None, None, None, ledger_url, home / "key", in_flight=in_flight, processes=processes
+    )
     opened = Desk(Account(url, "900001", key), settings)
     try:
         yield opened, home

@@ -1,0 +1,54 @@
+"""Whole runs and nights at a desk, without Prefect."""
+
+import csv
+from pathlib import Path
+from typing import Any
+
+from treasury.planning.policy import Policy
+from treasury.reconciliation.scope import Scope
+from treasury.runs import execution, payouts, sweep
+from treasury.runs.desk import Desk
+from treasury.runs.reporting import report_sweep
+from treasury.sheets.statement import read_statement
+
+HEADER = (
+    "row_ref,route,amount,currency,settle_currency,payout_method,account_no,account_name,country,bank_code,phone,email,"
+    "duplicate_ok"
+)
+
+
+def sheet(folder: Path, *rows: tuple[str, str, str], name: str = "rows.csv", why: str = "") -> Path:
+    """A beneficiaries file of direct rows: reference, amount, account; `why` goes into `duplicate_ok`."""
+    lines = [
+        f"{ref},direct,{amount},USDT_TRC20,IDR,bank_transfer,{account},Example Person,ID,1000120,0812,p@b.example,{why}"
+        for ref, amount, account in rows
+    ]
+    file = folder / name
+    file.write_text("\n".join([HEADER, *lines]) + "\n")
+    return file
+
+
+def pay(desk: Desk, file: Path, out: Path, run_key: str = "run", seconds: float = 10) -> dict[str, Any]:
+    chunks = payouts.commit_payouts(desk, file, run_key)
+    for ids in chunks:
+        execution.send_orders(desk, run_key, ids)
+    execution.follow_orders(desk, run_key, [order for ids in chunks for order in ids], seconds)
+    return dict(payouts.write_payout_results(desk, file, run_key, out))
+
+
+def results(out: Path) -> dict[str, dict[str, str]]:
+    with (out / "results.csv").open() as file:
+        return {row["row_ref"]: row for row in csv.DictReader(file)}
+
+
+def night(desk: Desk, out: Path, scope: Scope = Scope(), statement: Path | None = None) -> dict[str, Any]:
+    sweep_id = sweep.start_or_resume_sweep(desk, scope)
+    for ids in sweep.open_chunks(desk, sweep_id):
+        sweep.ask_orders(desk, ids)
+    sweep.end_sweep(desk, sweep_id)
+    return remake(desk, sweep_id, out, statement)
+
+
+def remake(desk: Desk, sweep_id: int, out: Path, statement: Path | None = None) -> dict[str, Any]:
+    entries = [] if statement is None else read_statement(statement)
+    return dict(report_sweep(desk, sweep_id, out, Policy(), entries))

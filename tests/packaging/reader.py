@@ -1,0 +1,65 @@
+"""Somebody who types what a page says, line by line."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import data
+
+ROOT = Path(__file__).resolve().parents[2]
+CODES = {
+    "treasury pay november.csv --run-key payroll-2026-11": [3],
+    "treasury pay november.csv --run-key payroll-2026-11 --policy data/treasury_policy.toml --yes": [3, 0],
+}
+"""Where no terminal is, what asks for a yes waits for it; what nobody approved waits for that, and then is sent."""
+
+
+class Reader:
+    """Somebody who types what the README says."""
+
+    def __init__(self, home: Path, prefect_url: str) -> None:
+        self.home = home
+        self.environ = {
+            "HOME": str(home),
+            "PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin",
+            "LANG": "C.UTF-8",
+            "PREFECT_API_URL": prefect_url,
+            "PREFECT_HOME": str(home / "prefect"),
+            "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+            "DO_NOT_TRACK": "1",
+        }
+        self.changes: dict[str, str] = {}
+        self.codes = {line: list(codes) for line, codes in CODES.items()}
+        (home / "prefect").mkdir()
+        (home / "data").mkdir()
+        for file in data.path("README.md").parent.glob("*.*"):
+            if file.suffix != ".py":
+                shutil.copy(file, home / "data")
+        sample = data.path("beneficiaries.csv").read_text(encoding="utf-8")
+        # Rows of one's own, of more than one person may send alone by the sample policy.
+        own = re.sub(r"^(EMP-\d+,direct),[0-9.]+,", r"\1,2000.00,", sample, flags=re.MULTILINE)
+        (home / "november.csv").write_text(own, encoding="utf-8")
+
+    def changed(self, line: str) -> str:
+        for old, new in self.changes.items():
+            line = line.replace(old, new)
+        return line
+
+    def types(self, line: str) -> str:
+        """Type a line; what it prints. It must end as the README lets one expect."""
+        done = subprocess.run(
+            ["/bin/bash", "-c", self.changed(line)],
+            cwd=self.home,
+            env=self.environ,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        expected = self.codes[line].pop(0) if line in self.codes else 0
+        assert done.returncode == expected, f"{line}\n{done.stdout}{done.stderr}"
+        assert "Traceback" not in done.stderr
+        return done.stdout
