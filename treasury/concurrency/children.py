@@ -1,6 +1,6 @@
 """Child processes that end with this one, even when it is killed: they watch a pipe that closes with it.
 
-`python -m treasury.concurrency.children MODULE ARGUMENTS` runs a module as `python -m` would, and ends when its parent
+This file, run with MODULE and ARGUMENTS, runs a module as `python -m` would, and ends when its parent
 ends.
 """
 
@@ -16,6 +16,9 @@ from pathlib import Path
 
 STOP_SECONDS = 5
 
+ROOT = str(Path(__file__).resolve().parents[2])
+"""The folder that our packages stand in."""
+
 
 @contextmanager
 def child(
@@ -28,10 +31,10 @@ def child(
 ) -> Iterator[subprocess.Popen[str]]:
     """Run `python -m module` until this block, or this process, ends. `environ`: this process's when left out."""
     process = subprocess.Popen(  # noqa: S603 - our own interpreter, our own modules
-        [sys.executable, "-m", "treasury.concurrency.children", module, *arguments],
+        [sys.executable, "-P", __file__, module, *arguments],  # -P: nothing of the folder that we stand in
         stdin=subprocess.PIPE,
         stdout=stdout,
-        env=importing_ours(os.environ if environ is None else environ),
+        env=environ,
         pass_fds=pass_fds,
         text=True,
     )
@@ -54,10 +57,9 @@ def importing_ours(environ: Mapping[str, str]) -> dict[str, str]:
 
     Whoever starts us may stand in a project with a `tasks` or `flows` of its own, which would hide ours.
     """
-    root = str(Path(__file__).resolve().parents[2])
-    found = [each for each in environ.get("PYTHONPATH", "").split(os.pathsep) if each not in ("", root)]
-    if root not in site.getsitepackages():  # a copy of the source, which nothing but its folder makes known
-        found.insert(0, root)
+    found = [each for each in environ.get("PYTHONPATH", "").split(os.pathsep) if each not in ("", ROOT)]
+    if ROOT not in site.getsitepackages():
+        found.insert(0, ROOT)
     return {**environ, "PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(found)}
 
 
@@ -70,5 +72,7 @@ def _end_with_parent() -> None:
 
 if __name__ == "__main__":
     threading.Thread(target=_end_with_parent, daemon=True).start()
+    if ROOT not in sys.path:  # a copy of the source, which nothing but its folder makes known
+        sys.path.insert(0, ROOT)
     del sys.argv[0]
     runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
