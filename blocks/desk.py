@@ -19,15 +19,35 @@ def open_desk(account: str | None = None) -> Desk:
     blocks are read once per name; `runs.desk.desk_of` keeps the desks themselves. Raises `ConfigurationError`.
     """
     settings = read_settings()
-    if settings.has_account or account is None:
+    if account is None:
         return desk_of(settings.account(), settings)
     from blocks.account import PartnerAccount
 
     try:
         block = cast(PartnerAccount, PartnerAccount.load(account))
     except ValueError:
-        raise ConfigurationError(f"there is no Partner Account block called {account}") from None
-    return desk_of(with_settings(block.get_account(), settings), _with_ledger(settings, account))
+        raise ConfigurationError(f"there is no Partner Account block called {account}; nothing was sent") from None
+    named = _with_ledger(settings, account)
+    if settings.has_account:
+        _check_same(account, block.get_account(), named, settings)
+        return desk_of(settings.account(), settings)
+    return desk_of(with_settings(block.get_account(), settings), named)
+
+
+def _check_same(name: str, block: Account, named: Settings, settings: Settings) -> None:
+    """Raise `ConfigurationError` when a block that was named is not what this machine is configured for."""
+    ours = settings.account()
+    if block.identity != ours.identity:
+        raise ConfigurationError(
+            f"account {name} is partner {block.partner_id} at {block.base_url}, and this machine is configured for "
+            f"partner {ours.partner_id} at {ours.base_url}: leave the account out, or start it where {name} is meant; "
+            "nothing was sent"
+        )
+    if named.ledger_url != settings.ledger_url:
+        raise ConfigurationError(
+            f"ledger {name} is another one than this machine is configured for (TREASURY_LEDGER_URL): leave the "
+            "account out, or make them the same; nothing was sent"
+        )
 
 
 def with_settings(account: Account, settings: Settings) -> Account:

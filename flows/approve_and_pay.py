@@ -16,7 +16,7 @@ def approve_and_pay(
     run_key: str,
     approved_by: str,
     file: str,
-    policy: str,
+    policy: str | None = None,
     out: str | None = None,
     follow_seconds: float = 30,
     account: str | None = None,
@@ -27,7 +27,7 @@ def approve_and_pay(
         run_key: the run that waits.
         approved_by: your name; whoever made the plan cannot approve it.
         file: the beneficiaries spreadsheet that was planned; a changed one has no approval.
-        policy: the policy that was planned with.
+        policy: the policy in force applies; this may name it, a TOML file or block:NAME.
         out: folder for `results.csv` and `run.json`; one named by the run key when left out.
         follow_seconds: how long to wait for final statuses.
         account: name of the Partner Account block, where no account is configured otherwise.

@@ -40,7 +40,7 @@ def pay_beneficiaries(
         out: folder for `results.csv` and `run.json`; one named by the run key when left out.
         follow_seconds: how long to wait for final statuses; what is open then is followed every night.
         account: name of the Partner Account block, where no account is configured otherwise.
-        policy: the policy whose limits and approvals apply: a TOML file, or block:NAME.
+        policy: the policy in force applies; this may name it, a TOML file or block:NAME.
 
     """
     plan = check_sheet(file, run_key, policy, account)
@@ -57,7 +57,7 @@ def pay_beneficiaries(
         created = [payouts.result() for payouts in creating]
         # Following starts when all orders were sent: the first ones have had the most time to settle.
         followed = follow_orders(run_key, [*sent, *created], follow_seconds, account)
-        return write_payout_results(followed, file, run_key, out, account, policy)
+        return write_payout_results(followed, run_key, out, account)
 
 
 if __name__ == "__main__":

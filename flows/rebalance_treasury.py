@@ -14,7 +14,7 @@ from tasks.rebalancing import execute, plan_trades, quote, read_rates, record_tr
 @flow(name="rebalance-treasury", flow_run_name=dated("rebalance"))
 @ends_in_a_named_state
 def rebalance_treasury(
-    policy: str,
+    policy: str | None = None,
     out: str | None = None,
     balances: str | None = None,
     plan: str | None = None,
@@ -24,10 +24,10 @@ def rebalance_treasury(
     """Plan today's trades from balances and rates and make them, inside the policy's bounds, once a business date.
 
     Args:
-        policy: the treasury policy: a TOML file, or block:NAME.
+        policy: the policy in force applies; this may name it, a TOML file or block:NAME.
         out: folder for `results.csv` and `run.json`; one named by the day when left out.
         balances: a CSV of available balances; without it the service is asked.
-        plan: a plan that `treasury rebalance` wrote and a person agreed to, instead of a new one.
+        plan: SHA-256 of a plan that `treasury rebalance` made today and a person agreed to, instead of a new one.
         follow_seconds: how long to wait for final statuses.
         account: name of the Partner Account block, where no account is configured otherwise.
 

@@ -9,7 +9,15 @@ from prefect.artifacts import create_table_artifact
 from prefect.client.schemas.objects import State
 from prefect.states import Cancelled, Completed, Failed
 
-from treasury.errors import ApprovalNeeded, InputError, InvalidSheet, NeedsAttention, RunHeld
+from treasury.errors import (
+    ApprovalNeeded,
+    InputError,
+    InvalidSheet,
+    NeedsAttention,
+    RecoveryRuns,
+    RunHeld,
+    WaitingForYes,
+)
 from treasury.reports.results import BAD_OUTCOMES, in_words
 
 P = ParamSpec("P")
@@ -35,7 +43,7 @@ def ends_in_a_named_state(flow_function: Callable[P, Mapping[str, Any]]) -> Call
         except InputError as error:
             _show_problems(error)
             return Failed(name="InputRejected", message=_short(str(error)), data=error)
-        except ApprovalNeeded as error:
+        except (ApprovalNeeded, RecoveryRuns, WaitingForYes) as error:
             return Failed(name="WaitingForApproval", message=str(error), data=error)
         except NeedsAttention as error:
             return Failed(name=error.state, message=str(error), data=error)

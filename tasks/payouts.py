@@ -29,9 +29,7 @@ def propose_payouts(
 ) -> dict[str, Any]:
     """Record the plan if its policy asks for approvals. Raises `ApprovalNeeded` while it has too few."""
     desk = open_desk(account)
-    payouts.propose_payouts(
-        desk, payouts.read_plan(Path(file), run_key, _limits(policy), desk.account.rules), os_user()
-    )
+    payouts.propose_payouts(desk, payouts.plan_of(desk, Path(file), run_key, _limits(policy)), os_user())
     return {"run_key": run_key, "plan_sha256": plan["plan_sha256"]}
 
 
@@ -75,16 +73,14 @@ def create_payouts(part: Part, quotes: Mapping[str, Any], account: str | None = 
 @task(cache_policy=NO_CACHE, task_run_name="write results {run_key}")
 def write_payout_results(
     followed: Mapping[str, Any],  # noqa: ARG001 - an edge
-    file: str,
     run_key: str,
     out: str | None,
     account: str | None = None,
-    policy: str | None = None,
 ) -> Mapping[str, Any]:
     """Write `results.csv` and `run.json`, and show them in Prefect; returns their summary."""
     folder = None if out is None else Path(out)
     desk = open_desk(account)
-    summary = payouts.write_payout_results(desk, Path(file), run_key, folder, _limits(policy))
+    summary = payouts.write_payout_results(desk, run_key, folder)
     show_run(desk, "pay-beneficiaries", summary)
     return summary
 

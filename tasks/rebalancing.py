@@ -16,30 +16,35 @@ from treasury.runs.rebalancing import RecordedTrade
 
 
 @task(cache_policy=NO_CACHE, retries=2, retry_delay_seconds=10, task_run_name="read rates")
-def read_rates(policy: str, balances: str | None, plan: str | None, account: str | None = None) -> dict[str, Any]:
+def read_rates(
+    policy: str | None, balances: str | None, plan: str | None, account: str | None = None
+) -> dict[str, Any]:
     """Read balances and rates; nothing where a plan was agreed to, or today's run began already."""
     if plan is not None:
         return {}
     file = None if balances is None else Path(balances)
-    return rebalancing.read_market(open_desk(account), policy_file(policy), file).as_dict()
+    return rebalancing.read_market(open_desk(account), _file(policy), file).as_dict()
 
 
 @task(cache_policy=NO_CACHE, task_run_name="plan trades")
-def plan_trades(policy: str, market: Mapping[str, Any], plan: str | None, account: str | None = None) -> dict[str, Any]:
-    """Plan the trades from balances and rates, or read the plan that a person agreed to."""
+def plan_trades(
+    policy: str | None, market: Mapping[str, Any], plan: str | None, account: str | None = None
+) -> dict[str, Any]:
+    """Plan the trades from balances and rates, or take the plan that a person agreed to. Raises `WaitingForYes`."""
+    desk = open_desk(account)
     if plan is not None:
-        run_key, trades = rebalancing.read_plan_file(Path(plan))
+        run_key, trades = rebalancing.plan_by_hash(desk, plan)
     else:
-        seen = rebalancing.Market.from_dict(market)
-        run_key, trades = rebalancing.plan_from_market(open_desk(account), policy_file(policy), seen)
-    return {"run_key": run_key, "plan": trades.as_dict()}
+        rebalancing.check_said_yes(desk)
+        run_key, trades = rebalancing.plan_from_market(desk, _file(policy), rebalancing.Market.from_dict(market))
+    return {"run_key": run_key, "plan": trades.as_dict(), "policy": policy}
 
 
 @task(cache_policy=NO_CACHE, task_run_name="record trades")
 def record_trades(planned: Mapping[str, Any], account: str | None = None) -> list[RecordedTrade]:
     """Record the intent to make each trade; returns the trades to execute."""
     plan = TradePlan.from_dict(planned["plan"])
-    return rebalancing.record_trades(open_desk(account), planned["run_key"], plan)
+    return rebalancing.record_trades(open_desk(account), planned["run_key"], plan, _file(planned.get("policy")))
 
 
 @task(cache_policy=NO_CACHE, task_run_name="quote {trade[name]}")
@@ -68,3 +73,7 @@ def write_trade_results(
     summary = rebalancing.write_trade_results(desk, planned["run_key"], plan, None if out is None else Path(out))
     show_run(desk, "rebalance-treasury", summary)
     return summary
+
+
+def _file(policy: str | None) -> Path | None:
+    return None if policy is None else policy_file(policy)

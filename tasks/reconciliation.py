@@ -12,9 +12,9 @@ from blocks.notice import send_notice
 from blocks.policy import policy_file
 from tasks.artifacts import show_report
 from treasury.planning.policy import Policy
-from treasury.policy_file import read_policy
 from treasury.reconciliation.scope import Scope
 from treasury.runs import reporting, sweep
+from treasury.runs.governing import governing
 from treasury.sheets.statement import read_statement
 
 
@@ -71,7 +71,7 @@ def write_report(
     ended: Mapping[str, Any], out: str | None, policy: str | None, statement: str | None, account: str | None = None
 ) -> Mapping[str, Any]:
     """Compare both sides, write the report, and show it in Prefect; returns its machine form."""
-    rules = Policy() if policy is None else read_policy(policy_file(policy))
+    rules = governing(open_desk(account), None if policy is None else policy_file(policy)).policy or Policy()
     entries = [] if statement is None else read_statement(Path(statement))
     folder = None if out is None else Path(out)
     report = reporting.report_sweep(open_desk(account), ended["sweep_id"], folder, rules, entries)

@@ -4,6 +4,7 @@
     ├── InputError                 fix the input; nothing was sent
     │   ├── InvalidFields          an operation's fields break the interface
     │   ├── InvalidSheet           rows of a spreadsheet do, by row and column
+    │   ├── PolicyChanged          another policy is in force than the one it was planned under
     │   └── RunKeyConflict         this run key already stands for other rows
     ├── ConfigurationError         fix keys, account or settings; nothing was sent
     │   ├── WrongAccount           the ledger belongs to another account
@@ -12,6 +13,9 @@
     ├── AlreadyServed              another `treasury serve` is at work
     ├── NeedsAttention             it ran to its end, and a person has to look at what came of it
     ├── ApprovalNeeded             a person has to approve the plan first; nothing was sent
+    ├── NotJudged                  a new day began before it left: it is judged by its limits at the next start
+    ├── WaitingForYes              a person has to say yes once before a schedule may; nothing was sent
+    ├── RecoveryRuns               a policy is being recovered; nothing is sent until then
     ├── Stopped                    somebody stopped all sending; nothing more was sent
     ├── NotConnected               no connection was made, so nothing was sent; try again later
     │   └── NotSentInTime          its signature had grown old before it could leave; sign anew
@@ -108,6 +112,10 @@ class RunKeyConflict(InputError):
         super().__init__(f"run {run_key}: {why}: {shown}")
 
 
+class PolicyChanged(InputError):
+    """Another policy is in force than the one that a plan was made, or a run recorded, under."""
+
+
 class LimitExceeded(InputError):
     """A limit of the policy would be passed; nothing was sent."""
 
@@ -153,6 +161,30 @@ class ApprovalNeeded(TreasuryError):
             f"run {run_key} needs {needed} approval(s), {has}; nothing was sent: "
             f"waiting for an approval (treasury approve {run_key} --by NAME)"
         )
+
+
+class WaitingForYes(TreasuryError):
+    """A schedule may not start this before a person said yes to it once under the policy in force."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(
+            f"nobody said yes to a {kind} under the policy in force yet; nothing was sent: waiting for a yes "
+            "(treasury rebalance shows the plan and asks; after that the schedule goes on by itself)"
+        )
+
+
+class RecoveryRuns(TreasuryError):
+    """A person asked to recover the policy; until it takes effect nothing that moves money leaves."""
+
+    def __init__(self, person: str, until: str) -> None:
+        super().__init__(
+            f"{person} asked to recover the policy: nothing that moves money leaves until it takes effect at {until}; "
+            "nothing was sent (treasury policy adopt --recover --cancel --by NAME ends the recovery)"
+        )
+
+
+class NotJudged(TreasuryError):
+    """An order was to leave on a day whose limits it was not judged by; nothing left."""
 
 
 class NeedsAttention(TreasuryError):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -24,6 +25,12 @@ def write_text(path: Path, text: str) -> None:
     """Write a text file, UTF-8."""
     with replacing(path) as file:
         file.write(text)
+
+
+def copy_file(source: Path, target: Path) -> None:
+    """Write a file with the content of another one."""
+    with replacing(target) as file, source.open("rb") as content:
+        shutil.copyfileobj(content, file.buffer)
 
 
 def write_json(path: Path, value: object) -> None:

@@ -85,3 +85,8 @@ def as_it_looks(text: str) -> str:
         elif character.isalnum():
             kept.append(character)
     return "".join(kept).translate(_LOOKS_LIKE)
+
+
+def payee_key(account: object, country: object, bank: object) -> str:
+    """What identifies a payee, however its account is written. Personal: never log it."""
+    return f"{as_it_looks(str(account))}|{as_it_looks(str(country))}|{as_it_looks(str(bank))}"

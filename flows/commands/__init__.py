@@ -15,10 +15,12 @@ from treasury.errors import (
     ConfigurationError,
     InputError,
     NotTrusted,
+    RecoveryRuns,
     Refused,
     RunHeld,
     Stopped,
     TreasuryError,
+    WaitingForYes,
 )
 from treasury.private_files import be_private
 
@@ -34,6 +36,7 @@ COMMANDS = {
     "sandbox": ("sandbox:sandbox", "Start a stand-in for the service, for rehearsals and tests."),
     "connect": ("account:connect", "Save which account to work with."),
     "pay": ("payouts:pay", "Pay the beneficiaries of a spreadsheet."),
+    "policy": ("policies:policy", "The policy in force: adopt, show or check one."),
     "approve": ("control:approve", "Approve the plan of a run."),
     "rebalance": ("rebalancing:rebalance", "Bring every asset back to its target."),
     "provision": ("provisioning:provision", "Set up card users with KYC links."),
@@ -57,6 +60,8 @@ REMEDIES: Sequence[tuple[type[TreasuryError], int]] = (
     (RunHeld, 6),
     (AlreadyServed, 6),
     (ApprovalNeeded, 3),
+    (RecoveryRuns, 3),
+    (WaitingForYes, 3),
     (InputError, 2),
     (ConfigurationError, 2),
     (NotTrusted, 2),

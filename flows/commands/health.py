@@ -10,11 +10,15 @@ from flows.commands.common import BAD_INPUT, DONE
 from flows.commands.health_of_ledger import (
     say_epoch,
     say_held,
+    say_last_runs,
+    say_policy,
     say_proofs,
     say_statuses,
     say_stop,
     say_sums,
+    say_waiting_plans,
     say_windows,
+    waits_for_people,
 )
 from flows.commands.proving import prove, take_over
 from treasury.errors import InputError, TreasuryError
@@ -69,6 +73,9 @@ def doctor(
         return _finish(bad + _problem("settings", error))
     for name, check in _checks(settings):
         bad += _say(name, check)
+    if not bad and (waits := waits_for_people(desk_of(settings.account(), settings).ledger)):
+        print(f"nothing is broken; waiting for a person: {waits}")
+        return DONE
     return _finish(bad)
 
 
@@ -80,6 +87,9 @@ def _checks(settings: Settings) -> Iterator[tuple[str, Callable[[], str | list[s
     yield "keys", lambda: _keys(settings)
     yield "ledger", lambda: say_sums(desk().ledger)
     yield "held", lambda: say_held(desk().ledger)
+    yield "policy", lambda: say_policy(desk().ledger)
+    yield "waiting", lambda: say_waiting_plans(desk().ledger)
+    yield "runs", lambda: say_last_runs(desk().ledger)
     yield "epoch", lambda: say_epoch(desk().ledger)
     yield "sending", lambda: say_stop(desk().ledger)
     yield "waits", lambda: say_windows(settings, settings.account())

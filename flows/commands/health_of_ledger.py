@@ -6,14 +6,21 @@ from sqlalchemy import func, select
 
 from treasury.errors import ConfigurationError
 from treasury.ledger import schema
+from treasury.ledger.approvals import waiting_keys
 from treasury.ledger.epoch import why_epoch
-from treasury.ledger.ledger import Ledger, check_not_stopped
+from treasury.ledger.halts import check_not_stopped
+from treasury.ledger.ledger import Ledger
+from treasury.ledger.policies import as_time, is_rehearsal, policy_in_force, running_recovery
 from treasury.ledger.proofs import Verdict, standing_proofs
 from treasury.orders.states import Hold, State
 from treasury.provider.client import Account
 from treasury.provider.service_rules import ServiceRules
 from treasury.proving.history import judge_unconfirmed
+from treasury.reports.results import REHEARSAL
 from treasury.settings import Settings
+
+MAX_SHOWN = 5
+"""Most plans that are named in a line."""
 
 MAX_RUNS = 3
 """Most runs that are named in a line."""
@@ -46,6 +53,58 @@ def say_held(ledger: Ledger) -> str:
 def _commands(runs: list[str]) -> str:
     more = f", and {len(runs) - MAX_RUNS} more runs: treasury runs" if len(runs) > MAX_RUNS else ""
     return ", ".join(f"treasury show {run}" for run in runs[:MAX_RUNS]) + more
+
+
+def say_policy(ledger: Ledger) -> list[str]:
+    """The policy in force, a recovery that runs, and whether this ledger is a rehearsal."""
+    found, recovery = policy_in_force(ledger), running_recovery(ledger)
+    lines = [REHEARSAL] if is_rehearsal(ledger) else []
+    if recovery is not None:
+        lines.append(
+            f"a recovery takes effect at {as_time(recovery.in_force_at)}; nothing that moves money leaves until then"
+        )
+    if found is None:
+        return [*lines, "none is in force: treasury policy adopt FILE --by NAME"]
+    return [*lines, f"{found.version[:12]}, which {found.adopted_by} adopted at {as_time(found.adopted_at)}"]
+
+
+def say_waiting_plans(ledger: Ledger) -> str:
+    """The plans that wait for approvals."""
+    waiting = waiting_keys(ledger)
+    return (
+        f"{len(waiting)} plan(s) wait for approvals: {', '.join(waiting[:MAX_SHOWN])}" if waiting else "no plan waits"
+    )
+
+
+def say_last_runs(ledger: Ledger) -> str:
+    """How long ago the last run of each kind was recorded, and the last reconciliation made."""
+    runs, reports = schema.runs.c, schema.reports.c
+    ages = [
+        f"last {row.kind} {_age(ledger, row.newest)} ago"
+        for row in ledger.read(select(runs.kind, func.max(runs.created_at).label("newest")).group_by(runs.kind))
+    ]
+    [[night]] = ledger.read(select(func.max(reports.as_of)))
+    return "; ".join(
+        [*ages, "no reconciliation yet" if night is None else f"last reconciliation {_age(ledger, night)} ago"]
+    )
+
+
+def _age(ledger: Ledger, at: int) -> str:
+    minutes = max(0, ledger.now() - at) // 60_000
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h" if minutes < 2880 else f"{minutes // 1440} days"
+
+
+def waits_for_people(ledger: Ledger) -> str:
+    """What waits for a person, in words; nothing when all is well."""
+    states = schema.orders.c.state
+    counts = dict(ledger.read(select(states, func.count()).group_by(states)))
+    unknown = counts.get(State.UNKNOWN.value, 0) + counts.get(State.SENDING.value, 0)
+    found = [
+        (counts.get(State.HELD.value, 0), "held"),
+        (unknown, "unknown"),
+        (len(waiting_keys(ledger)), "waiting plan(s)"),
+    ]
+    return ", ".join(f"{number} {what}" for number, what in found if number)
 
 
 def say_epoch(ledger: Ledger) -> str:

@@ -18,14 +18,15 @@ from flows.commands.common import (
 from flows.commands.prefect_server import prefect_api
 from treasury.files import write_json
 from treasury.planning.rebalancing import TradePlan
-from treasury.runs.rebalancing import plan_rebalancing
+from treasury.runs.governing import governing
+from treasury.runs.rebalancing import keep_plan, plan_rebalancing, say_yes
 
 DEFAULT_POLICY = Path("data/treasury_policy.toml")
 
 
 def rebalance(
     *,
-    policy: Path = DEFAULT_POLICY,
+    policy: Path | None = None,
     balances: Path | None = None,
     dry_run: Annotated[bool, Parameter(negative=())] = False,
     yes: Annotated[bool, Parameter(negative=())] = False,
@@ -39,7 +40,7 @@ def rebalance(
     Parameters
     ----------
     policy:
-        The treasury policy, TOML.
+        The treasury policy, TOML: the one in force, or, where none is, data/treasury_policy.toml.
     balances:
         Available balances, CSV; without it the service is asked.
     dry_run:
@@ -54,9 +55,12 @@ def rebalance(
     """
     check_follow(follow)
     desk = configured_desk()
+    if policy is None and governing(desk).version is None:
+        policy = DEFAULT_POLICY
     run_key, plan = plan_rebalancing(desk, policy, balances)
+    sha256 = keep_plan(desk, run_key, plan, policy)
     folder = (out or desk.settings.run_folder(run_key)).absolute()
-    write_json(folder / "plan.json", {"run_key": run_key, "plan": plan.as_dict()})
+    write_json(folder / "plan.json", {"run_key": run_key, "plan_sha256": sha256, "plan": plan.as_dict()})
     show_plan(run_key, plan)
     say_files([folder / "plan.json"])
     if dry_run:
@@ -64,12 +68,12 @@ def rebalance(
         return DONE
     if not agreed(yes=yes):
         return say_waiting(f"{len(plan.trades)} trades planned")
+    say_yes(desk)
+    named = None if policy is None else str(policy)
     with desk.hold(run_key), prefect_api("flows.rebalance_treasury"):
         from flows.rebalance_treasury import rebalance_treasury
 
-        summary = summary_of(
-            lambda: rebalance_treasury(str(policy), str(folder), plan=str(folder / "plan.json"), follow_seconds=follow)
-        )
+        summary = summary_of(lambda: rebalance_treasury(named, str(folder), plan=sha256, follow_seconds=follow))
         return finish_run(summary)
 
 

@@ -48,14 +48,15 @@ def reconcile(
     statement:
         CSV file of the service's own transactions: finds payments that this ledger never meant.
     policy:
-        TOML file whose [reconciliation] table has tolerances, due times and amounts of high severity.
+        The policy in force applies; this may name it, TOML. Its [reconciliation] table has tolerances, due times and
+        amounts of high severity.
     out:
         Folder for the report.
 
     """
     from treasury.planning.policy import Policy
-    from treasury.policy_file import read_policy
     from treasury.reconciliation.scope import Scope
+    from treasury.runs.governing import governing
     from treasury.runs.reporting import report_sweep
     from treasury.runs.sweep import stored_sweep
     from treasury.sheets.statement import read_statement
@@ -65,9 +66,7 @@ def reconcile(
         raise InputError("--window is a number of days, zero or more")
     if run_key is not None and desk.ledger.run(run_key) is None:
         raise InputError(f"the ledger knows no run {run_key} (`treasury runs` lists them)")
-    rules = (
-        Policy() if policy is None else read_policy(policy)
-    )  # a mistake in either file is reported before anything is asked
+    rules = governing(desk, policy).policy or Policy()  # a mistake in a file is reported before anything is asked
     entries = [] if statement is None else read_statement(statement)
     if offline:  # asks nothing, so it needs no Prefect
         print("reading the stored answers ...", flush=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 from flows.commands.prefect_access import prefect_home
 from treasury.errors import AlreadyServed
+from treasury.files import write_text
 
 
 @contextmanager
@@ -40,6 +41,27 @@ def paused_slugs(deployments: Iterable[Any]) -> set[str]:
         for schedule in deployment.schedules
         if schedule.slug is not None and (deployment.paused or not schedule.active)
     }
+
+
+def paused_by_people(paused: set[str]) -> set[str]:
+    """Of the schedules that are paused, those that a person paused: not those that were installed so."""
+    return paused - _installed_inactive()
+
+
+def install_inactive(slugs: Collection[str]) -> None:
+    """Remember which schedules are installed inactive because no policy is in force."""
+    write_text(prefect_home() / INACTIVE, "\n".join(sorted(slugs)))
+
+
+def _installed_inactive() -> set[str]:
+    try:
+        return set((prefect_home() / INACTIVE).read_text(encoding="utf-8").split())
+    except FileNotFoundError:
+        return set()
+
+
+INACTIVE = "treasury-inactive"
+"""A file of the Prefect home: the schedules that `treasury serve` installed inactive."""
 
 
 def end_abandoned_runs(client: Any, deployments: Sequence[Any]) -> int:

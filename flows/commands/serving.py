@@ -29,13 +29,18 @@ from flows.commands.prefect_server import START_SECONDS, answers, configured_api
 from flows.commands.schedules import (
     end_abandoned_runs,
     end_missed_runs,
+    install_inactive,
     our_deployments,
+    paused_by_people,
     paused_slugs,
     serve_alone,
 )
 from treasury.concurrency.children import child, importing_ours
 from treasury.errors import ConfigurationError
 from treasury.private_files import close_to_others
+from treasury.runs.desk import desk_of
+from treasury.runs.governing import governing
+from treasury.settings import read_settings
 
 DASHBOARD_PORT = 4200
 
@@ -74,12 +79,34 @@ def serve(*, port: int = DASHBOARD_PORT) -> int:
         runner = Runner(pause_on_shutdown=False)
         # Prefect's own handler of SIGTERM leaves the runner half stopped; an interrupt ends it in order.
         setattr(runner, "handle_sigterm", _interrupt)  # noqa: B010
-        for deployment in build_deployments(paused_slugs(ours)):
+        waiting = without_policy()
+        paused = paused_by_people(paused_slugs(ours))
+        install_inactive(waiting - paused)
+        if waiting:
+            print("  no policy is in force: what moves money is not scheduled (treasury policy adopt FILE --by NAME)")
+        for deployment in build_deployments(paused | waiting):
             runner.add_deployment(deployment)
             print(f"  {deployment.flow_name}/{deployment.name}", flush=True)
         print("serving; Ctrl-C ends it", flush=True)
         asyncio.run(runner.start())
     return DONE
+
+
+def without_policy() -> set[str]:
+    """Slugs of the schedules that move money, while no policy is in force; they are installed inactive."""
+    settings = read_settings()
+    if settings.has_account and governing(desk_of(settings.account(), settings)).version is not None:
+        return set()
+    return {
+        schedule["slug"]
+        for declared in read_deployments()
+        if MOVES_MONEY in declared["tags"]
+        for schedule in declared["schedules"]
+    }
+
+
+MOVES_MONEY = "moves-money"
+"""Tag of the deployments that move money."""
 
 
 def _interrupt(*_: object) -> None:
@@ -144,7 +171,7 @@ def build_deployments(paused: Collection[str] = ()) -> list[Any]:
                 each["cron"],
                 timezone=each["timezone"],
                 slug=each["slug"],
-                active=each["active"] and each["slug"] not in paused,
+                active=(each["active"] or MOVES_MONEY in declared["tags"]) and each["slug"] not in paused,
             )
             for each in declared["schedules"]
         ]

@@ -25,7 +25,7 @@ def homes(sandbox: RunningSandbox, open_office: Callable[..., Office]) -> tuple[
 
 def withdraw(office: Office, reference: str) -> tuple[int, str]:
     fields = {"request_id": reference, "currency": "USDT_TRC20", "amount": "20", "customer_ref_id": "c-1"}
-    ended = office.run("call", "withdraw", "--json", json.dumps({**fields, "address": "TXYZ1111"}), "--yes")
+    ended = office.run("call", "withdraw", "--json", json.dumps({**fields, "address": f"TXYZ{reference}"}), "--yes")
     return ended.code, ended.err if ended.code == 6 else ended.last
 
 

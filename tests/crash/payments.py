@@ -94,6 +94,7 @@ def _call_each(operations: Sequence[Operation[Any]]) -> Callable[[Desk, Path], N
 
 def _trade_each(run_key: str, plan: TradePlan) -> Callable[[Desk, Path], None]:
     def start(desk: Desk, _: Path) -> None:
+        rebalancing.keep_plan(desk, run_key, plan)
         _finish(desk, run_key, rebalancing.commit_trades(desk, run_key, plan))
 
     return start

@@ -41,7 +41,7 @@ def open_ledger(ledger_url: str, tmp_path: Path) -> Iterator[Callable[..., Ledge
     """Opens the ledger of this test, as often as asked, as another process would."""
     with ExitStack() as opened:
 
-        def open_one(account: str = "http://one|1", key: str = "ledger.key", **options: Any) -> Ledger:
+        def open_one(account: str = "http://127.0.0.1:1|1", key: str = "ledger.key", **options: Any) -> Ledger:
             ledger = Ledger(ledger_url, account, tmp_path / key, **options)
             opened.callback(ledger.close)
             return ledger

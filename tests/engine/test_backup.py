@@ -29,7 +29,7 @@ from treasury.orders.states import Event, State
 from treasury.settings import Settings, read_settings
 
 ROOT = Path(__file__).parents[2]
-ACCOUNT = "http://one|1"
+ACCOUNT = "http://127.0.0.1:1|1"
 
 
 def home_of(folder: Path, ledger_url: str | None = None) -> Settings:

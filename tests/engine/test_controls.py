@@ -89,7 +89,7 @@ def test_what_was_not_paid_or_long_ago_is_no_duplicate(open_desk: OpenDesk, star
     assert start(desk, sheet(tmp_path, *failing), "two") == {"a": "failed"}
     paid = (("a", "10", "12345670001"),)
     clock = desk.ledger._clock
-    desk.ledger._clock = lambda: clock() - 8 * 86400
+    desk.ledger._clock = lambda: clock() - 26 * 86400
     start(desk, sheet(tmp_path, *paid), "three")
     desk.ledger._clock = clock
     assert start(desk, sheet(tmp_path, *paid), "four") == {"a": "settled"}
@@ -151,7 +151,9 @@ def test_a_run_and_a_day_have_limits(open_desk: OpenDesk, start_sandbox: Any, tm
         start(desk, both, "sum", limits)
     for number in range(3):
         assert start(desk, rows[number], f"run{number}", limits) == {f"r{number}": "settled"}
-    with pytest.raises(LimitExceeded, match="the day's limit is 30 USDT_TRC20: 30 are planned already"):
+    with pytest.raises(
+        LimitExceeded, match=r"the limit of \d{4}-\d\d-\d\d is 30 USDT_TRC20: 30 count already, and this run adds 10"
+    ):
         start(desk, rows[3], "run3", limits)
     assert desk.ledger.run("run3") is None
     assert len(desk.ledger.orders()) == len(sandbox.orders()) == 3

@@ -36,14 +36,14 @@ def test_intents_are_there_for_another_process(open_ledger: OpenLedger) -> None:
 
 
 def test_the_same_payment_has_the_same_request_id_on_every_machine() -> None:
-    one = derive_request_id("http://one|1", "run", "a", "payout", 1)
-    assert one == derive_request_id("http://one|1", "run", "a", "payout", 1)
+    one = derive_request_id("http://127.0.0.1:1|1", "run", "a", "payout", 1)
+    assert one == derive_request_id("http://127.0.0.1:1|1", "run", "a", "payout", 1)
     others = {
-        derive_request_id("http://one|2", "run", "a", "payout", 1),
-        derive_request_id("http://one|1", "run2", "a", "payout", 1),
-        derive_request_id("http://one|1", "run", "b", "payout", 1),
-        derive_request_id("http://one|1", "run", "a", "withdraw", 1),
-        derive_request_id("http://one|1", "run", "a", "payout", 2),
+        derive_request_id("http://127.0.0.1:1|2", "run", "a", "payout", 1),
+        derive_request_id("http://127.0.0.1:1|1", "run2", "a", "payout", 1),
+        derive_request_id("http://127.0.0.1:1|1", "run", "b", "payout", 1),
+        derive_request_id("http://127.0.0.1:1|1", "run", "a", "withdraw", 1),
+        derive_request_id("http://127.0.0.1:1|1", "run", "a", "payout", 2),
     }
     assert len(others | {one}) == 6
     assert len(one) <= 32
@@ -184,16 +184,16 @@ def test_personal_data_stays_only_until_the_order_is_final(open_ledger: OpenLedg
 
 def test_an_unused_ledger_follows_its_account(open_ledger: OpenLedger) -> None:
     """A partner id that was mistyped at first binds nothing: the ledger holds no run and no order."""
-    open_ledger(account="http://one|mistyped")
+    open_ledger(account="http://127.0.0.1:1|mistyped")
     commit(open_ledger(), "r1")
     with pytest.raises(WrongAccount, match="partner mistyped"):
-        open_ledger(account="http://one|mistyped")
+        open_ledger(account="http://127.0.0.1:1|mistyped")
 
 
 def test_who_opened_a_ledger_before_it_was_bound_anew_records_nothing_in_it(open_ledger: OpenLedger) -> None:
     """Its orders would be asked about, and sent again, at an account that never had them."""
-    before = open_ledger(account="http://one|first")
-    after = open_ledger(account="http://one|second")
+    before = open_ledger(account="http://127.0.0.1:1|first")
+    after = open_ledger(account="http://127.0.0.1:1|second")
     with pytest.raises(WrongAccount, match="bound to partner second"):
         commit(before, "r1")
     assert after.orders() == []
@@ -244,7 +244,7 @@ HOLDER = """
 import sys, time
 from pathlib import Path
 from treasury.ledger.ledger import Ledger
-ledger = Ledger(sys.argv[1], "http://one|1", Path(sys.argv[2]))
+ledger = Ledger(sys.argv[1], "http://127.0.0.1:1|1", Path(sys.argv[2]))
 with ledger.hold("run"):
     print("held", flush=True)
     time.sleep(60)
@@ -298,17 +298,17 @@ def test_two_starts_of_one_run_commit_its_rows_once(open_ledger: OpenLedger) -> 
 def test_a_ledger_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigurationError, match="cannot be made"):
-        Ledger(f"sqlite:///{tmp_path}/file/ledger.db", "http://one|1", tmp_path / "key")
+        Ledger(f"sqlite:///{tmp_path}/file/ledger.db", "http://127.0.0.1:1|1", tmp_path / "key")
     with pytest.raises(ConfigurationError, match="SQLite or PostgreSQL"):
-        Ledger("mysql://host/name", "http://one|1", tmp_path / "key")
+        Ledger("mysql://host/name", "http://127.0.0.1:1|1", tmp_path / "key")
     (tmp_path / "bad.key").touch(mode=0o600)
     (tmp_path / "bad.key").write_text("short")
     with pytest.raises(ConfigurationError, match="Fernet"):
-        Ledger(f"sqlite:///{tmp_path}/ledger.db", "http://one|1", tmp_path / "bad.key")
+        Ledger(f"sqlite:///{tmp_path}/ledger.db", "http://127.0.0.1:1|1", tmp_path / "bad.key")
 
 
 def test_sqlite_syncs_every_commit_and_is_its_owners_alone(tmp_path: Path) -> None:
-    ledger = Ledger(f"sqlite:///{tmp_path}/home/ledger.db", "http://one|1", tmp_path / "key")
+    ledger = Ledger(f"sqlite:///{tmp_path}/home/ledger.db", "http://127.0.0.1:1|1", tmp_path / "key")
     pragmas = ("PRAGMA journal_mode", "PRAGMA synchronous", "PRAGMA foreign_keys")
     read = ledger.write(lambda connection: [connection.exec_driver_sql(each).scalar_one() for each in pragmas])
     assert read == ["wal", 2, 1]
@@ -322,14 +322,14 @@ def test_sqlite_syncs_every_commit_and_is_its_owners_alone(tmp_path: Path) -> No
 
 def test_a_ledger_goes_on_with_the_account_as_it_was_written_when_it_was_made(open_ledger: OpenLedger) -> None:
     """Request ids follow from that text; another would make every payment another one."""
-    made = open_ledger(account="https://Host.example:443|1")
+    made = open_ledger(account="http://LocalHost:80|1")
     [first] = commit(made, "a")
-    again = open_ledger(account="https://host.example|1")
-    assert again.account == "https://Host.example:443|1"
+    again = open_ledger(account="http://localhost|1")
+    assert again.account == "http://LocalHost:80|1"
     assert commit(again, "a") == [first]
     [second] = commit(again, "b", run_key="next")
-    assert second.request_id == derive_request_id("https://Host.example:443|1", "next", "b", "payout", 1)
+    assert second.request_id == derive_request_id("http://LocalHost:80|1", "next", "b", "payout", 1)
     assert {order.request_id for order in again.orders()} == {first.request_id, second.request_id}
-    for other in ("https://host.example:8443|1", "https://host.example|2", "https://host.example/x|1"):
-        with pytest.raises(WrongAccount, match=r"partner 1 at https://Host\.example:443, not to partner"):
+    for other in ("http://localhost:8443|1", "http://localhost|2", "http://localhost/x|1"):
+        with pytest.raises(WrongAccount, match=r"partner 1 at http://LocalHost:80, not to partner"):
             open_ledger(account=other)

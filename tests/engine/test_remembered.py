@@ -30,6 +30,7 @@ from treasury.errors import IllegalTransition
 from treasury.orders.decisions import Next
 from treasury.orders.records import Order
 from treasury.orders.states import STEPS, Event, State
+from treasury.planning.single import Judged
 from treasury.provider.fiat_payouts import CreateFiatPayout
 from treasury.runs import calls
 from treasury.runs.desk import Desk
@@ -293,7 +294,7 @@ def test_what_was_asked_before_another_hand_moved_it_is_not_noted(
 
 def test_a_call_from_before_a_restore_is_asked_about_by_its_own_reference(open_desk: OpenDesk, service: Any) -> None:
     desk = open_desk(service.base_url)
-    intent = calls._intent(CreateFiatPayout(order_no="N1", purpose_code="30"))
+    intent = calls._intent(CreateFiatPayout(order_no="N1", purpose_code="30"), Judged())
     service.plan(CREATE, ok(order_no="N1", status=22))
     desk.submission.submit(restored(desk, intent))
     assert service.sent_to(FIAT_QUERY)[0]["order_no"] == "N1"

@@ -245,7 +245,7 @@ def _refused(ledger: Ledger, order: Order) -> None:
 
 
 def test_an_unwritable_ledger_is_said_to_everyone_who_waits(tmp_path: Path) -> None:
-    ledger = Ledger(f"sqlite:///{tmp_path / 'ledger.db'}", "http://one|1", tmp_path / "key")
+    ledger = Ledger(f"sqlite:///{tmp_path / 'ledger.db'}", "http://127.0.0.1:1|1", tmp_path / "key")
     [order] = commit(ledger, "a")
     ledger.write(lambda connection: connection.exec_driver_sql("DROP TABLE journal"))
     with pytest.raises(ConfigurationError, match="the ledger cannot be written"):

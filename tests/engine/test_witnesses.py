@@ -49,7 +49,9 @@ def service() -> Iterator[Forgetful]:
 
 
 def withdrawal(reference: str) -> Withdraw:
-    return Withdraw(request_id=reference, currency="USDT_TRC20", address="TXYZ1111", amount="5", customer_ref_id="c")
+    return Withdraw(
+        request_id=reference, currency="USDT_TRC20", address=f"TXYZ{reference}", amount="5", customer_ref_id="c"
+    )
 
 
 def start_again(desk: Desk, reference: str) -> Any:

@@ -185,7 +185,7 @@ def test_a_run_that_needs_a_person_is_red_and_says_how_many_rows(
 @pytest.fixture
 def two_people(tmp_path: Path) -> Path:
     file = tmp_path / "policy.toml"
-    file.write_text("[payouts.one_approval_above]\nUSDT = 1\nUSDT_TRC20 = 1\n")
+    file.write_text("[payouts.one_approval_above]\nUSDT = 1\nUSDT_TRC20 = 1\n[payouts.max_per_payout]\nUSDT = 9999\n")
     return file
 
 

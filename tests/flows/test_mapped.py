@@ -22,7 +22,7 @@ def test_a_mapped_task_that_moves_money_pays_each_reference_once(home: Path, san
         {
             "request_id": f"mapped-{number}",
             "currency": "USDT_TRC20",
-            "amount": "1",
+            "amount": str(number + 1),
             "customer_ref_id": "c",
             "address": "TXYZexampleexampleexampleexample12",
         }

@@ -11,7 +11,7 @@ import data
 ROOT = Path(__file__).resolve().parents[2]
 CODES = {
     "treasury pay november.csv --run-key payroll-2026-11": [3],
-    "treasury pay november.csv --run-key payroll-2026-11 --policy data/treasury_policy.toml --yes": [3, 0],
+    "treasury pay november.csv --run-key payroll-2026-11 --yes": [3, 0],
 }
 """Where no terminal is, what asks for a yes waits for it; what nobody approved waits for that, and then is sent."""
 

@@ -18,6 +18,8 @@ class WaitingPlan:
     sha256: str
     maker: str
     needed: int
+    policy: str | None
+    """The version of the policy in force that it was made under, if that was kept."""
 
 
 def propose_plan(ledger: Ledger, run_key: str, sha256: str, maker: str, needed: int) -> list[str]:
@@ -55,7 +57,8 @@ def approve_plan(ledger: Ledger, run_key: str, approved_by: str, os_user: str) -
         raise InputError("an approval needs the name of a person: --by NAME")
 
     def work(connection: Connection) -> tuple[str, int, list[str]]:
-        query = select(schema.plans).where(schema.plans.c.run_key == run_key).order_by(schema.plans.c.id.desc())
+        waiting = (schema.plans.c.run_key == run_key) & (schema.plans.c.needed > 0)
+        query = select(schema.plans).where(waiting).order_by(schema.plans.c.id.desc())
         plan = connection.execute(query).first()
         if plan is None:
             raise InputError(f"run {run_key} has no plan that waits for an approval")
@@ -76,13 +79,28 @@ def waiting_plan(ledger: Ledger, run_key: str) -> WaitingPlan | None:
     """The plan of a run that waits; None when the run began, its plan was cancelled, or it never had one."""
     table, runs = schema.plans.c, schema.runs.c
     query = (
-        select(table.run_key, table.plan_sha256, table.maker, table.needed)
+        select(table.run_key, table.plan_sha256, table.maker, table.needed, table.policy)
         .outerjoin(schema.runs, runs.run_key == table.run_key)
-        .where(table.run_key == run_key, table.cancelled_at.is_(None), runs.run_key.is_(None))
+        .where(table.run_key == run_key, table.cancelled_at.is_(None), runs.run_key.is_(None), table.needed > 0)
         .order_by(table.id.desc())
         .limit(1)
     )
     return next((WaitingPlan(*row) for row in ledger.read(query)), None)
+
+
+def waiting_keys(ledger: Ledger) -> list[str]:
+    """The run keys of all plans that wait for approvals."""
+    table, runs = schema.plans.c, schema.runs.c
+    query = (
+        select(table.run_key)
+        .distinct()
+        .outerjoin(schema.runs, runs.run_key == table.run_key)
+        .where(table.cancelled_at.is_(None), runs.run_key.is_(None), table.needed > 0)
+        .order_by(table.run_key)
+    )
+    in_force = select(schema.policies.c.version)
+    adopted = table.plan_sha256.in_(in_force)
+    return [row.run_key for row in ledger.read(query.where(~adopted))]
 
 
 def cancel_plan(ledger: Ledger, plan: WaitingPlan, *, by: str, why: str) -> None:

@@ -17,9 +17,6 @@ from treasury.ledger.ledger import Ledger
 from treasury.orders.records import Intent
 from treasury.orders.states import Hold, State
 
-DUPLICATE_DAYS = 25
-"""How far back a settled payment that looks the same counts, unless the policy says otherwise."""
-
 DAY_MS = 24 * 3600 * 1000
 _AT_ONCE = 500
 
@@ -49,12 +46,16 @@ class EarlierPayment:
 def find_duplicates(connection: Connection, run_key: str, since_ms: int) -> Iterator[Duplicate]:
     """The waiting payments of a run that are duplicates, and that no person released as such."""
     other = schema.orders.alias()
-    may_be_paid = or_(other.c.state.in_(_OPEN), and_(other.c.state == State.SETTLED.value, _ended(other) >= since_ms))
-    found = {row.id: row for row in connection.execute(_pairs(other, run_key, may_be_paid))}
+    found = {row.id: row for row in connection.execute(_pairs(other, run_key, may_be_paid(other, since_ms)))}
     waits = connection.execute(_pairs(other, run_key, other.c.state == State.PREPARED.value))
     found = {**{row.id: row for row in waits if row.other_id < row.id}, **found}
     for _, row in sorted(found.items()):
         yield Duplicate(row.row_ref, f"{row.other} of run {row.run_key} ({row.request_id})")
+
+
+def may_be_paid(table: Any, since_ms: int = 0) -> Any:
+    """Where an order is open, or was settled since then."""
+    return or_(table.c.state.in_(_OPEN), and_(table.c.state == State.SETTLED.value, _ended(table) >= since_ms))
 
 
 def _pairs(other: Any, run_key: str, counts: Any) -> Select[Any]:

@@ -4,7 +4,6 @@ It is serialized, so that two runs that start at the same time see each other.
 """
 
 import json
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -14,35 +13,40 @@ from sqlalchemy import Connection, insert, select, update
 
 from treasury.concurrency.batches import batched
 from treasury.concurrency.crash_points import crash_point
-from treasury.errors import ApprovalNeeded, LimitExceeded, RunKeyConflict
+from treasury.errors import ApprovalNeeded, PolicyChanged, RunKeyConflict
 from treasury.ledger import schema
 from treasury.ledger.approvals import approvers, check_not_cancelled
 from treasury.ledger.database import serialize
-from treasury.ledger.duplicates import DAY_MS, DUPLICATE_DAYS, excused, find_duplicates
+from treasury.ledger.day import check_day, judge_waiting
+from treasury.ledger.duplicates import DAY_MS, excused, find_duplicates
 from treasury.ledger.epoch import absences_needed
 from treasury.ledger.ledger import Ledger, check_account
 from treasury.ledger.personal import personal_column
-from treasury.money import exact, format_amount
+from treasury.ledger.policies import check_policy
+from treasury.money import format_amount
 from treasury.orders.quoting import masked_payload
 from treasury.orders.records import Intent, derive_request_id
 from treasury.orders.states import Event, Hold, State
+from treasury.planning.limits import DUPLICATE_DAYS
 
 _AT_ONCE = 500
 """Intents that one statement covers; no more are in memory at a time."""
 
-_NOT_PAID = tuple(state.value for state in (State.REJECTED, State.FAILED, State.CLOSED, State.HELD, State.CANCELLED))
-
 
 @dataclass(frozen=True)
 class IntentRules:
-    """What is checked when a run is bound."""
+    """What payments are judged by when they are recorded, and again while they wait."""
 
+    version: str | None = None
+    """The policy in force; None when none is."""
     duplicate_days: int = DUPLICATE_DAYS
     approvals: int = 0
     max_per_day: Mapping[str, Decimal] = field(default_factory=dict)
-    """Currency -> the most that all runs of a day may debit."""
-    day_start_ms: int = 0
-    """When the day began, in the policy's time zone."""
+    """Currency -> the most that everything may debit on a day."""
+    day: str | None = None
+    """The business date; None where no policy says whose days count."""
+    over: Mapping[str, str] = field(default_factory=dict)
+    """Row -> why it breaks a limit now: of a run that began under another policy, what waits is held."""
 
 
 def commit_plan(
@@ -67,27 +71,36 @@ def commit_plan(
     def work(connection: Connection) -> int:
         serialize(connection)
         check_account(connection, ledger.account)
+        check_policy(connection, ledger, rules.version)
         table = schema.runs.c
-        bound = connection.execute(select(table.kind, table.plan_sha256).where(table.run_key == run_key)).first()
+        bound = connection.execute(
+            select(table.kind, table.plan_sha256, table.policy).where(table.run_key == run_key)
+        ).first()
         if bound is not None:
             if bound.kind != kind:
                 raise RunKeyConflict(run_key, [kind], f"this run key stands for a {bound.kind}, not for this")
             if not sha256 or bound.plan_sha256 != sha256:
                 _check_binding(ledger, connection, run_key, intents)
             _release(ledger, connection, run_key, intents)
+            if bound.policy != rules.version:
+                _judge_by_another_policy(ledger, connection, run_key, sha256, rules)
             _hold_duplicates(ledger, connection, run_key, rules.duplicate_days, intents)
+            _judge_day(ledger, connection, run_key, rules)
             return 0
         check_not_cancelled(connection, run_key)
         approved_by = approvers(connection, run_key, sha256)
         if len(approved_by) < rules.approvals:
             raise ApprovalNeeded(run_key, rules.approvals, approved_by)
-        _check_day(connection, rules, intents)
+        if rules.day is not None:
+            check_day(connection, rules.day, rules.max_per_day, intents)
         run = {"run_key": run_key, "kind": kind, "created_at": ledger.now(), "plan_sha256": sha256}
+        run |= {"policy": rules.version}
         connection.execute(insert(schema.runs).values(**run, plan=json.dumps(plan, ensure_ascii=False)))
         new = 0
         absences = absences_needed(connection, ledger.now())
         for some in batched(intents, _AT_ONCE):
-            rows = [_row(ledger, run_key, intent) | {"absences_needed": absences} for intent in some]
+            more = {"absences_needed": absences, "counted_on": rules.day}
+            rows = [_row(ledger, run_key, intent) | more for intent in some]
             connection.execute(insert(schema.orders), rows)
             new += len(some)
         _hold_duplicates(ledger, connection, run_key, rules.duplicate_days, intents)
@@ -128,6 +141,8 @@ def _row(ledger: Ledger, run_key: str, intent: Intent) -> dict[str, Any]:
         "amount": None if intent.amount is None else format_amount(intent.amount),
         "receive_currency": intent.receive_currency,
         "receive_amount": None if intent.receive_amount is None else format_amount(intent.receive_amount),
+        "payee": None if intent.payee is None else ledger.key.keyed_hash(intent.payee),
+        "ceiling": None if intent.ceiling is None else format_amount(intent.ceiling),
         "created_at": ledger.now(),
     }
 
@@ -152,25 +167,61 @@ def _check_binding(ledger: Ledger, connection: Connection, run_key: str, intents
         raise RunKeyConflict(run_key, added, "these rows were added since the run began; use another run key for them")
 
 
-@exact
-def _check_day(connection: Connection, rules: IntentRules, intents: Iterable[Intent]) -> None:
-    """Check that these payments, with those of other runs since the day began, are within the day's limits."""
-    if not rules.max_per_day:
-        return
-    planned: dict[str | None, Decimal] = defaultdict(Decimal)
-    for intent in intents:
-        planned[intent.currency] += intent.amount or 0
+def _judge_by_another_policy(
+    ledger: Ledger, connection: Connection, run_key: str, sha256: str, rules: IntentRules
+) -> None:
+    """What waits of a run that began under another policy needs the approvals that this one asks, and fits its limits.
+
+    Raises `ApprovalNeeded`.
+    """
     table = schema.orders.c
-    for currency, most in rules.max_per_day.items():
-        query = select(table.amount).where(
-            table.currency == currency, table.created_at >= rules.day_start_ms, table.state.not_in(_NOT_PAID)
-        )
-        before = sum((Decimal(row.amount) for row in connection.execute(query) if row.amount), Decimal(0))
-        if before + planned[currency] > most:
-            raise LimitExceeded(
-                f"the day's limit is {format_amount(most)} {currency}: {format_amount(before)} are planned already, "
-                f"and this run adds {format_amount(planned[currency])}"
+    query = select(table.row_ref).where(table.run_key == run_key, table.state == State.PREPARED.value)
+    waiting = set(connection.execute(query).scalars())
+    if waiting:
+        approved_by = approvers(connection, run_key, sha256)
+        if len(approved_by) < rules.approvals:
+            raise ApprovalNeeded(run_key, rules.approvals, approved_by)
+    _hold_over(ledger, connection, run_key, ((row, why) for row, why in rules.over.items() if row in waiting))
+    connection.execute(update(schema.runs).where(schema.runs.c.run_key == run_key).values(policy=rules.version))
+
+
+def _judge_day(ledger: Ledger, connection: Connection, run_key: str, rules: IntentRules) -> None:
+    """Judge what waits again, on the day that is now; hold what does not fit."""
+    if rules.day is not None:
+        _hold_over(ledger, connection, run_key, judge_waiting(connection, run_key, rules.day, rules.max_per_day))
+
+
+def _hold_over(ledger: Ledger, connection: Connection, run_key: str, over: Iterable[tuple[str, str]]) -> None:
+    for row_ref, reason in over:
+        _step(ledger, connection, run_key, row_ref, Event.HOLD, State.PREPARED, State.HELD, reason, Hold.LIMIT)
+
+
+def judge_again(ledger: Ledger, run_key: str, rules: IntentRules) -> None:
+    """Judge what waits of a run again, before more of it leaves: the policy in force, and the account of the day.
+
+    Raises `PolicyChanged` when it was recorded under another policy, and `RecoveryRuns`.
+    """
+
+    def work(connection: Connection) -> None:
+        serialize(connection)
+        check_policy(connection, ledger, rules.version)
+        runs = schema.runs.c
+        bound = connection.execute(select(runs.policy).where(runs.run_key == run_key)).first()
+        if bound is not None and bound.policy != rules.version:
+            raise PolicyChanged(
+                f"run {run_key} was recorded under another policy than the one in force; nothing was sent: start it "
+                "again, so that it is judged by this one"
             )
+        _judge_day(ledger, connection, run_key, rules)
+
+    ledger.write(work)
+
+
+def waiting_operations(ledger: Ledger, run_key: str) -> list[str]:
+    """The operations of the orders of a run that wait."""
+    table = schema.orders.c
+    query = select(table.operation).distinct().where(table.run_key == run_key, table.state == State.PREPARED.value)
+    return [row.operation for row in ledger.read(query)]
 
 
 def _hold_duplicates(

@@ -14,15 +14,22 @@ from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
 from sqlalchemy.exc import DBAPIError
 
 from treasury.concurrency.crash_points import crash_point
-from treasury.errors import ConfigurationError, IllegalTransition, Stopped, WrongAccount, WrongLedgerKey
+from treasury.errors import (
+    ConfigurationError,
+    IllegalTransition,
+    NotJudged,
+    WrongAccount,
+    WrongLedgerKey,
+)
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey, no_key
 from treasury.ledger.database import Writer, group_of, open_engine, serialize, sqlite_file
+from treasury.ledger.halts import check_not_stopped
 from treasury.ledger.holder import FileLock, Holds, SessionLock
 from treasury.ledger.mapping import columns, read_row
 from treasury.ledger.migrations import bring_up_to_date, check_readable, read_meta
 from treasury.ledger.personal import OUR_WORDS, OWNER_OF_QUOTE, Words, holds_text
-from treasury.ledger.statements import STANDING_STOP, change_one
+from treasury.ledger.statements import change_one
 from treasury.ledger.token import Token
 from treasury.money import format_amount
 from treasury.orders.records import JournalEntry, Order, Quote, Run
@@ -48,6 +55,8 @@ class Ledger:
         """The account as this ledger spells it: request ids derive from the spelling that the ledger was made with."""
         self.key: LedgerKey
         self._clock = clock
+        self.day_of: Callable[[int], str] | None = None
+        """The business date of a moment, Unix ms, by the policy that applies; None where none does."""
         self.statuses: set[tuple[str, int]] = set()
         """Operations and statuses that the ledger holds already, so that each is written once."""
         self._process = f"{socket.gethostname()}:{os.getpid()}"
@@ -126,6 +135,8 @@ class Ledger:
         known = as_read(order)
         values = {"state": step.target.value, **columns(kept)}
         sends = event in (Event.SEND, Event.RESEND)
+        if event is Event.SEND and self.day_of is not None and order.counted_on != self.day_of(at):
+            raise NotJudged(f"not sent: it is not judged by the limits of {self.day_of(at)} yet; start the run again")
         if sends:
             values |= {"sent_at": at, "absent_since": None}
         if step.target is State.UNKNOWN:
@@ -395,19 +406,6 @@ def check_account(connection: Connection, account: str) -> None:
         )
 
 
-def check_not_stopped(connection: Connection) -> None:
-    """Raise `Stopped` while a stop is in force. Read once for all steps of a group, which are one transaction."""
-    group = group_of(connection)
-    if group.not_stopped:
-        return
-    row = connection.execute(STANDING_STOP).first()
-    group.not_stopped = row is None
-    if row is not None:
-        raise Stopped(
-            f"all sending was stopped by {row.stopped_by}: {row.why} (treasury stop --lift --by NAME lifts it)"
-        )
-
-
 def _prepare_file(file: Path) -> None:
     try:
         make_empty(file)  # before SQLite does; its log takes the mode of the file
@@ -429,7 +427,7 @@ def _text(amount: Decimal | None) -> str | None:
 
 
 def _read_run(row: Any) -> Run:
-    return Run(row.run_key, row.kind, row.created_at, json.loads(row.plan), row.plan_sha256)
+    return Run(row.run_key, row.kind, row.created_at, json.loads(row.plan), row.plan_sha256, row.policy)
 
 
 def readable_account(account: str) -> str:

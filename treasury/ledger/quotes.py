@@ -7,7 +7,8 @@ from sqlalchemy import Connection
 from treasury.errors import IllegalTransition
 from treasury.ledger import schema
 from treasury.ledger.database import group_of
-from treasury.ledger.ledger import Ledger, as_read, check_not_stopped
+from treasury.ledger.halts import check_not_stopped
+from treasury.ledger.ledger import Ledger, as_read
 from treasury.ledger.mapping import columns, read_row
 from treasury.ledger.personal import OWNER, Words
 from treasury.ledger.statements import LAST_QUOTE, fetch_one

@@ -37,7 +37,9 @@ runs = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("plan", Text, nullable=False),
     Column("plan_sha256", String(64), nullable=False),
+    Column("policy", String(64)),
 )
+"""Runs. `policy`: the version of the policy in force that what waits of it was judged by last."""
 
 orders = Table(
     "orders",
@@ -78,10 +80,13 @@ orders = Table(
     Column("released", String(100)),
     Column("counted_on", String(10)),
     Column("ceiling", String(64)),
+    Column("payee", String(64)),
     Column("personal", Text),
     UniqueConstraint("run_key", "row_ref"),
     Index("orders_by_state", "state"),
     Index("orders_by_alike", "alike"),
+    Index("orders_by_day", "counted_on"),
+    Index("orders_by_payee", "payee"),
 )
 """Current state, one row per planned payment.
 
@@ -198,8 +203,40 @@ plans = Table(
     Column("cancelled_at", BigInteger),
     Column("cancelled_by", String(100)),
     Column("cancel_why", Text),
+    Column("content", Text),
+    Column("policy", String(64)),
+    Column("day", String(10)),
 )
-"""Plans that wait for approvals: who made them (OS user), and how many they need."""
+"""Plans that were made here: who made them (OS user), and how many approvals they need. Of a rebalancing also the plan
+itself, JSON, the version of the policy and the business date it was made for."""
+
+consents = Table(
+    "consents",
+    metadata,
+    Column("id", _Id, primary_key=True, autoincrement=True),
+    Column("policy", String(64), nullable=False, index=True),
+    Column("kind", String(40), nullable=False),
+    Column("os_user", String(100), nullable=False),
+    Column("at", BigInteger, nullable=False),
+)
+"""Who said yes to a run of this kind under this version of the policy: from then on a schedule may start one."""
+
+policies = Table(
+    "policies",
+    metadata,
+    Column("id", _Id, primary_key=True, autoincrement=True),
+    Column("version", String(64), nullable=False),
+    Column("content", Text, nullable=False),
+    Column("source", Text, nullable=False),
+    Column("adopted_by", String(100), nullable=False),
+    Column("os_user", String(100), nullable=False),
+    Column("adopted_at", BigInteger, nullable=False),
+    Column("in_force_at", BigInteger, nullable=False),
+    Column("recovery", Boolean, nullable=False, default=False),
+    Column("ended_at", BigInteger),
+    Column("ended_by", String(100)),
+)
+"""Policies that were adopted, as JSON; the newest in effect is in force. `ended_at`: when a recovery was ended."""
 
 approvals = Table(
     "approvals",

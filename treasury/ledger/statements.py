@@ -10,7 +10,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Dialect, Executable, String, Table, Text, bindparam, select, update
+from sqlalchemy import (
+    Connection,
+    Dialect,
+    Executable,
+    String,
+    Table,
+    Text,
+    bindparam,
+    literal,
+    select,
+    union_all,
+    update,
+)
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.types import TypeEngine
 
@@ -20,8 +32,17 @@ from treasury.orders.records import Record
 
 S = TypeVar("S", bound=Record)
 
-STANDING_STOP = select(schema.stops).where(schema.stops.c.lifted_at.is_(None)).limit(1)
-"""The stop in force, if any."""
+STANDING_STOP = union_all(
+    select(schema.stops.c.stopped_by.label("by"), schema.stops.c.why, literal(0).label("recovery")).where(
+        schema.stops.c.lifted_at.is_(None)
+    ),
+    select(schema.policies.c.adopted_by, schema.policies.c.source, schema.policies.c.in_force_at).where(
+        schema.policies.c.recovery,
+        schema.policies.c.in_force_at > bindparam("now"),
+        schema.policies.c.ended_at.is_(None),
+    ),
+)
+"""The stop in force, if any, and a recovery of the policy until it takes effect (`recovery`: when, Unix ms)."""
 
 
 LAST_QUOTE = (

@@ -46,6 +46,10 @@ class Intent:
     """The quote to confirm, when the caller already has one."""
     duplicate_key: tuple[str, ...] | None = field(default=None, repr=False)
     """Payee, currency and amount; payments with equal keys are duplicates. None is never a duplicate."""
+    payee: str | None = field(default=None, repr=False)
+    """Whom it pays. Personal: kept as a keyed hash."""
+    ceiling: Decimal | None = None
+    """The most that it may debit, in `currency`, where the amount is not known beforehand."""
     duplicate_ok: str | None = None
     """Why a payment that looks like a duplicate is not one."""
 
@@ -164,6 +168,8 @@ class Run:
     created_at: int
     plan: Mapping[str, Any]
     plan_sha256: str
+    policy: str | None = None
+    """Version of the policy in force that what waits of it was judged by last."""
 
 
 @dataclass(frozen=True)

@@ -115,6 +115,8 @@ class Hold(StrEnum):
     """It looks like another payment: `duplicate_ok` in its row, or `release`."""
     KNOWN = "known"
     """The service knows its reference, and this ledger did not send it: only `resolve`."""
+    COOLING = "cooling"
+    """It pays an address for the first time: it waits the policy's hours, or `release`."""
     LIMIT = "limit"
     """It does not fit into a limit of the policy in force: `release` lets it be judged again, or `cancel`."""
     OLDER = "older"
@@ -123,7 +125,9 @@ class Hold(StrEnum):
     @property
     def in_words(self) -> str:
         """As people read it."""
-        return {"known": "known at the service", "older": "older ledger"}.get(self.value, self.value)
+        return {"known": "known at the service", "older": "older ledger", "cooling": "cooling time"}.get(
+            self.value, self.value
+        )
 
 
 _AT_SERVICE = (State.SENDING, State.UNKNOWN, State.ACCEPTED)

@@ -12,26 +12,62 @@ from treasury.planning.rows import PayoutRow
 from treasury.planning.tables import ByCurrency, Holding, PolicyTable
 from treasury.provider.service_rules import ServiceRules
 
+DUPLICATE_DAYS = 25
+"""How far back a settled payment that looks the same counts, unless the policy says otherwise."""
 
-class PayoutLimits(PolicyTable):
-    """The `[payouts]` table: what may be paid. What is left out is not limited. Amounts are debits."""
+
+class Limits(PolicyTable):
+    """What every table that limits money says. What is left out is not limited. Amounts are debits, by currency."""
+
+    max_per_day: ByCurrency = Field(default_factory=dict)
+    """Payouts, withdrawals, scan-to-pay and conversions of one day in the policy's time zone together."""
+    one_approval_above: ByCurrency = Field(default_factory=dict)
+    """Totals of a run above this need the approval of one person besides the maker."""
+    two_approvals_above: ByCurrency = Field(default_factory=dict)
+    duplicate_days: Annotated[int, Field(strict=True, ge=0, le=366)] = DUPLICATE_DAYS
+    """How far back a settled payment with the same payee, currency and amount counts as a duplicate."""
+
+    def limited(self) -> set[str]:
+        """The currencies that any amount of this table limits."""
+        return {currency for _, value in self if isinstance(value, dict) for currency in value}
+
+
+class WithdrawalLimits(Limits):
+    """The `[withdrawals]` table: crypto withdrawals."""
+
+    max_per_payout: ByCurrency = Field(default_factory=dict)
+    """The most that one withdrawal may be."""
+    currencies: tuple[str, ...] | None = None
+    """Currencies that may be withdrawn."""
+    addresses: tuple[str, ...] | None = None
+    """Addresses that may be withdrawn to."""
+    cooling_hours: Annotated[int, Field(strict=True, ge=0, le=24 * 30)] = 0
+    """How long the first withdrawal to an address waits after it was recorded."""
+
+
+class ConversionLimits(Limits):
+    """The `[conversions]` table: conversions, of the rebalancing and of single calls. Amounts are what is spent."""
+
+    max_per_trade: ByCurrency = Field(default_factory=dict)
+    """The most that one trade may spend."""
+    max_turnover: ByCurrency = Field(default_factory=dict)
+    """The most that all trades of one run may move of a currency, spent and received together."""
+    pairs: tuple[str, ...] | None = None
+    """Trading pairs that may be traded."""
+
+
+class PayoutLimits(Limits):
+    """The `[payouts]` table: payouts and scan-to-pay."""
 
     max_per_payout: ByCurrency = Field(default_factory=dict)
     """Also the highest pay amount that a quote may ask."""
     max_per_run: ByCurrency = Field(default_factory=dict)
-    max_per_day: ByCurrency = Field(default_factory=dict)
-    """All runs of one day in the policy's time zone together."""
     countries: tuple[str, ...] | None = None
     """Countries that may be paid."""
     currencies: tuple[str, ...] | None = None
     """Currencies that may be debited."""
     min_rates: dict[str, Holding] = Field(default_factory=dict)
     """`USDT-EUR`: the lowest rate that a quote may have."""
-    one_approval_above: ByCurrency = Field(default_factory=dict)
-    """Run totals above this need the approval of one person besides the maker."""
-    two_approvals_above: ByCurrency = Field(default_factory=dict)
-    duplicate_days: Annotated[int, Field(strict=True, ge=0, le=366)] = 25
-    """How far back a payment with the same payee, currency and amount counts as a duplicate."""
     stop_after_failures: Annotated[int, Field(strict=True, ge=1)] = 50
     """So many sends in a row that fail in the same way stop the run."""
     stop_above_percent: Annotated[int, Field(strict=True, ge=1, le=100)] | None = None
@@ -60,6 +96,12 @@ def judge_service(rows: Iterable[PayoutRow], service: ServiceRules) -> list[RowP
 def _judge_row(row: PayoutRow, limits: PayoutLimits) -> list[tuple[str, str, str | None]]:
     problems: list[tuple[str, str, str | None]] = []
     maximum = limits.max_per_payout.get(row.currency)
+    if row.amount is None and row.ceiling(maximum) is None and row.currency in limits.limited():
+        rule = (
+            f"is needed: the policy limits {row.currency}, and what this row debits is not known beforehand; give the "
+            f"most that it may debit here, or set max_per_payout.{row.currency} in the policy"
+        )
+        problems.append(("max_pay_amount", rule, None))
     if maximum is not None and row.amount is not None and row.amount > maximum:
         rule = f"is over the policy's limit of {format_amount(maximum)} {row.currency} per payout"
         problems.append((row.amount_column, rule, format_amount(row.amount)))
@@ -81,7 +123,7 @@ def check_run_total(debits: Mapping[str, Decimal], limits: PayoutLimits) -> str 
     return None
 
 
-def approvals_needed(debits: Mapping[str, Decimal], limits: PayoutLimits) -> int:
+def approvals_needed(debits: Mapping[str, Decimal], limits: Limits) -> int:
     """How many people besides its maker have to approve a run with these sums."""
 
     def above(thresholds: ByCurrency) -> bool:

@@ -9,7 +9,6 @@ from typing import Any
 
 from treasury.canonical import canonical_json
 from treasury.concurrency.batches import Packed
-from treasury.errors import LimitExceeded
 from treasury.money import canonical, exact, format_amount
 from treasury.orders.decisions import Bounds
 from treasury.orders.records import Intent
@@ -32,6 +31,8 @@ class PayoutPlan:
     """Currency -> sum of what beneficiaries receive, where the rows fix that and the debit is quoted later."""
     sha256: str
     policy: Policy | None
+    over: str | None = None
+    """Why its sums are over the policy's limit for a run; None when they are not."""
 
     @property
     def approvals(self) -> int:
@@ -93,17 +94,16 @@ def plan_payouts(run_key: str, rows: Packed[PayoutRow], policy: Policy | None = 
         most = limits.max_per_payout.get(currency)
         if amount is not None:
             debits[currency] += amount
-        elif most is not None:
-            debits[currency] += most  # what its quote may ask at the most
+        elif (ceiling := row.ceiling(most)) is not None:
+            debits[currency] += ceiling  # what its quote may ask at the most
         if amount is None and receive_amount is not None:
             receipts[row.receive_currency] += receive_amount
         hashes.append(_hash_of(row, limits))
     over = check_run_total(debits, limits)
-    if over is not None:
-        raise LimitExceeded(f"run {run_key}: {over}; nothing was sent")
     version = canonical_json(None if policy is None else _version(policy))
     sha256 = hashlib.sha256(version.encode() + b"".join(sorted(hashes))).hexdigest()
-    return PayoutPlan(run_key, rows, dict(sorted(debits.items())), dict(sorted(receipts.items())), sha256, policy)
+    sums = dict(sorted(debits.items())), dict(sorted(receipts.items()))
+    return PayoutPlan(run_key, rows, *sums, sha256, policy, over)
 
 
 def _limits(policy: Policy | None) -> PayoutLimits:
@@ -139,8 +139,10 @@ def plan_row(row: PayoutRow, limits: PayoutLimits = PayoutLimits()) -> Intent:
         amount=row.amount,
         receive_currency=row.receive_currency,
         receive_amount=row.receive_amount,
+        payee=row.payee,
         duplicate_key=_duplicate_key(row),
         duplicate_ok=row.duplicate_ok,
+        ceiling=row.ceiling(limits.max_per_payout.get(row.currency)),
     )
 
 
@@ -152,12 +154,13 @@ def _duplicate_key(row: PayoutRow) -> tuple[str, ...]:
 
 
 def _bounds(row: PayoutRow, limits: PayoutLimits) -> Bounds:
+    maximum = limits.max_per_payout.get(row.currency)
     return Bounds(
         pay_currency=row.currency,
         receive_currency=row.receive_currency,
         pay_amount=row.amount,
         receive_amount=row.receive_amount,
-        max_pay=limits.max_per_payout.get(row.currency),
+        max_pay=maximum if row.amount is not None else row.ceiling(maximum),
         min_rate=limits.min_rates.get(f"{row.currency}-{row.receive_currency}"),
     )
 

@@ -4,15 +4,15 @@ import difflib
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from datetime import date, datetime, time
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
-from typing import Any, Self, get_args
+from typing import Annotated, Any, Self, get_args
 from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from treasury.errors import InputError
-from treasury.planning.limits import PayoutLimits
+from treasury.planning.limits import ConversionLimits, Limits, PayoutLimits, WithdrawalLimits
 from treasury.planning.tables import Bps, Holding, PolicyTable, PositiveAmount, TimeZone
 from treasury.planning.tolerances import Tolerances
 from treasury.provider.fields import Symbol
@@ -56,6 +56,19 @@ class Trading(Rebalancing):
         return self.symbols[asset]
 
 
+class Changes(PolicyTable):
+    """The `[changes]` table: who may change the policy in force, and how many others must agree."""
+
+    approvals: Annotated[int, Field(strict=True, ge=0, le=5)] = 0
+    """People besides whoever adopts another policy."""
+    people: tuple[str, ...] | None = None
+    """Who may adopt and approve; anybody when it is left out."""
+
+    def allows(self, person: str) -> bool:
+        """Whether this person may change the policy."""
+        return self.people is None or person.strip().casefold() in (each.strip().casefold() for each in self.people)
+
+
 class Policy(PolicyTable):
     """A policy file. Each table is there for those who use it: a file for payouts alone has no `[rebalancing]`."""
 
@@ -66,6 +79,11 @@ class Policy(PolicyTable):
     assets: dict[str, AssetBand] = Field(default_factory=dict)
     rebalancing: Rebalancing | None = None
     payouts: PayoutLimits | None = None
+    withdrawals: WithdrawalLimits | None = None
+    conversions: ConversionLimits | None = None
+    changes: Changes = Changes()
+    no_limits: str | None = Field(default=None, min_length=1)
+    """Why nothing that moves money is limited, in words: without it a policy that limits nothing is not adopted."""
     reconciliation: Tolerances = Tolerances()
 
     @model_validator(mode="after")
@@ -101,6 +119,25 @@ class Policy(PolicyTable):
             raise InputError("the policy has no [rebalancing] table, so nothing is traded")
         symbols = {asset: self.symbol(asset) for asset in self.traded}
         return Trading(base_asset=self.base_asset, symbols=symbols, **dict(self.rebalancing))
+
+    @property
+    def version(self) -> str:
+        """SHA-256 of everything that it says."""
+        return self.fingerprint(*type(self).model_fields)
+
+    @property
+    def limits_money(self) -> bool:
+        """Whether it limits anything that moves money."""
+        return any(table is not None for table in (self.payouts, self.withdrawals, self.conversions))
+
+    def table(self, name: str) -> Limits:
+        """The limits of one kind of operation: payouts, withdrawals or conversions; none where it says nothing."""
+        found = {"payouts": self.payouts, "withdrawals": self.withdrawals, "conversions": self.conversions}[name]
+        return Limits() if found is None else found
+
+    def day_of(self, ms: int) -> str:
+        """The business date of a moment, Unix milliseconds, ISO 8601."""
+        return self.business_date(datetime.fromtimestamp(ms / 1000, UTC)).isoformat()
 
     def fingerprint(self, *tables: str) -> str:
         """SHA-256 of what these members and the time zone say; comments, order and `1` for `1.00` do not change it."""

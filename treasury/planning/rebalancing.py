@@ -136,6 +136,32 @@ def plan_trades(policy: Policy, balances: Mapping[str, Decimal], rates: Mapping[
         return TradePlan(version, (*trades, *purchases), (*skipped, *unfunded))
 
 
+def check_trades(plan: TradePlan, policy: Policy) -> str | None:
+    """Why a plan breaks the `[conversions]` limits of a policy; None when it does not."""
+    limits = policy.conversions
+    if limits is None:
+        return None
+    moved: dict[str, Decimal] = {}
+    with localcontext(EXACT):
+        for trade in plan.trades:
+            if limits.pairs is not None and trade.symbol not in limits.pairs:
+                return f"{trade.symbol} is not a pair that the policy allows"
+            most = limits.max_per_trade.get(trade.currency)
+            if most is not None and trade.amount > most:
+                spent = f"{format_amount(trade.amount)} {trade.currency}"
+                return f"{trade.side} {trade.asset} spends {spent}, over max_per_trade, {format_amount(most)}"
+            for currency, amount in (
+                (trade.currency, trade.amount),
+                (trade.receive_currency, trade.expected_receive),
+            ):
+                moved[currency] = moved.get(currency, Decimal(0)) + amount
+        for currency, most in limits.max_turnover.items():
+            if moved.get(currency, Decimal(0)) > most:
+                total = f"{format_amount(moved[currency])} {currency}"
+                return f"its trades move {total}, over max_turnover, {format_amount(most)}"
+    return None
+
+
 def _balance(balances: Mapping[str, Decimal], asset: str) -> Decimal:
     if asset not in balances:
         raise InputError(f"the balance of {asset} is missing, and the policy needs it")

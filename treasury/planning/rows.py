@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 from treasury.money import format_amount
-from treasury.texts import as_it_looks
+from treasury.texts import payee_key
 
 
 class Route(StrEnum):
@@ -41,6 +41,8 @@ class PayoutRow:
     """Quoted only."""
     duplicate_ok: str | None = None
     """Why a payout that looks like a duplicate is not one."""
+    max_pay_amount: Decimal | None = None
+    """Quoted, where the receive amount is given: the most that it may debit."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the row in a third of the time that a frozen dataclass takes by default."""
@@ -51,12 +53,14 @@ class PayoutRow:
         """The content that a run key binds: all that is sent. 100 and 100.00 are one amount; the line and the order of
         rows, columns and `field.` names do not count (`dict` equality; hash it with sorted keys).
         """
+        most = self.max_pay_amount
         amounts = {name: format_amount(Decimal(self.fields[name]).normalize()) for name in self._amounts}
         return {
             "route": self.route.value,
             "fields": {**self.fields, **amounts},
             "purpose_code": self.purpose_code,
             "description": self.description,
+            **({} if most is None else {"max_pay_amount": format_amount(most.normalize())}),
         }
 
     @property
@@ -75,6 +79,12 @@ class PayoutRow:
     def amount(self) -> Decimal | None:
         """The debit in `currency`; None when only the quote will tell (quote_mode `dest`)."""
         return self._amount(self.amount_column)
+
+    def ceiling(self, maximum: Decimal | None) -> Decimal | None:
+        """The most that it may debit, where its amount is not known beforehand; `maximum`: the policy's, per payout."""
+        if self.amount is not None:
+            return None
+        return min((each for each in (self.max_pay_amount, maximum) if each is not None), default=None)
 
     @property
     def receive_currency(self) -> str:
@@ -117,11 +127,6 @@ class PayoutRow:
             account, country = party["account_no"], self.fields["beneficiary_country"]
             bank = self.fields["beneficiary_bank_id"]
         return payee_key(account, country, bank)
-
-
-def payee_key(account: object, country: object, bank: object) -> str:
-    """What identifies a payee, however its account is written. Personal: never log it."""
-    return f"{as_it_looks(str(account))}|{as_it_looks(str(country))}|{as_it_looks(str(bank))}"
 
 
 _in_order = attrgetter(*PayoutRow.__slots__)

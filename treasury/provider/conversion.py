@@ -76,6 +76,7 @@ class ConversionExecute(Operation[SubmittedOrder]):
     due_hours = 24
     confirms_quote = True
     may_show_what_arrives = True
+    limited_by = "conversions"
 
     quote_id: str = Field(alias="quoteId", description="Id of the quote.")
 

@@ -227,6 +227,10 @@ class Operation(WireModel, Generic[R]):
     """Whether a query may show it in the currency that is received instead of the one that is paid."""
     due_hours: ClassVar[int] = 0
     """Hours after which one that is not final is late, unless a policy says otherwise. The document names none."""
+    limited_by: ClassVar[str] = "payouts"
+    """The table of a policy that limits it, if it moves money: payouts, withdrawals or conversions."""
+    debits: ClassVar[str | None] = None
+    """The currency that it debits, where none of its fields names it."""
     refused_for_good: ClassVar[frozenset[str]] = frozenset()
     """Envelope codes that, as an answer to this operation, depend on nothing but the request's own content."""
 
@@ -256,6 +260,13 @@ class Operation(WireModel, Generic[R]):
         missing = [name for name, value in needed.items() if not value]
         if missing:
             raise TypeError(f"{cls.__name__} moves money and does not say {', '.join(missing)}")
+
+    @property
+    def payee(self) -> str | None:
+        """Whom it pays, for duplicate checks; personal. By default all that it asks but its reference and amount."""
+        left_out = {self.reference, "amount", "notify_url", "description"}
+        asked = {name: value for name, value in self.body().items() if name not in left_out}
+        return json.dumps(asked, sort_keys=True)
 
     @classmethod
     @functools.cache

@@ -21,7 +21,7 @@ from treasury.provider.reply_fields import (
     ReplyText,
 )
 from treasury.provider.status import OrderStatus
-from treasury.texts import cut_text
+from treasury.texts import cut_text, payee_key
 
 
 class DepositAddressRecord(Reply):
@@ -165,6 +165,7 @@ class Withdraw(Operation[WithdrawRecord]):
     asked_with = QueryTransaction
     due_hours = 24
     absence_is_evidence = True
+    limited_by = "withdrawals"
 
     request_id: str = Field(description="Partner's id of the withdrawal.")
     currency: str = Field(description="Crypto asset to withdraw.")
@@ -174,6 +175,11 @@ class Withdraw(Operation[WithdrawRecord]):
     notify_url: str | None = Field(None, description="Web-hook address.")
     customer_ref_id: str = Field(description="Partner's id of the fund owner.")
     description: str | None = Field(None, description="Extended information; nothing sensitive.")
+
+    @property
+    def payee(self) -> str:
+        """The address, with its tag."""
+        return f"{self.address.strip()}|{self.tag or ''}"
 
 
 class AddressVerdict(Reply):
@@ -343,3 +349,8 @@ class Payout(Operation[PayoutRecord]):
     phone: PersonalText = Field(description="Beneficiary phone.")
     email: PersonalText = Field(description="Beneficiary e-mail.")
     notify_url: str | None = Field(None, description="Web-hook address.")
+
+    @property
+    def payee(self) -> str:
+        """The account, as a sheet's row names it, too."""
+        return payee_key(self.account_no, self.country, self.bank_code or self.wallet_code)

@@ -32,6 +32,7 @@ class SubmitScanToPay(Operation[SubmittedOrder]):
     asked_with = QueryTransaction
     due_hours = 24
     absence_is_evidence = True
+    debits = "USDT"
 
     request_id: str = Field(description="Partner's id of the order.")
     user_xid: Annotated[str, StringConstraints(max_length=20)] = Field(

@@ -44,6 +44,8 @@ class ReconciliationInput:
     acceptances: Mapping[str, Acceptance] = field(default_factory=dict)
     fee_on_top: Collection[str] = ()
     """Operations whose fee is debited beside their amount."""
+    rehearsal: bool = False
+    """Whether payments of the ledger were recorded without a policy in force."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from treasury.planning.policy import Policy
 from treasury.planning.tables import BPS
 from treasury.reconciliation.breaks import RESOLVED, Break
 from treasury.reconciliation.classes import BY_NAME, CLASSES
+from treasury.reports.results import REHEARSAL
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,7 +57,11 @@ def as_machine(report: "Report") -> dict[str, Any]:
         "by_day": _by_day(orders, night.policy),
         "fees": _fees(orders),
         "rates": _rates(orders),
-        "settings": {"time_zone": night.policy.time_zone, **night.policy.reconciliation.as_settings()},
+        "settings": {
+            "time_zone": night.policy.time_zone,
+            **night.policy.reconciliation.as_settings(),
+            **({"rehearsal": REHEARSAL} if night.rehearsal else {}),
+        },
     }
 
 

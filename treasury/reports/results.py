@@ -6,10 +6,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from treasury.files import write_json
+from treasury.files import copy_file, write_json
 from treasury.money import exact, format_amount
 from treasury.orders.records import Order
 from treasury.orders.states import OUTCOMES, Hold
+from treasury.reports.starts import start_folder
 from treasury.sheets.writing import write_csv
 
 COLUMNS = (
@@ -29,6 +30,7 @@ COLUMNS = (
     "operation",
     "code",
     "next_action",
+    "rehearsal",
 )
 
 NEXT_ACTIONS: Mapping[str, str] = {
@@ -49,6 +51,8 @@ HELD_ACTIONS: Mapping[str, str] = {
     "again; if it is not to be paid: treasury cancel {request_id}",
     Hold.LIMIT: "to have it judged again, on another day or under another policy: treasury release {request_id}, and "
     "start the run again; if it is not to be paid: treasury cancel {request_id}",
+    Hold.COOLING: "send it again after its cooling time; to send it now: treasury release {request_id}, and send it "
+    "again; if it is not to be paid: treasury cancel {request_id}",
     Hold.KNOWN: "look at the service's portal; if it was paid: treasury resolve {request_id} --as sent",
     Hold.OLDER: "look whether it was paid meanwhile; then treasury release {run_key}, and start the run again; "
     "if it is not to be paid: treasury cancel {request_id}",
@@ -155,6 +159,7 @@ def run_as_markdown(summary: Mapping[str, Any]) -> str:
 def result_row(order: Order) -> dict[str, object]:
     """One line of `results.csv`."""
     outcome = order.state.outcome
+    is_charged = outcome in ("settled", "in_progress", "unknown")  # of what came back nothing was kept
     return {
         "row_ref": order.row_ref,
         "request_id": order.request_id,
@@ -166,8 +171,8 @@ def result_row(order: Order) -> dict[str, object]:
         "amount": order.amount,
         "receive_currency": order.receive_currency,
         "receive_amount": order.receive_amount,
-        "fee": order.fee,
-        "fee_currency": order.fee_currency,
+        "fee": order.fee if is_charged else None,
+        "fee_currency": order.fee_currency if is_charged else None,
         "rate": order.rate,
         "operation": order.operation,
         "code": order.code,
@@ -175,10 +180,24 @@ def result_row(order: Order) -> dict[str, object]:
     }
 
 
-def write_run_results(out: Path, run_key: str, kind: str, orders: Iterable[Order], **more: Any) -> Mapping[str, Any]:
-    """Write `results.csv` and `run.json` into a folder; returns the summary, with the paths of both and `more`."""
-    results, totals = out / "results.csv", Totals()
-    write_csv(results, COLUMNS, (result_row(order) for order in totals.over(orders)))
+def write_run_results(
+    out: Path, run_key: str, kind: str, orders: Iterable[Order], *, rehearsal: bool = False, **more: Any
+) -> Mapping[str, Any]:
+    """Write `results.csv` and `run.json` into a folder, and into the one of this start.
+
+    Returns the summary, with the paths of both and `more`.
+    """
+    results, totals, own = out / "results.csv", Totals(), start_folder(out)
+    mark = {"rehearsal": REHEARSAL if rehearsal else None}
+    write_csv(results, COLUMNS, ({**result_row(order), **mark} for order in totals.over(orders)))
     full = {**totals.as_dict(run_key, kind), **more, "files": [str(results), str(out / "run.json")]}
+    if rehearsal:
+        full["rehearsal"] = REHEARSAL
     write_json(out / "run.json", full)
+    copy_file(results, own / "results.csv")
+    write_json(own / "run.json", full)
     return full
+
+
+REHEARSAL = "REHEARSAL: no policy was in force when payments of this ledger were recorded"
+"""What plans, results and reports of such a ledger say."""

@@ -1,13 +1,21 @@
 """Runs single operations: one that moves money goes through ledger and submission, any other is sent directly."""
 
+import hashlib
 from typing import Any
 
-from treasury.errors import InputError, RunKeyConflict
+from treasury.canonical import canonical_json
+from treasury.errors import ApprovalNeeded, InputError, LimitExceeded, RunKeyConflict
+from treasury.ledger.approvals import propose_plan
+from treasury.ledger.cooling import cool
 from treasury.ledger.intents import commit_plan
+from treasury.money import canonical
 from treasury.orders.records import Intent, Order
+from treasury.planning.single import Judged, debit_of, judge_operation
 from treasury.provider.operation import Effect, Operation, Reply
 from treasury.runs.desk import Desk
 from treasury.runs.execution import follow_orders, open_orders, send_orders
+from treasury.runs.governing import govern
+from treasury.settings import os_user
 
 KIND = "call"
 
@@ -26,38 +34,56 @@ def send_operation(desk: Desk, operation: Operation[Any]) -> dict[str, Any]:
 
 
 def submit_operation(desk: Desk, operation: Operation[Any]) -> Order:
-    """Send an operation that moves money, at most once for its reference; returns the order.
+    """Send an operation that moves money, at most once for its reference; returns the order, which may be held.
 
-    Raises `InputError` when the reference already stands for something else, and `RunHeld`.
+    Raises `InputError` when the reference already stands for something else, `LimitExceeded`, `ApprovalNeeded` and
+    `RunHeld`.
     """
-    run_key = run_key_of_call(operation)
+    run_key, name = run_key_of_call(operation), operation.operation_name()
+    governed = govern(desk)
+    judged = judge_operation(operation, governed.policy)
+    intent = _intent(operation, judged)
+    recorded = desk.ledger.run(run_key) is not None
+    if judged.problems and not recorded:
+        raise LimitExceeded(f"{name}: {'; '.join(judged.problems)}; nothing was sent")
+    over = {intent.row_ref: "; ".join(judged.problems)} if judged.problems else {}
+    rules = governed.rules(desk, operation.limited_by, judged.debits, over)
+    sha256 = hashlib.sha256(canonical_json([governed.version, intent.bound_content]).encode()).hexdigest()
+    if rules.approvals and not recorded:
+        approved_by = propose_plan(desk.ledger, run_key, sha256, os_user(), rules.approvals)
+        if len(approved_by) < rules.approvals:
+            raise ApprovalNeeded(run_key, rules.approvals, approved_by)
     with desk.hold(run_key):
         try:
-            commit_plan(desk.ledger, run_key, KIND, operation.masked(), "", [_intent(operation)])
+            commit_plan(desk.ledger, run_key, KIND, operation.masked(), sha256, [intent], rules)
         except RunKeyConflict:
             said = f"{operation.reference} {operation.reference_value} already stands for something else here"
-            raise InputError(f"{operation.operation_name()}: {said}; nothing was sent") from None
+            raise InputError(f"{name}: {said}; nothing was sent") from None
+        if judged.cooling_hours:
+            cool(desk.ledger, run_key, judged.cooling_hours)
         ids = open_orders(desk, run_key)
         send_orders(desk, run_key, ids)
         follow_orders(desk, run_key, ids, 0)
         return desk.ledger.orders(run_key=run_key)[0]
 
 
-def _intent(operation: Operation[Any]) -> Intent:
+def _intent(operation: Operation[Any], judged: Judged) -> Intent:
     body = operation.body()
     reference = str(operation.reference_value)
     own = {name: value for name, value in body.items() if name != operation.reference}
+    currency, amount = debit_of(operation)
+    payee = operation.payee
+    known = amount if amount is not None else getattr(operation, "amount", None)
     return Intent(
         row_ref=reference,
         operation=operation.operation_name(),
         payload={"confirm": own} if operation.confirms_quote else own,
         bound_content={"operation": operation.operation_name(), **body},
-        currency=_asked(operation, "currency"),
-        amount=_asked(operation, "amount") if _asked(operation, "currency") else None,
+        currency=currency,
+        amount=amount,
+        ceiling=judged.ceiling,
         request_id=reference,
         confirmation=reference if operation.confirms_quote else None,
+        payee=payee,
+        duplicate_key=None if payee is None else (payee, currency or "", "" if known is None else canonical(known)),
     )
-
-
-def _asked(operation: Operation[Any], name: str) -> Any:
-    return getattr(operation, name, None)

@@ -35,10 +35,11 @@ def cancel(desk: Desk, reference: str, *, by: str, why: str) -> Cancelled:
         raise InputError(f"{reference} names the waiting plan of run {plan.run_key}, and {listed}: give a request id")
     if plan is not None:
         cancel_plan(desk.ledger, plan, by=by, why=why)
-    return Cancelled(plan, [_cancel(desk, order, cause) for order in orders])
+    return Cancelled(plan, [cancel_order(desk, order, cause) for order in orders])
 
 
-def _cancel(desk: Desk, order: Order, cause: str) -> Decision:
+def cancel_order(desk: Desk, order: Order, cause: str) -> Decision:
+    """Cancel one order, if it never left; `cause` says who did, and why."""
     while (why_not := _why_not(order)) is None:
         try:
             facts = {"reason": f"cancelled by {cause}", "hold_kind": None}

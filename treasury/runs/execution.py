@@ -14,11 +14,13 @@ from treasury.errors import (
     InputError,
     InvalidFields,
     NotConnected,
+    NotJudged,
     OutcomeUnknown,
     Refused,
     Stopped,
     TreasuryError,
 )
+from treasury.ledger.intents import judge_again
 from treasury.ledger.ledger import Ledger
 from treasury.money import format_amount
 from treasury.orders.decisions import has_expired
@@ -27,6 +29,7 @@ from treasury.orders.records import Order, Quote
 from treasury.orders.states import State
 from treasury.provider.retries import FOLLOW
 from treasury.runs.desk import Desk
+from treasury.runs.governing import rules_of_run
 from treasury.runs.preflight import check_before_sending
 from treasury.sending.stop_loss import StopLoss
 
@@ -127,6 +130,7 @@ def _get_ready(desk: Desk, run_key: str) -> StopLoss:
     desk.check_not_aborted(run_key)
     desk.check_windows()
     desk.check_clock()
+    judge_again(desk.ledger, run_key, rules_of_run(desk, run_key))
     stop_loss = _stop_loss(desk, run_key)
     problem = check_before_sending(desk, run_key)
     if problem is not None:
@@ -254,7 +258,7 @@ def _carefully(desk: Desk, order: Order, work: Callable[[Order], Order], asked: 
         return desk.ledger.note(order, reason=f"could not be asked: {error}")
     except IllegalTransition:
         return desk.ledger.orders(ids=[order.id])[0]
-    except InvalidFields as error:  # it could not be built, so nothing left
+    except (InvalidFields, NotJudged) as error:  # it could not be built, or a new day began: nothing left
         return desk.ledger.note(order, reason=str(error))
     except TreasuryError:
         raise

@@ -5,14 +5,14 @@ import hashlib
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from treasury.concurrency.batches import batched
-from treasury.errors import ApprovalNeeded, InputError, InvalidSheet
+from treasury.errors import ApprovalNeeded, InputError, InvalidSheet, LimitExceeded
 from treasury.ledger.approvals import propose_plan
-from treasury.ledger.intents import IntentRules, commit_plan
+from treasury.ledger.intents import commit_plan
+from treasury.ledger.policies import is_rehearsal
 from treasury.planning.limits import judge_rows, judge_service
 from treasury.planning.payouts import PayoutPlan, plan_payouts
 from treasury.planning.policy import Policy
@@ -21,6 +21,7 @@ from treasury.provider.service_rules import ServiceRules
 from treasury.reports.results import write_run_results
 from treasury.runs.desk import Desk
 from treasury.runs.execution import ORDERS_PER_TASK, check_run_key, open_orders
+from treasury.runs.governing import Governing, govern, governing
 from treasury.sheets.beneficiaries import read_beneficiaries
 
 KIND = "payout"
@@ -35,11 +36,49 @@ def read_plan(
 
     Raises `InvalidSheet` (also for rows over the policy's limits, or that `service` does not take) and `LimitExceeded`.
     """
-    policy = None if policy_file is None else _File.of(policy_file)
-    plan = _plan_of(check_run_key(run_key), _File.of(file), policy)
+    plan = _plan(file, run_key, None if policy_file is None else _read_limits(policy_file), service)
+    _check_limits(file, plan)
+    return plan
+
+
+def plan_of(desk: Desk, file: Path, run_key: str, policy_file: Path | None = None) -> PayoutPlan:
+    """The same under the policy that applies. Rows of a run that began already are held where they break its limits."""
+    return _planned(desk, file, run_key, policy_file)[0]
+
+
+def _planned(desk: Desk, file: Path, run_key: str, policy_file: Path | None) -> tuple[PayoutPlan, Governing]:
+    governed = govern(desk, policy_file)
+    policy = governed.policy
+    if governed.version is None and policy is not None and policy_file is not None and policy.payouts is None:
+        raise InputError(f"{policy_file}: the policy has no [payouts] table, so it limits nothing")
+    plan = _plan(file, run_key, policy, desk.account.rules)
+    if desk.ledger.run(run_key) is None:
+        _check_limits(file, plan)
+    return plan, governed
+
+
+def _plan(file: Path, run_key: str, policy: Policy | None, service: ServiceRules) -> PayoutPlan:
+    version = None if policy is None else policy.version
+    plan = _plan_of(check_run_key(run_key), _File.of(file), _Judge(version, policy))
     if not_taken := judge_service(plan.rows, service):
         raise InvalidSheet(str(file), not_taken)
     return plan
+
+
+def _check_limits(file: Path, plan: PayoutPlan) -> None:
+    """Raise `InvalidSheet` for rows over the limits, and `LimitExceeded` when the sums are."""
+    if over := judge_rows(plan.rows, plan.limits):
+        raise InvalidSheet(str(file), over)
+    if plan.over is not None:
+        raise LimitExceeded(f"run {plan.run_key}: {plan.over}; nothing was sent")
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """A policy by its version."""
+
+    version: str | None
+    policy: Policy | None = field(compare=False)
 
 
 @dataclass(frozen=True)
@@ -60,16 +99,12 @@ class _File:
 
 
 @functools.lru_cache(maxsize=1)
-def _plan_of(run_key: str, file: _File, policy_file: _File | None) -> PayoutPlan:
-    """The plan of these files, cached: every task of a run needs it, and the rows are judged once."""
-    policy = None if policy_file is None else _read_limits(policy_file.path)
+def _plan_of(run_key: str, file: _File, judge: _Judge) -> PayoutPlan:
+    """The plan of these files: every task of a run asks for it, and their rows are read once."""
     rows = read_beneficiaries(file.path)
     if _File.of(file.path) != file:
         raise InputError(f"{file.path} changed while it was read; nothing was sent")
-    plan = plan_payouts(run_key, rows, policy)
-    if over := judge_rows(rows, plan.limits):
-        raise InvalidSheet(str(file.path), over)
-    return plan
+    return plan_payouts(run_key, rows, judge.policy)
 
 
 def _read_limits(file: Path) -> Policy:
@@ -81,16 +116,26 @@ def _read_limits(file: Path) -> Policy:
 
 def propose_payouts(desk: Desk, plan: PayoutPlan, maker: str) -> None:
     """Record a plan that needs approvals. Raises `ApprovalNeeded` while it has too few."""
-    if not plan.approvals or desk.ledger.run(plan.run_key) is not None:
+    run = desk.ledger.run(plan.run_key)
+    if not plan.approvals or (run is not None and run.policy == govern(desk).version):
         return
     approved_by = propose_plan(desk.ledger, plan.run_key, plan.sha256, maker, plan.approvals)
     if len(approved_by) < plan.approvals:
         raise ApprovalNeeded(plan.run_key, plan.approvals, approved_by)
 
 
+def preview(desk: Desk, file: Path, run_key: str, policy_file: Path | None = None) -> PayoutPlan:
+    """The plan under the policy that would apply; for those who only look: nothing is refused for want of a policy."""
+    policy = governing(desk, policy_file).policy
+    plan = _plan(file, run_key, policy, desk.account.rules)
+    if desk.ledger.run(run_key) is None:
+        _check_limits(file, plan)
+    return plan
+
+
 def check_sheet(desk: Desk, file: Path, run_key: str, policy_file: Path | None) -> dict[str, Any]:
     """The plan of a file without its rows. Raises as `read_plan` does."""
-    plan = read_plan(file, run_key, policy_file, desk.account.rules).summary()
+    plan = plan_of(desk, file, run_key, policy_file).summary()
     money = "; ".join(
         f"{name} {total} {currency}" for name in ("debits", "receipts") for currency, total in plan[name].items()
     )
@@ -103,25 +148,25 @@ def commit_payouts(desk: Desk, file: Path, run_key: str, policy_file: Path | Non
 
     Raises `InvalidSheet`, `RunKeyConflict`, `LimitExceeded`, `ApprovalNeeded`, `RunHeld`.
     """
-    plan = read_plan(file, run_key, policy_file, desk.account.rules)
+    plan, governed = _planned(desk, file, run_key, policy_file)
+    over = {} if desk.ledger.run(run_key) is None else _over(plan)
+    rules = governed.rules(desk, "payouts", plan.debits, over)
     with desk.hold(run_key):
-        commit_plan(desk.ledger, run_key, KIND, plan.summary(), plan.sha256, plan.intents, _rules(plan))
+        commit_plan(desk.ledger, run_key, KIND, plan.summary(), plan.sha256, plan.intents, rules)
         ids = open_orders(desk, run_key, (row.row_ref for row in plan.rows))
     return list(batched(ids, ORDERS_PER_TASK))
 
 
-def _rules(plan: PayoutPlan) -> IntentRules:
-    if plan.policy is None:
-        return IntentRules()
-    day_start = plan.policy.day_start_ms(datetime.now(UTC))
-    return IntentRules(plan.limits.duplicate_days, plan.approvals, plan.limits.max_per_day, day_start)
+def _over(plan: PayoutPlan) -> dict[str, str]:
+    """Row -> what it breaks of the limits; every row where the sums do."""
+    rows = {each.row_ref: f"{each.column} {each.rule}" for each in judge_rows(plan.rows, plan.limits) if each.row_ref}
+    if plan.over is not None:
+        rows |= {row.row_ref: plan.over for row in plan.rows}
+    return rows
 
 
-def write_payout_results(
-    desk: Desk, file: Path, run_key: str, out: Path | None, policy_file: Path | None = None
-) -> Mapping[str, Any]:
-    """Write `results.csv` and `run.json` for the rows of a file; returns the summary that `run.json` holds."""
-    wanted = {row.row_ref for row in read_plan(file, run_key, policy_file, desk.account.rules).rows}
+def write_payout_results(desk: Desk, run_key: str, out: Path | None) -> Mapping[str, Any]:
+    """Write `results.csv` and `run.json` for every row of a run; returns the summary that `run.json` holds."""
+    folder, rehearsal = out or desk.settings.run_folder(run_key), is_rehearsal(desk.ledger)
     with desk.ledger.each_order(run_key) as orders:
-        paid = (order for order in orders if order.row_ref in wanted)
-        return write_run_results(out or desk.settings.run_folder(run_key), run_key, KIND, paid)
+        return write_run_results(folder, run_key, KIND, orders, rehearsal=rehearsal)

@@ -1,7 +1,6 @@
 """Rebalancing: plans trades from balances and rates, and records them as orders of the day's run."""
 
 import dataclasses
-import hashlib
 import json
 import logging
 from collections.abc import Mapping
@@ -10,24 +9,39 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypedDict
 
-from treasury.errors import InputError
+from treasury.errors import InputError, LimitExceeded
+from treasury.ledger.approvals import waiting_plan
 from treasury.ledger.intents import commit_plan
+from treasury.ledger.policies import is_rehearsal
+from treasury.ledger.trade_plans import (
+    check_consent,
+    check_plan,
+    give_consent,
+    plan_hash,
+    record_plan,
+    recorded_plan,
+)
 from treasury.money import FRACTION_DIGITS, exact, format_amount, round_up
 from treasury.orders.decisions import Bounds
 from treasury.orders.records import Intent
 from treasury.orders.states import State
 from treasury.planning.policy import Policy
-from treasury.planning.rebalancing import Rates, Side, Trade, TradePlan, plan_trades
-from treasury.policy_file import read_policy
+from treasury.planning.rebalancing import Rates, Side, Trade, TradePlan, check_trades, plan_trades
 from treasury.provider.conversion import ConversionExecute, ConversionQuote, ConversionRate
 from treasury.provider.funds import PartnerBalance
 from treasury.provider.service_rules import ServiceRules
 from treasury.reports.results import write_run_results
+from treasury.runs.cancelling import cancel_order
 from treasury.runs.desk import Desk
 from treasury.runs.execution import open_orders
+from treasury.runs.governing import govern, governing
+from treasury.settings import os_user
 from treasury.sheets.balances import read_balances
 
 KIND = "rebalancing"
+
+TABLE = "conversions"
+"""The table of the policy that limits trades."""
 
 LOG = logging.getLogger("treasury")
 
@@ -65,30 +79,77 @@ class RecordedTrade(TypedDict):
     ids: list[int]
 
 
-def plan_rebalancing(desk: Desk, policy_file: Path, balances_file: Path | None) -> tuple[str, TradePlan]:
+def plan_rebalancing(desk: Desk, policy_file: Path | None, balances_file: Path | None) -> tuple[str, TradePlan]:
     """The run key and plan of today's rebalancing: the stored plan when today's run began already, else a new one.
 
-    Reads balances (from a file, or from the service: public fact 5.10) and rates; sends nothing that moves money.
+    Reads balances (from a file, or from the service: public fact 5.10) and rates; sends nothing that moves money. The
+    policy in force applies; `policy_file` may name it, or another one where none is in force.
     """
     return plan_from_market(desk, policy_file, read_market(desk, policy_file, balances_file))
 
 
-def plan_from_market(desk: Desk, policy_file: Path, market: Market) -> tuple[str, TradePlan]:
-    """The same as `plan_rebalancing`, from balances and rates that were read before."""
-    policy = read_policy(policy_file)
+def plan_from_market(desk: Desk, policy_file: Path | None, market: Market) -> tuple[str, TradePlan]:
+    """The same as `plan_rebalancing`, from balances and rates that were read before. The ledger keeps the plan."""
+    policy, version = _policy(desk, policy_file)
     run_key = run_key_of_day(policy)
-    stored = desk.ledger.run(run_key)
+    stored = _stored_plan(desk, run_key, version)
     if stored is not None:
-        return run_key, TradePlan.from_dict(stored.plan)
+        return run_key, stored
     plan = plan_trades(policy, market.balances, market.rates).without(_blocked_symbols(desk))
     LOG.info("run %s: %d trades, %d skipped", run_key, len(plan.trades), len(plan.skipped))
+    keep_plan(desk, run_key, plan, policy_file)
     return run_key, plan
 
 
-def read_market(desk: Desk, policy_file: Path, balances_file: Path | None) -> Market:
+def keep_plan(desk: Desk, run_key: str, plan: TradePlan, policy_file: Path | None = None) -> str:
+    """Keep a plan that was made just now, so that it can be executed today; returns its hash."""
+    governed = governing(desk, policy_file)
+    day = _day(desk, governed.policy)
+    needed = governed.rules(desk, TABLE, _debits(plan), {}).approvals
+    return record_plan(
+        desk.ledger, run_key, plan.as_dict(), maker=os_user(), policy=governed.version, day=day, needed=needed
+    )
+
+
+def plan_by_hash(desk: Desk, sha256: str) -> tuple[str, TradePlan]:
+    """The run key and plan that a person agreed to. Raises `InputError` for one that this ledger never made."""
+    run_key, content = recorded_plan(desk.ledger, sha256)
+    return run_key, TradePlan.from_dict(content)
+
+
+def _stored_plan(desk: Desk, run_key: str, version: str | None) -> TradePlan | None:
+    """The plan that today's run began with, or that waits for approvals; None when a new one is to be made."""
+    run = desk.ledger.run(run_key)
+    if run is not None:
+        return TradePlan.from_dict(run.plan)
+    waiting = waiting_plan(desk.ledger, run_key)
+    if waiting is None or waiting.policy != version:
+        return None
+    return plan_by_hash(desk, waiting.sha256)[1]
+
+
+def _policy(desk: Desk, policy_file: Path | None) -> tuple[Policy, str | None]:
+    governed = governing(desk, policy_file)
+    if governed.policy is None:
+        raise InputError("no policy says what to trade: name one (--policy FILE), or put one in force")
+    return governed.policy, governed.version
+
+
+def _day(desk: Desk, policy: Policy | None) -> str:
+    return (Policy() if policy is None else policy).day_of(desk.ledger.now())
+
+
+def _debits(plan: TradePlan) -> dict[str, Decimal]:
+    sums: dict[str, Decimal] = {}
+    for trade in plan.trades:
+        sums[trade.currency] = sums.get(trade.currency, Decimal(0)) + trade.amount
+    return sums
+
+
+def read_market(desk: Desk, policy_file: Path | None, balances_file: Path | None) -> Market:
     """Balances and rates of what the policy trades; nothing when today's run began already, for its plan stands."""
-    policy = read_policy(policy_file)
-    if desk.ledger.run(run_key_of_day(policy)) is not None:
+    policy, version = _policy(desk, policy_file)
+    if _stored_plan(desk, run_key_of_day(policy), version) is not None:
         return Market()
     trading = policy.trading
     assets = sorted({*policy.assets, trading.base_asset})
@@ -125,35 +186,52 @@ def _rate(desk: Desk, symbol: str, side: Side) -> Decimal:
     return rate
 
 
-def read_plan_file(file: Path) -> tuple[str, TradePlan]:
-    """The run key and plan that `treasury rebalance` showed and a person agreed to."""
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-        return str(content["run_key"]), TradePlan.from_dict(content["plan"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{file} is not a rebalancing plan: {type(error).__name__}") from None
+def check_said_yes(desk: Desk) -> None:
+    """Raise `WaitingForYes` when a schedule starts a rebalancing under a policy under which nobody said yes to one."""
+    check_consent(desk.ledger, governing(desk).version, KIND)
 
 
-def commit_trades(desk: Desk, run_key: str, plan: TradePlan) -> list[int]:
-    """Record the intent to make every trade of a plan; returns ids of what is to be sent. Raises `RunHeld`.
+def say_yes(desk: Desk) -> None:
+    """Record that the person at this command line said yes to a rebalancing under the policy in force."""
+    give_consent(desk.ledger, governing(desk).version, KIND, os_user())
 
-    A run that began already keeps the plan it began with.
+
+def commit_trades(desk: Desk, run_key: str, plan: TradePlan, policy_file: Path | None = None) -> list[int]:
+    """Record the intent to make every trade of a plan; returns ids of what is to be sent.
+
+    Only a plan that this ledger made today, under the policy in force, within its limits; what is left of an earlier
+    day's rebalancing is cancelled. A run that began already keeps the plan it began with. Raises `InputError`,
+    `LimitExceeded`, `ApprovalNeeded` and `RunHeld`.
     """
+    governed = govern(desk, policy_file)
+    rules = governed.rules(desk, TABLE, _debits(plan), {})
     with desk.hold(run_key):
         if desk.ledger.run(run_key) is None:
-            content = plan.as_dict()
+            content, day = plan.as_dict(), _day(desk, governed.policy)
+            check_plan(desk.ledger, run_key, plan_hash(content), policy=governed.version, day=day)
+            if governed.policy is not None and (over := check_trades(plan, governed.policy)) is not None:
+                raise LimitExceeded(f"run {run_key}: {over}; nothing was traded")
+            _cancel_leftovers(desk, run_key)
             intents = [plan_trade(trade, desk.account.rules) for trade in plan.trades]
-            sha256 = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-            commit_plan(desk.ledger, run_key, KIND, content, sha256, intents)
+            commit_plan(desk.ledger, run_key, KIND, content, plan_hash(content), intents, rules)
         return open_orders(desk, run_key)
 
 
-def record_trades(desk: Desk, run_key: str, plan: TradePlan) -> list[RecordedTrade]:
+def _cancel_leftovers(desk: Desk, run_key: str) -> None:
+    """Cancel what never left of earlier days' rebalancings: its plan is over, and this one plans anew."""
+    for run in desk.ledger.runs():
+        if run.kind != KIND or run.run_key == run_key:
+            continue
+        for order in desk.ledger.orders(run_key=run.run_key, states=(State.PREPARED, State.HELD)):
+            cancel_order(desk, order, f"its day is over, and {run_key} plans anew")
+
+
+def record_trades(desk: Desk, run_key: str, plan: TradePlan, policy_file: Path | None = None) -> list[RecordedTrade]:
     """The same as `commit_trades`; returns each trade with its name."""
     named = {
         _row_ref(trade): f"{trade.side.value} {trade.symbol} {format_amount(trade.amount)}" for trade in plan.trades
     }
-    orders = desk.ledger.orders(ids=commit_trades(desk, run_key, plan))
+    orders = desk.ledger.orders(ids=commit_trades(desk, run_key, plan, policy_file))
     return [
         RecordedTrade(run_key=run_key, name=named.get(order.row_ref, order.row_ref), ids=[order.id]) for order in orders
     ]
@@ -207,4 +285,5 @@ def write_trade_results(desk: Desk, run_key: str, plan: TradePlan, out: Path | N
     """Write `results.csv` and `run.json`; returns the summary."""
     skipped = plan.as_dict()["skipped"]
     with desk.ledger.each_order(run_key) as orders:
-        return write_run_results(out or desk.settings.run_folder(run_key), run_key, KIND, orders, skipped=skipped)
+        folder, rehearsal = out or desk.settings.run_folder(run_key), is_rehearsal(desk.ledger)
+        return write_run_results(folder, run_key, KIND, orders, rehearsal=rehearsal, skipped=skipped)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from treasury.ledger import closing, sweeps
+from treasury.ledger.policies import is_rehearsal
 from treasury.planning.policy import Policy
 from treasury.reconciliation.entries import StatementEntry
 from treasury.runs.desk import Desk
@@ -59,4 +60,5 @@ def read_input(
         known_breaks=closing.known_breaks(ledger, sweep_id),
         acceptances=closing.acceptances(ledger),
         fee_on_top=desk.account.rules.fee_on_top,
+        rehearsal=is_rehearsal(ledger),
     )

@@ -6,6 +6,7 @@ from typing import Any
 
 from treasury.concurrency.batches import Packed
 from treasury.errors import InvalidFields, Problem
+from treasury.money import parse_amount
 from treasury.planning.rows import BENEFICIARY_OBJECTS, PayoutRow, Route
 from treasury.provider.fiat_payouts import CreateFiatPayout, FiatPayoutQuote
 from treasury.provider.operation import Operation
@@ -14,6 +15,9 @@ from treasury.sheets.reading import Layout, Row, read_sheet
 
 OWN = ("row_ref", "route", "duplicate_ok")
 """Columns of every row that are not sent."""
+
+CEILING = "max_pay_amount"
+"""Column of a quoted row that gives what is received: the most that it may debit; not sent."""
 
 DIRECT = (
     *("amount", "currency", "settle_currency", "payout_method", "account_type", "account_no", "account_name"),
@@ -42,13 +46,13 @@ FIELD = "field."
 
 COLUMNS: Mapping[Route, frozenset[str]] = {
     Route.DIRECT: frozenset((*OWN, *DIRECT)),
-    Route.QUOTED: frozenset((*OWN, *QUOTE, *PARTY, *CONFIRMATION)),
+    Route.QUOTED: frozenset((*OWN, CEILING, *QUOTE, *PARTY, *CONFIRMATION)),
 }
 
 LAYOUT = Layout(
     key="row_ref",
     required=("route",),
-    optional=("duplicate_ok", *dict.fromkeys((*DIRECT, *QUOTE, *PARTY, *CONFIRMATION))),
+    optional=("duplicate_ok", CEILING, *dict.fromkeys((*DIRECT, *QUOTE, *PARTY, *CONFIRMATION))),
     free_prefix=FIELD,
 )
 
@@ -80,6 +84,7 @@ def _payout_row(row: Row) -> PayoutRow:
     else:
         sent = _judge(FiatPayoutQuote, _quote(values), problems)
         confirmed = _confirmation(values, problems)
+        confirmed |= _ceiling(values, problems)
     if problems:
         raise InvalidFields("row", problems)
     sent.pop("request_id")
@@ -91,7 +96,24 @@ def _payout_row(row: Row) -> PayoutRow:
         purpose_code=confirmed.get("purpose_code"),
         description=confirmed.get("description"),
         duplicate_ok=values.get("duplicate_ok"),
+        max_pay_amount=confirmed.get(CEILING),
     )
+
+
+def _ceiling(values: Mapping[str, str], problems: list[Problem]) -> dict[str, Any]:
+    if CEILING not in values:
+        return {}
+    if values.get("pay_amount") is not None:
+        problems.append(Problem(CEILING, "must be blank where pay_amount says what is debited"))
+        return {}
+    try:
+        amount = parse_amount(values[CEILING])
+    except ValueError as error:
+        problems.append(Problem(CEILING, str(error), values[CEILING]))
+        return {}
+    if amount <= 0:
+        problems.append(Problem(CEILING, "must be greater than zero", values[CEILING]))
+    return {CEILING: amount}
 
 
 def _some(values: Mapping[str, str], columns: tuple[str, ...]) -> dict[str, str]:

@@ -1,0 +1,123 @@
+"""`treasury policy`: which policy is in force, who adopted it, and what another one would have held."""
+
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import App, Parameter
+
+from flows.commands.common import DONE, configured_desk
+from treasury.errors import ConfigurationError, InputError
+from treasury.ledger.policies import (
+    Adopted,
+    adopt_policy,
+    as_time,
+    end_recovery,
+    is_rehearsal,
+    policy_in_force,
+    recover_policy,
+    running_recovery,
+)
+from treasury.policy_file import read_policy
+from treasury.runs.desk import Desk
+from treasury.runs.policy_check import check_history
+from treasury.settings import os_user
+
+policy = App(name="policy", help="The policy in force: adopt one, show it, or check one against the last 90 days.")
+
+
+@policy.command
+def adopt(
+    file: Path | None = None,
+    /,
+    *,
+    by: str,
+    recover: Annotated[bool, Parameter(negative=())] = False,
+    cancel: Annotated[bool, Parameter(negative=())] = False,
+) -> int:
+    """Put a policy in force: from then on it applies at every door, named or not.
+
+    Changing the one in force takes the approvals that its [changes] table asks for.
+
+    Parameters
+    ----------
+    file:
+        The policy, TOML.
+    by:
+        Your name.
+    recover:
+        When the people who may change the policy are gone: it takes effect 72 hours from now, and until then nothing
+        that moves money leaves.
+    cancel:
+        With --recover: end the recovery that runs.
+
+    """
+    desk = configured_desk()
+    if cancel:
+        if not recover or file is not None:
+            raise InputError("--cancel goes with --recover, and no file: it ends the recovery that runs")
+        ended = end_recovery(desk.ledger, by=by)
+        print(f"the recovery that {ended.adopted_by} asked for is ended; the policy in force stays")
+        return DONE
+    if file is None:
+        raise InputError("name the policy's file")
+    wanted = read_policy(file)
+    if recover:
+        found = recover_policy(desk.ledger, wanted, str(file), by=by, os_user=os_user(), now=_service_now(desk))
+        print(
+            f"{_named(found)} takes effect at {as_time(found.in_force_at)}; until then nothing that moves money leaves"
+        )
+        return DONE
+    print(f"{_named(adopt_policy(desk.ledger, wanted, str(file), by=by, os_user=os_user()))} is in force from now on")
+    return DONE
+
+
+@policy.command
+def show() -> int:
+    """Show the policy in force, as TOML would hold it, and who adopted it."""
+    ledger = configured_desk().ledger
+    found, recovery = policy_in_force(ledger), running_recovery(ledger)
+    if is_rehearsal(ledger):
+        print("REHEARSAL: this ledger recorded payments without a policy in force")
+    if recovery is not None:
+        print(f"a recovery runs: {_named(recovery)} takes effect at {as_time(recovery.in_force_at)}")
+    if found is None:
+        print("no policy is in force: treasury policy adopt FILE --by NAME")
+        return DONE
+    print(f"{_named(found)}, adopted at {as_time(found.adopted_at)}")
+    print(found.policy.model_dump_json(indent=2, exclude_defaults=True))
+    return DONE
+
+
+@policy.command
+def check(file: Path, /, *, days: int = 90) -> int:
+    """Say what a policy would have held or refused of what was sent; changes nothing.
+
+    Parameters
+    ----------
+    file:
+        The policy, TOML.
+    days:
+        How far back.
+
+    """
+    found = check_history(configured_desk().ledger, read_policy(file), days)
+    for line in found.lines:
+        print(f"  {line}")
+    print(f"of {found.orders} orders of the last {days} days it would have held or refused {len(found.lines)}")
+    return DONE
+
+
+def _named(found: Adopted) -> str:
+    return f"policy {found.version[:12]} of {found.adopted_by}"
+
+
+def _service_now(desk: Desk) -> int:
+    """The service's time, Unix ms. Raises `ConfigurationError` when this machine's clock is off it."""
+    desk.check_clock()
+    now = desk.client.service_now()
+    if now is None:
+        skew = desk.client.read_clock()
+        if skew is None:
+            raise ConfigurationError("the service does not show its time, by which a recovery takes effect")
+        now = desk.ledger.now() + int(skew * 1000)
+    return now

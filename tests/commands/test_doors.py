@@ -1,0 +1,143 @@
+"""Doors that a person, a form or a script could go around a control by: plans, accounts, schedules, files."""
+
+import json
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import data
+from tests.commands.office import Ended, Office
+from treasury.sandbox import RunningSandbox
+
+pytestmark = pytest.mark.prefect
+
+BY = ("--by", "Ada Example")
+POLICY = data.path("treasury_policy.toml")
+
+
+@pytest.fixture
+def sandbox(open_sandbox: Callable[..., RunningSandbox]) -> RunningSandbox:
+    return open_sandbox()
+
+
+@pytest.fixture
+def office(sandbox: RunningSandbox, open_office: Callable[..., Office], prefect_url: str) -> Office:
+    return open_office(sandbox.base_url)
+
+
+def flow(office: Office, call: str) -> Ended:
+    return office.python(
+        "from treasury.errors import TreasuryError\n"
+        "from flows.rebalance_treasury import rebalance_treasury\n"
+        "from flows.pay_beneficiaries import pay_beneficiaries\n"
+        f"try:\n    {call}\nexcept TreasuryError as error:\n    print(type(error).__name__, error)\n"
+        "else:\n    print('it ran')\n"
+    )
+
+
+def trades(sandbox: RunningSandbox) -> int:
+    return sum(order["effects"] for order in sandbox.orders())
+
+
+def test_only_a_plan_that_this_ledger_made_is_traded(office: Office, sandbox: RunningSandbox) -> None:
+    shown = office.run("rebalance", "--policy", POLICY, "--dry-run")
+    assert shown.code == 0, shown.err
+    [file] = (office.home / "runs").glob("rebalance-*/plan.json")
+    content = json.loads(file.read_text())
+    content["plan"]["trades"][0]["amount"] = "1"
+    made = office.file("made.json", json.dumps(content))
+    for plan in (str(made), "0" * 64):
+        refused = flow(office, f"rebalance_treasury({str(POLICY)!r}, plan={plan!r})")
+        assert "InputError this ledger made no rebalancing plan" in refused.out, refused.err
+    code = (
+        "from tasks.rebalancing import record_trades\nfrom prefect import flow\nimport json\n"
+        f"planned = {{**json.load(open({str(made)!r})), 'policy': {str(POLICY)!r}}}\n"
+        "@flow\ndef own():\n    return record_trades(planned)\n"
+        "try:\n    own()\nexcept Exception as error:\n    print(error)\n"
+    )
+    assert "this ledger did not make this plan" in office.python(code).out
+    assert trades(sandbox) == 0
+    done = flow(office, f"rebalance_treasury({str(POLICY)!r}, plan={content['plan_sha256']!r}, follow_seconds=20)")
+    assert "it ran" in done.out, done.out + done.err
+    assert trades(sandbox) > 0
+
+
+def test_a_mistyped_target_and_a_schedule_that_nobody_said_yes_to_trade_nothing(
+    office: Office, sandbox: RunningSandbox
+) -> None:
+    mistyped = office.file(
+        "mistyped.toml",
+        POLICY.read_text()
+        .replace('target = "0.40"', 'target = "40"')
+        .replace('maximum = "0.50"', 'maximum = "50"')
+        .replace('minimum = "0.35"', 'minimum = "35"')
+        .replace('minimum = "5000"', 'minimum = "0"'),
+    )
+    assert office.run("policy", "adopt", mistyped, *BY).code == 0
+    balances = office.file("balances.csv", "currency,available\nUSDT,2000000\nBTC,0.4\nETH,2.5\nDOGE,2000\n")
+    refused = office.run("rebalance", "--balances", balances, "--yes")
+    assert (refused.code, "over max_per_trade" in refused.err) == (2, True), refused.out + refused.err
+    assert office.run("policy", "adopt", POLICY, *BY).code == 0
+    waiting = flow(office, "rebalance_treasury()")
+    assert "WaitingForYes" in waiting.out, waiting.out + waiting.err
+    assert trades(sandbox) == 0
+    assert office.run("rebalance", "--yes", "--follow", "20").last.endswith("settled")
+    again = flow(office, "rebalance_treasury(follow_seconds=1)")
+    assert "it ran" in again.out, again.out + again.err
+
+
+def test_what_is_left_of_an_earlier_day_is_cancelled(office: Office, sandbox: RunningSandbox) -> None:
+    office.run("stop", *BY, "--why", "a look first")
+    assert office.run("rebalance", "--policy", POLICY, "--yes", "--follow", "1").code == 4
+    office.run("stop", "--lift", *BY)
+    with sqlite3.connect(office.home / "ledger.db") as ledger:  # it began long ago
+        for table in ("orders", "plans", "runs"):
+            ledger.execute(f"UPDATE {table} SET run_key = 'rebalance-2020-01-01'")
+        ledger.execute("UPDATE orders SET request_id = 'old-' || id")
+    ledger.close()
+    assert office.run("rebalance", "--policy", POLICY, "--yes", "--follow", "20").last.endswith("settled")
+    shown = office.run("show", "rebalance-2020-01-01")
+    assert "cancelled" in shown.last
+    assert "its day is over" in shown.out
+
+
+def test_an_account_that_is_named_is_used_or_nothing_happens(office: Office, sandbox: RunningSandbox) -> None:
+    save = (
+        "from blocks import PartnerAccount\n"
+        f"PartnerAccount(base_url={sandbox.base_url!r}, partner_id='900002', private_key='key').save('other')\n"
+    )
+    assert "Error" not in office.python(save).err
+    sheet = office.sheet(("r1", "1.00", "12345678901"))
+    for name, said in (("other", "is partner 900002"), ("nobody", "no Partner Account block called nobody")):
+        refused = flow(office, f"pay_beneficiaries({str(sheet)!r}, 'named', account={name!r})")
+        assert f"ConfigurationError account {name} {said}" in refused.out or said in refused.out, refused.out
+    assert trades(sandbox) == 0
+
+
+def test_what_moves_money_is_scheduled_once_a_policy_is_in_force(office: Office) -> None:
+    code = "from flows.commands.serving import without_policy\nprint(sorted(without_policy()))"
+    assert office.python(code).out.strip() == "['every-morning']"
+    assert office.run("policy", "adopt", POLICY, *BY).code == 0
+    assert office.python(code).out.strip() == "[]"
+
+
+def test_a_start_replaces_only_what_it_knows_better(office: Office, sandbox: RunningSandbox) -> None:
+    rows = [(f"r{number}", "1.00", f"1234567890{number}") for number in range(3)]
+    assert office.run("pay", office.sheet(*rows), "--run-key", "files", "--yes", "--follow", "20").code == 0
+    folder = office.home / "runs" / "files"
+    plan = (folder / "plan.json").read_bytes()
+    fewer = office.sheet(rows[0], name="fewer.csv")
+    assert office.run("pay", fewer, "--run-key", "files", "--yes", "--follow", "20").last == "3 settled"
+    assert set(office.results("files")) == {"r0", "r1", "r2"}
+    assert "REHEARSAL" in (folder / "results.csv").read_text()
+    assert "REHEARSAL" in json.loads((folder / "run.json").read_text())["rehearsal"]
+    newest = (folder / "plan.json").read_bytes()
+    dry = office.run("pay", office.sheet(rows[1], name="one.csv"), "--run-key", "files", "--dry-run")
+    assert dry.code == 0
+    assert (folder / "plan.json").read_bytes() == newest
+    own = Path(dry.out.splitlines()[-2].strip())
+    assert own.parent.parent == folder / "starts"
+    assert len(list((folder / "starts").iterdir())) == 3
+    assert plan != newest

@@ -1,0 +1,128 @@
+"""Limits and the policy in force are judged when a payment is recorded, and again before one that waited leaves."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engine.runs import sheet
+from treasury.errors import LimitExceeded, PolicyChanged
+from treasury.ledger.policies import adopt_policy, policy_in_force
+from treasury.ledger.stops import lift_stop, stop_sending
+from treasury.orders.states import Hold
+from treasury.planning.policy import parse_policy
+from treasury.runs import execution, payouts
+from treasury.runs.desk import Desk
+from treasury.runs.resolving import release_orders
+from treasury.texts import as_it_looks
+
+OpenDesk = Callable[..., Desk]
+DAY = 86_400
+PERSON = {"by": "Ada Example", "why": "a test"}
+
+
+def adopt(desk: Desk, **tables: Any) -> None:
+    adopt_policy(desk.ledger, parse_policy(tables, "policy.toml"), "policy.toml", by="Ada Example", os_user="ada")
+
+
+def start(desk: Desk, file: Path, run_key: str) -> dict[str, str]:
+    for ids in payouts.commit_payouts(desk, file, run_key):
+        execution.send_orders(desk, run_key, ids)
+        execution.follow_orders(desk, run_key, ids, 5)
+    return {order.row_ref: order.state.outcome for order in desk.ledger.orders(run_key=run_key)}
+
+
+def tomorrow(desk: Desk) -> None:
+    clock = desk.ledger._clock
+    desk.ledger._clock = lambda: clock() + DAY
+
+
+def test_what_waited_over_midnight_is_judged_by_the_new_day(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    desk = open_desk(start_sandbox().base_url)
+    adopt(desk, payouts={"max_per_day": {"USDT_TRC20": "100"}})
+    waited = sheet(tmp_path, ("a", "40", "12345670001"), ("b", "40", "12345670002"))
+    stop_sending(desk.ledger, "Ada Example", "a look first")
+    assert start(desk, waited, "waited") == {"a": "not_sent", "b": "not_sent"}
+    with pytest.raises(LimitExceeded, match="80 count already"):
+        payouts.commit_payouts(desk, sheet(tmp_path, ("c", "21", "12345670003"), name="c.csv"), "more")
+    lift_stop(desk.ledger, "Ada Example")
+    tomorrow(desk)
+    assert start(desk, sheet(tmp_path, ("d", "60", "12345670004"), name="d.csv"), "next") == {"d": "settled"}
+    assert start(desk, waited, "waited") == {"a": "settled", "b": "held"}
+    [held] = desk.ledger.orders(reference="b")
+    assert held.hold_kind == Hold.LIMIT
+    assert "100 count already, and it adds 40" in str(held.reason)
+    release_orders(desk, "b", "limit", **PERSON)
+    assert start(desk, waited, "waited") == {"a": "settled", "b": "held"}  # today's account is as full as before
+    release_orders(desk, "b", None, **PERSON)
+    tomorrow(desk)
+    assert start(desk, waited, "waited") == {"a": "settled", "b": "settled"}
+
+
+def test_what_is_about_to_leave_when_midnight_passes_stays(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sandbox = start_sandbox()
+    desk = open_desk(sandbox.base_url)
+    adopt(desk, payouts={"max_per_day": {"USDT_TRC20": "100"}})
+    file = sheet(tmp_path, ("a", "40", "12345670001"))
+    chunks = payouts.commit_payouts(desk, file, "run")
+    monkeypatch.setattr("treasury.runs.execution.judge_again", lambda *_: None)  # it passed just before midnight
+    tomorrow(desk)
+    for ids in chunks:
+        execution.send_orders(desk, "run", ids)
+    [order] = desk.ledger.orders()
+    assert (order.state.outcome, "start the run again" in str(order.reason)) == ("not_sent", True)
+    assert sandbox.orders() == []
+    monkeypatch.undo()
+    assert start(desk, file, "run") == {"a": "settled"}
+
+
+def test_a_task_that_sends_without_recording_again_is_stopped_by_another_policy(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox()
+    desk = open_desk(sandbox.base_url)
+    file = sheet(tmp_path, ("a", "40", "12345670001"))
+    [ids] = payouts.commit_payouts(desk, file, "run")  # no policy yet
+    adopt(desk, payouts={"max_per_payout": {"USDT_TRC20": "10"}})
+    with pytest.raises(PolicyChanged, match="recorded under another policy"):
+        execution.send_orders(desk, "run", ids)
+    assert start(desk, file, "run") == {"a": "held"}
+    assert sandbox.orders() == []
+    adopt(desk, payouts={"max_per_payout": {"USDT_TRC20": "100"}})
+    release_orders(desk, "a", None, **PERSON)
+    assert start(desk, file, "run") == {"a": "settled"}
+    found = policy_in_force(desk.ledger)
+    assert found is not None
+    run = desk.ledger.run("run")
+    assert run is not None
+    assert run.policy == found.version
+
+
+def test_what_was_paid_later_elsewhere_holds_the_first_that_waited(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox()
+    desk = open_desk(sandbox.base_url)
+    first = sheet(tmp_path, ("a", "40", "12345670001"))
+    stop_sending(desk.ledger, "Ada Example", "a wrong list")
+    assert start(desk, first, "first") == {"a": "not_sent"}
+    lift_stop(desk.ledger, "Ada Example")
+    again = sheet(tmp_path, ("b", "40", "1234 5670-001"), name="again.csv")
+    assert start(desk, again, "second") == {"b": "held"}
+    release_orders(desk, "b", None, **PERSON)
+    assert start(desk, again, "second") == {"b": "settled"}
+    assert start(desk, first, "first") == {"a": "held"}
+    assert sum(order["effects"] for order in sandbox.orders()) == 1
+
+
+@pytest.mark.parametrize(
+    "written", ["1234\N{ZERO WIDTH SPACE}5670001", "\uff11\uff12\uff13\uff145670001", "12345670-001"]
+)
+def test_accounts_are_compared_as_an_eye_reads_them(written: str) -> None:
+    assert as_it_looks(written) == as_it_looks("12345670001")
+    assert as_it_looks("DE89 3704 O044") == as_it_looks("d\N{CYRILLIC SMALL LETTER IE}8937040044")

@@ -1,0 +1,86 @@
+"""The account of a day: what payouts, withdrawals, scan-to-pay and conversions debit together, by currency.
+
+An order counts on the day that it is judged for, at its amount, or at its ceiling while its amount is not known. One
+that has not left when that day ends is judged again before its first byte; what does not fit then is held.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+
+from sqlalchemy import Connection, or_, select, update
+
+from treasury.concurrency.batches import batched
+from treasury.errors import LimitExceeded
+from treasury.ledger import schema
+from treasury.money import exact, format_amount
+from treasury.orders.records import Intent
+from treasury.orders.states import State
+
+_AT_ONCE = 500
+
+NOT_COUNTED = tuple(state.value for state in (State.REJECTED, State.FAILED, State.CLOSED, State.HELD, State.CANCELLED))
+"""States of orders that debit nothing."""
+
+
+@exact
+def check_day(connection: Connection, day: str, max_per_day: Mapping[str, Decimal], intents: Iterable[Intent]) -> None:
+    """Raise `LimitExceeded` when new payments, with all that counts on this day, are over one of its limits."""
+    if not max_per_day:
+        return
+    planned: dict[str | None, Decimal] = defaultdict(Decimal)
+    for intent in intents:
+        planned[intent.currency] += (intent.ceiling if intent.amount is None else intent.amount) or 0
+    for currency, most in max_per_day.items():
+        before = _counted(connection, day, currency)
+        if before + planned[currency] > most:
+            raise LimitExceeded(
+                f"the limit of {day} is {format_amount(most)} {currency}: {format_amount(before)} count already, and "
+                f"this run adds {format_amount(planned[currency])}"
+            )
+
+
+@exact
+def judge_waiting(
+    connection: Connection, run_key: str, day: str, max_per_day: Mapping[str, Decimal]
+) -> list[tuple[str, str]]:
+    """Count the waiting orders of a run on this day, in their sequence; returns row and reason of what does not fit."""
+    table = schema.orders.c
+    other_day = or_(table.counted_on.is_(None), table.counted_on != day)
+    query = (
+        select(table.id, table.row_ref, table.currency, table.amount, table.ceiling)
+        .where(table.run_key == run_key, table.state == State.PREPARED.value, other_day)
+        .order_by(table.id)
+    )
+    waiting = connection.execute(query).fetchall()
+    totals = {currency: _counted(connection, day, currency) for currency in max_per_day} if waiting else {}
+    fits: list[int] = []
+    over: list[tuple[str, str]] = []
+    for row in waiting:
+        most = max_per_day.get(row.currency)
+        amount = Decimal(row.amount or row.ceiling or 0)
+        if most is not None and totals[row.currency] + amount > most:
+            over.append((row.row_ref, _does_not_fit(day, row.currency, most, totals[row.currency], amount)))
+            continue
+        if most is not None:
+            totals[row.currency] += amount
+        fits.append(row.id)
+    for some in batched(fits, _AT_ONCE):
+        connection.execute(update(schema.orders).where(table.id.in_(some)).values(counted_on=day))
+    return over
+
+
+def _does_not_fit(day: str, currency: str, most: Decimal, counted: Decimal, amount: Decimal) -> str:
+    return (
+        f"does not fit into the limit of {day}, {format_amount(most)} {currency}: {format_amount(counted)} count "
+        f"already, and it adds {format_amount(amount)}"
+    )
+
+
+def _counted(connection: Connection, day: str, currency: str) -> Decimal:
+    table = schema.orders.c
+    query = select(table.amount, table.ceiling).where(
+        table.currency == currency, table.counted_on == day, table.state.not_in(NOT_COUNTED)
+    )
+    rows = connection.execute(query).fetchall()
+    return sum((Decimal(row.amount or row.ceiling or 0) for row in rows), Decimal(0))

@@ -1,0 +1,84 @@
+"""Which policy applies: the one in force, at every door. What is named explicitly is it, or nothing happens."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+
+from treasury.errors import InputError
+from treasury.ledger.intents import IntentRules, waiting_operations
+from treasury.ledger.policies import check_rehearsal, is_rehearsal, policy_in_force
+from treasury.planning.limits import Limits, approvals_needed
+from treasury.planning.policy import Policy
+from treasury.policy_file import read_policy
+from treasury.provider.catalogue import CATALOGUE
+from treasury.runs.desk import Desk
+
+
+@dataclass(frozen=True)
+class Governing:
+    """The policy that applies to what a door is about to do."""
+
+    policy: Policy | None
+    """None on this machine's own services, where none is in force and none was named."""
+    version: str | None
+    """The policy in force; None when none is: what is recorded then is a rehearsal."""
+
+    def rules(self, desk: Desk, table: str, debits: Mapping[str, Decimal], over: Mapping[str, str]) -> IntentRules:
+        """What payments of a table of the policy, with these sums, are judged by. `over`: see `IntentRules`."""
+        if self.policy is None:
+            return IntentRules()
+        limits = self.policy.table(table)
+        return IntentRules(
+            version=self.version,
+            duplicate_days=limits.duplicate_days,
+            approvals=approvals_needed(debits, limits),
+            max_per_day=limits.max_per_day,
+            day=self.policy.day_of(desk.ledger.now()),
+            over=over,
+        )
+
+    def limits(self, table: str) -> Limits:
+        """The limits of a table of the policy; none where there is no policy."""
+        return Limits() if self.policy is None else self.policy.table(table)
+
+
+def would_rehearse(desk: Desk) -> bool:
+    """Whether what is recorded now is a rehearsal, or something of this ledger was."""
+    return is_rehearsal(desk.ledger) or policy_in_force(desk.ledger) is None
+
+
+def rules_of_run(desk: Desk, run_key: str) -> IntentRules:
+    """What the waiting orders of a run are judged by now: the policy in force and the day."""
+    governed = govern(desk)
+    if governed.version is None:
+        return IntentRules()
+    tables = {CATALOGUE[operation].limited_by for operation in waiting_operations(desk.ledger, run_key)}
+    return governed.rules(desk, min(tables, default="payouts"), {}, {})  # a run is of one kind
+
+
+def govern(desk: Desk, named: Path | None = None) -> Governing:
+    """The policy for what moves money: the one in force, which `named` may only name again.
+
+    Where none is in force, on a service of this machine, `named` applies to this start. Raises `InputError` when
+    another one is named than the one in force, and `ConfigurationError` when none is and the service is elsewhere.
+    """
+    found = governing(desk, named)
+    if found.version is None:
+        check_rehearsal(desk.account.identity)
+    policy = found.policy
+    desk.ledger.day_of = None if policy is None else policy.day_of
+    return found
+
+
+def governing(desk: Desk, named: Path | None = None) -> Governing:
+    """The same for what only reads: where none is in force, none is needed."""
+    in_force = policy_in_force(desk.ledger)
+    if in_force is None:
+        return Governing(None if named is None else read_policy(named), None)
+    if named is not None and read_policy(named).version != in_force.version:
+        raise InputError(
+            f"{named} is not the policy in force, which {in_force.adopted_by} adopted (treasury policy show); nothing "
+            f"was sent: leave it out, or put it in force with treasury policy adopt {named} --by NAME"
+        )
+    return Governing(in_force.policy, in_force.version)
