@@ -4,6 +4,7 @@ from datetime import UTC, datetime
 
 from flows.commands.common import DONE, configured_desk
 from treasury.errors import InputError
+from treasury.ledger.approvals import WaitingPlan, waiting_keys, waiting_plan
 from treasury.orders.records import Order
 from treasury.reports.results import in_words, result_row, summarize_run
 from treasury.runs.desk import Desk
@@ -18,8 +19,16 @@ def runs() -> int:
     for run in found:
         summary = summarize_run(run.run_key, run.kind, ledger.orders(run_key=run.run_key))
         print(f"{run.run_key}  {run.kind}  {_time(run.created_at)}  {in_words(summary)}")
+    for key in waiting_keys(ledger):
+        plan = waiting_plan(ledger, key)
+        if plan is not None:
+            print(f"{key}  {_waits(plan)}")
     print(f"{len(found)} runs")
     return DONE
+
+
+def _waits(plan: WaitingPlan) -> str:
+    return f"waits for {plan.needed} approval(s) of the plan {plan.sha256[:12]} that {plan.maker} made"
 
 
 def show(reference: str, /) -> int:
@@ -33,7 +42,10 @@ def show(reference: str, /) -> int:
     """
     desk = configured_desk()
     orders = desk.ledger.orders(reference=reference)
-    if not orders and desk.ledger.run(reference) is None:
+    plan = waiting_plan(desk.ledger, reference)
+    if plan is not None:
+        print(f"{reference}: {_waits(plan)}")
+    if not orders and plan is None and desk.ledger.run(reference) is None:
         raise InputError(f"the ledger knows no {reference}")
     for order in orders[:SHOWN_ORDERS]:
         _show_order(desk, order, journal=len(orders) == 1)

@@ -41,8 +41,9 @@ def main() -> None:
 
 def make(out: Path) -> None:
     """Both ledgers; only in the folder of the commit."""
-    import treasury
     from bench.parts import postgresql
+
+    import treasury
 
     assert Path(treasury.__file__).is_relative_to(Path.cwd()), treasury.__file__
     folder = Path.cwd() / "made"
