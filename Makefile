@@ -6,8 +6,9 @@ export DO_NOT_TRACK := 1
 
 KILLS ?= 5000
 MUTANTS ?= 0
+HISTORIES ?= 2000
 
-.PHONY: install demo test quick coverage crash matrix fuzz mutate million bench profile office lint format clean
+.PHONY: install demo test quick coverage crash matrix fuzz histories mutate million bench profile office lint format clean
 
 install: .venv/.installed
 
@@ -45,6 +46,10 @@ matrix: install
 # 20,000 answers that nobody should give, to runs and nights on a real HTTP server.
 fuzz: install
 	FUZZ=20000 $(BIN)/python -m pytest -q tests/fuzz
+
+# 2,000 random histories of what people decide, against an oracle that knows the service's side alone.
+histories: install
+	HISTORIES=$(HISTORIES) $(BIN)/python -m pytest -q -n 2 tests/machine/test_decided.py
 
 mutate: install
 	$(BIN)/python -m tests.mutate.mutate --mutants $(MUTANTS)
