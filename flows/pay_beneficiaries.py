@@ -57,7 +57,7 @@ def pay_beneficiaries(
         created = [payouts.result() for payouts in creating]
         # Following starts when all orders were sent: the first ones have had the most time to settle.
         followed = follow_orders(run_key, [*sent, *created], follow_seconds, account)
-        return write_payout_results(followed, run_key, out, account)
+        return write_payout_results(followed, file, run_key, out, account)
 
 
 if __name__ == "__main__":

@@ -73,6 +73,7 @@ def create_payouts(part: Part, quotes: Mapping[str, Any], account: str | None = 
 @task(cache_policy=NO_CACHE, task_run_name="write results {run_key}")
 def write_payout_results(
     followed: Mapping[str, Any],  # noqa: ARG001 - an edge
+    file: str,
     run_key: str,
     out: str | None,
     account: str | None = None,
@@ -80,7 +81,7 @@ def write_payout_results(
     """Write `results.csv` and `run.json`, and show them in Prefect; returns their summary."""
     folder = None if out is None else Path(out)
     desk = open_desk(account)
-    summary = payouts.write_payout_results(desk, run_key, folder)
+    summary = payouts.write_payout_results(desk, Path(file), run_key, folder)
     show_run(desk, "pay-beneficiaries", summary)
     return summary
 

@@ -91,7 +91,7 @@ def pay(
     # Held before Prefect starts: a second start fails early, and a finished run needs no Prefect.
     with desk.hold(run_key):
         if desk.ledger.run(run_key) is not None and not commit_payouts(desk, file, run_key, policy):
-            return finish_run(write_payout_results(desk, run_key, folder))
+            return finish_run(write_payout_results(desk, file, run_key, folder))
         with prefect_api("flows.pay_beneficiaries"):
             from flows.pay_beneficiaries import pay_beneficiaries
 

@@ -33,7 +33,7 @@ def pay(desk: Desk, file: Path, out: Path, run_key: str = "run", seconds: float 
     for ids in chunks:
         execution.send_orders(desk, run_key, ids)
     execution.follow_orders(desk, run_key, [order for ids in chunks for order in ids], seconds)
-    return dict(payouts.write_payout_results(desk, run_key, out))
+    return dict(payouts.write_payout_results(desk, file, run_key, out))
 
 
 def results(out: Path) -> dict[str, dict[str, str]]:

@@ -263,7 +263,12 @@ class Operation(WireModel, Generic[R]):
 
     @property
     def payee(self) -> str | None:
-        """Whom it pays, for duplicate checks; personal. By default all that it asks but its reference and amount."""
+        """Whom it pays, for duplicate checks; personal. By default all that it asks but its reference and amount.
+
+        None for the confirmation of a quote, which names nobody: a quote is confirmed once, whoever asks.
+        """
+        if self.confirms_quote:
+            return None
         left_out = {self.reference, "amount", "notify_url", "description"}
         asked = {name: value for name, value in self.body().items() if name not in left_out}
         return json.dumps(asked, sort_keys=True)

@@ -1,7 +1,7 @@
 """Results of a run: what became of each row, in words that people can act on."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -70,10 +70,11 @@ class Totals:
         self._counts: Counter[str] = Counter()
         self._sums: dict[str, dict[str, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
 
-    def over(self, orders: Iterable[Order]) -> Iterator[Order]:
-        """These orders, each counted as it passes."""
+    def over(self, orders: Iterable[Order], rows: Collection[str] | None = None) -> Iterator[Order]:
+        """These orders, each counted as it passes; only those of these rows, if any are given."""
         for order in orders:
-            self._take(order)
+            if rows is None or order.row_ref in rows:
+                self._take(order)
             yield order
 
     @exact
@@ -181,22 +182,29 @@ def result_row(order: Order) -> dict[str, object]:
 
 
 def write_run_results(
-    out: Path, run_key: str, kind: str, orders: Iterable[Order], *, rehearsal: bool = False, **more: Any
+    out: Path,
+    run_key: str,
+    kind: str,
+    orders: Iterable[Order],
+    *,
+    rows: Collection[str] | None = None,
+    rehearsal: bool = False,
+    **more: Any,
 ) -> Mapping[str, Any]:
-    """Write `results.csv` and `run.json` into a folder, and into the one of this start.
+    """Write `results.csv` and `run.json` of a whole run into a folder, and into the one of this start.
 
-    Returns the summary, with the paths of both and `more`.
+    Returns the summary of these rows, of all where none are given, with the paths of both files and `more`.
     """
-    results, totals, own = out / "results.csv", Totals(), start_folder(out)
+    results, totals, asked, own = out / "results.csv", Totals(), Totals(), start_folder(out)
     mark = {"rehearsal": REHEARSAL if rehearsal else None}
-    write_csv(results, COLUMNS, ({**result_row(order), **mark} for order in totals.over(orders)))
-    full = {**totals.as_dict(run_key, kind), **more, "files": [str(results), str(out / "run.json")]}
-    if rehearsal:
-        full["rehearsal"] = REHEARSAL
+    chosen = asked.over(totals.over(orders), rows)
+    write_csv(results, COLUMNS, ({**result_row(order), **mark} for order in chosen))
+    more |= {"files": [str(results), str(out / "run.json")], **({"rehearsal": REHEARSAL} if rehearsal else {})}
+    full = {**totals.as_dict(run_key, kind), **more}
     write_json(out / "run.json", full)
     copy_file(results, own / "results.csv")
     write_json(own / "run.json", full)
-    return full
+    return {**asked.as_dict(run_key, kind), **more}
 
 
 REHEARSAL = "REHEARSAL: no policy was in force when payments of this ledger were recorded"

@@ -165,8 +165,9 @@ def _over(plan: PayoutPlan) -> dict[str, str]:
     return rows
 
 
-def write_payout_results(desk: Desk, run_key: str, out: Path | None) -> Mapping[str, Any]:
-    """Write `results.csv` and `run.json` for every row of a run; returns the summary that `run.json` holds."""
+def write_payout_results(desk: Desk, file: Path, run_key: str, out: Path | None) -> Mapping[str, Any]:
+    """Write `results.csv` and `run.json` for every row of a run; returns the summary of the rows of this file."""
+    rows = {row.row_ref for row in _plan(file, run_key, governing(desk).policy, desk.account.rules).rows}
     folder, rehearsal = out or desk.settings.run_folder(run_key), is_rehearsal(desk.ledger)
     with desk.ledger.each_order(run_key) as orders:
-        return write_run_results(folder, run_key, KIND, orders, rehearsal=rehearsal)
+        return write_run_results(folder, run_key, KIND, orders, rows=rows, rehearsal=rehearsal)
