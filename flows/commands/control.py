@@ -9,6 +9,7 @@ from cyclopts import Parameter
 from flows.commands.common import DONE, TROUBLE, WAITING, configured_desk
 from treasury.errors import InputError
 from treasury.ledger.approvals import approve_plan
+from treasury.ledger.policies import POLICY_KEY
 from treasury.ledger.stops import lift_stop, stop_sending
 from treasury.orders.states import Hold, State
 from treasury.runs.cancelling import cancel as cancel_orders
@@ -41,7 +42,8 @@ def approve(key: str, /, *, by: str) -> int:
     if len(approved_by) < needed:
         print(f"waiting for {needed - len(approved_by)} more approval(s)")
         return WAITING
-    print("it has the approvals it needs; start the run again to pay")
+    again = "adopt the policy again" if key.startswith(POLICY_KEY) else "start the run again"
+    print(f"it has the approvals it needs; {again}")
     return DONE
 
 
@@ -56,7 +58,7 @@ def release(reference: str, /, *, kind: str | None = None, by: str, why: str) ->
     reference:
         A run key, row reference or request id.
     kind:
-        Only what is held for this reason: duplicate, limit or older.
+        Only what is held for this reason: duplicate, limit, cooling or older.
     by:
         Your name.
     why:

@@ -26,6 +26,9 @@ RECOVERY_HOURS = 72
 
 HOUR_MS = 3_600_000
 
+POLICY_KEY = "policy-"
+"""What the key of a policy that waits begins with."""
+
 REHEARSAL = "rehearsal"
 """Row of `meta`: money moved, or was to move, without a policy in force; only on a service of this machine."""
 
@@ -47,7 +50,7 @@ class Adopted:
 
 def policy_key(version: str) -> str:
     """What a policy that waits for approvals is approved under, as a run is under its run key."""
-    return f"policy-{version[:12]}"
+    return f"{POLICY_KEY}{version[:12]}"
 
 
 def policy_in_force(ledger: Ledger) -> Adopted | None:
