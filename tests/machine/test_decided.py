@@ -65,8 +65,10 @@ class Books:
         run = self.run_of.get(reference, "")
         if any(each[3] == reference for each in self.left):
             self.wrong.append(f"{reference} left twice")
-        if same and reference not in self.released:
-            self.wrong.append(f"{reference} is a duplicate of {same[0][3]}")
+        # Who released one of two knows of the other; of one run, either may leave first.
+        alike = [each for each in same if not {each[3], reference} & self.released]
+        if alike:
+            self.wrong.append(f"{reference} is a duplicate of {alike[0][3]}")
         if self.limit is not None and today > self.limit:
             self.wrong.append(f"{reference}: {today} on day {self.day} under a limit of {self.limit}")
         if self.stopped:
