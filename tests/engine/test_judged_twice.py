@@ -103,6 +103,19 @@ def test_a_task_that_sends_without_recording_again_is_stopped_by_another_policy(
     assert run.policy == found.version
 
 
+def test_a_lower_limit_of_the_day_counts_what_waits_anew(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    desk = open_desk(start_sandbox().base_url)
+    adopt(desk, payouts={"max_per_day": {"USDT_TRC20": "200"}})
+    file = sheet(tmp_path, ("a", "80", "12345670001"), ("b", "40", "12345670002"))
+    stop_sending(desk.ledger, "Ada Example", "a look first")
+    assert start(desk, file, "run") == {"a": "not_sent", "b": "not_sent"}
+    lift_stop(desk.ledger, "Ada Example")
+    adopt(desk, payouts={"max_per_day": {"USDT_TRC20": "100"}})
+    assert start(desk, file, "run") == {"a": "settled", "b": "held"}
+
+
 def test_what_was_paid_later_elsewhere_holds_the_first_that_waited(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:

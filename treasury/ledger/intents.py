@@ -182,6 +182,9 @@ def _judge_by_another_policy(
         if len(approved_by) < rules.approvals:
             raise ApprovalNeeded(run_key, rules.approvals, approved_by)
     _hold_over(ledger, connection, run_key, ((row, why) for row, why in rules.over.items() if row in waiting))
+    # What waits counts on this day by the limits of the policy before: it is counted anew, by these.
+    waits = (table.run_key == run_key) & (table.state == State.PREPARED.value)
+    connection.execute(update(schema.orders).where(waits).values(counted_on=None))
     connection.execute(update(schema.runs).where(schema.runs.c.run_key == run_key).values(policy=rules.version))
 
 
