@@ -79,7 +79,7 @@ def pay(
     folder = (out or read_settings().run_folder(check_run_key(run_key))).absolute()
     plan = _plan(file, run_key, policy, folder)
     show_plan(plan)
-    say_files([_keep_plan(plan, folder, dry_run=dry_run)])
+    say_files([_keep_plan(plan, folder)])
     if dry_run:
         print(f"{len(plan.rows)} payments planned, nothing was sent")
         return DONE
@@ -87,6 +87,8 @@ def pay(
         return say_waiting(f"{len(plan.rows)} payments planned")
     desk = configured_desk()
     plan = plan_of(desk, file, run_key, policy)
+    if desk.ledger.run(run_key) is None:  # the plan that waits or is carried out from now on
+        copy_file(start_folder(folder) / "plan.json", folder / "plan.json")
     propose_payouts(desk, plan, os_user())
     # Held before Prefect starts: a second start fails early, and a finished run needs no Prefect.
     with desk.hold(run_key):
@@ -116,12 +118,12 @@ def _plan(file: Path, run_key: str, policy: Path | None, folder: Path) -> Payout
         raise
 
 
-def _keep_plan(plan: PayoutPlan, folder: Path, *, dry_run: bool) -> Path:
-    """Write the plan for this start, and as the newest one unless a look would replace what waits or is carried out."""
+def _keep_plan(plan: PayoutPlan, folder: Path) -> Path:
+    """Write the plan for this start, and as the newest one unless that waits for approvals or is carried out."""
     own, newest = start_folder(folder) / "plan.json", folder / "plan.json"
     content = {**plan.summary(), **_rehearsal(), "earlier_payments": _earlier(plan)}
     write_json(own, {**content, "rows": plan.as_dict()["rows"]})
-    if dry_run and newest.exists() and _is_kept(plan.run_key):
+    if newest.exists() and _is_kept(plan.run_key):
         return own
     copy_file(own, newest)
     return newest

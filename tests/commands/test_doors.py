@@ -112,7 +112,7 @@ def test_an_account_that_is_named_is_used_or_nothing_happens(office: Office, san
     sheet = office.sheet(("r1", "1.00", "12345678901"))
     for name, said in (("other", "is partner 900002"), ("nobody", "no Partner Account block called nobody")):
         refused = flow(office, f"pay_beneficiaries({str(sheet)!r}, 'named', account={name!r})")
-        assert f"ConfigurationError account {name} {said}" in refused.out or said in refused.out, refused.out
+        assert said in refused.out, refused.out
     assert trades(sandbox) == 0
 
 
@@ -140,4 +140,4 @@ def test_a_start_replaces_only_what_it_knows_better(office: Office, sandbox: Run
     own = Path(dry.out.splitlines()[-2].strip())
     assert own.parent.parent == folder / "starts"
     assert len(list((folder / "starts").iterdir())) == 3
-    assert plan != newest
+    assert plan == newest

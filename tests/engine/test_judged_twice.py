@@ -10,6 +10,7 @@ from tests.engine.runs import sheet
 from treasury.errors import LimitExceeded, PolicyChanged
 from treasury.ledger.policies import adopt_policy, policy_in_force
 from treasury.ledger.stops import lift_stop, stop_sending
+from treasury.orders.records import Order
 from treasury.orders.states import Hold
 from treasury.planning.policy import parse_policy
 from treasury.runs import execution, payouts
@@ -114,6 +115,52 @@ def test_a_lower_limit_of_the_day_counts_what_waits_anew(
     lift_stop(desk.ledger, "Ada Example")
     adopt(desk, payouts={"max_per_day": {"USDT_TRC20": "100"}})
     assert start(desk, file, "run") == {"a": "settled", "b": "held"}
+
+
+def test_a_part_of_a_sheet_or_a_release_walks_around_no_limit_of_another_policy(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox()
+    desk = open_desk(sandbox.base_url)
+    rows = (("a", "5", "12345670001"), ("b", "50", "12345670002"))
+    whole, part = sheet(tmp_path, *rows), sheet(tmp_path, rows[0], name="part.csv")
+    chunks = payouts.commit_payouts(desk, whole, "run")
+    adopt(desk, payouts={"max_per_payout": {"USDT_TRC20": "10"}})
+    with pytest.raises(PolicyChanged, match="whole sheet"):
+        start(desk, part, "run")
+    assert start(desk, whole, "run") == {"a": "settled", "b": "held"}
+    release_orders(desk, "b", None, **PERSON)
+    with pytest.raises(PolicyChanged):
+        execution.send_orders(desk, "run", chunks[0])  # by a task of one's own, without recording again
+    assert start(desk, whole, "run") == {"a": "settled", "b": "held"}
+    assert len(sandbox.orders()) == 1
+
+
+def test_a_policy_that_is_adopted_while_a_part_is_sent_ends_it(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox()
+    desk = open_desk(sandbox.base_url)
+    adopt(desk, payouts={"max_per_payout": {"USDT_TRC20": "100"}})
+    file = sheet(tmp_path, *((f"r{number}", "50", f"1234567{number:04d}") for number in range(60)))
+    desk.in_flight = 2
+    submit, sent = desk.submission.submit, 0
+
+    def and_then_adopt(order: Order) -> Order:
+        nonlocal sent
+        sent += 1
+        if sent == 5:
+            adopt(desk, payouts={"max_per_payout": {"USDT_TRC20": "10"}})
+        return submit(order)
+
+    desk.submission.submit = and_then_adopt  # type: ignore[method-assign]
+    with pytest.raises(PolicyChanged, match="put another policy in force"):
+        start(desk, file, "run")
+    left = len(sandbox.orders())
+    assert left < 10
+    outcomes = start(desk, file, "run")
+    assert len(sandbox.orders()) == left
+    assert sum(outcome == "held" for outcome in outcomes.values()) == 60 - left
 
 
 def test_what_was_paid_later_elsewhere_holds_the_first_that_waited(

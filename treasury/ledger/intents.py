@@ -83,7 +83,8 @@ def commit_plan(
                 _check_binding(ledger, connection, run_key, intents)
             _release(ledger, connection, run_key, intents)
             if bound.policy != rules.version:
-                _judge_by_another_policy(ledger, connection, run_key, sha256, rules)
+                _judge_by_another_policy(connection, run_key, sha256, rules, intents)
+            _hold_over(ledger, connection, run_key, rules.over.items())
             _hold_duplicates(ledger, connection, run_key, rules.duplicate_days, intents)
             _judge_day(ledger, connection, run_key, rules)
             return 0
@@ -168,20 +169,29 @@ def _check_binding(ledger: Ledger, connection: Connection, run_key: str, intents
 
 
 def _judge_by_another_policy(
-    ledger: Ledger, connection: Connection, run_key: str, sha256: str, rules: IntentRules
+    connection: Connection,
+    run_key: str,
+    sha256: str,
+    rules: IntentRules,
+    intents: Iterable[Intent],
 ) -> None:
     """What waits of a run that began under another policy needs the approvals that this one asks, and fits its limits.
 
-    Raises `ApprovalNeeded`.
+    Raises `ApprovalNeeded`, and `PolicyChanged` when this start is about a part of what waits: the rest would never be
+    judged.
     """
     table = schema.orders.c
     query = select(table.row_ref).where(table.run_key == run_key, table.state == State.PREPARED.value)
     waiting = set(connection.execute(query).scalars())
+    if waiting - {intent.row_ref for intent in intents}:
+        raise PolicyChanged(
+            f"run {run_key} was recorded under another policy than the one in force; nothing was sent: start it once "
+            "with its whole sheet, so that everything that waits is judged by this one"
+        )
     if waiting:
         approved_by = approvers(connection, run_key, sha256)
         if len(approved_by) < rules.approvals:
             raise ApprovalNeeded(run_key, rules.approvals, approved_by)
-    _hold_over(ledger, connection, run_key, ((row, why) for row, why in rules.over.items() if row in waiting))
     # What waits counts on this day by the limits of the policy before: it is counted anew, by these.
     waits = (table.run_key == run_key) & (table.state == State.PREPARED.value)
     connection.execute(update(schema.orders).where(waits).values(counted_on=None))
@@ -210,7 +220,10 @@ def judge_again(ledger: Ledger, run_key: str, rules: IntentRules) -> None:
         check_policy(connection, ledger, rules.version)
         runs = schema.runs.c
         bound = connection.execute(select(runs.policy).where(runs.run_key == run_key)).first()
-        if bound is not None and bound.policy != rules.version:
+        waits = (schema.orders.c.run_key == run_key) & (schema.orders.c.state == State.PREPARED.value)
+        if bound is None or connection.execute(select(schema.orders.c.id).where(waits).limit(1)).first() is None:
+            return  # nothing of it is to be sent; what left is asked about
+        if bound.policy != rules.version:
             raise PolicyChanged(
                 f"run {run_key} was recorded under another policy than the one in force; nothing was sent: start it "
                 "again, so that it is judged by this one"
@@ -218,6 +231,15 @@ def judge_again(ledger: Ledger, run_key: str, rules: IntentRules) -> None:
         _judge_day(ledger, connection, run_key, rules)
 
     ledger.write(work)
+
+
+def judge_anew(connection: Connection, run_key: str) -> None:
+    """Let what waits of a run leave only once it was judged again, by its next start."""
+    connection.execute(update(schema.runs).where(schema.runs.c.run_key == run_key).values(policy=NOT_JUDGED))
+
+
+NOT_JUDGED = "not judged"
+"""Stands for a version that no policy has."""
 
 
 def waiting_operations(ledger: Ledger, run_key: str) -> list[str]:
@@ -269,5 +291,6 @@ def _step(
     if event is Event.RELEASE:
         values |= {"released": Hold.DUPLICATE.value}
     change = update(table).where(chosen).values(**values).returning(table.c.id)
-    order_id = connection.execute(change).scalar_one()
-    ledger.journal_step(connection, order_id, event, source, target, cause=reason or "the row says why it is none")
+    order_id = connection.execute(change).scalar_one_or_none()
+    if order_id is not None:  # else it is elsewhere: a person cancels without waiting for this transaction
+        ledger.journal_step(connection, order_id, event, source, target, cause=reason or "the row says why it is none")

@@ -57,6 +57,8 @@ class Ledger:
         self._clock = clock
         self.day_of: Callable[[int], str] | None = None
         """The business date of a moment, Unix ms, by the policy that applies; None where none does."""
+        self.judged_since: int | None = None
+        """When the policy that payments are judged by took effect, Unix ms; 0 where none is in force."""
         self.statuses: set[tuple[str, int]] = set()
         """Operations and statuses that the ledger holds already, so that each is written once."""
         self._process = f"{socket.gethostname()}:{os.getpid()}"
@@ -146,7 +148,7 @@ class Ledger:
 
         def work(connection: Connection) -> Order:
             if sends:
-                check_not_stopped(connection)
+                check_not_stopped(connection, self.judged_since)
                 group_of(connection).marks += 1
             stepped = group_of(connection).change(order, known, values, ("sends",) if sends else ())
             if stepped is None:

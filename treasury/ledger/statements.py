@@ -41,8 +41,14 @@ STANDING_STOP = union_all(
         schema.policies.c.in_force_at > bindparam("now"),
         schema.policies.c.ended_at.is_(None),
     ),
+    select(schema.policies.c.adopted_by, schema.policies.c.version, literal(-1)).where(
+        schema.policies.c.in_force_at > bindparam("since"),
+        schema.policies.c.in_force_at <= bindparam("now"),
+        schema.policies.c.ended_at.is_(None),
+    ),
 )
-"""The stop in force, if any, and a recovery of the policy until it takes effect (`recovery`: when, Unix ms)."""
+"""The stop in force, a recovery of the policy until it takes effect (`recovery`: when, Unix ms), and a policy that took
+effect after the one that payments were judged by (`recovery` -1): the first of them that there is."""
 
 
 LAST_QUOTE = (

@@ -10,7 +10,7 @@ from treasury.files import copy_file, write_json
 from treasury.money import exact, format_amount
 from treasury.orders.records import Order
 from treasury.orders.states import OUTCOMES, Hold
-from treasury.reports.starts import start_folder
+from treasury.reports.starts import end_start, start_folder
 from treasury.sheets.writing import write_csv
 
 COLUMNS = (
@@ -204,6 +204,7 @@ def write_run_results(
     write_json(out / "run.json", full)
     copy_file(results, own / "results.csv")
     write_json(own / "run.json", full)
+    end_start()
     return {**asked.as_dict(run_key, kind), **more}
 
 

@@ -8,5 +8,12 @@ from pathlib import Path
 
 @functools.cache
 def start_folder(folder: Path) -> Path:
-    """The folder of this process's start in a folder of results: `starts/<UTC time>-<pid>`."""
-    return folder / "starts" / f"{datetime.now(UTC):%Y-%m-%dT%H-%M-%SZ}-{os.getpid()}"
+    """The folder of this process's start in a folder of results: `starts/<UTC time>-<pid>`, until `end_start`."""
+    name = f"{datetime.now(UTC):%Y-%m-%dT%H-%M-%SZ}-{os.getpid()}"
+    taken = len(list((folder / "starts").glob(f"{name}*")))  # by starts of this very second
+    return folder / "starts" / (f"{name}-{taken + 1}" if taken else name)
+
+
+def end_start() -> None:
+    """The start is over: the next one of this process gets a folder of its own."""
+    start_folder.cache_clear()

@@ -43,13 +43,14 @@ def submit_operation(desk: Desk, operation: Operation[Any]) -> Order:
     governed = govern(desk)
     judged = judge_operation(operation, governed.policy)
     intent = _intent(operation, judged)
-    recorded = desk.ledger.run(run_key) is not None
+    run = desk.ledger.run(run_key)
+    recorded = run is not None
     if judged.problems and not recorded:
         raise LimitExceeded(f"{name}: {'; '.join(judged.problems)}; nothing was sent")
     over = {intent.row_ref: "; ".join(judged.problems)} if judged.problems else {}
     rules = governed.rules(desk, operation.limited_by, judged.debits, over)
     sha256 = hashlib.sha256(canonical_json([governed.version, intent.bound_content]).encode()).hexdigest()
-    if rules.approvals and not recorded:
+    if rules.approvals and (run is None or run.policy != governed.version):
         approved_by = propose_plan(desk.ledger, run_key, sha256, os_user(), rules.approvals)
         if len(approved_by) < rules.approvals:
             raise ApprovalNeeded(run_key, rules.approvals, approved_by)

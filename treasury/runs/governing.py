@@ -23,6 +23,8 @@ class Governing:
     """None on this machine's own services, where none is in force and none was named."""
     version: str | None
     """The policy in force; None when none is: what is recorded then is a rehearsal."""
+    since: int = 0
+    """When it took effect, Unix ms; 0 when none is in force."""
 
     def rules(self, desk: Desk, table: str, debits: Mapping[str, Decimal], over: Mapping[str, str]) -> IntentRules:
         """What payments of a table of the policy, with these sums, are judged by. `over`: see `IntentRules`."""
@@ -67,6 +69,7 @@ def govern(desk: Desk, named: Path | None = None) -> Governing:
     if found.version is None:
         check_rehearsal(desk.account.identity)
     policy = found.policy
+    desk.ledger.judged_since = found.since
     desk.ledger.day_of = None if policy is None else policy.day_of
     return found
 
@@ -81,4 +84,4 @@ def governing(desk: Desk, named: Path | None = None) -> Governing:
             f"{named} is not the policy in force, which {in_force.adopted_by} adopted (treasury policy show); nothing "
             f"was sent: leave it out, or put it in force with treasury policy adopt {named} --by NAME"
         )
-    return Governing(in_force.policy, in_force.version)
+    return Governing(in_force.policy, in_force.version, in_force.in_force_at)

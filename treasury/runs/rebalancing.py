@@ -200,13 +200,18 @@ def commit_trades(desk: Desk, run_key: str, plan: TradePlan, policy_file: Path |
     """Record the intent to make every trade of a plan; returns ids of what is to be sent.
 
     Only a plan that this ledger made today, under the policy in force, within its limits; what is left of an earlier
-    day's rebalancing is cancelled. A run that began already keeps the plan it began with. Raises `InputError`,
-    `LimitExceeded`, `ApprovalNeeded` and `RunHeld`.
+    day's rebalancing is cancelled. A run that began already keeps the plan it began with; what waits of it when another
+    policy is in force is cancelled. Raises `InputError`, `LimitExceeded`, `ApprovalNeeded` and `RunHeld`.
     """
     governed = govern(desk, policy_file)
     rules = governed.rules(desk, TABLE, _debits(plan), {})
     with desk.hold(run_key):
-        if desk.ledger.run(run_key) is None:
+        run = desk.ledger.run(run_key)
+        if run is not None and run.policy != governed.version:
+            why = "another policy is in force than the one that its plan was made under"
+            for order in desk.ledger.orders(run_key=run_key, states=(State.PREPARED, State.HELD)):
+                cancel_order(desk, order, why)
+        if run is None:
             content, day = plan.as_dict(), _day(desk, governed.policy)
             check_plan(desk.ledger, run_key, plan_hash(content), policy=governed.version, day=day)
             if governed.policy is not None and (over := check_trades(plan, governed.policy)) is not None:

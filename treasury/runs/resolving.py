@@ -7,10 +7,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from treasury.errors import InputError, NotConnected, OutcomeUnknown, Refused
 from treasury.ledger.epoch import absences_needed
+from treasury.ledger.intents import judge_anew
 from treasury.ledger.quotes import MAX_GENERATIONS, finish_quote, last_quote
 from treasury.orders.decisions import certain_end, disagreements, has_ended
 from treasury.orders.quoting import QUOTED
@@ -86,6 +88,8 @@ def release_orders(desk: Desk, reference: str, kind: str | None, *, by: str, why
             needed = desk.ledger.write(lambda connection: absences_needed(connection, desk.ledger.now()))
             facts: dict[str, Any] = {"hold_kind": None, "reason": None, "absences_needed": needed, "absent_since": None}
             facts |= {"released": f"{order.released or ''} {order.hold_kind}".strip()}
+            if order.hold_kind == Hold.LIMIT:  # a limit is never waived, so nothing of its run leaves unjudged
+                desk.ledger.write(partial(judge_anew, run_key=order.run_key))
             released = desk.ledger.step(order, Event.RELEASE, cause=cause, **facts)
             decisions.append(Decision(released, True, _RELEASED.get(order.hold_kind or "", _MAY_BE_SENT)))
     return decisions
