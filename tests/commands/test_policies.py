@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
+import data
 from tests.commands.office import Ended, Office
 from tests.crash.payments import QUOTED
 from treasury.sandbox import RunningSandbox
@@ -196,3 +197,28 @@ def test_a_service_elsewhere_needs_a_policy(open_office: Callable[..., Office], 
     assert refused.code == 2
     assert "treasury policy adopt FILE --by NAME" in refused.err
     assert withdraw(office, "w-1", "5").code == 2
+
+
+def test_what_waits_under_another_policy_is_no_dead_end(office: Office, sandbox: RunningSandbox) -> None:
+    sample = data.path("treasury_policy.toml")
+    assert office.run("policy", "adopt", sample, *BY).code == 0
+    office.run("stop", *BY, "--why", "a look first")
+    assert withdraw(office, "w-1", "60").last.startswith("held")  # its address is new
+    assert office.run("release", "w-1", *BY, "--why", "checked").code == 0
+    assert office.run("rebalance", "--yes", "--follow", "1").code == 4
+    office.run("stop", "--lift", *BY)
+    other = sample.read_text().replace('USDT_TRC20 = "1000"', 'USDT_TRC20 = "50"', 1)
+    assert adopt(office, other, name="other.toml").code == 0
+    waiting = withdraw(office, "w-1", "60")
+    assert (waiting.code, "waiting for an approval" in waiting.err) == (3, True)
+    assert office.run("approve", "call-w-1", "--by", "Bert Example").code == 0
+    assert withdraw(office, "w-1", "60").code == 0
+    ended = office.run("rebalance", "--yes", "--follow", "1")
+    assert "cancelled" in ended.last
+    assert "another policy is in force" in next(iter(office.results(next_run(office)).values()))["reason"]
+    assert paid(sandbox) == 1
+
+
+def next_run(office: Office) -> str:
+    [folder] = (office.home / "runs").glob("rebalance-*")
+    return folder.name
