@@ -7,8 +7,9 @@ export DO_NOT_TRACK := 1
 KILLS ?= 5000
 MUTANTS ?= 0
 HISTORIES ?= 2000
+DAYS ?= 90
 
-.PHONY: install demo test quick coverage crash matrix fuzz histories mutate million bench profile office lint format clean
+.PHONY: install demo test quick coverage crash matrix fuzz histories plans days mutate million bench profile office lint format clean
 
 install: .venv/.installed
 
@@ -41,15 +42,19 @@ crash: install
 	$(BIN)/python -m tests.crash.campaign --kills $(KILLS)
 
 matrix: install
-	MATRIX=all $(BIN)/python -m pytest -q tests/matrix
+	MATRIX=all $(BIN)/python -m pytest -q -n 3 tests/matrix
 
 # 20,000 answers that nobody should give, to runs and nights on a real HTTP server.
 fuzz: install
 	FUZZ=20000 $(BIN)/python -m pytest -q tests/fuzz
 
-# 2,000 random histories of what people decide, against an oracle that knows the service's side alone.
+# 2,000 random histories of what people decide, and 2,000 of approvals by key, against oracles of their own.
 histories: install
-	HISTORIES=$(HISTORIES) $(BIN)/python -m pytest -q -n 2 tests/machine/test_decided.py
+	HISTORIES=$(HISTORIES) $(BIN)/python -m pytest -q -n 2 tests/machine/test_decided.py tests/machine/test_approved.py
+
+# 5,000 random treasuries for each property of planned conversions, and an oracle beside an eighth of them.
+plans: install
+	PLANS=5000 $(BIN)/python -m pytest -q -n 2 tests/planning/test_conversions.py
 
 mutate: install
 	$(BIN)/python -m tests.mutate.mutate --mutants $(MUTANTS)
@@ -58,9 +63,13 @@ mutate: install
 million: install
 	$(BIN)/python -m tests.reconciliation.million
 
-# The workbook in LibreOffice (`soffice` must be there).
+# 90 days of rebalancing: moving rates, payouts, deposits, lost answers, each day started twice.
+days: install
+	DAYS=$(DAYS) $(BIN)/python -m pytest -q tests/engine/test_days.py
+
+# The workbooks and sheets in LibreOffice (`soffice` must be there).
 office: install
-	$(BIN)/python -m pytest -q tests/reports/office.py
+	$(BIN)/python -m pytest -q tests/reports/office.py tests/commands/sheets_in_libreoffice.py
 
 # Rates beside the signing limit, each case and its rivals interleaved; writes bench/results.json.
 bench: install

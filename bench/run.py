@@ -89,6 +89,8 @@ def one_round(rows: int, tasks: int, key: str, new_database: Callable[[], str]) 
                 found["task per id"] = rivals.task_per_id(opened.account, ids[:tasks])
         found |= product(url, key, rows)
         found["large sweep, a process for each core"] = large_sweep(url, key, LARGER * rows)
+        on_httpx = product(url, key, rows, http_engine="httpx")
+        found |= {f"{name}, engine httpx": value for name, value in on_httpx.items()}
         on_postgresql = product(url, key, rows, ledger_url=new_database())
         found |= {f"{name} on PostgreSQL": value for name, value in on_postgresql.items()}
     with service(0.1) as url:

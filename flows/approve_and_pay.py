@@ -14,27 +14,38 @@ from tasks.payouts import approve_plan
 @ends_in_a_named_state
 def approve_and_pay(
     run_key: str,
-    approved_by: str,
     file: str,
+    approved_by: str | None = None,
     policy: str | None = None,
     out: str | None = None,
     follow_seconds: float = 30,
     account: str | None = None,
+    token: str | None = None,
+    sheet: str | None = None,
+    add: bool = False,
+    valid_rows_only: bool = False,
 ) -> Mapping[str, Any]:
     """Approve the newest plan of a run, and pay it once it has the approvals it needs.
 
     Args:
         run_key: the run that waits.
-        approved_by: your name; whoever made the plan cannot approve it.
         file: the beneficiaries spreadsheet that was planned; a changed one has no approval.
+        approved_by: your name; whoever made the plan cannot approve it. Empty with a token, which says it.
         policy: the policy in force applies; this may name it, a TOML file or block:NAME.
         out: folder for `results.csv` and `run.json`; one named by the run key when left out.
         follow_seconds: how long to wait for final statuses.
         account: name of the Partner Account block, where no account is configured otherwise.
+        token: your approval, where the policy in force lists people: what `treasury approve KEY --plan CODE --key FILE
+            --print` printed on your machine.
+        sheet: the name of the sheet that is meant, where a workbook has several.
+        add: rows that the run does not have are added to it, under the plan that is approved.
+        valid_rows_only: the plan was made of the valid rows.
 
     """
-    approve_plan(run_key, approved_by, account)
-    return pay_beneficiaries(file, run_key, out, follow_seconds, account, policy)
+    approve_plan(run_key, approved_by, account, token)
+    rows: dict[str, Any] = {"sheet": sheet, "add": add, "valid_rows_only": valid_rows_only}
+    paid: Mapping[str, Any] = pay_beneficiaries(file, run_key, out, follow_seconds, account, policy, **rows)
+    return paid
 
 
 if __name__ == "__main__":

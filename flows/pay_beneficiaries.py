@@ -9,10 +9,13 @@ from blocks.desk import open_desk
 from tasks.orders import follow_orders
 from tasks.outcomes import ends_in_a_named_state
 from tasks.payouts import (
-    check_sheet,
+    Source,
+    check_payees,
     create_payouts,
     fetch_fiat_quotes,
+    preview,
     propose_payouts,
+    read_beneficiaries,
     record_payouts,
     send_payouts,
     write_payout_results,
@@ -28,6 +31,10 @@ def pay_beneficiaries(
     follow_seconds: float = 30,
     account: str | None = None,
     policy: str | None = None,
+    proposal: str | None = None,
+    sheet: str | None = None,
+    add: bool = False,
+    valid_rows_only: bool = False,
 ) -> Mapping[str, Any]:
     """Check every row, record the intents, fetch fiat quotes, create payouts, follow them, write a result for each.
 
@@ -37,16 +44,25 @@ def pay_beneficiaries(
     Args:
         file: the beneficiaries spreadsheet, CSV or XLSX (columns: `data/README.md`).
         run_key: the name of this payment run, for example payroll-2026-11. The same key resumes the same run.
-        out: folder for `results.csv` and `run.json`; one named by the run key when left out.
+        out: folder for the results, or for the corrected copy of a wrong sheet; one named by the run key when left out.
         follow_seconds: how long to wait for final statuses; what is open then is followed every night.
         account: name of the Partner Account block, where no account is configured otherwise.
         policy: the policy in force applies; this may name it, a TOML file or block:NAME.
+        proposal: the maker's token of `treasury pay FILE --run-key KEY --key FILE --print`, where people are listed.
+        sheet: the name of the sheet that is meant, where a workbook has several.
+        add: rows that the run does not have are added to it, under a plan of their own.
+        valid_rows_only: the valid rows are paid, and the others left out: they are in `remaining.xlsx` and `.csv`.
 
     """
-    plan = check_sheet(file, run_key, policy, account)
-    proposed = propose_payouts(plan, file, run_key, policy, account)
+    source = Source(
+        file=file, sheet=sheet, run_key=run_key, policy=policy, out=out, add=add, valid_rows_only=valid_rows_only
+    )
+    read = read_beneficiaries(source, account)
+    checked = check_payees(read, account)
+    previewed = preview(checked, account)
+    proposed = propose_payouts(previewed, account, proposal)
     with open_desk(account).hold(run_key):
-        parts = record_payouts(proposed, file, policy, account)
+        parts = record_payouts(proposed, account)
         sent = [send_payouts(part, account) for part in parts if not part["quoted"]]
         creating: list[Any] = []
         for part in (part for part in parts if part["quoted"]):
@@ -57,7 +73,7 @@ def pay_beneficiaries(
         created = [payouts.result() for payouts in creating]
         # Following starts when all orders were sent: the first ones have had the most time to settle.
         followed = follow_orders(run_key, [*sent, *created], follow_seconds, account)
-        return write_payout_results(followed, file, run_key, out, account)
+        return write_payout_results(proposed, followed, account)
 
 
 if __name__ == "__main__":

@@ -11,18 +11,22 @@ from tasks.provisioning import create_or_link_users, look_up_users, write_users
 
 @flow(name="provision-card-users", flow_run_name=dated("provision card users"))
 @ends_in_a_named_state
-def provision_card_users(file: str, out: str | None = None, account: str | None = None) -> Mapping[str, Any]:
+def provision_card_users(
+    file: str, out: str | None = None, account: str | None = None, sheet: str | None = None
+) -> Mapping[str, Any]:
     """Look up each user, create those who do not exist, refresh the link of those who do, write the results.
 
     Args:
         file: the card users spreadsheet, CSV or XLSX (columns: `data/README.md`).
-        out: folder for `card_users.csv`, which holds the links, and `run.json`; `runs/card-users` when left out.
+        out: folder for `card_users.csv`, which holds the links, and `run.json`, or for the corrected copy of a wrong
+            sheet; `runs/card-users` when left out.
         account: name of the Partner Account block, where no account is configured otherwise.
+        sheet: the name of the sheet that is meant, where a workbook has several.
 
     """
-    found = look_up_users(file, account)
-    provisioned = create_or_link_users(file, found, account)
-    return write_users(file, provisioned, out, account)
+    found = look_up_users(file, account, sheet, out)
+    provisioned = create_or_link_users(file, found, account, sheet)
+    return write_users(file, provisioned, out, account, sheet)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Bring every asset back to its target: rates, plan, quote, execute, follow."""
+"""Hold what is needed of every asset: position, rates, plan, then quote, judge and execute each trade, and prove it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,7 +8,19 @@ from prefect import flow
 from blocks.desk import open_desk
 from tasks.orders import follow_orders
 from tasks.outcomes import dated, ends_in_a_named_state
-from tasks.rebalancing import execute, plan_trades, quote, read_rates, record_trades, write_trade_results
+from tasks.rebalancing import (
+    execute_conversion,
+    fetch_rates,
+    judge_quote,
+    plan_trades,
+    propose,
+    prove_fills,
+    quote_conversion,
+    read_position,
+    record_trades,
+    write_decisions,
+)
+from treasury.errors import TreasuryError
 
 
 @flow(name="rebalance-treasury", flow_run_name=dated("rebalance"))
@@ -21,24 +33,41 @@ def rebalance_treasury(
     follow_seconds: float = 30,
     account: str | None = None,
 ) -> Mapping[str, Any]:
-    """Plan today's trades from balances and rates and make them, inside the policy's bounds, once a business date.
+    """Plan today's trades from position, obligations and rates and make them, inside the policy's bounds.
+
+    Purchases that need what sales bring are made in a second round, planned afresh once the sales are settled. A start
+    later on the day plans again from what is held and on its way then.
 
     Args:
         policy: the policy in force applies; this may name it, a TOML file or block:NAME.
-        out: folder for `results.csv` and `run.json`; one named by the day when left out.
+        out: folder for `decisions.json`, `results.csv` and `run.json`; one named by the day when left out.
         balances: a CSV of available balances; without it the service is asked.
         plan: SHA-256 of a plan that `treasury rebalance` made today and a person agreed to, instead of a new one.
-        follow_seconds: how long to wait for final statuses.
+        follow_seconds: how long to wait for final statuses in each round.
         account: name of the Partner Account block, where no account is configured otherwise.
 
     """
-    rates = read_rates(policy, balances, plan, account)
-    planned = plan_trades(policy, rates, plan, account)
-    with open_desk(account).hold(planned["run_key"]):
-        trades = record_trades(planned, account)
-        executed = [execute(trade, quote(trade, account), account) for trade in trades]
-        followed = follow_orders(planned["run_key"], executed, follow_seconds, account)
-        return write_trade_results(planned, followed, out, account)
+    rounds: list[Any] = []
+    done: list[Any] = []
+    while True:
+        try:
+            position = read_position(policy, balances, plan, account)
+            planned = plan_trades(fetch_rates(position, policy, account), policy, plan, done, account)
+            with open_desk(account).hold(planned["run_key"]):
+                trades = record_trades(propose(planned, account), account)
+                executed = [
+                    execute_conversion(trade, judge_quote(trade, quote_conversion(trade, account), account), account)
+                    for trade in trades
+                ]
+                followed = follow_orders(planned["run_key"], executed, follow_seconds, account)
+                rounds, done = [*rounds, planned], [*done, prove_fills(planned, followed, account)]
+                if balances is not None or not done[-1]["again"] or len(rounds) == planned["max_rounds"]:
+                    return write_decisions(rounds, done, out, account)
+        except TreasuryError:
+            if done:  # what the rounds before traded is told in any case
+                write_decisions(rounds, done, out, account)
+            raise
+        plan = None
 
 
 if __name__ == "__main__":

@@ -27,7 +27,7 @@ def reconcile_transactions(
     The run ends in a state that is named for the verdict; its result is the report's machine form.
 
     Args:
-        out: folder for the report; one named by the time when left out.
+        out: folder for the report; `nights/DATE` in the home when left out.
         run_key: only the orders of this run.
         window_days: leave out orders that became final longer ago; open ones are always asked.
         account: name of the Partner Account block, where no account is configured otherwise.

@@ -1,14 +1,22 @@
 """Prefect artifacts of a run: a page and a table, under stable keys."""
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from prefect.artifacts import create_markdown_artifact, create_table_artifact
 
+from treasury.errors import ApprovalNeeded
+from treasury.ledger.approvals import standing_of, waiting_plan
+from treasury.reports.plan import as_markdown as plan_as_markdown
+from treasury.reports.plan import preview_page, waiting_page
+from treasury.reports.rebalancing import as_markdown as rebalancing_as_markdown
 from treasury.reports.reconciliation import SHOWN_BREAKS, as_markdown
 from treasury.reports.results import BAD_OUTCOMES, MAX_SHOWN_ROWS, in_words, rows_for_people, run_as_markdown
+from treasury.runs.approving import note_of, rules_of
 from treasury.runs.desk import Desk
+from treasury.runs.preview import gaps_of
 
 LOG = logging.getLogger("treasury")
 
@@ -26,6 +34,34 @@ def show_run(desk: Desk, key: str, summary: Mapping[str, Any]) -> None:
     for row in rows[:MAX_TOLD_ROWS]:
         if row["outcome"] in BAD_OUTCOMES:
             LOG.info("%s %s: %s; next: %s", row["row_ref"], row["outcome"], row["reason"], row["next_action"])
+
+
+@contextmanager
+def shown_while_it_waits(desk: Desk, run_key: str) -> Iterator[None]:
+    """Show the plan of a run as a page when it has to wait for approvals."""
+    try:
+        yield
+    except ApprovalNeeded:
+        plan = waiting_plan(desk.ledger, run_key)
+        if plan is not None:
+            judged, _ = standing_of(desk.ledger, plan, rules_of(desk, plan))
+            page = plan_as_markdown(waiting_page(plan, judged, note_of(desk, plan)))
+            create_markdown_artifact(page, key="waiting-plan", description=f"Plan of {run_key}")
+        raise
+
+
+def show_preview(desk: Desk, shown: Mapping[str, Any]) -> None:
+    """Show a plan that is about to be proposed as a page; names and accounts are masked there."""
+    page = preview_page(shown, desk.ledger.now())
+    create_markdown_artifact(plan_as_markdown(page), key="plan", description=f"Plan of {shown['run_key']}")
+    for gap in gaps_of(shown):
+        LOG.warning("run %s: not funded: %s are missing", shown["run_key"], gap)
+
+
+def show_rebalancing(planned: Mapping[str, Any]) -> None:
+    """Show what a round of a rebalancing decided, asset by asset, as a page."""
+    page = rebalancing_as_markdown(planned["run_key"], planned["decisions"]["decided"])
+    create_markdown_artifact(page, key="rebalancing", description=f"Decisions of {planned['run_key']}")
 
 
 def show_users(summary: Mapping[str, Any], provisioned: Mapping[str, str]) -> None:

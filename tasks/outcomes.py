@@ -5,8 +5,9 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, ParamSpec
 
+from prefect import Task
 from prefect.artifacts import create_table_artifact
-from prefect.client.schemas.objects import State
+from prefect.client.schemas.objects import State, TaskRun
 from prefect.states import Cancelled, Completed, Failed
 
 from treasury.errors import (
@@ -14,11 +15,12 @@ from treasury.errors import (
     InputError,
     InvalidSheet,
     NeedsAttention,
+    PlanRejected,
     RecoveryRuns,
     RunHeld,
     WaitingForYes,
 )
-from treasury.reports.results import BAD_OUTCOMES, in_words
+from treasury.reports.results import in_words, needs_a_person
 
 P = ParamSpec("P")
 
@@ -40,9 +42,11 @@ def ends_in_a_named_state(flow_function: Callable[P, Mapping[str, Any]]) -> Call
     def told(*args: P.args, **kwargs: P.kwargs) -> Any:
         try:
             result = flow_function(*args, **kwargs)
+        except PlanRejected as error:
+            return Failed(name="Rejected", message=str(error), data=error)
         except InputError as error:
             _show_problems(error)
-            return Failed(name="InputRejected", message=_short(str(error)), data=error)
+            return _rejected(error)
         except (ApprovalNeeded, RecoveryRuns, WaitingForYes) as error:
             return Failed(name="WaitingForApproval", message=str(error), data=error)
         except NeedsAttention as error:
@@ -54,11 +58,22 @@ def ends_in_a_named_state(flow_function: Callable[P, Mapping[str, Any]]) -> Call
     return told
 
 
+def unless_rejected(task: Task[..., Any], run: TaskRun, state: State[Any]) -> bool:  # noqa: ARG001 - Prefect names them
+    """Whether a task is tried again: not where its input is wrong, of which Prefect then logs no traceback."""
+    return not isinstance(state.data, InputError)
+
+
+def _rejected(error: InputError) -> State[Any]:
+    corrected = error.corrected if isinstance(error, InvalidSheet) else None
+    where = "" if corrected is None else f"\ncorrected copy: {corrected}"
+    return Failed(name="InputRejected", message=_short(str(error)) + where, data=error)
+
+
 def _state_of(summary: Mapping[str, Any]) -> State[Any]:
     if "verdict" in summary:
         return _verdict(summary)
     message = in_words(summary)
-    if any(summary["counts"].get(outcome) for outcome in BAD_OUTCOMES):
+    if needs_a_person(summary):
         return Failed(name="NeedsAttention", message=message, data=NeedsAttention("NeedsAttention", message, summary))
     if summary["kind"] == "provisioning":
         return Completed(name="Provisioned", message=message, data=summary)
@@ -78,7 +93,13 @@ def _show_problems(error: InputError) -> None:
     """The problems of a spreadsheet as a table; personal values are masked already."""
     if isinstance(error, InvalidSheet):
         rows = [
-            {"row": each.row, "row_ref": each.row_ref, "column": each.column, "rule": each.rule}
+            {
+                "row": each.row or None,
+                "row_ref": each.row_ref,
+                "column": each.column,
+                "rule": each.rule,
+                "code": each.code,
+            }
             for each in error.problems[:MAX_PROBLEMS]
         ]
         create_table_artifact(rows, key="input-problems", description=f"{len(error.problems)} to correct")

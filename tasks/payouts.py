@@ -1,51 +1,105 @@
 """Tasks of a payout run: check, record, fetch fiat quotes, create payouts, write results."""
 
 from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from blocks.desk import open_desk
 from blocks.policy import policy_file
-from tasks.artifacts import show_run
-from treasury.ledger import approvals
-from treasury.runs import execution, payouts
+from tasks.artifacts import show_preview, show_run, shown_while_it_waits
+from tasks.outcomes import unless_rejected
+from treasury.approving.tokens import read_token
+from treasury.planning.payouts import PayoutPlan
+from treasury.reports.plan import MAX_ROWS
+from treasury.runs import approving, execution, payouts
+from treasury.runs.desk import Desk
 from treasury.runs.parts import Part, split_run
-from treasury.settings import os_user
+from treasury.runs.preview import look
 
 
-@task(cache_policy=NO_CACHE, task_run_name="check sheet {run_key}")
-def check_sheet(file: str, run_key: str, policy: str | None, account: str | None = None) -> dict[str, Any]:
-    """Validate every row against the interface, the limits and the account; returns the plan without its rows."""
+class Source(TypedDict):
+    """Where the payments of a run come from; passed from task to task."""
+
+    file: str
+    sheet: str | None
+    """Which one of a workbook."""
+    run_key: str
+    policy: str | None
+    """A TOML file or block:NAME that names the policy in force."""
+    out: str | None
+    """Folder of its results."""
+    add: bool
+    """Whether rows that the run does not have are added to it."""
+    valid_rows_only: bool
+    """Whether the others are left out."""
+
+
+@task(
+    cache_policy=NO_CACHE,
+    retries=1,
+    retry_condition_fn=unless_rejected,
+    task_run_name="read beneficiaries {source[run_key]}",
+)
+def read_beneficiaries(source: Source, account: str | None = None) -> Source:
+    """Validate every row against the interface, the limits and the account. A wrong sheet comes back corrected."""
     desk = open_desk(account)
-    return payouts.check_sheet(desk, Path(file), run_key, _limits(policy))
+    with _corrected(desk, source):
+        plan = _plan(desk, source)
+    payouts.log_plan(plan)
+    folder = _folder(source) or desk.settings.run_folder(source["run_key"])
+    payouts.keep_left_out(folder, _file(source), plan, source["sheet"])
+    return source
 
 
-@task(cache_policy=NO_CACHE, task_run_name="propose {run_key}")
-def propose_payouts(
-    plan: Mapping[str, Any], file: str, run_key: str, policy: str | None, account: str | None = None
-) -> dict[str, Any]:
-    """Record the plan if its policy asks for approvals. Raises `ApprovalNeeded` while it has too few."""
+@task(cache_policy=NO_CACHE, task_run_name="check payees {source[run_key]}")
+def check_payees(source: Source, account: str | None = None) -> Source:
+    """Count new and changed payees, and payments that look like earlier ones, into the run's log."""
     desk = open_desk(account)
-    payouts.propose_payouts(desk, payouts.plan_of(desk, Path(file), run_key, _limits(policy)), os_user())
-    return {"run_key": run_key, "plan_sha256": plan["plan_sha256"]}
+    payouts.check_payees(desk, _plan(desk, source))
+    return source
+
+
+@task(cache_policy=NO_CACHE, retries=1, retry_condition_fn=unless_rejected, task_run_name="preview {source[run_key]}")
+def preview(source: Source, account: str | None = None) -> Source:
+    """Ask the service what it offers, and show what is to be paid, unless this process has shown it.
+
+    Raises `InvalidSheet` for rows that the service would refuse; the sheet then comes back corrected.
+    """
+    desk = open_desk(account)
+    plan = payouts.plan_to_execute(desk, _plan(desk, source), add=source["add"])
+    if plan is not None and plan.sha256 not in desk.looked_at:
+        with _corrected(desk, source):
+            show_preview(desk, look(desk, plan, _file(source), in_full=len(plan.rows) <= MAX_ROWS))
+    return source
+
+
+@task(cache_policy=NO_CACHE, task_run_name="propose {source[run_key]}")
+def propose_payouts(source: Source, account: str | None = None, proposal: str | None = None) -> Source:
+    """Record the plan if its policy asks for approvals, and show it. Raises `ApprovalNeeded` while it has too few."""
+    desk = open_desk(account)
+    with shown_while_it_waits(desk, source["run_key"]):
+        payouts.propose_payouts(desk, _plan(desk, source), _limits(source), proposal, add=source["add"])
+    return source
 
 
 @task(cache_policy=NO_CACHE, task_run_name="approve {run_key}")
-def approve_plan(run_key: str, approved_by: str, account: str | None = None) -> list[str]:
-    """Approve the newest plan of a run; returns who approved it."""
-    return approvals.approve_plan(open_desk(account).ledger, run_key, approved_by, os_user())[2]
+def approve_plan(
+    run_key: str, approved_by: str | None, account: str | None = None, token: str | None = None
+) -> list[str]:
+    """Approve the plan of a run that waits, by a token or a typed name; returns whose approvals count."""
+    given = read_token(token) if token else None
+    return list(approving.approve(open_desk(account), run_key, name=approved_by or "", token=given).judged.counted)
 
 
-@task(cache_policy=NO_CACHE, task_run_name="record {proposed[run_key]}")
-def record_payouts(
-    proposed: Mapping[str, Any], file: str, policy: str | None, account: str | None = None
-) -> list[Part]:
+@task(cache_policy=NO_CACHE, task_run_name="record {source[run_key]}")
+def record_payouts(source: Source, account: str | None = None) -> list[Part]:
     """Record the intent to pay each row of a file; returns the orders to send or follow, in parts."""
-    desk, run_key = open_desk(account), str(proposed["run_key"])
-    chunks = payouts.commit_payouts(desk, Path(file), run_key, _limits(policy))
+    desk, run_key = open_desk(account), source["run_key"]
+    chunks = payouts.commit_payouts(desk, _file(source), run_key, _limits(source), **_rows(source))
     return split_run(desk, run_key, [each for ids in chunks for each in ids])
 
 
@@ -70,21 +124,39 @@ def create_payouts(part: Part, quotes: Mapping[str, Any], account: str | None = 
     return {"rows": part["rows"], "sent": sent, "ids": part["ids"]}
 
 
-@task(cache_policy=NO_CACHE, task_run_name="write results {run_key}")
+@task(cache_policy=NO_CACHE, task_run_name="write results {source[run_key]}")
 def write_payout_results(
+    source: Source,
     followed: Mapping[str, Any],  # noqa: ARG001 - an edge
-    file: str,
-    run_key: str,
-    out: str | None,
     account: str | None = None,
 ) -> Mapping[str, Any]:
     """Write `results.csv` and `run.json`, and show them in Prefect; returns their summary."""
-    folder = None if out is None else Path(out)
     desk = open_desk(account)
-    summary = payouts.write_payout_results(desk, Path(file), run_key, folder)
+    summary = payouts.write_payout_results(desk, _file(source), source["run_key"], _folder(source), **_rows(source))
     show_run(desk, "pay-beneficiaries", summary)
     return summary
 
 
-def _limits(policy: str | None) -> Path | None:
-    return None if policy is None else policy_file(policy)
+def _plan(desk: Desk, source: Source) -> PayoutPlan:
+    return payouts.plan_of(desk, _file(source), source["run_key"], _limits(source), **_rows(source))
+
+
+def _corrected(desk: Desk, source: Source) -> AbstractContextManager[None]:
+    return payouts.corrected_copy(desk, _file(source), source["run_key"], _folder(source), source["sheet"])
+
+
+def _file(source: Source) -> Path:
+    return Path(source["file"])
+
+
+def _rows(source: Source) -> dict[str, Any]:
+    """Which rows of the file are taken."""
+    return {"sheet": source["sheet"], "add": source["add"], "valid_rows_only": source["valid_rows_only"]}
+
+
+def _folder(source: Source) -> Path | None:
+    return None if source["out"] is None else Path(source["out"])
+
+
+def _limits(source: Source) -> Path | None:
+    return None if source["policy"] is None else policy_file(source["policy"])

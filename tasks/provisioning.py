@@ -9,28 +9,37 @@ from prefect.cache_policies import NO_CACHE
 
 from blocks.desk import open_desk
 from tasks.artifacts import show_users
+from tasks.outcomes import unless_rejected
 from treasury.runs import provisioning
 
 
-@task(cache_policy=NO_CACHE, retries=1, task_run_name="look up users")
-def look_up_users(file: str, account: str | None = None) -> dict[str, str]:
-    """Whether the service knows each user of a file: existing, absent, or unknown when it could not be asked."""
-    return provisioning.look_up_users(open_desk(account), Path(file))
+@task(cache_policy=NO_CACHE, retries=1, retry_condition_fn=unless_rejected, task_run_name="look up users")
+def look_up_users(
+    file: str, account: str | None = None, sheet: str | None = None, out: str | None = None
+) -> dict[str, str]:
+    """Whether the service knows each user of a file: existing, absent, or unknown when it could not be asked.
+
+    A wrong sheet comes back corrected in `out`.
+    """
+    return provisioning.look_up_users(open_desk(account), Path(file), sheet, None if out is None else Path(out))
 
 
 @task(cache_policy=NO_CACHE, task_run_name="create or link users")
-def create_or_link_users(file: str, found: Mapping[str, str], account: str | None = None) -> dict[str, str]:
+def create_or_link_users(
+    file: str, found: Mapping[str, str], account: str | None = None, sheet: str | None = None
+) -> dict[str, str]:
     """Create each absent user and refresh the link of each existing one; returns the outcome of each."""
-    return provisioning.create_or_link_users(open_desk(account), Path(file), found)
+    return provisioning.create_or_link_users(open_desk(account), Path(file), found, sheet)
 
 
 @task(cache_policy=NO_CACHE, task_run_name="write results")
 def write_users(
-    file: str, provisioned: Mapping[str, str], out: str | None, account: str | None = None
+    file: str, provisioned: Mapping[str, str], out: str | None, account: str | None = None, sheet: str | None = None
 ) -> Mapping[str, Any]:
     """Write `card_users.csv`, which holds the links, and `run.json`, and show the totals in Prefect; returns a
     summary."""
     desk = open_desk(account)
-    summary = provisioning.write_provisioned(desk, Path(file), provisioned, None if out is None else Path(out))
+    folder = None if out is None else Path(out)
+    summary = provisioning.write_provisioned(desk, Path(file), provisioned, folder, sheet)
     show_users(summary, provisioned)
     return summary

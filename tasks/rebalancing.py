@@ -1,6 +1,6 @@
-"""Tasks of the daily rebalancing: read rates, plan, quote, execute, write results."""
+"""Tasks of the daily rebalancing, round by round: position, rates, plan, quote, judge, execute, prove, decisions."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,68 +9,90 @@ from prefect.cache_policies import NO_CACHE
 
 from blocks.desk import open_desk
 from blocks.policy import policy_file
-from tasks.artifacts import show_run
-from treasury.planning.rebalancing import TradePlan
-from treasury.runs import execution, rebalancing
-from treasury.runs.rebalancing import RecordedTrade
+from tasks.artifacts import show_rebalancing, show_run, shown_while_it_waits
+from treasury.planning.trades import TradePlan
+from treasury.runs import execution, fills, rebalancing, trade_orders
+from treasury.runs.fills import Done
+from treasury.runs.rebalancing import Planned
+from treasury.runs.trade_orders import RecordedTrade
 
 
-@task(cache_policy=NO_CACHE, retries=2, retry_delay_seconds=10, task_run_name="read rates")
-def read_rates(
+@task(cache_policy=NO_CACHE, retries=2, retry_delay_seconds=10, task_run_name="read position")
+def read_position(
     policy: str | None, balances: str | None, plan: str | None, account: str | None = None
 ) -> dict[str, Any]:
-    """Read balances and rates; nothing where a plan was agreed to, or today's run began already."""
-    if plan is not None:
-        return {}
+    """Read balances, orders on their way and obligations; nothing where a plan was agreed to, or a round waits."""
     file = None if balances is None else Path(balances)
-    return rebalancing.read_market(open_desk(account), _file(policy), file).as_dict()
+    return rebalancing.position_for(open_desk(account), _file(policy), file, plan)
+
+
+@task(cache_policy=NO_CACHE, retries=2, retry_delay_seconds=10, task_run_name="fetch rates")
+def fetch_rates(position: Mapping[str, Any], policy: str | None, account: str | None = None) -> dict[str, Any]:
+    """Ask for the rates of the pairs that may be traded, and judge them."""
+    return rebalancing.rates_for(open_desk(account), _file(policy), position)
 
 
 @task(cache_policy=NO_CACHE, task_run_name="plan trades")
 def plan_trades(
-    policy: str | None, market: Mapping[str, Any], plan: str | None, account: str | None = None
-) -> dict[str, Any]:
-    """Plan the trades from balances and rates, or take the plan that a person agreed to. Raises `WaitingForYes`."""
-    desk = open_desk(account)
-    if plan is not None:
-        run_key, trades = rebalancing.plan_by_hash(desk, plan)
-    else:
-        rebalancing.check_said_yes(desk)
-        run_key, trades = rebalancing.plan_from_market(desk, _file(policy), rebalancing.Market.from_dict(market))
-    return {"run_key": run_key, "plan": trades.as_dict(), "policy": policy}
+    market: Mapping[str, Any],
+    policy: str | None,
+    plan: str | None,
+    before: Sequence[Done] = (),
+    account: str | None = None,
+) -> Planned:
+    """Plan the trades of a round, or take the plan that a person agreed to. Raises `WaitingForYes`."""
+    planned = rebalancing.planned_round(open_desk(account), policy, _file(policy), market, plan, before)
+    show_rebalancing(planned)
+    return planned
+
+
+@task(cache_policy=NO_CACHE, task_run_name="propose {planned[run_key]}")
+def propose(planned: Planned, account: str | None = None) -> Planned:
+    """Keep the plan in the ledger; where the policy asks for approvals it waits for them from here on."""
+    return rebalancing.propose(open_desk(account), planned, _file(planned["policy"]))
 
 
 @task(cache_policy=NO_CACHE, task_run_name="record trades")
-def record_trades(planned: Mapping[str, Any], account: str | None = None) -> list[RecordedTrade]:
-    """Record the intent to make each trade; returns the trades to execute."""
-    plan = TradePlan.from_dict(planned["plan"])
-    return rebalancing.record_trades(open_desk(account), planned["run_key"], plan, _file(planned.get("policy")))
+def record_trades(planned: Planned, account: str | None = None) -> list[RecordedTrade]:
+    """Record the intent to make each trade; returns the trades to execute. Raises `ApprovalNeeded`."""
+    desk, run_key, plan = open_desk(account), planned["run_key"], TradePlan.from_dict(planned["plan"])
+    with shown_while_it_waits(desk, run_key):
+        return trade_orders.record_trades(desk, run_key, plan, _file(planned["policy"]))
 
 
 @task(cache_policy=NO_CACHE, task_run_name="quote {trade[name]}")
-def quote(trade: RecordedTrade, account: str | None = None) -> dict[str, Any]:
+def quote_conversion(trade: RecordedTrade, account: str | None = None) -> dict[str, Any]:
     """Ask for the quote of a trade and confirm nothing."""
     asked = execution.fetch_quotes(open_desk(account), trade["run_key"], trade["ids"])
     return {"name": trade["name"], "quotes": asked}
 
 
+@task(cache_policy=NO_CACHE, task_run_name="judge quote of {trade[name]}")
+def judge_quote(trade: RecordedTrade, quoted: Mapping[str, Any], account: str | None = None) -> dict[str, Any]:  # noqa: ARG001 - an edge
+    """Say whether the quote is inside the trade's bounds; the confirmation judges it again."""
+    return {"name": trade["name"], "problems": execution.quote_problems(open_desk(account), trade["ids"])}
+
+
 @task(cache_policy=NO_CACHE, task_run_name="execute {trade[name]}")
-def execute(trade: RecordedTrade, quoted: Mapping[str, Any], account: str | None = None) -> dict[str, Any]:  # noqa: ARG001 - an edge
-    """Judge the quote and confirm it inside the trade's bounds, at most once; asks for a new one if needed."""
+def execute_conversion(trade: RecordedTrade, judged: Mapping[str, Any], account: str | None = None) -> dict[str, Any]:  # noqa: ARG001 - an edge
+    """Confirm the quote inside the trade's bounds, at most once; asks for a new one if needed."""
     sent = execution.send_orders(open_desk(account), trade["run_key"], trade["ids"])
     return {"name": trade["name"], "sent": sent, "ids": trade["ids"]}
 
 
-@task(cache_policy=NO_CACHE, task_run_name="write results {planned[run_key]}")
-def write_trade_results(
-    planned: Mapping[str, Any],
-    followed: Mapping[str, Any],  # noqa: ARG001 - an edge
-    out: str | None,
-    account: str | None = None,
+@task(cache_policy=NO_CACHE, task_run_name="prove fills {planned[run_key]}")
+def prove_fills(planned: Planned, followed: Mapping[str, Any], account: str | None = None) -> Done:  # noqa: ARG001 - an edge
+    """Compare the balances with the fills, and each trade with its plan; says whether another round follows."""
+    return fills.prove_round(open_desk(account), planned["run_key"], TradePlan.from_dict(planned["plan"]))
+
+
+@task(cache_policy=NO_CACHE, task_run_name="write decisions")
+def write_decisions(
+    planned: Sequence[Planned], done: Sequence[Done], out: str | None, account: str | None = None
 ) -> Mapping[str, Any]:
-    """Write `results.csv` and `run.json`, and show them in Prefect; returns their summary."""
-    desk, plan = open_desk(account), TradePlan.from_dict(planned["plan"])
-    summary = rebalancing.write_trade_results(desk, planned["run_key"], plan, None if out is None else Path(out))
+    """Write `decisions.json`, `results.csv` and `run.json`, and show them in Prefect; returns their summary."""
+    desk, folder = open_desk(account), None if out is None else Path(out)
+    summary = fills.write_decisions(desk, [each["decisions"] for each in planned], done, folder)
     show_run(desk, "rebalance-treasury", summary)
     return summary
 

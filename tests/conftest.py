@@ -45,6 +45,7 @@ THOROUGH = (
     *("engine/test_hostile_answers.py", "engine/test_nights.py"),
     # Drawn pages, thousands of random ledgers, and what starts an interpreter for one assertion.
     *("reports/test_page.py", "reconciliation/test_naive.py"),
+    "planning/test_conversions.py",
     "reconciliation/test_reconciliation.py::test_every_pair_of_both_sides_has_a_class",
     "house/test_house.py::test_the_pinned_prefects_server_imports",
 )

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from treasury.provider.client import Account
+from treasury.provider.engine import EngineName
 from treasury.runs.desk import Desk
 from treasury.settings import IN_FLIGHT, Settings
 
@@ -55,13 +56,28 @@ def service(latency_seconds: float = 0.0) -> Iterator[str]:
 
 @contextmanager
 def desk(
-    url: str, key: str, *, in_flight: int = IN_FLIGHT, processes: int = 1, ledger_url: str | None = None
+    url: str,
+    key: str,
+    *,
+    in_flight: int = IN_FLIGHT,
+    processes: int = 1,
+    ledger_url: str | None = None,
+    http_engine: EngineName | None = None,
 ) -> Iterator[tuple[Desk, Path]]:
     """A desk with a ledger of its own, SQLite unless said otherwise, and its folder."""
     home = Path(tempfile.mkdtemp(prefix="treasury-bench-"))
     ledger_url = ledger_url or f"sqlite:///{home / 'ledger.db'}"
     settings = Settings(
-        home, None, None, None, None, ledger_url, home / "key", in_flight=in_flight, processes=processes
+        home=home,
+        base_url=None,
+        partner_id=None,
+        private_key_file=None,
+        platform_key_file=None,
+        ledger_url=ledger_url,
+        ledger_key_file=home / "key",
+        in_flight=in_flight,
+        processes=processes,
+        http_engine=http_engine,
     )
     opened = Desk(Account(url, "900001", key), settings)
     try:

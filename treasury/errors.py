@@ -13,6 +13,7 @@
     ├── AlreadyServed              another `treasury serve` is at work
     ├── NeedsAttention             it ran to its end, and a person has to look at what came of it
     ├── ApprovalNeeded             a person has to approve the plan first; nothing was sent
+    ├── ChangedByHand              it was changed in the ledger by hand: its next start holds it for a person
     ├── NotJudged                  a new day began before it left: it is judged by its limits at the next start
     ├── WaitingForYes              a person has to say yes once before a schedule may; nothing was sent
     ├── RecoveryRuns               a policy is being recovered; nothing is sent until then
@@ -29,6 +30,7 @@ No message holds a secret, a signature or personal data; each error keeps its da
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from typing import Any
 
 from treasury.texts import MAX_CODE, cut_text
@@ -60,6 +62,8 @@ class Problem:
     field: str
     rule: str
     value: str | None = None
+    code: str = dataclass_field(default="not_valid", compare=False)
+    """Stable, for programs."""
 
     def __str__(self) -> str:
         return f"{self.field}: {self.rule}" + (f" (got {self.value})" if self.value is not None else "")
@@ -79,16 +83,19 @@ class RowProblem:
     """One thing wrong in one place of a spreadsheet."""
 
     row: int
-    """Line of the file, as a spreadsheet program counts it (the header is 1)."""
+    """Line of the file, as a spreadsheet program counts it (from 1); 0 for the file as a whole."""
     row_ref: str | None
     column: str
     rule: str
     value: str | None = None
+    code: str = dataclass_field(default="not_valid", compare=False)
+    """Stable, for programs: `leading_zero_lost`, `hidden_row`."""
 
     def __str__(self) -> str:
         who = f" ({self.row_ref})" if self.row_ref else ""
         shown = f" (got {self.value})" if self.value is not None else ""
-        return f"row {self.row}{who}, {self.column}: {self.rule}{shown}"
+        place = f"row {self.row}{who}, {self.column}" if self.row else "the file"
+        return f"{place}: {self.rule}{shown}"
 
 
 class InvalidSheet(InputError):
@@ -97,9 +104,29 @@ class InvalidSheet(InputError):
     def __init__(self, file: str, problems: Sequence[RowProblem]) -> None:
         self.file = file
         self.problems = tuple(problems)
+        self.corrected: str | None = None
+        """Where a copy of it lies that says what is wrong with each row."""
         shown = "\n".join(f"  {problem}" for problem in self.problems[:20])
         more = f"\n  and {len(self.problems) - 20} more" if len(self.problems) > 20 else ""
         super().__init__(f"{file}: {len(self.problems)} problem(s), nothing was sent\n{shown}{more}")
+
+
+class InvalidRows(InvalidSheet):
+    """Nothing is wrong with a spreadsheet but some of its rows: the others could be sent without them."""
+
+
+class UnknownHeaders(InvalidSheet):
+    """Nothing is wrong with a spreadsheet but names of columns, each of which can stand for only one other.
+
+    `proposal`: header -> the column that a person may say it means; `headers`: all that the sheet has.
+    """
+
+    def __init__(
+        self, file: str, problems: Sequence[RowProblem], headers: frozenset[str], proposal: Mapping[str, str]
+    ) -> None:
+        super().__init__(file, problems)
+        self.headers = headers
+        self.proposal = proposal
 
 
 class RunKeyConflict(InputError):
@@ -152,14 +179,33 @@ class AlreadyServed(TreasuryError):
 class ApprovalNeeded(TreasuryError):
     """The policy asks for approvals that the plan does not have."""
 
-    def __init__(self, run_key: str, needed: int, approved_by: Sequence[str]) -> None:
+    def __init__(
+        self,
+        run_key: str,
+        needed: int,
+        approved_by: Sequence[str],
+        refused: Sequence[str] = (),
+        code: str | None = None,
+    ) -> None:
         self.run_key = run_key
         self.needed = needed
         self.approved_by = tuple(approved_by)
+        self.refused = tuple(refused)
         has = f"approved by {', '.join(self.approved_by)}" if self.approved_by else "approved by nobody yet"
+        why = f"; what does not count: {'; '.join(self.refused)}" if self.refused else ""
+        how = f"treasury approve {run_key} --by NAME" if code is None else f"treasury approve {run_key} --plan {code}"
         super().__init__(
-            f"run {run_key} needs {needed} approval(s), {has}; nothing was sent: "
-            f"waiting for an approval (treasury approve {run_key} --by NAME)"
+            f"run {run_key} needs {needed} approval(s), {has}{why}; nothing was sent: waiting for an approval ({how})"
+        )
+
+
+class PlanRejected(InputError):
+    """A person rejected the plan that waited."""
+
+    def __init__(self, run_key: str, person: str, why: str) -> None:
+        super().__init__(
+            f"the plan of run {run_key} was rejected by {person} ({why}); nothing was sent: change what is "
+            "wrong with it and start it again, which proposes a new plan, or use another run key"
         )
 
 
@@ -180,6 +226,16 @@ class RecoveryRuns(TreasuryError):
         super().__init__(
             f"{person} asked to recover the policy: nothing that moves money leaves until it takes effect at {until}; "
             "nothing was sent (treasury policy adopt --recover --cancel --by NAME ends the recovery)"
+        )
+
+
+class ChangedByHand(TreasuryError):
+    """An order, or its quote, was to leave and has another checksum than the ledger gave it; nothing left."""
+
+    def __init__(self, request_id: str) -> None:
+        super().__init__(
+            f"{request_id} was not sent: it, or its quote, was changed in the ledger by hand; start its run again, "
+            "which holds it for a person"
         )
 
 

@@ -7,7 +7,6 @@ Prefect block may stand in for the account (see `blocks`).
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from typing import cast, get_args
 
@@ -110,9 +109,9 @@ class Settings:
         """Where a run's results go unless said otherwise."""
         return self.home / "runs" / run_key
 
-    def report_folder(self, now: datetime) -> Path:
-        """Where a reconciliation goes unless said otherwise: one folder for each, named by its time."""
-        return self.home / "reconciliation" / now.strftime("%Y-%m-%dT%H-%M-%SZ")
+    def night_folder(self, day: str) -> Path:
+        """Where the reconciliations of a day (ISO date) go unless said otherwise."""
+        return self.home / "nights" / day
 
     @property
     def has_account(self) -> bool:

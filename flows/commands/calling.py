@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from flows.commands.approving import signing_key
 from flows.commands.common import DONE, TROUBLE, agreed, configured_desk, say_waiting
 from treasury.errors import InputError
 from treasury.provider.catalogue import CATALOGUE, find_operation
@@ -15,6 +16,7 @@ from treasury.provider.notifications import read_notification
 from treasury.provider.operation import Effect, Operation
 from treasury.provider.signing import load_public_key
 from treasury.reports.results import BAD_OUTCOMES, result_row
+from treasury.runs.approving import signer
 from treasury.runs.calls import send_operation, submit_operation
 from treasury.settings import read_key_file, read_settings
 from treasury.texts import cut_text
@@ -27,6 +29,7 @@ def call(
     json_text: Annotated[str | None, Parameter(name="--json")] = None,
     list_all: Annotated[bool, Parameter(name="--list", negative=())] = False,
     yes: Annotated[bool, Parameter(negative=())] = False,
+    key: Path | None = None,
 ) -> int:
     """Send one operation of the interface and print the answer.
 
@@ -42,6 +45,8 @@ def call(
         Print the catalogue instead: name, path, effect, source.
     yes:
         Send what moves money without asking.
+    key:
+        Your private key, where the policy in force lists people: you sign what moves money as its maker.
 
     """
     if list_all:
@@ -52,15 +57,15 @@ def call(
     if request.effect is not Effect.MOVES_MONEY:
         print(json.dumps(send_operation(configured_desk(), request), ensure_ascii=False, indent=2, default=str))
         return DONE
-    return _submit(request, yes=yes)
+    return _submit(request, key, yes=yes)
 
 
-def _submit(request: Operation[Any], *, yes: bool) -> int:
+def _submit(request: Operation[Any], key: Path | None, *, yes: bool) -> int:
     desk = configured_desk()
     print(json.dumps({"operation": request.operation_name(), **request.masked()}, ensure_ascii=False))
     if not agreed(yes=yes):
         return say_waiting(f"{request.operation_name()} {request.reference_value} checked")
-    order = submit_operation(desk, request)
+    order = submit_operation(desk, request, signer(desk, None if key is None else signing_key(key)))
     print(json.dumps(result_row(order), ensure_ascii=False, indent=2, default=str))
     print(f"{order.state.outcome}: {order.request_id}")
     return TROUBLE if order.state.outcome in BAD_OUTCOMES else DONE

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from treasury.errors import InputError, NeedsAttention
-from treasury.reports.results import BAD_OUTCOMES, in_words
+from treasury.reports.results import in_words, needs_a_person
 from treasury.runs.desk import Desk, desk_of
 from treasury.settings import read_settings
 
@@ -20,13 +20,14 @@ def configured_desk() -> Desk:
     return desk_of(settings.account(), settings)
 
 
-def agreed(*, yes: bool) -> bool:
-    """Whether the person, or the option `--yes`, agrees to the plan just shown."""
+def agreed(*, yes: bool, left_out: int = 0) -> bool:
+    """Whether the person, or the option `--yes`, agrees to the plan just shown; `left_out`: rows that are not in it."""
     if yes:
         return True
     if not sys.stdin.isatty():
         return False
-    return input("Send it? [y/N] ").strip().lower() in ("y", "yes")
+    without = f", without the {left_out} row(s) that are left out" if left_out else ""
+    return input(f"Send it{without}? [y/N] ").strip().lower() in ("y", "yes")
 
 
 def check_follow(seconds: float) -> float:
@@ -60,7 +61,7 @@ def finish_run(summary: Mapping[str, Any]) -> int:
     """Print where the results are and what became of the rows; returns the exit code."""
     say_files(summary["files"])
     print(in_words(summary))
-    return TROUBLE if any(summary["counts"].get(outcome) for outcome in BAD_OUTCOMES) else DONE
+    return TROUBLE if needs_a_person(summary) else DONE
 
 
 def money_lines(title: str, sums: Mapping[str, str]) -> None:

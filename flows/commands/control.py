@@ -1,15 +1,13 @@
-"""`treasury approve`, `release`, `resolve` and `stop`: record what people decide. They send nothing that moves
-money."""
+"""`treasury cancel`, `release`, `resolve` and `stop`: record what people decide. They send nothing that moves money."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
-from flows.commands.common import DONE, TROUBLE, WAITING, configured_desk
-from treasury.errors import InputError
-from treasury.ledger.approvals import approve_plan
-from treasury.ledger.policies import POLICY_KEY
+from flows.commands.common import DONE, TROUBLE, configured_desk
+from treasury.errors import InputError, TreasuryError
 from treasury.ledger.stops import lift_stop, stop_sending
 from treasury.orders.states import Hold, State
 from treasury.runs.cancelling import cancel as cancel_orders
@@ -21,30 +19,6 @@ from treasury.runs.resolving import (
     resolve_as_not_sent,
     resolve_as_sent,
 )
-from treasury.settings import os_user
-
-
-def approve(key: str, /, *, by: str) -> int:
-    """Approve the newest plan of a run. Binds your name and the OS user to exactly this plan.
-
-    A changed row, bound or policy makes it another plan, which has no approval.
-
-    Parameters
-    ----------
-    key:
-        The run key.
-    by:
-        Your name; whoever made the plan cannot approve it.
-
-    """
-    sha256, needed, approved_by = approve_plan(configured_desk().ledger, key, by, os_user())
-    print(f"plan {sha256[:12]} of run {key} is approved by {', '.join(approved_by)}")
-    if len(approved_by) < needed:
-        print(f"waiting for {needed - len(approved_by)} more approval(s)")
-        return WAITING
-    again = "adopt the policy again" if key.startswith(POLICY_KEY) else "start the run again"
-    print(f"it has the approvals it needs; {again}")
-    return DONE
 
 
 def release(reference: str, /, *, kind: str | None = None, by: str, why: str) -> int:
@@ -172,7 +146,10 @@ def stop(*, by: str, why: str | None = None, lift: Annotated[bool, Parameter(neg
         Lift the stop that stands.
 
     """
-    ledger = configured_desk().ledger
+    desk = configured_desk()
+    ledger = desk.ledger
+    with suppress(TreasuryError):  # whatever is wrong with this machine's files, a stop stops
+        desk.check_standing()
     if lift:
         print(f"{lift_stop(ledger, by)} stop(s) lifted by {by}")
         return DONE

@@ -6,7 +6,7 @@ from sqlalchemy import func, select
 
 from treasury.errors import ConfigurationError
 from treasury.ledger import schema
-from treasury.ledger.approvals import waiting_keys
+from treasury.ledger.approvals import waiting_plans
 from treasury.ledger.epoch import why_epoch
 from treasury.ledger.halts import check_not_stopped
 from treasury.ledger.ledger import Ledger
@@ -70,7 +70,7 @@ def say_policy(ledger: Ledger) -> list[str]:
 
 def say_waiting_plans(ledger: Ledger) -> str:
     """The plans that wait for approvals."""
-    waiting = waiting_keys(ledger)
+    waiting = [plan.run_key for plan in waiting_plans(ledger)]
     return (
         f"{len(waiting)} plan(s) wait for approvals: {', '.join(waiting[:MAX_SHOWN])}" if waiting else "no plan waits"
     )
@@ -102,7 +102,7 @@ def waits_for_people(ledger: Ledger) -> str:
     found = [
         (counts.get(State.HELD.value, 0), "held"),
         (unknown, "unknown"),
-        (len(waiting_keys(ledger)), "waiting plan(s)"),
+        (len(waiting_plans(ledger)), "waiting plan(s)"),
     ]
     return ", ".join(f"{number} {what}" for number, what in found if number)
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from flows.commands.common import DONE, say_files
 from treasury.ledger.backup import Manifest, make_backup
-from treasury.ledger.ledger import readable_account
+from treasury.ledger.opening import readable_account
 from treasury.ledger.restore import restore_backup
 from treasury.settings import read_settings
 

@@ -1,11 +1,16 @@
 """`treasury pay`."""
 
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, NamedTuple
 
 from cyclopts import Parameter
 
+from flows.commands.approving import signing_key, write_waiting
 from flows.commands.common import (
     DONE,
     agreed,
@@ -19,30 +24,39 @@ from flows.commands.common import (
 )
 from flows.commands.prefect_server import prefect_api
 from flows.commands.progress import showing
-from treasury.errors import InvalidSheet
+from treasury.errors import ApprovalNeeded, InputError, InvalidSheet, UnknownHeaders
 from treasury.files import copy_file, write_json
 from treasury.ledger import progress
 from treasury.ledger.approvals import waiting_plan
 from treasury.ledger.duplicates import earlier_payments
 from treasury.planning.payouts import PayoutPlan
+from treasury.reports.plan import PlanPage, as_lines, facts_as_lines, left_out_of, preview_page, write_plan
+from treasury.reports.refused import write_refused
 from treasury.reports.results import REHEARSAL
 from treasury.reports.starts import start_folder
+from treasury.runs.approving import BY_NAME_ONLY, sign_proposal
+from treasury.runs.desk import Desk
 from treasury.runs.execution import check_run_key
 from treasury.runs.governing import would_rehearse
 from treasury.runs.payouts import (
     commit_payouts,
+    keep_left_out,
     plan_of,
+    plan_to_execute,
     preview,
     propose_payouts,
     read_plan,
     write_payout_results,
 )
+from treasury.runs.preview import gaps_of, look
+from treasury.runs.remaining import write_failed_of
 from treasury.settings import os_user, read_settings
-from treasury.sheets.writing import write_errors
+from treasury.sheets.beneficiaries import LAYOUT
+from treasury.sheets.mappings import remember_mapping
 
 
 def pay(
-    file: Path,
+    file: Path | None = None,
     /,
     *,
     run_key: str,
@@ -51,6 +65,12 @@ def pay(
     yes: Annotated[bool, Parameter(negative=())] = False,
     follow: float = 30.0,
     out: Path | None = None,
+    key: Path | None = None,
+    print_token: Annotated[bool, Parameter(name="--print", negative=())] = False,
+    only_failed_of: str | None = None,
+    sheet: str | None = None,
+    add: Annotated[bool, Parameter(negative=())] = False,
+    valid_rows_only: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Pay the beneficiaries of a spreadsheet, each row at most once.
 
@@ -73,60 +93,158 @@ def pay(
         Seconds to wait for final statuses.
     out:
         Folder for the results.
+    key:
+        Your private key, where the policy in force lists people: you sign the plan as its maker.
+    print_token:
+        With --key: print the maker's token for the form of a deployment; record and send nothing.
+    only_failed_of:
+        Instead of FILE: pay what failed, or was closed or rejected, of this earlier run, each row at most once.
+    sheet:
+        The sheet that is meant, where a workbook has several.
+    add:
+        Rows that the run does not have are added to it, under a plan of their own.
+    valid_rows_only:
+        Pay the valid rows and leave the others out: they are in remaining.xlsx and .csv, to be mended there and sent
+        with --add.
 
     """
     check_follow(follow)
     folder = (out or read_settings().run_folder(check_run_key(run_key))).absolute()
-    plan = _plan(file, run_key, policy, folder)
-    show_plan(plan)
-    say_files([_keep_plan(plan, folder)])
+    if (file is None) == (only_failed_of is None):
+        raise InputError("name what is to be paid: either FILE, or --only-failed-of RUN")
+    if file is None:
+        file = write_failed_of(configured_desk(), str(only_failed_of), run_key, folder)
+    rows = _Rows(sheet, add, valid_rows_only)
+    plan, shown = _plan(file, run_key, policy, folder, rows, in_full=dry_run or not yes)
+    _show(plan, shown, folder, in_full=dry_run or not yes)
+    if print_token:
+        print(_signed(configured_desk(), plan, key))
+        return DONE
     if dry_run:
         print(f"{len(plan.rows)} payments planned, nothing was sent")
         return DONE
-    if not agreed(yes=yes):
+    if not agreed(yes=yes, left_out=len(plan.left_out)):
         return say_waiting(f"{len(plan.rows)} payments planned")
-    desk = configured_desk()
-    plan = plan_of(desk, file, run_key, policy)
+    return _execute(file, plan, policy, folder, follow, key, rows)
+
+
+def _confirms(found: UnknownHeaders) -> bool:
+    """Ask somebody at a terminal what their headers mean, and keep it; `--yes` is no answer to that."""
+    if not sys.stdin.isatty():
+        return False
+    for name, column in found.proposal.items():
+        if input(f'Use "{name}" for {column}? [y/N] ').strip().lower() not in ("y", "yes"):
+            return False
+    say_files([remember_mapping(read_settings().home, found.headers, found.proposal, os_user())])
+    return True
+
+
+class _Rows(NamedTuple):
+    """Which rows of a file are taken."""
+
+    sheet: str | None
+    add: bool
+    valid_rows_only: bool
+
+
+def _execute(
+    file: Path, shown: PayoutPlan, policy: Path | None, folder: Path, follow: float, key: Path | None, rows: _Rows
+) -> int:
+    """Propose the plan that was agreed to, and carry it out."""
+    desk, run_key = configured_desk(), shown.run_key
+    asked: dict[str, Any] = rows._asdict()
+    plan = plan_of(desk, file, run_key, policy, **asked)
+    plan = plan_to_execute(desk, plan, add=rows.add) or plan
+    if plan.sha256 != shown.sha256:
+        raise InputError(f"run {run_key}: its plan is another one than was shown; nothing was sent: start it again")
     if desk.ledger.run(run_key) is None:  # the plan that waits or is carried out from now on
         copy_file(start_folder(folder) / "plan.json", folder / "plan.json")
-    propose_payouts(desk, plan, os_user())
+    try:
+        propose_payouts(desk, plan, policy, _signed(desk, plan, key), add=rows.add)
+    except ApprovalNeeded:
+        if (waiting := waiting_plan(desk.ledger, run_key)) is not None:
+            say_files(write_waiting(desk, waiting, folder))
+        raise
     # Held before Prefect starts: a second start fails early, and a finished run needs no Prefect.
     with desk.hold(run_key):
-        if desk.ledger.run(run_key) is not None and not commit_payouts(desk, file, run_key, policy):
-            return finish_run(write_payout_results(desk, file, run_key, folder))
+        if desk.ledger.run(run_key) is not None and not commit_payouts(desk, file, run_key, policy, **asked):
+            return finish_run(write_payout_results(desk, file, run_key, folder, **asked))
         with prefect_api("flows.pay_beneficiaries"):
             from flows.pay_beneficiaries import pay_beneficiaries
 
             limits = None if policy is None else str(policy.absolute())
+            path = str(file.absolute())
             with showing("sent", lambda: progress.sent(desk.ledger, run_key)):
                 summary = summary_of(
-                    lambda: pay_beneficiaries(str(file.absolute()), run_key, str(folder), follow, policy=limits)
+                    lambda: pay_beneficiaries(path, run_key, str(folder), follow, policy=limits, **asked)
                 )
         return finish_run(summary)
 
 
-def _plan(file: Path, run_key: str, policy: Path | None, folder: Path) -> PayoutPlan:
+def _signed(desk: Desk, plan: PayoutPlan, key: Path | None) -> str | None:
+    """The token of the plan's maker, if there is a key."""
+    return None if key is None else str(sign_proposal(desk, signing_key(key), plan.run_key, plan.sha256))
+
+
+def _plan(
+    file: Path, run_key: str, policy: Path | None, folder: Path, rows: _Rows, *, in_full: bool
+) -> tuple[PayoutPlan, dict[str, Any] | None]:
+    """The plan, and what is shown of one that may be executed and did not begin."""
     try:
         settings = read_settings()
         if not settings.has_account:  # a sheet can be checked before there is an account
-            return read_plan(file, run_key, policy, settings.service)
-        return preview(configured_desk(), file, run_key, policy)
+            only = rows.valid_rows_only
+            plan = read_plan(
+                file, run_key, policy, settings.service, rows.sheet, valid_rows_only=only, home=settings.home
+            )
+            say_files(keep_left_out(folder, file, plan, rows.sheet))
+            return plan, None
+        desk = configured_desk()
+        plan = preview(desk, file, run_key, policy, **rows._asdict())
+        say_files(keep_left_out(folder, file, plan, rows.sheet))
+        agreed_to = plan_to_execute(desk, plan, add=rows.add)
+        if agreed_to is None:
+            return plan, None
+        return agreed_to, look(desk, agreed_to, file, in_full=in_full)
     except InvalidSheet as error:
-        write_errors(folder / "errors.csv", error)
-        write_errors(start_folder(folder) / "errors.csv", error)
-        say_files([folder / "errors.csv"])
+        if isinstance(error, UnknownHeaders) and _confirms(error):
+            return _plan(file, run_key, policy, folder, rows, in_full=in_full)
+        say_files(write_refused(folder, file, error, LAYOUT, rows.sheet))
         raise
 
 
-def _keep_plan(plan: PayoutPlan, folder: Path) -> Path:
+def _show(plan: PayoutPlan, shown: Mapping[str, Any] | None, folder: Path, *, in_full: bool) -> None:
+    """Show the plan; in full, and as a page and a workbook, to whoever has yet to say yes."""
+    page = None if shown is None or not in_full else preview_page(shown, time.time_ns() // 1_000_000)
+    show_plan(plan, in_full=page is not None)
+    if page is not None:
+        facts = [(name, value) for name, value in page.facts if name not in SAID_BEFORE]
+        lines = as_lines(replace(page, facts=facts), only_noted=True)
+    else:
+        lines = facts_as_lines(left_out_of(plan.summary()))
+    for line in lines:
+        print(line)
+    if page is None and shown is not None:
+        for gap in gaps_of(shown):
+            print(f"  NOT FUNDED: {gap} are missing")
+    say_files(_keep_plan(plan, page, folder))
+
+
+SAID_BEFORE = ("Run", "Payments")
+"""What the first line says of a plan that is shown in full."""
+
+
+def _keep_plan(plan: PayoutPlan, page: PlanPage | None, folder: Path) -> list[Path]:
     """Write the plan for this start, and as the newest one unless that waits for approvals or is carried out."""
     own, newest = start_folder(folder) / "plan.json", folder / "plan.json"
-    content = {**plan.summary(), **_rehearsal(), "earlier_payments": _earlier(plan)}
+    content = {**plan.summary(), **_rehearsal(), **_by_name(plan), "earlier_payments": _earlier(plan)}
     write_json(own, {**content, "rows": plan.as_dict()["rows"]})
+    written = [own, *([] if page is None else write_plan(own.parent, page))]
     if newest.exists() and _is_kept(plan.run_key):
-        return own
-    copy_file(own, newest)
-    return newest
+        return written
+    for each in written:
+        copy_file(each, folder / each.name)
+    return [folder / each.name for each in written]
 
 
 def _earlier(plan: PayoutPlan) -> list[dict[str, str]]:
@@ -160,6 +278,10 @@ def _rehearsal() -> dict[str, str]:
     return {"rehearsal": REHEARSAL} if has_account and would_rehearse(configured_desk()) else {}
 
 
+def _by_name(plan: PayoutPlan) -> dict[str, str]:
+    return {} if plan.policy and plan.policy.people else {"approvals": BY_NAME_ONLY}
+
+
 def _is_kept(run_key: str) -> bool:
     """Whether a plan of this run waits for approvals, or was carried out."""
     if not read_settings().has_account:
@@ -168,13 +290,16 @@ def _is_kept(run_key: str) -> bool:
     return ledger.run(run_key) is not None or waiting_plan(ledger, run_key) is not None
 
 
-def show_plan(plan: PayoutPlan) -> None:
-    """The plan in a few lines."""
+def show_plan(plan: PayoutPlan, *, in_full: bool = False) -> None:
+    """The plan in a few lines; `in_full`: what its page says follows, and is not said here."""
     content = plan.summary()
     print(f"run {plan.run_key}: {content['payments']} payments; limits: {content['limits']}")
     for line in _rehearsal().values():
         print(f"  {line}")
-    money_lines("debit", content["debits"])
-    money_lines("beneficiaries receive", content["receipts"])
+    if not in_full:
+        money_lines("debit", content["debits"])
+        money_lines("beneficiaries receive", content["receipts"])
     if plan.approvals:
         print(f"  needs {plan.approvals} approval(s) besides yours; plan {plan.sha256[:12]}")
+        for line in [] if in_full else _by_name(plan).values():
+            print(f"  {line}")

@@ -5,6 +5,7 @@ from typing import Annotated
 
 from cyclopts import App, Parameter
 
+from flows.commands.approving import signing_key
 from flows.commands.common import DONE, configured_desk
 from treasury.errors import ConfigurationError, InputError
 from treasury.ledger.policies import (
@@ -33,6 +34,7 @@ def adopt(
     by: str,
     recover: Annotated[bool, Parameter(negative=())] = False,
     cancel: Annotated[bool, Parameter(negative=())] = False,
+    key: Path | None = None,
 ) -> int:
     """Put a policy in force: from then on it applies at every door, named or not.
 
@@ -49,13 +51,17 @@ def adopt(
         that moves money leaves.
     cancel:
         With --recover: end the recovery that runs.
+    key:
+        Your private key, where the policy in force lists people.
 
     """
     desk = configured_desk()
+    desk.check_standing()  # an older ledger may have forgotten policies
+    private = None if key is None else signing_key(key)
     if cancel:
         if not recover or file is not None:
             raise InputError("--cancel goes with --recover, and no file: it ends the recovery that runs")
-        ended = end_recovery(desk.ledger, by=by)
+        ended = end_recovery(desk.ledger, by=by, os_user=os_user(), key=private)
         print(f"the recovery that {ended.adopted_by} asked for is ended; the policy in force stays")
         return DONE
     if file is None:
@@ -67,7 +73,8 @@ def adopt(
             f"{_named(found)} takes effect at {as_time(found.in_force_at)}; until then nothing that moves money leaves"
         )
         return DONE
-    print(f"{_named(adopt_policy(desk.ledger, wanted, str(file), by=by, os_user=os_user()))} is in force from now on")
+    adopted = adopt_policy(desk.ledger, wanted, str(file), by=by, os_user=os_user(), key=private)
+    print(f"{_named(adopted)} is in force from now on")
     return DONE
 
 

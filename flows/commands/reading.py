@@ -2,9 +2,15 @@
 
 from datetime import UTC, datetime
 
+from flows.commands.approving import show_waiting
 from flows.commands.common import DONE, configured_desk
 from treasury.errors import InputError
-from treasury.ledger.approvals import WaitingPlan, waiting_keys, waiting_plan
+from treasury.ledger.approvals import approved_by, waiting_plan, waiting_plans
+from treasury.ledger.payees import payees as all_payees
+from treasury.ledger.payees import payments_to, shown_account
+from treasury.ledger.proposals import WaitingPlan
+from treasury.money import format_amount
+from treasury.orders.quoting import PAYOUTS
 from treasury.orders.records import Order
 from treasury.reports.results import in_words, result_row, summarize_run
 from treasury.runs.desk import Desk
@@ -19,16 +25,63 @@ def runs() -> int:
     for run in found:
         summary = summarize_run(run.run_key, run.kind, ledger.orders(run_key=run.run_key))
         print(f"{run.run_key}  {run.kind}  {_time(run.created_at)}  {in_words(summary)}")
-    for key in waiting_keys(ledger):
-        plan = waiting_plan(ledger, key)
-        if plan is not None:
-            print(f"{key}  {_waits(plan)}")
+    for plan in waiting_plans(ledger):
+        print(f"{plan.run_key}  {_waits(plan)}")
     print(f"{len(found)} runs")
     return DONE
 
 
+def payees() -> int:
+    """List everybody whom payouts name, masked, the last paid first."""
+    found = all_payees(configured_desk().ledger)
+    for each in found:
+        sums = ", ".join(f"{format_amount(total)} {currency}" for currency, total in sorted(each.sums.items()))
+        times = f"{_time(each.first_ms)} to {_time(each.last_ms)}" if each.first_ms and each.last_ms else "never"
+        names = f"  {len(each.names)} names" if len(each.names) > 1 else ""
+        paid = f"{each.payments} payments  {times}"
+        print(f"{each.shown}  {paid}{names}  {sums}  treasury payee {each.reference}".replace("    ", "  "))
+    print(f"{len(found)} payees")
+    return DONE
+
+
+def payee(reference: str, /) -> int:
+    """Show everything that was paid to one payee, across runs.
+
+    Parameters
+    ----------
+    reference:
+        A row reference, request id or order number of any payment to the payee.
+
+    """
+    ledger = configured_desk().ledger
+    orders = [order for order in ledger.orders(reference=reference) if order.operation in PAYOUTS]
+    if not orders:
+        raise InputError(f"the ledger knows no payout {reference}")
+    same, named = payments_to(ledger, orders[-1])
+    if not same:
+        raise InputError(f"{reference} was recorded by an earlier version, which did not keep whom it pays")
+    accounts = {shown_account(order.masked) for order in same}
+    if any(order.id not in {each.id for each in same} for order in orders):
+        print(f"{reference} names several payees; this is the last one")
+    print(f"payee {', '.join(sorted(accounts))}")
+    for order in same:
+        _show_order_line(order)
+    if named:
+        print("the same name, other accounts:")
+        for order in named:
+            _show_order_line(order, shown_account(order.masked))
+    print(in_words(summarize_run(reference, "", same)))
+    return DONE
+
+
+def _show_order_line(order: Order, *more: str) -> None:
+    amount = "" if order.amount is None else f"{order.amount:f} {order.currency}"
+    parts = (_time(order.created_at), order.run_key, order.row_ref, order.request_id, order.state.outcome, amount)
+    print("  " + "  ".join(part for part in (*parts, *more) if part))
+
+
 def _waits(plan: WaitingPlan) -> str:
-    return f"waits for {plan.needed} approval(s) of the plan {plan.sha256[:12]} that {plan.maker} made"
+    return f"waits for {plan.needed} approval(s) of the plan {plan.sha256[:12]} that {plan.maker.name} made"
 
 
 def show(reference: str, /) -> int:
@@ -45,13 +98,17 @@ def show(reference: str, /) -> int:
     plan = waiting_plan(desk.ledger, reference)
     if plan is not None:
         print(f"{reference}: {_waits(plan)}")
+        show_waiting(desk, plan)
     if not orders and plan is None and desk.ledger.run(reference) is None:
         raise InputError(f"the ledger knows no {reference}")
     for order in orders[:SHOWN_ORDERS]:
         _show_order(desk, order, journal=len(orders) == 1)
     if len(orders) > SHOWN_ORDERS:
         print(f"and {len(orders) - SHOWN_ORDERS} more")
-    print(in_words(summarize_run(reference, "", orders)))
+    for each in approved_by(desk.ledger, reference):
+        print(f"  approved by {each.name} ({each.os_user}) at {_time(each.at)}")
+    if orders or plan is None:
+        print(in_words(summarize_run(reference, "", orders)))
     return DONE
 
 
@@ -61,7 +118,7 @@ def _show_order(desk: Desk, order: Order, *, journal: bool) -> None:
         reason = f"  {order.reason}" if order.reason else ""
         print(f"{order.row_ref}  {order.request_id}  {order.state.outcome}{amount}{reason}")
         return
-    for name, value in {"run_key": order.run_key, **result_row(order)}.items():
+    for name, value in {"run_key": order.run_key, "replaces": order.replaces, **result_row(order)}.items():
         if value is not None:
             print(f"{name}: {value}")
     print(f"payment: {order.masked}")

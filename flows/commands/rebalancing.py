@@ -1,12 +1,16 @@
 """`treasury rebalance`."""
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
+from flows.commands.approving import signing_key
 from flows.commands.common import (
     DONE,
+    TROUBLE,
     agreed,
     check_follow,
     configured_desk,
@@ -16,74 +20,227 @@ from flows.commands.common import (
     summary_of,
 )
 from flows.commands.prefect_server import prefect_api
-from treasury.files import write_json
-from treasury.planning.rebalancing import TradePlan
+from treasury.errors import InputError
+from treasury.files import copy_file, write_json
+from treasury.ledger.approvals import waiting_plan
+from treasury.ledger.snapshots import snapshot_of
+from treasury.reports.rebalancing import as_lines, explained, table, write_page
+from treasury.reports.results import in_words, summarize_run
+from treasury.reports.starts import start_folder
+from treasury.runs.approving import signer
+from treasury.runs.backtesting import replay
+from treasury.runs.desk import Desk
+from treasury.runs.fills import write_decisions
 from treasury.runs.governing import governing
-from treasury.runs.rebalancing import keep_plan, plan_rebalancing, say_yes
+from treasury.runs.rebalancing import (
+    KIND,
+    Round,
+    check_limits,
+    decisions_of,
+    explain,
+    first_run_key,
+    keep_plan,
+    keep_snapshot,
+    orders_of_day,
+    plan_round,
+    say_yes,
+)
+from treasury.runs.trade_costs import COLUMNS, write_costs
 
 DEFAULT_POLICY = Path("data/treasury_policy.toml")
 
 
 def rebalance(
     *,
-    policy: Path | None = None,
+    policy: list[Path] | None = None,
     balances: Path | None = None,
     dry_run: Annotated[bool, Parameter(negative=())] = False,
     yes: Annotated[bool, Parameter(negative=())] = False,
     follow: float = 30.0,
     out: Path | None = None,
+    key: Path | None = None,
+    explain: str | None = None,
+    costs: Annotated[bool, Parameter(negative=())] = False,
+    backtest: Path | None = None,
 ) -> int:
-    """Bring every asset back to its target, once a business date.
+    """Hold what is needed of every asset: obligations first, then floors, then bands.
 
-    Run again on the same date, it resumes the plan it began with.
+    A start later on the same day resumes a round that is not done, or plans again from what is held and on its way.
 
     Parameters
     ----------
     policy:
-        The treasury policy, TOML: the one in force, or, where none is, data/treasury_policy.toml.
+        The treasury policy, TOML: the one in force, or, where none is, data/treasury_policy.toml. Several are for a
+        backtest.
     balances:
         Available balances, CSV; without it the service is asked.
     dry_run:
-        Read balances and rates, write and show the plan; trade nothing.
+        Read position and rates, write and show the plan; trade nothing.
     yes:
         Trade without asking.
     follow:
         Seconds to wait for final statuses.
     out:
         Folder for the results.
+    key:
+        Your private key, where the policy in force lists people: you sign the plan as its maker.
+    explain:
+        A run key, or a decisions.json: plan it again from what was known then, and show why.
+    costs:
+        Show what trades cost so far, against plan and middle rate, by pair, day and month; trade nothing.
+    backtest:
+        A folder of nights: replay them under each policy and compare; trade nothing. One that is not there is written
+        first, from what this ledger kept.
 
     """
     check_follow(follow)
     desk = configured_desk()
-    if policy is None and governing(desk).version is None:
-        policy = DEFAULT_POLICY
-    run_key, plan = plan_rebalancing(desk, policy, balances)
-    sha256 = keep_plan(desk, run_key, plan, policy)
-    folder = (out or desk.settings.run_folder(run_key)).absolute()
-    write_json(folder / "plan.json", {"run_key": run_key, "plan_sha256": sha256, "plan": plan.as_dict()})
-    show_plan(run_key, plan)
-    say_files([folder / "plan.json"])
+    if explain is not None:
+        return explain_again(desk, explain)
+    if costs:
+        return show_costs(desk, (out or desk.settings.home).absolute())
+    if backtest is not None:
+        return show_backtest(desk, backtest, policy or [DEFAULT_POLICY], (out or desk.settings.home).absolute())
+    if policy is not None and len(policy) > 1:
+        raise InputError("several policies are for a backtest alone: name one, or add --backtest DIR")
+    named = policy[0] if policy else None if governing(desk).version is not None else DEFAULT_POLICY
+    return _rebalance(desk, named, balances, dry_run=dry_run, yes=yes, follow=follow, out=out, key=key)
+
+
+def _rebalance(
+    desk: Desk,
+    policy: Path | None,
+    balances: Path | None,
+    *,
+    dry_run: bool,
+    yes: bool,
+    follow: float,
+    out: Path | None,
+    key: Path | None,
+) -> int:
+    """Plan the next round, show it, ask, and trade."""
+    found = plan_round(desk, policy, balances)
+    folder = (out or desk.settings.run_folder(first_run_key(found.run_key))).absolute()
+    sha256 = _keep(desk, found, policy, folder, None if key is None else signing_key(key))
     if dry_run:
-        print(f"{len(plan.trades)} trades planned, nothing was traded")
+        print(f"{len(found.plan.trades)} trades planned, nothing was traded")
         return DONE
-    if not agreed(yes=yes):
-        return say_waiting(f"{len(plan.trades)} trades planned")
-    say_yes(desk)
+    if found.plan.trades and not agreed(yes=yes):
+        return say_waiting(f"{len(found.plan.trades)} trades planned")
+    if found.plan.trades or yes:  # nobody was asked about nothing
+        say_yes(desk)
+    if not found.plan.trades:  # nothing is sent, and Prefect is not started for it
+        decisions = decisions_of(desk, found, policy)
+        code = _told(write_decisions(desk, [decisions], [], folder))
+        check_limits(decisions)
+        return code
+    _put(folder)
     named = None if policy is None else str(policy)
-    with desk.hold(run_key), prefect_api("flows.rebalance_treasury"):
+    with desk.hold(found.run_key), prefect_api("flows.rebalance_treasury"):
         from flows.rebalance_treasury import rebalance_treasury
 
-        summary = summary_of(lambda: rebalance_treasury(named, str(folder), plan=sha256, follow_seconds=follow))
+        file = None if balances is None else str(balances)
+        summary = summary_of(lambda: rebalance_treasury(named, str(folder), file, plan=sha256, follow_seconds=follow))
+        return _told(summary)
+
+
+def _told(summary: Mapping[str, Any]) -> int:
+    """Say what came of a start, or, where it had nothing to do, of its day so far; returns the exit code."""
+    for each in summary["breaks"]:
+        print(f"BREAK: balance of {each['asset']}: {each['why']}")
+    if summary["counts"]:
         return finish_run(summary)
+    say_files(summary["files"])
+    print(summary["today"])
+    return DONE
 
 
-def show_plan(run_key: str, plan: TradePlan) -> None:
-    """The plan in a few lines."""
-    print(f"run {run_key}: {len(plan.trades)} trades, {len(plan.skipped)} skipped")
-    for trade in plan.trades:
-        bring = f"about {trade.expected_receive:f} {trade.receive_currency}"
-        print(f"  {trade.side.value} {trade.asset}: {trade.amount:f} {trade.currency} for {bring} at {trade.rate:f}")
+def _keep(desk: Desk, found: Round, policy: Path | None, folder: Path, key: object) -> str:
+    """Keep a round in the ledger and in its folder, and show it; returns the hash of its plan.
+
+    The files are those of this start, and the newest ones unless a plan of the day waits or was carried out.
+    """
+    decisions, waiting = decisions_of(desk, found, policy), waiting_plan(desk.ledger, found.run_key)
+    is_other = waiting is not None and waiting.sha256 != decisions["plan_sha256"]
+    keep_snapshot(desk, decisions)
+    sha256 = keep_plan(desk, found.run_key, found.plan, policy, signer(desk, key))  # type: ignore[arg-type]
+    own = start_folder(folder)
+    write_json(own / "plan.json", {"run_key": found.run_key, "plan_sha256": sha256, "plan": found.plan.as_dict()})
+    write_json(own / "decisions.json", decisions)
+    write_page(own / "plan.html", found.run_key, decisions["decided"])
+    show_round(desk, found)
+    if is_other or orders_of_day(desk, found.run_key):
+        say_files(own / name for name in FILES)
+    else:
+        _put(folder)
+    return sha256
+
+
+FILES = ("plan.json", "decisions.json", "plan.html")
+"""What is written of a round before it trades."""
+
+
+def _put(folder: Path) -> None:
+    """Make the files of this start the newest ones, and say where they are."""
+    for name in FILES:
+        copy_file(start_folder(folder) / name, folder / name)
+    say_files(folder / name for name in FILES)
+
+
+def show_round(desk: Desk, found: Round) -> None:
+    """A round in a few lines, and what was traded on its day before."""
+    before = orders_of_day(desk, found.run_key)
+    if before:
+        print(f"today so far: {in_words(summarize_run(first_run_key(found.run_key), KIND, before))}")
+    plan = found.plan
+    print(f"run {found.run_key}: {len(plan.trades)} trades, {len(plan.skipped)} skipped")
+    for line in as_lines(found.decided):
+        print(line)
+    for trade in (*plan.trades, *plan.later):
+        bring = f"about {trade.expected_receive:f} {trade.receive_currency} at {trade.rate:f}"
+        when = "" if trade in plan.trades else ", once what pays for it is settled"
+        print(f"  {trade.side.value} {trade.asset}: {trade.amount:f} {trade.currency} for {bring}{when}")
     for skipped in plan.skipped:
         print(
             f"  skipped {skipped.side.value} {skipped.asset}: {skipped.amount:f} {skipped.currency}: {skipped.reason}"
         )
+
+
+def show_costs(desk: Desk, folder: Path) -> int:
+    """What trades cost so far: a table on the terminal, and `costs.csv`."""
+    path, rows = write_costs(desk, folder)
+    for line in table(COLUMNS, rows):
+        print(line)
+    say_files([path])
+    last = rows[-1] if rows else {"trades": "0", "cost": "0", "cost_bps": "0"}
+    print(f"{last['trades']} trades settled, cost {last['cost']} ({last['cost_bps']} bps)")
+    return DONE
+
+
+def show_backtest(desk: Desk, folder: Path, policies: list[Path], out: Path) -> int:
+    """How each policy would have done: a table on the terminal, and `backtest.txt` and `backtest.svg`."""
+    lines, files, said = replay(desk, folder, policies, out)
+    print(said)
+    print(lines)
+    say_files(files)
+    print(f"{len(policies)} policies replayed, nothing was traded")
+    return DONE
+
+
+def explain_again(desk: Desk, named: str) -> int:
+    """Plan a round again from what was known then; says whether the result is what was decided."""
+    file = Path(named)
+    run = desk.ledger.run(named)
+    try:
+        known = snapshot_of(desk.ledger, named, None if run is None else run.plan_sha256)
+        content = json.loads(file.read_text()) if file.is_file() else known
+        if content is None:
+            raise InputError(f"this ledger kept no decisions of {named}, and there is no such file")
+        again, same = explain(content)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"{named} holds no decisions of a rebalancing ({type(error).__name__})") from None
+    for line in as_lines(again):
+        print(line)
+    for line in explained(same, content["run_key"]):
+        print(line)
+    return DONE if same else TROUBLE

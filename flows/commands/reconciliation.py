@@ -51,7 +51,7 @@ def reconcile(
         The policy in force applies; this may name it, TOML. Its [reconciliation] table has tolerances, due times and
         amounts of high severity.
     out:
-        Folder for the report.
+        Folder for the report; nights/DATE in the home when left out.
 
     """
     from treasury.planning.policy import Policy

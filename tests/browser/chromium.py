@@ -51,8 +51,8 @@ class Tab:
         self.ask("Emulation.setDeviceMetricsOverride", **metrics)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.ask("Emulation.setEmulatedMedia", features=[scheme])
-        self._go("about:blank")  # or another fragment of the same file would only scroll
-        self._go(file.as_uri() + fragment)
+        self.go("about:blank")  # or another fragment of the same file would only scroll
+        self.go(file.as_uri() + fragment)
 
     def run(self, script: str) -> Any:
         """The value of an expression in the page."""
@@ -71,7 +71,8 @@ class Tab:
         """The page as a printer gets it, a PDF file."""
         path.write_bytes(base64.b64decode(self.ask("Page.printToPDF", printBackground=False)["data"]))
 
-    def _go(self, address: str) -> None:
+    def go(self, address: str) -> None:
+        """Open an address, and wait until it is loaded."""
         before = self.loaded
         self.ask("Page.navigate", url=address)
         while self.loaded == before:

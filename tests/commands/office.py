@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import data
+from tests.ibans import german_iban
 from treasury.provider.client import Account
 from treasury.runs.desk import Desk
 from treasury.sandbox import SandboxSettings
@@ -152,7 +153,8 @@ class Office:
     def sheet(self, *rows: tuple[str, str, str], name: str = "rows.csv") -> Path:
         """A beneficiaries file of direct rows: reference, amount, account."""
         lines = [
-            f"{ref},direct,{amount},USDT_TRC20,IDR,bank_transfer,{number},Example Person,ID,1000120,0812,p@example.com"
+            f"{ref},direct,{amount},USDT_TRC20,IDR,bank_transfer,{number},Example Person,ID,1000120,"
+            f"0812000,p@example.com"
             for ref, amount, number in rows
         ]
         return self.file(name, "\n".join([HEADER, *lines]) + "\n")
@@ -216,8 +218,6 @@ def quoted_sheet(folder: Path, rows: int) -> Path:
     quoted = next(line for line in lines if ",quoted," in line)
     account = next(cell for cell in quoted.split(",") if cell.startswith("DE") and len(cell) > 10)
     file = folder / "many.csv"
-    every = (
-        f"Q-{number}," + quoted.split(",", 1)[1].replace(account, f"DE{10**19 + number}") for number in range(rows)
-    )
+    every = (f"Q-{number}," + quoted.split(",", 1)[1].replace(account, german_iban(number)) for number in range(rows))
     file.write_text("\n".join([head, *every]) + "\n")
     return file

@@ -51,7 +51,13 @@ def test_an_empty_answer_is_no_user(connected: Callable[..., Office], shape: str
 
 def test_a_quote_may_carry_both_amounts_where_the_service_takes_them(connected: Callable[..., Office]) -> None:
     office = connected()
-    row = {"row_ref": "r1", **QUOTED, "pay_amount": "100", "account_no": "DE89370400", "receive_amount": "1"}
+    row = {
+        "row_ref": "r1",
+        **QUOTED,
+        "pay_amount": "100",
+        "account_no": "DE89370400440532013000",
+        "receive_amount": "1",
+    }
     sheet = office.file("both.csv", f"{','.join(row)}\n{','.join(row.values())}\n")
     ended = office.run("pay", sheet, "--run-key", "both", "--dry-run")
     assert ended.code == 2

@@ -155,7 +155,7 @@ def test_a_bad_sheet_ends_with_2_and_names_the_place(case: str, office: Office, 
     with (out / "errors.csv").open(newline="") as opened:
         rows = list(csv.DictReader(opened))
     assert rows
-    assert list(rows[0]) == ["row", "row_ref", "column", "rule", "value"]
+    assert list(rows[0]) == ["row", "row_ref", "column", "rule", "value", "code"]
     assert all(row["column"] and row["rule"] for row in rows)
     assert not (out / "plan.json").exists()
 

@@ -4,6 +4,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,7 @@ def alone(office: Office, query: str) -> list[tuple[object, ...]]:
     copy = office.home / "copy" / "ledger.db"
     copy.parent.mkdir(exist_ok=True)
     shutil.copy(office.home / "ledger.db", copy)
-    with sqlite3.connect(copy) as ledger:
+    with closing(sqlite3.connect(copy)) as ledger, ledger:
         rows = ledger.execute(query).fetchall()
     ledger.close()
     return rows
@@ -58,7 +59,7 @@ def test_what_a_flow_wrote_is_in_the_ledgers_file(office: Office) -> None:
 
 def test_the_end_of_a_process_waits_no_longer_than_it_may(tmp_path: Path) -> None:
     ledger = Ledger(f"sqlite:///{tmp_path / 'ledger.db'}", "http://one|1", tmp_path / "key")
-    with sqlite3.connect(tmp_path / "ledger.db") as other:
+    with closing(sqlite3.connect(tmp_path / "ledger.db")) as other, other:
         other.execute("BEGIN IMMEDIATE")
         ledger._writer._queue.put((lambda connection: connection.execute(text("SELECT 1")), lambda *_: None))
         began = time.monotonic()

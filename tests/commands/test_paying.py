@@ -219,3 +219,46 @@ def test_the_orders_of_one_file_are_chosen_by_its_rows_and_out_takes_the_results
         order = shown[row["request_id"]]
         assert (Decimal(row["amount"]), row["currency"], order["effects"]) == (order["amount"], order["currency"], 1)
     assert not (office.home / "runs" / "sample").exists()
+
+
+def test_valid_rows_are_paid_and_the_others_are_said_to_be_left_out(office: Office, sandbox: RunningSandbox) -> None:
+    good = (("v1", "11", "12345670101"), ("v2", "12", "12345670102"))
+    sheet = office.sheet(*good, ("v3", "ten", "12345670103"), name="valid.csv")
+    asked = ("pay", sheet, "--run-key", "valid", "--valid-rows-only")
+    with nothing_is_sent(sandbox):
+        waits = office.run(*asked)
+    assert (waits.code, waits.last[:20]) == (3, "2 payments planned; ")
+    assert "Left out:                   1 row(s), which are not paid" in waits.out
+    assert "Left out: row 4:            v3: amount: " in waits.out
+    assert "Left out" in (office.home / "runs" / "valid" / "plan.html").read_text()
+    ended = office.run(*asked, "--yes", "--follow", "20")
+    assert (ended.code, ended.last, ended.err) == (4, "2 settled, 1 left out", "")
+    assert set(office.results("valid")) == {"v1", "v2"}
+    again = office.run(*asked, "--yes", PREFECT_API_URL="http://127.0.0.1:9/api")
+    assert (again.code, again.last, again.err) == (4, "2 settled, 1 left out", "")
+    remaining = office.home / "runs" / "valid" / "remaining.csv"
+    remaining.write_text(remaining.read_text().replace(",ten,", ",13,"))
+    added = office.run("pay", remaining, "--run-key", "valid", "--add", "--yes", "--follow", "20")
+    assert (added.code, added.last) == (0, "1 settled")
+    assert office.summary("valid")["counts"] == {"settled": 3}
+    assert "left_out" not in office.summary("valid")
+    assert remaining.read_text().count("\n") == 1
+    assert [file for file in office.home.glob("runs/valid/starts/*/changed-remaining.csv") if "13" in file.read_text()]
+
+
+def test_without_a_valid_row_nothing_is_sent(office: Office, sandbox: RunningSandbox) -> None:
+    with nothing_is_sent(sandbox):
+        ended = office.run(
+            "pay", office.sheet(("n", "ten", "12345670103")), "--run-key", "none", "--valid-rows-only", "--yes"
+        )
+    assert ended.code == 2
+    assert "row 2 (n), amount" in one_line_error(ended)
+
+
+def test_each_sum_is_said_once(office: Office) -> None:
+    sheet = office.sheet(("s1", "41", "12345670101"), ("s2", "36", "12345670102"), name="sums.csv")
+    looked = office.run("pay", sheet, "--run-key", "sums", "--dry-run")
+    sums = [line for line in looked.out.splitlines() if "77 USDT_TRC20" in line and " By " not in line]
+    assert (looked.code, sums) == (0, [f"  {'Debits at most:':28}77 USDT_TRC20"])
+    assert [looked.out.count(word) for word in ("run sums: 2 payments", "Payments:", "Run:")] == [1, 0, 0]
+    assert looked.out.count("approvals are by name only") == 1

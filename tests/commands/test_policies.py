@@ -152,8 +152,9 @@ def test_changing_the_policy_takes_what_the_one_in_force_asks(office: Office) ->
     assert waiting.code == 3
     key = waiting.err.split("treasury approve ")[1].split()[0]
     assert office.run("approve", key, *BY).code == 2  # whoever proposed it
-    assert office.run("approve", key, "--by", "Cleo Example").code == 0
-    assert office.run("policy", "adopt", second, *BY).code == 3  # her word does not count
+    refused = office.run("approve", key, "--by", "Cleo Example")
+    assert (refused.code, "does not let Cleo Example change policy" in refused.err) == (2, True)
+    assert office.run("policy", "adopt", second, *BY).code == 3
     office.run("approve", key, "--by", "Bert Example")
     assert office.run("policy", "adopt", second, *BY).code == 0
     assert '"USDT"' in office.run("policy", "show").out

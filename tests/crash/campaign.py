@@ -28,10 +28,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.crash.cases import LONG, PAYING, Case, make_case
+from tests.crash.cases import LONG, PAYING, PEOPLE, Case, Death, make_case
 from tests.crash.driver import DONE, HELD
 from tests.crash.oracle import Verdict, judge
 from tests.crash.payments import PARTNER_ID, ask_quotes, make_kind
+from tests.crash.people import Place, confirmed_in, still_meant
 from treasury.provider.client import Account, Client
 from treasury.sandbox import Clock, RunningSandbox, SandboxSettings, generate_key_pair, running_sandbox
 
@@ -54,6 +55,8 @@ class Result:
     starts: int
     log: str
     restores: int = 0
+    cancelled: int = 0
+    """Rows of which a person was told that they are cancelled."""
 
 
 def _copy(home: Path) -> None:
@@ -129,14 +132,18 @@ def run_case(case: Case, forker: Forker, keys: tuple[str, str], new_ledger: Call
             spec |= {"private_key": private_key, "resend_after": RESEND_AFTER, "in_flight": case.in_flight}
             spec |= {"kinds": case.kinds, "numbers": numbers, "quote_seconds": case.quote_seconds}
             expected = {place: asked for name in case.kinds for place, asked in make_kind(name, numbers).rows.items()}
-            starts = _kill_and_restart(case, spec, forker, kills)
+            cancelled: dict[Place, int] = {}
+            starts = _kill_and_restart(case, {**spec, "policy": case.policy}, forker, kills, cancelled)
             faults.clear()
             faults["repeat_acts"] = 1.0
-            verdict, more = _finish(spec, forker, sandbox, ledger_url, expected)
+            if case.policy is not None or case.said:
+                spec["policy"] = "wide"
+            verdict, more = _finish({**spec, "cancelled": sorted(cancelled)}, forker, sandbox, ledger_url, expected)
             log = home / "log.txt"
             text = log.read_text() if log.exists() else ""
             restored = kills.pop("restore", 0)
-            return Result(case, verdict, sandbox.books()["balances"], kills, starts + more, text, restored)
+            books = sandbox.books()["balances"]
+            return Result(case, verdict, books, kills, starts + more, text, restored, len(cancelled))
     finally:
         shutil.rmtree(home, ignore_errors=True)
 
@@ -153,10 +160,14 @@ def _numbers(case: Case, sandbox: RunningSandbox, private_key: str, faults: dict
     return numbers
 
 
-def _kill_and_restart(case: Case, spec: dict[str, Any], forker: Forker, kills: Counter[str]) -> int:
+def _kill_and_restart(
+    case: Case, spec: dict[str, Any], forker: Forker, kills: Counter[str], cancelled: dict[Place, int]
+) -> int:
+    """`cancelled`: filled with what people were told is cancelled, and after how many starts."""
     starts = 0
     for death in case.deaths:
-        _meddle(case, spec, starts, kills)
+        _meddle(case, spec, starts, kills, cancelled)
+        _let_people_say(case, spec, forker, starts, kills, cancelled)
         armed = {"point": death.point, "hits": death.hits, "kill_after": death.after}
         ended = forker.start({**spec, **armed})
         starts += 1
@@ -164,17 +175,41 @@ def _kill_and_restart(case: Case, spec: dict[str, Any], forker: Forker, kills: C
             kills[death.point or "instant"] += 1
         elif ended["code"] not in (DONE, HELD):
             raise AssertionError(_broken(spec, ended))
-    _meddle(case, spec, starts, kills)
+    _meddle(case, spec, starts, kills, cancelled)
+    _let_people_say(case, spec, forker, starts, kills, cancelled)
     return starts
 
 
-def _meddle(case: Case, spec: dict[str, Any], starts: int, kills: Counter[str]) -> None:
+def _let_people_say(
+    case: Case, spec: dict[str, Any], forker: Forker, starts: int, kills: Counter[str], cancelled: dict[Place, int]
+) -> None:
+    """Let people decide what they decide now, each in a process that may be killed."""
+    for said in case.said:
+        if said.after != starts:
+            continue
+        death = said.death or Death()
+        armed = {"point": death.point, "hits": death.hits, "kill_after": death.after}
+        ended = forker.start({**spec, "says": said.act, **armed})
+        if ended["killed"]:
+            kills[death.point or "instant"] += 1
+        elif ended["code"] != DONE:
+            raise AssertionError(_broken(spec, ended))
+        else:
+            cancelled |= dict.fromkeys(confirmed_in(Path(spec["home"])), starts)
+
+
+def _meddle(case: Case, spec: dict[str, Any], starts: int, kills: Counter[str], cancelled: dict[Place, int]) -> None:
     """Copy the home, or put the copy back, if it is time for that."""
     if case.restore is None or not spec["ledger_url"].startswith("sqlite"):
         return
     if case.restore.restored_after == starts:
-        _put_back(Path(spec["home"]), case.restore.what)
+        home, copied, what = Path(spec["home"]), case.restore.copied_after, case.restore.what
+        _put_back(home, what)
         kills["restore"] += 1
+        if cancelled and (home / "copy" / "ledger.db").exists():
+            still = still_meant(cancelled, copied, what, home / "copy" / "ledger.db")
+            cancelled.clear()
+            cancelled |= still
     elif case.restore.copied_after == starts:
         _copy(Path(spec["home"]))
 
@@ -191,7 +226,7 @@ def _finish(
             continue
         if ended["code"] != DONE:
             raise AssertionError(_broken(spec, ended))
-        verdict = judge(ledger_url, sandbox.orders(), expected)
+        verdict = judge(ledger_url, sandbox.orders(), expected, [tuple(place) for place in spec["cancelled"]])
         if not verdict.waiting or (verdict.states == before and start > PATIENCE):
             return verdict, start
         before = verdict.states
@@ -212,11 +247,22 @@ def problems_of(result: Result, undisturbed: dict[str, Any] | None) -> list[str]
     # A person is believed once the quote's longest life is over; the campaign does not wait that long for a long one.
     long, kinds = result.case.quote_seconds == LONG, result.case.kinds
     waits = long and ("fiat_payout" in kinds or (result.case.restore is not None and "conversion" in kinds))
-    if set(states) - {"settled", "unknown", *(("held",) if waits else ())}:
+    # Another policy ends what waits of a rebalancing: its plan was made under the one before.
+    ends = any(said.act.startswith("cancel") or "conversion" in kinds for said in result.case.said)
+    ends = ends or (result.case.policy is not None and "conversion" in kinds)
+    later = states.get("failed", 0) if "replaced" in kinds else 0
+    allowed = {
+        "settled",
+        "unknown",
+        *(("failed",) if later else ()),
+        *(("held",) if waits else ()),
+        *(("cancelled",) if ends else ()),
+    }
+    if set(states) - allowed:
         problems.append(f"at the end: {states}")
     if dark and "conversion" not in result.case.kinds and not waits:
         problems.append(f"{dark} rows stay unknown")
-    if result.verdict.effects != states.get("settled", 0):
+    if result.verdict.effects != states.get("settled", 0) + later:
         problems.append(f"{result.verdict.effects} effects for {states}")
     if undisturbed is not None and not dark and result.books != undisturbed:
         problems.append("the books differ from those of an undisturbed run")
@@ -234,6 +280,7 @@ class Tally:
     effects: int = 0
     unknown: int = 0
     restores: int = 0
+    cancelled: int = 0
     failures: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -242,7 +289,8 @@ class Tally:
             f"{self.kills.total()} kills in {self.cases} cases ({self.starts} starts, {self.seconds:.0f} s): "
             f"{self.effects} payments made once each, {self.unknown} conversions said to be unknown, "
             f"{len(self.failures)} broken; "
-            f"{self.restores} restores; {len(self.kills) - ('instant' in self.kills)} of {len(PAYING)} points, "
+            f"{self.restores} restores; {self.cancelled} rows cancelled for ever; "
+            f"{len(self.kills) - ('instant' in self.kills)} of {len(PAYING) + len(PEOPLE)} points, "
             f"{self.kills['instant']} instants, by kind {dict(self.by_kind)}"
         )
 
@@ -312,6 +360,7 @@ def _add(tally: Tally, result: Result | None, case: Case, problems: list[str], l
         tally.kills += result.kills
         tally.starts += result.starts
         tally.restores += result.restores
+        tally.cancelled += result.cancelled
         tally.effects += result.verdict.effects
         tally.unknown += result.verdict.states.get("unknown", 0)
         for name in case.kinds:

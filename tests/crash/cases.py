@@ -3,10 +3,10 @@
 import random
 from dataclasses import dataclass, field
 
-from tests.crash.payments import KINDS
+from tests.crash.payments import KINDS, LATER
 from treasury.concurrency.crash_points import POINTS
 
-NAMES = (*KINDS, "confirmation")
+NAMES = (*KINDS, *LATER, "confirmation")
 SHOWS_11 = 0.02
 """Seconds for which a confirmed fiat payout still shows 11, as its quote did: shorter than two absences are apart."""
 SHORT, LONG = 0.4, 60.0
@@ -14,7 +14,13 @@ SHORT, LONG = 0.4, 60.0
 QUOTE_POINTS = ("quote.before", "quote.committed", "quote.answered", "quote.recorded", "confirm.before")
 IN_DOUBT = ("recover.before", "recover.committed", "resend.decided", "requote.decided", "absence.recorded")
 """Points that are reached only after an earlier death."""
-PAYING = tuple(point for point in POINTS if not point.startswith(("migration.", "backup.", "restore.")))
+PEOPLE = ("policy.before", "policy.committed", "cancel.before", "cancel.committed")
+"""Points of the process in which a person decides."""
+EARLY = ("intents.committed", "judged.committed", "send.before", "send.marked", "send.recorded")
+"""Points at which most of a run has not left."""
+PAYING = tuple(
+    point for point in POINTS if point not in PEOPLE and not point.startswith(("migration.", "backup.", "restore."))
+)
 """Points that a payment passes; the others have tests of their own (tests/engine: test_migrations, test_backup)."""
 
 
@@ -36,6 +42,19 @@ class Restore:
     what: str
 
 
+@dataclass(frozen=True)
+class Said:
+    """What a person says after so many starts, and how the process dies in which it is said."""
+
+    after: int
+    act: str
+    """One of `ACTS`."""
+    death: Death | None = None
+
+
+ACTS = ("cancel row", "cancel run", "low", "wide")
+"""Cancel one row that never left, or whole runs; put a policy in force that only some rows fit into, or all."""
+
 RESTORES = ("home", "ledger", "in place")
 """`in place`: ledger and token over the very same files, so that only the service's answers tell."""
 DIRECT_KINDS = ("payout", "withdraw", "scan_to_pay")
@@ -54,6 +73,9 @@ class Case:
     fixed_clock: bool = True
     quote_seconds: float = SHORT
     restore: Restore | None = None
+    policy: str | None = None
+    """The policy that the first start adopts; None for a rehearsal."""
+    said: tuple[Said, ...] = ()
 
 
 def _reaches(name: str, point: str) -> bool:
@@ -83,9 +105,11 @@ def _systematic() -> list[tuple[str, str]]:
 def make_case(seed: int) -> Case:
     """The case of a seed."""
     dice = random.Random(seed)
+    if seed < len(PEOPLE):
+        return _of_people(seed)
     places = _systematic()
-    if seed < len(places):
-        name, point = places[seed]
+    if seed - len(PEOPLE) < len(places):
+        name, point = places[seed - len(PEOPLE)]
         faults = {"repeat_acts": 1.0}
         if point == "send.refused":
             faults["rate_limit_429_bare"] = 0.6
@@ -108,6 +132,12 @@ def make_case(seed: int) -> Case:
         trouble = ("drop_before", "drop_after", "error_500_after", "truncated_json", "html", "unlisted_code_after")
         faults |= dict.fromkeys(dice.sample(trouble, 2), 0.25)
     settle, in_flight = dice.choice((0.0, SHOWS_11)), dice.choice((1, 4, 8))
+    restore = _restore(dice, kinds, len(deaths))
+    policy, said = _decided(dice, len(deaths))
+    if LATER.keys() & set(kinds):  # to a cancelled run nothing is added, and a cancelled row would be replaced too
+        said = ()
+    if said:  # while there is something to decide about: the first start dies before every row has left
+        in_flight, deaths[0] = 1, Death(dice.choice(EARLY), dice.randint(1, 3))
     return Case(
         seed,
         kinds,
@@ -117,8 +147,39 @@ def make_case(seed: int) -> Case:
         in_flight,
         fixed_clock=False,
         quote_seconds=LONG if "confirmation" in kinds else SHORT,
-        restore=_restore(dice, kinds, len(deaths)),
+        restore=restore,
+        policy=policy,
+        said=said,
     )
+
+
+def _decided(dice: random.Random, starts: int) -> tuple[str | None, tuple[Said, ...]]:
+    """In half of the cases a policy is in force; in three of five people decide something between two starts."""
+    policy = dice.choice((None, None, "fits", "no limits"))
+    if dice.random() < 0.4:
+        return policy, ()
+    said: list[Said] = []
+    for _ in range(dice.randint(1, 2)):
+        act = dice.choices(ACTS, [3, 3, 2, 2])[0]
+        kind = dice.choice(("no", "no", "point", "instant"))
+        place = "cancel" if act.startswith("cancel") else "policy"
+        point = f"{place}.{dice.choice(('before', 'committed'))}"
+        hits, after = dice.randint(1, 2), dice.uniform(0.005, 0.06)
+        death = {"no": None, "point": Death(point, hits if place == "cancel" else 1), "instant": Death(after=after)}
+        said.append(Said(dice.randint(1, starts) if said else 1, act, death[kind]))
+    return policy, tuple(said)
+
+
+def _of_people(seed: int) -> Case:
+    """Each point of a person's process, between two starts that die before most rows have left."""
+    point = PEOPLE[seed]
+    act = "low" if point.startswith("policy") else "cancel run"
+    deaths = (Death("send.marked"), Death("send.recorded"))
+    said = (Said(1, act, Death(point)),)
+    # Of withdrawals, which are calls of their own, nothing is recorded yet that a person could cancel.
+    kind = "payout" if point.startswith("cancel") else ("payout", "withdraw")[seed % 2]
+    faults = {"repeat_acts": 1.0}
+    return Case(seed, (kind,), deaths, faults, in_flight=1, fixed_clock=False, policy="fits", said=said)
 
 
 def _restore(dice: random.Random, kinds: tuple[str, ...], starts: int) -> Restore | None:

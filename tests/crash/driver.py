@@ -13,20 +13,19 @@ import signal
 import sys
 import time
 import traceback
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from tests.crash import people
 from tests.crash.payments import PARTNER_ID, hurry, make_kind
 from treasury.concurrency import crash_points
-from treasury.errors import InputError, RunHeld
-from treasury.orders.states import State
+from treasury.errors import LimitExceeded, PolicyChanged, RunHeld
+from treasury.ledger.policies import policy_in_force
 from treasury.provider.client import Account
 from treasury.provider.service_rules import ServiceRules
 from treasury.provider.signing import load_private_key
 from treasury.runs.desk import Desk
-from treasury.runs.resolving import Decision, release_orders, resolve_as_not_sent, resolve_as_sent
 from treasury.settings import Settings, read_settings
 
 DONE, HELD, BROKEN = 0, 6, 1
@@ -63,33 +62,27 @@ def start(spec: dict[str, Any]) -> int:
     try:
         desk = Desk(account, replace(settings, in_flight=spec.get("in_flight", 4)))
         hurry(desk)
-        if spec.get("decide"):
-            decide(desk)
-        for name in spec["kinds"]:
-            make_kind(name, spec.get("numbers", ())).start(desk, home)
+        if spec.get("says"):
+            people.say(desk, spec["says"], spec["kinds"], home)
+        else:
+            _start_all(desk, spec, home)
         desk.close()
     except RunHeld:
         return HELD
     return DONE
 
 
-def decide(desk: Desk) -> None:
-    """A person releases what an older ledger holds, and says of what the service knows that it was sent."""
-    person = {"by": "Ada Example", "why": "looked at the portal"}
-    for run_key in sorted({order.run_key for order in desk.ledger.orders(states=(State.HELD,))}):
-        with suppress(InputError):
-            _tell(release_orders(desk, run_key, "older", **person))
-        with suppress(InputError):
-            _tell(resolve_as_sent(desk, run_key, **person))
-    for order in desk.ledger.orders(states=(State.HELD,)):
-        with suppress(InputError):
-            _tell(resolve_as_not_sent(desk, order.request_id, **person))
-
-
-def _tell(decisions: list[Decision]) -> None:
-    """Write what a person decided to the log of the case."""
-    for decision in decisions:
-        print(f"{decision.order.row_ref} {decision.order.state}: {decision.says}", flush=True)
+def _start_all(desk: Desk, spec: dict[str, Any], home: Path) -> None:
+    kinds, policy = spec["kinds"], spec.get("policy")
+    if policy is not None and (spec.get("decide") or policy_in_force(desk.ledger) is None):
+        people.adopt(desk, policy, kinds)
+    if spec.get("decide"):
+        people.decide(desk, [(run_key, row_ref) for run_key, row_ref in spec.get("cancelled", ())])
+    for name in kinds:
+        try:
+            make_kind(name, spec.get("numbers", ())).start(desk, home)
+        except (LimitExceeded, PolicyChanged) as refused:  # a person lowered the policy meanwhile
+            print(f"{name}: {refused}", flush=True)
 
 
 def _fork(spec: dict[str, Any]) -> dict[str, Any]:

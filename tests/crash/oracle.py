@@ -1,6 +1,6 @@
 """Compares the ledger with the sandbox's books after a case, reading it with SQL; shares no code with the engine."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -10,8 +10,10 @@ from sqlalchemy.pool import NullPool
 
 TRUE_STATES = {99: "settled", 44: "failed", 88: "closed"}
 """Final status at the service -> what the ledger must say."""
-NOTHING_MOVED = ("prepared", "rejected", "held")
+NOTHING_MOVED = ("prepared", "rejected", "held", "cancelled")
 IN_THE_DARK = ("unknown", "sending")
+CANCELLED_OR_BACK = ("cancelled", "held")
+"""What a cancelled row may be called: held where an older ledger brought it back."""
 
 
 @dataclass
@@ -50,13 +52,15 @@ def judge(
     ledger_url: str,
     shown: Sequence[Mapping[str, Any]],
     expected: Mapping[tuple[str, str], tuple[str | None, Decimal | None]],
+    cancelled: Collection[tuple[str, str]] = (),
 ) -> Verdict:
-    """Compare the ledger with the orders that the sandbox made."""
+    """Compare the ledger with the orders that the sandbox made. `cancelled`: rows of which a person was told so."""
     orders, references, events = read_ledger(ledger_url)
     verdict = Verdict()
     rows = {(order["run_key"], order["row_ref"]): order for order in orders}
     if lost := set(expected) - set(rows):
         verdict.faults.append(f"rows lost: {sorted(lost)}")
+        verdict.waiting += len(lost)
     if strange := set(rows) - set(expected):
         verdict.faults.append(f"rows nobody asked for: {sorted(strange)}")
     claimed = 0
@@ -67,11 +71,19 @@ def judge(
         verdict.effects += sum(one["effects"] for one in there)
         state = order["state"]
         verdict.states[state] = verdict.states.get(state, 0) + 1
-        verdict.waiting += state not in ("settled", "failed", "closed", "rejected")
+        verdict.waiting += state not in ("settled", "failed", "closed", "rejected", "cancelled")
         verdict.faults += [f"{place}: {fault}" for fault in _faults(order, there, expected.get(place), events)]
+        if place in cancelled:
+            verdict.faults += [f"{place}: {fault}" for fault in _not_cancelled(state, there)]
     if claimed != len(shown):
         verdict.faults.append(f"the service made {len(shown)} orders, the ledger knows {claimed} of them")
     return verdict
+
+
+def _not_cancelled(state: str, there: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Why a row does not stay what a person was told that it is."""
+    said = [] if state in CANCELLED_OR_BACK else [f"cancelled, the ledger says {state}"]
+    return said + [f"cancelled, and paid {one['effects']} times" for one in there if one["effects"]]
 
 
 def _faults(

@@ -8,7 +8,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from treasury.planning.rebalancing import Side, Trade, TradePlan
+from tests.ibans import german_iban
+from treasury.orders.states import State
+from treasury.planning.trades import Side, Trade, TradePlan
 from treasury.provider.client import Client
 from treasury.provider.fiat_payouts import CreateFiatPayout, FiatPayoutQuote
 from treasury.provider.operation import Operation
@@ -16,7 +18,7 @@ from treasury.provider.orders import Withdraw
 from treasury.provider.pacing import Pace
 from treasury.provider.retries import Retry
 from treasury.provider.scan_to_pay import SubmitScanToPay
-from treasury.runs import calls, payouts, rebalancing
+from treasury.runs import calls, payouts, rebalancing, trade_orders
 from treasury.runs.desk import Desk
 from treasury.runs.execution import follow_orders, open_orders, send_orders
 from treasury.sandbox import build_promptpay
@@ -95,7 +97,7 @@ def _call_each(operations: Sequence[Operation[Any]]) -> Callable[[Desk, Path], N
 def _trade_each(run_key: str, plan: TradePlan) -> Callable[[Desk, Path], None]:
     def start(desk: Desk, _: Path) -> None:
         rebalancing.keep_plan(desk, run_key, plan)
-        _finish(desk, run_key, rebalancing.commit_trades(desk, run_key, plan))
+        _finish(desk, run_key, trade_orders.commit_trades(desk, run_key, plan))
 
     return start
 
@@ -113,7 +115,7 @@ def payout(rows: int = ROWS) -> Kind:
 def fiat_payout(rows: int = ROWS) -> Kind:
     amounts = {f"row-{n}": Decimal(100 + n) for n in range(rows)}
     sheet = [
-        {"row_ref": ref, **QUOTED, "pay_amount": str(amount), "account_no": f"DE8937{n:04}"}
+        {"row_ref": ref, **QUOTED, "pay_amount": str(amount), "account_no": german_iban(n)}
         for n, (ref, amount) in enumerate(amounts.items(), 100)
     ]
     expected = {("fiat", ref): ("USDT", amount) for ref, amount in amounts.items()}
@@ -189,6 +191,57 @@ KINDS: Mapping[str, Callable[..., Kind]] = {
 """Kinds that stand for themselves; `confirm_each` needs quotes first."""
 
 
+def added(rows: int = ROWS) -> Kind:
+    """A run to which its last row is added, once the others were sent: one start does both, as a person would."""
+    amounts = {f"row-{n}": Decimal(40 + n) for n in range(rows)}
+    sheet = [
+        {"row_ref": ref, **DIRECT, "amount": str(amount), "account_no": f"1234567{n:04}"}
+        for n, (ref, amount) in enumerate(amounts.items(), 200)
+    ]
+
+    def start(desk: Desk, folder: Path) -> None:
+        known = {order.row_ref for order in desk.ledger.orders(run_key="add")}
+        begun = _sheet(folder / "begun.csv", [row for row in sheet if row["row_ref"] in known] or sheet[:-1])
+        whole = _sheet(folder / "whole.csv", sheet)
+        with desk.hold("add"):
+            for ids in payouts.commit_payouts(desk, begun, "add"):
+                send_orders(desk, "add", ids)
+            ids = [order for chunk in payouts.commit_payouts(desk, whole, "add", add=True) for order in chunk]
+            _finish(desk, "add", ids)
+
+    expected = {("add", ref): ("USDT_TRC20", amount) for ref, amount in amounts.items()}
+    return Kind("added", "payout", expected, start)
+
+
+def replaced(rows: int = ROWS) -> Kind:
+    """A run whose rows all fail, and one that pays them instead, to other accounts."""
+    amounts = {f"row-{n}": Decimal(70 + n) for n in range(rows)}
+
+    def sheet_of(account: str, replaces: Mapping[str, str]) -> list[dict[str, str]]:
+        return [
+            {"row_ref": ref, **DIRECT, "amount": str(amount), "account_no": f"1234{n}{account}"}
+            | {"replaces": replaces.get(ref, "")}
+            for n, (ref, amount) in enumerate(amounts.items(), 300)
+        ]
+
+    def start(desk: Desk, folder: Path) -> None:
+        _pay_sheet("fails", sheet_of("0044", {}))(desk, folder)
+        failed = {
+            order.row_ref: order.request_id
+            for order in desk.ledger.orders(run_key="fails")
+            if order.state is State.FAILED
+        }
+        if failed.keys() == amounts.keys():
+            _pay_sheet("again", sheet_of("0001", failed))(desk, folder)
+
+    expected = {(run, ref): ("USDT_TRC20", amount) for run in ("fails", "again") for ref, amount in amounts.items()}
+    return Kind("replaced", "payout", expected, start)
+
+
+LATER: Mapping[str, Callable[..., Kind]] = {"added": added, "replaced": replaced}
+"""What is paid after a run began, or failed: rows that are added, and replacements."""
+
+
 def make_kind(name: str, numbers: Sequence[str] = (), rows: int = ROWS) -> Kind:
     """A kind by its name."""
-    return confirm_each(numbers) if name == "confirmation" else KINDS[name](rows)
+    return confirm_each(numbers) if name == "confirmation" else {**KINDS, **LATER}[name](rows)

@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import Any
 
 from treasury.ledger.intents import commit_plan
+from treasury.ledger.quotes import reference_of
 from treasury.orders.decisions import Bounds
 from treasury.orders.records import Intent, Order
 from treasury.runs.desk import Desk
@@ -15,6 +16,10 @@ QUOTE, CREATE, FIAT_QUERY = (f"/v1/fiatpayout/payouts/{last}" for last in ("quot
 CONVERSION_QUOTE, EXECUTE = "/v1/conversion/quote", "/v1/conversion/execute"
 ABSENT = (200, {"code": 7000, "message": "ORDER_NOT_EXIST"})
 OpenDesk = Callable[..., Desk]
+DAY, MARGIN, WINDOW = 86_400, 600, 600
+"""Seconds: the life of a quote without an end, the margin after it, and how far apart two absences are."""
+FAR = 1_800_000_000
+"""Where a clock begins that is set by hand: later than any real one, Unix seconds."""
 
 
 def ok(**data: Any) -> tuple[int, Any]:
@@ -23,6 +28,10 @@ def ok(**data: Any) -> tuple[int, Any]:
 
 def refused(code: int | str, http_status: int = 200) -> tuple[int, Any]:
     return (http_status, {"code": code, "message": "no"})
+
+
+KNOWN = refused(202224)
+"""The service says that it knows this reference already."""
 
 
 def accepted(body: Mapping[str, Any]) -> tuple[int, Any]:
@@ -125,3 +134,21 @@ def steps(desk: Desk, order: Order) -> list[str]:
 
 def restored(desk: Desk, intent: Intent) -> Order:
     return desk.ledger.note(plan(desk, intent), absences_needed=1)
+
+
+def under(desk: Desk, order: Order, generation: int, answer: Any) -> Callable[[Mapping[str, Any]], tuple[int, Any]]:
+    """An answer about one generation of an order; about the others it knows nothing."""
+    reference = reference_of(desk.ledger, order, generation)
+
+    def reply(body: Mapping[str, Any]) -> tuple[int, Any]:
+        return tuple(answer(body)) if body["request_id"] == reference else ABSENT
+
+    return reply
+
+
+class Clock:
+    """The ledger's clock, set by hand."""
+
+    def __init__(self, desk: Desk) -> None:
+        self.seconds = float(FAR)
+        desk.ledger._clock = lambda: self.seconds

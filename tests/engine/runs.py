@@ -20,7 +20,8 @@ HEADER = (
 def sheet(folder: Path, *rows: tuple[str, str, str], name: str = "rows.csv", why: str = "") -> Path:
     """A beneficiaries file of direct rows: reference, amount, account; `why` goes into `duplicate_ok`."""
     lines = [
-        f"{ref},direct,{amount},USDT_TRC20,IDR,bank_transfer,{account},Example Person,ID,1000120,0812,p@b.example,{why}"
+        f"{ref},direct,{amount},USDT_TRC20,IDR,bank_transfer,{account},Example Person,ID,1000120,"
+        f"0812000,p@b.example,{why}"
         for ref, amount, account in rows
     ]
     file = folder / name

@@ -18,12 +18,13 @@ from treasury.errors import (
     InvalidSheet,
     LimitExceeded,
 )
-from treasury.ledger.approvals import approve_plan
+from treasury.ledger.approvals import Approved
 from treasury.ledger.stops import lift_stop, stop_sending
 from treasury.orders.states import Event, State
-from treasury.runs import execution, payouts
+from treasury.runs import approving, execution, payouts
 from treasury.runs.desk import Desk
 from treasury.runs.resolving import release_orders
+from treasury.settings import os_user
 
 OpenDesk = Callable[..., Desk]
 
@@ -175,8 +176,12 @@ def test_a_policy_without_payout_limits_is_refused(open_desk: OpenDesk, start_sa
 TWO = '[payouts]\none_approval_above = {USDT_TRC20 = "10"}\ntwo_approvals_above = {USDT_TRC20 = "25"}'
 
 
-def propose(desk: Desk, file: Path, limits: Path, maker: str = "maker") -> None:
-    payouts.propose_payouts(desk, payouts.read_plan(file, "run", limits), maker)
+def propose(desk: Desk, file: Path, limits: Path) -> None:
+    payouts.propose_payouts(desk, payouts.read_plan(file, "run", limits), limits)
+
+
+def approve(desk: Desk, name: str) -> Approved:
+    return approving.approve(desk, "run", name=name)
 
 
 def test_a_large_run_waits_for_two_people_who_are_not_its_maker(
@@ -187,21 +192,21 @@ def test_a_large_run_waits_for_two_people_who_are_not_its_maker(
     file = sheet(tmp_path, ("a", "10", "12345670001"), ("b", "20", "12345670002"))
     limits = policy(tmp_path, TWO)
     with pytest.raises(InputError, match="no plan"):
-        approve_plan(desk.ledger, "run", "Alice", "os")
+        approve(desk, "Alice")
     with pytest.raises(ApprovalNeeded, match="needs 2 approval"):
         propose(desk, file, limits)
     with pytest.raises(ApprovalNeeded):
         start(desk, file, limits=limits)
-    with pytest.raises(InputError, match="made the plan"):
-        approve_plan(desk.ledger, "run", "MAKER", "os")
-    approve_plan(desk.ledger, "run", "Alice", "os")
+    with pytest.raises(InputError, match="made this plan"):
+        approve(desk, os_user().upper())
+    approve(desk, "Alice")
     with pytest.raises(InputError, match="already"):
-        approve_plan(desk.ledger, "run", "alice", "os")
+        approve(desk, "alice")
     with pytest.raises(ApprovalNeeded, match="approved by Alice"):
         propose(desk, file, limits)
     assert sandbox.orders() == []
-    _, needed, approved_by = approve_plan(desk.ledger, "run", "Bob", "os")
-    assert (needed, approved_by) == (2, ["Alice", "Bob"])
+    done = approve(desk, "Bob")
+    assert (done.plan.needed, done.judged.counted) == (2, ("Alice", "Bob"))
     propose(desk, file, limits)
     assert start(desk, file, limits=limits) == {"a": "settled", "b": "settled"}
 
@@ -214,7 +219,7 @@ def test_a_change_voids_an_approval(open_desk: OpenDesk, start_sandbox: Any, tmp
     limits = policy(tmp_path, TWO)
     with pytest.raises(ApprovalNeeded):
         propose(desk, file, limits)
-    approve_plan(desk.ledger, "run", "Alice", "os")
+    approve(desk, "Alice")
     propose(desk, file, limits)
     if change == "row":
         file = sheet(tmp_path, ("a", "20", "12345670009"))
@@ -234,7 +239,7 @@ def test_the_same_amounts_written_otherwise_keep_an_approval(
     limits = policy(tmp_path, TWO)
     with pytest.raises(ApprovalNeeded):
         propose(desk, sheet(tmp_path, ("a", "20", "12345670001")), limits)
-    approve_plan(desk.ledger, "run", "Alice", "os")
+    approve(desk, "Alice")
     assert start(desk, sheet(tmp_path, ("a", "20.00", "12345670001")), limits=limits) == {"a": "settled"}
 
 

@@ -41,7 +41,7 @@ HEADER = (
 
 def sheet(folder: Path) -> Path:
     rows = (
-        f"r{n},direct,1,USDT_TRC20,IDR,bank_transfer,1234{n:05d}1,Any Person,ID,1000120,0812,p@b.example"
+        f"r{n},direct,1,USDT_TRC20,IDR,bank_transfer,1234{n:05d}1,Any Person,ID,1000120,0812000,p@b.example"
         for n in range(ROWS)
     )
     file = folder / "rows.csv"

@@ -1,6 +1,8 @@
 """A service that says all it knows about a payee, wherever it may say something: none of it stays with us."""
 
+import csv
 import io
+import re
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import redirect_stderr, redirect_stdout
@@ -8,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from openpyxl.utils import get_column_letter
 from sqlalchemy import create_engine
 
 from tests.engine.answers import CREATE, FIAT_QUERY, QUOTE, ok
@@ -16,8 +19,10 @@ from tests.engine.planned import PlannedService
 from tests.engine.runs import night, pay
 from treasury.errors import Refused
 from treasury.ledger import schema
+from treasury.ledger.replacements import KEPT_DAYS, forget_old_contents
 from treasury.masking import normalise
 from treasury.provider.catalogue import CATALOGUE
+from treasury.reports.results import COLUMNS
 from treasury.runs import calls, provisioning
 from treasury.runs.desk import Desk
 
@@ -157,16 +162,43 @@ def quoted_question(service: PlannedService) -> Callable[[Mapping[str, Any]], An
     return shown
 
 
+def without_payees(results: str) -> str:
+    """Results without the column of whom a row pays, which is the sheet's own word and not the service's."""
+    rows = csv.DictReader(results.splitlines())
+    return "\n".join(",".join(value for name, value in row.items() if name != "payee_name") for row in rows)
+
+
+def without_payee_cells(part: str) -> str:
+    """The same of a part of their workbook."""
+    column = get_column_letter(COLUMNS.index("payee_name") + 1)
+    return re.sub(rf'<c r="{column}[0-9]+".*?</c>', "", part)
+
+
+OUR_SHEETS = ("direct.csv", "quoted.csv", "users.csv", "ledger.key", "remaining.csv", "remaining.xlsx")
+"""What holds personal values by design: the sheets, what remains of them, and the key."""
+
+
+def forget_contents(desk: Desk) -> None:
+    """Forget what payments that ended unpaid held, as a night does 35 days later."""
+    clock, desk.ledger._clock = desk.ledger._clock, lambda: clock() + (KEPT_DAYS + 1) * 86_400
+    forget_old_contents(desk.ledger)
+    desk.ledger._clock = clock
+
+
 def everything(folder: Path, ledger_url: str) -> dict[str, str]:
     """Everything that was kept: files, each part of the workbook, SQLite with its log, every table of the ledger."""
     kept = {}
     for file in folder.rglob("*"):
-        if file.is_file() and file.name not in ("direct.csv", "quoted.csv", "users.csv", "ledger.key"):
+        if file.is_file() and file.name not in OUR_SHEETS:
             kept[file.name] = file.read_bytes().decode("utf-8", "replace")
-        if file.suffix == ".xlsx":
+        if file.name == "results.csv":
+            kept[file.name] = without_payees(kept[file.name])
+        if file.suffix == ".xlsx" and file.name not in OUR_SHEETS:
             with zipfile.ZipFile(file) as parts:
+                cleaned = without_payee_cells if file.name == "results.xlsx" else str
                 kept |= {
-                    f"{file.name}/{name}": parts.read(name).decode("utf-8", "replace") for name in parts.namelist()
+                    f"{file.name}/{name}": cleaned(parts.read(name).decode("utf-8", "replace"))
+                    for name in parts.namelist()
                 }
     engine = create_engine(ledger_url.replace("postgresql://", "postgresql+psycopg://"))
     with engine.connect() as connection:
@@ -192,6 +224,7 @@ def test_nothing_personal_that_the_service_says_is_kept_or_shown(
         service.plan(QUERY, direct_question)
         night(desk, tmp_path / "night-2")
         assert all(order.state.is_final for order in desk.ledger.orders(run_key="quoted"))
+        forget_contents(desk)
         assert any(order.payload is None for order in desk.ledger.orders(run_key="direct"))
         night(desk, tmp_path / "night-3")
         service.plan(QUERY, (403, {"code": 909090, "message": DIRECT_SAID}))

@@ -75,7 +75,7 @@ def test_each_hostile_answer_is_one_row_of_the_report_and_fifty_others_are_match
         name: classed(name) for name in NAMES
     }
     assert report["counts"]["matched"] == 50 + len(READ_ALL_THE_SAME)
-    files = [file for file in (tmp_path / "night").iterdir() if file.suffix != ".xlsx"]
+    files = [file for file in (tmp_path / "night").iterdir() if file.is_file() and file.suffix != ".xlsx"]
     assert len(files) == 4
     for file in files:
         text = file.read_text(encoding="utf-8")

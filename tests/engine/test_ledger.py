@@ -6,19 +6,20 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import text
+from sqlalchemy import text, update
 
 from tests.engine.intents import commit, intent
 from treasury.errors import ConfigurationError, IllegalTransition, RunHeld, RunKeyConflict, WrongAccount, WrongLedgerKey
 from treasury.ledger import schema
 from treasury.ledger.intents import IntentRules, commit_plan
 from treasury.ledger.ledger import Ledger
+from treasury.ledger.seals import with_seal
 from treasury.orders.records import Intent, Order, derive_request_id
 from treasury.orders.states import STEPS, Event, State
 
@@ -141,7 +142,9 @@ def test_each_step_starts_only_where_the_table_says(open_ledger: OpenLedger, eve
 
 
 def _put(ledger: Ledger, order: Order, state: State) -> None:
-    ledger.write(lambda c: c.execute(text("UPDATE orders SET state = :s WHERE id = :i"), {"s": state, "i": order.id}))
+    values = with_seal(ledger.key, order, {"state": state.value})
+    statement = update(schema.orders).where(schema.orders.c.id == order.id).values(**values)
+    ledger.write(lambda connection: connection.execute(statement).rowcount)
 
 
 def test_a_step_from_an_outdated_view_is_refused(open_ledger: OpenLedger) -> None:
@@ -244,6 +247,7 @@ HOLDER = """
 import sys, time
 from pathlib import Path
 from treasury.ledger.ledger import Ledger
+from treasury.ledger.seals import with_seal
 ledger = Ledger(sys.argv[1], "http://127.0.0.1:1|1", Path(sys.argv[2]))
 with ledger.hold("run"):
     print("held", flush=True)
@@ -315,7 +319,7 @@ def test_sqlite_syncs_every_commit_and_is_its_owners_alone(tmp_path: Path) -> No
     assert (tmp_path / "home" / "ledger.db").stat().st_mode & 0o777 == 0o600
     assert (tmp_path / "key").stat().st_mode & 0o777 == 0o600
     ledger.close()
-    with sqlite3.connect(tmp_path / "home" / "ledger.db") as raw:
+    with closing(sqlite3.connect(tmp_path / "home" / "ledger.db")) as raw, raw:
         assert raw.execute("SELECT value FROM meta WHERE key = 'schema'").fetchall() == [(schema.VERSION,)]
     raw.close()
 

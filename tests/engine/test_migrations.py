@@ -26,8 +26,10 @@ from treasury.runs.desk import Desk
 ROOT = Path(__file__).parents[2]
 ACCOUNT = "http://127.0.0.1:1|1"
 OpenLedger = Callable[..., Ledger]
-ADDED = ("hosts", "seen_statuses", "proofs", "adoptions", "policies", "consents")
+ADDED = ("hosts", "seen_statuses", "proofs", "adoptions", "policies", "consents", "decisions", "snapshots")
 """Tables that came after the first format."""
+DROPPED = {"approvals"}
+"""Tables of the first format that are gone."""
 
 
 @pytest.fixture
@@ -104,16 +106,20 @@ def test_what_the_old_ledger_held_is_all_there(old_ledger: str, open_ledger: Ope
     open_ledger()
     after = contents(old_ledger)
     for name, rows in before.items():
-        if name == "meta":
+        if name in {"meta", *DROPPED}:
             continue
         pairs = list(zip(rows, after[name], strict=True))
         dropped = {"ask_first"} if name == "orders" else set()
         assert all(old.keys() - new.keys() == dropped for old, new in pairs), name
         assert all(old[each] == new[each] for old, new in pairs for each in old.keys() - dropped)
     meta = {row["key"]: row["value"] for row in before["meta"]}
-    changed = {"schema": "4", "migrated_from": "0001"}
+    changed = {"schema": "7", "migrated_from": "0001"}
     assert {row["key"]: row["value"] for row in after["meta"]} == meta | changed
-    assert [after[name] for name in ADDED] == [[]] * len(ADDED)
+    assert all(after[name] == [] for name in ADDED if name != "decisions")
+    [old], [taken] = before["approvals"], after["decisions"]
+    [plan] = (plan for plan in after["plans"] if plan["id"] == taken["proposal"])
+    assert (plan["run_key"], plan["plan_sha256"]) == (old["run_key"], old["plan_sha256"])
+    assert (taken["decision"], taken["name"], taken["at"]) == ("approve", old["approved_by"], old["approved_at"])
     assert {row["state"] for row in after["orders"]} == {state.value for state in State} - {"cancelled"}
 
 
@@ -191,7 +197,7 @@ def test_killed_before_any_statement_the_old_ledger_is_as_it_was_and_the_next_op
     old_ledger: str, start: Callable[..., "subprocess.Popen[str]"], open_ledger: OpenLedger
 ) -> None:
     process = start(kill_everywhere=True)
-    killed = int(process.communicate(timeout=120)[0])
+    killed = int(process.communicate(timeout=400)[0])
     assert process.returncode == 0
     assert killed > 20, "a migration is more statements than that"
     assert len(open_ledger().orders()) == 16
@@ -229,9 +235,9 @@ def test_a_ledger_that_is_newer_than_the_program_is_refused_with_the_remedy(
 ) -> None:
     open_ledger()
     with plain_engine(ledger_url).begin() as connection:
-        connection.execute(text("UPDATE meta SET value = '5' WHERE key = 'schema'"))
+        connection.execute(text("UPDATE meta SET value = '8' WHERE key = 'schema'"))
     held = contents(ledger_url)
-    with pytest.raises(ConfigurationError, match=r"has format 5, .* reads up to 4: install a newer treasury-flows"):
+    with pytest.raises(ConfigurationError, match=r"has format 8, .* reads up to 7: install a newer treasury-flows"):
         open_ledger()
     assert contents(ledger_url) == held
 
@@ -266,16 +272,22 @@ def test_alembic_is_imported_only_for_a_migration(tmp_path: Path) -> None:
 
 
 def test_the_tables_of_each_format_are_known() -> None:
-    assert sorted(tables_of("1").tables) == sorted(set(schema.metadata.tables) - set(ADDED))
-    assert sorted(tables_of("2").tables) == sorted(
-        set(schema.metadata.tables) - {"proofs", "adoptions", "policies", "consents"}
-    )
-    third = tables_of("3")
-    assert set(third.tables) == set(schema.metadata.tables) - {"policies", "consents"}
-    assert set(schema.orders.c.keys()) - set(third.tables["orders"].c.keys()) == {
-        "released",
-        "counted_on",
-        "ceiling",
-        "payee",
+    tables = set(schema.metadata.tables) | DROPPED
+    assert set(tables_of("1").tables) == tables - set(ADDED)
+    assert set(tables_of("2").tables) == tables - {
+        "proofs",
+        "adoptions",
+        "policies",
+        "consents",
+        "decisions",
+        "snapshots",
+    }
+    third, fourth = tables_of("3"), tables_of("4")
+    assert set(third.tables) == tables - {"policies", "consents", "decisions", "snapshots"}
+    assert set(fourth.tables) == tables - {"decisions", "snapshots"}
+    columns = set(schema.orders.c.keys())
+    assert columns - set(fourth.tables["orders"].c.keys()) == {"payee_name", "checksum", "replaces"}
+    assert columns - set(third.tables["orders"].c.keys()) == {
+        *("released", "counted_on", "ceiling", "payee", "payee_name", "checksum", "replaces"),
     }
     assert tables_of(schema.VERSION) is schema.metadata

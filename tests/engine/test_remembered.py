@@ -219,7 +219,14 @@ def test_a_confirmation_by_number_learns_what_arrives_and_a_fee_in_its_currency(
 ) -> None:
     desk = open_desk(service.base_url)
     service.plan(CREATE, ok(order_no="N1", status=22, receive_currency="EUR"))
-    said = {"receive_amount": "95", "receive_currency": "EUR", "fee_amount": "1", "fee_currency": "USDT"}
+    said = {
+        "pay_amount": "100",
+        "pay_currency": "USDT",
+        "receive_amount": "95",
+        "receive_currency": "EUR",
+        "fee_amount": "1",
+        "fee_currency": "USDT",
+    }
     unused = ok(order_no="N1", status=11)
     service.plan(FIAT_QUERY, unused, ok(order_no="N1", status=22), ok(order_no="N1", status=22, **said))
     order = calls.submit_operation(desk, CreateFiatPayout(order_no="N1", purpose_code="30"))
@@ -227,6 +234,7 @@ def test_a_confirmation_by_number_learns_what_arrives_and_a_fee_in_its_currency(
     assert (order.receive_amount, order.receive_currency, order.fee) == (None, None, None)
     order = desk.submission.ask(order)
     assert (order.receive_amount, order.receive_currency) == (Decimal(95), "EUR")
+    assert order.amount is None  # what its quote debits was agreed elsewhere
     service.plan(FIAT_QUERY, ok(order_no="N1", status=22, fee_amount="2", fee_currency="USDT"))
     assert desk.submission.ask(order).fee == 2
 
@@ -253,8 +261,8 @@ def meddling(desk: Desk, event: Event, answer: Any) -> Answer:
 
 @pytest.mark.parametrize(
     "quoted",
-    [fiat_quote(), fiat_quote(rate="0.5"), refused(429), (200, b"no JSON")],
-    ids=["fit", "unfit", "later", "lost"],
+    [fiat_quote(), fiat_quote(rate="0.5"), refused(429), (200, b"no JSON"), refused(202203), refused(206003)],
+    ids=["fit", "unfit", "later", "lost", "refused for a state", "refused for good"],
 )
 def test_a_quote_is_not_confirmed_once_a_person_holds_its_row(open_desk: OpenDesk, service: Any, quoted: Any) -> None:
     desk = open_desk(service.base_url)
@@ -298,6 +306,32 @@ def test_a_call_from_before_a_restore_is_asked_about_by_its_own_reference(open_d
     service.plan(CREATE, ok(order_no="N1", status=22))
     desk.submission.submit(restored(desk, intent))
     assert service.sent_to(FIAT_QUERY)[0]["order_no"] == "N1"
+
+
+@pytest.mark.parametrize(
+    ("before", "event"),
+    [
+        ([Event.HOLD], Event.RELEASE),
+        ([], Event.CANCEL),
+        ([Event.HOLD], Event.RESOLVE_SENT),
+        ([Event.HOLD], Event.RESOLVE_NOT_SENT),
+        ([Event.HOLD], Event.RESOLVE_REJECTED),
+        ([Event.SEND, Event.LOSE], Event.RESOLVE_SETTLED),
+        ([Event.SEND, Event.LOSE], Event.RESOLVE_FAILED),
+    ],
+)
+def test_what_a_person_gives_as_the_cause_is_kept_as_it_was_said(
+    open_desk: OpenDesk, service: Any, before: list[Event], event: Event
+) -> None:
+    desk = open_desk(service.base_url)
+    order = plan(desk, payout())
+    said = "Ada Example: the bank says that 123456789012 was closed"
+    for each in before:
+        order = desk.ledger.step(order, each, cause=said)
+    order = desk.ledger.step(order, event, cause=said)
+    *others, last = desk.ledger.journal(order)
+    assert last.cause == said
+    assert not any("123456789012" in str(other.cause) for other in others)
 
 
 def test_the_step_table_cannot_be_changed_at_run_time() -> None:

@@ -1,6 +1,7 @@
 """Whole runs against the sandbox: what the ledger says is what the sandbox's books say, to the last digit."""
 
 import json
+import re
 import time
 import tracemalloc
 from collections.abc import Callable, Mapping
@@ -12,6 +13,7 @@ import httpx
 import pytest
 
 import data
+from tests.engine.rounds import start
 from tests.engine.runs import pay, results, sheet
 from tests.parts import DIRECT
 from tests.parts import sheet as long_sheet
@@ -21,7 +23,7 @@ from treasury.planning.policy import Policy
 from treasury.provider.catalogue import CATALOGUE
 from treasury.reconciliation.scope import Scope
 from treasury.reports.reconciliation import FILES
-from treasury.runs import calls, execution, payouts, provisioning, rebalancing, sweep
+from treasury.runs import calls, execution, payouts, provisioning, rebalancing, sweep, trade_orders
 from treasury.runs.desk import Desk
 from treasury.runs.reporting import report_sweep
 
@@ -117,22 +119,29 @@ def test_a_bad_run_key_is_refused_before_anything_else(open_desk: OpenDesk, star
     assert desk.ledger.runs() == []
 
 
-def test_rebalancing_trades_once_a_day_and_brings_assets_home(
-    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Etc/GMT+12"])
+def test_a_plan_is_good_for_its_own_day_wherever_its_policy_is_named(
+    zone: str, open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:
-    sandbox = start_sandbox()
-    desk = open_desk(sandbox.base_url)
-    run_key, plan = rebalancing.plan_rebalancing(desk, data.path("treasury_policy.toml"), None)
+    """At any hour one of the two zones has another date than UTC."""
+    desk = open_desk(start_sandbox().base_url)
+    policy = tmp_path / "policy.toml"
+    policy.write_text(
+        re.sub(r'time_zone = ".*"', f'time_zone = "{zone}"', data.path("treasury_policy.toml").read_text())
+    )
+    found = rebalancing.plan_round(desk, policy, None)
+    rebalancing.keep_plan(desk, found.run_key, found.plan, policy)
+    assert len(trade_orders.commit_trades(desk, found.run_key, found.plan)) == len(found.plan.trades) > 0
+
+
+def test_rebalancing_brings_assets_home_and_then_rests(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
+    desk, policy = open_desk(start_sandbox().base_url), data.path("treasury_policy.toml")
+    plan = rebalancing.plan_round(desk, policy, None).plan
     assert plan.trades
-    ids = rebalancing.commit_trades(desk, run_key, plan)
-    execution.send_orders(desk, run_key, ids)
-    assert execution.follow_orders(desk, run_key, ids, 10) == 0
-    summary = rebalancing.write_trade_results(desk, run_key, plan, tmp_path / "out")
-    assert summary["counts"] == {"settled": len(plan.trades)}
-    again_key, again = rebalancing.plan_rebalancing(desk, data.path("treasury_policy.toml"), None)
-    assert (again_key, again) == (run_key, plan)
-    assert rebalancing.commit_trades(desk, run_key, again) == []
-    for trade, order in zip(plan.trades, desk.ledger.orders(run_key=run_key), strict=True):
+    assert start(desk, policy, tmp_path / "out")["counts"] == {"settled": len(plan.trades)}
+    again = start(desk, policy, tmp_path / "again")
+    assert (again["counts"], again["today"]) == ({}, f"{len(plan.trades)} settled")
+    for trade, order in zip(plan.trades, desk.ledger.orders(), strict=True):
         assert (order.currency, order.amount) == (trade.currency, trade.amount)
         assert order.receive_amount is not None
         assert order.receive_amount >= trade.min_receive - trade.max_fee

@@ -214,20 +214,22 @@ def test_runs_that_nobody_carried_out_are_missed_and_those_of_others_are_left_al
     from prefect.client.schemas.objects import State
     from prefect.states import Running, Scheduled
 
-    now = datetime.now(UTC)
     hour = timedelta(hours=1)
-    states: dict[str, State[Any]] = {
-        "late": Scheduled(scheduled_time=now - hour),
-        "just due": Scheduled(scheduled_time=now - timedelta(seconds=5)),
-        "to come": Scheduled(scheduled_time=now + hour),
-        "running": Running(),
-    }
     with get_client(sync_client=True) as client:
         flow = client.create_flow_from_name("scheduled-somewhere")
         for entrypoint in ("ours.flow", "theirs.flow"):
             client.create_deployment(flow, entrypoint, entrypoint=entrypoint)
         [ours] = our_deployments(client, {"ours.flow"})
         [theirs] = our_deployments(client, {"theirs.flow"})
+        late: State[Any] = Scheduled(scheduled_time=datetime.now(UTC) - hour)
+        many = [client.create_flow_run_from_deployment(ours.id, state=late).id for _ in range(210)]
+        now = datetime.now(UTC)  # after the many, for a busy machine makes them slowly
+        states: dict[str, State[Any]] = {
+            "late": Scheduled(scheduled_time=now - hour),
+            "just due": Scheduled(scheduled_time=now - timedelta(seconds=5)),
+            "to come": Scheduled(scheduled_time=now + hour),
+            "running": Running(),
+        }
         runs = {
             (deployment.name, name): client.create_flow_run_from_deployment(deployment.id, state=state).id
             for deployment in (ours, theirs)
@@ -238,7 +240,6 @@ def test_runs_that_nobody_carried_out_are_missed_and_those_of_others_are_left_al
             state = client.read_flow_run(run).state
             return None if state is None else state.name
 
-        many = [client.create_flow_run_from_deployment(ours.id, state=states["late"]).id for _ in range(210)]
         assert end_missed_runs(client, [ours]) == 211
         assert end_abandoned_runs(client, [ours]) == 1
         ends = {name: state_of(run) for name, run in runs.items()}

@@ -107,6 +107,41 @@ def test_a_bad_file_fails_the_flow_with_an_error_that_names_the_place(home: Path
     assert len(sandbox.orders()) == orders
 
 
+@pytest.mark.parametrize("kind", ["pay", "provision"])
+def test_a_bad_file_ends_rejected_with_a_copy_to_mend(kind: str, home: Path, sandbox: RunningSandbox) -> None:
+    from flows.pay_beneficiaries import pay_beneficiaries
+    from flows.provision_card_users import provision_card_users
+
+    bad, out = home / "bad.csv", home / "elsewhere"
+    if kind == "pay":
+        bad.write_text(data.path("beneficiaries.csv").read_text().replace("1250.00", "twelve"))
+        ended = pay_beneficiaries(str(bad), "bad", str(out), return_state=True)
+    else:
+        bad.write_text(data.path("card_users.csv").read_text().replace("ines@example.com", "nobody"))
+        ended = provision_card_users(str(bad), str(out), return_state=True)
+    assert (ended.name, ended.is_failed()) == ("InputRejected", True)
+    assert ended.message is not None
+    assert ended.message.endswith(f"corrected copy: {out / 'corrected-me.csv'}")
+    assert "wrong" in (out / "corrected-me.csv").read_text()
+    assert (out / "errors.csv").exists()
+    assert len(json.loads(artifact("input-problems")["data"])) == 1
+
+
+def test_a_task_is_not_tried_again_for_a_wrong_sheet_and_prefect_logs_no_traceback_of_it() -> None:
+    """Prefect logs the traceback of a task only once its retries are used up."""
+    from prefect.states import Failed
+
+    from tasks.payouts import read_beneficiaries
+    from tasks.provisioning import look_up_users
+    from treasury.errors import InvalidSheet
+
+    for task in (read_beneficiaries, look_up_users):
+        again: Any = task.retry_condition_fn
+        assert task.retries == 1
+        assert not again(task, None, Failed(data=InvalidSheet("sheet.csv", [])))
+        assert again(task, None, Failed(data=OSError()))
+
+
 @pytest.fixture
 def own_flow(home: Path) -> dict[str, Any]:
     """The README's flow of one's own, exactly as it stands there."""
@@ -145,7 +180,7 @@ def test_every_operation_is_a_task_and_only_reads_are_retried(name: str) -> None
 
 MONEY_TASKS = (
     *("send_orders", "send_payouts", "fetch_fiat_quotes", "create_payouts", "record_payouts"),
-    *("record_trades", "quote", "execute", "create_or_link_users"),
+    *("propose", "record_trades", "quote_conversion", "judge_quote", "execute_conversion", "create_or_link_users"),
 )
 
 
@@ -166,3 +201,21 @@ def test_no_task_that_pays_is_cached_or_retried() -> None:
         assert task.cache_policy == NO_CACHE, name
     for name in MONEY_TASKS:
         assert found[name].retries == 0, name
+
+
+def test_a_flow_that_leaves_rows_out_ends_in_a_state_that_needs_a_person(home: Path, sandbox: RunningSandbox) -> None:
+    from flows.pay_beneficiaries import pay_beneficiaries
+
+    wrong = home / "wrong.csv"
+    wrong.write_text(data.path("beneficiaries.csv").read_text().replace("direct", "by hand", 1))
+    before = len(sandbox.orders())
+    refused = pay_beneficiaries(str(wrong), "leaves-out", follow_seconds=5, return_state=True)
+    assert (refused.name, len(sandbox.orders())) == ("InputRejected", before)
+    ended = pay_beneficiaries(str(wrong), "leaves-out", follow_seconds=5, valid_rows_only=True, return_state=True)
+    assert (ended.name, ended.message) == ("NeedsAttention", "11 settled, 1 left out")
+    with pytest.raises(NeedsAttention) as found:
+        ended.result()
+    [left] = found.value.summary["left_out"]
+    assert left["problem"] == "route: must be direct or quoted"
+    assert "| left out | 1 |" in artifact("pay-beneficiaries")["data"]
+    assert (home / "runs" / "leaves-out" / "remaining.xlsx").exists()

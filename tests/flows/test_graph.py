@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import logging
 import os
 from collections.abc import Callable
@@ -61,11 +62,13 @@ def test_a_payout_run_reads_as_fetch_fiat_quotes_then_create_payouts(home: Path,
     )
     send, fetch, create = f"send payouts 1-{direct}", f"fetch fiat quotes 1-{quoted}", f"create payouts 1-{quoted}"
     assert list(graph.tasks) == [
-        *("check sheet graph", "propose graph", "record graph"),
+        *("read beneficiaries graph", "check payees graph", "preview graph", "propose graph", "record graph"),
         *(send, fetch, create, "follow graph", "write results graph"),
     ]
     assert graph.edges() >= {
-        ("check sheet graph", "propose graph"),
+        ("read beneficiaries graph", "check payees graph"),
+        ("check payees graph", "preview graph"),
+        ("preview graph", "propose graph"),
         ("propose graph", "record graph"),
         ("record graph", send),
         ("record graph", fetch),
@@ -114,10 +117,15 @@ def test_a_rebalancing_quotes_and_executes_each_trade(home: Path, sandbox: Runni
     assert len(quotes) == 3
     assert {name.split()[1] for name in quotes} <= {"SELL", "BUY"}
     for quote in quotes:
-        execute = quote.replace("quote", "execute")
-        assert {("record trades", quote), (quote, execute)} <= graph.edges()
+        judge, execute = quote.replace("quote ", "judge quote of "), quote.replace("quote", "execute")
+        assert {("record trades", quote), (quote, judge), (judge, execute)} <= graph.edges()
         assert any(start == execute and end.startswith("follow ") for start, end in graph.edges())
-    assert {("read rates", "plan trades"), ("plan trades", "record trades")} <= graph.edges()
+    [propose] = [name for name in graph.tasks if name.startswith("propose ")]
+    [prove] = [name for name in graph.tasks if name.startswith("prove fills ")]
+    [follow] = [name for name in graph.tasks if name.startswith("follow ")]
+    in_order = ["read position", "fetch rates", "plan trades", propose, "record trades"]
+    assert set(itertools.pairwise(in_order)) <= graph.edges()
+    assert {(follow, prove), (prove, "write decisions")} <= graph.edges()
     assert graph.run["name"].startswith("rebalance 2")
     assert graph.run["state_name"] == "Settled"
 
@@ -199,7 +207,7 @@ def test_a_plan_that_waits_for_an_approval_says_so(home: Path, sandbox: RunningS
     with pytest.raises(ApprovalNeeded):
         state.result()
     assert len(sandbox.orders()) == before
-    paid = approve_and_pay("waits", "somebody else", str(SHEET), str(two_people), follow_seconds=5, return_state=True)
+    paid = approve_and_pay("waits", str(SHEET), "somebody else", str(two_people), follow_seconds=5, return_state=True)
     assert (paid.name, paid.type) == ("Settled", "COMPLETED")
 
 

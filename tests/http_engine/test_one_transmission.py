@@ -411,12 +411,18 @@ def certificates(folder: Path) -> tuple[Path, Path]:
     def name(text: str) -> x509.Name:
         return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
-    def certificate(subject: str, key: rsa.RSAPrivateKey, extension: x509.ExtensionType) -> bytes:
+    def certificate(subject: str, key: rsa.RSAPrivateKey, *extensions: x509.ExtensionType) -> bytes:
         now = datetime.now(UTC)
         built = x509.CertificateBuilder().subject_name(name(subject)).issuer_name(name("Example Authority"))
         built = built.public_key(key.public_key()).serial_number(x509.random_serial_number())
         built = built.not_valid_before(now - timedelta(days=1)).not_valid_after(now + timedelta(days=1))
-        signed = built.add_extension(extension, critical=False).sign(authority, hashes.SHA256())
+        built = built.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key())
+        built = built.add_extension(issuer, critical=False)  # Python 3.13 refuses a certificate without it
+        for extension in extensions:
+            is_critical = isinstance(extension, x509.BasicConstraints | x509.KeyUsage)
+            built = built.add_extension(extension, critical=is_critical)
+        signed = built.sign(authority, hashes.SHA256())
         return signed.public_bytes(serialization.Encoding.PEM)
 
     authority, own = (rsa.generate_private_key(public_exponent=65537, key_size=2048) for _ in range(2))
@@ -425,6 +431,10 @@ def certificates(folder: Path) -> tuple[Path, Path]:
     )
     here = x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))])
     files = folder / "authority.pem", folder / "server.pem"
-    files[0].write_bytes(certificate("Example Authority", authority, x509.BasicConstraints(ca=True, path_length=None)))
+    is_authority = x509.BasicConstraints(ca=True, path_length=None)
+    uses = ("digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement")
+    never = dict.fromkeys((*uses, "encipher_only", "decipher_only"), False)
+    signs = x509.KeyUsage(key_cert_sign=True, crl_sign=False, **never)
+    files[0].write_bytes(certificate("Example Authority", authority, is_authority, signs))
     files[1].write_bytes(text + certificate("127.0.0.1", own, here))
     return files

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from treasury.errors import OutcomeUnknown, Refused
@@ -270,6 +270,8 @@ ANY_JSON = st.recursive(
 
 @settings(max_examples=150, deadline=None)
 @given(ANY_JSON)
+@example({"\x08": None})
+@example("\x0c")
 def test_json_is_read_as_it_is_but_for_unsafe_characters(value: Any) -> None:
     read = read_json(json.dumps(value).encode())
     assert not any(UNSAFE.search(text) for text in texts(read))

@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from contextlib import closing
 from decimal import Decimal
 from io import BytesIO
 from pathlib import Path
@@ -50,7 +51,7 @@ def make(out: Path) -> None:
     folder.mkdir()
     held = fill(f"sqlite:///{folder / 'ledger.db'}", folder)
     (out / "open.json").write_text(json.dumps(held, indent=1, sort_keys=True) + "\n")
-    with sqlite3.connect(folder / "ledger.db") as ledger:
+    with closing(sqlite3.connect(folder / "ledger.db")) as ledger, ledger:
         ledger.execute("UPDATE orders SET payload = ? WHERE payload IS NOT NULL", [KEPT_ELSEWHERE])
     for line in ("PRAGMA journal_mode = DELETE", "PRAGMA page_size = 512", "VACUUM"):
         ledger.execute(line)

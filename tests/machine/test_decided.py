@@ -1,183 +1,242 @@
 """Random histories of what people decide: nothing leaves that was not allowed, and all that was allowed still can.
 
-The oracle knows the service's side alone: what left, when, and which policy, stops, cancellations and releases a person
-had said by then. `HISTORIES=2000` runs so many (`make histories`).
+The oracle (`books.py`) knows the service's side alone, and what people said. Starts also go at the same time in several
+real processes, while somebody cancels, stops or changes the policy in another; and older copies of the ledger are put
+back. `HISTORIES=2000` runs so many (`make histories`).
 """
 
 import json
 import os
 import random
+import shutil
+import sqlite3
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import closing
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.engine.runs import sheet
-from tests.listening import Answer, Listening
-from treasury.errors import ApprovalNeeded, InputError, Stopped
-from treasury.ledger.approvals import approve_plan
-from treasury.ledger.policies import adopt_policy
-from treasury.ledger.stops import lift_stop, stop_sending
-from treasury.planning.policy import parse_policy
-from treasury.provider.client import Account
-from treasury.runs import execution, payouts
-from treasury.runs.cancelling import cancel
-from treasury.runs.desk import Desk
-from treasury.runs.resolving import release_orders
+from tests.machine.books import NO_LIMIT, Memory, Place, Rules, Service
+from tests.machine.office import open_desk, perform, set_day, waiting_ids, write_sheet
+from treasury.ledger import halts
 from treasury.sandbox import generate_key_pair
-from treasury.settings import Settings
 
 HISTORIES = int(os.environ.get("HISTORIES", "40"))
 STEPS = 14
-DAY = 86_400
-PAYEES = [f"1234567{number:04d}" for number in range(4)]
+ROUNDS = 6
+"""Most rounds of decisions and starts at the end: what an older ledger brought back is asked about twice first."""
+PAYEES = [f"1234567{number:04d}" for number in range(8)]
 AMOUNTS = ("10", "20", "40")
-LIMITS = (60, 100, 200)
-NO_LIMIT = 1_000_000
-PERSON = {"by": "Ada Example", "why": "a history"}
-
-
-@dataclass
-class Books:
-    """What left, and what people had said by then."""
-
-    day: int = 0
-    limit: int | None = None
-    approve_above: int = NO_LIMIT
-    stopped: bool = False
-    left: list[tuple[int, str, Decimal, str]] = field(default_factory=list)
-    """Day, payee, amount, reference."""
-    wrong: list[str] = field(default_factory=list)
-    cancelled: set[str] = field(default_factory=set)
-    released: set[str] = field(default_factory=set)
-    approved: set[str] = field(default_factory=set)
-    run_of: dict[str, str] = field(default_factory=dict)
-    total_of: dict[str, Decimal] = field(default_factory=dict)
-
-    def pay(self, payee: str, amount: Decimal, reference: str) -> None:
-        """A payment acts: is it one that may?"""
-        same = [each for each in self.left if each[1:3] == (payee, amount) and self.day - each[0] < 25]
-        today = sum((each[2] for each in self.left if each[0] == self.day), amount)
-        run = self.run_of.get(reference, "")
-        if any(each[3] == reference for each in self.left):
-            self.wrong.append(f"{reference} left twice")
-        # Who released one of two knows of the other; of one run, either may leave first.
-        alike = [each for each in same if not {each[3], reference} & self.released]
-        if alike:
-            self.wrong.append(f"{reference} is a duplicate of {alike[0][3]}")
-        if self.limit is not None and today > self.limit:
-            self.wrong.append(f"{reference}: {today} on day {self.day} under a limit of {self.limit}")
-        if self.stopped:
-            self.wrong.append(f"{reference} left under a stop")
-        if reference in self.cancelled:
-            self.wrong.append(f"{reference} left although it was cancelled")
-        if self.total_of.get(run, Decimal(0)) > self.approve_above and run not in self.approved:
-            self.wrong.append(f"{reference} of {run} left without an approval")
-        self.left.append((self.day, payee, amount, reference))
-
-
-class Service:
-    """Pays at once, and shows what it paid."""
-
-    def __init__(self) -> None:
-        self.books = Books()
-        self.known: dict[str, dict[str, Any]] = {}
-        self.listening = Listening(self._reply)
-
-    def _reply(self, path: str, content: bytes) -> Answer:
-        body: Mapping[str, Any] = json.loads(content)
-        reference = str(body["request_id"])
-        if path.endswith("/payout"):
-            self.books.pay(body["account_no"], Decimal(body["amount"]), reference)
-            self.known[reference] = {"order_no": f"N-{reference}", "request_id": reference, "status": 99}
-        found = self.known.get(reference)
-        answer = {"code": 7000, "message": "ORDER_NOT_EXIST"} if found is None else {"code": 200, "data": found}
-        return 200, json.dumps(answer).encode(), {}
+LIMITS = (80, 150, 300)
+ROOT = Path(__file__).parents[2]
+ACTS = {"begin": 4, "start": 3, "cancel": 2, "release": 2, "approve": 2, "adopt": 1, "stop": 1, "lift": 3}
+ACTS |= {"resolve": 1, "restart": 1, "day": 2, "copy": 1, "put back": 1, "loss": 2, "at once": 3}
 
 
 class Office:
-    """People at one ledger."""
+    """People at one ledger, the books that judge them, and the copies that they keep of it."""
 
-    def __init__(self, service: Service, folder: Path, key: str) -> None:
-        self.service, self.folder, self.key = service, folder, key
+    def __init__(self, service: Service, folder: Path, key: str, forker: "subprocess.Popen[str]", seed: int) -> None:
+        self.service, self.folder, self.key, self.forker = service, folder, key, forker
         self.books = service.books
-        self.sheets: dict[str, Path] = {}
-        self.desk = self._open()
+        self.dice = random.Random(seed)
+        self.rows: dict[str, list[tuple[str, str, str]]] = {}
+        self.saying: Rules = Rules()
+        self.copy: Memory | None = None
+        service.hears = self.hear
+        (folder / "home").mkdir()
+        self.desk = open_desk(folder, service.listening.base_url, key, 0)
 
-    def _open(self) -> Desk:
-        account = Account(self.service.listening.base_url, "900001", self.key)
-        ledger = f"sqlite:///{self.folder / 'ledger.db'}"
-        settings = Settings(self.folder, None, None, None, None, ledger, self.folder / "ledger.key", in_flight=4)
-        desk = Desk(account, settings)
-        clock = desk.ledger._clock
-        desk.ledger._clock = lambda: clock() + self.books.day * DAY
-        return desk
+    # --- what people do ---
+
+    def hear(self, told: Mapping[str, Any]) -> None:
+        """Somebody was told something."""
+        if "cancelled" in told:
+            self.books.told_cancelled([_place(each) for each in told["cancelled"]], told["ended"])
+        for run_key, row_ref, kind in told.get("released", ()):
+            self.books.told_released((run_key, row_ref), kind)
+        if "approved" in told:
+            self.books.approved.add(told["approved"])
+        if "rules" in told:
+            self.books.said(self.saying)
+
+    def does(self, act: str, *about: Any) -> None:
+        """Somebody does something, in this process."""
+        self.is_saying(act, about, 0)
+        self.hear(perform(self.desk, self.folder, act, about))
+        self.books.all_arrived()
+
+    def is_saying(self, act: str, about: tuple[Any, ...], starts: int) -> None:
+        """Somebody is about to change the rules, if this act does."""
+        rules = self.books.rules
+        changed = {"stop": replace(rules, stopped=True), "lift": replace(rules, stopped=False)}
+        if act == "adopt":
+            changed["adopt"] = replace(rules, limit=about[0], approve_above=about[1])
+        if act in changed:
+            self.saying = changed[act]
+            self.books.is_saying(self.saying, starts)
+
+    def a_run(self) -> str:
+        """One of the runs that there are, mostly one of the last."""
+        return self.dice.choice([*self.rows][-3:]) if self.rows else self.new_run()
+
+    def new_run(self) -> str:
+        """Somebody has a new sheet."""
+        run_key = f"run{len(self.rows)}"
+        count = self.dice.randint(1, 4)
+        rows = [(f"r{each}", self.dice.choice(AMOUNTS), self.dice.choice(PAYEES)) for each in range(count)]
+        write_sheet(self.folder, run_key, rows)
+        self.rows[run_key] = rows
+        self.books.total_of[run_key] = sum((Decimal(amount) for _, amount, _ in rows), Decimal(0))
+        return run_key
+
+    def a_policy(self) -> tuple[int, int]:
+        return self.dice.choice(LIMITS), self.dice.choice((50, NO_LIMIT))
+
+    def does_at_once(self) -> None:
+        """Two or three starts at the same time in processes of their own, and perhaps a decision in another one."""
+        runs = [self.new_run() for _ in range(self.dice.randint(0, 2))]
+        runs += [self.a_run() for _ in range(3 - len(runs))]
+        acts: list[tuple[str, list[Any]]] = [("start", [run_key]) for run_key in runs[: self.dice.randint(2, 3)]]
+        decision = self.dice.choice(("none", "cancel", "cancel", "stop", "lift", "adopt"))
+        abouts: dict[str, list[Any]] = {"cancel": [self.dice.choice(runs)], "adopt": list(self.a_policy())}
+        about = abouts.get(decision, [])
+        self.is_saying(decision, tuple(about), len(acts))
+        if decision != "none":
+            acts.append((decision, about))
+        ledger = {"folder": str(self.folder), "base_url": self.service.listening.base_url, "key": self.key}
+        spec = {
+            **ledger,
+            "day": self.books.day,
+            "acts": [(act, [*each, self.dice.random() / 30]) for act, each in acts],
+        }
+        assert self.forker.stdin is not None
+        assert self.forker.stdout is not None
+        self.forker.stdin.write(json.dumps(spec) + "\n")
+        self.forker.stdin.flush()
+        ended = json.loads(self.forker.stdout.readline())
+        assert set(ended) == {0}, (acts, ended, (self.folder / "log.txt").read_text()[-3000:])
+        self.books.all_arrived()
+
+    # --- what happens to the program and its ledger ---
 
     def restart(self) -> None:
         """The program ends, and starts again."""
         self.desk.close()
-        self.desk = self._open()
+        self.desk = open_desk(self.folder, self.service.listening.base_url, self.key, self.books.day)
 
-    def begin(self, run_key: str, rows: list[tuple[str, str, str]]) -> None:
-        """Somebody has a new sheet, and starts it."""
-        self.sheets[run_key] = sheet(self.folder, *rows, name=f"{run_key}.csv")
-        self.books.total_of[run_key] = sum((Decimal(amount) for _, amount, _ in rows), Decimal(0))
-        self.start(run_key)
+    def next_day(self) -> None:
+        self.books.day += 1
+        set_day(self.desk, self.books.day)
 
-    def start(self, run_key: str) -> None:
-        """Start a run, as `treasury pay` does."""
-        file = self.sheets[run_key]
-        try:
-            payouts.propose_payouts(self.desk, payouts.plan_of(self.desk, file, run_key), "maker")
-            chunks = payouts.commit_payouts(self.desk, file, run_key)
-        except (InputError, ApprovalNeeded):
+    def keep_a_copy(self) -> None:
+        """Somebody copies ledger and tokens."""
+        copy = self.folder / "copy"
+        shutil.rmtree(copy, ignore_errors=True)
+        copy.mkdir()
+        _copy_content(self.folder / "home" / "ledger.db", copy / "ledger.db")
+        if (self.folder / "home" / "tokens").exists():
+            shutil.copytree(self.folder / "home" / "tokens", copy / "tokens")
+        self.copy = self.books.remember(copy / "ledger.db")
+
+    def put_back(self) -> None:
+        """Somebody puts the copy back: ledger and tokens, the ledger alone, or its content over the same file."""
+        if self.copy is None:
             return
-        for order in self.desk.ledger.orders(run_key=run_key):
-            self.books.run_of[order.request_id] = run_key
-        with suppress(Stopped):
-            for ids in chunks:
-                execution.send_orders(self.desk, run_key, ids)
+        home, copy = self.folder / "home", self.folder / "copy"
+        how = self.dice.choice(("home", "ledger", "content"))
+        self.desk.close()
+        if how == "content":
+            _copy_content(copy / "ledger.db", home / "ledger.db")
+        else:
+            for file in home.glob("ledger.db*"):
+                if file.is_file():
+                    file.unlink()
+            shutil.copy(copy / "ledger.db", home)
+        if how == "home":
+            shutil.rmtree(home / "tokens", ignore_errors=True)
+            if (copy / "tokens").exists():
+                shutil.copytree(copy / "tokens", home / "tokens")
+        self.books.put_back(self.copy, same_file=how == "content")
+        self.desk = open_desk(self.folder, self.service.listening.base_url, self.key, self.books.day)
 
-    def cancel(self, run_key: str) -> None:
-        """Somebody cancels a run."""
-        with suppress(InputError):
-            for decision in cancel(self.desk, run_key, **PERSON).decisions:
-                if decision.done:
-                    self.books.cancelled.add(decision.order.request_id)
+    def lose_what_follows(self) -> None:
+        """What people decided, and what left, since a copy was made is lost; often while a run waits under a stop."""
+        run_key = self.a_run()
+        if self.dice.random() < 0.7:
+            run_key = self.new_run()
+            self.does("stop")
+            self.does("start", run_key)
+            self.does("lift")
+        self.keep_a_copy()
+        for _ in range(self.dice.randint(1, 2)):
+            self.does(self.dice.choice(("start", "cancel", "cancel", "release")), run_key)
+        self.put_back()
+        self.does(self.dice.choice(("start", "start", "cancel")), run_key)
 
-    def release(self, run_key: str) -> None:
-        """Somebody lets what is held be sent."""
-        with suppress(InputError):
-            for decision in release_orders(self.desk, run_key, None, **PERSON):
-                if "duplicate" in str(decision.order.released):
-                    self.books.released.add(decision.order.request_id)
+    # --- the end ---
 
-    def approve(self, run_key: str) -> None:
-        """Somebody else approves a run."""
-        with suppress(InputError):
-            approve_plan(self.desk.ledger, run_key, "Bert Example", "bert")
-            self.books.approved.add(run_key)
+    def finish(self) -> None:
+        """People allow everything, cancel again what was cancelled and brought back, and let the rest be paid."""
+        self.does("lift")
+        for _ in range(ROUNDS):
+            if not self.is_open():
+                return
+            self.does("adopt", NO_LIMIT, NO_LIMIT)
+            for run_key in self.rows:
+                for place, request_id in waiting_ids(self.desk, run_key).items():
+                    if place in self.books.cancelled:
+                        self.does("cancel", request_id)
+                self.does("release", run_key)
+                self.does("resolve", run_key)
+                self.does("start", run_key)
 
-    def adopt(self, limit: int, approve_above: int) -> None:
-        """Somebody puts another policy in force."""
-        table = {"max_per_day": {"USDT_TRC20": limit}, "one_approval_above": {"USDT_TRC20": approve_above}}
-        policy = parse_policy({"payouts": table}, "policy.toml")
-        adopt_policy(self.desk.ledger, policy, "policy.toml", by="Ada Example", os_user="ada")
-        self.books.limit, self.books.approve_above = limit, approve_above
+    def is_open(self) -> bool:
+        """Whether something that was not cancelled is not paid, or the ledger does not say what became of it."""
+        said, gone = states(self.folder / "home" / "ledger.db"), {each.place for each in self.books.left}
+        places = {(run_key, row_ref) for run_key, rows in self.rows.items() for row_ref, *_ in rows}
+        places = {each for each in places if each in said or each[0] not in self.books.ended}
+        return any(said.get(each) != ("settled" if each in gone else "cancelled") for each in places)
 
-    def stop(self) -> None:
-        """Somebody stops everything."""
-        stop_sending(self.desk.ledger, "Ada Example", "a history")
-        self.books.stopped = True
+    def step(self) -> None:
+        """One thing that happens."""
+        act = self.dice.choices(list(ACTS), list(ACTS.values()))[0]
+        if act == "begin":
+            self.does("start", self.new_run())
+        elif act in ("start", "cancel", "release", "approve", "resolve") and self.rows:
+            self.does(act, self.a_run())
+        elif act == "adopt":
+            self.does("adopt", *self.a_policy())
+        elif act in ("stop", "lift"):
+            self.does(act)
+        elif act == "at once":
+            self.does_at_once()
+        else:
+            happens = {"restart": self.restart, "day": self.next_day, "loss": self.lose_what_follows}
+            happens |= {"copy": self.keep_a_copy, "put back": self.put_back}
+            happens.get(act, lambda: None)()
 
-    def lift(self) -> None:
-        """Somebody lets it go on."""
-        self.books.stopped = False
-        lift_stop(self.desk.ledger, "Ada Example")
+
+def _place(told: list[str]) -> Place:
+    run_key, row_ref = told
+    return run_key, row_ref
+
+
+def _copy_content(source: Path, target: Path) -> None:
+    with closing(sqlite3.connect(source)) as old, closing(sqlite3.connect(target)) as new:
+        old.backup(new)
+
+
+def states(ledger: Path) -> dict[Place, str]:
+    """What the ledger says of each row, read with plain SQL."""
+    with closing(sqlite3.connect(ledger)) as connection:
+        found = connection.execute("SELECT run_key, row_ref, state FROM orders").fetchall()
+    return {(run_key, row_ref): state for run_key, row_ref, state in found}
 
 
 @pytest.fixture(scope="module")
@@ -192,39 +251,39 @@ def service() -> Iterator[Service]:
     service.listening.close()
 
 
+@pytest.fixture(scope="module")
+def forker() -> Iterator["subprocess.Popen[str]"]:
+    """A process that forks one for each person of a step in which several things happen at once."""
+    command = [sys.executable, "-m", "tests.machine.office", "--serve"]
+    process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    yield process
+    process.communicate(timeout=10)
+
+
+@pytest.fixture(autouse=True)
+def _real_time_afterwards() -> Iterator[None]:
+    before = vars(halts)["time"]
+    yield
+    vars(halts)["time"] = before
+
+
 @pytest.mark.parametrize("seed", range(HISTORIES))
-def test_only_what_was_allowed_leaves_and_all_of_it_can(seed: int, service: Service, tmp_path: Path, key: str) -> None:
-    dice = random.Random(seed)
-    office = Office(service, tmp_path, key)
-    office.adopt(dice.choice(LIMITS), NO_LIMIT)
+def test_only_what_was_allowed_leaves_and_all_of_it_can(
+    seed: int, service: Service, tmp_path: Path, key: str, forker: "subprocess.Popen[str]"
+) -> None:
+    office = Office(service, tmp_path, key, forker, seed)
+    books = service.books
+    office.does("adopt", office.dice.choice(LIMITS), NO_LIMIT)
     for number in range(STEPS):
-        runs = list(office.sheets) or ["none"]
-        act = dice.choices(
-            ["begin", "start", "cancel", "release", "approve", "adopt", "stop", "lift", "restart", "day"],
-            [4, 3, 2, 2, 2, 1, 1, 2, 1, 1],
-        )[0]
-        if act == "begin":
-            rows = [(f"r{each}", dice.choice(AMOUNTS), dice.choice(PAYEES)) for each in range(dice.randint(1, 4))]
-            office.begin(f"run{number}", rows)
-        elif act == "start" and office.sheets:
-            office.start(dice.choice(runs))
-        elif act in ("cancel", "release", "approve"):
-            getattr(office, act)(dice.choice(runs))
-        elif act == "adopt":
-            office.adopt(dice.choice(LIMITS), dice.choice((50, NO_LIMIT)))
-        elif act == "day":
-            service.books.day += 1
-        elif act in ("stop", "lift", "restart"):
-            getattr(office, act)()
-        assert service.books.wrong == []
-    office.lift()
-    for _ in range(3):
-        office.adopt(NO_LIMIT, NO_LIMIT)
-        for run_key in office.sheets:
-            office.release(run_key)
-            office.start(run_key)
-    assert service.books.wrong == []
-    left = {reference for *_, reference in service.books.left}
-    for order in office.desk.ledger.orders():
-        assert (order.request_id in left) != (order.request_id in service.books.cancelled), order
+        office.step()
+        assert books.wrong == [], number
+    office.finish()
     office.desk.close()
+    assert books.wrong == []
+    left = {each.place for each in books.left}
+    said = states(tmp_path / "home" / "ledger.db")
+    for run_key, rows in office.rows.items():
+        for place in ((run_key, row_ref) for row_ref, *_ in rows):
+            ended = run_key in books.ended and place not in said
+            assert (place in left) != (place in books.cancelled or ended), (place, said.get(place))
+            assert said.get(place) == (None if ended else "settled" if place in left else "cancelled"), place

@@ -7,14 +7,16 @@ from typing import Any
 
 from tests.crash.oracle import Verdict, judge
 from tests.crash.payments import PARTNER_ID, Kind, ask_quotes, hurry, make_kind
+from treasury.orders.states import State
 from treasury.provider.client import Account, Client
 from treasury.provider.service_rules import ServiceRules
 from treasury.reconciliation.scope import Scope
 from treasury.runs import sweep
+from treasury.runs.cancelling import cancel
 from treasury.runs.desk import Desk
 from treasury.sandbox import RunningSandbox, SandboxSettings, running_sandbox
 from treasury.sending.submission import Submission
-from treasury.settings import Settings
+from treasury.settings import Settings, read_settings
 
 TIMEOUT_SECONDS = 0.25
 """Shorter than a `slow` answer takes."""
@@ -38,6 +40,8 @@ class Trial:
     seed: int = 1
     repeat: str = "repeat_acts"
     """The fault under which a second transmission shows: as a second effect, unless a test says otherwise."""
+    cancels: bool = False
+    """Whether a person cancels, after the faulty start, every run and call of it."""
 
 
 def run_trial(trial: Trial, folder: Path, keys: tuple[str, str]) -> tuple[Verdict, list[str]]:
@@ -66,18 +70,21 @@ def run_trial(trial: Trial, folder: Path, keys: tuple[str, str]) -> tuple[Verdic
         faults |= {**calm, trial.fault: trial.rate}
         _start(sandbox.base_url, kind, folder, keys[0], trial.fault)
         during = [] if trial.fault == "flip_final" else judge(ledger_url, sandbox.orders(), kind.rows).faults
+        cancelled = _cancel(sandbox.base_url, folder, keys[0]) if trial.cancels else []
         faults.clear()
         faults |= calm
         for start in range(STARTS_OF_QUOTES if trial.kind == "fiat_payout" else STARTS):
             if start >= STARTS:
                 time.sleep(QUOTE_SECONDS / 2)
             _start(sandbox.base_url, kind, folder, keys[0], trial.fault)
-            if not judge(ledger_url, sandbox.orders(), kind.rows).waiting:
+            if not judge(ledger_url, sandbox.orders(), kind.rows, cancelled).waiting:
                 break
         if trial.fault == "flip_final":
             time.sleep(0.06)
         _sweep(sandbox, folder, keys[0])
-        verdict = judge(ledger_url, sandbox.orders(), kind.rows)
+        verdict = judge(ledger_url, sandbox.orders(), kind.rows, cancelled)
+        if len(cancelled) != verdict.states.get("cancelled", 0):
+            verdict.faults.append(f"{len(cancelled)} rows were cancelled, the ledger says {verdict.states}")
         return verdict, [f"while it lasted: {fault}" for fault in during] + verdict.faults
 
 
@@ -95,7 +102,7 @@ def open_short_desk(
     service: ServiceRules = SHORT_SERVICE,
     **more: Any,
 ) -> Desk:
-    """A desk whose waits are short."""
+    """A desk whose waits are short, with the engine that TREASURY_HTTP_ENGINE chooses."""
     settings = Settings(
         home=folder,
         base_url=base_url,
@@ -110,7 +117,7 @@ def open_short_desk(
     account = Account(base_url, PARTNER_ID, private_key, rules=service)
     desk = Desk(account, replace(settings, in_flight=4))
     desk.client.close()
-    desk.client = Client(account, connections=4, timeout_seconds=TIMEOUT_SECONDS)
+    desk.client = Client(account, connections=4, timeout_seconds=TIMEOUT_SECONDS, engine=read_settings().http_engine)
     hurry(desk)
     desk.submission = Submission(
         desk.client, desk.ledger, desk.settings.evidence(service), found_known=desk.begin_epoch
@@ -123,6 +130,21 @@ def _start(base_url: str, kind: Kind, folder: Path, private_key: str, fault: str
     desk = open_short_desk(base_url, folder, private_key, resend_after)
     try:
         kind.start(desk, folder)
+    finally:
+        desk.close()
+
+
+def _cancel(base_url: str, folder: Path, private_key: str) -> list[tuple[str, str]]:
+    """A person cancels every run; the rows of which the person is told that they are cancelled."""
+    desk = open_short_desk(base_url, folder, private_key)
+    try:
+        waiting = [order for order in desk.ledger.orders() if order.state is State.PREPARED and not order.doubtful]
+        runs = sorted({order.run_key for order in desk.ledger.orders()})
+        by = {"by": "Ada Example", "why": "a trial"}
+        decided = [each for run_key in runs for each in cancel(desk, f"run:{run_key}", **by).decisions]
+        done = {(each.order.run_key, each.order.row_ref) for each in decided if each.done}
+        assert done == {(order.run_key, order.row_ref) for order in waiting}  # all that never left, and nothing else
+        return sorted(done)
     finally:
         desk.close()
 

@@ -19,6 +19,7 @@ from treasury.sandbox import FAULTS, SandboxSettings, generate_key_pair, running
 ALL = os.environ.get("MATRIX") == "all"
 NAMES = (*KINDS, "confirmation")
 QUICK = ("payout", "fiat_payout")
+QUICK_FAULTS = ("drop_before", "drop_after", "rate_limit_429_bare", "quote_expired")
 SEEDS = range(1, 6) if ALL else range(1, 2)
 
 DECIDE_NOTHING = ("drop_before", "error_500_before", "clock_skew", "rate_limit_429", "rate_limit_429_bare")
@@ -83,6 +84,30 @@ def test_a_fault_that_strikes_some_requests_leads_to_one_effect_and_the_truth(
     may_wait = (trial.kind, trial.fault) in LOST_FOR_GOOD
     ends = {"settled"} | ({"failed"} if trial.fault == "flip_final" else set()) | ({"unknown"} if may_wait else set())
     assert set(verdict.states) <= ends
+
+
+def cancelled() -> list[Trial]:
+    """A person cancels what never left after the faulty start, which every request met, or half of them."""
+    faults = FAULTS if ALL else QUICK_FAULTS
+    rates = (1.0, 0.5) if ALL else (0.5,)
+    return [
+        Trial(kind, fault, rate, cancels=True)
+        for kind in (NAMES if ALL else QUICK)
+        for fault in faults
+        for rate in rates
+    ]
+
+
+@pytest.mark.parametrize("trial", cancelled(), ids=lambda trial: f"{trial.kind}-{trial.fault}-{trial.rate}")
+def test_what_is_cancelled_after_a_fault_never_leaves_and_the_rest_has_one_effect(
+    trial: Trial, tmp_path: Path, keys: tuple[str, str]
+) -> None:
+    verdict, problems = run_trial(trial, tmp_path, keys)
+    assert problems == []
+    may_wait = (trial.kind, trial.fault) in LOST_FOR_GOOD
+    ends = {"settled", "cancelled"} | ({"failed"} if trial.fault == "flip_final" else set())
+    assert set(verdict.states) <= ends | ({"unknown"} if may_wait else set())
+    assert verdict.effects == verdict.states.get("settled", 0) + verdict.states.get("failed", 0)
 
 
 @pytest.mark.parametrize("kind", NAMES[:-1] if ALL else QUICK)

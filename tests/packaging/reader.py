@@ -1,17 +1,20 @@
 """Somebody who types what a page says, line by line."""
 
+import csv
 import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import openpyxl
+
 import data
 
 ROOT = Path(__file__).resolve().parents[2]
 CODES = {
-    "treasury pay november.csv --run-key payroll-2026-11": [3],
-    "treasury pay november.csv --run-key payroll-2026-11 --yes": [3, 0],
+    "treasury pay november.xlsx --run-key payroll-2026-11": [3],
+    "treasury pay november.xlsx --run-key payroll-2026-11 --yes": [3, 0],
 }
 """Where no terminal is, what asks for a yes waits for it; what nobody approved waits for that, and then is sent."""
 
@@ -40,7 +43,7 @@ class Reader:
         sample = data.path("beneficiaries.csv").read_text(encoding="utf-8")
         # Rows of one's own, of more than one person may send alone by the sample policy.
         own = re.sub(r"^(EMP-\d+,direct),[0-9.]+,", r"\1,2000.00,", sample, flags=re.MULTILINE)
-        (home / "november.csv").write_text(own, encoding="utf-8")
+        self.own = list(csv.DictReader(own.splitlines()))
 
     def changed(self, line: str) -> str:
         for old, new in self.changes.items():
@@ -62,4 +65,16 @@ class Reader:
         expected = self.codes[line].pop(0) if line in self.codes else 0
         assert done.returncode == expected, f"{line}\n{done.stdout}{done.stderr}"
         assert "Traceback" not in done.stderr
+        if line.startswith("treasury template pay "):
+            self.fills(self.home / line.rsplit(maxsplit=1)[-1])
         return done.stdout
+
+    def fills(self, template: Path) -> None:
+        """Put one's own rows in place of a template's examples."""
+        book = openpyxl.load_workbook(template)
+        sheet = book.worksheets[0]
+        names = [str(cell.value) for cell in sheet[1]]
+        sheet.delete_rows(2, 2)
+        for row in self.own:
+            sheet.append([row.get(name) or None for name in names])
+        book.save(template)

@@ -1,8 +1,10 @@
 """docs/operating.md: its section on backups is followed as it stands, with its places moved into a temporary folder."""
 
+import os
 import re
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from tests.engine.intents import commit
 from tests.packaging.reader import ROOT, Reader
 from treasury.account_file import AccountFile
 from treasury.sandbox import RunningSandbox
+from treasury.settings import PROCESSES, home_folder, read_settings
 
 PAGE = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
 SECTION = PAGE.partition("## Backup and restore\n")[2].partition("\n## ")[0]
@@ -50,7 +53,7 @@ def test_the_section_on_backups_works_as_written(reader: Reader, prefect_url: st
     assert "connected: " in reader.types(rest[0])
     assert "all is well" in reader.types(rest[1])
     reader.types(rest[2])
-    with sqlite3.connect(reader.home / "treasury-restored" / "ledger.db") as ledger:
+    with closing(sqlite3.connect(reader.home / "treasury-restored" / "ledger.db")) as ledger, ledger:
         states = dict(ledger.execute("SELECT row_ref, state FROM orders"))
     ledger.close()
     assert states.keys() == {"one", "other"}
@@ -66,15 +69,47 @@ def test_what_stands_in_the_way_ends_the_command_with_code_2(reader: Reader, tmp
     assert next((tmp_path / "backups").iterdir()).read_bytes() == content
 
 
+def _settings_table() -> dict[str, tuple[str, str]]:
+    """Each variable's key in the account file, and its default in words."""
+    table = PAGE.partition("## Settings\n")[2].partition("\n\nThe environment wins")[0]
+    cells = ([cell.strip().strip("`") for cell in line.split("|")[1:4]] for line in table.splitlines()[3:])
+    return {variable: (key, default) for variable, key, default in cells}
+
+
 def test_the_table_of_settings_is_what_the_program_reads() -> None:
     """Every variable that settings.py names stands in the table, and no other."""
-    table = PAGE.partition("## Settings\n")[2].partition("\n\nThe environment wins")[0]
-    shown = {
-        row.split("|")[1].strip().strip("`"): row.split("|")[2].strip().strip("`") for row in table.splitlines()[3:]
-    }
+    shown = _settings_table()
     source = (ROOT / "treasury" / "settings.py").read_text(encoding="utf-8")
     assert set(shown) == set(re.findall(r'"(TREASURY_[A-Z_]*[A-Z])"', source))
-    assert {key for key in shown.values() if key} == set(AccountFile.model_fields) - {"service"}
+    assert {key for key, _ in shown.values() if key} == set(AccountFile.model_fields) - {"service"}
+
+
+def test_the_defaults_of_the_table_are_those_of_an_empty_environment(tmp_path: Path) -> None:
+    empty = read_settings({"TREASURY_HOME": str(tmp_path)})
+    assert {
+        name: default.replace("$TREASURY_HOME", str(tmp_path)) for name, (_, default) in _settings_table().items()
+    } == {
+        "TREASURY_HOME": "~/.treasury",
+        "TREASURY_BASE_URL": str(empty.base_url).lower(),
+        "TREASURY_PARTNER_ID": str(empty.partner_id).lower(),
+        "TREASURY_PRIVATE_KEY_FILE": str(empty.private_key_file).lower(),
+        "TREASURY_PLATFORM_KEY_FILE": str(empty.platform_key_file).lower(),
+        "TREASURY_LEDGER_URL": empty.ledger_url,
+        "TREASURY_LEDGER_KEY_FILE": str(empty.ledger_key_file),
+        "TREASURY_RESEND_AFTER_SECONDS": f"{empty.resend_after_seconds:g}",
+        "TREASURY_QUOTE_MARGIN_SECONDS": "TREASURY_RESEND_AFTER_SECONDS",
+        "TREASURY_TOKEN_FOLDER": str(empty.token_folder),
+        "TREASURY_MAX_CLOCK_SKEW_SECONDS": f"{empty.max_clock_skew_seconds:g}",
+        "TREASURY_IN_FLIGHT": f"{empty.in_flight}",
+        "TREASURY_HTTP_ENGINE": "pyreqwest, else httpx",
+        "TREASURY_MAX_REPLY_BYTES": f"{empty.limits.max_bytes:,}",
+        "TREASURY_EXCHANGE_SECONDS": f"{empty.limits.exchange_seconds:g}",
+        "TREASURY_PROCESSES": f"one for each core, at most {PROCESSES}",
+    }
+    assert home_folder({}) == Path.home() / ".treasury"
+    assert empty.http_engine is None
+    assert empty.evidence(empty.service).quote_margin_seconds == empty.resend_after_seconds
+    assert empty.processes == min(os.cpu_count() or 1, PROCESSES)
 
 
 def test_every_line_of_the_section_is_one_that_is_run() -> None:

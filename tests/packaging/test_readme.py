@@ -66,7 +66,7 @@ def test_the_real_account_works_as_written(reader: Reader, open_sandbox: Callabl
     said = {line: reader.types(line) for line in lines[2:] if line != ELSEWHERE}
     assert (reader.home / ".treasury" / "account.json").is_file()
     last = {line.partition(" -")[0]: out.strip().splitlines()[-1] for line, out in said.items()}
-    assert last["treasury rebalance"].endswith("settled")
+    assert said["treasury rebalance --balances data/balances.csv --yes"].strip().endswith("settled")
     assert last["treasury provision data/card_users.csv"] == "4 created"
     assert last["treasury reconcile"].startswith("reconciled: ")
     for line in re.findall(r"`(treasury call [^`]+)`", README):

@@ -21,11 +21,13 @@ from treasury.orders.decisions import (
 from treasury.orders.records import Order, Quote, Stage
 from treasury.orders.states import State
 from treasury.planning.policy import parse_policy
-from treasury.planning.rebalancing import Rates, plan_trades
+from treasury.planning.position import Snapshot
+from treasury.planning.rebalancing import plan_rebalancing
+from treasury.planning.trades import Rates
 from treasury.provider.operation import SeenOrder
 from treasury.provider.service_rules import ServiceRules
 from treasury.provider.status import OrderStatus
-from treasury.runs.rebalancing import plan_trade
+from treasury.runs.trade_orders import plan_trade
 
 NOW = 1_790_000_000_000
 POLICY = parse_policy(
@@ -41,7 +43,8 @@ POLICY = parse_policy(
 
 def bounds(eth: str, usdt: str) -> Bounds:
     rates = {"ETH-USDT": Rates(buy=Decimal(2010), sell=Decimal(2000))}
-    [trade] = plan_trades(POLICY, {"ETH": Decimal(eth), "USDT": Decimal(usdt)}, rates).trades
+    held = {"ETH": Decimal(eth), "USDT": Decimal(usdt)}
+    [trade] = plan_rebalancing(POLICY, Snapshot(NOW, available=held, rates=rates, fee_bps=Decimal(0))).plan.trades
     return Bounds.from_dict(plan_trade(trade, ServiceRules()).payload["bounds"])
 
 
@@ -300,6 +303,16 @@ def test_a_quote_made_before_it_was_asked_for_is_somebody_elses(
     assert not is_foreign(replace(quoted, asks=2), NOW + 50, NOW + 50 + skew_ms)
 
 
+@pytest.mark.parametrize("unknown", ["expires_at", "service_ends_at", "the service's time"])
+def test_a_quote_without_a_time_is_nobody_elses(unknown: str) -> None:
+    quoted = confirmed_quote(created_at=NOW, expires_at=NOW + 60_000, service_ends_at=NOW + 1)
+    assert is_foreign(quoted, NOW, NOW)
+    if unknown == "the service's time":
+        assert not is_foreign(quoted, NOW, None)
+    else:
+        assert not is_foreign(quoted.changed({unknown: None}), NOW, NOW)
+
+
 CONVERTED = {"operation": "conversion_execute"}
 
 
@@ -325,3 +338,21 @@ def test_only_a_conversion_may_be_shown_in_what_it_brings(
         assert read.receive_amount == Decimal(9)
     else:
         assert read == seen
+
+
+@pytest.mark.parametrize(
+    ("known", "fee", "fee_currency", "read_as"),
+    [
+        (None, Decimal(1), None, "USDT"),
+        (None, Decimal(1), "ETH", "ETH"),
+        (None, None, None, None),
+        (Decimal(2), Decimal(1), None, None),
+        (Decimal(2), Decimal(1), "ETH", "ETH"),
+    ],
+)
+def test_a_fee_shown_with_what_arrives_is_in_its_currency_where_none_is_known(
+    known: Decimal | None, fee: Decimal | None, fee_currency: str | None, read_as: str | None
+) -> None:
+    seen = SeenOrder(currency="USDT", amount=Decimal(9), fee=fee, fee_currency=fee_currency)
+    read = as_paid(seen, order(**CONVERTED, fee=known), ServiceRules())
+    assert (read.fee, read.fee_currency) == (fee, read_as)

@@ -61,6 +61,7 @@ def empty_machine(**changes: Any) -> dict[str, Any]:
     """The machine form of a ledger that holds nothing."""
     return {
         "verdict": "reconciled",
+        "rehearsal": None,
         "as_of": "2026-11-20T05:30:00Z",
         "since": None,
         "scope": {"run_key": None, "currency": None, "window_days": None, "statement": None},

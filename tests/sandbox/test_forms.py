@@ -88,14 +88,13 @@ def _kind(marks: list[Any], nested: Any, annotation: str) -> str:
 
 
 def _choices(marks: list[Any]) -> tuple[str, ...]:
-    """The values of an enumeration, or the types of an image: what the client's validators hold in their closures."""
+    """The values of an enumeration, or the types of an image."""
     for mark in marks:
         function = getattr(mark, "func", None)
         if function is cast(Any, client_fields.Image).__metadata__[0].func:
             return ("image/jpeg", "image/png")
-        for cell in getattr(function, "__closure__", None) or ():
-            if isinstance(cell.cell_contents, tuple):
-                return cell.cell_contents
+        if isinstance(function, client_fields.OneOf):
+            return function.values
     return ()
 
 

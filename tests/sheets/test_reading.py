@@ -52,6 +52,13 @@ def problems(path: Path) -> list[tuple[int, str, str]]:
         'ref,amount,note\n"r1"," 1.50 ","hé"',
         "note,ref,amount,,\nhé,r1,1.50,,\n",
         "\n , \nref,amount,note\nr1,1.50,hé",
+        "REF,Amount,NOTE\nr1,1.50,hé\n",
+        "sep=;\nref;amount;note\nr1;1.50;hé\n",
+        "ref\tamount\tnote\nr1\t1.50\thé\n",
+        "ref|amount|note\nr1|1.50|hé\n",
+        "ref\tamount\tnote\r\nr1\t1.50\thé\r\n".encode("utf-16"),
+        "Payroll, November\nref,amount,note\nr1,1.50,hé\n",
+        "ref,amount,note,notes of mine,# hidden,_status\nr1,1.50,hé,=1,#N/A,paid\n",
     ],
     ids=[
         "plain",
@@ -61,9 +68,16 @@ def problems(path: Path) -> list[tuple[int, str, str]]:
         "quoted",
         "other order, empty columns",
         "blank lines first",
+        "other letter case",
+        "sep=",
+        "tabs",
+        "bars",
+        "Unicode Text of Excel",
+        "title",
+        "own columns",
     ],
 )
-def test_dialects_of_csv_read_the_same(tmp_path: Path, text: str) -> None:
+def test_dialects_of_csv_read_the_same(tmp_path: Path, text: str | bytes) -> None:
     assert [row for _, row in values(csv_file(tmp_path, text))] == [{"ref": "r1", "amount": "1.50", "note": "hé"}]
 
 
@@ -87,8 +101,8 @@ def test_typed_cells_become_exact_text(tmp_path: Path) -> None:
         ["ref", "amount", "account_no", "note", "field.Swift"],
         ["r1", 1250, 123456789012345, date(2026, 11, 3), "AB"],
         [],
-        ["r2", 0.1, "00012", MIDNIGHT, 1.1],
-        ["r3", 1250.0, -2.5, " x ", 0.000001],
+        ["r2", 0.1, "00012", MIDNIGHT, "1.1"],
+        ["r3", 1250.0, -2.5, " x ", " 0.000001 "],
     )
     assert values(path) == [
         (
@@ -158,7 +172,7 @@ def test_problems_of_the_reader_and_of_the_caller_come_together_one_a_cell(tmp_p
         read_sheet(path, LAYOUT, judge)
     found = [(problem.row, problem.row_ref, problem.column, problem.rule) for problem in caught.value.problems]
     assert found == [
-        (2, "r1", "amount", "is a formula: paste its value instead"),
+        (2, "r1", "amount", "is a formula that was never calculated: paste its value instead"),
         (2, "r1", "note", "is required"),
         (3, None, "ref", "is required"),
     ]
@@ -168,8 +182,8 @@ def test_problems_of_the_reader_and_of_the_caller_come_together_one_a_cell(tmp_p
     ("header", "expected"),
     [
         ("ref,amout", [("amout", "is not a column of this sheet: did you mean amount?"), ("amount", "missing")]),
-        ("ref,Amount", [("Amount", "did you mean amount?"), ("amount", "missing")]),
-        ("ref,amount,account no", [("account no", "did you mean account_no?")]),
+        ("ref,Amounts", [("Amounts", "did you mean amount?"), ("amount", "missing")]),
+        ("ref,amount,account nr", [("account nr", "did you mean account_no?")]),
         ("ref,amount,zzzz", [("zzzz", "is not a column of this sheet")]),
         ("ref,amount,note,note", [("note", "is there twice")]),
         ("ref,,amount", [("", "a column has no name")]),
@@ -199,7 +213,7 @@ def test_without_a_header_nobodys_account_is_shown(tmp_path: Path) -> None:
         (b"ref,amount\n", 0, "has no rows under its header"),
         (b"ref,amount\n,\n", 0, "has no rows under its header"),
         ("ref,amount\nr1,1\nr2,Köln\n".encode("latin-1"), 3, "is not UTF-8 (byte 5 of this line)"),
-        ("ref,amount\nr1,1\n".encode("utf-16"), 1, "is not UTF-8 (byte 1 of this line)"),
+        ("ref,amount\nr1,1\n".encode("utf-16-le"), 0, "is not text in UTF-8"),
         (b'ref,amount\nr1,1\nr2,"2\nr3,3\n', 3, "is not valid CSV from here on"),
         (b'ref,amount\nr1,"1"2\n', 2, "is not valid CSV from here on"),
         (b"PK\x03\x04 not a workbook", 0, "is not a readable .xlsx workbook"),
@@ -252,3 +266,18 @@ def test_a_number_that_a_spreadsheet_rounded_is_refused(tmp_path: Path, damaged:
 def test_a_leading_apostrophe_is_refused(tmp_path: Path) -> None:
     [(_, column, rule)] = problems(csv_file(tmp_path, "ref,amount,note\nr1,1,'0481926357\n"))
     assert (column, "apostrophe" in rule) == ("note", True)
+
+
+def test_columns_that_begin_with_an_underscore_are_not_read(tmp_path: Path) -> None:
+    path = csv_file(tmp_path, '_status,ref,amount,_problem\nwrong,r1,1,"amount: is\n\'odd"\nok,r2,2\n')
+    assert [row for _, row in values(path)] == [{"ref": "r1", "amount": "1"}, {"ref": "r2", "amount": "2"}]
+
+
+def test_a_file_of_unread_columns_alone_has_no_header(tmp_path: Path) -> None:
+    with pytest.raises(InvalidSheet, match="no column names"):
+        read_sheet(csv_file(tmp_path, "_status,_problem\nok,\n"), LAYOUT, lambda row: row)
+
+
+def test_the_example_rows_of_a_template_are_refused_until_they_are_replaced(tmp_path: Path) -> None:
+    path = csv_file(tmp_path, "ref,amount,account_no\nEXAMPLE-1,1,00012\nr2,2,EXAMPLE-0481\nr3,3,0481\n")
+    assert problems(path) == [(2, "ref", "replace the example row"), (3, "account_no", "replace the example row")]

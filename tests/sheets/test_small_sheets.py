@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import data
+from tests.sheets.books import parts, save, sheet_xml
 from treasury.errors import InvalidSheet
 from treasury.sheets.balances import read_balances
 from treasury.sheets.card_users import CardUserRow, read_card_users
@@ -57,7 +58,7 @@ def test_a_card_user_does_not_show_the_email_when_printed() -> None:
 
 def test_balances_are_read_exactly(tmp_path: Path) -> None:
     path = write(tmp_path, "currency,available\nUSDT,1000.10\nETH,0\nBTC,0.123456789012345678\n")
-    assert read_balances(path) == {
+    assert read_balances(path)[0] == {
         "USDT": Decimal("1000.10"),
         "ETH": Decimal(0),
         "BTC": Decimal("0.123456789012345678"),
@@ -89,4 +90,11 @@ def test_no_balances_is_an_error_and_not_an_empty_table(tmp_path: Path) -> None:
 
 def test_the_samples_are_valid() -> None:
     assert len(read_card_users(data.path("card_users.csv"))) == 4
-    assert set(read_balances(data.path("balances.csv"))) == {"USDT", "USDT_TRC20", "BTC", "ETH", "DOGE"}
+    assert set(read_balances(data.path("balances.csv"))[0]) == {"USDT", "USDT_TRC20", "BTC", "ETH", "DOGE"}
+
+
+def test_a_workbook_of_several_sheets_says_what_to_do_where_no_sheet_can_be_named(tmp_path: Path) -> None:
+    lines = sheet_xml([["currency", "available"], ["USDT", "5"]])
+    with pytest.raises(InvalidSheet, match="save the one that is meant as a file of its own"):
+        read_balances(save(tmp_path, parts({"May": lines, "June": lines})))
+    assert read_balances(save(tmp_path, parts({"June": lines})))[0] == {"USDT": Decimal(5)}

@@ -136,15 +136,16 @@ def test_what_has_no_json_form_is_an_error_and_writes_nothing(tmp_path: Path, va
 
 def test_the_error_report_has_a_line_for_each_problem(tmp_path: Path) -> None:
     path = tmp_path / "errors.csv"
+    columns = ("row", "row_ref", "column", "rule", "value", "code")
     problems = [
-        RowProblem(2, "r1", "amount", "must be greater than zero", "'-1'"),
-        RowProblem(0, None, "file", "is empty"),
+        RowProblem(2, "r1", "amount", "must be greater than zero", "'-1'", code="not_positive"),
+        RowProblem(0, None, "file", "is empty", code="empty"),
     ]
     write_errors(path, InvalidSheet("sheet.csv", problems))
     with path.open(newline="") as file:
         assert list(csv.DictReader(file)) == [
-            {"row": "2", "row_ref": "r1", "column": "amount", "rule": "must be greater than zero", "value": "'-1'"},
-            {"row": "0", "row_ref": "", "column": "file", "rule": "is empty", "value": ""},
+            dict(zip(columns, ("2", "r1", "amount", "must be greater than zero", "'-1'", "not_positive"), strict=True)),
+            dict(zip(columns, ("", "", "file", "is empty", "", "empty"), strict=True)),
         ]
 
 

@@ -1,10 +1,10 @@
 """Epochs: protect a ledger that may know less than the service, for example after a restore.
 
-A ledger is older than the service when it counts fewer marks than this machine's token, is a different database or file
-than before, was restored by `treasury restore`, or when the service knows a reference that it has not sent. Then an
-epoch begins: orders that were recorded before it and not sent are held until a person releases them, and for 35 days
-every order is queried before it is sent. A ledger or machine that is only new holds nothing: it queries every reference
-of its first run once.
+A ledger is older than the service when it counts fewer marks (sends, and what people decided) than this
+machine's token, is a different database or file than before, was restored by `treasury restore`, or when the service
+knows a reference that it has not sent. Then an epoch begins: orders that were recorded before it and not sent are held
+until a person releases them, and for 35 days every order is queried before it is sent. A ledger or machine that is only
+new holds nothing: it queries every reference of its first run once.
 """
 
 import json
@@ -18,8 +18,12 @@ from sqlalchemy import Connection, delete, insert, select, update
 
 from treasury.ledger import schema
 from treasury.ledger.database import serialize
+from treasury.ledger.file_identity import identity_of, is_same
 from treasury.ledger.ledger import Ledger
+from treasury.ledger.mapping import read_row
+from treasury.ledger.seals import with_seal
 from treasury.ledger.token import Count, Token, marks_of, new_name
+from treasury.orders.records import Order
 from treasury.orders.states import Event, Hold, State
 
 EPOCH_MS = 35 * 24 * 3600 * 1000
@@ -49,8 +53,8 @@ class Places:
 
     @property
     def identity(self) -> str:
-        """The ledger's file by its number on the disk; the device's number changes with every start of a machine."""
-        return "" if self.ledger_file is None else str(self.ledger_file.stat().st_ino)
+        """The ledger's file; empty where it is kept in no file of its own."""
+        return "" if self.ledger_file is None else identity_of(self.ledger_file)
 
 
 def check_standing(ledger: Ledger, token: Token, places: Places) -> Standing:
@@ -151,7 +155,7 @@ def _why_older(connection: Connection, meta: Mapping[str, str], count: Count | N
         return "it was restored from a backup"
     if "epoch" in meta:
         return None if _agrees_with_old_token(meta, places) else "its token does not agree with it"
-    if meta.get("file", places.identity) != places.identity:
+    if not is_same(meta.get("file", places.identity), places.identity):
         return "its file is another one than before"
     return None if count is None else _why_token_differs(connection, meta, count)
 
@@ -173,7 +177,7 @@ def _agrees_with_old_token(meta: Mapping[str, str], places: Places) -> bool:
         old = places.key_file.with_name(places.key_file.name + _OLD_ENDING).read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError):
         return False
-    same_file = meta.get("file", "").rpartition(":")[2] == places.identity
+    same_file = is_same(meta.get("file", "").rpartition(":")[2], places.identity)
     return "epoch" in meta and meta["epoch"] == old and same_file
 
 
@@ -191,12 +195,11 @@ def _begin(connection: Connection, ledger: Ledger, why: str, count: Count | None
         "look at it, then treasury release RUN-KEY --by NAME --why TEXT"
     )
     table = schema.orders
-    waiting = select(table.c.id).where(table.c.state == State.PREPARED.value)
-    held = [row.id for row in connection.execute(waiting)]
     values = {"state": State.HELD.value, "hold_kind": Hold.OLDER.value, "reason": reason}
-    connection.execute(update(table).where(table.c.state == State.PREPARED.value).values(**values))
-    for order_id in held:
-        ledger.journal_step(connection, order_id, Event.HOLD, State.PREPARED, State.HELD, cause=why)
+    for row in connection.execute(select(table).where(table.c.state == State.PREPARED.value)).fetchall():
+        sealed = with_seal(ledger.key, read_row(Order, row), values)
+        connection.execute(update(table).where(table.c.id == row.id).values(**sealed))
+        ledger.journal_step(connection, row.id, Event.HOLD, State.PREPARED, State.HELD, cause=why)
     marks = 0 if count is None else max(count.marks, marks_of(connection, count.host) or 0)
     return _name_machine(connection, _meta(connection), ledger, marks, None if count is None else count.host)
 

@@ -4,28 +4,35 @@ It is serialized, so that two runs that start at the same time see each other.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
 from sqlalchemy import Connection, insert, select, update
 
+from treasury.approving.judging import ApprovalRules
 from treasury.concurrency.batches import batched
 from treasury.concurrency.crash_points import crash_point
-from treasury.errors import ApprovalNeeded, PolicyChanged, RunKeyConflict
+from treasury.errors import InputError, PolicyChanged, RunKeyConflict
 from treasury.ledger import schema
-from treasury.ledger.approvals import approvers, check_not_cancelled
+from treasury.ledger.approvals import check_approved, check_still_approved
 from treasury.ledger.database import serialize
 from treasury.ledger.day import check_day, judge_waiting
 from treasury.ledger.duplicates import DAY_MS, excused, find_duplicates
 from treasury.ledger.epoch import absences_needed
-from treasury.ledger.ledger import Ledger, check_account
+from treasury.ledger.ledger import Ledger
+from treasury.ledger.mapping import read_row
+from treasury.ledger.opening import check_account
+from treasury.ledger.payee_holds import PayeeRules, cooled_payees, held_payees
 from treasury.ledger.personal import personal_column
 from treasury.ledger.policies import check_policy
+from treasury.ledger.proposals import check_not_cancelled
+from treasury.ledger.replacements import forget_replaced, replaced_by, why_not_replaced
+from treasury.ledger.seals import NOT_JUDGED, is_sealed, judged_by, seal, seal_new, with_seal
 from treasury.money import format_amount
 from treasury.orders.quoting import masked_payload
-from treasury.orders.records import Intent, derive_request_id
+from treasury.orders.records import Intent, Order, derive_request_id
 from treasury.orders.states import Event, Hold, State
 from treasury.planning.limits import DUPLICATE_DAYS
 
@@ -40,11 +47,14 @@ class IntentRules:
     version: str | None = None
     """The policy in force; None when none is."""
     duplicate_days: int = DUPLICATE_DAYS
-    approvals: int = 0
+    approving: ApprovalRules = ApprovalRules()
+    """Approvals that their plan needs, and who may give them."""
     max_per_day: Mapping[str, Decimal] = field(default_factory=dict)
     """Currency -> the most that everything may debit on a day."""
     day: str | None = None
     """The business date; None where no policy says whose days count."""
+    payees: PayeeRules = PayeeRules()
+    """Which first payments are held."""
     over: Mapping[str, str] = field(default_factory=dict)
     """Row -> why it breaks a limit now: of a run that began under another policy, what waits is held."""
 
@@ -73,44 +83,106 @@ def commit_plan(
         check_account(connection, ledger.account)
         check_policy(connection, ledger, rules.version)
         table = schema.runs.c
-        bound = connection.execute(
-            select(table.kind, table.plan_sha256, table.policy).where(table.run_key == run_key)
-        ).first()
+        bound = connection.execute(select(schema.runs).where(table.run_key == run_key)).first()
         if bound is not None:
             if bound.kind != kind:
                 raise RunKeyConflict(run_key, [kind], f"this run key stands for a {bound.kind}, not for this")
-            if not sha256 or bound.plan_sha256 != sha256:
+            if not sha256 or bound.plan_sha256 != sha256 or not is_sealed(ledger.key, schema.runs, bound):
                 _check_binding(ledger, connection, run_key, intents)
             _release(ledger, connection, run_key, intents)
-            if bound.policy != rules.version:
-                _judge_by_another_policy(connection, run_key, sha256, rules, intents)
+            if judged_by(ledger.key, bound) != rules.version:
+                _judge_by_another_policy(ledger, connection, run_key, sha256, rules, intents)
             _hold_over(ledger, connection, run_key, rules.over.items())
             _hold_duplicates(ledger, connection, run_key, rules.duplicate_days, intents)
+            _hold_payees(ledger, connection, run_key, rules.payees)
             _judge_day(ledger, connection, run_key, rules)
             return 0
         check_not_cancelled(connection, run_key)
-        approved_by = approvers(connection, run_key, sha256)
-        if len(approved_by) < rules.approvals:
-            raise ApprovalNeeded(run_key, rules.approvals, approved_by)
+        check_approved(connection, ledger, run_key, sha256, rules.version, rules.approving)
         if rules.day is not None:
             check_day(connection, rules.day, rules.max_per_day, intents)
         run = {"run_key": run_key, "kind": kind, "created_at": ledger.now(), "plan_sha256": sha256}
-        run |= {"policy": rules.version}
-        connection.execute(insert(schema.runs).values(**run, plan=json.dumps(plan, ensure_ascii=False)))
-        new = 0
-        absences = absences_needed(connection, ledger.now())
-        for some in batched(intents, _AT_ONCE):
-            more = {"absences_needed": absences, "counted_on": rules.day}
-            rows = [_row(ledger, run_key, intent) | more for intent in some]
-            connection.execute(insert(schema.orders), rows)
-            new += len(some)
-        _hold_duplicates(ledger, connection, run_key, rules.duplicate_days, intents)
-        return new
+        run |= {"policy": rules.version, "plan": json.dumps(plan, ensure_ascii=False)}
+        connection.execute(insert(schema.runs).values(**run, checksum=seal(ledger.key, schema.runs, run)))
+        return _record(ledger, connection, run_key, intents, rules)
 
+    return _commit(ledger, work)
+
+
+def add_to_plan(
+    ledger: Ledger,
+    run_key: str,
+    kind: str,
+    sha256: str,
+    added: Iterable[Intent],
+    recorded: Iterable[Intent],
+    rules: IntentRules,
+) -> int:
+    """Record more payments of a run that began; returns how many.
+
+    `sha256` identifies the plan of the `added` ones, which need approvals of their own; `recorded`: the payments of the
+    same sheet that the run has already, which must be unchanged. Raises as `commit_plan`, and `PolicyChanged` for a run
+    that was recorded under another policy.
+    """
+
+    def work(connection: Connection) -> int:
+        serialize(connection)
+        check_account(connection, ledger.account)
+        check_policy(connection, ledger, rules.version)
+        bound = connection.execute(select(schema.runs).where(schema.runs.c.run_key == run_key)).one()
+        if bound.kind != kind:
+            raise RunKeyConflict(run_key, [kind], f"this run key stands for a {bound.kind}, not for this")
+        if judged_by(ledger.key, bound) != rules.version:
+            raise PolicyChanged(
+                f"run {run_key} was recorded under another policy than the one in force; nothing was added: start it "
+                "once without --add, so that what waits is judged by this one"
+            )
+        check_not_cancelled(connection, run_key)
+        _check_binding(ledger, connection, run_key, recorded)
+        check_approved(connection, ledger, run_key, sha256, rules.version, rules.approving)
+        if rules.day is not None:
+            check_day(connection, rules.day, rules.max_per_day, added)
+        return _record(ledger, connection, run_key, added, rules)
+
+    return _commit(ledger, work)
+
+
+def _commit(ledger: Ledger, work: Callable[[Connection], int]) -> int:
     crash_point("intents.before")
     new = ledger.write(work)
     crash_point("intents.committed")
     return new
+
+
+def _record(ledger: Ledger, connection: Connection, run_key: str, intents: Iterable[Intent], rules: IntentRules) -> int:
+    """Record payments that are not recorded, and hold those that a rule holds; returns how many they are."""
+    new = 0
+    replaced = _check_replaced(ledger, connection, run_key, intents)
+    absences = absences_needed(connection, ledger.now())
+    for some in batched(intents, _AT_ONCE):
+        more = {"absences_needed": absences, "counted_on": rules.day}
+        rows = [_row(ledger, run_key, intent, replaced.get(intent.row_ref)) | more for intent in some]
+        connection.execute(insert(schema.orders), [{**row, "checksum": seal_new(ledger.key, row)} for row in rows])
+        new += len(some)
+    forget_replaced(connection, ledger, replaced.values())
+    _hold_duplicates(ledger, connection, run_key, rules.duplicate_days, intents)
+    _hold_payees(ledger, connection, run_key, rules.payees)
+    return new
+
+
+def _check_replaced(ledger: Ledger, connection: Connection, run_key: str, intents: Iterable[Intent]) -> dict[str, str]:
+    """Row -> the identity of the payment that it replaces. Raises `InputError` for one that cannot be replaced."""
+    wanted = {intent.row_ref: intent.replaces for intent in intents if intent.replaces is not None}
+    if problems := why_not_replaced(connection, ledger, run_key, wanted):
+        row_ref, why = next(iter(problems.items()))
+        more = f" (and {len(problems) - 1} rows more)" if len(problems) > 1 else ""
+        raise InputError(f"run {run_key}, row {row_ref}: {wanted[row_ref]} {why}{more}; nothing was sent")
+    return replaced_by(connection, ledger, wanted)
+
+
+def check_bound(ledger: Ledger, run_key: str, intents: Iterable[Intent]) -> None:
+    """Raise `RunKeyConflict` when these payments are not those that a run was recorded with."""
+    ledger.look(lambda connection: _check_binding(ledger, connection, run_key, intents))
 
 
 def forget_absences(connection: Connection, ids: Sequence[int]) -> None:
@@ -121,8 +193,8 @@ def forget_absences(connection: Connection, ids: Sequence[int]) -> None:
         connection.execute(update(table).where(asked).values(absences_needed=0))
 
 
-def _row(ledger: Ledger, run_key: str, intent: Intent) -> dict[str, Any]:
-    derived = derive_request_id(ledger.account, run_key, intent.row_ref, intent.operation, 1)
+def _row(ledger: Ledger, run_key: str, intent: Intent, replaces: str | None) -> dict[str, Any]:
+    derived = derive_request_id(ledger.account, run_key, intent.row_ref, intent.operation, 1, replaces)
     return {
         "run_key": run_key,
         "row_ref": intent.row_ref,
@@ -143,7 +215,9 @@ def _row(ledger: Ledger, run_key: str, intent: Intent) -> dict[str, Any]:
         "receive_currency": intent.receive_currency,
         "receive_amount": None if intent.receive_amount is None else format_amount(intent.receive_amount),
         "payee": None if intent.payee is None else ledger.key.keyed_hash(intent.payee),
+        "payee_name": None if intent.payee_name is None else ledger.key.keyed_hash(intent.payee_name),
         "ceiling": None if intent.ceiling is None else format_amount(intent.ceiling),
+        "replaces": replaces,
         "created_at": ledger.now(),
     }
 
@@ -165,10 +239,15 @@ def _check_binding(ledger: Ledger, connection: Connection, run_key: str, intents
     if changed:
         raise RunKeyConflict(run_key, changed, "these rows changed since the run began; use another run key")
     if added:
-        raise RunKeyConflict(run_key, added, "these rows were added since the run began; use another run key for them")
+        raise RunKeyConflict(
+            run_key,
+            added,
+            "these rows were added since the run began; use another run key for them, or --add",
+        )
 
 
 def _judge_by_another_policy(
+    ledger: Ledger,
     connection: Connection,
     run_key: str,
     sha256: str,
@@ -188,14 +267,18 @@ def _judge_by_another_policy(
             f"run {run_key} was recorded under another policy than the one in force; nothing was sent: start it once "
             "with its whole sheet, so that everything that waits is judged by this one"
         )
-    if waiting:
-        approved_by = approvers(connection, run_key, sha256)
-        if len(approved_by) < rules.approvals:
-            raise ApprovalNeeded(run_key, rules.approvals, approved_by)
+    held = select(table.row_ref).where(table.run_key == run_key, table.state == State.HELD.value, table.sends == 0)
+    if waiting or connection.execute(held.limit(1)).first() is not None:  # what is held may be released, and leaves
+        check_approved(connection, ledger, run_key, sha256, rules.version, rules.approving)
     # What waits counts on this day by the limits of the policy before: it is counted anew, by these.
     waits = (table.run_key == run_key) & (table.state == State.PREPARED.value)
     connection.execute(update(schema.orders).where(waits).values(counted_on=None))
-    connection.execute(update(schema.runs).where(schema.runs.c.run_key == run_key).values(policy=rules.version))
+    of_run = schema.runs.c.run_key == run_key
+    run = connection.execute(select(schema.runs).where(of_run)).one()
+    known = sha256 if is_sealed(ledger.key, schema.runs, run) else ""  # else its rows were compared one by one
+    values = {"run_key": run_key, "kind": run.kind, "plan": run.plan, "plan_sha256": known, "policy": rules.version}
+    checksum = seal(ledger.key, schema.runs, values)
+    connection.execute(update(schema.runs).where(of_run).values(**values, checksum=checksum))
 
 
 def _judge_day(ledger: Ledger, connection: Connection, run_key: str, rules: IntentRules) -> None:
@@ -212,34 +295,33 @@ def _hold_over(ledger: Ledger, connection: Connection, run_key: str, over: Itera
 def judge_again(ledger: Ledger, run_key: str, rules: IntentRules) -> None:
     """Judge what waits of a run again, before more of it leaves: the policy in force, and the account of the day.
 
-    Raises `PolicyChanged` when it was recorded under another policy, and `RecoveryRuns`.
+    Raises `PolicyChanged` when it was recorded under another policy, `ApprovalNeeded` when its approvals ended before
+    anything of it left, and `RecoveryRuns`.
     """
 
     def work(connection: Connection) -> None:
         serialize(connection)
         check_policy(connection, ledger, rules.version)
-        runs = schema.runs.c
-        bound = connection.execute(select(runs.policy).where(runs.run_key == run_key)).first()
+        bound = connection.execute(select(schema.runs).where(schema.runs.c.run_key == run_key)).first()
         waits = (schema.orders.c.run_key == run_key) & (schema.orders.c.state == State.PREPARED.value)
         if bound is None or connection.execute(select(schema.orders.c.id).where(waits).limit(1)).first() is None:
             return  # nothing of it is to be sent; what left is asked about
-        if bound.policy != rules.version:
+        if judged_by(ledger.key, bound) != rules.version:
             raise PolicyChanged(
                 f"run {run_key} was recorded under another policy than the one in force; nothing was sent: start it "
                 "again, so that it is judged by this one"
             )
+        check_still_approved(connection, ledger, run_key, rules.version, rules.approving)
         _judge_day(ledger, connection, run_key, rules)
 
+    crash_point("judged.before")
     ledger.write(work)
+    crash_point("judged.committed")
 
 
 def judge_anew(connection: Connection, run_key: str) -> None:
     """Let what waits of a run leave only once it was judged again, by its next start."""
     connection.execute(update(schema.runs).where(schema.runs.c.run_key == run_key).values(policy=NOT_JUDGED))
-
-
-NOT_JUDGED = "not judged"
-"""Stands for a version that no policy has."""
 
 
 def waiting_operations(ledger: Ledger, run_key: str) -> list[str]:
@@ -265,13 +347,27 @@ def _hold_duplicates(
         _step(ledger, connection, run_key, row_ref, Event.HOLD, State.PREPARED, State.HELD, reason, Hold.DUPLICATE)
 
 
+def _hold_payees(ledger: Ledger, connection: Connection, run_key: str, rules: PayeeRules) -> None:
+    """Hold first payments as the policy says, and release those that it holds no more."""
+    now = ledger.now()
+    for row_ref in cooled_payees(connection, run_key, rules, now):
+        cause = "its payee waited as long as the policy says"
+        step = (Event.RELEASE, State.HELD, State.PREPARED, None)
+        _step(ledger, connection, run_key, row_ref, *step, cause=cause)
+    if rules:
+        for row_ref, reason in list(held_payees(connection, run_key, rules, now)):
+            _step(ledger, connection, run_key, row_ref, Event.HOLD, State.PREPARED, State.HELD, reason, Hold.PAYEE)
+
+
 def _release(ledger: Ledger, connection: Connection, run_key: str, intents: Iterable[Intent]) -> None:
     """Release rows that were held as duplicates and have a `duplicate_ok` now."""
     table = schema.orders.c
     held = select(table.row_ref).where(table.run_key == run_key, table.state == State.HELD.value, table.sends == 0)
     waiting = {row.row_ref for row in connection.execute(held.where(table.hold_kind == Hold.DUPLICATE.value))}
     for row_ref in excused(intents, waiting):
-        _step(ledger, connection, run_key, row_ref, Event.RELEASE, State.HELD, State.PREPARED, None)
+        cause, kind = "the row says why it is none", Hold.DUPLICATE
+        step = (Event.RELEASE, State.HELD, State.PREPARED, None)
+        _step(ledger, connection, run_key, row_ref, *step, cause=cause, released=kind)
 
 
 def _step(
@@ -284,13 +380,17 @@ def _step(
     target: State,
     reason: str | None,
     kind: Hold | None = None,
+    cause: str | None = None,
+    released: Hold | None = None,
 ) -> None:
     table = schema.orders
     chosen = (table.c.run_key == run_key) & (table.c.row_ref == row_ref) & (table.c.state == source.value)
     values = {"state": target.value, "reason": reason, "hold_kind": kind}
-    if event is Event.RELEASE:
-        values |= {"released": Hold.DUPLICATE.value}
-    change = update(table).where(chosen).values(**values).returning(table.c.id)
-    order_id = connection.execute(change).scalar_one_or_none()
-    if order_id is not None:  # else it is elsewhere: a person cancels without waiting for this transaction
-        ledger.journal_step(connection, order_id, event, source, target, cause=reason or "the row says why it is none")
+    row = connection.execute(select(table).where(chosen)).first()
+    if row is None:
+        return  # it is elsewhere: a person cancels without waiting for this transaction
+    if released is not None:
+        values |= {"released": f"{row.released or ''} {released.value}".strip()}
+    sealed = with_seal(ledger.key, read_row(Order, row), values)
+    if connection.execute(update(table).where(chosen).values(**sealed)).rowcount:
+        ledger.journal_step(connection, row.id, event, source, target, cause=reason or cause)

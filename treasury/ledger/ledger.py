@@ -10,32 +10,31 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, delete, insert, select, update
+from sqlalchemy import ColumnElement, Connection, insert, select, update
 from sqlalchemy.exc import DBAPIError
 
 from treasury.concurrency.crash_points import crash_point
 from treasury.errors import (
+    ChangedByHand,
     ConfigurationError,
     IllegalTransition,
     NotJudged,
-    WrongAccount,
-    WrongLedgerKey,
 )
 from treasury.ledger import schema
-from treasury.ledger.cipher import LedgerKey, no_key
-from treasury.ledger.database import Writer, group_of, open_engine, serialize, sqlite_file
+from treasury.ledger.cipher import LedgerKey
+from treasury.ledger.database import Writer, group_of, open_engine, sqlite_file
 from treasury.ledger.halts import check_not_stopped
 from treasury.ledger.holder import FileLock, Holds, SessionLock
 from treasury.ledger.mapping import columns, read_row
-from treasury.ledger.migrations import bring_up_to_date, check_readable, read_meta
+from treasury.ledger.opening import open_tables, prepare_file
 from treasury.ledger.personal import OUR_WORDS, OWNER_OF_QUOTE, Words, holds_text
+from treasury.ledger.seals import CHANGED, judged_by, with_seal
 from treasury.ledger.statements import change_one
 from treasury.ledger.token import Token
 from treasury.money import format_amount
+from treasury.orders.quoting import PAYOUTS
 from treasury.orders.records import JournalEntry, Order, Quote, Run
-from treasury.orders.states import DECIDED, STEPS, Event, State
-from treasury.private_files import make_empty
-from treasury.provider.address import canonical_account
+from treasury.orders.states import DECIDED, STEPS, UNPAID, Event, State
 from treasury.provider.operation import SeenOrder
 
 T = TypeVar("T")
@@ -53,7 +52,6 @@ class Ledger:
     def __init__(self, url: str, account: str, key_file: Path, *, clock: Callable[[], float] = time.time) -> None:
         self.account = account
         """The account as this ledger spells it: request ids derive from the spelling that the ledger was made with."""
-        self.key: LedgerKey
         self._clock = clock
         self.day_of: Callable[[int], str] | None = None
         """The business date of a moment, Unix ms, by the policy that applies; None where none does."""
@@ -64,11 +62,11 @@ class Ledger:
         self._process = f"{socket.gethostname()}:{os.getpid()}"
         file = sqlite_file(url)
         if file is not None:
-            _prepare_file(file)
+            prepare_file(file)
         self._reader = open_engine(url, writes=False)
         self._writer = Writer(open_engine(url, writes=True))
         try:
-            self._writer.write(lambda connection: self._open(connection, key_file))
+            self.key, self.account = self._writer.write(lambda connection: open_tables(connection, account, key_file))
         except BaseException:
             self.close()
             raise
@@ -125,7 +123,7 @@ class Ledger:
 
         `facts` are columns to set with it; its texts, and `cause`, are kept cleaned, cut and without the order's
         personal values. The update itself demands a state the step may start from: raises `IllegalTransition` when the
-        order is in another state by now.
+        order is in another state by now, and `ChangedByHand` when it would leave as nobody of this ledger wrote it.
         """
         step = STEPS[event]
         kept = self._kept(order, facts)
@@ -144,12 +142,16 @@ class Ledger:
         if step.target is State.UNKNOWN:
             values |= {"doubtful": True, "sent_at": at if order.sent_at is None else order.sent_at}
         if step.target.is_final:
-            values |= {"payload": None, "final_at": at}
+            may_follow = order.operation in PAYOUTS and step.target in UNPAID  # another payment, of its content
+            values |= {"final_at": at} if may_follow else {"payload": None, "final_at": at}
+        values = with_seal(self.key, order, values, decided=event in DECIDED)
+        if sends and values["checksum"] == CHANGED:
+            raise ChangedByHand(order.request_id)
 
         def work(connection: Connection) -> Order:
             if sends:
                 check_not_stopped(connection, self.judged_since)
-                group_of(connection).marks += 1
+            group_of(connection).marks += sends or event is Event.CANCEL
             stepped = group_of(connection).change(order, known, values, ("sends",) if sends else ())
             if stepped is None:
                 raise IllegalTransition(order.request_id, str(event))
@@ -174,6 +176,8 @@ class Ledger:
         cleaned, cut and without the order's personal values.
         """
         values = columns(self._kept(order, facts))
+        if unmoved:
+            values = with_seal(self.key, order, values)
 
         def work(connection: Connection) -> Order:
             if unmoved:
@@ -230,6 +234,10 @@ class Ledger:
             )
         return [read_row(Order, row) for row in self.read(select(schema.orders).where(*conditions).order_by(table.id))]
 
+    def order_named(self, request_id: str) -> Order | None:
+        """The order that has, or under one of its quotes had, this request id."""
+        return self.look(lambda connection: order_named(connection, request_id))
+
     def ids_by_operation(self, run_key: str, states: Iterable[State]) -> dict[str, list[int]]:
         """Ids of the orders of a run in these states, by operation, in the sequence they were planned."""
         table = schema.orders.c
@@ -274,12 +282,14 @@ class Ledger:
 
     def runs(self) -> list[Run]:
         """Every run, newest first."""
-        return [_read_run(row) for row in self.read(select(schema.runs).order_by(schema.runs.c.created_at.desc()))]
+        return [
+            _read_run(self.key, row) for row in self.read(select(schema.runs).order_by(schema.runs.c.created_at.desc()))
+        ]
 
     def run(self, run_key: str) -> Run | None:
         """One run."""
         row = next(iter(self.read(select(schema.runs).where(schema.runs.c.run_key == run_key))), None)
-        return None if row is None else _read_run(row)
+        return None if row is None else _read_run(self.key, row)
 
     def journal(self, order: Order) -> list[JournalEntry]:
         """What happened to an order, oldest first."""
@@ -336,9 +346,13 @@ class Ledger:
 
     def read(self, query: Any) -> list[Any]:
         """The rows of a query. Raises `ConfigurationError` when the database does not answer."""
+        return self.look(lambda connection: list(connection.execute(query)))
+
+    def look(self, work: Callable[[Connection], T]) -> T:
+        """Do what only reads. Raises `ConfigurationError` when the database does not answer."""
         try:
             with self._reader.connect() as connection:
-                return list(connection.execute(query))
+                return work(connection)
         except DBAPIError as error:
             raise ConfigurationError(f"the ledger cannot be read: {error.orig}") from None
 
@@ -357,62 +371,15 @@ class Ledger:
         except DBAPIError as error:
             raise ConfigurationError(f"the ledger cannot be read: {error.orig}") from None
 
-    def _open(self, connection: Connection, key_file: Path) -> None:
-        """Make the tables on first use, migrate an older ledger, refuse one of another account or key."""
-        serialize(connection)
-        found = read_meta(connection)
-        check_readable(found)
-        if found and not key_file.exists():  # a new key could not read the ledger, and would take the old one's place
-            raise WrongLedgerKey(no_key(key_file))
-        self.key = LedgerKey.load(key_file)
-        if found and canonical_account(found["account"]) != canonical_account(self.account):
-            if found["schema"] == schema.VERSION and _is_unused(connection):
-                _rebind(connection, self.account)
-                found = {**found, "account": self.account}
-            else:
-                raise WrongAccount(
-                    f"this ledger belongs to {readable_account(found['account'])}, not to "
-                    f"{readable_account(self.account)}; give the other account a home of its own (TREASURY_HOME) or a "
-                    "ledger of its own (TREASURY_LEDGER_URL)"
-                )
-        if found and found["key"] != self.key.fingerprint:
-            raise WrongLedgerKey(
-                "this ledger was written with another key; point TREASURY_LEDGER_KEY_FILE at the key it was made with"
-            )
-        bring_up_to_date(connection, found)
-        self.account = found.get("account", self.account)
-        if not found:
-            ours = {"schema": schema.VERSION, "account": self.account, "key": self.key.fingerprint}
-            connection.execute(insert(schema.meta), [{"key": key, "value": value} for key, value in ours.items()])
 
-
-def _is_unused(connection: Connection) -> bool:
-    """Whether the ledger holds no run, no order and no card user; findings about the service do not count."""
-    kept = [table for table in schema.metadata.sorted_tables if table not in (schema.meta, schema.proofs)]
-    return all(connection.execute(select(table).limit(1)).first() is None for table in kept)
-
-
-def _rebind(connection: Connection, account: str) -> None:
-    """Bind an unused ledger to another account, for example after a mistyped partner id."""
-    connection.execute(delete(schema.proofs))
-    connection.execute(update(schema.meta).where(schema.meta.c.key == "account").values(value=account))
-
-
-def check_account(connection: Connection, account: str) -> None:
-    """Raise `WrongAccount` when the ledger was bound to another account since this process opened it."""
-    bound = read_meta(connection)["account"]
-    if bound != account:
-        raise WrongAccount(
-            f"this ledger was bound to {readable_account(bound)} since this process opened it for "
-            f"{readable_account(account)}; nothing was recorded: start it again"
-        )
-
-
-def _prepare_file(file: Path) -> None:
-    try:
-        make_empty(file)  # before SQLite does; its log takes the mode of the file
-    except OSError as error:
-        raise ConfigurationError(f"the ledger {file} cannot be made: {error.strerror}") from None
+def order_named(connection: Connection, request_id: str) -> Order | None:
+    """The same as `Ledger.order_named`, inside a transaction."""
+    orders, quotes = schema.orders, schema.quotes
+    row = connection.execute(select(orders).where(orders.c.request_id == request_id)).first()
+    if row is None:
+        owner = select(quotes.c.order_id).where(quotes.c.request_id == request_id)
+        row = connection.execute(select(orders).where(orders.c.id.in_(owner))).first()
+    return None if row is None else read_row(Order, row)
 
 
 def as_read(order: Order) -> dict[str, Any]:
@@ -421,18 +388,14 @@ def as_read(order: Order) -> dict[str, Any]:
 
     Evidence belongs to one transmission of one generation; a later transmission makes it worthless.
     """
-    return {"id": order.id, "state": order.state.value, "sends": order.sends, "generation": order.generation}
+    known = {"id": order.id, "state": order.state.value, "sends": order.sends, "generation": order.generation}
+    return {**known, "checksum": order.checksum}
 
 
 def _text(amount: Decimal | None) -> str | None:
     return None if amount is None else format_amount(amount)
 
 
-def _read_run(row: Any) -> Run:
-    return Run(row.run_key, row.kind, row.created_at, json.loads(row.plan), row.plan_sha256, row.policy)
-
-
-def readable_account(account: str) -> str:
-    """An account for display."""
-    url, _, partner = account.partition("|")
-    return f"partner {partner} at {url}"
+def _read_run(key: LedgerKey, row: Any) -> Run:
+    policy = judged_by(key, row)
+    return Run(row.run_key, row.kind, row.created_at, json.loads(row.plan), row.plan_sha256, policy)

@@ -6,25 +6,30 @@ for, and until then nothing that moves money leaves.
 """
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy import Connection, insert, select, update
 
-from treasury.errors import ApprovalNeeded, ConfigurationError, InputError, PolicyChanged, RecoveryRuns
+from treasury.approving.judging import HOUR_MS, ApprovalRules
+from treasury.approving.keys import public_text
+from treasury.approving.tokens import Binding, Purpose, sign
+from treasury.concurrency.crash_points import crash_point
+from treasury.errors import ConfigurationError, InputError, PolicyChanged, RecoveryRuns
 from treasury.ledger import schema
-from treasury.ledger.approvals import propose_plan
+from treasury.ledger.approvals import check_not_rejected, propose_plan, use_approvals
 from treasury.ledger.database import group_of, serialize
 from treasury.ledger.ledger import Ledger
+from treasury.ledger.proposals import newest_plan
+from treasury.ledger.seals import is_sealed, seal
+from treasury.planning.people import Maker, Right, same_person
 from treasury.planning.policy import Policy
 from treasury.provider.address import is_loopback
 
 RECOVERY_HOURS = 72
 """Hours by the service's clock until a recovery takes effect."""
-
-HOUR_MS = 3_600_000
 
 POLICY_KEY = "policy-"
 """What the key of a policy that waits begins with."""
@@ -54,13 +59,26 @@ def policy_key(version: str) -> str:
 
 
 def policy_in_force(ledger: Ledger) -> Adopted | None:
-    """The policy in force; None when none was ever adopted."""
-    return _newest(ledger.read(_in_force(ledger.now())))
+    """The policy in force; None when none was ever adopted. One that was changed or added by hand counts as none."""
+    return _newest(ledger, ledger.read(_in_force(ledger.now())))[0]
+
+
+def check_genuine(ledger: Ledger) -> None:
+    """Raise `ConfigurationError` when the newest policy of the ledger was changed or added by hand."""
+    _check_genuine(_newest(ledger, ledger.read(_in_force(ledger.now()))))
+
+
+def _check_genuine(newest: tuple[Adopted | None, bool]) -> None:
+    if newest[1]:
+        raise ConfigurationError(
+            "a policy was changed or added in the ledger by hand, so nothing that moves money leaves; nothing was "
+            "sent: find out who did it, then put the right one in force: treasury policy adopt FILE --by NAME"
+        )
 
 
 def running_recovery(ledger: Ledger) -> Adopted | None:
     """A recovery that has not taken effect yet."""
-    return _newest(ledger.read(_recoveries(ledger.now())))
+    return _newest(ledger, ledger.read(_recoveries(ledger.now())))[0]
 
 
 def check_policy(connection: Connection, ledger: Ledger, version: str | None) -> None:
@@ -69,8 +87,10 @@ def check_policy(connection: Connection, ledger: Ledger, version: str | None) ->
     Raises `PolicyChanged` when it is not, `RecoveryRuns`, and `ConfigurationError` when none is and the service is not
     on this machine. Without one in force the ledger is marked as a rehearsal for ever.
     """
-    check_no_recovery(connection, ledger.now())
-    found = _newest(connection.execute(_in_force(ledger.now())))
+    check_no_recovery(connection, ledger)
+    newest = _newest(ledger, connection.execute(_in_force(ledger.now())))
+    _check_genuine(newest)
+    found = newest[0]
     if found is not None and found.version != version:
         raise PolicyChanged("the policy in force changed meanwhile; nothing was sent: start again")
     if found is None:
@@ -78,9 +98,9 @@ def check_policy(connection: Connection, ledger: Ledger, version: str | None) ->
         _mark_rehearsal(connection)
 
 
-def check_no_recovery(connection: Connection, now: int) -> None:
+def check_no_recovery(connection: Connection, ledger: Ledger) -> None:
     """Raise `RecoveryRuns` while one has not taken effect."""
-    found = _newest(connection.execute(_recoveries(now)))
+    found, _ = _newest(ledger, connection.execute(_recoveries(ledger.now())))
     if found is not None:
         raise RecoveryRuns(found.adopted_by, as_time(found.in_force_at))
 
@@ -104,29 +124,69 @@ def is_rehearsal(ledger: Ledger) -> bool:
     return bool(ledger.read(select(schema.meta.c.key).where(schema.meta.c.key == REHEARSAL)))
 
 
-def adopt_policy(ledger: Ledger, policy: Policy, source: str, *, by: str, os_user: str) -> Adopted:
-    """Put a policy in force on a named person's word; `source` is the name of its file.
+def change_rules(before: Adopted | None) -> ApprovalRules:
+    """What another policy than this one is approved by."""
+    if before is None:
+        return ApprovalRules(right=Right.CHANGE_POLICY)
+    policy = before.policy
+    rules = ApprovalRules(policy.changes.approvals, policy.listed, policy.approval_hours, Right.CHANGE_POLICY)
+    return rules if policy.people else replace(rules, names=policy.changes.people)
+
+
+def adopt_policy(
+    ledger: Ledger, policy: Policy, source: str, *, by: str, os_user: str, key: Ed25519PrivateKey | None = None
+) -> Adopted:
+    """Put a policy in force on a person's word; `source` is the name of its file, `key` what the person signs with.
 
     Raises `InputError`, and `ApprovalNeeded` while it lacks approvals.
     """
-    person = _name(by)
     if not policy.limits_money and policy.no_limits is None:
         raise InputError(
             f"{source} limits nothing that moves money (no [payouts], [withdrawals] or [conversions]): if that is "
             'meant, say why in it: no_limits = "..."'
         )
     before = policy_in_force(ledger)
-    changes = policy.changes if before is None else before.policy.changes
-    if not changes.allows(person):
-        raise InputError(f"the policy in force does not let {person} change it: {', '.join(changes.people or ())} may")
-    needed = 0 if before is None or before.version == policy.version else before.policy.changes.approvals
-    if needed:
-        key = policy_key(policy.version)
-        said = propose_plan(ledger, key, policy.version, person, needed)
-        valid = [name for name in said if changes.allows(name)]
-        if len(valid) < needed:
-            raise ApprovalNeeded(key, needed, valid)
-    return _record(ledger, policy, source, person, os_user, in_force_at=ledger.now(), before=before)
+    approved = None
+    maker = Maker(_name(by), os_user) if before is None else _changer(before.policy, by, os_user, key)
+    rules = change_rules(before)
+    if before is not None and before.version != policy.version and rules.asked:
+        run_key = approved = policy_key(policy.version)
+        token = None
+        if key is not None:
+            binding = Binding(ledger.account, run_key, policy.version, before.version)
+            until = ledger.now() + rules.hours * HOUR_MS
+            token = sign(key, Purpose.PROPOSE, run_key, binding.code, until)
+        shown = {"kind": "policy", "run_key": run_key, "why": [], "policy": policy.model_dump(mode="json")}
+        version, since = before.version, before.in_force_at  # what brought it here brings nothing here again
+        propose_plan(
+            ledger, run_key, policy.version, maker, rules, policy=version, shown=shown, token=token, since=since
+        )
+    return _record(
+        ledger, policy, source, maker.name, os_user, in_force_at=ledger.now(), before=before, approved=approved
+    )
+
+
+def _changer(policy: Policy, by: str, os_user: str, key: Ed25519PrivateKey | None) -> Maker:
+    """Who changes this policy, or ends a recovery. Raises `InputError` when it does not let them."""
+    person, listed = _name(by), policy.listed
+    if not listed:
+        if not policy.changes.allows(person):
+            may = ", ".join(policy.changes.people or ())
+            raise InputError(f"the policy in force does not let {person} change it: {may} may")
+        return Maker(person, os_user)
+    may = ", ".join(listed.with_right(Right.CHANGE_POLICY))
+    if key is None:
+        raise InputError(
+            f"the policy in force lists people with keys, so a change of it is signed: --key FILE ({may} may)"
+        )
+    owner = listed.with_key(public_text(key))
+    if owner is None:
+        raise InputError(f"the policy in force does not list this key; {may} may change it")
+    if not same_person(owner, person):
+        raise InputError(f"this key is {owner}'s, not {person}'s")
+    if not listed.may(owner, Right.CHANGE_POLICY):
+        raise InputError(f"the policy in force does not let {owner} change it: {may} may")
+    return Maker(owner, os_user, is_listed=True, is_signed=True)
 
 
 def recover_policy(ledger: Ledger, policy: Policy, source: str, *, by: str, os_user: str, now: int) -> Adopted:
@@ -140,18 +200,21 @@ def recover_policy(ledger: Ledger, policy: Policy, source: str, *, by: str, os_u
     return _record(ledger, policy, source, _name(by), os_user, in_force_at=at, before=None, recovery=True)
 
 
-def end_recovery(ledger: Ledger, *, by: str) -> Adopted:
+def end_recovery(ledger: Ledger, *, by: str, os_user: str, key: Ed25519PrivateKey | None = None) -> Adopted:
     """End a recovery that runs, as somebody may whom the policy in force lets change policies. Raises `InputError`."""
-    person, running, before = _name(by), running_recovery(ledger), policy_in_force(ledger)
+    running, before = running_recovery(ledger), policy_in_force(ledger)
     if running is None:
         raise InputError("no recovery runs")
-    if before is not None and not before.policy.changes.allows(person):
-        raise InputError(f"the policy in force does not let {person} change it, nor end a recovery")
+    person = _name(by) if before is None else _changer(before.policy, by, os_user, key).name
     table = schema.policies
 
     def work(connection: Connection) -> None:
-        ended = update(table).where(table.c.id == running.id, table.c.ended_at.is_(None))
-        connection.execute(ended.values(ended_at=ledger.now(), ended_by=person))
+        ended = (table.c.id == running.id) & table.c.ended_at.is_(None)
+        row = connection.execute(select(table).where(ended)).first()
+        if row is not None:
+            values = {"ended_at": ledger.now(), "ended_by": person}
+            checksum = seal(ledger.key, table, {**dict(row._mapping), **values})
+            connection.execute(update(table).where(ended).values(**values, checksum=checksum))
 
     ledger.write(work)
     return running
@@ -167,7 +230,9 @@ def _record(
     in_force_at: int,
     before: Adopted | None,
     recovery: bool = False,
+    approved: str | None = None,
 ) -> Adopted:
+    """Record a policy; `approved`: the key under which its plan was approved, and may be rejected until now."""
     now = ledger.now()
     row = {
         "version": policy.version,
@@ -182,15 +247,21 @@ def _record(
 
     def work(connection: Connection) -> int:
         serialize(connection)
-        found = _newest(connection.execute(_in_force(ledger.now())))
+        found, _ = _newest(ledger, connection.execute(_in_force(ledger.now())))
         if not recovery and (None if found is None else found.id) != (None if before is None else before.id):
             raise PolicyChanged("another policy was adopted meanwhile: look at it with treasury policy show")
+        if approved is not None and (plan := newest_plan(connection, ledger, approved)) is not None:
+            check_not_rejected(connection, ledger, plan)
+            use_approvals(connection, ledger, plan)
         group_of(connection).not_stopped = False  # sends that share this commit come after it
-        return int(
-            connection.execute(insert(schema.policies).values(**row).returning(schema.policies.c.id)).scalar_one()
-        )
+        group_of(connection).marks += 1  # a ledger that forgot it is older than this machine knows
+        added = insert(schema.policies).values(**row, checksum=seal(ledger.key, schema.policies, row))
+        return int(connection.execute(added.returning(schema.policies.c.id)).scalar_one())
 
-    return Adopted(ledger.write(work), policy.version, policy, person, now, in_force_at, recovery)
+    crash_point("policy.before")
+    number = ledger.write(work)
+    crash_point("policy.committed")
+    return Adopted(number, policy.version, policy, person, now, in_force_at, recovery)
 
 
 def _in_force(now: int) -> Any:
@@ -199,22 +270,24 @@ def _in_force(now: int) -> Any:
         select(schema.policies)
         .where(table.in_force_at <= now, table.ended_at.is_(None))
         .order_by(table.in_force_at.desc(), table.id.desc())
-        .limit(1)
     )
 
 
 def _recoveries(now: int) -> Any:
     table = schema.policies.c
-    return select(schema.policies).where(table.recovery, table.in_force_at > now, table.ended_at.is_(None)).limit(1)
+    return select(schema.policies).where(table.recovery, table.in_force_at > now, table.ended_at.is_(None))
 
 
-def _newest(rows: Any) -> Adopted | None:
-    for row in rows if isinstance(rows, Sequence) else rows.fetchall():
-        policy = Policy.model_validate(json.loads(row.content))
-        return Adopted(
-            *(row.id, row.version, policy, row.adopted_by, row.adopted_at, row.in_force_at, bool(row.recovery))
-        )
-    return None
+def _newest(ledger: Ledger, rows: Any) -> tuple[Adopted | None, bool]:
+    """The first policy of these that nobody changed or added by hand; and whether one before it was."""
+    forged = False
+    for row in rows:
+        if is_sealed(ledger.key, schema.policies, row):
+            policy = Policy.model_validate(json.loads(row.content))
+            named = (row.id, row.version, policy, row.adopted_by, row.adopted_at, row.in_force_at, bool(row.recovery))
+            return Adopted(*named), forged
+        forged = True
+    return None, forged
 
 
 def _mark_rehearsal(connection: Connection) -> None:

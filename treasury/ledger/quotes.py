@@ -1,16 +1,18 @@
 """Quotes in the ledger: recorded before they are asked for, and not replaced while they may be confirmed."""
 
+from collections.abc import Iterator
 from typing import Any
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
-from treasury.errors import IllegalTransition
+from treasury.errors import ChangedByHand, IllegalTransition
 from treasury.ledger import schema
 from treasury.ledger.database import group_of
 from treasury.ledger.halts import check_not_stopped
 from treasury.ledger.ledger import Ledger, as_read
-from treasury.ledger.mapping import columns, read_row
+from treasury.ledger.mapping import columns, read_row, with_columns
 from treasury.ledger.personal import OWNER, Words
+from treasury.ledger.seals import is_sealed_quote, seal_quote, with_quote_seal, with_seal
 from treasury.ledger.statements import LAST_QUOTE, fetch_one
 from treasury.orders.records import Order, Quote, Stage, derive_request_id
 from treasury.orders.states import State
@@ -24,25 +26,28 @@ def reference_of(ledger: Ledger, order: Order, generation: int) -> str:
     """The request id of an order under a generation."""
     if generation == order.generation:
         return order.request_id
-    return derive_request_id(ledger.account, order.run_key, order.row_ref, order.operation, generation)
+    named = (order.run_key, order.row_ref, order.operation, generation, order.replaces)
+    return derive_request_id(ledger.account, *named)
 
 
 def open_quote(ledger: Ledger, order: Order) -> tuple[Order, Quote | None]:
     """The current quote of an order, to be asked for, judged or confirmed; None when all generations are used up.
 
     Another generation is opened only when there is none, or the last one is done. A request for a quote is counted
-    before it leaves. Raises `IllegalTransition` when the order is in another state, and `Stopped`.
+    before it leaves. Raises `IllegalTransition` when the order is in another state, `ChangedByHand`, and `Stopped`.
     """
 
     def work(connection: Connection) -> tuple[Order, Quote | None]:
         check_not_stopped(connection)
         row = fetch_one(connection, LAST_QUOTE, {"order_id": order.id})
         last = None if row is None else read_row(Quote, row)
+        if last is not None and not is_sealed_quote(ledger.key, last):
+            raise ChangedByHand(order.request_id)
         if last is not None and last.stage is not Stage.DONE:
             asks = last.asks + (last.stage is Stage.ASKED)
             if last.stage is Stage.ANSWERED and last.generation == order.generation:
                 return order, last  # the step that marks its confirmation checks that nobody moved the order
-            quote = _change(connection, last, {"asks": asks})
+            quote = _change(ledger, connection, last, {"asks": asks})
             return _at(ledger, connection, order, last.generation, quote.quote), quote
         generation = order.generation if last is None else last.generation + 1
         if generation > MAX_GENERATIONS:
@@ -63,7 +68,7 @@ def note_quote(ledger: Ledger, asked: Quote, /, **facts: Any) -> Quote:
         if facts.get("note"):
             owner = fetch_one(connection, OWNER, {"order_id": asked.order_id})
             kept = Words.of_row(ledger.key, owner).also(asked.request_id).facts(facts)
-        return _change(connection, asked, columns(kept))
+        return _change(ledger, connection, asked, columns(kept))
 
     return ledger.write(work)
 
@@ -76,7 +81,7 @@ def adopt_quote(ledger: Ledger, order: Order, generation: int, /, **facts: Any) 
         row = fetch_one(connection, LAST_QUOTE, {"order_id": order.id})
         last = None if row is None else read_row(Quote, row)
         if last is not None and last.generation == generation:
-            return moved, _change(connection, last, columns(facts))
+            return moved, _change(ledger, connection, last, columns(facts))
         return moved, _insert(ledger, connection, moved, generation, {"asks": 0, **columns(facts)})
 
     return ledger.write(work)
@@ -98,22 +103,31 @@ def last_quote(ledger: Ledger, order: Order) -> Quote | None:
     return ledger.write(work)
 
 
+def quotes_of_run(ledger: Ledger, run_key: str) -> Iterator[Quote]:
+    """Every quote of a run's orders, oldest first."""
+    query = select(schema.quotes).join_from(schema.quotes, schema.orders).where(schema.orders.c.run_key == run_key)
+    with ledger.snapshot() as stream:
+        yield from (read_row(Quote, row) for row in stream(query.order_by(schema.quotes.c.id)))
+
+
 def _at(ledger: Ledger, connection: Connection, order: Order, generation: int, confirmation: str | None) -> Order:
     """Put an order at this generation, if nobody moved it since it was read; facts of the old reference are cleared."""
     values: dict[str, Any] = {"confirmation": confirmation}
     if generation != order.generation:
         values |= {"generation": generation, "request_id": reference_of(ledger, order, generation)}
         values |= {"first_answer": None, "absent_since": None}
-    moved = group_of(connection).change(order, as_read(order), values)
+    moved = group_of(connection).change(order, as_read(order), with_seal(ledger.key, order, values))
     if moved is None:
         raise IllegalTransition(order.request_id, "a new quote")
     return moved
 
 
-def _change(connection: Connection, quote: Quote, values: dict[str, Any]) -> Quote:
+def _change(ledger: Ledger, connection: Connection, quote: Quote, values: dict[str, Any]) -> Quote:
     if all(getattr(quote, name) == value for name, value in values.items()):
         return quote
-    changed = group_of(connection).change(quote, {"request_id": quote.request_id}, values)
+    changed = group_of(connection).change(
+        quote, {"request_id": quote.request_id}, with_quote_seal(ledger.key, quote, values)
+    )
     if changed is None:
         raise AssertionError(f"quote {quote.request_id} was never asked for")
     return changed
@@ -122,5 +136,7 @@ def _change(connection: Connection, quote: Quote, values: dict[str, Any]) -> Quo
 def _insert(ledger: Ledger, connection: Connection, order: Order, generation: int, facts: dict[str, Any]) -> Quote:
     row = {"order_id": order.id, "generation": generation, "request_id": order.request_id}
     row |= {"created_at": ledger.now(), **facts}
+    quote = with_columns(Quote.of(Quote.unanswered()), columns(row))
+    row["checksum"] = seal_quote(ledger.key, quote)
     group_of(connection).insert(schema.quotes, row)
-    return Quote.of({**Quote.unanswered(), **row, "stage": Stage(str(row["stage"]))})
+    return quote.changed({"checksum": row["checksum"]})

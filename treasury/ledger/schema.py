@@ -15,7 +15,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-VERSION = "4"
+VERSION = "7"
 
 metadata = MetaData()
 
@@ -38,8 +38,10 @@ runs = Table(
     Column("plan", Text, nullable=False),
     Column("plan_sha256", String(64), nullable=False),
     Column("policy", String(64)),
+    Column("checksum", String(64)),
 )
-"""Runs. `policy`: the version of the policy in force that what waits of it was judged by last."""
+"""Runs. `policy`: the version of the policy in force that what waits of it was judged by last. `checksum`: keyed, over
+all of it but when it began."""
 
 orders = Table(
     "orders",
@@ -81,12 +83,17 @@ orders = Table(
     Column("counted_on", String(10)),
     Column("ceiling", String(64)),
     Column("payee", String(64)),
+    Column("payee_name", String(64)),
     Column("personal", Text),
+    Column("checksum", String(64)),
+    Column("replaces", String(64)),
     UniqueConstraint("run_key", "row_ref"),
     Index("orders_by_state", "state"),
     Index("orders_by_alike", "alike"),
     Index("orders_by_day", "counted_on"),
     Index("orders_by_payee", "payee"),
+    Index("orders_by_payee_name", "payee_name"),
+    Index("orders_by_replaced", "replaces", unique=True),
 )
 """Current state, one row per planned payment.
 
@@ -95,10 +102,14 @@ that find nothing must come before it may leave, because this ledger may know le
 held order waits for a person. `personal`: keyed hashes of the words of its personal values, so that they are masked in
 whatever the service says about it, also when its payload is gone.
 
+`checksum`: keyed, over what it is, where it stands, what it asks for and its payload. `payee`, `payee_name`: keyed
+hashes of account, country and bank, and of the name, as an eye reads them.
+
 `doubtful`: a transmission of it may have acted, so no later refusal is believed. `meaning`: keyed hash of an intent's
-`bound_content`. `payload`: encrypted, only until the order is final. `confirmation`: the quote that was, or is about
-to be, confirmed. `absent_since`: when the service first said it does not know it, after the last send. `first_answer`:
-the code that answered the first transmission of this reference, when that was not success.
+`bound_content`. `payload`: encrypted, only until the order is final, or, of a payout that ended unpaid, until it is
+replaced or 35 days old. `replaces`: the request id of the order that it is paid instead of. `confirmation`: the quote
+that was, or is about to be, confirmed. `absent_since`: when the service first said it does not know it, after the last
+send. `first_answer`: the code that answered the first transmission of this reference, when that was not success.
 """
 
 quotes = Table(
@@ -123,12 +134,14 @@ quotes = Table(
     Column("asks", Integer, nullable=False, default=0),
     Column("ends_at", BigInteger),
     Column("service_ends_at", BigInteger),
+    Column("checksum", String(64)),
 )
 """Every quote ever asked for, lost ones included: a row stands before its request leaves.
 
 `stage`: asked (no answer yet), answered, foreign (the service knew its reference before this ledger asked), done
 (another may follow it). `asks`: requests for it that may have reached the service. `expires_at`: until when it may be
 confirmed; `ends_at`: when it has ended for certain, both by our clock; `service_ends_at`: its end by the service's.
+`checksum`: keyed, over what it confirms and until when.
 """
 
 hosts = Table(
@@ -206,9 +219,22 @@ plans = Table(
     Column("content", Text),
     Column("policy", String(64)),
     Column("day", String(10)),
+    Column("number", Integer),
+    Column("ledger", String(64)),
+    Column("os_user", String(100)),
+    Column("is_listed", Boolean),
+    Column("token", Text),
+    Column("shown", LargeBinary),
+    Column("ends_at", BigInteger),
+    Column("checksum", String(64)),
 )
-"""Plans that were made here: who made them (OS user), and how many approvals they need. Of a rebalancing also the plan
-itself, JSON, the version of the policy and the business date it was made for."""
+"""Plans that were made here: who made them, and how many approvals they need. Of a rebalancing also the plan itself,
+JSON, the version of the policy and the business date it was made for.
+
+One that waits for approvals is a proposal: `number` among those of its run, `ledger` the identity of the ledger then,
+`os_user` and `token` (what a key signed) of its maker, who `is_listed` in the policy or not; `shown` what approvers
+see, encrypted, while it waits; `ends_at` when its approvals end at the latest. `checksum`: keyed, over all that binds.
+"""
 
 consents = Table(
     "consents",
@@ -235,21 +261,28 @@ policies = Table(
     Column("recovery", Boolean, nullable=False, default=False),
     Column("ended_at", BigInteger),
     Column("ended_by", String(100)),
+    Column("checksum", String(64)),
 )
-"""Policies that were adopted, as JSON; the newest in effect is in force. `ended_at`: when a recovery was ended."""
+"""Policies that were adopted, as JSON; the newest in effect is in force. `ended_at`: when a recovery was ended.
+`checksum`: keyed, over all that says what is in force."""
 
-approvals = Table(
-    "approvals",
+decisions = Table(
+    "decisions",
     metadata,
     Column("id", _Id, primary_key=True, autoincrement=True),
-    Column("run_key", String(200), nullable=False),
-    Column("plan_sha256", String(64), nullable=False, index=True),
-    Column("approved_by", String(100), nullable=False),
+    Column("proposal", _Id, nullable=False, index=True),
+    Column("decision", String(10), nullable=False),
+    Column("name", String(100), nullable=False),
     Column("os_user", String(100), nullable=False),
-    Column("approved_at", BigInteger, nullable=False),
-    UniqueConstraint("run_key", "plan_sha256", "approved_by"),
+    Column("at", BigInteger, nullable=False),
+    Column("expires_at", BigInteger),
+    Column("token", Text),
+    Column("why", Text),
+    Column("used_at", BigInteger),
+    Column("checksum", String(64)),
 )
-"""Who approved which plan: bound to its hash, so a changed plan has none."""
+"""What people decided about a proposal (a row of `plans`): `approve` with its expiry, the token that a key signed, and
+when its plan was recorded with it, or `reject` and why. `checksum`: keyed, over all of it."""
 
 stops = Table(
     "stops",
@@ -368,3 +401,14 @@ balances = Table(
     Column("seen_at", BigInteger, nullable=False),
 )
 """Balances as the service showed them."""
+
+snapshots = Table(
+    "snapshots",
+    metadata,
+    Column("id", _Id, primary_key=True, autoincrement=True),
+    Column("run_key", String(200), nullable=False, index=True),
+    Column("at", BigInteger, nullable=False, index=True),
+    Column("policy", String(64)),
+    Column("content", Text, nullable=False),
+)
+"""What rebalancings were planned from and decided, JSON: snapshot, plan, and a line for each asset."""

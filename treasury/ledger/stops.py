@@ -18,6 +18,7 @@ def stop_sending(ledger: Ledger, stopped_by: str, why: str) -> None:
         connection.execute(insert(schema.stops).values(**row))
         # Race: a later send of this very transaction must see the stop.
         group_of(connection).not_stopped = False
+        group_of(connection).marks += 1  # a ledger that forgot it is older than this machine knows
 
     ledger.write(work)
 

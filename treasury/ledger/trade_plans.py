@@ -7,9 +7,15 @@ from typing import Any
 
 from sqlalchemy import Connection, insert, select
 
+from treasury.approving.tokens import Token
 from treasury.errors import InputError, WaitingForYes
 from treasury.ledger import schema
+from treasury.ledger.database import serialize
+from treasury.ledger.identity import identity_of_ledger
 from treasury.ledger.ledger import Ledger
+from treasury.ledger.proposals import add_proposal
+from treasury.ledger.seals import is_sealed
+from treasury.planning.people import Maker
 
 
 def plan_hash(content: Mapping[str, Any]) -> str:
@@ -18,19 +24,36 @@ def plan_hash(content: Mapping[str, Any]) -> str:
 
 
 def record_plan(
-    ledger: Ledger, run_key: str, content: Mapping[str, Any], *, maker: str, policy: str | None, day: str, needed: int
+    ledger: Ledger,
+    run_key: str,
+    content: Mapping[str, Any],
+    maker: Maker,
+    *,
+    policy: str | None,
+    day: str,
+    needed: int,
+    ends_at: int,
+    shown: Mapping[str, Any],
+    token: Token | None = None,
 ) -> str:
-    """Record a plan that was made here just now; returns its hash. `policy`: the version in force."""
+    """Record a plan that was made here just now, unless it is the newest; returns its hash.
+
+    `policy`: the version in force. `ends_at`: the end of the plan's day, Unix ms. `shown`: what approvers see of it.
+    """
     sha256, table = plan_hash(content), schema.plans
-    row = {"run_key": run_key, "plan_sha256": sha256, "maker": maker, "needed": needed, "day": day, "policy": policy}
+    row = {"run_key": run_key, "plan_sha256": sha256, "needed": needed, "day": day, "policy": policy}
+    row |= {"maker": maker.name, "os_user": maker.os_user, "is_listed": maker.is_listed, "ends_at": ends_at}
+    row |= {"token": None if token is None else str(token), "content": json.dumps(content)}
 
     def work(connection: Connection) -> None:
-        same = (table.c.run_key == run_key) & (table.c.plan_sha256 == sha256) & (table.c.day == day)
-        if policy is not None:
-            same &= table.c.policy == policy
-        if connection.execute(select(table.c.id).where(same)).first() is None:
-            now = ledger.now()
-            connection.execute(insert(table).values(**row, content=json.dumps(content), proposed_at=now))
+        serialize(connection)
+        query = select(table).where(table.c.run_key == run_key).order_by(table.c.id.desc()).limit(1)
+        newest = connection.execute(query).first()
+        is_ours = newest is not None and is_sealed(ledger.key, table, newest)
+        known = () if newest is None or not is_ours else (newest.plan_sha256, newest.day, newest.policy, newest.ledger)
+        is_signed = token is None or (newest is not None and newest.token is not None)
+        if known != (sha256, day, policy, identity_of_ledger(connection)) or not is_signed:
+            add_proposal(connection, ledger, row, shown if needed else None)
 
     ledger.write(work)
     return sha256
@@ -38,10 +61,10 @@ def record_plan(
 
 def recorded_plan(ledger: Ledger, sha256: str) -> tuple[str, dict[str, Any]]:
     """The run key and content of a plan, by its hash. Raises `InputError` for one that this ledger never made."""
-    table = schema.plans.c
-    query = select(table.run_key, table.content).where(table.plan_sha256 == sha256, table.content.is_not(None))
-    row = next(iter(ledger.read(query.order_by(table.id.desc()).limit(1))), None)
-    if row is None:
+    table = schema.plans
+    query = select(table).where(table.c.plan_sha256 == sha256, table.c.content.is_not(None)).order_by(table.c.id.desc())
+    row = next((row for row in ledger.read(query) if is_sealed(ledger.key, table, row)), None)
+    if row is None or plan_hash(json.loads(row.content)) != sha256:
         raise InputError(
             f"this ledger made no rebalancing plan {sha256[:12]}, and only a plan that it made today can be executed: "
             "make one with treasury rebalance; nothing was traded"
@@ -49,19 +72,21 @@ def recorded_plan(ledger: Ledger, sha256: str) -> tuple[str, dict[str, Any]]:
     return str(row.run_key), dict(json.loads(row.content))
 
 
-def check_plan(ledger: Ledger, run_key: str, sha256: str, *, policy: str | None, day: str) -> None:
-    """Raise `InputError` unless this ledger made this plan for this run, on this day, under this policy."""
-    table = schema.plans.c
-    query = select(table.day, table.policy).where(
-        table.run_key == run_key, table.plan_sha256 == sha256, table.content.is_not(None)
-    )
-    rows = ledger.read(query)
-    if any(row.day == day and row.policy == policy for row in rows):
+def check_plan(ledger: Ledger, run_key: str, sha256: str, *, policy: str | None) -> None:
+    """Raise `InputError` unless this ledger made this plan for this run and this day, under this policy.
+
+    The day is that of the plan's own policy, and ends when the plan says.
+    """
+    table = schema.plans
+    chosen = (table.c.run_key == run_key) & (table.c.plan_sha256 == sha256) & table.c.content.is_not(None)
+    rows = [row for row in ledger.read(select(table).where(chosen)) if is_sealed(ledger.key, table, row)]
+    of_today = [row for row in rows if row.ends_at is not None and ledger.now() < row.ends_at]
+    if any(row.policy == policy for row in of_today):
         return
     if not rows:
         why = "this ledger did not make this plan"
-    elif all(row.day != day for row in rows):
-        why = f"this plan was made for {rows[-1].day}, and today is {day}"
+    elif not of_today:
+        why = f"this plan was made for {rows[-1].day}, and that day is over"
     else:
         why = "this plan was made under another policy than the one in force"
     raise InputError(f"run {run_key}: {why}; nothing was traded: make a new one with treasury rebalance")

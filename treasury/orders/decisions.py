@@ -252,11 +252,13 @@ def _exact(name: str, quoted: object, wanted: object) -> str | None:
 
 
 def _within(name: str, quoted: Decimal | None, least: Decimal | None, greatest: Decimal | None) -> str | None:
-    if (least is not None or greatest is not None) and quoted is None:
+    if least is None and greatest is None:
+        return None
+    if quoted is None:
         return f"the quote does not say its {name}"
-    if least is not None and quoted is not None and quoted < least:
+    if least is not None and quoted < least:
         return f"the quote's {name} is {quoted:f}, less than {least:f}"
-    if greatest is not None and quoted is not None and quoted > greatest:
+    if greatest is not None and quoted > greatest:
         return f"the quote's {name} is {quoted:f}, more than {greatest:f}"
     return None
 

@@ -10,6 +10,10 @@ from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.conversion import ConversionExecute, ConversionQuote, ConversionQuoteRecord
 from treasury.provider.fiat_payouts import CreateFiatPayout, FiatPayoutQuote, FiatPayoutQuoteRecord
 from treasury.provider.operation import Operation, SeenOrder, mask_fields, personal_values
+from treasury.provider.orders import Payout
+
+PAYOUTS = frozenset((Payout.operation_name(), CreateFiatPayout.operation_name()))
+"""Operations that pay the rows of a spreadsheet."""
 
 
 @dataclass(frozen=True)

@@ -15,12 +15,21 @@ ON_A_PERSONS_WORD = -1
 """`absences_needed` of an order that a person resolved as not sent: one query, and only a payment speaks against it."""
 
 
-def derive_request_id(account: str, run_key: str, row_ref: str, operation: str, generation: int) -> str:
+REPLACING = "replacing:"
+"""Stands in the place of a run key for a payment that replaces another one; no run key has a colon."""
+
+
+def derive_request_id(
+    account: str, run_key: str, row_ref: str, operation: str, generation: int, replaces: str | None = None
+) -> str:
     """The permanent id of a payment, derived from its identity, never from the clock or a random number.
 
-    29 characters of lower-case letters and digits; `generation` counts the quotes asked for one payment.
+    29 characters of lower-case letters and digits; `generation` counts the quotes asked for one payment. The identity
+    of one that `replaces` another is that other one, whatever its run: from whichever copy of a ledger it is sent, the
+    service takes it once.
     """
-    named = "\x1f".join((account, run_key, row_ref, operation, str(generation)))
+    place = (run_key, row_ref) if replaces is None else (REPLACING, replaces)
+    named = "\x1f".join((account, *place, operation, str(generation)))
     digest = hashlib.sha256(named.encode()).digest()
     return "tf-" + base64.b32encode(digest[:16]).decode().rstrip("=").lower()
 
@@ -48,10 +57,14 @@ class Intent:
     """Payee, currency and amount; payments with equal keys are duplicates. None is never a duplicate."""
     payee: str | None = field(default=None, repr=False)
     """Whom it pays. Personal: kept as a keyed hash."""
+    payee_name: str | None = field(default=None, repr=False)
+    """The payee's name as an eye reads it. Personal: kept as a keyed hash."""
     ceiling: Decimal | None = None
     """The most that it may debit, in `currency`, where the amount is not known beforehand."""
     duplicate_ok: str | None = None
     """Why a payment that looks like a duplicate is not one."""
+    replaces: str | None = None
+    """A request id of the payment that ended unpaid and that this one is paid instead of."""
 
 
 class Record:
@@ -109,8 +122,12 @@ class Order(Record):
     """The business date on whose account it counts; None while nothing was judged."""
     ceiling: Decimal | None
     """The most that it may debit, where its amount is not known beforehand."""
+    replaces: str | None
+    """The first request id of the payment that ended unpaid and that this one is paid instead of."""
     personal: str | None = field(repr=False)
     payload: bytes | None = field(repr=False)
+    checksum: str | None = field(repr=False)
+    """Keyed, over what it is, where it stands, what it asks for and its payload."""
 
 
 class Stage(StrEnum):
@@ -152,6 +169,8 @@ class Quote(Record):
     """When it has ended for certain, Unix ms by our clock."""
     service_ends_at: int | None
     """When it ends by the service's clock, Unix ms."""
+    checksum: str | None = None
+    """Keyed: shows that nobody changed it by hand."""
 
     @staticmethod
     def unanswered() -> dict[str, Any]:

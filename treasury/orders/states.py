@@ -34,6 +34,11 @@ class State(StrEnum):
         return self in (State.SETTLED, State.FAILED, State.CLOSED, State.REJECTED, State.CANCELLED)
 
     @property
+    def may_be_replaced(self) -> bool:
+        """Whether another payment may be made instead of it: it ended without being paid."""
+        return self in (*UNPAID, State.CANCELLED)
+
+    @property
     def is_open(self) -> bool:
         """Whether the service may still act, or may have acted, and the outcome is not known."""
         return self in (State.SENDING, State.UNKNOWN, State.ACCEPTED)
@@ -43,6 +48,9 @@ class State(StrEnum):
         """The outcome that people read."""
         return _OUTCOMES.get(self, self.value)
 
+
+UNPAID = (State.FAILED, State.CLOSED, State.REJECTED)
+"""States of an order that ended without being paid, by what the service says."""
 
 _OUTCOMES = {
     State.PREPARED: "not_sent",
@@ -121,13 +129,24 @@ class Hold(StrEnum):
     """It does not fit into a limit of the policy in force: `release` lets it be judged again, or `cancel`."""
     OLDER = "older"
     """It was recorded before the ledger was found to be older than the service: `release`."""
+    CHANGED = "changed"
+    """It was changed in the ledger by hand: `resolve`, or `cancel` if it never left."""
+    PAYEE = "payee"
+    """Its payee is new, or has another account than before: `release`, or `cancel`."""
+    REPLACED = "replaced"
+    """The payment that it replaces may have been paid after all: `cancel`, or `release`, which asks again."""
 
     @property
     def in_words(self) -> str:
         """As people read it."""
-        return {"known": "known at the service", "older": "older ledger", "cooling": "cooling time"}.get(
-            self.value, self.value
-        )
+        return {
+            "known": "known at the service",
+            "older": "older ledger",
+            "cooling": "cooling time",
+            "changed": "changed by hand",
+            "replaced": "payment that it replaces",
+            "payee": "new or changed payee",
+        }.get(self.value, self.value)
 
 
 _AT_SERVICE = (State.SENDING, State.UNKNOWN, State.ACCEPTED)
@@ -149,8 +168,8 @@ STEPS: Mapping[Event, Step] = {
     Event.HOLD: Step((State.PREPARED, State.UNKNOWN), State.HELD),
     Event.RELEASE: Step((State.HELD,), State.PREPARED),
     Event.CANCEL: Step((State.PREPARED, State.HELD), State.CANCELLED),
-    Event.RESOLVE_SETTLED: Step((State.UNKNOWN, State.ACCEPTED), State.SETTLED),
-    Event.RESOLVE_FAILED: Step((State.UNKNOWN, State.ACCEPTED), State.FAILED),
+    Event.RESOLVE_SETTLED: Step((State.UNKNOWN, State.ACCEPTED, State.HELD), State.SETTLED),
+    Event.RESOLVE_FAILED: Step((State.UNKNOWN, State.ACCEPTED, State.HELD), State.FAILED),
     Event.RESOLVE_SENT: Step((State.UNKNOWN, State.HELD), State.ACCEPTED),
     Event.RESOLVE_NOT_SENT: Step((State.UNKNOWN, State.HELD, State.ACCEPTED), State.PREPARED),
     Event.RESOLVE_REJECTED: Step((State.PREPARED, State.UNKNOWN, State.HELD, State.ACCEPTED), State.REJECTED),
@@ -178,7 +197,7 @@ def event_for(state: State, status: OrderStatus | None) -> Event | None:
 
     An order that is shown without a status counts as accepted.
     """
-    if status is not None and status in _FINAL_EVENTS:
+    if status in _FINAL_EVENTS:
         settle, correct = _FINAL_EVENTS[status]
         event = correct if state.is_final else settle
     else:

@@ -1,6 +1,6 @@
 """Pure: the payout limits of a policy, and the check of a plan against them."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Annotated
 
@@ -9,7 +9,8 @@ from pydantic import Field
 from treasury.errors import RowProblem
 from treasury.money import format_amount
 from treasury.planning.rows import PayoutRow
-from treasury.planning.tables import ByCurrency, Holding, PolicyTable
+from treasury.planning.tables import ByCurrency, Holding, PolicyTable, PositiveAmount
+from treasury.provider.fields import Symbol
 from treasury.provider.service_rules import ServiceRules
 
 DUPLICATE_DAYS = 25
@@ -51,8 +52,18 @@ class ConversionLimits(Limits):
     max_per_trade: ByCurrency = Field(default_factory=dict)
     """The most that one trade may spend."""
     max_turnover: ByCurrency = Field(default_factory=dict)
-    """The most that all trades of one run may move of a currency, spent and received together."""
-    pairs: tuple[str, ...] | None = None
+    """The most that the rebalancing's trades of one day may move of a currency, spent and received together."""
+    max_per_pair: dict[Symbol, Holding] = Field(default_factory=dict)
+    """Pair -> the most that its trades of one day may be worth, in the base asset."""
+    max_value_per_day: PositiveAmount | None = None
+    """The most that all trades of one day may be worth, in the base asset."""
+    max_share_percent: Annotated[int, Field(strict=True, ge=1, le=100)] | None = None
+    """The most that one trade may spend of what is available of its currency."""
+    max_cost_per_day: PositiveAmount | None = None
+    """The most that the trades of one day may cost against the middle of the rates, in the base asset."""
+    max_cost_bps: Annotated[int, Field(strict=True, ge=1, le=10_000)] | None = None
+    """The most that a trade may cost against the middle of its rates, fee included, in basis points."""
+    pairs: tuple[Symbol, ...] | None = None
     """Trading pairs that may be traded."""
 
 
@@ -66,6 +77,10 @@ class PayoutLimits(Limits):
     """Countries that may be paid."""
     currencies: tuple[str, ...] | None = None
     """Currencies that may be debited."""
+    new_payee_above: ByCurrency = Field(default_factory=dict)
+    """The first payment to an account is held when it debits more than this."""
+    cooling_days: Annotated[int, Field(strict=True, ge=0, le=366)] = 0
+    """A payment to another account of a name that was paid before is held for so long."""
     min_rates: dict[str, Holding] = Field(default_factory=dict)
     """`USDT-EUR`: the lowest rate that a quote may have."""
     stop_after_failures: Annotated[int, Field(strict=True, ge=1)] = 50
@@ -77,7 +92,7 @@ class PayoutLimits(Limits):
 def judge_rows(rows: Iterable[PayoutRow], limits: PayoutLimits) -> list[RowProblem]:
     """Problems of rows with the limits. Messages show no amount that is not in the sheet."""
     return [
-        RowProblem(row.line, row.row_ref, column, rule, value)
+        RowProblem(row.line, row.row_ref, column, rule, value, code="policy_limit")
         for row in rows
         for column, rule, value in _judge_row(row, limits)
     ]
@@ -87,7 +102,7 @@ def judge_service(rows: Iterable[PayoutRow], service: ServiceRules) -> list[RowP
     """Problems of rows with what this account's service accepts."""
     found = ((row, service.quote_problem(row.fields)) for row in rows)
     return [
-        RowProblem(row.line, row.row_ref, problem.field, problem.rule, problem.value)
+        RowProblem(row.line, row.row_ref, problem.field, problem.rule, problem.value, code="service_rule")
         for row, problem in found
         if problem is not None
     ]
@@ -125,10 +140,21 @@ def check_run_total(debits: Mapping[str, Decimal], limits: PayoutLimits) -> str 
 
 def approvals_needed(debits: Mapping[str, Decimal], limits: Limits) -> int:
     """How many people besides its maker have to approve a run with these sums."""
+    return max((number for number, _ in _approval_rules(debits, limits)), default=0)
 
-    def above(thresholds: ByCurrency) -> bool:
-        return any(total > thresholds[currency] for currency, total in debits.items() if currency in thresholds)
 
-    if above(limits.two_approvals_above):
-        return 2
-    return 1 if above(limits.one_approval_above) else 0
+def why_approvals(debits: Mapping[str, Decimal], limits: Limits) -> list[str]:
+    """The rules of the policy that ask for approvals of a run with these sums."""
+    return [rule for _, rule in _approval_rules(debits, limits)]
+
+
+def _approval_rules(debits: Mapping[str, Decimal], limits: Limits) -> Iterator[tuple[int, str]]:
+    thresholds = {
+        "two_approvals_above": (2, limits.two_approvals_above),
+        "one_approval_above": (1, limits.one_approval_above),
+    }
+    for name, (number, above) in thresholds.items():
+        for currency, total in debits.items():
+            if currency in above and total > above[currency]:
+                what = f"{format_amount(total)} {currency} is above {name} ({format_amount(above[currency])})"
+                yield number, what

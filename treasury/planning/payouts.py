@@ -3,8 +3,9 @@
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any
 
 from treasury.canonical import canonical_json
@@ -14,9 +15,10 @@ from treasury.orders.decisions import Bounds
 from treasury.orders.records import Intent
 from treasury.planning.limits import PayoutLimits, approvals_needed, check_run_total
 from treasury.planning.policy import Policy
-from treasury.planning.rows import PayoutRow, Route
+from treasury.planning.rows import LeftOut, PayoutRow, Route
 from treasury.provider.fiat_payouts import CreateFiatPayout
 from treasury.provider.orders import Payout
+from treasury.texts import as_it_looks
 
 
 @dataclass(frozen=True)
@@ -33,11 +35,22 @@ class PayoutPlan:
     policy: Policy | None
     over: str | None = None
     """Why its sums are over the policy's limit for a run; None when they are not."""
+    recorded: Mapping[str, Decimal] = field(default_factory=dict)
+    """Currency -> what its run, which began, debits besides."""
+    left_out: tuple[LeftOut, ...] = ()
+    """Rows of its sheet that are not paid."""
+    mapped: Mapping[str, str] = field(default_factory=dict)
+    """Headers of a person's own -> the columns that they are read as."""
+
+    @property
+    def counted(self) -> dict[str, Decimal]:
+        """Currency -> what limits of a run and approvals count: the debits of the plan, and what was recorded."""
+        return add_sums(self.debits, self.recorded)
 
     @property
     def approvals(self) -> int:
         """How many people besides its maker have to approve the plan."""
-        return approvals_needed(self.debits, self.limits)
+        return approvals_needed(self.counted, self.limits)
 
     @property
     def limits(self) -> PayoutLimits:
@@ -58,8 +71,11 @@ class PayoutPlan:
         return {
             "run_key": self.run_key,
             "payments": len(self.rows),
-            "debits": {currency: format_amount(total) for currency, total in self.debits.items()},
-            "receipts": {currency: format_amount(total) for currency, total in self.receipts.items()},
+            "debits": _as_text(self.debits),
+            "receipts": _as_text(self.receipts),
+            **({"recorded": _as_text(self.recorded)} if self.recorded else {}),
+            **({"headers": dict(self.mapped)} if self.mapped else {}),
+            **({"left_out": [each.as_dict() for each in self.left_out]} if self.left_out else {}),
             "limits": "none: no policy was given" if self.policy is None else f"policy {_version(self.policy)[:12]}",
             "approvals_needed": self.approvals,
             "stop_loss": {"alike": self.limits.stop_after_failures, "percent": self.limits.stop_above_percent},
@@ -78,12 +94,21 @@ class _Intents(Iterable[Intent]):
 
 
 @exact
-def plan_payouts(run_key: str, rows: Packed[PayoutRow], policy: Policy | None = None) -> PayoutPlan:
+def plan_payouts(
+    run_key: str,
+    rows: Packed[PayoutRow],
+    policy: Policy | None = None,
+    recorded: Mapping[str, Decimal] = MappingProxyType({}),
+    left_out: tuple[LeftOut, ...] = (),
+    mapped: Mapping[str, str] = MappingProxyType({}),
+) -> PayoutPlan:
     """Plan the payment of these rows: one intent a row, sums per currency, a hash over what a person approves.
 
     The hash is the SHA-256 of the policy's version and, sorted, the SHA-256 of each row: its reference, its
-    `bound_content` and the bounds of its quote, all as canonical JSON; not balances, rates or times. Raises
-    `LimitExceeded` when the sums are over the policy's limit for a run.
+    `bound_content` and the bounds of its quote, all as canonical JSON; not balances, rates or times. `recorded`: what
+    the run debits besides, which its limits and approvals count, too. `mapped`, what headers of a person's own mean,
+    counts in the hash where there is any; `left_out` counts nowhere. Its `over` says when the sums are over the
+    policy's limit for a run.
     """
     limits = _limits(policy)
     debits: dict[str, Decimal] = defaultdict(Decimal)
@@ -99,11 +124,22 @@ def plan_payouts(run_key: str, rows: Packed[PayoutRow], policy: Policy | None = 
         if amount is None and receive_amount is not None:
             receipts[row.receive_currency] += receive_amount
         hashes.append(_hash_of(row, limits))
-    over = check_run_total(debits, limits)
+    over = check_run_total(add_sums(debits, recorded), limits)
     version = canonical_json(None if policy is None else _version(policy))
+    version += canonical_json(dict(mapped)) if mapped else ""
     sha256 = hashlib.sha256(version.encode() + b"".join(sorted(hashes))).hexdigest()
     sums = dict(sorted(debits.items())), dict(sorted(receipts.items()))
-    return PayoutPlan(run_key, rows, *sums, sha256, policy, over)
+    return PayoutPlan(run_key, rows, *sums, sha256, policy, over, recorded, left_out, mapped)
+
+
+@exact
+def add_sums(one: Mapping[str, Decimal], other: Mapping[str, Decimal]) -> dict[str, Decimal]:
+    """Sums by currency of two."""
+    return {name: one.get(name, Decimal(0)) + other.get(name, Decimal(0)) for name in sorted({*one, *other})}
+
+
+def _as_text(sums: Mapping[str, Decimal]) -> dict[str, str]:
+    return {currency: format_amount(total) for currency, total in sums.items()}
 
 
 def _limits(policy: Policy | None) -> PayoutLimits:
@@ -140,8 +176,10 @@ def plan_row(row: PayoutRow, limits: PayoutLimits = PayoutLimits()) -> Intent:
         receive_currency=row.receive_currency,
         receive_amount=row.receive_amount,
         payee=row.payee,
+        payee_name=as_it_looks(row.payee_name),
         duplicate_key=_duplicate_key(row),
         duplicate_ok=row.duplicate_ok,
+        replaces=row.replaces,
         ceiling=row.ceiling(limits.max_per_payout.get(row.currency)),
     )
 

@@ -1,41 +1,55 @@
 """The treasury policy, one model of the whole file: what is traded, paid and tolerated, and within which bounds."""
 
+import calendar
 import difflib
 import hashlib
+import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, date, datetime, time
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
-from typing import Annotated, Any, Self, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 from zoneinfo import ZoneInfo
 
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from treasury.errors import InputError
+from treasury.planning.levels import Quantity
 from treasury.planning.limits import ConversionLimits, Limits, PayoutLimits, WithdrawalLimits
-from treasury.planning.tables import Bps, Holding, PolicyTable, PositiveAmount, TimeZone
+from treasury.planning.people import APPROVAL_HOURS, Maker, People, Person, Right, same_person
+from treasury.planning.tables import Bps, Change, Holding, PolicyTable, PositiveAmount, TimeZone
 from treasury.planning.tolerances import Tolerances
 from treasury.provider.fields import Symbol
 
 
 class AssetBand(PolicyTable):
-    """How much of an asset to hold: traded back to `target` once the balance leaves [`minimum`, `maximum`]."""
+    """How much of an asset to hold: brought back once what is left after its obligations leaves [`minimum`, `maximum`].
 
-    target: Holding
-    minimum: Holding = Field(default_factory=lambda data: data["target"])
-    maximum: Holding = Field(default_factory=lambda data: data["target"])
+    Each is an amount of it ("0.40"), a share of everything held ("12.5%"), or days of what it pays out ("3 days").
+    """
+
+    target: Quantity
+    minimum: Quantity = Field(default_factory=lambda data: data["target"])
+    maximum: Quantity = Field(default_factory=lambda data: data["target"])
+    floor: Quantity | None = None
+    """What is never spent, not even for the obligations of another asset, and is held before any band is; when absent
+    the minimum is not spent either."""
     symbol: Symbol | None = None
     """The trading pair, this asset first; `<asset>-<base asset>` when absent."""
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
-        if not self.minimum <= self.target <= self.maximum:
+        steps = [self.minimum, self.target, self.maximum]
+        if any(
+            lower.counts == upper.counts and lower.quantity > upper.quantity
+            for lower, upper in itertools.combinations(steps, 2)
+        ):
             raise ValueError("minimum, target and maximum must not fall: minimum <= target <= maximum")
         return self
 
 
 class Rebalancing(PolicyTable):
-    """The `[rebalancing]` table: how trades are made."""
+    """The `[rebalancing]` table: how trades are made, and what they are judged by."""
 
     min_trade: PositiveAmount
     """Trades worth less, in the base asset, are not made."""
@@ -43,6 +57,41 @@ class Rebalancing(PolicyTable):
     """How much worse than the planned rate a quote may be."""
     fee_bps: Bps = 100
     """How much of what is received may go to the fee."""
+    fixed_cost: Holding = Decimal(0)
+    """What a trade costs whatever its size, in the base asset."""
+    return_to: Literal["edge", "target"] | None = None
+    """How far a balance outside its band is brought back. Left out: to the nearest edge, and to the target where a
+    trade has a `fixed_cost`, for then fewer and larger trades cost less."""
+    pairs: tuple[Symbol, ...] = ()
+    """Pairs that may be traded besides each asset's own, such as ETH-BTC."""
+    max_rounds: Annotated[int, Field(strict=True, ge=1, le=10)] = 4
+    """How many rounds one start makes: what sales bring is spent in the next one."""
+    horizon_days: Annotated[int, Field(strict=True, ge=0, le=31)] = 1
+    """Obligations of today and so many days more count."""
+    history_quantile: Annotated[Holding, Field(gt=0, lt=1)] | None = None
+    """A part of the past's days that paid no more than is kept for a day like this, such as "0.9"."""
+    history_days: Annotated[int, Field(strict=True, ge=7, le=731)] = 90
+    """How far back payouts count, for that and for bands in days."""
+    max_balance_age_minutes: Annotated[int, Field(strict=True, ge=1, le=60 * 24 * 7)] = 24 * 60
+    """Older balances of a file are not believed."""
+    max_rate_age_seconds: Annotated[int, Field(strict=True, ge=1, le=86_400)] = 600
+    """A rate that the service made longer ago stops its pair."""
+    max_rate_move_bps: Change = 2_500
+    """A rate that moved further since the last good one, of the past three days, stops its pair."""
+    max_spread_bps: Change = 1_000
+    """A purchase price that is further above the sale price stops the pair."""
+    check_inverse_rates: bool = True
+    """Whether the pair the other way round is asked, too, where the service has it: a rate that is off it by more than
+    `max_spread_bps` stops."""
+    reference_rates: str | None = Field(default=None, min_length=1)
+    """A second source: the path or URL of a CSV with the columns symbol and rate."""
+    max_reference_move_bps: Change = 300
+    """A rate that is further off the second source, or that it does not name, stops its pair."""
+
+    @property
+    def returns_to(self) -> Literal["edge", "target"]:
+        """How far a balance outside its band is brought back."""
+        return self.return_to or ("target" if self.fixed_cost else "edge")
 
 
 class Trading(Rebalancing):
@@ -56,17 +105,42 @@ class Trading(Rebalancing):
         return self.symbols[asset]
 
 
+class Scheduled(PolicyTable):
+    """A `[[scheduled]]` table: what is paid regularly, and is to be held by then."""
+
+    name: str = Field(min_length=1)
+    currency: str = Field(min_length=1)
+    amount: PositiveAmount
+    day_of_month: Annotated[int, Field(strict=True, ge=1, le=31)] | None = None
+    """The last day of a month that is shorter."""
+    weekday: Literal["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"] | None = None
+
+    @model_validator(mode="after")
+    def _once(self) -> Self:
+        if (self.day_of_month is None) == (self.weekday is None):
+            raise ValueError("name either day_of_month or weekday")
+        return self
+
+    def falls_on(self, day: date) -> bool:
+        """Whether it is paid on this day."""
+        if self.weekday is not None:
+            return f"{day:%A}".lower() == self.weekday
+        last = calendar.monthrange(day.year, day.month)[1]
+        return day.day == min(self.day_of_month or 0, last)
+
+
 class Changes(PolicyTable):
     """The `[changes]` table: who may change the policy in force, and how many others must agree."""
 
     approvals: Annotated[int, Field(strict=True, ge=0, le=5)] = 0
     """People besides whoever adopts another policy."""
     people: tuple[str, ...] | None = None
-    """Who may adopt and approve; anybody when it is left out."""
+    """Who may adopt and approve where names are typed; anybody when it is left out. With people that have keys, their
+    `may` says it."""
 
     def allows(self, person: str) -> bool:
-        """Whether this person may change the policy."""
-        return self.people is None or person.strip().casefold() in (each.strip().casefold() for each in self.people)
+        """Whether this person may change the policy, by a typed name."""
+        return self.people is None or any(same_person(person, each) for each in self.people)
 
 
 class Policy(PolicyTable):
@@ -78,10 +152,16 @@ class Policy(PolicyTable):
     """What surpluses are sold for and deficits are bought with. In `assets` only its minimum counts."""
     assets: dict[str, AssetBand] = Field(default_factory=dict)
     rebalancing: Rebalancing | None = None
+    scheduled: tuple[Scheduled, ...] = ()
+    """What is paid regularly: a rebalancing holds it ready."""
     payouts: PayoutLimits | None = None
     withdrawals: WithdrawalLimits | None = None
     conversions: ConversionLimits | None = None
     changes: Changes = Changes()
+    people: dict[str, Person] = Field(default_factory=dict)
+    """Who may make, approve and change policy, by their keys; without it typed names count."""
+    approval_hours: Annotated[int, Field(strict=True, ge=1, le=24 * 30)] = APPROVAL_HOURS
+    """How long an approval counts, at most."""
     no_limits: str | None = Field(default=None, min_length=1)
     """Why nothing that moves money is limited, in words: without it a policy that limits nothing is not adopted."""
     reconciliation: Tolerances = Tolerances()
@@ -97,15 +177,45 @@ class Policy(PolicyTable):
             raise ValueError("base_asset: is required")
         return self
 
+    @model_validator(mode="after")
+    def _approvable(self) -> Self:
+        """Refuse a list of people that cannot be told apart, or who cannot give the approvals that are asked for."""
+        listed = self.listed
+        problems = list(listed.problems())
+        if listed and self.changes.people is not None:
+            problems.append('changes.people: people with keys are listed: give them may = [..., "change_policy"]')
+        if listed:
+            problems += self._out_of_reach(listed)
+        if problems:
+            raise ValueError("; ".join(problems))
+        return self
+
+    def _out_of_reach(self, people: People) -> list[str]:
+        """What nobody of the list could get approved."""
+        makers = [Maker(name, name, is_listed=True) for name in people.with_right(Right.MAKE)]
+        found = []
+        for table in ("payouts", "withdrawals", "conversions"):
+            limits = self.table(table)
+            asked = 2 if limits.two_approvals_above else 1 if limits.one_approval_above else 0
+            missing = [people.missing(asked, maker) for maker in makers or [Maker("the maker", "")]]
+            if all(missing):
+                found.append(f"{table}: {missing[0]}")
+        changers = [Maker(name, name, is_listed=True) for name in people.with_right(Right.CHANGE_POLICY)]
+        missing = [people.missing(self.changes.approvals, maker, Right.CHANGE_POLICY) for maker in changers]
+        if not changers:
+            found.append("people: nobody who has a key may change_policy, so nobody could ever adopt another policy")
+        elif all(missing):
+            found.append(f"changes: {missing[0]}")
+        return found
+
+    @property
+    def listed(self) -> People:
+        """The people of the list."""
+        return People(self.people)
+
     def symbol(self, asset: str) -> str:
         """The trading pair of an asset."""
         return self.assets[asset].symbol or f"{asset}-{self.base_asset}"
-
-    @property
-    def reserve(self) -> Decimal:
-        """What stays of the base asset, in it: its minimum, or nothing when the policy does not name it."""
-        base = self.assets.get(self.base_asset or "")
-        return Decimal(0) if base is None else base.minimum
 
     @property
     def traded(self) -> list[str]:
@@ -141,7 +251,7 @@ class Policy(PolicyTable):
 
     def fingerprint(self, *tables: str) -> str:
         """SHA-256 of what these members and the time zone say; comments, order and `1` for `1.00` do not change it."""
-        said = self.model_dump(mode="json", include={"time_zone", *tables})
+        said = self.model_dump(mode="json", include={"time_zone", *tables}, exclude_defaults=True)
         return hashlib.sha256(json.dumps(said, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
     def business_date(self, now: datetime) -> date:
@@ -149,6 +259,11 @@ class Policy(PolicyTable):
         if now.tzinfo is None:
             raise ValueError("a business date needs a time with its zone")
         return now.astimezone(ZoneInfo(self.time_zone)).date()
+
+    def day_end_ms(self, ms: int) -> int:
+        """When the day of a moment ends in the policy's time zone; both Unix milliseconds."""
+        day = self.business_date(datetime.fromtimestamp(ms / 1000, UTC)) + timedelta(days=1)
+        return int(datetime.combine(day, time(), ZoneInfo(self.time_zone)).timestamp() * 1000)
 
     def day_start_ms(self, now: datetime) -> int:
         """When the present day began in the policy's time zone, Unix milliseconds."""

@@ -1,246 +1,288 @@
-"""Plan trades that bring assets back to their targets; pure."""
+"""Plan a rebalancing: from a policy and a snapshot to trades, and for each asset why; pure and deterministic."""
 
-import functools
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from decimal import Decimal, localcontext
-from enum import StrEnum
 from typing import Any
 
-from pydantic import TypeAdapter
-
-from treasury.errors import InputError
-from treasury.money import EXACT, FRACTION_DIGITS, canonical, format_amount, round_down, round_up
-from treasury.orders.decisions import OLDER_NAMES
-from treasury.planning.policy import AssetBand, Policy, Trading
+from treasury.money import EXACT, FRACTION_DIGITS, canonical, round_down
+from treasury.planning.conversion_model import REACHED, TOO_SMALL, Purpose, Shortfall
+from treasury.planning.conversions import Conversion, ConversionPlan, Holding, plan_conversions
+from treasury.planning.market import DIGITS, Market, worth_of
+from treasury.planning.policy import Policy
+from treasury.planning.position import Position, Snapshot, family_of
 from treasury.planning.tables import BPS
+from treasury.planning.trades import Side, SkippedTrade, Trade, TradePlan, bounded_trade
 
-BASE_DIGITS = 6
-"""Fractional digits of what is spent of the base asset (public fact 7.1, USDT)."""
-RECEIVE_DIGITS = 8
-"""Fractional digits of a received amount in a bound: coarser than the service's ten, so its rounding never matters."""
-
-
-class Side(StrEnum):
-    """Whether an asset is bought for the base asset or sold for it."""
-
-    SELL = "SELL"
-    BUY = "BUY"
+ZERO = Decimal(0)
+SERVED = {"obligation": "what has to be paid", "floor": "its floor", "band": "its band"}
+"""Purpose of a trade -> in words."""
+UNKNOWN_OUTCOME = "an earlier conversion of this pair has an unknown outcome"
 
 
 @dataclass(frozen=True)
-class Rates:
-    """Prices of one asset in the base asset: what buying it costs, what selling it brings."""
-
-    buy: Decimal
-    sell: Decimal
-
-    def of(self, side: Side) -> Decimal:
-        """The price for a trade of this side."""
-        return self.buy if side is Side.BUY else self.sell
-
-
-@dataclass(frozen=True)
-class Trade:
-    """One conversion and its bounds. What is received is meant before the fee, in `receive_currency`."""
+class AssetLine:
+    """One asset of a rebalancing: before, on its way, to be paid, wanted, traded, after; and why. Amounts in it."""
 
     asset: str
-    side: Side
-    symbol: str
-    currency: str
-    """What is spent: the asset when selling, the base asset when buying."""
-    amount: Decimal
-    """How much is spent, in `currency`."""
-    receive_currency: str
-    expected_receive: Decimal
-    min_receive: Decimal
-    max_fee: Decimal
-    rate: Decimal
-    """Price of the asset in the base asset when the plan was made."""
-    min_rate: Decimal | None
-    """The lowest price that a sale may have."""
-    max_rate: Decimal | None
-    """The highest price that a purchase may have."""
+    position: Position | None
+    """None where its balance could not be had."""
+    floor: Decimal
+    minimum: Decimal
+    target: Decimal
+    maximum: Decimal | None
+    change: Decimal
+    """What the trades of this round and of later ones bring or take, after the expected fee."""
+    why: str
 
-
-@dataclass(frozen=True)
-class SkippedTrade:
-    """A trade (or the part of one) that is wanted and not made, and why. `amount` is in `currency`."""
-
-    asset: str
-    side: Side
-    currency: str
-    amount: Decimal
-    reason: str
-
-
-@dataclass(frozen=True)
-class TradePlan:
-    """The trades in the order they are made: sales first, then purchases, each by asset."""
-
-    policy_version: str
-    trades: tuple[Trade, ...]
-    skipped: tuple[SkippedTrade, ...]
+    @property
+    def after(self) -> Decimal | None:
+        """What is expected after them, its obligations not yet paid."""
+        if self.position is None:
+            return None
+        with localcontext(EXACT):
+            return self.position.expected + self.change
 
     def as_dict(self) -> dict[str, Any]:
-        """The plan as JSON can hold it, amounts as text."""
+        """As JSON can hold it, amounts as text."""
+        found = self.position
+        amounts = {
+            "before": None if found is None else found.available,
+            "incoming": None if found is None else found.incoming,
+            "outgoing": None if found is None else found.outgoing,
+            "need": None if found is None else found.need,
+            "floor": self.floor,
+            "minimum": self.minimum,
+            "target": self.target,
+            "maximum": self.maximum,
+            "trade": self.change,
+            "after": self.after,
+        }
+        said = {name: None if value is None else canonical(value) for name, value in amounts.items()}
+        obligations = () if found is None else found.obligations
+        named = [{"what": each.what, "amount": canonical(each.amount)} for each in obligations]
+        return {"asset": self.asset, **said, "obligations": named, "why": self.why}
+
+
+@dataclass(frozen=True)
+class Rebalancing:
+    """What was decided: the trades, and a line for each asset."""
+
+    plan: TradePlan
+    lines: tuple[AssetLine, ...]
+    notes: tuple[str, ...]
+    next_unit: Mapping[str, Decimal | None]
+    """Asset with obligations -> what one more unit of them would cost, in the base asset; None: cannot be had."""
+
+    value: Decimal = ZERO
+    """What the trades, later ones included, are worth in the base asset."""
+    over_limits: Mapping[str, str] = field(default_factory=dict)
+    """Asset -> the limit that what its floor or band wants is over: it is left alone, for a person to look at."""
+
+    @property
+    def cost(self) -> Decimal:
+        """What the trades cost against the middle of the rates, later ones included, in the base asset."""
+        with localcontext(EXACT):
+            return sum((each.cost for each in (*self.plan.trades, *self.plan.later)), ZERO)
+
+    @property
+    def cost_bps(self) -> Decimal:
+        """The cost in basis points of what is traded."""
+        return (self.cost * BPS / self.value).quantize(Decimal("0.01")) if self.value else ZERO
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON can hold it, amounts as text."""
+        units = {name: None if cost is None else canonical(cost) for name, cost in sorted(self.next_unit.items())}
         return {
-            "policy_version": self.policy_version,
-            "trades": [_plain(trade) for trade in self.trades],
-            "skipped": [_plain(skipped) for skipped in self.skipped],
+            "plan": self.plan.as_dict(),
+            "assets": [line.as_dict() for line in self.lines],
+            "cost": canonical(self.cost),
+            "cost_bps": canonical(self.cost_bps),
+            "one_more_unit_costs": units,
+            "over_limits": dict(sorted(self.over_limits.items())),
+            "notes": list(self.notes),
         }
 
-    @staticmethod
-    def from_dict(content: Mapping[str, Any]) -> "TradePlan":
-        """The plan that `as_dict` wrote. Raises `ValueError` when it did not."""
-        trades = [
-            {OLDER_NAMES.get(name, name): value for name, value in each.items()} for each in content.get("trades", ())
-        ]
-        return _reader().validate_python({**content, **({"trades": trades} if trades else {})})
 
-    def without(self, symbols: frozenset[str]) -> "TradePlan":
-        """The plan without trades of these pairs: the outcome of an earlier one of theirs is not known yet."""
-        reason = "an earlier conversion of this pair has an unknown outcome"
-        blocked = [trade for trade in self.trades if trade.symbol in symbols]
-        skipped = [SkippedTrade(each.asset, each.side, each.currency, each.amount, reason) for each in blocked]
-        kept = tuple(trade for trade in self.trades if trade.symbol not in symbols)
-        return TradePlan(self.policy_version, kept, (*self.skipped, *skipped))
+def plan_rebalancing(policy: Policy, snapshot: Snapshot) -> Rebalancing:
+    """The trades that meet the obligations, then the floors, then the bands, all assets at once.
 
-
-@functools.cache
-def _reader() -> TypeAdapter[TradePlan]:
-    return TypeAdapter(TradePlan)
-
-
-def _plain(record: Trade | SkippedTrade) -> dict[str, Any]:
-    return {
-        name: format_amount(value) if isinstance(value, Decimal) else value for name, value in asdict(record).items()
-    }
-
-
-def plan_trades(policy: Policy, balances: Mapping[str, Decimal], rates: Mapping[str, Rates]) -> TradePlan:
-    """The trades that bring each asset outside its band back to its target.
-
-    `balances` are available amounts by asset, `rates` prices by symbol. Purchases are paid from what the base asset
-    has now above its minimum, in order of asset; what sales of the same plan will bring is not counted, for until
-    they are settled nobody has it. What that does not cover is skipped and left to the next run.
-    Raises `InputError` for a balance or rate that is missing, and for a policy that says nothing about rebalancing.
+    An asset whose balance, pair or rate cannot be had is not traded, and its line says why; the others go on. Raises
+    `InputError` for a policy that says nothing about rebalancing.
     """
-    terms = policy.trading
     with localcontext(EXACT):
-        funds = _balance(balances, terms.base_asset) - policy.reserve
-        gaps = {asset: _gap(policy.assets[asset], _balance(balances, asset)) for asset in policy.traded}
-        trades, skipped = _sales(terms, gaps, rates)
-        purchases, unfunded = _purchases(terms, gaps, rates, max(round_down(funds, BASE_DIGITS), Decimal(0)))
+        market = Market(policy, snapshot)
+        wanted = [market.holding(asset) for asset in market.assets if asset in snapshot.available]
+        holdings = [each for each in wanted if each is not None]
+        terms = market.terms({each.asset: each.spendable for each in holdings})
+        over: dict[str, str] = {}
+        while True:
+            planned = plan_conversions(holdings, market.pairs(), terms)
+            found = {each.asset: each.reason for each in planned.shortfalls if _is_over(each)}
+            if not found.keys() - over.keys():
+                return _Decided(market, holdings, planned, over).rebalancing()
+            over = {**found, **over}
+            holdings = [_without_band(each) if each.asset in over else each for each in holdings]
+
+
+def _is_over(shortfall: Shortfall) -> bool:
+    """Whether a limit stands against what an asset's floor or band wants. Obligations are met as far as limits go."""
+    return shortfall.purpose is not Purpose.OBLIGATION and shortfall.reason.endswith(REACHED)
+
+
+def _without_band(holding: Holding) -> Holding:
+    """The asset left alone but for its obligations: a target that is mistyped must not be bought up to every limit."""
+    kept = max(holding.floor, holding.minimum, holding.target)
+    return replace(holding, floor=ZERO, minimum=ZERO, target=ZERO, maximum=None, reserve=kept)
+
+
+class _Decided:
+    """What the planner said, as trades with bounds and a line for each asset."""
+
+    def __init__(
+        self, market: Market, holdings: list[Holding], planned: ConversionPlan, over: Mapping[str, str]
+    ) -> None:
+        self._market, self._planned, self._over = market, planned, over
+        self._holdings = {each.asset: each for each in holdings}
+        trades = [self._trade(each) for each in planned.conversions]
+        self._now = tuple(trade for trade, each in zip(trades, planned.conversions, strict=True) if each.round == 1)
+        self._later = tuple(trade for trade, each in zip(trades, planned.conversions, strict=True) if each.round > 1)
+
+    def _trade(self, found: Conversion) -> Trade:
+        terms = self._market.trading
+        trade = Trade(
+            asset=found.symbol.partition("-")[0],
+            side=found.side,
+            symbol=found.symbol,
+            currency=found.currency,
+            amount=found.amount,
+            receive_currency=found.receive_currency,
+            expected_receive=found.expected_receive,
+            min_receive=ZERO,
+            max_fee=ZERO,
+            rate=found.rate,
+            min_rate=None,
+            max_rate=None,
+            purpose=found.purpose.value,
+            cost=found.cost,
+            value=round_down(found.amount * self._market.prices.get(found.currency, ZERO), FRACTION_DIGITS),
+            is_own_pair=self._market.is_own_pair(found.symbol),
+        )
+        return bounded_trade(trade, terms.slippage_bps, terms.fee_bps)
+
+    def rebalancing(self) -> Rebalancing:
+        policy = self._market.policy
         version = policy.fingerprint("base_asset", "assets", "rebalancing")
-        return TradePlan(version, (*trades, *purchases), (*skipped, *unfunded))
+        plan = TradePlan(version, self._now, tuple(self._skipped()), self._later)
+        lines = tuple(self._line(asset) for asset in self._market.assets)
+        notes = (*self._market.snapshot.notes, *self._codes_that_nothing_fills())
+        spent = [(trade.symbol, trade.currency, trade.amount) for trade in self._trades]
+        value = sum(worth_of(policy, self._market.snapshot, spent).values(), ZERO)
+        return Rebalancing(plan, lines, notes, self._planned.next_unit, value, self._over)
 
+    def _skipped(self) -> Iterator[SkippedTrade]:
+        for each in self._planned.shortfalls:
+            side = Side.SELL if self._is_above(each.asset) else Side.BUY
+            reason = self._reason(each.asset, each.reason)
+            is_wanted = not reason.startswith(TOO_SMALL)
+            yield SkippedTrade(each.asset, side, each.asset, each.amount, reason, is_wanted)
+        for asset, limit in sorted(self._over.items()):
+            side = Side.SELL if self._is_above(asset) else Side.BUY
+            yield SkippedTrade(asset, side, asset, ZERO, f"not traded for its band: {limit}")
+        for asset in self._market.assets:
+            why = self._market.why_not(asset)
+            if why is not None and self._is_wanted(asset):
+                yield SkippedTrade(asset, Side.BUY, asset, ZERO, why)
 
-def check_trades(plan: TradePlan, policy: Policy) -> str | None:
-    """Why a plan breaks the `[conversions]` limits of a policy; None when it does not."""
-    limits = policy.conversions
-    if limits is None:
-        return None
-    moved: dict[str, Decimal] = {}
-    with localcontext(EXACT):
-        for trade in plan.trades:
-            if limits.pairs is not None and trade.symbol not in limits.pairs:
-                return f"{trade.symbol} is not a pair that the policy allows"
-            most = limits.max_per_trade.get(trade.currency)
-            if most is not None and trade.amount > most:
-                spent = f"{format_amount(trade.amount)} {trade.currency}"
-                return f"{trade.side} {trade.asset} spends {spent}, over max_per_trade, {format_amount(most)}"
-            for currency, amount in (
-                (trade.currency, trade.amount),
-                (trade.receive_currency, trade.expected_receive),
-            ):
-                moved[currency] = moved.get(currency, Decimal(0)) + amount
-        for currency, most in limits.max_turnover.items():
-            if moved.get(currency, Decimal(0)) > most:
-                total = f"{format_amount(moved[currency])} {currency}"
-                return f"its trades move {total}, over max_turnover, {format_amount(most)}"
-    return None
+    def _reason(self, asset: str, reason: str) -> str:
+        market = self._market
+        own = [symbol for symbol in market.symbols if asset in symbol.split("-")]
+        if any(symbol in market.blocked for symbol in own):
+            return UNKNOWN_OUTCOME
+        stopped = [
+            f"{symbol}: {market.snapshot.missing[symbol]}" for symbol in own if symbol in market.snapshot.missing
+        ]
+        return "; ".join(stopped) or reason
 
+    def _is_wanted(self, asset: str) -> bool:
+        return asset in self._market.policy.assets or any(
+            each.asset == asset for each in self._market.snapshot.obligations
+        )
 
-def _balance(balances: Mapping[str, Decimal], asset: str) -> Decimal:
-    if asset not in balances:
-        raise InputError(f"the balance of {asset} is missing, and the policy needs it")
-    return balances[asset]
+    def _is_above(self, asset: str) -> bool:
+        market = self._market
+        position = market.positions.get(asset)
+        maximum = market.level(asset, "maximum") if market.has_upper_edge(asset) else None
+        return position is not None and maximum is not None and position.spendable - position.need > maximum
 
+    def _line(self, asset: str) -> AssetLine:
+        market = self._market
+        floor, minimum, target = (market.level(asset, name) or ZERO for name in ("floor", "minimum", "target"))
+        maximum = market.level(asset, "maximum") if market.has_upper_edge(asset) else None
+        position, change = market.positions.get(asset), self._change(asset)
+        return AssetLine(asset, position, floor, minimum, target, maximum, change, self._why(asset, change))
 
-def _gap(band: AssetBand, balance: Decimal) -> Decimal:
-    """What is above the target (below it: negative) once the balance is outside its band; zero inside."""
-    return Decimal(0) if band.minimum <= balance <= band.maximum else balance - band.target
+    def _change(self, asset: str) -> Decimal:
+        fee = 1 - self._market.snapshot.fee_bps / BPS
+        gained = (trade.expected_receive * fee for trade in self._trades if trade.receive_currency == asset)
+        spent = (trade.amount for trade in self._trades if trade.currency == asset)
+        return round_down(sum(gained, ZERO), DIGITS) - sum(spent, ZERO)
 
+    @property
+    def _trades(self) -> tuple[Trade, ...]:
+        return (*self._now, *self._later)
 
-def _sales(
-    terms: Trading, gaps: Mapping[str, Decimal], rates: Mapping[str, Rates]
-) -> tuple[list[Trade], list[SkippedTrade]]:
-    trades, skipped = [], []
-    for asset, surplus in gaps.items():
-        if surplus <= 0:
-            continue
-        trade = _trade(terms, asset, Side.SELL, surplus, rates)
-        if trade.expected_receive >= terms.min_trade:
-            trades.append(trade)
-        else:
-            skipped.append(SkippedTrade(asset, Side.SELL, asset, surplus, _too_small(terms)))
-    return trades, skipped
+    def _why(self, asset: str, change: Decimal) -> str:
+        stays = self._market.why_not(asset)
+        if stays is not None:
+            return f"stays as it is: {stays}"
+        if asset in self._over:
+            return f"is outside its band, and not traded for it: {self._over[asset]}"
+        short = [each for each in self._planned.shortfalls if each.asset == asset]
+        missing = "; ".join(
+            f"{canonical(each.amount)} not traded: {self._reason(asset, each.reason)}" for each in short
+        )
+        if change or any(asset in (trade.currency, trade.receive_currency) for trade in self._trades):
+            said = self._traded(asset, change)
+            return f"{said}; {missing}" if missing else said
+        return missing or f"nothing to do, because {self._at_rest(asset)}"
 
+    def _traded(self, asset: str, change: Decimal) -> str:
+        """What is done with an asset that is traded, and what for."""
+        if asset == self._market.base:
+            return "takes what the sales bring" if change > 0 else "pays for what is bought"
+        if change > 0:
+            served = {trade.purpose for trade in self._trades if trade.receive_currency == asset}
+            named = ", ".join(said for purpose, said in SERVED.items() if purpose in served)
+            return f"{canonical(change)} is bought for {named}"
+        if self._is_above(asset):
+            holding = self._holdings[asset]
+            left = canonical(holding.spendable - holding.need)
+            return f"{left} is above its maximum of {canonical(holding.maximum or ZERO)}: {canonical(-change)} is sold"
+        return f"{canonical(-change)} is spent for what others need"
 
-def _purchases(
-    terms: Trading, gaps: Mapping[str, Decimal], rates: Mapping[str, Rates], funds: Decimal
-) -> tuple[list[Trade], list[SkippedTrade]]:
-    base = terms.base_asset
-    trades, skipped = [], []
-    for asset, surplus in gaps.items():
-        if surplus >= 0:
-            continue
-        cost = round_down(-surplus * _rate(terms, asset, Side.BUY, rates), BASE_DIGITS)
-        spent = min(cost, funds)
-        if spent < terms.min_trade:
-            spent = Decimal(0)
-        else:
-            trades.append(_trade(terms, asset, Side.BUY, spent, rates))
-        if cost < terms.min_trade:
-            skipped.append(SkippedTrade(asset, Side.BUY, base, cost, _too_small(terms)))
-        elif spent < cost:
-            reason = f"only {canonical(funds)} {base} of the {canonical(cost)} needed is above its minimum"
-            skipped.append(SkippedTrade(asset, Side.BUY, base, cost - spent, reason))
-        funds -= spent
-    return trades, skipped
+    def _at_rest(self, asset: str) -> str:
+        position, holding = self._market.positions[asset], self._holdings[asset]
+        left = canonical(position.expected - position.need)
+        if asset not in self._market.policy.assets:
+            return f"{left} is left after its obligations" if position.need else "the policy wants nothing of it"
+        flying = f", {canonical(position.incoming)} on its way counted" if position.incoming else ""
+        paid = f" after obligations of {canonical(position.need)}" if position.need else ""
+        if holding.maximum is None:
+            return f"{left}{flying}{paid} is not below its minimum of {canonical(holding.minimum)}"
+        band = f"{canonical(holding.minimum)} to {canonical(holding.maximum)}"
+        if position.outgoing and position.expected - position.need > holding.maximum:
+            return f"of {left} {canonical(position.outgoing)} may be on its way out{paid}, and the rest is in {band}"
+        return f"{left}{flying}{paid} is inside its band, {band}"
 
-
-def _too_small(terms: Trading) -> str:
-    return f"worth less than the smallest trade, {canonical(terms.min_trade)} {terms.base_asset}"
-
-
-def _rate(terms: Trading, asset: str, side: Side, rates: Mapping[str, Rates]) -> Decimal:
-    symbol = terms.symbol(asset)
-    if symbol not in rates:
-        raise InputError(f"the rate of {symbol} is missing, and {asset} is outside its band")
-    rate = rates[symbol].of(side)
-    if rate <= 0:
-        raise InputError(f"the {side} rate of {symbol} must be greater than zero")
-    return rate
-
-
-def _trade(terms: Trading, asset: str, side: Side, amount: Decimal, rates: Mapping[str, Rates]) -> Trade:
-    rate = _rate(terms, asset, side, rates)
-    selling = side is Side.SELL
-    expected = round_down(amount * rate if selling else amount / rate, RECEIVE_DIGITS)
-    slippage = Decimal(terms.slippage_bps) / BPS
-    return Trade(
-        asset=asset,
-        side=side,
-        symbol=terms.symbol(asset),
-        currency=asset if selling else terms.base_asset,
-        amount=amount,
-        receive_currency=terms.base_asset if selling else asset,
-        expected_receive=expected,
-        min_receive=round_down(expected * (1 - slippage), RECEIVE_DIGITS),
-        max_fee=round_up(expected * terms.fee_bps / BPS, RECEIVE_DIGITS),
-        rate=rate,
-        min_rate=round_up(rate * (1 - slippage), FRACTION_DIGITS) if selling else None,
-        max_rate=None if selling else round_down(rate * (1 + slippage), FRACTION_DIGITS),
-    )
+    def _codes_that_nothing_fills(self) -> Iterator[str]:
+        """Codes of an asset that pay, and that no band and no pair fills."""
+        market = self._market
+        for asset in sorted(
+            {each.asset for each in market.snapshot.obligations} - {*market.policy.assets, market.base}
+        ):
+            if market.why_not(asset) is None:
+                continue
+            others = [each for each in market.assets if family_of(each) == family_of(asset) and each != asset]
+            same = f" ({', '.join(others)} is the same asset under another code)" if others else ""
+            yield f"{asset} pays, and nothing fills it{same}: {market.why_not(asset)}"

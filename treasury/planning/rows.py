@@ -7,6 +7,7 @@ from enum import StrEnum
 from operator import attrgetter
 from typing import Any
 
+from treasury.errors import RowProblem
 from treasury.money import format_amount
 from treasury.texts import payee_key
 
@@ -43,6 +44,8 @@ class PayoutRow:
     """Why a payout that looks like a duplicate is not one."""
     max_pay_amount: Decimal | None = None
     """Quoted, where the receive amount is given: the most that it may debit."""
+    replaces: str | None = None
+    """Request id of the payment that did not settle and that this one is paid instead of."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the row in a third of the time that a frozen dataclass takes by default."""
@@ -61,6 +64,7 @@ class PayoutRow:
             "purpose_code": self.purpose_code,
             "description": self.description,
             **({} if most is None else {"max_pay_amount": format_amount(most.normalize())}),
+            **({} if self.replaces is None else {"replaces": self.replaces}),
         }
 
     @property
@@ -119,14 +123,59 @@ class PayoutRow:
     @property
     def payee(self) -> str:
         """What identifies the payee, for duplicate checks: account, country, bank or wallet. Personal: never log it."""
+        return payee_key(self.account, self.country, self.bank)
+
+    @property
+    def _party(self) -> Mapping[str, Any]:
+        """Who is paid, on the quoted route."""
+        found: Mapping[str, Any] = next(
+            self.fields[name] for name in BENEFICIARY_OBJECTS.values() if name in self.fields
+        )
+        return found
+
+    @property
+    def account(self) -> str:
+        """The beneficiary's account number, or that of the wallet. Personal."""
+        return str(self.fields["account_no"] if self.route is Route.DIRECT else self._party["account_no"])
+
+    @property
+    def bank(self) -> str | None:
+        """The code of the beneficiary's bank, or of the wallet."""
         if self.route is Route.DIRECT:
-            account, country = self.fields["account_no"], self.fields["country"]
-            bank = self.fields.get("bank_code") or self.fields.get("wallet_code")
-        else:
-            party = next(self.fields[name] for name in BENEFICIARY_OBJECTS.values() if name in self.fields)
-            account, country = party["account_no"], self.fields["beneficiary_country"]
-            bank = self.fields["beneficiary_bank_id"]
-        return payee_key(account, country, bank)
+            return self.fields.get("bank_code") or self.fields.get("wallet_code")
+        return str(self.fields["beneficiary_bank_id"])
+
+    @property
+    def payee_name(self) -> str:
+        """The beneficiary's name. Personal."""
+        if self.route is Route.DIRECT:
+            return str(self.fields["account_name"])
+        party = self._party
+        parts = (party.get(name) for name in ("first_name", "middle_name", "last_name"))
+        whole = party.get("full_name") or party.get("company_name") or " ".join(part for part in parts if part)
+        return str(whole)
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A row of a sheet that is not paid, for something is wrong with it."""
+
+    line: int
+    row_ref: str
+    cells: Mapping[str, str] = field(repr=False)
+    """What stands in it, by column. What is not known, or would be another value in another file, begins with
+    apostrophes and is refused until somebody types it again. Personal."""
+    problems: tuple[RowProblem, ...]
+
+    @property
+    def problem(self) -> str:
+        """What is wrong with it, in words; nothing in them is personal."""
+        return "; ".join(f"{each.column}: {each.rule}" for each in self.problems)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Which row it is, and what is wrong with it."""
+        shown = self.row_ref if self.row_ref.isprintable() else repr(self.row_ref)
+        return {"row": self.line, "row_ref": shown, "problem": self.problem}
 
 
 _in_order = attrgetter(*PayoutRow.__slots__)

@@ -63,8 +63,15 @@ def _most(limits: Limits, currency: str | None) -> Decimal | None:
     return by_currency.get(currency) if currency is not None else None
 
 
+LIMITS_OF_ALL = (
+    *("pairs", "currencies", "countries", "addresses"),
+    *("max_value_per_day", "max_share_percent", "max_cost_per_day", "max_cost_bps"),
+)
+"""Settings that limit every currency: what is not known beforehand cannot be judged by them."""
+
+
 def _names_what_is_allowed(limits: Limits) -> bool:
-    return any(getattr(limits, name, None) is not None for name in ("pairs", "currencies", "countries", "addresses"))
+    return any(getattr(limits, name, None) is not None for name in LIMITS_OF_ALL)
 
 
 def _problems(

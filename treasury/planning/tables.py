@@ -51,6 +51,9 @@ ByCurrency = dict[str, Holding]
 Bps = Annotated[int, Field(strict=True, ge=0, le=1_000)]
 """Basis points, at most a tenth of the whole."""
 
+Change = Annotated[int, Field(strict=True, ge=1, le=10_000)]
+"""Basis points by which a rate may differ, at most the whole."""
+
 
 class PolicyTable(BaseModel):
     """A table of a policy: unknown settings are an error."""

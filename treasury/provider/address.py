@@ -99,9 +99,12 @@ def _host(parts: SplitResult) -> str:
 
 def _ip(host: str, kind: type[IPv4Address] | type[IPv6Address]) -> str:
     try:
-        return str(kind(host))
+        address = kind(host)
     except ValueError:
         raise ValueError("its host is no IP address") from None
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        return f"::ffff:{int(address) >> 16 & 0xFFFF:x}:{int(address) & 0xFFFF:x}"  # versions of Python differ in it
+    return str(address)
 
 
 def _ascii(host: str) -> str:

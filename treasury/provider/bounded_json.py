@@ -13,7 +13,8 @@ MAX_DEPTH = 32
 MAX_DIGITS = 60
 """Characters of a number that is read as one; a longer one stays text, which no amount and no status is."""
 
-_SUSPECT = re.compile(r"\\u|" + UNSAFE.pattern)
+_SUSPECT = re.compile(r"\\[ubf]|" + UNSAFE.pattern)
+"""Where an unsafe character may be: written as it is, or as an escape; JSON has short ones for two of them."""
 _BRACKET = re.compile(r'[\[{\]}]|"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
 _EXPONENT = re.compile(r"[eE][+-]?0*[0-9]{3,}$")
 
@@ -61,7 +62,7 @@ def read_json(body: bytes) -> Any:
     `ValueError`, also for what is nested deeper than `MAX_DEPTH` or is not UTF-8.
     """
     text, read = _read(body)
-    if text.isascii() and "\\u" not in text and "\x7f" not in text:
+    if text.isascii() and "\\" not in text and "\x7f" not in text:
         return read  # most answers; JSON itself allows no other control character but as an escape
     return clean_members(read) if _SUSPECT.search(text) else read
 

@@ -46,6 +46,16 @@ def country_codes() -> frozenset[str]:
     return frozenset(country.alpha_2 for country in pycountry.countries)
 
 
+def country_meant(text: str) -> str | None:
+    """The ISO 3166-1 alpha-2 code of a country that is named in another way, such as IDN or Indonesia."""
+    import pycountry
+
+    try:
+        return str(pycountry.countries.lookup(text).alpha_2)
+    except LookupError:
+        return None
+
+
 @functools.cache
 def fiat_codes() -> frozenset[str]:
     """ISO 4217 alphabetic codes."""
@@ -114,17 +124,24 @@ AnyImage = Annotated[str, AfterValidator(_any_image), PERSONAL]
 """A data-URI base64 image of any type: the document names none for the back of a document (endpoint 7)."""
 
 
-def one_of(*values: str) -> BeforeValidator:
-    """One of the listed values, letter case ignored on the way in, as listed on the wire."""
-    by_case = {value.casefold(): value for value in values}
+class OneOf:
+    """Reads one of the listed values, letter case ignored on the way in, as listed on the wire."""
 
-    def check(value: object) -> str:
-        found = by_case.get(value.casefold()) if isinstance(value, str) else None
+    def __init__(self, values: tuple[str, ...]) -> None:
+        self.values = values
+        self._by_case = {value.casefold(): value for value in values}
+
+    def __call__(self, value: object) -> str:
+        """The value as it is listed. Raises `ValueError` for another one."""
+        found = self._by_case.get(value.casefold()) if isinstance(value, str) else None
         if found is None:
-            raise ValueError(f"must be one of {', '.join(values)}")
+            raise ValueError(f"must be one of {', '.join(self.values)}")
         return found
 
-    return BeforeValidator(check)
+
+def one_of(*values: str) -> BeforeValidator:
+    """One of the listed values, letter case ignored on the way in, as listed on the wire."""
+    return BeforeValidator(OneOf(values))
 
 
 Side = Annotated[str, one_of("BUY", "SELL")]

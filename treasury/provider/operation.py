@@ -145,9 +145,9 @@ class Conditional:
         needed = str(fields.get(self.when)).casefold() in self._folded
         given = not is_blank(fields.get(self.field))
         if needed and not given:
-            return Problem(self.field, f"is required when {self.condition}")
+            return Problem(self.field, f"is required when {self.condition}", code="required")
         if given and self.exclusive and not needed:
-            return Problem(self.field, f"is allowed only when {self.condition}")
+            return Problem(self.field, f"is allowed only when {self.condition}", code="not_allowed")
         return None
 
     @functools.cached_property
@@ -336,7 +336,7 @@ def members(model: type[BaseModel]) -> dict[str, tuple[bool, type[BaseModel] | N
     found = {}
     for name, field in model.model_fields.items():
         nested = next((kind for kind in _types(field.annotation) if issubclass(kind, BaseModel)), None)
-        personal = any(isinstance(mark, Personal) for mark in (*field.metadata, *_marks(field.annotation)))
+        personal = any(isinstance(mark, Personal) for mark in (*field.metadata, *marks_of(field.annotation)))
         found[wire_name(model, name)] = (personal, nested)
     return found
 
@@ -348,10 +348,10 @@ def _types(annotation: Any) -> Iterator[type]:
         yield from _types(inner)
 
 
-def _marks(annotation: Any) -> Iterator[object]:
+def marks_of(annotation: Any) -> Iterator[object]:
     yield from getattr(annotation, "__metadata__", ())
     for inner in get_args(annotation):
-        yield from _marks(inner)
+        yield from marks_of(inner)
 
 
 def mask_fields(model: type[BaseModel], body: Mapping[str, Any]) -> dict[str, Any]:
@@ -402,18 +402,37 @@ def _values(value: object, *, personal: bool, nested: type[BaseModel] | None) ->
 def _problems(model: type[BaseModel], error: ValidationError) -> Iterator[Problem]:
     for detail in error.errors(include_url=False):
         location = [str(part) for part in detail["loc"]]
-        yield Problem(_place(model, location), _rule(detail["type"], detail["msg"]), _shown(model, location, detail))
+        kind = detail["type"]
+        rule = _rule(kind, detail["msg"], detail.get("ctx", {}))
+        yield Problem(
+            _place(model, location), rule, _shown(model, location, detail), code=_CODES.get(kind, "not_valid")
+        )
 
 
 def _place(model: type[BaseModel], location: list[str]) -> str:
     return ".".join(location[:1] and [wire_name(model, location[0]), *location[1:]]) or "request"
 
 
-def _rule(kind: str, message: str) -> str:
-    if kind == "missing":
-        return "is required"
-    if kind == "extra_forbidden":
-        return "is not a field of this operation"
+_CODES = {
+    "missing": "required",
+    "extra_forbidden": "not_allowed",
+    "string_too_short": "too_short",
+    "string_too_long": "too_long",
+    "string_pattern_mismatch": "not_written",
+}
+"""Kind of an error -> its stable code."""
+
+
+def _rule(kind: str, message: str, limits: Mapping[str, Any]) -> str:
+    match kind:
+        case "missing":
+            return "is required"
+        case "extra_forbidden":
+            return "is not a field of this operation"
+        case "string_too_short":
+            return f"has at least {limits['min_length']} characters"
+        case "string_too_long":
+            return f"has at most {limits['max_length']} characters"
     return message.removeprefix("Value error, ")
 
 

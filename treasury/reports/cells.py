@@ -42,7 +42,7 @@ class Column:
 class Book:
     """A workbook in memory, written row by row: what is on the disk already costs no memory."""
 
-    def __init__(self, as_of: str) -> None:
+    def __init__(self, as_of: str, title: str = "Reconciliation") -> None:
         """`as_of`: UTC text; it stands as the file's time, so that the same inputs give the same bytes."""
         self._file = BytesIO()
         options = {
@@ -52,7 +52,7 @@ class Book:
             "strings_to_numbers": False,
         }
         self.book = Workbook(self._file, options)
-        self.book.set_properties({"title": "Reconciliation", "created": as_time(as_of) or datetime(2000, 1, 1)})  # noqa: DTZ001
+        self.book.set_properties({"title": title, "created": as_time(as_of) or datetime(2000, 1, 1)})  # noqa: DTZ001
         self.plain = self.book.add_format({"valign": "top"})
         header = {"bold": True, "bg_color": HEADER, "bottom": 1, "border_color": RULE, "valign": "top"}
         self.header = self.book.add_format(header)

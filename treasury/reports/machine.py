@@ -47,6 +47,7 @@ def as_machine(report: "Report") -> dict[str, Any]:
     counts = {each.name: max(classes[each.name], beside[each.name]) for each in CLASSES}
     return {
         "verdict": report.verdict.value,
+        "rehearsal": REHEARSAL if night.rehearsal else None,
         "as_of": time_text(night.as_of),
         "since": None if night.since is None else time_text(night.since),
         "scope": {**asdict(night.scope), "statement": f"{len(night.entries)} lines" if night.entries else None},
@@ -60,7 +61,7 @@ def as_machine(report: "Report") -> dict[str, Any]:
         "settings": {
             "time_zone": night.policy.time_zone,
             **night.policy.reconciliation.as_settings(),
-            **({"rehearsal": REHEARSAL} if night.rehearsal else {}),
+            "approvals": "by key" if night.policy.people else "by name only",
         },
     }
 

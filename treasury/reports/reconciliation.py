@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from treasury.files import write_json, write_text
+from treasury.files import copy_file, write_json, write_text
 from treasury.reconciliation.classes import BY_NAME
 from treasury.reports.machine import as_machine, meanings, time_text
+from treasury.reports.starts import end_start, start_folder
 from treasury.sheets.writing import write_csv
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def as_markdown(report: Mapping[str, Any]) -> str:
     """The page people read in Prefect, from the machine form."""
     since = f", since {report['since']}" if report["since"] else ""
     lines = [f"# Reconciliation: {report['verdict']}", "", f"As of {report['as_of']}{since}.", ""]
+    lines += [report["rehearsal"], ""] if report["rehearsal"] else []
     lines += ["| class | orders | meaning |", "|---|---:|---|"]
     lines += [f"| {name} | {count} | {BY_NAME[name].meaning} |" for name, count in report["counts"].items()]
     if not report["counts"]:
@@ -110,16 +112,19 @@ FILES = (
 
 
 def write_reconciliation(out: Path, report: "Report") -> Mapping[str, Any]:
-    """Write the files into a folder; returns the machine form with their paths."""
+    """Write the files into the folder of this start, and as the newest; returns the machine form with their paths."""
     from treasury.reports.page import write_page
     from treasury.reports.workbook import write_workbook
 
-    machine, orders = as_machine(report), shown_orders(report.orders)
-    write_csv(out / "orders.csv", ORDER_COLUMNS, _lines(orders))
-    write_workbook(out / "reconciliation.xlsx", machine, orders, meanings())
-    write_page(out / "reconciliation.html", machine, orders, meanings())
-    write_text(out / "reconciliation.md", as_markdown(machine))
-    write_json(out / "reconciliation.json", machine)
+    machine, orders, own = as_machine(report), shown_orders(report.orders), start_folder(out)
+    write_csv(own / "orders.csv", ORDER_COLUMNS, _lines(orders))
+    write_workbook(own / "reconciliation.xlsx", machine, orders, meanings())
+    write_page(own / "reconciliation.html", machine, orders, meanings())
+    write_text(own / "reconciliation.md", as_markdown(machine))
+    write_json(own / "reconciliation.json", machine)
+    for name in FILES:
+        copy_file(own / name, out / name)
+    end_start()
     return {**machine, "files": [str(out / name) for name in FILES]}
 
 

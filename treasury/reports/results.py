@@ -1,8 +1,10 @@
 """Results of a run: what became of each row, in words that people can act on."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,10 @@ from treasury.files import copy_file, write_json
 from treasury.money import exact, format_amount
 from treasury.orders.records import Order
 from treasury.orders.states import OUTCOMES, Hold
+from treasury.planning.rows import LeftOut
+from treasury.reports.details import COLUMNS as DETAILS
+from treasury.reports.details import Details
+from treasury.reports.result_book import ResultBook
 from treasury.reports.starts import end_start, start_folder
 from treasury.sheets.writing import write_csv
 
@@ -31,6 +37,8 @@ COLUMNS = (
     "code",
     "next_action",
     "rehearsal",
+    "approved_by",
+    *DETAILS,
 )
 
 NEXT_ACTIONS: Mapping[str, str] = {
@@ -54,6 +62,12 @@ HELD_ACTIONS: Mapping[str, str] = {
     Hold.COOLING: "send it again after its cooling time; to send it now: treasury release {request_id}, and send it "
     "again; if it is not to be paid: treasury cancel {request_id}",
     Hold.KNOWN: "look at the service's portal; if it was paid: treasury resolve {request_id} --as sent",
+    Hold.CHANGED: "find out who changed the ledger; if it never left: treasury cancel {request_id}; else: treasury "
+    "resolve {request_id} --as sent, settled or failed",
+    Hold.PAYEE: "ask the payee, by a way that you know, whether the account is theirs; then treasury release "
+    "{request_id}, and start the run again; if it is not to be paid: treasury cancel {request_id}",
+    Hold.REPLACED: "look what became of the payment that it replaces; if it was paid: treasury cancel {request_id}; if "
+    "not: treasury release {request_id}, and start the run again",
     Hold.OLDER: "look whether it was paid meanwhile; then treasury release {run_key}, and start the run again; "
     "if it is not to be paid: treasury cancel {request_id}",
 }
@@ -105,9 +119,19 @@ def summarize_run(run_key: str, kind: str, orders: Iterable[Order]) -> dict[str,
     return totals.as_dict(run_key, kind)
 
 
+def needs_a_person(summary: Mapping[str, Any]) -> bool:
+    """Whether rows of a finished run ended otherwise than meant, or were left out, or a balance did
+    not move by its trades."""
+    return bool(summary.get("left_out") or summary.get("breaks")) or any(
+        summary["counts"].get(outcome) for outcome in BAD_OUTCOMES
+    )
+
+
 def in_words(summary: Mapping[str, Any]) -> str:
     """The counts as one line: "28 settled, 2 in progress"."""
     counts = {"settled": 0, **summary["counts"]} if summary.get("orders") else summary["counts"]
+    if summary.get("left_out"):
+        counts = {**counts, "left out": len(summary["left_out"])}
     said = ", ".join(f"{count} {outcome.replace('_', ' ')}" for outcome, count in counts.items())
     return said or "nothing to do"
 
@@ -147,12 +171,16 @@ def run_as_markdown(summary: Mapping[str, Any]) -> str:
     """A run's page: what became of its rows, and the sums by currency and outcome."""
     lines = [f"# Run {summary['run_key']}: {in_words(summary)}", "", "| outcome | rows |", "|---|---:|"]
     lines += [f"| {outcome.replace('_', ' ')} | {count} |" for outcome, count in summary["counts"].items()]
+    lines += [f"| left out | {len(summary['left_out'])} |"] if summary.get("left_out") else []
     lines += ["", "| currency | outcome | sum |", "|---|---|---:|"]
     lines += [
         f"| {currency} | {outcome.replace('_', ' ')} | {total} |"
         for currency, sums in summary["sums"].items()
         for outcome, total in sums.items()
     ]
+    lines += [f"\n{summary[name]}" for name in ("rehearsal", "approvals") if summary.get(name)]
+    if summary.get("approved_by"):
+        lines.append(f"\nApproved by {', '.join(summary['approved_by'])}.")
     lines += ["", *(f"- `{file}`" for file in summary["files"])]
     return "\n".join(lines) + "\n"
 
@@ -188,24 +216,58 @@ def write_run_results(
     orders: Iterable[Order],
     *,
     rows: Collection[str] | None = None,
-    rehearsal: bool = False,
+    marks: "Marks | None" = None,
+    files: Iterable[Path] = (),
+    details: Details = Details(),
+    unsent: Iterable[Mapping[str, object]] = (),
+    left_out: Sequence[LeftOut] = (),
+    left_out_now: int = 0,
     **more: Any,
 ) -> Mapping[str, Any]:
-    """Write `results.csv` and `run.json` of a whole run into a folder, and into the one of this start.
+    """Write `results.csv`, `results.xlsx` and `run.json` of a whole run into a folder, and into that of this start.
 
-    Returns the summary of these rows, of all where none are given, with the paths of both files and `more`.
+    `unsent`: rows of what was wanted and never recorded. Returns the summary of these rows, of all where none are
+    given, with the paths of both files and of `files` that were written before, and `more`. `left_out`: rows that are
+    not in the run; of these the summary has the first `left_out_now`.
     """
     results, totals, asked, own = out / "results.csv", Totals(), Totals(), start_folder(out)
-    mark = {"rehearsal": REHEARSAL if rehearsal else None}
+    marks = marks or Marks()
+    mark = {"rehearsal": REHEARSAL if marks.rehearsal else None, "approved_by": ", ".join(marks.approved_by) or None}
     chosen = asked.over(totals.over(orders), rows)
-    write_csv(results, COLUMNS, ({**result_row(order), **mark} for order in chosen))
-    more |= {"files": [str(results), str(out / "run.json")], **({"rehearsal": REHEARSAL} if rehearsal else {})}
-    full = {**totals.as_dict(run_key, kind), **more}
+    recorded = ({**result_row(order), **mark, **details.cells(order)} for order in chosen)
+    lines = chain(recorded, (dict.fromkeys(COLUMNS) | mark | dict(row) for row in unsent))
+    book = ResultBook()
+    write_csv(results, COLUMNS, book.over(COLUMNS, lines))
+    book.finish(out / "results.xlsx")
+    written = [results, out / "results.xlsx", out / "run.json", *files]
+    more |= {"files": [str(each) for each in written], **marks.as_dict()}
+    full = {**totals.as_dict(run_key, kind), **_left_out(left_out), **more}
     write_json(out / "run.json", full)
-    copy_file(results, own / "results.csv")
+    for name in ("results.csv", "results.xlsx"):
+        copy_file(out / name, own / name)
     write_json(own / "run.json", full)
     end_start()
-    return {**asked.as_dict(run_key, kind), **more}
+    return {**asked.as_dict(run_key, kind), **_left_out(left_out[:left_out_now]), **more}
+
+
+def _left_out(rows: Sequence[LeftOut]) -> dict[str, Any]:
+    return {"left_out": [each.as_dict() for each in rows]} if rows else {}
+
+
+@dataclass(frozen=True)
+class Marks:
+    """What every row of a run's results says besides what became of it."""
+
+    rehearsal: bool = False
+    approved_by: tuple[str, ...] = ()
+    approvals: str | None = None
+    """How approvals of this account are given, in words."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """What `run.json` says of it."""
+        found: dict[str, Any] = {"rehearsal": REHEARSAL} if self.rehearsal else {}
+        found |= {"approved_by": list(self.approved_by)} if self.approved_by else {}
+        return found | ({"approvals": self.approvals} if self.approvals else {})
 
 
 REHEARSAL = "REHEARSAL: no policy was in force when payments of this ledger were recorded"

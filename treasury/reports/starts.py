@@ -14,6 +14,12 @@ def start_folder(folder: Path) -> Path:
     return folder / "starts" / (f"{name}-{taken + 1}" if taken else name)
 
 
+def is_changed(newest: Path) -> bool:
+    """Whether a newest file is another one than every start wrote: somebody went on with it."""
+    content = newest.read_bytes()
+    return all(each.read_bytes() != content for each in newest.parent.glob(f"starts/*/{newest.name}"))
+
+
 def end_start() -> None:
     """The start is over: the next one of this process gets a folder of its own."""
     start_folder.cache_clear()

@@ -141,6 +141,8 @@ def write_summary(book: Book, machine: Machine, meanings: Mapping[str, str]) -> 
 
 
 def _facts(machine: Machine) -> Iterator[tuple[str, str]]:
+    if machine["rehearsal"]:
+        yield "Note", machine["rehearsal"]
     yield "As of (UTC)", machine["as_of"]
     yield "Since (UTC)", machine["since"] or "the first report of this scope"
     yield "Scope", scope_in_words(machine)

@@ -1,21 +1,24 @@
 """Runs single operations: one that moves money goes through ledger and submission, any other is sent directly."""
 
 import hashlib
+from collections.abc import Callable
 from typing import Any
 
+from treasury.approving.tokens import Token
 from treasury.canonical import canonical_json
-from treasury.errors import ApprovalNeeded, InputError, LimitExceeded, RunKeyConflict
-from treasury.ledger.approvals import propose_plan
+from treasury.errors import InputError, LimitExceeded, RunKeyConflict
 from treasury.ledger.cooling import cool
 from treasury.ledger.intents import commit_plan
 from treasury.money import canonical
 from treasury.orders.records import Intent, Order
+from treasury.planning.limits import why_approvals
+from treasury.planning.shown import shown_single
 from treasury.planning.single import Judged, debit_of, judge_operation
 from treasury.provider.operation import Effect, Operation, Reply
+from treasury.runs.approving import is_recorded, propose
 from treasury.runs.desk import Desk
 from treasury.runs.execution import follow_orders, open_orders, send_orders
 from treasury.runs.governing import govern
-from treasury.settings import os_user
 
 KIND = "call"
 
@@ -33,9 +36,12 @@ def send_operation(desk: Desk, operation: Operation[Any]) -> dict[str, Any]:
     return reply.envelope
 
 
-def submit_operation(desk: Desk, operation: Operation[Any]) -> Order:
+def submit_operation(
+    desk: Desk, operation: Operation[Any], sign: Callable[[str, str], Token | None] = lambda *_: None
+) -> Order:
     """Send an operation that moves money, at most once for its reference; returns the order, which may be held.
 
+    `sign`: signs its plan, given run key and hash, as its maker; where the policy in force lists people.
     Raises `InputError` when the reference already stands for something else, `LimitExceeded`, `ApprovalNeeded` and
     `RunHeld`.
     """
@@ -50,10 +56,10 @@ def submit_operation(desk: Desk, operation: Operation[Any]) -> Order:
     over = {intent.row_ref: "; ".join(judged.problems)} if judged.problems else {}
     rules = governed.rules(desk, operation.limited_by, judged.debits, over)
     sha256 = hashlib.sha256(canonical_json([governed.version, intent.bound_content]).encode()).hexdigest()
-    if rules.approvals and (run is None or run.policy != governed.version):
-        approved_by = propose_plan(desk.ledger, run_key, sha256, os_user(), rules.approvals)
-        if len(approved_by) < rules.approvals:
-            raise ApprovalNeeded(run_key, rules.approvals, approved_by)
+    if not is_recorded(desk, governed, run_key):
+        why = why_approvals(judged.debits, governed.limits(operation.limited_by))
+        shown = shown_single(run_key, name, operation.body(), sha256, why)
+        propose(desk, governed, run_key, sha256, rules.approving.asked, shown=shown, token=sign(run_key, sha256))
     with desk.hold(run_key):
         try:
             commit_plan(desk.ledger, run_key, KIND, operation.masked(), sha256, [intent], rules)

@@ -6,8 +6,12 @@ first wins, and the other one finds the order elsewhere.
 
 from dataclasses import dataclass
 
-from treasury.errors import IllegalTransition, InputError
-from treasury.ledger.approvals import WaitingPlan, cancel_plan, waiting_plan
+from treasury.concurrency.crash_points import crash_point
+from treasury.errors import IllegalTransition, InputError, NotConnected, OutcomeUnknown, Refused
+from treasury.ledger.approvals import waiting_plan
+from treasury.ledger.changed_orders import may_have_left
+from treasury.ledger.epoch import ABSENCES, epoch_began
+from treasury.ledger.proposals import WaitingPlan, cancel_plan
 from treasury.orders.records import Order
 from treasury.orders.states import Event, Hold, State
 from treasury.runs.desk import Desk
@@ -28,7 +32,11 @@ def cancel(desk: Desk, reference: str, *, by: str, why: str) -> Cancelled:
     What left, or may have left, is left alone and said so.
     """
     cause = cause_of(by, why)
-    plan = waiting_plan(desk.ledger, run_named(reference))
+    desk.check_standing()  # what an older ledger says of its rows is not to be believed
+    run_key = run_named(reference)
+    plan, run = waiting_plan(desk.ledger, run_key), desk.ledger.run(run_key)
+    if plan is not None and run is not None and run.plan_sha256 == plan.sha256:
+        plan = None  # it was carried out: its orders are cancelled
     orders = [] if plan is not None and not desk.ledger.orders(reference=reference) else choose_orders(desk, reference)
     if plan is not None and any(order.run_key != plan.run_key for order in orders):
         listed = ", ".join(f"{order.row_ref} of run {order.run_key} ({order.request_id})" for order in orders[:5])
@@ -39,18 +47,37 @@ def cancel(desk: Desk, reference: str, *, by: str, why: str) -> Cancelled:
 
 
 def cancel_order(desk: Desk, order: Order, cause: str) -> Decision:
-    """Cancel one order, if it never left; `cause` says who did, and why."""
-    while (why_not := _why_not(order)) is None:
+    """Cancel one order, if it never left; `cause` says who did, and why.
+
+    What an older ledger brought back may have left: the service is asked first.
+    """
+    while (why_not := _why_not(desk, order)) is None:
         try:
+            if _of_an_older_ledger(desk, order) and (found := desk.submission.known_at_service(order)):
+                order = desk.submission.hold_found(order, found, "asked before it is cancelled")
+                continue
             facts = {"reason": f"cancelled by {cause}", "hold_kind": None}
+            crash_point("cancel.before")
             cancelled = desk.ledger.step(order, Event.CANCEL, cause=cause, **facts)
+            crash_point("cancel.committed")
             return Decision(cancelled, True, "cancelled: it never left, and is never sent")
         except IllegalTransition:  # its run moved it meanwhile
             order = desk.ledger.orders(ids=[order.id])[0]
+        except (NotConnected, OutcomeUnknown, Refused) as error:
+            return Decision(order, False, f"it may have left before, and could not be asked about ({error}); try again")
     return Decision(order, order.state is State.CANCELLED, why_not)
 
 
-def _why_not(order: Order) -> str | None:
+def _of_an_older_ledger(desk: Desk, order: Order) -> bool:
+    """Whether an order was recorded before its ledger was found to be older, whatever holds it, or is to be asked about
+    twice since."""
+    if order.hold_kind == Hold.OLDER or order.absences_needed >= ABSENCES:
+        return True
+    began = desk.ledger.look(lambda connection: epoch_began(connection, desk.ledger.now()))
+    return began is not None and order.created_at <= began
+
+
+def _why_not(desk: Desk, order: Order) -> str | None:
     """Why an order cannot be cancelled; None when it can."""
     if order.state is State.CANCELLED:
         return "it is cancelled already"
@@ -58,6 +85,8 @@ def _why_not(order: Order) -> str | None:
         return f"it is {order.state.outcome}: nothing of it is left to cancel"
     if order.hold_kind == Hold.KNOWN:
         return "the service knows it: it may have been paid, so treasury resolve, or wait for the next reconciliation"
+    if order.hold_kind == Hold.CHANGED and may_have_left(desk.ledger, order):
+        return "it left, or may have left, before it was changed by hand: treasury resolve says what became of it"
     if order.state not in (State.PREPARED, State.HELD) or order.doubtful:
         return f"it left, or may have left ({order.state.outcome}): it is asked about, and stays as it is"
     return None

@@ -8,7 +8,8 @@ from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from treasury.concurrency.turns import run_concurrently
-from treasury.errors import ConfigurationError, NotConnected, Stopped
+from treasury.errors import ConfigurationError, NotConnected, RowProblem, Stopped
+from treasury.ledger.changed_orders import hold_changed
 from treasury.ledger.database import sqlite_file
 from treasury.ledger.epoch import Places, Standing, begin_epoch, check_standing, register_machine
 from treasury.ledger.holder import MachineLock
@@ -39,6 +40,10 @@ class Desk:
         self.token = Token(settings.token_folder, account.identity)
         self.standing = Standing.KNOWN
         """How far the ledger could be trusted when a run was last held."""
+        self.looked_at: set[str] = set()
+        """Hashes of plans that this process has shown, and asked the service about."""
+        self.left_out: dict[str, tuple[float, tuple[RowProblem, ...]]] = {}
+        """Sheet and run -> when this process found which of its rows are left out, and what is wrong with them."""
         self.checked_runs: set[str] = set()
         """Runs whose preflight questions were answered since they were held."""
         self.provisioned: dict[str, list[dict[str, Any]]] = {}
@@ -63,9 +68,9 @@ class Desk:
                 self.stop_losses.pop(run_key, None)
                 self.checked_runs.discard(run_key)
                 self.submission.begin_start()
-                places = Places(sqlite_file(self.settings.ledger_url), self.settings.ledger_key_file)
-                self.standing = check_standing(self.ledger, self.token, places)
+                self.standing = self.check_standing()
                 self.ledger.recover(run_key)
+                hold_changed(self.ledger, run_key)
                 self.aborted_runs.discard(run_key)
             try:
                 yield
@@ -74,6 +79,11 @@ class Desk:
                     run_key
                 )  # Race: another task of this run may be sending in another thread; it begins nothing new
                 raise
+
+    def check_standing(self) -> Standing:
+        """How far the ledger can be trusted now: an epoch begins if it may be older than the service."""
+        places = Places(sqlite_file(self.settings.ledger_url), self.settings.ledger_key_file)
+        return check_standing(self.ledger, self.token, places)
 
     def check_not_aborted(self, run_key: str) -> None:
         """Raise `Stopped` when an error or an interruption ended this run, perhaps in another thread."""

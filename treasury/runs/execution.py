@@ -10,6 +10,7 @@ from itertools import takewhile
 
 from treasury.concurrency.batches import batched
 from treasury.errors import (
+    ChangedByHand,
     IllegalTransition,
     InputError,
     InvalidFields,
@@ -22,8 +23,9 @@ from treasury.errors import (
 )
 from treasury.ledger.intents import judge_again
 from treasury.ledger.ledger import Ledger
+from treasury.ledger.quotes import last_quote
 from treasury.money import format_amount
-from treasury.orders.decisions import has_expired
+from treasury.orders.decisions import Bounds, has_expired, quote_problem
 from treasury.orders.quoting import QUOTED
 from treasury.orders.records import Order, Quote
 from treasury.orders.states import State
@@ -37,6 +39,8 @@ LOG = logging.getLogger("treasury")
 
 LIFE_PARTS = 3
 """Quotes of a part are fetched during the first third (one of so many parts) of the first quote's life."""
+NOTHING_LEFT = (InvalidFields, NotJudged, ChangedByHand)
+"""It could not be built, a new day began, or somebody wrote into the ledger."""
 ORDERS_PER_TASK = 2_000
 """Orders that one Prefect task carries out."""
 
@@ -89,6 +93,20 @@ def fetch_quotes(desk: Desk, run_key: str, ids: Sequence[int]) -> int:
     quotes = [quote for quote in found if quote is not None]
     _log_quotes(quotes)
     return len(quotes)
+
+
+def quote_problems(desk: Desk, ids: Sequence[int]) -> list[str]:
+    """Why the newest quotes of these orders must not be confirmed, in words; nothing for one that may, or has none."""
+    found = []
+    for order in desk.ledger.orders(ids=ids, states=(State.PREPARED,)):
+        quote = last_quote(desk.ledger, order)
+        if quote is None:
+            continue
+        bounds = Bounds.from_dict(desk.ledger.payload(order)["bounds"])
+        problem = quote_problem(quote, bounds, desk.ledger.now())
+        LOG.info("quote of %s: %s", order.row_ref, problem or "inside its bounds")
+        found += [] if problem is None else [problem]
+    return found
 
 
 def _log_quotes(quotes: Iterable[Quote]) -> None:
@@ -258,7 +276,7 @@ def _carefully(desk: Desk, order: Order, work: Callable[[Order], Order], asked: 
         return desk.ledger.note(order, reason=f"could not be asked: {error}")
     except IllegalTransition:
         return desk.ledger.orders(ids=[order.id])[0]
-    except (InvalidFields, NotJudged) as error:  # it could not be built, or a new day began: nothing left
+    except NOTHING_LEFT as error:
         return desk.ledger.note(order, reason=str(error))
     except TreasuryError:
         raise

@@ -5,10 +5,13 @@ from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
+from treasury.approving.judging import ApprovalRules
 from treasury.errors import InputError
 from treasury.ledger.intents import IntentRules, waiting_operations
+from treasury.ledger.payee_holds import PayeeRules
 from treasury.ledger.policies import check_rehearsal, is_rehearsal, policy_in_force
-from treasury.planning.limits import Limits, approvals_needed
+from treasury.planning.limits import Limits, PayoutLimits, approvals_needed
+from treasury.planning.people import APPROVAL_HOURS, People
 from treasury.planning.policy import Policy
 from treasury.policy_file import read_policy
 from treasury.provider.catalogue import CATALOGUE
@@ -34,15 +37,32 @@ class Governing:
         return IntentRules(
             version=self.version,
             duplicate_days=limits.duplicate_days,
-            approvals=approvals_needed(debits, limits),
+            approving=self.approving(approvals_needed(debits, limits)),
             max_per_day=limits.max_per_day,
             day=self.policy.day_of(desk.ledger.now()),
+            payees=_payees(limits),
             over=over,
         )
+
+    @property
+    def people(self) -> People:
+        """Who may make and approve plans; nobody where typed names count."""
+        return People() if self.policy is None else self.policy.listed
+
+    def approving(self, asked: int) -> ApprovalRules:
+        """What so many approvals are judged by."""
+        hours = APPROVAL_HOURS if self.policy is None else self.policy.approval_hours
+        return ApprovalRules(asked, self.people, hours)
 
     def limits(self, table: str) -> Limits:
         """The limits of a table of the policy; none where there is no policy."""
         return Limits() if self.policy is None else self.policy.table(table)
+
+
+def _payees(limits: Limits) -> PayeeRules:
+    if not isinstance(limits, PayoutLimits):
+        return PayeeRules()
+    return PayeeRules(limits.new_payee_above, limits.cooling_days)
 
 
 def would_rehearse(desk: Desk) -> bool:
@@ -78,7 +98,13 @@ def governing(desk: Desk, named: Path | None = None) -> Governing:
     """The same for what only reads: where none is in force, none is needed."""
     in_force = policy_in_force(desk.ledger)
     if in_force is None:
-        return Governing(None if named is None else read_policy(named), None)
+        policy = None if named is None else read_policy(named)
+        if policy is not None and policy.people:
+            raise InputError(
+                f"{named} lists people, whose approvals count only once it is in force: treasury policy adopt {named} "
+                "--by NAME; nothing was sent"
+            )
+        return Governing(policy, None)
     if named is not None and read_policy(named).version != in_force.version:
         raise InputError(
             f"{named} is not the policy in force, which {in_force.adopted_by} adopted (treasury policy show); nothing "

@@ -3,69 +3,137 @@
 import functools
 import hashlib
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from treasury.approving.tokens import read_token
 from treasury.concurrency.batches import batched
-from treasury.errors import ApprovalNeeded, InputError, InvalidSheet, LimitExceeded
-from treasury.ledger.approvals import propose_plan
-from treasury.ledger.intents import commit_plan
-from treasury.ledger.policies import is_rehearsal
+from treasury.errors import InputError, InvalidSheet, LimitExceeded, RowProblem
+from treasury.ledger.in_flight import recorded_debits
+from treasury.ledger.intents import add_to_plan, check_bound, commit_plan
+from treasury.ledger.payees import what_is_known
+from treasury.ledger.quotes import quotes_of_run
 from treasury.planning.limits import judge_rows, judge_service
 from treasury.planning.payouts import PayoutPlan, plan_payouts
 from treasury.planning.policy import Policy
+from treasury.planning.rows import PayoutRow
 from treasury.policy_file import read_policy
 from treasury.provider.service_rules import ServiceRules
+from treasury.reports.details import Details
+from treasury.reports.refused import write_refused, write_wrong
 from treasury.reports.results import write_run_results
+from treasury.runs.approving import is_recorded, marks_of, propose
 from treasury.runs.desk import Desk
 from treasury.runs.execution import ORDERS_PER_TASK, check_run_key, open_orders
 from treasury.runs.governing import Governing, govern, governing
-from treasury.sheets.beneficiaries import read_beneficiaries
-
-KIND = "payout"
+from treasury.runs.preview import look
+from treasury.runs.remaining import KIND, check_replaced, keep_left_out_rows, keep_remaining
+from treasury.runs.valid_rows import Read, plan_without, remembered
+from treasury.sheets.beneficiaries import LAYOUT, read_beneficiaries
+from treasury.sheets.mappings import Mappings, read_mappings
+from treasury.sheets.reading import Sheet
 
 LOG = logging.getLogger("treasury")
 
 
 def read_plan(
-    file: Path, run_key: str, policy_file: Path | None = None, service: ServiceRules = ServiceRules()
+    file: Path,
+    run_key: str,
+    policy_file: Path | None = None,
+    service: ServiceRules = ServiceRules(),
+    sheet: str | None = None,
+    *,
+    valid_rows_only: bool = False,
+    home: Path | None = None,
 ) -> PayoutPlan:
     """Validate a beneficiaries file and plan its payment; touches neither ledger nor service.
 
+    `sheet`: which one of a workbook, here and below. `valid_rows_only`: the others are left out. `home` has what people
+    confirmed of their headers.
+
     Raises `InvalidSheet` (also for rows over the policy's limits, or that `service` does not take) and `LimitExceeded`.
     """
-    plan = _plan(file, run_key, None if policy_file is None else _read_limits(policy_file), service)
+    policy = None if policy_file is None else _read_limits(policy_file)
+    if valid_rows_only:
+        plan = plan_without(str(file), _reader(file, run_key, policy, sheet, home), service)
+    else:
+        plan = _plan(file, run_key, policy, service, sheet, home)
     _check_limits(file, plan)
     return plan
 
 
-def plan_of(desk: Desk, file: Path, run_key: str, policy_file: Path | None = None) -> PayoutPlan:
-    """The same under the policy that applies. Rows of a run that began already are held where they break its limits."""
-    return _planned(desk, file, run_key, policy_file)[0]
+def plan_of(
+    desk: Desk,
+    file: Path,
+    run_key: str,
+    policy_file: Path | None = None,
+    sheet: str | None = None,
+    *,
+    add: bool = False,
+    valid_rows_only: bool = False,
+) -> PayoutPlan:
+    """The same under the policy that applies. Rows of a run that began already are held where they break its limits.
+
+    `add`: see `commit_payouts`; it only counts for rows that are left out.
+    """
+    return _planned(desk, file, run_key, policy_file, sheet, _Rows(add, valid_rows_only))[0]
 
 
-def _planned(desk: Desk, file: Path, run_key: str, policy_file: Path | None) -> tuple[PayoutPlan, Governing]:
+@dataclass(frozen=True)
+class _Rows:
+    """Which rows of a sheet are taken."""
+
+    add: bool = False
+    valid_only: bool = False
+
+
+def _planned(
+    desk: Desk, file: Path, run_key: str, policy_file: Path | None, sheet: str | None, rows: _Rows
+) -> tuple[PayoutPlan, Governing]:
     governed = govern(desk, policy_file)
     policy = governed.policy
     if governed.version is None and policy is not None and policy_file is not None and policy.payouts is None:
         raise InputError(f"{policy_file}: the policy has no [payouts] table, so it limits nothing")
-    plan = _plan(file, run_key, policy, desk.account.rules)
+    return _checked(desk, file, run_key, policy, sheet, rows), governed
+
+
+def _checked(desk: Desk, file: Path, run_key: str, policy: Policy | None, sheet: str | None, rows: _Rows) -> PayoutPlan:
+    plan = _taken(desk, file, run_key, policy, sheet, rows)
+    check_replaced(desk, file, plan)
     if desk.ledger.run(run_key) is None:
         _check_limits(file, plan)
-    return plan, governed
+    return plan
 
 
-def _plan(file: Path, run_key: str, policy: Policy | None, service: ServiceRules) -> PayoutPlan:
-    version = None if policy is None else policy.version
-    plan = _plan_of(check_run_key(run_key), _File.of(file), _Judge(version, policy))
+def _taken(desk: Desk, file: Path, run_key: str, policy: Policy | None, sheet: str | None, rows: _Rows) -> PayoutPlan:
+    rules = desk.account.rules
+    if not rows.valid_only:
+        return _plan(file, run_key, policy, rules, sheet, desk.settings.home)
+    home, version = desk.settings.home, None if policy is None else policy.version
+    read = _reader(file, run_key, policy, sheet, home)
+    name = repr((run_key, _File.of(file, sheet, read_mappings(home)), version, rows.add))
+    return remembered(desk, name, lambda: plan_without(str(file), read, rules, desk, add=rows.add), read)
+
+
+def _reader(file: Path, run_key: str, policy: Policy | None, sheet: str | None, home: Path | None) -> Read:
+    judge = _Judge(None if policy is None else policy.version, policy)
+    mappings = Mappings() if home is None else read_mappings(home)
+    return lambda leaving: _plan_of(check_run_key(run_key), _File.of(file, sheet, mappings), judge, leaving)
+
+
+def _plan(
+    file: Path, run_key: str, policy: Policy | None, service: ServiceRules, sheet: str | None, home: Path | None
+) -> PayoutPlan:
+    plan = _reader(file, run_key, policy, sheet, home)(())
     if not_taken := judge_service(plan.rows, service):
         raise InvalidSheet(str(file), not_taken)
     return plan
 
 
-def _check_limits(file: Path, plan: PayoutPlan) -> None:
+def _check_limits(file: Path | str, plan: PayoutPlan) -> None:
     """Raise `InvalidSheet` for rows over the limits, and `LimitExceeded` when the sums are."""
     if over := judge_rows(plan.rows, plan.limits):
         raise InvalidSheet(str(file), over)
@@ -83,28 +151,31 @@ class _Judge:
 
 @dataclass(frozen=True)
 class _File:
-    """A file, identified by its content."""
+    """A file, identified by its content, which sheet of it, and how its header is read."""
 
     content: str
     path: Path = field(compare=False)
+    sheet: str | None = None
+    mappings: Mappings = Mappings()
+    """What headers of people's own mean."""
 
     @classmethod
-    def of(cls, path: Path) -> "_File":
+    def of(cls, path: Path, sheet: str | None, mappings: Mappings) -> "_File":
         """The file at this path. One that cannot be read raises nothing here; reading its rows does."""
         try:
             with path.open("rb") as file:
-                return cls(hashlib.file_digest(file, "sha256").hexdigest(), path)
+                return cls(hashlib.file_digest(file, "sha256").hexdigest(), path, sheet, mappings)
         except OSError:
-            return cls("", path)
+            return cls("", path, sheet, mappings)
 
 
 @functools.lru_cache(maxsize=1)
-def _plan_of(run_key: str, file: _File, judge: _Judge) -> PayoutPlan:
+def _plan_of(run_key: str, file: _File, judge: _Judge, leaving: tuple[RowProblem, ...]) -> PayoutPlan:
     """The plan of these files: every task of a run asks for it, and their rows are read once."""
-    rows = read_beneficiaries(file.path)
-    if _File.of(file.path) != file:
+    rows = read_beneficiaries(file.path, sheet=file.sheet, leaving=leaving, mappings=file.mappings)
+    if _File.of(file.path, file.sheet, file.mappings) != file:
         raise InputError(f"{file.path} changed while it was read; nothing was sent")
-    return plan_payouts(run_key, rows, judge.policy)
+    return plan_payouts(run_key, rows, judge.policy, left_out=rows.left_out, mapped=rows.mapped)
 
 
 def _read_limits(file: Path) -> Policy:
@@ -114,41 +185,140 @@ def _read_limits(file: Path) -> Policy:
     return policy
 
 
-def propose_payouts(desk: Desk, plan: PayoutPlan, maker: str) -> None:
-    """Record a plan that needs approvals. Raises `ApprovalNeeded` while it has too few."""
-    run = desk.ledger.run(plan.run_key)
-    if not plan.approvals or (run is not None and run.policy == govern(desk).version):
+def added_plan(desk: Desk, plan: PayoutPlan) -> PayoutPlan | None:
+    """The plan of those rows that a run which began does not have; None when there are none, or it did not begin.
+
+    Limits and approvals count what the run has recorded, too. Raises `InvalidSheet` and `LimitExceeded`.
+    """
+    if desk.ledger.run(plan.run_key) is None:
+        return None
+    recorded = recorded_debits(desk.ledger, plan.run_key)
+    rows = Sheet[PayoutRow]()
+    rows.notes = plan.rows.notes if isinstance(plan.rows, Sheet) else ()
+    for row in plan.rows:
+        if row.row_ref not in recorded.rows:
+            rows.append(row)
+    if not rows:
+        return None
+    added = plan_payouts(plan.run_key, rows, plan.policy, recorded.sums, plan.left_out, plan.mapped)
+    _check_limits(plan.run_key, added)
+    return added
+
+
+def plan_to_execute(desk: Desk, plan: PayoutPlan, *, add: bool) -> PayoutPlan | None:
+    """What of a plan is still to be agreed to: all of it, or the rows to be added; None of a run that began."""
+    if desk.ledger.run(plan.run_key) is None:
+        return plan
+    return added_plan(desk, plan) if add else None
+
+
+def propose_payouts(
+    desk: Desk,
+    plan: PayoutPlan,
+    policy_file: Path | None = None,
+    proposal: str | None = None,
+    *,
+    add: bool = False,
+) -> None:
+    """Record a plan that needs approvals; `proposal`: the token that its maker signed; `add`: see `commit_payouts`.
+
+    Raises `ApprovalNeeded` while it has too few, and `RunKeyConflict`.
+    """
+    governed = govern(desk, policy_file)
+    added = added_plan(desk, plan) if add else None
+    if added is not None:
+        plan = added
+    elif is_recorded(desk, governed, plan.run_key):
         return
-    approved_by = propose_plan(desk.ledger, plan.run_key, plan.sha256, maker, plan.approvals)
-    if len(approved_by) < plan.approvals:
-        raise ApprovalNeeded(plan.run_key, plan.approvals, approved_by)
+    elif desk.ledger.run(plan.run_key) is not None:
+        check_bound(desk.ledger, plan.run_key, plan.intents)  # another plan of it could never be paid
+    token = None if proposal is None else read_token(proposal)
+    shown = None
+    if plan.approvals:
+        shown = look(desk, plan)
+    propose(desk, governed, plan.run_key, plan.sha256, plan.approvals, shown=shown, token=token)
 
 
-def preview(desk: Desk, file: Path, run_key: str, policy_file: Path | None = None) -> PayoutPlan:
+def preview(
+    desk: Desk,
+    file: Path,
+    run_key: str,
+    policy_file: Path | None = None,
+    sheet: str | None = None,
+    *,
+    add: bool = False,
+    valid_rows_only: bool = False,
+) -> PayoutPlan:
     """The plan under the policy that would apply; for those who only look: nothing is refused for want of a policy."""
     policy = governing(desk, policy_file).policy
-    plan = _plan(file, run_key, policy, desk.account.rules)
-    if desk.ledger.run(run_key) is None:
-        _check_limits(file, plan)
-    return plan
+    return _checked(desk, file, run_key, policy, sheet, _Rows(add, valid_rows_only))
 
 
-def check_sheet(desk: Desk, file: Path, run_key: str, policy_file: Path | None) -> dict[str, Any]:
-    """The plan of a file without its rows. Raises as `read_plan` does."""
-    plan = plan_of(desk, file, run_key, policy_file).summary()
+def keep_left_out(folder: Path, file: Path, plan: PayoutPlan, sheet: str | None = None) -> list[Path]:
+    """Write the error report and the corrected copy of a sheet of which rows are left out; returns their paths."""
+    if not plan.left_out:
+        return []
+    wrong = InvalidSheet(str(file), [problem for row in plan.left_out for problem in row.problems])
+    return write_wrong(folder, file, wrong, LAYOUT, sheet)
+
+
+@contextmanager
+def corrected_copy(
+    desk: Desk, file: Path, run_key: str, out: Path | None = None, sheet: str | None = None
+) -> Iterator[None]:
+    """Write the error report and the corrected copy of a sheet that is refused inside, into `out`."""
+    try:
+        yield
+    except InvalidSheet as error:
+        write_refused(out or desk.settings.run_folder(run_key), file, error, LAYOUT, sheet)
+        raise
+
+
+def check_payees(desk: Desk, plan: PayoutPlan) -> dict[str, int]:
+    """How many payments go to new and to changed payees, and look like earlier ones; each is named in the preview."""
+    known = what_is_known(desk.ledger, plan.run_key, plan.intents, plan.limits.duplicate_days)
+    found = {
+        "paid for the first time": len(known.new),
+        "known name, other account": len(known.changed),
+        "look like earlier payments": len(known.duplicates),
+    }
+    LOG.info("run %s: payees: %s", plan.run_key, "; ".join(f"{count} {what}" for what, count in found.items()))
+    return found
+
+
+def log_plan(plan: PayoutPlan) -> None:
+    """Log what a plan of rows that are right comes to."""
+    said = plan.summary()
     money = "; ".join(
-        f"{name} {total} {currency}" for name in ("debits", "receipts") for currency, total in plan[name].items()
+        f"{name} {total} {currency}" for name in ("debits", "receipts") for currency, total in said[name].items()
     )
-    LOG.info("run %s: %d payments; %s; limits: %s", run_key, plan["payments"], money, plan["limits"])
-    return plan
+    LOG.info("run %s: %d payments; %s; limits: %s", plan.run_key, said["payments"], money, said["limits"])
 
 
-def commit_payouts(desk: Desk, file: Path, run_key: str, policy_file: Path | None = None) -> list[list[int]]:
+def commit_payouts(
+    desk: Desk,
+    file: Path,
+    run_key: str,
+    policy_file: Path | None = None,
+    sheet: str | None = None,
+    *,
+    add: bool = False,
+    valid_rows_only: bool = False,
+) -> list[list[int]]:
     """Record the intent to pay every row of a file; returns ids of the orders to send or follow, in chunks.
 
-    Raises `InvalidSheet`, `RunKeyConflict`, `LimitExceeded`, `ApprovalNeeded`, `RunHeld`.
+    `add`: rows that a run which began does not have are added to it, under a plan of their own; `valid_rows_only`:
+    nothing is recorded of the others. Raises `InvalidSheet`,
+    `RunKeyConflict`, `LimitExceeded`, `ApprovalNeeded`, `RunHeld`.
     """
-    plan, governed = _planned(desk, file, run_key, policy_file)
+    plan, governed = _planned(desk, file, run_key, policy_file, sheet, _Rows(add, valid_rows_only))
+    added = added_plan(desk, plan) if add else None
+    if added is not None:
+        rules = governed.rules(desk, "payouts", added.counted, {})
+        new = {row.row_ref for row in added.rows}
+        recorded = [intent for intent in plan.intents if intent.row_ref not in new]
+        with desk.hold(run_key):
+            add_to_plan(desk.ledger, run_key, KIND, added.sha256, added.intents, recorded, rules)
     over = {} if desk.ledger.run(run_key) is None else _over(plan)
     rules = governed.rules(desk, "payouts", plan.debits, over)
     with desk.hold(run_key):
@@ -165,9 +335,33 @@ def _over(plan: PayoutPlan) -> dict[str, str]:
     return rows
 
 
-def write_payout_results(desk: Desk, file: Path, run_key: str, out: Path | None) -> Mapping[str, Any]:
-    """Write `results.csv` and `run.json` for every row of a run; returns the summary of the rows of this file."""
-    rows = {row.row_ref for row in _plan(file, run_key, governing(desk).policy, desk.account.rules).rows}
-    folder, rehearsal = out or desk.settings.run_folder(run_key), is_rehearsal(desk.ledger)
+def write_payout_results(
+    desk: Desk,
+    file: Path,
+    run_key: str,
+    out: Path | None,
+    sheet: str | None = None,
+    *,
+    add: bool = False,
+    valid_rows_only: bool = False,
+) -> Mapping[str, Any]:
+    """Write the results of every row of a run; returns the summary of the rows of this file.
+
+    Whom a row pays is known of this file's rows alone. What was left out is said to be so, whoever left it out.
+    """
+    plan = _taken(desk, file, run_key, governing(desk).policy, sheet, _Rows(add, valid_rows_only))
+    planned = plan.rows
+    folder, marks = out or desk.settings.run_folder(run_key), marks_of(desk, run_key)
+    details = Details.of(planned, quotes_of_run(desk.ledger, run_key), desk.account.rules.fee_on_top)
+    left_out = keep_left_out_rows(desk, run_key, folder, plan.left_out, add=add)
+    files = keep_remaining(desk, run_key, folder, left_out)
     with desk.ledger.each_order(run_key) as orders:
-        return write_run_results(folder, run_key, KIND, orders, rows=rows, rehearsal=rehearsal)
+        return write_run_results(
+            *(folder, run_key, KIND, orders),
+            rows=details.rows,
+            marks=marks,
+            files=files,
+            details=details,
+            left_out=left_out,
+            left_out_now=len(plan.left_out),
+        )

@@ -6,10 +6,11 @@ find a ledger that is older than the service.
 
 import random
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 
 from treasury.concurrency.batches import batched
-from treasury.errors import ConfigurationError, NotConnected, OutcomeUnknown, Refused
+from treasury.errors import ConfigurationError, IllegalTransition, NotConnected, OutcomeUnknown, Refused
 from treasury.ledger.epoch import Standing
 from treasury.ledger.intents import forget_absences
 from treasury.orders.records import Order
@@ -100,7 +101,8 @@ def _hold_known(desk: Desk, orders: Sequence[Order], answers: Sequence[dict[int,
         (order, answer) for order, answer in zip(orders, answers, strict=True) if isinstance(answer, dict) and answer
     ]
     for order, found in known:
-        desk.submission.hold_found(order, found, "asked before the run sends")
+        with suppress(IllegalTransition):  # Race: a person cancelled it meanwhile; every night asks about it, too
+            desk.submission.hold_found(order, found, "asked before the run sends")
     if known:
         desk.begin_epoch(f"the service knows {known[0][0].request_id}, which this ledger has not sent")
     return bool(known)

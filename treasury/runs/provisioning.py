@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from treasury.errors import NotConnected, OutcomeUnknown, Refused
+from treasury.errors import InvalidSheet, NotConnected, OutcomeUnknown, Refused
 from treasury.files import write_json
 from treasury.masking import known, mask_text
 from treasury.provider.card_users import CardUserRecord, CreateCardUserWithKycLink, KycLink, QueryCardUser
+from treasury.reports.refused import write_refused
 from treasury.runs.desk import Desk
-from treasury.sheets.card_users import CardUserRow, read_card_users
+from treasury.sheets.card_users import LAYOUT, CardUserRow, read_card_users
 from treasury.sheets.writing import write_csv
 from treasury.texts import cut_text
 
@@ -28,16 +29,20 @@ KYC_STATUS = {"0": "not set", "1": "waiting for audit", "2": "in audit", "3": "p
 """`kyc_status` in words (public fact 2.4)."""
 
 
-def provision_users(desk: Desk, file: Path) -> list[dict[str, Any]]:
+def provision_users(desk: Desk, file: Path, sheet: str | None = None) -> list[dict[str, Any]]:
     """Make sure that every card user of a file exists and has a KYC link; one result a row, in the file's order.
 
+    `sheet`: which one of a workbook, here and below.
     Run again, it finds the same users. Raises `InvalidSheet`.
     """
-    return desk.run_concurrently(lambda row: provision_user(desk, row), read_card_users(file))
+    return desk.run_concurrently(lambda row: provision_user(desk, row), read_card_users(file, sheet=sheet))
 
 
-def look_up_users(desk: Desk, file: Path) -> dict[str, str]:
-    """User -> existing, absent, or unknown when it could not be asked. Raises `InvalidSheet`."""
+def look_up_users(desk: Desk, file: Path, sheet: str | None = None, out: Path | None = None) -> dict[str, str]:
+    """User -> existing, absent, or unknown when it could not be asked.
+
+    Raises `InvalidSheet`; the sheet then comes back corrected in `out`.
+    """
 
     def look_up(row: CardUserRow) -> str:
         try:
@@ -45,28 +50,34 @@ def look_up_users(desk: Desk, file: Path) -> dict[str, str]:
         except (Refused, NotConnected, OutcomeUnknown):
             return "unknown"
 
-    rows = read_card_users(file)
+    try:
+        rows = read_card_users(file, sheet=sheet)
+    except InvalidSheet as error:
+        write_refused(out or desk.settings.run_folder("card-users"), file, error, LAYOUT, sheet)
+        raise
     return {row.user_xid: known for row, known in zip(rows, desk.run_concurrently(look_up, rows), strict=True)}
 
 
-def create_or_link_users(desk: Desk, file: Path, found: Mapping[str, str]) -> dict[str, str]:
+def create_or_link_users(desk: Desk, file: Path, found: Mapping[str, str], sheet: str | None = None) -> dict[str, str]:
     """User -> outcome. Results with links stay in the desk until `write_provisioned` takes them.
 
     `found`: the result of `look_up_users`. Each user is looked up again right before it is created, so that a repeated
     call creates nobody twice.
     """
-    results = provision_users(desk, file)
+    results = provision_users(desk, file, sheet)
     counts = Counter(found.get(str(each["user_xid"]), "not looked up") for each in results)
     LOG.info("card users: %s", ", ".join(f"{count} {known}" for known, count in sorted(counts.items())))
     desk.provisioned[str(file)] = results
     return {str(result["user_xid"]): str(result["outcome"]) for result in results}
 
 
-def write_provisioned(desk: Desk, file: Path, provisioned: Mapping[str, str], out: Path | None) -> Mapping[str, Any]:
+def write_provisioned(
+    desk: Desk, file: Path, provisioned: Mapping[str, str], out: Path | None, sheet: str | None = None
+) -> Mapping[str, Any]:
     """Write the results of `create_or_link_users`. In a different process the links are asked for again."""
     results = desk.provisioned.pop(str(file), None)
     if results is None or {str(each["user_xid"]) for each in results} != provisioned.keys():
-        results = provision_users(desk, file)
+        results = provision_users(desk, file, sheet)
     return write_users(desk, results, out)
 
 

@@ -1,42 +1,41 @@
 """Rebalancing: plans trades from balances and rates, and records them as orders of the day's run."""
 
 import dataclasses
-import json
+import itertools
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypedDict
 
+from treasury.approving.tokens import Token
 from treasury.errors import InputError, LimitExceeded
+from treasury.ledger import snapshots
 from treasury.ledger.approvals import waiting_plan
-from treasury.ledger.intents import commit_plan
-from treasury.ledger.policies import is_rehearsal
+from treasury.ledger.proposals import is_cancelled
+from treasury.ledger.snapshots import snapshot_of
 from treasury.ledger.trade_plans import (
     check_consent,
-    check_plan,
     give_consent,
     plan_hash,
     record_plan,
     recorded_plan,
 )
-from treasury.money import FRACTION_DIGITS, exact, format_amount, round_up
-from treasury.orders.decisions import Bounds
-from treasury.orders.records import Intent
+from treasury.money import exact
+from treasury.orders.records import Order
 from treasury.orders.states import State
+from treasury.planning.limits import why_approvals
 from treasury.planning.policy import Policy
-from treasury.planning.rebalancing import Rates, Side, Trade, TradePlan, check_trades, plan_trades
-from treasury.provider.conversion import ConversionExecute, ConversionQuote, ConversionRate
-from treasury.provider.funds import PartnerBalance
-from treasury.provider.service_rules import ServiceRules
-from treasury.reports.results import write_run_results
-from treasury.runs.cancelling import cancel_order
+from treasury.planning.position import Snapshot
+from treasury.planning.rebalancing import Rebalancing, plan_rebalancing
+from treasury.planning.shown import shown_trades
+from treasury.planning.trades import TradePlan
+from treasury.runs import market
+from treasury.runs.approving import approvals_of, maker_of
 from treasury.runs.desk import Desk
-from treasury.runs.execution import open_orders
-from treasury.runs.governing import govern, governing
+from treasury.runs.governing import governing
 from treasury.settings import os_user
-from treasury.sheets.balances import read_balances
 
 KIND = "rebalancing"
 
@@ -46,68 +45,268 @@ TABLE = "conversions"
 LOG = logging.getLogger("treasury")
 
 
-def run_key_of_day(policy: Policy, now: datetime | None = None) -> str:
-    """The run key of a rebalancing: its business date in the policy's time zone."""
-    return f"rebalance-{policy.business_date(now or datetime.now(UTC)).isoformat()}"
+def run_key_of_day(policy: Policy, now: datetime | None = None, number: int = 1) -> str:
+    """The run key of a rebalancing: its business date in the policy's time zone; later rounds of a day are numbered."""
+    key = f"rebalance-{policy.business_date(now or datetime.now(UTC)).isoformat()}"
+    return key if number == 1 else f"{key}-{number}"
+
+
+def first_run_key(run_key: str) -> str:
+    """The run key of the first round of a round's day."""
+    return run_key[: len("rebalance-2026-11-22")]
 
 
 @dataclasses.dataclass(frozen=True)
-class Market:
-    """What a rebalancing is planned from: available balances by asset, prices by trading pair."""
-
-    balances: Mapping[str, Decimal] = dataclasses.field(default_factory=dict)
-    rates: Mapping[str, Rates] = dataclasses.field(default_factory=dict)
-
-    def as_dict(self) -> dict[str, Any]:
-        """As plain values, amounts as text."""
-        rates = {symbol: {"buy": str(each.buy), "sell": str(each.sell)} for symbol, each in self.rates.items()}
-        return {"balances": {asset: str(amount) for asset, amount in self.balances.items()}, "rates": rates}
-
-    @classmethod
-    def from_dict(cls, content: Mapping[str, Any]) -> "Market":
-        """The market that `as_dict` wrote."""
-        rates = {name: Rates(Decimal(each["buy"]), Decimal(each["sell"])) for name, each in content["rates"].items()}
-        return cls({asset: Decimal(amount) for asset, amount in content["balances"].items()}, rates)
-
-
-class RecordedTrade(TypedDict):
-    """A trade recorded in the ledger. Plain values, because Prefect passes it between tasks."""
+class Round:
+    """One round of a day's rebalancing."""
 
     run_key: str
-    name: str
-    """For display: side, pair and amount."""
-    ids: list[int]
+    decided: Rebalancing
+    snapshot: Snapshot | None = None
+    """What it was planned from; None where that was not kept."""
+    policy: Policy | None = None
+    """What it was planned under; None for the one that applies now."""
+
+    @property
+    def plan(self) -> TradePlan:
+        """Its trades."""
+        return self.decided.plan
 
 
-def plan_rebalancing(desk: Desk, policy_file: Path | None, balances_file: Path | None) -> tuple[str, TradePlan]:
-    """The run key and plan of today's rebalancing: the stored plan when today's run began already, else a new one.
+class Planned(TypedDict):
+    """A round before its trades. Plain values, because Prefect passes it between tasks."""
 
-    Reads balances (from a file, or from the service: public fact 5.10) and rates; sends nothing that moves money. The
-    policy in force applies; `policy_file` may name it, or another one where none is in force.
+    run_key: str
+    plan: dict[str, Any]
+    policy: str | None
+    decisions: dict[str, Any]
+    """What `decisions.json` says of it."""
+    max_rounds: int
+    is_first: bool
+    """Whether it is the first round of its start."""
+
+
+def position_for(desk: Desk, policy_file: Path | None, balances_file: Path | None, plan: str | None) -> dict[str, Any]:
+    """The position that a round is planned from; nothing where a plan was agreed to, or a round is gone on with."""
+    if plan is not None or stored_round(desk, policy_file) is not None:
+        return {}
+    return _read_position(desk, _policy(desk, policy_file)[0], balances_file).as_dict()
+
+
+def _read_position(desk: Desk, policy: Policy, balances_file: Path | None) -> Snapshot:
+    """The position, for the round that is next before it is read.
+
+    Race: another start may record that round meanwhile, and what it trades would not be counted here. This one is
+    refused then, for its round began.
     """
-    return plan_from_market(desk, policy_file, read_market(desk, policy_file, balances_file))
+    run_key = _next_run_key(desk, policy)
+    return dataclasses.replace(market.read_position(desk, policy, balances_file), run_key=run_key)
 
 
-def plan_from_market(desk: Desk, policy_file: Path | None, market: Market) -> tuple[str, TradePlan]:
-    """The same as `plan_rebalancing`, from balances and rates that were read before. The ledger keeps the plan."""
-    policy, version = _policy(desk, policy_file)
-    run_key = run_key_of_day(policy)
-    stored = _stored_plan(desk, run_key, version)
+def rates_for(desk: Desk, policy_file: Path | None, position: Mapping[str, Any]) -> dict[str, Any]:
+    """The position with the rates of the pairs that may be traded; nothing for nothing."""
+    if not position:
+        return {}
+    return market.read_rates(desk, _policy(desk, policy_file)[0], Snapshot.from_dict(position)).as_dict()
+
+
+def planned_round(
+    desk: Desk,
+    policy_name: str | None,
+    policy_file: Path | None,
+    snapshot: Mapping[str, Any],
+    plan: str | None,
+    before: Sequence[Mapping[str, Any]] = (),
+) -> Planned:
+    """The round that a person agreed to, that is gone on with, or that is planned from a snapshot.
+
+    `before`: the rounds of the same start, whose pairs that were not settled are not traded again. Raises
+    `WaitingForYes` for a new one that nobody said yes to.
+    """
+    if plan is not None:
+        found = _again(desk, *plan_by_hash(desk, plan))
+    else:
+        check_said_yes(desk)
+        but = {symbol for each in before for symbol in each["unsettled"]}
+        stored = None if snapshot else stored_round(desk, policy_file)
+        content = Snapshot.from_dict(snapshot) if snapshot else None
+        found = stored or plan_from(desk, policy_file, content or read_market(desk, policy_file), but)
+    return Planned(
+        run_key=found.run_key,
+        plan=found.plan.as_dict(),
+        policy=policy_name,
+        decisions=decisions_of(desk, found, policy_file),
+        max_rounds=_policy(desk, policy_file)[0].trading.max_rounds,
+        is_first=not before,
+    )
+
+
+def propose(desk: Desk, planned: Planned, policy_file: Path | None) -> Planned:
+    """Keep a round's plan, and what it was planned from, in the ledger; one without trades is kept, too.
+
+    Raises `LimitExceeded` where limits leave nothing of it to trade.
+    """
+    keep_snapshot(desk, planned["decisions"])
+    if planned["is_first"]:
+        check_limits(planned["decisions"])
+    if planned["plan"]["trades"]:
+        keep_plan(desk, planned["run_key"], TradePlan.from_dict(planned["plan"]), policy_file)
+    return planned
+
+
+def check_limits(decisions: Mapping[str, Any]) -> None:
+    """Raise `LimitExceeded` where limits leave nothing of a round to trade."""
+    over = decisions["decided"]["over_limits"]
+    if over and not decisions["decided"]["plan"]["trades"]:
+        said = "; ".join(f"{asset} is outside its band, and {limit}" for asset, limit in over.items())
+        raise LimitExceeded(
+            f"run {decisions['run_key']}: {said}; nothing was traded now: look at its target and the limits"
+        )
+
+
+def plan_round(desk: Desk, policy_file: Path | None, balances_file: Path | None) -> Round:
+    """The next round of today's rebalancing; sends nothing that moves money.
+
+    A round that began and has trades that were not sent, or one that waits for approvals, is gone on with. Else a new
+    one is planned from balances (of a file, or of the service: public fact 5.10), orders on their way, obligations and
+    rates of now. The policy in force applies; `policy_file` may name it, or another one where none is in force.
+    """
+    stored = stored_round(desk, policy_file)
     if stored is not None:
-        return run_key, stored
-    plan = plan_trades(policy, market.balances, market.rates).without(_blocked_symbols(desk))
-    LOG.info("run %s: %d trades, %d skipped", run_key, len(plan.trades), len(plan.skipped))
-    keep_plan(desk, run_key, plan, policy_file)
-    return run_key, plan
+        return stored
+    return plan_from(desk, policy_file, read_market(desk, policy_file, balances_file))
 
 
-def keep_plan(desk: Desk, run_key: str, plan: TradePlan, policy_file: Path | None = None) -> str:
-    """Keep a plan that was made just now, so that it can be executed today; returns its hash."""
-    governed = governing(desk, policy_file)
-    day = _day(desk, governed.policy)
-    needed = governed.rules(desk, TABLE, _debits(plan), {}).approvals
+def read_market(desk: Desk, policy_file: Path | None, balances_file: Path | None = None) -> Snapshot:
+    """Everything that a rebalancing is planned from."""
+    policy = _policy(desk, policy_file)[0]
+    return market.read_rates(desk, policy, _read_position(desk, policy, balances_file))
+
+
+def plan_from(desk: Desk, policy_file: Path | None, snapshot: Snapshot, but: Collection[str] = ()) -> Round:
+    """A new round, planned from a snapshot. `but`: pairs that are not traded again in this start."""
+    policy, _ = _policy(desk, policy_file)
+    said = dict.fromkeys(but, "its trade in the round before was not settled")
+    snapshot = dataclasses.replace(snapshot, missing={**snapshot.missing, **said}) if but else snapshot
+    decided = plan_rebalancing(policy, snapshot)
+    found = Round(snapshot.run_key or _next_run_key(desk, policy), decided, snapshot, policy)
+    LOG.info("run %s: %d trades, %d skipped", found.run_key, len(found.plan.trades), len(found.plan.skipped))
+    for line in decided.lines:
+        LOG.info("%s: %s", line.asset, line.why)
+    return found
+
+
+def stored_round(desk: Desk, policy_file: Path | None) -> Round | None:
+    """The round of today that is not done: one whose trades were not all sent, or that waits for approvals."""
+    policy, version = _policy(desk, policy_file)
+    newest = [key for key in _keys_of_day(desk, run_key_of_day(policy, _now(desk))) if desk.ledger.run(key) is not None]
+    if newest and desk.ledger.orders(run_key=newest[-1], states=(State.PREPARED,)):
+        run = desk.ledger.run(newest[-1])
+        return None if run is None else _again(desk, newest[-1], TradePlan.from_dict(run.plan))
+    run_key = _next_run_key(desk, policy)
+    waiting = waiting_plan(desk.ledger, run_key)
+    if waiting is None or waiting.policy != version:
+        return None
+    return _again(desk, *plan_by_hash(desk, waiting.sha256))
+
+
+def _again(desk: Desk, run_key: str, plan: TradePlan) -> Round:
+    """A round that an earlier start planned, with what it was planned from where that was kept."""
+    kept = snapshot_of(desk.ledger, run_key, plan_hash(plan.as_dict()))
+    if kept is None:
+        return Round(run_key, Rebalancing(plan, (), (), {}))
+    policy, snapshot = Policy.model_validate(kept["policy"]), Snapshot.from_dict(kept["snapshot"])
+    decided = dataclasses.replace(plan_rebalancing(policy, snapshot), plan=plan)  # what was agreed to, whoever planned
+    return Round(run_key, decided, snapshot, policy)
+
+
+def _keys_of_day(desk: Desk, first: str) -> Iterator[str]:
+    """The run keys of a day that are used up: of rounds that began, and of those whose plan a person cancelled."""
+    for number in itertools.count(1):
+        run_key = first if number == 1 else f"{first}-{number}"
+        if desk.ledger.run(run_key) is None and not is_cancelled(desk.ledger, run_key):
+            return
+        yield run_key
+
+
+def orders_of_day(desk: Desk, run_key: str) -> list[Order]:
+    """The trades of every round of a round's day."""
+    return [order for key in _keys_of_day(desk, first_run_key(run_key)) for order in desk.ledger.orders(run_key=key)]
+
+
+def _next_run_key(desk: Desk, policy: Policy) -> str:
+    now = _now(desk)
+    used = sum(1 for _ in _keys_of_day(desk, run_key_of_day(policy, now)))
+    return run_key_of_day(policy, now, used + 1)
+
+
+def today_of(desk: Desk, policy: Policy) -> int:
+    """When the present business date began, Unix ms."""
+    return policy.day_start_ms(_now(desk))
+
+
+def _now(desk: Desk) -> datetime:
+    return datetime.fromtimestamp(desk.ledger.now() / 1000, UTC)
+
+
+def decisions_of(desk: Desk, found: Round, policy_file: Path | None) -> dict[str, Any]:
+    """A round as `decisions.json` has it: what it was planned from, under which policy, and what was decided."""
+    applies, version = _policy(desk, policy_file)
+    policy = found.policy or applies
+    return {
+        "run_key": found.run_key,
+        "plan_sha256": plan_hash(found.plan.as_dict()),
+        "policy_in_force": version,
+        "policy": policy.model_dump(mode="json", exclude_defaults=True),
+        "snapshot": None if found.snapshot is None else found.snapshot.as_dict(),
+        "decided": found.decided.as_dict(),
+    }
+
+
+def keep_snapshot(desk: Desk, decisions: Mapping[str, Any]) -> None:
+    """Keep in the ledger what a round was planned from, and what was decided; once."""
+    run_key = decisions["run_key"]
+    if decisions["snapshot"] is not None and snapshot_of(desk.ledger, run_key, decisions["plan_sha256"]) != decisions:
+        snapshots.keep_snapshot(desk.ledger, run_key, decisions["policy_in_force"], decisions)
+
+
+def explain(content: Mapping[str, Any]) -> tuple[Rebalancing, bool]:
+    """Plan a round again from its `decisions.json`; also whether the result is what was decided then."""
+    if content.get("snapshot") is None:
+        raise InputError(f"what run {content.get('run_key')} was planned from was not kept")
+    policy = Policy.model_validate(content["policy"])
+    again = plan_rebalancing(policy, Snapshot.from_dict(content["snapshot"]))
+    return again, again.as_dict() == content["decided"]
+
+
+def keep_plan(
+    desk: Desk,
+    run_key: str,
+    plan: TradePlan,
+    policy_file: Path | None = None,
+    sign: Callable[[str, str], Token | None] = lambda *_: None,
+) -> str:
+    """Keep a plan that was made just now, so that it can be executed today; returns its hash.
+
+    `sign`: signs it, given run key and hash, as its maker; where the policy in force lists people.
+    """
+    governed, content = governing(desk, policy_file), plan.as_dict()
+    sha256, debits = plan_hash(content), counted_debits(desk, run_key, plan)
+    token = sign(run_key, sha256)
+    maker = maker_of(desk, governed, run_key, sha256, token)
+    needed = approvals_of(governed, run_key, governed.rules(desk, TABLE, debits, {}).approving.asked, maker)
+    policy = governed.policy or Policy()
     return record_plan(
-        desk.ledger, run_key, plan.as_dict(), maker=os_user(), policy=governed.version, day=day, needed=needed
+        desk.ledger,
+        run_key,
+        content,
+        maker,
+        policy=governed.version,
+        day=policy.day_of(desk.ledger.now()),
+        needed=needed,
+        ends_at=policy.day_end_ms(desk.ledger.now()),
+        shown=shown_trades(run_key, plan, sha256, why_approvals(debits, governed.limits(TABLE))),
+        token=token,
     )
 
 
@@ -117,17 +316,6 @@ def plan_by_hash(desk: Desk, sha256: str) -> tuple[str, TradePlan]:
     return run_key, TradePlan.from_dict(content)
 
 
-def _stored_plan(desk: Desk, run_key: str, version: str | None) -> TradePlan | None:
-    """The plan that today's run began with, or that waits for approvals; None when a new one is to be made."""
-    run = desk.ledger.run(run_key)
-    if run is not None:
-        return TradePlan.from_dict(run.plan)
-    waiting = waiting_plan(desk.ledger, run_key)
-    if waiting is None or waiting.policy != version:
-        return None
-    return plan_by_hash(desk, waiting.sha256)[1]
-
-
 def _policy(desk: Desk, policy_file: Path | None) -> tuple[Policy, str | None]:
     governed = governing(desk, policy_file)
     if governed.policy is None:
@@ -135,55 +323,19 @@ def _policy(desk: Desk, policy_file: Path | None) -> tuple[Policy, str | None]:
     return governed.policy, governed.version
 
 
-def _day(desk: Desk, policy: Policy | None) -> str:
-    return (Policy() if policy is None else policy).day_of(desk.ledger.now())
-
-
-def _debits(plan: TradePlan) -> dict[str, Decimal]:
+@exact
+def counted_debits(desk: Desk, run_key: str, plan: TradePlan) -> dict[str, Decimal]:
+    """Currency -> what approvals count: what the plan spends, and what the day's other rounds spent."""
+    spent = [(trade.currency, trade.amount) for trade in plan.trades]
+    spent += [
+        (order.currency, order.amount)
+        for order in orders_of_day(desk, run_key)
+        if order.run_key != run_key and order.currency and order.amount and not order.state.may_be_replaced
+    ]
     sums: dict[str, Decimal] = {}
-    for trade in plan.trades:
-        sums[trade.currency] = sums.get(trade.currency, Decimal(0)) + trade.amount
+    for currency, amount in spent:
+        sums[currency] = sums.get(currency, Decimal(0)) + amount
     return sums
-
-
-def read_market(desk: Desk, policy_file: Path | None, balances_file: Path | None) -> Market:
-    """Balances and rates of what the policy trades; nothing when today's run began already, for its plan stands."""
-    policy, version = _policy(desk, policy_file)
-    if _stored_plan(desk, run_key_of_day(policy), version) is not None:
-        return Market()
-    trading = policy.trading
-    assets = sorted({*policy.assets, trading.base_asset})
-    balances = read_balances(balances_file) if balances_file else {asset: _balance(desk, asset) for asset in assets}
-    for asset, available in balances.items():
-        desk.ledger.saw_balance(asset, available)
-    symbols = sorted(trading.symbols.values())
-    rates = {
-        symbol: Rates(buy=_rate(desk, symbol, Side.BUY), sell=_rate(desk, symbol, Side.SELL)) for symbol in symbols
-    }
-    for symbol, each in rates.items():
-        LOG.info("rate %s: buy %s, sell %s", symbol, format_amount(each.buy), format_amount(each.sell))
-    return Market(balances, rates)
-
-
-def _blocked_symbols(desk: Desk) -> frozenset[str]:
-    """Pairs with a conversion of unknown outcome: trading one again might do it twice."""
-    unknown = desk.ledger.orders(states=(State.SENDING, State.UNKNOWN))
-    conversions = (order for order in unknown if order.operation == ConversionExecute.operation_name())
-    return frozenset(str(json.loads(order.masked).get("symbol")) for order in conversions)
-
-
-def _balance(desk: Desk, asset: str) -> Decimal:
-    available = desk.client.read(PartnerBalance(currency=asset)).available
-    if available is None:
-        raise InputError(f"the service's answer shows no available balance of {asset}; give --balances FILE")
-    return available
-
-
-def _rate(desk: Desk, symbol: str, side: Side) -> Decimal:
-    rate = desk.client.read(ConversionRate(symbol=symbol, side=side.value)).rate
-    if rate is None or rate <= 0:
-        raise InputError(f"the service's answer shows no rate for {side.value} {symbol}")
-    return rate
 
 
 def check_said_yes(desk: Desk) -> None:
@@ -194,101 +346,3 @@ def check_said_yes(desk: Desk) -> None:
 def say_yes(desk: Desk) -> None:
     """Record that the person at this command line said yes to a rebalancing under the policy in force."""
     give_consent(desk.ledger, governing(desk).version, KIND, os_user())
-
-
-def commit_trades(desk: Desk, run_key: str, plan: TradePlan, policy_file: Path | None = None) -> list[int]:
-    """Record the intent to make every trade of a plan; returns ids of what is to be sent.
-
-    Only a plan that this ledger made today, under the policy in force, within its limits; what is left of an earlier
-    day's rebalancing is cancelled. A run that began already keeps the plan it began with; what waits of it when another
-    policy is in force is cancelled. Raises `InputError`, `LimitExceeded`, `ApprovalNeeded` and `RunHeld`.
-    """
-    governed = govern(desk, policy_file)
-    rules = governed.rules(desk, TABLE, _debits(plan), {})
-    with desk.hold(run_key):
-        run = desk.ledger.run(run_key)
-        if run is not None and run.policy != governed.version:
-            why = "another policy is in force than the one that its plan was made under"
-            for order in desk.ledger.orders(run_key=run_key, states=(State.PREPARED, State.HELD)):
-                cancel_order(desk, order, why)
-        if run is None:
-            content, day = plan.as_dict(), _day(desk, governed.policy)
-            check_plan(desk.ledger, run_key, plan_hash(content), policy=governed.version, day=day)
-            if governed.policy is not None and (over := check_trades(plan, governed.policy)) is not None:
-                raise LimitExceeded(f"run {run_key}: {over}; nothing was traded")
-            _cancel_leftovers(desk, run_key)
-            intents = [plan_trade(trade, desk.account.rules) for trade in plan.trades]
-            commit_plan(desk.ledger, run_key, KIND, content, plan_hash(content), intents, rules)
-        return open_orders(desk, run_key)
-
-
-def _cancel_leftovers(desk: Desk, run_key: str) -> None:
-    """Cancel what never left of earlier days' rebalancings: its plan is over, and this one plans anew."""
-    for run in desk.ledger.runs():
-        if run.kind != KIND or run.run_key == run_key:
-            continue
-        for order in desk.ledger.orders(run_key=run.run_key, states=(State.PREPARED, State.HELD)):
-            cancel_order(desk, order, f"its day is over, and {run_key} plans anew")
-
-
-def record_trades(desk: Desk, run_key: str, plan: TradePlan, policy_file: Path | None = None) -> list[RecordedTrade]:
-    """The same as `commit_trades`; returns each trade with its name."""
-    named = {
-        _row_ref(trade): f"{trade.side.value} {trade.symbol} {format_amount(trade.amount)}" for trade in plan.trades
-    }
-    orders = desk.ledger.orders(ids=commit_trades(desk, run_key, plan, policy_file))
-    return [
-        RecordedTrade(run_key=run_key, name=named.get(order.row_ref, order.row_ref), ids=[order.id]) for order in orders
-    ]
-
-
-def _row_ref(trade: Trade) -> str:
-    return f"{trade.side.value.lower()}-{trade.asset}"
-
-
-def plan_trade(trade: Trade, service: ServiceRules) -> Intent:
-    """The order that a trade becomes: a conversion quote, confirmed inside the trade's bounds."""
-    operation = ConversionQuote(
-        symbol=trade.symbol, amount=trade.amount, currency=trade.currency, side=trade.side.value, xid="0"
-    )
-    quote = {name: value for name, value in operation.body().items() if name != "xid"}
-    bounds = _bounds(trade)
-    if service.conversion_fee_in == "paid":
-        bounds = _fee_in_paid(trade, bounds)
-    return Intent(
-        row_ref=_row_ref(trade),
-        operation=ConversionExecute.operation_name(),
-        payload={"quote": quote, "confirm": {}, "bounds": bounds.as_dict()},
-        bound_content={name: str(value) for name, value in dataclasses.asdict(trade).items()},
-        currency=trade.currency,
-        amount=trade.amount,
-        receive_currency=trade.receive_currency,
-    )
-
-
-def _bounds(trade: Trade) -> Bounds:
-    return Bounds(
-        pay_currency=trade.currency,
-        receive_currency=trade.receive_currency,
-        pay_amount=trade.amount,
-        min_receive=trade.min_receive,
-        max_fee=trade.max_fee,
-        min_rate=trade.min_rate,
-        max_rate=trade.max_rate,
-    )
-
-
-@exact
-def _fee_in_paid(trade: Trade, bounds: Bounds) -> Bounds:
-    """Bounds for a fee that is part of the amount paid: the least received amount is lower by the highest fee."""
-    max_fee = round_up(trade.max_fee * trade.amount / trade.expected_receive, FRACTION_DIGITS)
-    min_receive = None if bounds.min_receive is None else bounds.min_receive - trade.max_fee
-    return dataclasses.replace(bounds, max_fee=max_fee, fee_currency=trade.currency, min_receive=min_receive)
-
-
-def write_trade_results(desk: Desk, run_key: str, plan: TradePlan, out: Path | None) -> Mapping[str, Any]:
-    """Write `results.csv` and `run.json`; returns the summary."""
-    skipped = plan.as_dict()["skipped"]
-    with desk.ledger.each_order(run_key) as orders:
-        folder, rehearsal = out or desk.settings.run_folder(run_key), is_rehearsal(desk.ledger)
-        return write_run_results(folder, run_key, KIND, orders, rehearsal=rehearsal, skipped=skipped)

@@ -1,7 +1,6 @@
 """Reports a sweep: reads both sides from the ledger, compares them, records breaks, writes files."""
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +27,7 @@ def report_sweep(
 
     report = build_report(read_input(desk, sweep_id, policy, entries))
     closing.record_breaks(desk.ledger, sweep_id, report.breaks)
-    made = datetime.fromtimestamp(report.night.as_of / 1000, UTC)
-    return write_reconciliation(out or desk.settings.report_folder(made), report)
+    return write_reconciliation(out or desk.settings.night_folder(policy.day_of(report.night.as_of)), report)
 
 
 def read_input(

@@ -68,12 +68,21 @@ def releasable(desk: Desk, reference: str, kind: str | None) -> list[Order]:
     orders = [order for order in choose_orders(desk, reference) if order.state is State.HELD]
     if not orders:
         raise InputError(f"nothing of {reference} is held")
-    if all(order.hold_kind == Hold.KNOWN for order in orders):
+    if all(order.hold_kind == Hold.CHANGED for order in orders):
+        raise InputError(
+            f"{reference} was changed in the ledger by hand: it cannot be released; treasury cancel ends it if it "
+            "never left, treasury resolve says what became of it"
+        )
+    if all(order.hold_kind in NEVER_RELEASED for order in orders):
         raise InputError(
             f"the service knows what is held of {reference}: it cannot be released; "
             "treasury resolve says that it was sent, once somebody has looked"
         )
-    return [order for order in orders if order.hold_kind != Hold.KNOWN and wanted in (None, order.hold_kind)]
+    return [order for order in orders if order.hold_kind not in NEVER_RELEASED and wanted in (None, order.hold_kind)]
+
+
+NEVER_RELEASED = (Hold.KNOWN, Hold.CHANGED)
+"""Holds that only `resolve` or `cancel` ends."""
 
 
 def release_orders(desk: Desk, reference: str, kind: str | None, *, by: str, why: str) -> list[Decision]:
@@ -120,6 +129,11 @@ def resolve_as_not_sent(desk: Desk, reference: str, *, by: str, why: str) -> lis
     """Record orders as not sent, on a named person's word, unless the service shows them. Raises `InputError`."""
     cause = cause_of(by, why)
     chosen = choose_orders(desk, reference)
+    if any(order.hold_kind == Hold.CHANGED for order in chosen):
+        raise InputError(
+            f"{reference} was changed in the ledger by hand, so it is never sent: treasury cancel ends it if it never "
+            "left; what left is resolved as sent, settled or failed"
+        )
     orders = [each for each in chosen if _may_be_sent(each) or _on_a_persons_word(each) or is_used_up(desk, each)]
     if not orders and any(order.state is State.HELD for order in chosen):
         raise InputError(
@@ -140,7 +154,7 @@ def is_used_up(desk: Desk, order: Order) -> bool:
 
 
 def _may_be_sent(order: Order) -> bool:
-    return order.state is State.UNKNOWN or (order.state is State.HELD and order.hold_kind == Hold.KNOWN)
+    return order.state is State.UNKNOWN or (order.state is State.HELD and order.hold_kind in NEVER_RELEASED)
 
 
 def resolve_as_ended(
@@ -154,7 +168,8 @@ def resolve_as_ended(
     orders = choose_orders(desk, reference)
     if len(orders) > 1:
         raise InputError(f"{reference} names {len(orders)} orders: an end is said of one at a time, by its request id")
-    if orders[0].state is State.HELD or orders[0].state is State.PREPARED:
+    never_left = orders[0].state is State.HELD and orders[0].hold_kind != Hold.CHANGED
+    if never_left or orders[0].state is State.PREPARED:
         raise InputError(
             f"{reference} is {orders[0].state.outcome.replace('_', ' ')}, and never left: treasury cancel ends it, "
             "treasury release lets what is held be sent"

@@ -21,6 +21,7 @@ from treasury.errors import (
 )
 from treasury.ledger import closing, sweeps
 from treasury.ledger.personal import Words
+from treasury.ledger.replacements import forget_old_contents
 from treasury.orders.records import Order
 from treasury.provider.funds import PartnerBalance
 from treasury.provider.operation import Reply, SeenOrder
@@ -58,6 +59,7 @@ def start_or_resume_sweep(desk: Desk, scope: Scope) -> int:
     currency, card users. The window does not exclude open orders. Balances are read first.
     """
     ledger = desk.ledger
+    forget_old_contents(ledger)
     since = None if scope.window_days is None else ledger.now() - scope.window_days * DAY_MS
     users = ledger.card_users() if scope.run_key is None and scope.currency is None else []
     with ledger.each_order(scope.run_key) as orders:

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
+from decimal import Decimal
 from typing import Any
 
 from starlette.applications import Starlette
@@ -13,9 +14,12 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
+from treasury.money import parse_amount
 from treasury.provider.bounded_json import read_json
 from treasury.sandbox.answers import Answer, envelope, json_bytes
+from treasury.sandbox.books import BookAccount
 from treasury.sandbox.completeness import check_complete
+from treasury.sandbox.currencies import find_currency
 from treasury.sandbox.desk import Desk
 from treasury.sandbox.forms import REQUESTS
 from treasury.sandbox.forms.form import Request as Form
@@ -23,7 +27,7 @@ from treasury.sandbox.handlers.payins import checkout_url
 from treasury.sandbox.lifecycle import tick
 from treasury.sandbox.notifier import run_notifier
 from treasury.sandbox.pages import Pages
-from treasury.sandbox.refusal import CONSTANTS
+from treasury.sandbox.refusal import CONSTANTS, Refusal
 from treasury.sandbox.world import World
 
 check_complete()
@@ -127,6 +131,19 @@ def advance(world: World, seconds: float) -> float:
         return world.now
 
 
+def deposit(world: World, currency: str, amount: Decimal) -> None:
+    """Let an amount come in that no order explains, or, negative, let it go. Raises `ValueError` for what is not there.
+
+    `currency` is one that the sandbox knows; else `Refusal`.
+    """
+    with world.open():
+        tick(world)
+        find_currency(currency, 7002)
+        if world.books.balance(BookAccount.AVAILABLE, currency) + amount < 0:
+            raise ValueError(f"less than that is there of {currency}")
+        world.books.move(BookAccount.OPENING, BookAccount.AVAILABLE, currency, amount)
+
+
 def _doors(world: World) -> list[Route]:
     """What the real service has not: the truth, the platform's key, and the clock."""
 
@@ -151,7 +168,16 @@ def _doors(world: World) -> list[Route]:
         except (ValueError, TypeError, KeyError):
             return AnswerResponse(Answer(envelope(400, "advance_seconds: must be a number of seconds"), 400))
 
+    async def deposits(request: Request) -> Response:
+        try:
+            content = read_json(await request.body())
+            deposit(world, str(content["currency"]), parse_amount(content["amount"]))
+        except (ValueError, TypeError, KeyError, Refusal) as error:
+            return AnswerResponse(Answer(envelope(400, f"currency and amount: {error}"), 400))
+        return _json(show_books(world))
+
     return [
+        Route("/sandbox/deposits", deposits, methods=["POST"]),
         Route("/sandbox/books", books),
         Route("/sandbox/orders", orders),
         Route("/sandbox/notifications", notifications),

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from treasury.errors import ConfigurationError
@@ -48,6 +49,12 @@ class RunningSandbox:
         from treasury.sandbox.app import advance
 
         advance(self._world, seconds)
+
+    def deposit(self, currency: str, amount: Decimal | str) -> None:
+        """Let an amount come in that no order explains, or, negative, let it go."""
+        from treasury.sandbox.app import deposit
+
+        deposit(self._world, currency, Decimal(amount))
 
     @property
     def platform_key(self) -> str:

@@ -1,10 +1,11 @@
 """Queries the service about orders and records the answers. Sends nothing that moves money."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from treasury.concurrency.crash_points import crash_point
-from treasury.errors import Refused
+from treasury.errors import IllegalTransition, Refused
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.quotes import MAX_GENERATIONS, last_quote, reference_of
 from treasury.ledger.statuses import saw_status
@@ -26,6 +27,7 @@ from treasury.provider.client import Client
 from treasury.provider.operation import Reply, SeenOrder
 from treasury.provider.refusals import DOUBLE_PAYMENT
 from treasury.provider.service_rules import EMPTY, is_empty
+from treasury.provider.status import OrderStatus
 from treasury.sending.witnesses import Witnesses
 
 
@@ -211,7 +213,7 @@ class Inquiry:
             return self.reject(order, **facts), Next.WAIT
         if following is Next.COUNT:
             facts["absent_since"] = now
-        if following is Next.PERSON and order.first_answer == DOUBLE_PAYMENT:
+        if order.first_answer == DOUBLE_PAYMENT:  # it is a person's: `judge_absence`
             facts["reason"] = (
                 "the service says that it knows this reference (202224) and shows no order: ask its support, then "
                 f"treasury resolve {order.request_id}"
@@ -230,6 +232,35 @@ class Inquiry:
         return {
             each: seen for each, seen in self.query_all_references(order).items() if self.shows_payment(order, seen)
         }
+
+    def why_not_instead(self, order: Order) -> tuple[str, bool] | None:
+        """Why an order must not leave now: the one that it replaces may have been paid after all.
+
+        Asks about that one and records the answer. Returns the reason, and whether a person has to decide; None when
+        it certainly was not paid.
+        """
+        named = order.replaces
+        old = None if named is None else self._ledger.order_named(named)
+        if old is None:
+            return f"{named}, which it replaces, is not in this ledger", True
+        found = self.query_all_references(old)
+        if old.generation in found:
+            with suppress(IllegalTransition):  # Race: somebody else records the same answer
+                old = self.apply(old, found[old.generation])[0]
+        unpaid = (OrderStatus.FAILED, OrderStatus.CLOSED)
+        shown = [seen for seen in found.values() if seen.status not in unpaid and self.shows_payment(old, seen)]
+        if shown or not old.state.may_be_replaced:
+            status = old.state.outcome if not shown or shown[0].status is None else f"status {int(shown[0].status)}"
+            said = (
+                f"{named}, which it replaces, is shown with {status}, so it may have been paid: treasury cancel ends "
+                "this one; treasury release lets it be asked about again"
+            )
+            return said.replace("_", " "), True
+        if not found and (doubt := self._witnesses.doubt(old.operation)) is not None:
+            return doubt, False
+        if not found and (old.order_no is not None or old.status is not None):
+            return f"{named}, which it replaces, was shown by the service, which does not show it any more", True
+        return None
 
     def _apply_undecided(self, order: Order, seen: SeenOrder) -> Order:
         """Record that the service shows a quote which may or may not have been confirmed: neither absent nor paid."""
@@ -256,7 +287,7 @@ class Inquiry:
             if order.state is State.ACCEPTED and differs:
                 return self._ledger.step(order, Event.DISPUTE, cause=f"{where}: {reason}", **facts, reason=reason)
             return self._ledger.note(order, unmoved=True, **facts, reason=reason)
-        facts |= {"reason": seen.reason, "absent_since": None}
+        facts |= {**_amounts_taken_over(order, seen), "reason": seen.reason, "absent_since": None}
         if order.operation in QUOTED and seen.status is not None:
             saw_status(self._ledger, order.operation, seen.status)
         event = event_for(order.state, seen.status)
@@ -274,6 +305,13 @@ def _seen_facts(order: Order, seen: SeenOrder) -> dict[str, Any]:
     }
     if order.fee is None or seen.fee_currency is not None:  # a fee without its currency never replaces a quoted one
         facts |= {"fee": seen.fee, "fee_currency": seen.fee_currency}
+    return {name: value for name, value in facts.items() if value is not None}
+
+
+def _amounts_taken_over(order: Order, seen: SeenOrder) -> dict[str, Any]:
+    """Amounts that this ledger does not know, of an answer that agrees with all it knows; else it would agree with
+    itself the next time."""
+    facts: dict[str, Any] = {}
     taken_over = order.amount is None and order.confirmation is None and order.operation in QUOTED
     if taken_over and seen.amount is not None:  # paid under a quote that this ledger does not know
         facts |= {"amount": seen.amount, "currency": seen.currency or order.currency}

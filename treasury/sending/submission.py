@@ -64,11 +64,11 @@ class Submission(Transmission):
         """`found_known`: called with the reason when the service knows an order that this ledger has not sent."""
         super().__init__(client, ledger, rules)
         self._found_known = found_known
-        self._replaced: dict[int, int] = {}
+        self._requoted: dict[int, int] = {}
 
     def begin_start(self) -> None:
         """Begin a start of a run: reset the count of quotes for each row and forget what the witnesses showed."""
-        self._replaced.clear()
+        self._requoted.clear()
         self._witnesses.forget()
 
     def fetch_quote(self, order: Order) -> Fetched:
@@ -160,7 +160,7 @@ class Submission(Transmission):
         nobody can confirm the previous quote, or when no confirmation of it ever left.
         """
         kind, bounds = QUOTED[order.operation], Bounds.from_dict(payload["bounds"])
-        while self._replaced.get(order.id, 0) < QUOTES_PER_START:
+        while self._requoted.get(order.id, 0) < QUOTES_PER_START:
             order, quote = self._open_quote(order)
             if quote is None:
                 return self._used_up(order)
@@ -169,14 +169,14 @@ class Submission(Transmission):
             if quote is None:
                 if not fetched.again:
                     return order
-                self._replaced[order.id] = self._replaced.get(order.id, 0) + 1
+                self._requoted[order.id] = self._requoted.get(order.id, 0) + 1
                 continue
             crash_point("quote.recorded")
             sent = self._confirm(order, quote, bounds)
             if sent.problem is None:
                 return sent.order
             order, goes_on = self._replace(sent.order, quote, sent.problem)
-            self._replaced[order.id] = self._replaced.get(order.id, 0) + 1
+            self._requoted[order.id] = self._requoted.get(order.id, 0) + 1
             if not goes_on:
                 return order
         return order

@@ -10,7 +10,7 @@ from treasury.ledger.ledger import Ledger
 from treasury.orders.decisions import EvidenceRules
 from treasury.orders.quoting import QUOTED
 from treasury.orders.records import Order
-from treasury.orders.states import Event, State
+from treasury.orders.states import Event, Hold, State
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.client import Client, Signed
 from treasury.provider.operation import Operation
@@ -70,6 +70,12 @@ class Transmission(Inquiry):
             order = sent.order
         return sent
 
+    def _not_instead(self, order: Order, reason: str, is_held: bool) -> Order:
+        if not is_held:
+            return self._ledger.note(order, unmoved=True, reason=reason)
+        cause = "asked about the payment that it replaces"
+        return self._ledger.step(order, Event.HOLD, cause=cause, hold_kind=Hold.REPLACED, reason=reason)
+
     def _transmit(
         self,
         order: Order,
@@ -80,8 +86,11 @@ class Transmission(Inquiry):
     ) -> Sent:
         """One transmission: sign, mark on disk, send, record the outcome.
 
-        A connection is taken, and the pace waited for, before the mark, so that a marked order leaves at once.
+        A connection is taken, and the pace waited for, before the mark, so that a marked order leaves at once. The
+        payment that it replaces is asked about each time.
         """
+        if order.replaces is not None and (reason := self.why_not_instead(order)) is not None:
+            return Sent(self._not_instead(order, *reason))
         self._gate.wait(lambda: self.query_reference(order.operation, order.request_id, order.confirmation))
         self._client.take_connection()
         try:

@@ -1,5 +1,6 @@
 """The balances sheet: what is available of each asset, for planning without asking the service."""
 
+from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 
@@ -7,22 +8,46 @@ from treasury.errors import InvalidFields, Problem
 from treasury.money import parse_amount
 from treasury.sheets.reading import Layout, Row, read_sheet
 
-LAYOUT = Layout(key="currency", required=("available",))
+LAYOUT = Layout(key="currency", required=("available",), optional=("as_of",), amounts=frozenset({"available"}))
+RATES = Layout(key="symbol", required=("rate",), amounts=frozenset({"rate"}))
 
 
-def read_balances(path: Path) -> dict[str, Decimal]:
-    """Asset -> available amount in it, zero or more. Raises `InvalidSheet` with every problem of every row."""
-    return dict(read_sheet(path, LAYOUT, _balance))
+def read_balances(path: Path) -> tuple[dict[str, Decimal], datetime | None]:
+    """Asset -> available amount in it, zero or more; and when the oldest of them was true, where the sheet says it.
+
+    Raises `InvalidSheet` with every problem of every row.
+    """
+    rows = list(read_sheet(path, LAYOUT, _balance))
+    times = [time for _, _, time in rows if time is not None]
+    return {asset: amount for asset, amount, _ in rows}, min(times, default=None)
 
 
-def _balance(row: Row) -> tuple[str, Decimal]:
-    text = row.values.get("available")
+def read_rates_sheet(path: Path) -> dict[str, Decimal]:
+    """Trading pair -> reference rate, above zero. Raises `InvalidSheet` with every problem of every row."""
+    return dict(read_sheet(path, RATES, lambda row: (row.ref, _amount(row, "rate", above_zero=True))))
+
+
+def _balance(row: Row) -> tuple[str, Decimal, datetime | None]:
+    amount, text = _amount(row, "available"), row.values.get("as_of")
     if text is None:
-        raise InvalidFields("row", [Problem("available", "is required")])
+        return row.ref, amount, None
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        rule = "must be a date and time such as 2026-11-22T06:30:00Z"
+        raise InvalidFields("row", [Problem("as_of", rule, repr(text))]) from None
+    return row.ref, amount, time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+
+
+def _amount(row: Row, column: str, *, above_zero: bool = False) -> Decimal:
+    text = row.values.get(column)
+    if text is None:
+        raise InvalidFields("row", [Problem(column, "is required")])
     try:
         amount = parse_amount(text)
     except ValueError as error:
-        raise InvalidFields("row", [Problem("available", str(error), repr(text))]) from None
-    if amount < 0:
-        raise InvalidFields("row", [Problem("available", "must be zero or more", repr(text))])
-    return row.ref, amount
+        raise InvalidFields("row", [Problem(column, str(error), repr(text))]) from None
+    if amount < 0 or (above_zero and not amount):
+        rule = "must be greater than zero" if above_zero else "must be zero or more"
+        raise InvalidFields("row", [Problem(column, rule, repr(text))])
+    return amount

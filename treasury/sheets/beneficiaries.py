@@ -1,19 +1,23 @@
 """The beneficiaries sheet: one row a payout, on the direct or the quoted route, judged by the catalogue itself."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from treasury.concurrency.batches import Packed
-from treasury.errors import InvalidFields, Problem
+from treasury.errors import InvalidFields, Problem, RowProblem
 from treasury.money import parse_amount
-from treasury.planning.rows import BENEFICIARY_OBJECTS, PayoutRow, Route
+from treasury.planning.rows import AMOUNTS, BENEFICIARY_OBJECTS, PayoutRow, Route
 from treasury.provider.fiat_payouts import CreateFiatPayout, FiatPayoutQuote
 from treasury.provider.operation import Operation
 from treasury.provider.orders import Payout
-from treasury.sheets.reading import Layout, Row, read_sheet
+from treasury.sheets.control import check_control
+from treasury.sheets.mappings import Mappings
+from treasury.sheets.payees import FIELD, IDENTIFIERS, judge_payee
+from treasury.sheets.reading import Layout, Row, Sheet, read_sheet
 
-OWN = ("row_ref", "route", "duplicate_ok")
+OWN = ("row_ref", "route", "duplicate_ok", "replaces")
 """Columns of every row that are not sent."""
 
 CEILING = "max_pay_amount"
@@ -41,9 +45,6 @@ PARTY = (
 CONFIRMATION = ("purpose_code", "description")
 """Columns of a quoted row, named as the fields of `CreateFiatPayout`."""
 
-FIELD = "field."
-"""Prefix of the columns that make up `beneficiaryFields`."""
-
 COLUMNS: Mapping[Route, frozenset[str]] = {
     Route.DIRECT: frozenset((*OWN, *DIRECT)),
     Route.QUOTED: frozenset((*OWN, CEILING, *QUOTE, *PARTY, *CONFIRMATION)),
@@ -52,29 +53,63 @@ COLUMNS: Mapping[Route, frozenset[str]] = {
 LAYOUT = Layout(
     key="row_ref",
     required=("route",),
-    optional=("duplicate_ok", CEILING, *dict.fromkeys((*DIRECT, *QUOTE, *PARTY, *CONFIRMATION))),
+    optional=("duplicate_ok", "replaces", CEILING, *dict.fromkeys((*DIRECT, *QUOTE, *PARTY, *CONFIRMATION))),
     free_prefix=FIELD,
+    amounts=frozenset((*AMOUNTS, CEILING)),
+    identifiers=IDENTIFIERS,
+    synonyms={
+        **dict.fromkeys(("konto", "kontonummer", "kontonr", "iban", "account", "account_number"), "account_no"),
+        **dict.fromkeys(("reference", "ref", "referenz", "payment_reference"), "row_ref"),
+        **dict.fromkeys(("mail", "e_mail_address", "email_address"), "email"),
+        **dict.fromkeys(("telefon", "telephone", "mobile", "phone_number"), "phone"),
+    },
 )
 
 PLACEHOLDER = "0"
 """Stands for the reference, which only the run knows, while a row is judged."""
 
 
-def read_beneficiaries(path: Path) -> Packed[PayoutRow]:
-    """Read the sheet (columns: `data/README.md`). Raises `InvalidSheet` with every problem of every row."""
-    return read_sheet(path, LAYOUT, _payout_row)
+def read_beneficiaries(
+    path: Path, *, sheet: str | None = None, leaving: Collection[RowProblem] = (), mappings: Mappings = Mappings()
+) -> Sheet[PayoutRow]:
+    """Read the sheet (columns: `data/README.md`), of a workbook the one of this name, without rows with these problems.
+
+    Raises `InvalidSheet` with every problem of every row, and where the sheet's own control says otherwise. What is to
+    be said about it and is no problem is in `notes`.
+    """
+    unchecked: dict[str, None] = {}
+    rows = read_sheet(path, LAYOUT, lambda row: _payout_row(row, unchecked), sheet, leaving, mappings)
+    if unchecked:
+        shown = ", ".join(sorted(unchecked)[:MAX_NAMED]) + (", ..." if len(unchecked) > MAX_NAMED else "")
+        rows.notes += (f"not checked, for no rule is known: {shown}",)
+    # It speaks of the whole sheet: of a row that is left out too, as far as its amounts can be read.
+    check_control(path, chain((row.fields for row in rows), (_readable(row.cells) for row in rows.left_out)))
+    return rows
 
 
-def _payout_row(row: Row) -> PayoutRow:
+def _readable(cells: Mapping[str, str]) -> dict[str, str]:
+    """The amounts of a row that is left out, and their currencies."""
+    found = {name: cell.upper() for name, cell in cells.items() if name not in AMOUNTS}
+    for name in AMOUNTS:
+        with suppress(ValueError):
+            found |= {name: str(parse_amount(cells[name]))} if name in cells else {}
+    return found
+
+
+MAX_NAMED = 20
+"""Kinds of numbers that are named as not checked."""
+
+
+def _payout_row(row: Row, unchecked: dict[str, None]) -> PayoutRow:
     values = row.values
     given = values.get("route")
     if given is None or given.lower() not in tuple(Route):
         shown = None if given is None else repr(given)
-        raise InvalidFields("row", [Problem("route", "must be direct or quoted", shown)])
+        raise InvalidFields("row", [Problem("route", "must be direct or quoted", shown, code="not_one_of")])
     route = Route(given.lower())
     own = COLUMNS[route]
     problems = [
-        Problem(column, f"must be blank on a {route} row")
+        Problem(column, f"must be blank on a {route} row", code="not_allowed")
         for column in values
         if column not in own and not (route is Route.QUOTED and column.startswith(FIELD))
     ]
@@ -85,6 +120,7 @@ def _payout_row(row: Row) -> PayoutRow:
         sent = _judge(FiatPayoutQuote, _quote(values), problems)
         confirmed = _confirmation(values, problems)
         confirmed |= _ceiling(values, problems)
+    problems += judge_payee(values, route, unchecked.setdefault)
     if problems:
         raise InvalidFields("row", problems)
     sent.pop("request_id")
@@ -97,6 +133,7 @@ def _payout_row(row: Row) -> PayoutRow:
         description=confirmed.get("description"),
         duplicate_ok=values.get("duplicate_ok"),
         max_pay_amount=confirmed.get(CEILING),
+        replaces=values.get("replaces"),
     )
 
 
@@ -127,8 +164,16 @@ def _judge(operation: type[Operation[Any]], fields: Mapping[str, Any], problems:
     except InvalidFields as error:
         # The object follows from account_type, so an object that does not fit is a problem named there already.
         named = (problem for problem in error.problems if problem.field not in BENEFICIARY_OBJECTS.values())
-        problems.extend(Problem(_column(problem.field), problem.rule, problem.value) for problem in named)
+        problems.extend(_named(problem, fields) for problem in named)
         return {}
+
+
+def _named(problem: Problem, fields: Mapping[str, Any]) -> Problem:
+    """A problem of an operation as one of the sheet."""
+    rule = problem.rule
+    if problem.code == "not_allowed":
+        rule = f"must be blank when account_type is {str(fields.get('account_type', '')).upper()}"
+    return Problem(_column(problem.field), rule, problem.value, code=problem.code)
 
 
 def _column(place: str) -> str:
@@ -152,6 +197,11 @@ def _confirmation(values: Mapping[str, str], problems: list[Problem]) -> dict[st
     purpose = values.get("purpose_code", "")
     if len(purpose) == 1 and purpose.isdigit():
         rule = f"has two digits: write 0{purpose}, and format the column as text, for the spreadsheet took the zero"
-        problems.append(Problem("purpose_code", rule, repr(purpose)))
+        problems.append(Problem("purpose_code", rule, repr(purpose), code="leading_zero_lost"))
+        return {}
+    if purpose and not (len(purpose) == 2 and purpose.isascii() and purpose.isdigit()):
+        problems.append(
+            Problem("purpose_code", "has two digits, for example 01", repr(purpose[:20]), code="not_written")
+        )
         return {}
     return _judge(CreateFiatPayout, {"order_no": PLACEHOLDER, **_some(values, CONFIRMATION)}, problems)

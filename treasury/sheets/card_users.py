@@ -1,14 +1,14 @@
 """The card users sheet: one row a cardholder to set up with a KYC link."""
 
-import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from treasury.errors import InvalidFields, Problem
-from treasury.masking import mask
 from treasury.provider.card_users import CreateCardUserWithKycLink, KycLink
 from treasury.provider.operation import Operation
+from treasury.sheets.identifiers import email as judge_email
+from treasury.sheets.identifiers import faults
 from treasury.sheets.reading import Layout, Row, read_sheet
 
 LAYOUT = Layout(key="user_xid", required=("email",), optional=("user_name", "level_name"))
@@ -18,8 +18,6 @@ OPERATIONS: tuple[tuple[type[Operation[Any]], tuple[str, ...]], ...] = (
     (KycLink, ("level_name",)),
 )
 """What is sent for a card user, and the columns that go into it besides `user_xid`."""
-
-_EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 
 
 @dataclass(frozen=True)
@@ -34,9 +32,12 @@ class CardUserRow:
     """`LEVEL-1` or `LEVEL-2`; None leaves it to the service, whose default is `LEVEL-1`."""
 
 
-def read_card_users(path: Path) -> list[CardUserRow]:
-    """Read the sheet (columns: `data/README.md`). Raises `InvalidSheet` with every problem of every row."""
-    return list(read_sheet(path, LAYOUT, _card_user_row))
+def read_card_users(path: Path, *, sheet: str | None = None) -> list[CardUserRow]:
+    """Read the sheet (columns: `data/README.md`), of a workbook the one of this name.
+
+    Raises `InvalidSheet` with every problem of every row.
+    """
+    return list(read_sheet(path, LAYOUT, _card_user_row, sheet))
 
 
 def _card_user_row(row: Row) -> CardUserRow:
@@ -50,8 +51,8 @@ def _card_user_row(row: Row) -> CardUserRow:
         except InvalidFields as error:
             problems += error.problems
     email = row.values.get("email")
-    if email is not None and not _EMAIL.fullmatch(email):
-        problems.append(Problem("email", "must be an e-mail address", repr(mask(email))))
+    if email is not None:
+        problems += faults([("email", email, judge_email)], "")
     if problems:
         raise InvalidFields("row", problems)
     return CardUserRow(line=row.line, **fields)

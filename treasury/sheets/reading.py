@@ -1,45 +1,64 @@
 """Sheets in: rows of named text values with their line, and every problem of the file in one error."""
 
-import difflib
-import re
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain, islice
 from pathlib import Path
+from types import MappingProxyType
 from typing import TypeVar
 
 from treasury.concurrency.batches import Packed
-from treasury.errors import InvalidFields, InvalidSheet, RowProblem
-from treasury.sheets.cells import BadCell, Line, file_problem, read_lines
+from treasury.errors import InvalidFields, InvalidRows, InvalidSheet, RowProblem, UnknownHeaders
+from treasury.planning.rows import LeftOut
+from treasury.sheets.amounts import Amounts
+from treasury.sheets.cells import (
+    MAX_ROWS,
+    TOO_MANY_ROWS,
+    BadCell,
+    Cell,
+    Line,
+    Table,
+    Typed,
+    file_problem,
+    is_filled,
+)
+from treasury.sheets.characters import EXAMPLE, Fault, judge_amount, judge_identifier, judge_text, looks_run
+from treasury.sheets.delimited import HEADER_WITHIN
+from treasury.sheets.headers import Header, Layout, find_header
+from treasury.sheets.mappings import Mappings
+from treasury.sheets.opening import read_table
+from treasury.sheets.struck import struck_by_rule
+
+__all__ = ["Layout", "Row", "Sheet", "read_sheet"]
 
 T = TypeVar("T")
 
-_ROUNDED = re.compile(r"\d+(?:[.,]\d+)?[eE][+-]\d+")
-"""How spreadsheet programs write a long number once they lost its digits, such as 1.23E+10."""
+MAX_PROBLEMS = 5_000
+"""Problems after which the rest of a file is not read."""
 
-_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+HIDDEN_ROW = ("is hidden or filtered out: show it and look at it, or delete it", "hidden_row")
+STRUCK_ROW = ("is struck out: delete the row, or take the line through it away", "struck_out")
+ZERO_LOST = (
+    "is a number: format the column as text and type it again, for a spreadsheet drops the zeros in front",
+    "leading_zero_lost",
+)
+
+DATE_IN_IDENTIFIER = (
+    "is a date to the spreadsheet: format the column as text and type it again",
+    "taken_for_a_date",
+)
 
 
-@dataclass(frozen=True)
-class Layout:
-    """Which columns a sheet has."""
+class Sheet(Packed[T]):
+    """What was made of a sheet's rows, and what is to be said about how it was read."""
 
-    key: str
-    """The column that names a row: never blank, never twice."""
-    required: tuple[str, ...] = ()
-    """Columns that must be there, besides the key."""
-    optional: tuple[str, ...] = ()
-    free_prefix: str | None = None
-    """Columns that begin with this are welcome whatever follows, letter case kept."""
-
-    @property
-    def known(self) -> tuple[str, ...]:
-        """All columns that have a fixed name."""
-        return (self.key, *self.required, *self.optional)
-
-    def allows(self, column: str) -> bool:
-        """Whether a sheet may have this column."""
-        free = self.free_prefix is not None and column.startswith(self.free_prefix) and column != self.free_prefix
-        return free or column in self.known
+    notes: tuple[str, ...] = ()
+    """Sentences for whoever looks at the plan; nothing in them is personal."""
+    mapped: Mapping[str, str] = MappingProxyType({})
+    """Header -> the column that it is read as, because somebody confirmed it."""
+    left_out: tuple[LeftOut, ...] = ()
+    """Rows that it was read without."""
 
 
 @dataclass(frozen=True)
@@ -51,96 +70,276 @@ class Row:
     values: dict[str, str] = field(repr=False)
 
 
-def read_sheet(path: Path, layout: Layout, make: Callable[[Row], T]) -> Packed[T]:
-    """What `make` makes of each row of a CSV or XLSX file of this layout, row by row.
+@dataclass
+class _Reading:
+    """One file while it is read."""
+
+    layout: Layout
+    columns: list[str]
+    amounts: Amounts
+    problems: list[RowProblem]
+    typed: bool
+    """Whether cells may be other things than text, as in a workbook."""
+    is_corrected: bool
+    """Whether it is a copy of ours that somebody corrected."""
+    formulas: list[str] = field(default_factory=list)
+    """Amounts that formulas gave, by column and line."""
+
+
+UNSEEN = frozenset(("hidden_row", "hidden_column", "hidden_sheet", "struck_out"))
+"""Codes of problems with what nobody saw."""
+
+_OF_ALL = UNSEEN | {"too_many_cells_in_row"}
+"""Codes of problems that no row is left out for: nobody knows what is meant, so none is sent."""
+
+
+def read_sheet(
+    path: Path,
+    layout: Layout,
+    make: Callable[[Row], T],
+    sheet: str | None = None,
+    leaving: Collection[RowProblem] = (),
+    mappings: Mappings = Mappings(),
+) -> Sheet[T]:
+    """What `make` makes of each row of a CSV or XLSX file of this layout, row by row. `sheet`: which of a workbook.
 
     Its `InvalidFields`, whose fields are columns, count as the row's problems. Raises `InvalidSheet` when the file, its
-    header, or the lack of rows leaves nothing to read; else with all problems of all rows, one for each cell.
+    header, or the lack of rows leaves nothing to read; else with all problems of all rows, one for each cell:
+    `InvalidRows` where those could be left out, `UnknownHeaders` where somebody could say what columns mean. Rows with
+    a problem in `leaving` are left out; so is each row whose reference is there twice, if one of them is.
     """
-    lines = ((number, cells) for number, cells in read_lines(path) if any(_filled(cell) for cell in cells))
-    header = next(lines, None)
-    if header is None:
-        raise file_problem(path, "is empty")
-    columns = _read_header(path, header, layout)
-    problems: list[RowProblem] = []
-    made = Packed[T]()
+    leaves = _Leaving(leaving)
+    table = read_table(path, sheet, layout.score)
+    filled = (line for line in table.lines if any(map(is_filled, line.cells)))
+    header, lines = _header_of(path, filled, layout, mappings)
+    reading = _Reading(
+        layout,
+        header.columns,
+        Amounts(table.separator),
+        _hidden_columns(header, table),
+        not table.separator,
+        header.is_corrected,
+    )
+    made = Sheet[T]()
     seen: dict[str, int] = {}
-    row = Row(0, "", {})
-    for line in lines:
-        row = _read_row(problems, columns, line, layout.key, row.values)
-        first = seen.setdefault(row.ref, row.line)
-        if not row.ref:
-            problems.append(RowProblem(row.line, None, layout.key, "is required"))
-        elif first != row.line:
-            rule = f"is the same as in row {first}"
-            problems.append(RowProblem(row.line, row.ref, layout.key, rule, repr(row.ref)))
+    values: dict[str, str] = {}
+    row = last = 0
+    for row, line in enumerate(lines, 1):
+        last = line.number
+        if row > MAX_ROWS:
+            raise file_problem(path, TOO_MANY_ROWS, "too_many_rows")
+        if len(reading.problems) > MAX_PROBLEMS:
+            rule = f"has more than {MAX_PROBLEMS:,} problems: its rows from here on were not read"
+            reading.problems.append(RowProblem(line.number, None, "file", rule, code="too_many_problems"))
+            break
+        if line.hidden or (reading.typed and _is_struck(line.cells)):
+            rule, code = HIDDEN_ROW if line.hidden else STRUCK_ROW
+            reading.problems.append(RowProblem(line.number, None, "row", rule, code=code))
+            continue
+        faults = len(reading.problems)
+        read = _read_row(reading, line, values)
+        values = read.values
+        if leaves.takes(read):
+            marked = {each.column for each in reading.problems[faults:]} | reading.amounts.unclear(line.number)
+            del reading.problems[faults:]
+            leaves.out.append(leaves.left_out(read, _cells(reading, line, read, marked), layout.key))
+            continue
+        _check_key(reading.problems, read, layout.key, seen)
         try:
-            made.append(make(row))
+            made.append(make(read))
         except InvalidFields as error:
-            found = (RowProblem(row.line, row.ref or None, p.field, p.rule, p.value) for p in error.problems)
-            problems.extend(found)
-    if not seen:
-        raise file_problem(path, "has no rows under its header")
+            reading.problems += [
+                RowProblem(read.line, read.ref or None, each.field, each.rule, each.value, code=each.code)
+                for each in error.problems
+            ]
+    if not row:
+        raise file_problem(path, "has no rows under its header", "no_rows")
+    unclear = (problem for problem in reading.amounts.problems() if problem.row not in leaves.problems)
+    struck = islice(struck_by_rule(table.struck_by_rule, header, last), MAX_PROBLEMS)
+    _raise_if_any(path, [*reading.problems, *unclear, *struck])
+    made.mapped = header.mapped
+    made.left_out = tuple(leaves.out)
+    made.notes = tuple(_notes(header, reading))
+    return made
+
+
+def _raise_if_any(path: Path, problems: list[RowProblem]) -> None:
     if problems:
         first_of_cell: dict[tuple[int, str], RowProblem] = {}
         for problem in problems:
             first_of_cell.setdefault((problem.row, problem.column), problem)
-        raise InvalidSheet(str(path), list(first_of_cell.values()))
-    return made
+        of_all = any(problem.column == "file" or problem.code in _OF_ALL for problem in problems)
+        raise (InvalidSheet if of_all else InvalidRows)(str(path), list(first_of_cell.values()))
 
 
-def _filled(cell: str | BadCell) -> bool:
-    return isinstance(cell, BadCell) or bool(cell.strip())
+class _Leaving:
+    """Which rows are left out, by what is known to be wrong with them."""
+
+    def __init__(self, problems: Collection[RowProblem]) -> None:
+        self.problems: dict[int, list[RowProblem]] = defaultdict(list)
+        self.out: list[LeftOut] = []
+        for problem in problems:
+            self.problems[problem.row].append(problem)
+        self._twice = {problem.row_ref for problem in problems if problem.code == "twice"}
+
+    def takes(self, row: Row) -> bool:
+        """Whether a row is left out."""
+        return row.line in self.problems or row.ref in self._twice
+
+    def left_out(self, row: Row, cells: Mapping[str, str], key: str) -> LeftOut:
+        """The row as it is left out."""
+        first = RowProblem(row.line, row.ref, key, "is there more than once", repr(row.ref), code="twice")
+        return LeftOut(row.line, row.ref, cells, tuple(self.problems.get(row.line) or [first]))
 
 
-def _read_header(path: Path, line: Line, layout: Layout) -> list[str]:
-    number, cells = line
-    names = [cell.strip() if isinstance(cell, str) else "" for cell in cells]
-    while names and not names[-1]:
-        names.pop()
-    if not any(layout.allows(name) for name in names):
+def _cells(reading: _Reading, line: Line, row: Row, marked: Collection[str]) -> dict[str, str]:
+    """What stands in a row, by column, as text that means the same in another file; `marked`: what is refused there."""
+    found: dict[str, str] = {}
+    for column, cell in zip(reading.columns, line.cells, strict=False):
+        if column and is_filled(cell):
+            text = cell.text if isinstance(cell, Typed) else cell.strip() if isinstance(cell, str) else cell.rule
+            # Nothing becomes right by being written as text: the reader refuses what begins like this.
+            found[column] = f"''{text}" if column in marked else row.values.get(column, text)
+    return found
+
+
+def _header_of(path: Path, filled: Iterator[Line], layout: Layout, mappings: Mappings) -> tuple[Header, Iterator[Line]]:
+    """The header, and the filled lines below it."""
+    first = list(islice(filled, HEADER_WITHIN))
+    if not first:
+        raise file_problem(path, "is empty", "empty")
+    header = find_header(first, layout, mappings)
+    if header is None:
         # Not shown: without a header the first line holds somebody's account.
-        known = ", ".join(layout.known[:4])
-        raise file_problem(path, f"has no column names in its first line ({known}, ...)", number)
-    problems = [RowProblem(number, None, name, _unknown(name, layout)) for name in names if not layout.allows(name)]
-    twice = sorted({name for name in names if name and names.count(name) > 1})
-    problems += [RowProblem(number, None, name, "is there twice") for name in twice]
-    missing = [name for name in (layout.key, *layout.required) if name not in names]
-    problems += [RowProblem(number, None, name, "this column is missing") for name in missing]
-    if problems:
-        raise InvalidSheet(str(path), problems)
-    return names
+        rule = f"has no column names in its first lines ({', '.join(layout.known[:4])}, ...)"
+        raise file_problem(path, rule, "no_header", first[0].number)
+    if header.problems and header.proposal and not any(problem.column == "row" for problem in header.problems):
+        raise UnknownHeaders(str(path), header.problems, header.names, header.proposal)
+    if header.problems:
+        raise InvalidSheet(str(path), header.problems)
+    if any(line.hidden for line in first if line.number == header.line):
+        raise InvalidSheet(str(path), [RowProblem(header.line, None, "row", HIDDEN_ROW[0], code=HIDDEN_ROW[1])])
+    return header, chain((line for line in first if line.number > header.line), filled)
 
 
-def _unknown(name: str, layout: Layout) -> str:
-    if not name:
-        return "a column has no name"
-    near = difflib.get_close_matches(name.lower().replace(" ", "_"), layout.known, n=1)
-    return "is not a column of this sheet" + (f": did you mean {near[0]}?" if near else "")
+def _hidden_columns(header: Header, table: Table) -> list[RowProblem]:
+    rule = "is hidden: show the column and look at it, or delete it"
+    return [
+        RowProblem(header.line, None, column, rule, code="hidden_column")
+        for number, column in enumerate(header.columns)
+        if column and table.hides(number)
+    ]
 
 
-def _read_row(problems: list[RowProblem], columns: list[str], line: Line, key: str, above: Mapping[str, str]) -> Row:
+def _is_struck(cells: list[Cell]) -> bool:
+    """Whether all of a row is struck out."""
+    filled = [cell for cell in cells if is_filled(cell)]
+    return all(isinstance(cell, BadCell) and cell.code == "struck_out" for cell in filled)
+
+
+def _check_key(problems: list[RowProblem], row: Row, key: str, seen: dict[str, int]) -> None:
+    if not row.ref:
+        problems.append(RowProblem(row.line, None, key, "is required", code="required"))
+        return
+    first = seen.setdefault(row.ref, row.line)
+    if first != row.line:
+        problems.append(
+            RowProblem(row.line, row.ref, key, f"is the same as in row {first}", repr(row.ref), code="twice")
+        )
+
+
+def _read_row(reading: _Reading, line: Line, above: Mapping[str, str]) -> Row:
     """A row; what is wrong with it is added to the problems. A value that the row above has too is kept once."""
-    number, cells = line
     values: dict[str, str] = {}
-    faults: dict[str, str] = {}
-    for column, cell in zip(columns, cells, strict=False):
-        if isinstance(cell, BadCell):
-            faults[column] = cell.rule
-        elif text := cell.strip():
+    faults: dict[str, Fault] = {}
+    cells = line.cells
+    for column, cell in zip(reading.columns, cells, strict=False):
+        if not column or cell == "":
+            continue
+        if isinstance(cell, str) and cell.isascii() and cell.isalnum():
+            text = cell  # most cells are, and nothing can be wrong with them
+        else:
+            text, fault = _text(reading, column, cell)
+            if fault is not None:
+                faults[column] = fault
+        if text:
             same = above.get(column)
             values[column] = same if same == text else text
-            if text.isalnum():
-                continue  # most cells are, and nothing below can be wrong with them
-            if _CONTROL.search(text):
-                # Also how a quotation mark that swallowed the next rows shows itself.
-                faults[column] = "holds a line break or another control character"
-            elif _ROUNDED.fullmatch(text):
-                faults[column] = "was rounded by a spreadsheet program: format the column as text and enter it again"
-            elif text.startswith("'"):
-                faults[column] = "begins with an apostrophe, which would be sent: remove it"
-    ref = values.get(key, "")
-    if any(_filled(cell) for cell in cells[len(columns) :]):
-        faults["row"] = "has more cells than the header"
-    problems += [RowProblem(number, ref or None, column, rule) for column, rule in faults.items()]
-    return Row(number, ref, values)
+    ref = values.get(reading.layout.key, "")
+    for column in reading.layout.amounts & values.keys():
+        if column in faults or not isinstance(cells[reading.columns.index(column)], str):
+            continue
+        amount = reading.amounts.read(line.number, ref or None, column, values[column])
+        if isinstance(amount, str):
+            values[column] = amount
+        else:
+            faults[column] = amount
+    if len(cells) > len(reading.columns) and any(map(is_filled, cells[len(reading.columns) :])):
+        faults["row"] = ("has more cells than the header", "too_many_cells_in_row")
+    if reading.typed:
+        reading.formulas += _formulas(reading, line, faults)
+    reading.problems += [
+        RowProblem(line.number, ref or None, column, rule, code=code) for column, (rule, code) in faults.items()
+    ]
+    return Row(line.number, ref, values)
+
+
+def _text(reading: _Reading, column: str, cell: Cell) -> tuple[str, Fault | None]:
+    """The text of a cell, and what is wrong with it."""
+    if isinstance(cell, BadCell):
+        return "", (cell.rule, cell.code)
+    if isinstance(cell, Typed):
+        return cell.text.strip(), _judge_typed(reading.layout, column, cell)
+    text = cell.strip()
+    if not text:
+        return "", None
+    if reading.is_corrected and text.startswith("'") and looks_run(text[1:]):
+        text = text[1:]  # made harmless in a corrected copy
+    if text.startswith(EXAMPLE):
+        return text, ("replace the example row", "example_row")
+    fault = judge_text(text)
+    if fault is None and not text.isascii() and column in reading.layout.amounts:
+        fault = judge_amount(text)
+    elif fault is None and reading.layout.is_identifier(column):
+        fault = judge_identifier(text)
+    return text, fault
+
+
+def _judge_typed(layout: Layout, column: str, cell: Typed) -> Fault | None:
+    """What is wrong with a number, a date or a formula in a column."""
+    if cell.formula and column not in layout.amounts:
+        return "is a formula: paste its value instead", "formula"
+    if cell.shown == "":
+        return "cannot be seen, for its number format shows nothing: format the cell as text", "not_shown"
+    if layout.is_identifier(column):
+        return DATE_IN_IDENTIFIER if cell.date else ZERO_LOST
+    return _judge_number(cell) if column in layout.amounts else None
+
+
+def _judge_number(cell: Typed) -> Fault | None:
+    if cell.date:
+        return "is a date to the spreadsheet: format the column as a number and type it again", "taken_for_a_date"
+    if cell.shown is None:
+        return None
+    rule = f"holds {cell.text} and shows {cell.shown}: write the amount that is meant, with all its digits"
+    return rule, "shown_differs"
+
+
+def _formulas(reading: _Reading, line: Line, faults: Mapping[str, Fault]) -> list[str]:
+    return [
+        f"{column} of row {line.number}"
+        for column, cell in zip(reading.columns, line.cells, strict=False)
+        if column and isinstance(cell, Typed) and cell.formula and column not in faults
+    ]
+
+
+def _notes(header: Header, reading: _Reading) -> Iterator[str]:
+    if header.above:
+        yield f"the header is in row {header.line}; what stands above it ({len(header.above)}) was not read"
+    for name, column in header.mapped.items():
+        yield f"the column {name} was read as {column}, as somebody confirmed"
+    if reading.amounts.commas:
+        yield f"amounts that were read with a decimal comma (1250,00 as 1250.00): {reading.amounts.commas}"
+    if reading.formulas:
+        shown = ", ".join(reading.formulas[:5]) + (", ..." if len(reading.formulas) > 5 else "")
+        yield f"amounts that are results of formulas, as last calculated ({len(reading.formulas)}): {shown}"

@@ -13,6 +13,7 @@ LAYOUT = Layout(
     key="order_no",
     required=("currency",),
     optional=("amount", "order_amount", "request_id", "order_type", "status"),
+    amounts=frozenset({"amount", "order_amount"}),
     free_prefix="",  # a service's export has columns of its own; what is not needed is not read
 )
 

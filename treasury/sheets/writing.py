@@ -1,6 +1,7 @@
 """CSV files out, and what may stand in one cell or on one line of a page."""
 
 import csv
+import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
@@ -8,10 +9,11 @@ from decimal import Decimal
 from pathlib import Path
 
 from treasury.errors import InvalidSheet
-from treasury.files import replacing
+from treasury.files import replacing, write_bytes
 from treasury.money import format_amount
+from treasury.sheets.characters import harmless, marked_apostrophe
 
-ERROR_COLUMNS = ("row", "row_ref", "column", "rule", "value")
+ERROR_COLUMNS = ("row", "row_ref", "column", "rule", "value", "code")
 
 _FORMULA = ("=", "+", "-", "@", "\t")
 """How a cell begins that a spreadsheet program would run as a formula."""
@@ -36,9 +38,45 @@ def _cells(row: Mapping[str, object], columns: Sequence[str], known: frozenset[s
     return [safe_cell(row.get(column)) for column in columns]
 
 
+def write_plain_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, str]]) -> None:
+    """Write a CSV file for a sheet that is to be read back as a corrected copy is: no program runs a cell of it."""
+    with replacing(path) as file:
+        writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({name: harmless(cell) for name, cell in row.items()} for row in rows)
+
+
+def write_plain_book(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, str]]) -> None:
+    """The same as a workbook: every cell is text, so that no zero is lost and nothing is run."""
+    import xlsxwriter
+
+    content = io.BytesIO()
+    with xlsxwriter.Workbook(content, {"constant_memory": True, "in_memory": True}) as book:
+        sheet, is_text = book.add_worksheet("payments"), book.add_format({"num_format": "@"})
+        sheet.freeze_panes(1, 1)
+        sheet.set_column(0, len(columns) - 1, 18, is_text)
+        for place, name in enumerate(columns):
+            sheet.write_string(0, place, name, is_text)
+        for line, row in enumerate(rows, 1):
+            for place, name in enumerate(columns):
+                if row.get(name):
+                    sheet.write_string(line, place, printable(marked_apostrophe(row[name], runs=False)), is_text)
+    write_bytes(path, content.getvalue())
+
+
 def write_errors(path: Path, error: InvalidSheet) -> None:
     """Write the error report: one line for each problem; personal values are masked already."""
-    write_csv(path, ERROR_COLUMNS, (asdict(problem) for problem in error.problems))
+    write_csv(path, ERROR_COLUMNS, ({**asdict(each), "row": each.row or None} for each in error.problems))
+
+
+def letter_of(at: int) -> str:
+    """The name of a column in a spreadsheet, from 0: A, B, ..., AA."""
+    letters = ""
+    at += 1
+    while at:
+        at, digit = divmod(at - 1, 26)
+        letters = chr(65 + digit) + letters
+    return letters
 
 
 def printable(text: str) -> str:

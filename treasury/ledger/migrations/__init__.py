@@ -1,7 +1,7 @@
 """Formats of the ledger: a new one is made as it is today, an older one is brought up to date when it is opened.
 
-The number of its format stands in the ledger (`meta.schema`, "4"); the revision that leads there is called the same
-with four digits ("0004"). Everything is one transaction of the connection that opens the ledger, on both databases:
+The number of its format stands in the ledger (`meta.schema`, "7"); the revision that leads there is called the same
+with four digits ("0007"). Everything is one transaction of the connection that opens the ledger, on both databases:
 a process that dies half way has changed nothing, and the next opening begins again.
 """
 
@@ -93,12 +93,14 @@ def tables_of(number: str) -> MetaData:
     tables: MetaData | None = getattr(scripts.get_revision(revision_of(number)).module, "metadata", None)
     if tables is not None:
         return tables
-    later = str(int(number) + 1)  # which only adds tables and columns
+    later = str(int(number) + 1)  # which adds tables and columns, and drops whole tables
     module = scripts.get_revision(revision_of(later)).module
     tables = MetaData()
     for table in tables_of(later).sorted_tables:
         if table.name not in module.NEW_TABLES:
             _leave_out(table.to_metadata(tables), module.NEW_COLUMNS.get(table.name, ()))
+    for table in getattr(module, "DROPPED", ()):
+        table.to_metadata(tables)
     return tables
 
 

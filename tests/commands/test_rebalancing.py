@@ -1,0 +1,127 @@
+"""`treasury rebalance` as a treasurer leaves it alone: days, second starts, costs, explanations."""
+
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from tests.commands.office import Ended, Office
+from tests.engine.rounds import policy
+from treasury.sandbox import RunningSandbox
+
+pytestmark = pytest.mark.prefect
+
+D = Decimal
+BTC = ("0.2", "0.4", "0.6")
+DOGE = ("1000", "2000", "4000")
+
+
+@pytest.fixture
+def sandbox(open_sandbox: Callable[..., RunningSandbox]) -> RunningSandbox:
+    return open_sandbox(balances={"USDT": D(600), "BTC": D(1), "DOGE": D(0), "USDT_TRC20": D(10_000)})
+
+
+@pytest.fixture
+def office(sandbox: RunningSandbox, open_office: Callable[..., Office], prefect_url: str) -> Office:
+    return open_office(sandbox.base_url)
+
+
+def available(sandbox: RunningSandbox, currency: str) -> Decimal:
+    [books] = [each for name, each in sandbox.books()["balances"].items() if "available" in name]
+    return D(books.get(currency, 0))
+
+
+def decisions(office: Office) -> dict[str, object]:
+    [file] = (office.home / "runs").glob("rebalance-*/decisions.json")
+    return dict(json.loads(file.read_text()))
+
+
+def flow(office: Office, call: str) -> Ended:
+    return office.python(f"from flows.rebalance_treasury import rebalance_treasury\nprint({call})\n")
+
+
+def test_a_day_of_two_starts_is_told_as_it_was(office: Office, sandbox: RunningSandbox, tmp_path: Path) -> None:
+    rules = policy(tmp_path, BTC=BTC, DOGE=DOGE)
+    dry = office.run("rebalance", "--policy", rules, "--dry-run")
+    assert (dry.code, dry.last) == (0, "1 trades planned, nothing was traded")
+    assert "once what pays for it is settled" in dry.out
+    assert sandbox.orders() == []
+    first = office.run("rebalance", "--policy", rules, "--yes", "--follow", "20")
+    assert (first.code, first.last) == (0, "2 settled"), first.out + first.err
+    assert (available(sandbox, "BTC"), available(sandbox, "DOGE") >= 1000) == (D("0.6"), True)
+    again = office.run("rebalance", "--policy", rules, "--yes", "--follow", "20")
+    assert (again.code, again.last) == (0, "2 settled"), again.out + again.err
+    assert "today so far: 2 settled" in again.out
+    assert "BTC: nothing to do, because 0.6 is inside its band, 0.2 to 0.6" in again.out
+    sandbox.deposit("BTC", "1")
+    noon = office.run("rebalance", "--policy", rules, "--yes", "--follow", "20")
+    assert (noon.code, noon.last) == (0, "1 settled"), noon.out + noon.err
+    assert available(sandbox, "BTC") == D("0.6")
+    rows = office.results(next((office.home / "runs").glob("rebalance-*")).name)
+    assert [row["outcome"] for row in rows.values()] == ["settled"] * len(rows)
+    [kept] = (office.home / "runs").glob("rebalance-*/decisions.json")
+    newest = kept.read_text()
+    sandbox.deposit("BTC", "1")
+    assert office.run("rebalance", "--policy", rules, "--dry-run").code == 0
+    assert kept.read_text() == newest  # what a dry start decided stands in its own folder alone
+    assert len(list(kept.parent.glob("starts/*/decisions.json"))) == 5
+    sandbox.deposit("BTC", "-1")
+    costs = office.run("rebalance", "--costs")
+    assert costs.last.startswith("3 trades settled, cost ")
+    assert {"BTC-USDT", "DOGE-USDT"} <= set(costs.out.split())
+    key = str(decisions(office)["run_key"])
+    explained = office.run("rebalance", "--explain", key)
+    assert (explained.code, explained.last) == (0, f"{key}: planned again from its decisions, with the same result")
+    assert office.run("rebalance", "--explain", "rebalance-1999-01-01").code == 2
+
+
+def test_what_was_wanted_and_not_done_ends_with_four_and_says_what(
+    office: Office, sandbox: RunningSandbox, tmp_path: Path
+) -> None:
+    rules = policy(tmp_path, BTC=BTC, NOCOIN=("1", "2", "3"))
+    ended = office.run("rebalance", "--policy", rules, "--yes", "--follow", "20")
+    assert (ended.code, ended.last) == (4, "1 settled, 1 not sent"), ended.out + ended.err
+    [row] = [
+        row
+        for row in office.results(next((office.home / "runs").glob("rebalance-*")).name).values()
+        if row["outcome"] == "not_sent"
+    ]
+    assert (row["row_ref"], "could not be had" in row["reason"]) == ("buy-NOCOIN", True)
+
+
+def test_the_deployed_flow_does_the_same(office: Office, sandbox: RunningSandbox, tmp_path: Path) -> None:
+    rules = policy(tmp_path, BTC=BTC, DOGE=DOGE)
+    call = f"rebalance_treasury({str(rules)!r}, follow_seconds=20)['counts']"
+    ended = flow(office, call)
+    assert ended.out.strip().endswith("{'settled': 2}"), ended.out + ended.err
+    again = flow(office, call)
+    assert again.out.strip().endswith("{}"), again.out + again.err
+    assert len(sandbox.orders()) == 2
+
+
+def test_an_old_balances_file_is_refused_where_it_stands(
+    office: Office, sandbox: RunningSandbox, tmp_path: Path
+) -> None:
+    rules = policy(tmp_path, BTC=BTC)
+    old = office.file("balances.csv", "currency,available,as_of\nUSDT,5000,2019-06-08\nBTC,9,2019-06-08\n")
+    refused = office.run("rebalance", "--policy", rules, "--balances", old, "--yes")
+    assert (refused.code, "too old" in refused.err, "2019-06-08" in refused.err) == (2, True, True), refused.err
+    assert sandbox.orders() == []
+
+
+def test_policies_are_compared_over_nights(office: Office, sandbox: RunningSandbox, tmp_path: Path) -> None:
+    lean = policy(tmp_path, BTC=BTC).rename(tmp_path / "lean.toml")
+    ample = policy(tmp_path, BTC=("0.9", "1", "1.5")).rename(tmp_path / "ample.toml")
+    line = ["rebalance", "--backtest", tmp_path / "nights", "--policy", lean, "--policy", ample]
+    first = office.run(*line)
+    assert (first.code, first.last) == (0, "2 policies replayed, nothing was traded"), first.err
+    assert "MADE-UP nights" in first.out
+    table = (office.home / "backtest.txt").read_text()
+    assert [row.split()[0] for row in table.splitlines()[1:]] == ["lean", "ample"]
+    again = office.run(*line)
+    assert (again.code, (office.home / "backtest.txt").read_text()) == (0, table)
+    assert "svg" in (office.home / "backtest.svg").read_text()[:300]
+    assert office.run("rebalance", "--policy", lean, "--policy", ample).code == 2
+    assert sandbox.orders() == []

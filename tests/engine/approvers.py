@@ -1,0 +1,80 @@
+"""People with keys at one desk: what each of them does."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from treasury.approving.keys import public_text
+from treasury.approving.tokens import Purpose, Token, sign
+from treasury.errors import ApprovalNeeded
+from treasury.ledger.approvals import Approved, waiting_plan
+from treasury.ledger.policies import adopt_policy
+from treasury.ledger.proposals import WaitingPlan
+from treasury.planning.policy import parse_policy
+from treasury.runs import approving, execution, payouts
+from treasury.runs.desk import Desk
+
+KEYS = {name: Ed25519PrivateKey.generate() for name in ("ada", "ben", "ben-two", "cleo", "mallory")}
+HOUR = 3_600_000
+ASKS = {"one_approval_above": {"USDT_TRC20": "10"}, "two_approvals_above": {"USDT_TRC20": "100"}}
+
+
+def person(*keys: str, may: tuple[str, ...] = ("approve",), users: tuple[str, ...] = ()) -> dict[str, Any]:
+    return {"keys": [public_text(KEYS[name]) for name in keys], "may": list(may), "os_users": list(users)}
+
+
+PEOPLE: Mapping[str, Any] = {
+    "ada": person("ada", may=("make", "approve", "change_policy")),
+    "ben": person("ben", "ben-two"),
+    "cleo": person("cleo", may=("approve", "change_policy")),
+}
+
+
+def adopt(desk: Desk, people: Mapping[str, Any] = PEOPLE, key: str | None = None, **tables: Any) -> None:
+    policy = parse_policy({"payouts": ASKS, "people": people, **tables}, "policy.toml")
+    signed = None if key is None else KEYS[key]
+    adopt_policy(desk.ledger, policy, "policy.toml", by=key or "ada", os_user="ada", key=signed)
+
+
+def propose(desk: Desk, file: Path, run_key: str = "run", maker: str | None = "ada") -> None:
+    plan = payouts.plan_of(desk, file, run_key)
+    token = None if maker is None else str(approving.sign_proposal(desk, KEYS[maker], run_key, plan.sha256))
+    payouts.propose_payouts(desk, plan, proposal=token)
+
+
+def waits(desk: Desk, file: Path, run_key: str = "run", maker: str | None = "ada") -> WaitingPlan:
+    with pytest.raises(ApprovalNeeded):
+        propose(desk, file, run_key, maker)
+    found = waiting_plan(desk.ledger, run_key)
+    assert found is not None
+    return found
+
+
+def approve(desk: Desk, name: str, run_key: str = "run", token: Token | None = None) -> Approved:
+    return approving.approve(desk, run_key, key=None if token else KEYS[name], token=token)
+
+
+def token_of(plan: WaitingPlan, name: str, hours: float = 1, **changed: Any) -> Token:
+    token = sign(KEYS[name], Purpose.APPROVE, plan.run_key, plan.code, plan.proposed_at + int(hours * HOUR))
+    return replace(token, **changed)
+
+
+def start(desk: Desk, file: Path, run_key: str = "run") -> dict[str, str]:
+    for ids in payouts.commit_payouts(desk, file, run_key):
+        execution.send_orders(desk, run_key, ids)
+        execution.follow_orders(desk, run_key, ids, 5)
+    return {order.row_ref: order.state.outcome for order in desk.ledger.orders(run_key=run_key)}
+
+
+def later(desk: Desk, hours: float) -> None:
+    clock = desk.ledger._clock
+    desk.ledger._clock = lambda: clock() + hours * 3600
+
+
+def change(desk: Desk, statement: Any) -> None:
+    """Somebody with the database writes into it."""
+    desk.ledger.write(lambda connection: connection.execute(statement).rowcount)

@@ -1,0 +1,157 @@
+"""Rows that are added to a run that began: planned, approved and paid under a plan of their own."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engine.runs import results, sheet
+from treasury.errors import ApprovalNeeded, InputError, LimitExceeded, PlanRejected, RunKeyConflict
+from treasury.ledger.approvals import approved_by, reject_plan, waiting_plan
+from treasury.ledger.policies import adopt_policy
+from treasury.planning.policy import parse_policy
+from treasury.runs import approving, execution, payouts
+from treasury.runs.cancelling import cancel
+from treasury.runs.desk import Desk
+
+OpenDesk = Callable[..., Desk]
+
+FIRST = (("a", "10", "12345670001"), ("b", "20", "12345670002"))
+LATE = ("c", "30", "12345670003")
+
+
+def start(desk: Desk, file: Path, out: Path, *, add: bool) -> dict[str, Any]:
+    payouts.propose_payouts(desk, payouts.plan_of(desk, file, "run"), add=add)
+    chunks = payouts.commit_payouts(desk, file, "run", add=add)
+    for ids in chunks:
+        execution.send_orders(desk, "run", ids)
+    execution.follow_orders(desk, "run", [each for ids in chunks for each in ids], 10)
+    return dict(payouts.write_payout_results(desk, file, "run", out))
+
+
+@pytest.mark.parametrize("rows", [(*FIRST, LATE), (LATE,)], ids=["with the recorded rows", "alone"])
+def test_added_rows_are_paid_beside_the_recorded_ones(
+    rows: tuple[tuple[str, str, str], ...], open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox()
+    desk = open_desk(sandbox.base_url)
+    start(desk, sheet(tmp_path, *FIRST), tmp_path / "out", add=False)
+    more = sheet(tmp_path, *rows, name="more.csv")
+    with pytest.raises(RunKeyConflict, match="or --add: c"):
+        start(desk, more, tmp_path / "out", add=False)
+    for _ in range(2):
+        start(desk, more, tmp_path / "out", add=True)
+    start(desk, more, tmp_path / "out", add=False)
+    assert {ref: row["outcome"] for ref, row in results(tmp_path / "out").items()} == dict.fromkeys("abc", "settled")
+    assert len(sandbox.orders()) == 3
+
+
+def test_a_changed_row_is_not_smuggled_in_with_added_ones(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    desk = open_desk(start_sandbox().base_url)
+    start(desk, sheet(tmp_path, *FIRST), tmp_path / "out", add=False)
+    other = sheet(tmp_path, FIRST[0], ("b", "21", "12345670002"), LATE, name="other.csv")
+    with pytest.raises(RunKeyConflict, match=r"these rows changed since the run began; .*: b"):
+        start(desk, other, tmp_path / "out", add=True)
+    assert {order.row_ref for order in desk.ledger.orders()} == {"a", "b"}
+
+
+def adopt(desk: Desk, **limits: Any) -> None:
+    policy = parse_policy({"payouts": limits}, "policy")
+    adopt_policy(desk.ledger, policy, "policy", by="Ada Example", os_user="ada")
+
+
+def test_limits_and_approvals_count_the_whole_run(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
+    desk = open_desk(start_sandbox().base_url)
+    adopt(desk, one_approval_above={"USDT_TRC20": "50"}, max_per_run={"USDT_TRC20": "100"})
+    start(desk, sheet(tmp_path, *FIRST), tmp_path / "out", add=False)
+    more = sheet(tmp_path, *FIRST, LATE, name="more.csv")
+    with pytest.raises(ApprovalNeeded) as raised:
+        start(desk, more, tmp_path / "out", add=True)
+    assert raised.value.needed == 1
+    added = payouts.added_plan(desk, payouts.plan_of(desk, more, "run"))
+    assert added is not None
+    assert [row.row_ref for row in added.rows] == ["c"]
+    waiting = approving.newest(desk, "run")
+    assert waiting.sha256 == added.sha256 != payouts.plan_of(desk, more, "run").sha256
+    assert {order.row_ref for order in desk.ledger.orders()} == {"a", "b"}
+    approving.approve(desk, "run", name="Ben Example")
+    assert start(desk, more, tmp_path / "out", add=True)["counts"] == {"settled": 3}
+    too_much = sheet(tmp_path, ("d", "41", "12345670004"), name="d.csv")
+    with pytest.raises(LimitExceeded, match="101"):
+        start(desk, too_much, tmp_path / "out", add=True)
+
+
+def waits(desk: Desk, tmp_path: Path) -> Path:
+    """A run of two rows was approved and recorded, nothing of it left; a late row of it waits for its approval."""
+    adopt(desk, one_approval_above={"USDT_TRC20": "5"})
+    file = sheet(tmp_path, *FIRST)
+    with pytest.raises(ApprovalNeeded):
+        payouts.propose_payouts(desk, payouts.plan_of(desk, file, "run"))
+    approving.approve(desk, "run", name="Ben Example")
+    payouts.commit_payouts(desk, file, "run")
+    late = sheet(tmp_path, *FIRST, LATE, name="late.csv")
+    with pytest.raises(ApprovalNeeded):
+        payouts.propose_payouts(desk, payouts.plan_of(desk, late, "run"), add=True)
+    plan = waiting_plan(desk.ledger, "run")
+    assert plan is not None
+    assert plan.shown is not None
+    assert [row["row_ref"] for row in plan.shown["rows"]] == ["c"]
+    return file
+
+
+def test_an_added_plan_that_waits_holds_nothing_back(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
+    desk = open_desk(start_sandbox().base_url)
+    file = waits(desk, tmp_path)
+    assert start(desk, file, tmp_path / "out", add=False)["counts"] == {"settled": 2}
+    assert [each.name for each in approved_by(desk.ledger, "run")] == ["Ben Example"]
+    approving.approve(desk, "run", name="Cleo Example")
+    late = tmp_path / "late.csv"
+    assert start(desk, late, tmp_path / "out", add=True)["counts"] == {"settled": 3}
+    assert [each.name for each in approved_by(desk.ledger, "run")] == ["Ben Example", "Cleo Example"]
+
+
+def test_an_added_plan_is_rejected_and_the_run_goes_on_without_it(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    desk = open_desk(start_sandbox().base_url)
+    file = waits(desk, tmp_path)
+    reject_plan(desk.ledger, "run", by="Cleo Example", why="not this month", os_user="cleo")
+    assert waiting_plan(desk.ledger, "run") is None
+    with pytest.raises(PlanRejected):
+        start(desk, tmp_path / "late.csv", tmp_path / "out", add=True)
+    assert start(desk, file, tmp_path / "out", add=False)["counts"] == {"settled": 2}
+    with pytest.raises(InputError, match=r"rejected by Cleo"):
+        reject_plan(desk.ledger, "run", by="Cleo Example", why="again", os_user="cleo")
+
+
+def test_a_cancelled_run_pays_no_added_row(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
+    sandbox = start_sandbox()
+    desk = open_desk(sandbox.base_url)
+    waits(desk, tmp_path)
+    done = cancel(desk, "run", by="Cleo Example", why="the month is closed")
+    assert done.plan is not None
+    assert {each.done for each in done.decisions} == {True}
+    assert waiting_plan(desk.ledger, "run") is None
+    with pytest.raises(InputError, match="run run was cancelled by Cleo Example"):
+        start(desk, tmp_path / "late.csv", tmp_path / "out", add=True)
+    assert sandbox.orders() == []
+
+
+def test_approvals_of_both_plans_are_checked_again_before_the_first_payment(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    """Both are recorded, nothing left; then the first one's approvals grow old."""
+    desk = open_desk(start_sandbox().base_url)
+    waits(desk, tmp_path)
+    clock, desk.ledger._clock = desk.ledger._clock, lambda: clock() + 48 * 3600
+    approving.approve(desk, "run", name="Cleo Example")
+    late = tmp_path / "late.csv"
+    payouts.commit_payouts(desk, late, "run", add=True)
+    desk.ledger._clock = lambda: clock() + 73 * 3600
+    for ids in payouts.commit_payouts(desk, late, "run"):
+        with pytest.raises(ApprovalNeeded, match="expired"):
+            execution.send_orders(desk, "run", ids)
+    assert all(not order.sends for order in desk.ledger.orders())

@@ -1,0 +1,135 @@
+"""What ends an approval, or a rejection, and what does not: other policies, newer plans, hands in the ledger."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import update
+
+from tests.engine.approvers import adopt, approve, change, later, propose, start, token_of, waits
+from tests.engine.runs import sheet
+from treasury.errors import ApprovalNeeded, InputError, RunKeyConflict
+from treasury.ledger import schema
+from treasury.ledger.approvals import approved_by, reject_plan, waiting_plan
+from treasury.ledger.stops import lift_stop, stop_sending
+from treasury.runs.cancelling import cancel
+from treasury.runs.desk import Desk
+from treasury.runs.resolving import release_orders
+
+STRICT = {"payouts": {"one_approval_above": {"USDT_TRC20": "1"}, "two_approvals_above": {"USDT_TRC20": "100"}}}
+
+
+@pytest.fixture
+def desk(open_desk: Callable[..., Desk], start_sandbox: Any) -> Desk:
+    opened = open_desk(start_sandbox().base_url)
+    adopt(opened)
+    return opened
+
+
+def stopped(desk: Desk, file: Path, run_key: str = "run") -> None:
+    """A run is recorded, and nothing of it leaves."""
+    stop_sending(desk.ledger, "Ada Example", "a look first")
+    assert set(start(desk, file, run_key).values()) == {"not_sent"}
+    lift_stop(desk.ledger, "Ada Example")
+
+
+@pytest.mark.parametrize("values", [{"decision": "approve"}, {"why": "no"}], ids=str)
+def test_a_rejection_that_was_changed_by_hand_lets_nothing_leave(desk: Desk, tmp_path: Path, values: Any) -> None:
+    file = sheet(tmp_path, ("a", "20", "12345670001"))
+    waits(desk, file)
+    approve(desk, "ben")
+    reject_plan(desk.ledger, "run", by="Cleo", why="wrong amount", os_user="cleo")
+    change(desk, update(schema.decisions).where(schema.decisions.c.decision == "reject").values(**values))
+    with pytest.raises(ApprovalNeeded, match="by hand"):
+        start(desk, file)
+    with pytest.raises(InputError, match="by hand"):
+        approve(desk, "cleo")
+    assert waits(desk, file).number == 2
+    approve(desk, "cleo")
+    assert start(desk, file) == {"a": "settled"}
+
+
+def test_a_newer_plan_that_is_hidden_by_hand_brings_no_older_one_back(desk: Desk, tmp_path: Path) -> None:
+    first = sheet(tmp_path, ("a", "20", "12345670001"), name="first.csv")
+    waits(desk, first)
+    approve(desk, "ben")
+    waits(desk, sheet(tmp_path, ("a", "30", "12345670001"), name="second.csv"))
+    change(desk, update(schema.plans).where(schema.plans.c.number == 2).values(needed=0))
+    with pytest.raises(ApprovalNeeded):
+        start(desk, first)
+
+
+def test_a_token_that_is_pasted_again_counts_no_longer_than_the_policy_says(desk: Desk, tmp_path: Path) -> None:
+    plan = waits(desk, sheet(tmp_path, ("a", "20", "12345670001")))
+    token = token_of(plan, "ben", hours=700)
+    approve(desk, "ben", token=token)
+    later(desk, 73)
+    with pytest.raises(InputError, match="this token was recorded before, and its approval is expired"):
+        approve(desk, "ben", token=token)
+    assert approve(desk, "ben").lacks == 0
+
+
+def test_an_approval_ends_though_another_policy_was_in_force_meanwhile(desk: Desk, tmp_path: Path) -> None:
+    file = sheet(tmp_path, ("a", "20", "12345670001"))
+    waits(desk, file)
+    approve(desk, "ben")
+    stopped(desk, file)
+    adopt(desk, key="ada", **STRICT)
+    waits(desk, file)
+    adopt(desk, key="ada")
+    later(desk, 73)
+    with pytest.raises(ApprovalNeeded):
+        start(desk, file)
+    assert waits(desk, file).number == 3
+    approve(desk, "cleo")
+    propose(desk, file)
+    assert start(desk, file) == {"a": "settled"}
+    assert [each.name for each in approved_by(desk.ledger, "run")] == ["cleo"]
+    assert waiting_plan(desk.ledger, "run") is None
+
+
+def test_what_waits_again_under_another_policy_is_shown_and_can_be_cancelled(desk: Desk, tmp_path: Path) -> None:
+    file = sheet(tmp_path, ("a", "5", "12345670001"))
+    stopped(desk, file)
+    adopt(desk, key="ada", **STRICT)
+    plan = waits(desk, file)
+    assert plan.shown is not None
+    assert plan.shown["rows"][0]["account"] == "12345670001"
+    assert [each.done for each in cancel(desk, "run", by="Ada Example", why="not needed").decisions] == [True]
+    assert start(desk, file) == {"a": "cancelled"}
+
+
+def test_a_run_that_began_takes_no_plan_with_other_rows(desk: Desk, tmp_path: Path) -> None:
+    file = sheet(tmp_path, ("a", "5", "12345670001"))
+    stopped(desk, file)
+    adopt(desk, key="ada", **STRICT)
+    with pytest.raises(RunKeyConflict, match="changed since the run began"):
+        propose(desk, sheet(tmp_path, ("a", "6", "12345670001"), name="other.csv"))
+    assert waiting_plan(desk.ledger, "run") is None
+
+
+def test_what_was_held_takes_the_approvals_of_the_policy_in_force_when_it_is_released(
+    desk: Desk, tmp_path: Path
+) -> None:
+    assert start(desk, sheet(tmp_path, ("a", "5", "12345670001")), "first") == {"a": "settled"}
+    file = sheet(tmp_path, ("b", "5", "12345670001"), name="again.csv")
+    assert start(desk, file) == {"b": "held"}
+    adopt(desk, key="ada", **STRICT)
+    with pytest.raises(ApprovalNeeded):  # a task that records, without one that proposes
+        start(desk, file)
+    release_orders(desk, "run", None, by="Ada Example", why="it is meant")
+    with pytest.raises(ApprovalNeeded):
+        start(desk, file)
+    waits(desk, file)
+    approve(desk, "ben")
+    assert start(desk, file) == {"b": "settled"}
+
+
+def test_a_plan_that_is_proposed_anew_is_whoevers_who_starts_it(desk: Desk, tmp_path: Path) -> None:
+    file = sheet(tmp_path, ("a", "20", "12345670001"))
+    waits(desk, file)
+    approve(desk, "ben")
+    change(desk, update(schema.decisions).values(name="cleo"))
+    plan = waits(desk, file, maker=None)
+    assert (plan.number, plan.maker.is_listed, plan.needed) == (2, False, 2)

@@ -1,0 +1,128 @@
+"""Orders that somebody changes in the database: each is held by name before anything of its run leaves."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import select, update
+
+from tests.engine.runs import sheet
+from treasury.errors import InputError
+from treasury.ledger import schema
+from treasury.ledger.stops import lift_stop, stop_sending
+from treasury.orders.states import Hold, State
+from treasury.runs import execution, payouts
+from treasury.runs.cancelling import cancel
+from treasury.runs.desk import Desk
+from treasury.runs.resolving import release_orders, resolve_as_ended, resolve_as_not_sent, resolve_as_sent
+
+OpenDesk = Callable[..., Desk]
+PERSON = {"by": "Ada Example", "why": "looked at the portal"}
+ORDERS = schema.orders
+
+
+def start(desk: Desk, file: Path) -> dict[str, str]:
+    for ids in payouts.commit_payouts(desk, file, "run"):
+        execution.send_orders(desk, "run", ids)
+        execution.follow_orders(desk, "run", ids, 5)
+    return {order.row_ref: order.state.outcome for order in desk.ledger.orders(run_key="run")}
+
+
+def change(desk: Desk, row_ref: str, **values: Any) -> None:
+    """Somebody with the database writes into it."""
+    statement = update(ORDERS).where(ORDERS.c.row_ref == row_ref).values(**values)
+    desk.ledger.write(lambda connection: connection.execute(statement).rowcount)
+
+
+def column(desk: Desk, row_ref: str, name: str) -> Any:
+    return desk.ledger.read(select(ORDERS.c[name]).where(ORDERS.c.row_ref == row_ref))[0][0]
+
+
+@pytest.fixture
+def sandbox(start_sandbox: Any) -> Any:
+    return start_sandbox()
+
+
+@pytest.fixture
+def desk(open_desk: OpenDesk, sandbox: Any) -> Desk:
+    return open_desk(sandbox.base_url)
+
+
+@pytest.fixture
+def recorded(desk: Desk, tmp_path: Path) -> Path:
+    """A sheet whose three rows are recorded, and wait."""
+    file = sheet(tmp_path, ("a", "10", "12345670001"), ("b", "20", "12345670002"), ("c", "30", "12345670003"))
+    stop_sending(desk.ledger, stopped_by="Ada Example", why="a look first")
+    assert set(start(desk, file).values()) == {"not_sent"}
+    lift_stop(desk.ledger, "Ada Example")
+    return file
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        *({"amount": "99"}, {"currency": "USDT"}, {"request_id": "x" * 20}, {"checksum": None}, {"state": "settled"}),
+        {"replaces": "tf-another"},
+    ],
+    ids=lambda changed: next(iter(changed)),
+)
+def test_what_was_changed_is_held_by_name_and_the_others_are_paid(
+    desk: Desk, recorded: Path, sandbox: Any, changed: dict[str, Any]
+) -> None:
+    change(desk, "b", **changed)
+    assert start(desk, recorded) == {"a": "settled", "b": "held", "c": "settled"}
+    [order] = desk.ledger.orders(reference="b")
+    assert (order.hold_kind, "by hand" in str(order.reason)) == (Hold.CHANGED, True)
+    assert len(sandbox.orders()) == 2
+    assert start(desk, recorded)["b"] == "held"
+    with pytest.raises(InputError, match="by hand"):
+        release_orders(desk, "b", None, **PERSON)
+    with pytest.raises(InputError, match="by hand"):
+        resolve_as_not_sent(desk, "b", **PERSON)
+    [ended] = cancel(desk, "b", **PERSON).decisions
+    assert (ended.done, ended.order.state) == (True, State.CANCELLED)
+    assert start(desk, recorded)["b"] == "cancelled"
+    assert len(sandbox.orders()) == 2
+
+
+def test_a_payment_that_was_swapped_with_another_one_is_held(desk: Desk, recorded: Path, sandbox: Any) -> None:
+    change(desk, "a", payload=column(desk, "b", "payload"))
+    assert start(desk, recorded) == {"a": "held", "b": "settled", "c": "settled"}
+    assert len(sandbox.orders()) == 2
+
+
+def test_a_settled_payment_that_was_put_back_is_not_sent_again(desk: Desk, recorded: Path, sandbox: Any) -> None:
+    payload = column(desk, "b", "payload")
+    assert set(start(desk, recorded).values()) == {"settled"}
+    change(desk, "b", state="prepared", payload=payload, sends=0, sent_at=None, final_at=None)
+    assert start(desk, recorded) == {"a": "settled", "b": "held", "c": "settled"}
+    assert sum(order["effects"] for order in sandbox.orders()) == 3
+    [refused] = cancel(desk, "b", **PERSON).decisions
+    assert (refused.done, "it left" in refused.says) == (False, True)
+    [taken] = resolve_as_sent(desk, "b", **PERSON)
+    assert (taken.done, taken.order.state) == (True, State.SETTLED)
+    assert set(start(desk, recorded).values()) == {"settled"}
+    assert sum(order["effects"] for order in sandbox.orders()) == 3
+
+
+def test_a_person_says_how_a_changed_payment_ended(desk: Desk, recorded: Path) -> None:
+    assert set(start(desk, recorded).values()) == {"settled"}
+    change(desk, "b", amount="2000")
+    assert start(desk, recorded)["b"] == "held"
+    [ended] = resolve_as_ended(desk, "b", State.SETTLED, None, **PERSON)
+    assert (ended.done, start(desk, recorded)["b"]) == (True, "settled")
+
+
+def test_what_was_changed_stays_recognizable_when_the_service_reports_it(
+    desk: Desk, tmp_path: Path, start_sandbox: Any, open_desk: OpenDesk
+) -> None:
+    slow = open_desk(start_sandbox(settle_seconds=2.0).base_url, ledger=f"sqlite:///{tmp_path / 'slow.db'}")
+    file = sheet(tmp_path, ("a", "10", "12345670001"))
+    for ids in payouts.commit_payouts(slow, file, "run"):
+        execution.send_orders(slow, "run", ids)
+    change(slow, "a", receive_currency="USD")
+    [order] = slow.ledger.orders(run_key="run")
+    assert order.state is State.ACCEPTED
+    execution.follow_orders(slow, "run", [order.id], 10)
+    assert start(slow, file) == {"a": "held"}

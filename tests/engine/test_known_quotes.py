@@ -1,0 +1,314 @@
+"""Quotes whose reference the service knew before: whose they are, when they may be confirmed, how long is waited."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engine.answers import (
+    ABSENT,
+    CONVERSION_QUOTE,
+    CREATE,
+    DAY,
+    EXECUTE,
+    FAR,
+    FIAT_QUERY,
+    KNOWN,
+    MARGIN,
+    QUOTE,
+    WINDOW,
+    Clock,
+    OpenDesk,
+    confirmed,
+    conversion,
+    fiat_payout,
+    fiat_quote,
+    ok,
+    plan,
+    under,
+)
+from treasury.errors import IllegalTransition
+from treasury.orders.records import Order
+from treasury.orders.states import Event, State
+from treasury.runs.desk import Desk
+
+
+@pytest.fixture
+def ledger_url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'ledger.db'}"
+
+
+@pytest.fixture(autouse=True)
+def _one_attempt() -> Iterator[None]:
+    import stamina
+
+    stamina.set_testing(True, attempts=1)
+    yield
+    stamina.set_testing(False)
+
+
+def unused(rate: str = "0.95", **changes: Any) -> Callable[[Mapping[str, Any]], tuple[int, Any]]:
+    """A quote as a query shows it that nobody confirmed."""
+
+    def answer(body: Mapping[str, Any]) -> tuple[int, Any]:
+        data = {"request_id": body["request_id"], "order_no": "Q-" + body["request_id"], "status": 11}
+        data |= {"pay_amount": "100.00", "pay_currency": "USDT", "exchange_rate": rate}
+        data |= {"receive_amount": "95.00", "receive_currency": "EUR"}
+        return ok(**{**data, **changes})
+
+    return answer
+
+
+def foreign(desk: Desk, service: Any) -> Order:
+    """A row whose quote somebody else asked for; no query shows it."""
+    service.plan(QUOTE, KNOWN, fiat_quote(transaction_time=None, expire_time=None))
+    service.plan(CREATE, confirmed)
+    return desk.submission.submit(plan(desk, fiat_payout()))
+
+
+# --- nothing is shown of it ------------------------------------------------------------------------------------------
+
+
+def test_a_quote_of_somebody_else_is_waited_for_until_nobody_can_confirm_it(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url, resend_after=WINDOW)
+    clock = Clock(desk)
+    order = foreign(desk, service)
+    [quote] = desk.ledger.quotes()
+    assert (quote.stage, quote.quote, quote.ends_at) == ("foreign", None, (FAR + DAY) * 1000)
+    assert (order.state, order.code) == (State.PREPARED, "202224")
+    assert str(order.reason).startswith(f"the service knows {order.request_id}, which somebody else asked for")
+    for seconds in (DAY, MARGIN - 1, 1, WINDOW - 1):
+        clock.seconds += seconds
+        counts = clock.seconds >= FAR + DAY + MARGIN
+        order = desk.submission.submit(order)
+        assert (order.state, order.generation, len(service.sent_to(QUOTE))) == (State.PREPARED, 1, 1)
+        assert order.absent_since == ((FAR + DAY + MARGIN) * 1000 if counts else None)
+    clock.seconds += 1
+    order = desk.submission.submit(order)
+    assert (order.state, order.generation, order.reason) == (State.ACCEPTED, 2, None)
+    assert [quote.note for quote in desk.ledger.quotes()] == ["it ended, and nobody confirmed it", None]
+
+
+@pytest.mark.parametrize("status", [11, 12, None])
+def test_while_a_query_shows_it_it_is_not_absent(open_desk: OpenDesk, service: Any, status: int | None) -> None:
+    desk = open_desk(service.base_url, resend_after=WINDOW)
+    clock = Clock(desk)
+    order = foreign(desk, service)
+    clock.seconds += DAY + MARGIN
+    order = desk.submission.submit(order)
+    assert order.absent_since == clock.seconds * 1000
+    service.plan(FIAT_QUERY, under(desk, order, 1, unused(status=status)))
+    clock.seconds += WINDOW
+    order = desk.submission.submit(order)
+    assert (order.state, order.absent_since, len(service.sent_to(QUOTE))) == (State.PREPARED, None, 1)
+
+
+def test_a_status_that_no_payment_shows_is_as_good_as_absent(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url, resend_after=WINDOW, unconfirmed={11})
+    clock = Clock(desk)
+    order = foreign(desk, service)
+    service.plan(FIAT_QUERY, under(desk, order, 1, unused()))
+    for seconds in (DAY + MARGIN, WINDOW):
+        clock.seconds += seconds
+        order = desk.submission.submit(order)
+    assert (order.state, order.generation) == (State.ACCEPTED, 2)
+
+
+@pytest.mark.parametrize("generation", [1, 3])
+def test_what_somebody_else_paid_is_held(open_desk: OpenDesk, service: Any, generation: int) -> None:
+    desk = open_desk(service.base_url)
+    order = foreign(desk, service)
+    service.plan(FIAT_QUERY, under(desk, order, generation, unused(status=22)))
+    order = desk.submission.submit(order)
+    assert (order.state, order.hold_kind, order.generation) == (State.HELD, "known", generation)
+    assert len(service.sent_to(QUOTE)) == 1
+    assert service.sent_to(CREATE) == []
+
+
+@pytest.mark.parametrize(
+    ("seconds", "answer"),
+    [((1,), ABSENT), ((DAY + MARGIN,), ABSENT), ((DAY + MARGIN, 1), unused()), ((DAY + MARGIN, WINDOW), ABSENT)],
+    ids=["waits", "counts", "shown", "ended"],
+)
+def test_nothing_is_noted_of_a_foreign_quote_once_another_hand_moved_its_row(
+    open_desk: OpenDesk, service: Any, seconds: tuple[int, ...], answer: Any
+) -> None:
+    desk = open_desk(service.base_url, resend_after=WINDOW)
+    clock = Clock(desk)
+    order = foreign(desk, service)
+    for each in seconds[:-1]:
+        clock.seconds += each
+        order = desk.submission.submit(order)
+    clock.seconds += seconds[-1]
+    moved: list[Order] = []
+
+    def meddle(body: Mapping[str, Any]) -> tuple[int, Any]:
+        if not moved:
+            moved.append(desk.ledger.step(order, Event.HOLD))
+        return tuple(answer(body)) if callable(answer) else answer
+
+    service.plan(FIAT_QUERY, meddle)
+    with pytest.raises(IllegalTransition):
+        desk.submission.submit(order)
+    assert desk.ledger.orders() == moved
+    assert len(service.sent_to(QUOTE)) == 1
+
+
+def test_a_conversion_whose_reference_is_known_is_held_because_no_query_can_tell(
+    open_desk: OpenDesk, service: Any
+) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(CONVERSION_QUOTE, KNOWN)
+    order = desk.submission.submit(plan(desk, conversion()))
+    assert (order.state, order.hold_kind, order.code) == (State.HELD, "known", "202224")
+    assert "ask its support" in str(order.reason)
+    assert service.sent_to(EXECUTE) == []
+
+
+# --- a query shows it ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("made_before_seconds", [None, 3_600])
+@pytest.mark.parametrize("asked", ["once", "twice"])
+def test_a_quote_that_a_query_shows_is_confirmed_whoever_asked_for_it(
+    open_desk: OpenDesk, service: Any, asked: str, made_before_seconds: int | None
+) -> None:
+    desk = open_desk(service.base_url)
+    Clock(desk)
+    order = plan(desk, fiat_payout())
+    made = None if made_before_seconds is None else (FAR - made_before_seconds) * 1000
+    service.plan(QUOTE, *(["drop"] if asked == "twice" else []), KNOWN)
+    service.plan(FIAT_QUERY, under(desk, order, 1, unused(create_time=made)))
+    service.plan(CREATE, confirmed)
+    order = desk.submission.submit(order)
+    [quote] = desk.ledger.quotes()
+    assert quote.stage == ("answered" if asked == "twice" else "foreign")
+    assert quote.ends_at == quote.expires_at == (FAR - (made_before_seconds or 0) + DAY) * 1000
+    assert (order.state, order.confirmation) == (State.ACCEPTED, "Q-" + order.request_id)
+    assert [sent["order_no"] for sent in service.sent_to(CREATE)] == [order.confirmation]
+
+
+@pytest.mark.parametrize("asked", ["once", "twice"])
+def test_a_quote_of_a_later_generation_is_somebody_elses(open_desk: OpenDesk, service: Any, asked: str) -> None:
+    desk = open_desk(service.base_url)
+    order = plan(desk, fiat_payout())
+    service.plan(QUOTE, *(["drop"] if asked == "twice" else []), KNOWN)
+    service.plan(FIAT_QUERY, under(desk, order, 3, unused()))
+    service.plan(CREATE, confirmed)
+    for _ in range(2 if asked == "twice" else 1):
+        order = desk.submission.fetch_quote(order).order
+    assert [(quote.generation, quote.stage) for quote in desk.ledger.quotes()] == [(1, "asked"), (3, "foreign")]
+    order = desk.submission.submit(order)
+    assert (order.state, order.generation) == (State.ACCEPTED, 3)
+    assert [sent["order_no"] for sent in service.sent_to(CREATE)] == ["Q-" + order.request_id]
+
+
+def test_a_quote_of_a_later_generation_is_confirmed_in_the_same_start(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    order = plan(desk, fiat_payout())
+    service.plan(QUOTE, KNOWN)
+    service.plan(FIAT_QUERY, under(desk, order, 3, unused()))
+    service.plan(CREATE, confirmed)
+    assert desk.submission.submit(order).state is State.ACCEPTED
+
+
+def test_a_foreign_quote_outside_the_bounds_is_waited_for_and_not_confirmed(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    order = plan(desk, fiat_payout())
+    service.plan(QUOTE, KNOWN)
+    service.plan(FIAT_QUERY, under(desk, order, 1, unused(rate="0.5")))
+    for questions in (6, 12):
+        order = desk.submission.submit(order)
+        assert (order.state, len(service.sent_to(FIAT_QUERY))) == (State.PREPARED, questions)
+        assert "rate is 0.5, less than 0.9; the service knows" in str(order.reason)
+        desk.submission.begin_start()
+    assert (len(service.sent_to(QUOTE)), service.sent_to(CREATE)) == (1, [])
+
+
+def test_a_foreign_quote_that_was_fetched_is_confirmed_at_the_next_start(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    order = plan(desk, fiat_payout())
+    service.plan(QUOTE, KNOWN)
+    service.plan(FIAT_QUERY, under(desk, order, 1, unused()))
+    service.plan(CREATE, confirmed)
+    fetched = desk.submission.fetch_quote(order)
+    assert fetched.quote is not None
+    assert (fetched.quote.stage, fetched.again, service.sent_to(CREATE)) == ("foreign", False, [])
+    assert desk.submission.submit(fetched.order).state is State.ACCEPTED
+    assert len(service.sent_to(QUOTE)) == 1
+
+
+def test_a_foreign_quote_that_has_expired_is_asked_about_and_not_confirmed(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url, resend_after=WINDOW)
+    clock = Clock(desk)
+    order = plan(desk, fiat_payout())
+    service.plan(QUOTE, KNOWN)
+    service.plan(FIAT_QUERY, under(desk, order, 1, unused()))
+    service.plan(CREATE, confirmed)
+    order = desk.submission.fetch_quote(order).order
+    clock.seconds += DAY
+    order = desk.submission.submit(order)
+    assert (order.state, service.sent_to(CREATE)) == (State.PREPARED, [])
+    assert str(order.reason).startswith("the service knows")
+
+
+def test_a_shown_quote_without_a_number_cannot_be_confirmed(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    order = plan(desk, fiat_payout())
+    service.plan(QUOTE, KNOWN)
+    service.plan(FIAT_QUERY, under(desk, order, 1, unused(order_no=None)))
+    order = desk.submission.submit(order)
+    [quote] = desk.ledger.quotes()
+    assert (order.state, quote.stage, quote.quote) == (State.PREPARED, "foreign", None)
+    assert quote.ends_at is not None
+
+
+def test_a_quote_whose_answer_was_lost_and_that_no_query_shows_is_replaced_at_once(
+    open_desk: OpenDesk, service: Any
+) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(QUOTE, "drop", KNOWN, fiat_quote())
+    service.plan(CREATE, confirmed)
+    order = desk.submission.submit(plan(desk, fiat_payout()))
+    assert (order.state, order.generation) == (State.ACCEPTED, 2)
+    assert "nobody can confirm it" in str(desk.ledger.quotes()[0].note)
+
+
+# --- the answer shows that it is older than the request --------------------------------------------------------------
+
+
+def made_before(seconds: int) -> Callable[[Mapping[str, Any]], tuple[int, Any]]:
+    """A quote that the service made so long before it was asked for, and that ends in a minute."""
+    now = int(time.time() * 1000)
+    return fiat_quote(transaction_time=now - seconds * 1000, expire_time=now + 60_000)
+
+
+@pytest.mark.parametrize("generation", [None, 1, 2])
+def test_an_earlier_quote_is_confirmed_by_its_own_terms(
+    open_desk: OpenDesk, service: Any, generation: int | None
+) -> None:
+    desk = open_desk(service.base_url)
+    order = plan(desk, fiat_payout())
+    service.plan(QUOTE, made_before(100))
+    service.plan(CREATE, confirmed)
+    if generation is not None:
+        service.plan(FIAT_QUERY, under(desk, order, generation, unused()))
+    order = desk.submission.fetch_quote(order).order
+    quote = desk.ledger.quotes()[-1]
+    assert (quote.stage, quote.generation) == ("foreign", generation or 1)
+    assert desk.submission.submit(order).state is State.ACCEPTED
+    life = (quote.ends_at or 0) - quote.created_at
+    assert (160_000 <= life < 200_000) is (generation != 2)  # a query shows no end: a day is assumed
+    assert (quote.service_ends_at is None) is (generation == 2)
+
+
+def test_an_earlier_quote_that_was_paid_is_held(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    order = plan(desk, fiat_payout())
+    service.plan(QUOTE, made_before(100))
+    service.plan(FIAT_QUERY, under(desk, order, 1, unused(status=99)))
+    order = desk.submission.submit(order)
+    assert (order.state, order.hold_kind, service.sent_to(CREATE)) == (State.HELD, "known", [])
+    assert service.sent_to(FIAT_QUERY) != []

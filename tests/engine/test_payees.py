@@ -1,0 +1,242 @@
+"""Payees: what the ledger remembers of them, what a preview shows, and what the policy holds."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engine.runs import HEADER, pay
+from tests.parts import DIRECT, QUOTED
+from treasury.concurrency.batches import Packed
+from treasury.errors import InvalidSheet
+from treasury.ledger.payees import payees, payments_to
+from treasury.ledger.policies import adopt_policy
+from treasury.orders.states import Hold
+from treasury.planning.offers import Offers, judge_offered
+from treasury.planning.policy import parse_policy
+from treasury.planning.rows import PayoutRow, Route
+from treasury.provider.catalogue import CATALOGUE
+from treasury.reports.plan import preview_page
+from treasury.runs import calls, payouts
+from treasury.runs.desk import Desk
+from treasury.runs.preview import gaps_of, look
+from treasury.runs.resolving import release_orders
+
+OpenDesk = Callable[..., Desk]
+
+LIMITS = {"max_per_run": {"USDT_TRC20": "100000"}}
+
+
+def named(folder: Path, *rows: tuple[str, str, str, str], name: str = "rows.csv") -> Path:
+    """A sheet of direct rows: reference, amount, account, name."""
+    lines = [
+        f"{ref},direct,{amount},USDT_TRC20,IDR,bank_transfer,{account},{who},ID,1000120,0812,p@b.example,"
+        for ref, amount, account, who in rows
+    ]
+    file = folder / name
+    file.write_text("\n".join([HEADER, *lines]) + "\n")
+    return file
+
+
+def adopt(desk: Desk, **limits: Any) -> None:
+    policy = parse_policy({"payouts": {**LIMITS, **limits}}, "policy")
+    adopt_policy(desk.ledger, policy, "policy", by="Ada Example", os_user="ada")
+
+
+def test_the_ledger_remembers_who_was_paid_under_which_names(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    desk = open_desk(start_sandbox().base_url)
+    pay(desk, named(tmp_path, ("a", "10", "12345670001", "Ann Example")), tmp_path / "1", "first")
+    second = (("a", "20", "12345670001", "Anne Example"), ("b", "5", "12345670002", "Ann Example"))
+    pay(desk, named(tmp_path, *second), tmp_path / "2", "second")
+    known = {each.shown: each for each in payees(desk.ledger)}
+    assert set(known) == {"ID 1000120 ***0001", "ID 1000120 ***0002"}
+    first = known["ID 1000120 ***0001"]
+    assert (first.payments, len(first.names), dict(first.sums)) == (2, 2, {"USDT_TRC20": 30})
+    [order] = [order for order in desk.ledger.orders(run_key="first") if order.row_ref == "a"]
+    same, others = payments_to(desk.ledger, order)
+    assert [each.run_key for each in same] == ["first", "second"]
+    assert [each.row_ref for each in others] == ["b"]
+
+
+def test_a_preview_names_new_and_changed_payees_funds_and_gaps(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    desk = open_desk(start_sandbox().base_url)
+    pay(desk, named(tmp_path, ("a", "10", "12345670001", "Ann Example")), tmp_path / "1", "first")
+    file = named(
+        tmp_path,
+        ("same", "11", "12345670001", "Ann Example"),
+        ("changed", "12", "12345670099", "Ann Example"),
+        ("new", "600000", "12345670003", "Bob Example"),
+    )
+    shown = look(desk, payouts.read_plan(file, "second"), file)
+    notes = {row["row_ref"]: row["note"] for row in shown["rows"]}
+    assert notes == {
+        "same": None,
+        "changed": "this name was paid to another account before: ***0001, now ***0099",
+        "new": "first payment to this account",
+    }
+    [funds] = shown["funding"]
+    assert (funds["debit"], funds["in_flight"]) == ("600023", "0")
+    assert funds["remains"] == str(int(float(funds["balance"])) - 600_023)
+    assert gaps_of(shown) == [f"{funds['remains'][1:]} USDT_TRC20"]
+    assert [(each["kind"], each["payments"]) for each in shown["groups"]] == [("country", 3), ("route", 3), ("bank", 3)]
+    assert shown["not_asked"] == []
+    payouts.commit_payouts(desk, named(tmp_path, ("w", "40", "12345670004", "Cy Example"), name="w.csv"), "waits")
+    shown = look(desk, payouts.read_plan(file, "second"), file)
+    assert shown["funding"][0]["in_flight"] == "40"
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "says"),
+    [
+        ("amount", "10.1234567", "has more decimals than USDT_TRC20 has (6)"),
+        ("bank_code", "9999999", "is not a code that the service lists for IDR in ID"),
+        ("country", "IDN", "is no country code of two capital letters (ISO 3166-1): write ID"),
+        ("country", "Indonesia", "(ISO 3166-1): write ID"),
+        ("country", "XX", "is no country code of two capital letters (ISO 3166-1)"),
+    ],
+)
+def test_what_the_service_would_refuse_is_found_by_a_look(
+    column: str, value: str, says: str, open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    desk = open_desk(start_sandbox().base_url)
+    file = named(tmp_path, ("a", "10", "12345670001", "Ann Example"))
+    lines = [line.split(",") for line in file.read_text().splitlines()]
+    lines[1][lines[0].index(column)] = value
+    file.write_text("\n".join(map(",".join, lines)) + "\n")
+    with pytest.raises(InvalidSheet) as raised:
+        look(desk, payouts.read_plan(file, "run"), file)
+    [problem] = raised.value.problems
+    assert (problem.row, problem.column) == (2, column)
+    assert says in problem.rule
+
+
+def test_a_preview_says_how_the_sheet_was_read(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
+    desk = open_desk(start_sandbox().base_url)
+    file = named(tmp_path, ("a", "10", "12345670001", "Ann Example"))
+    file.write_text("Payroll of November\n\n" + file.read_text())
+    shown = look(desk, payouts.read_plan(file, "run"), file)
+    assert shown["notes"] == [
+        "the header is in row 3; what stands above it (1) was not read",
+        "not checked, for no rule is known: account numbers of ID",
+    ]
+    page = preview_page(shown, 0)
+    assert ("Read from the sheet", shown["notes"][0]) in page.facts
+
+
+def test_an_asset_whose_decimals_nobody_knows_is_not_judged_by_a_currencys() -> None:
+    rows = Packed[PayoutRow]()
+    fields = {"currency": "SOL", "amount": "10.123456789", "settle_currency": "JPY", "country": "JP", "bank_code": "1"}
+    rows.append(PayoutRow(2, "a", Route.DIRECT, fields))
+    rows.append(PayoutRow(3, "b", Route.DIRECT, fields | {"currency": "JPY", "amount": "10.5"}))
+    assert [(each.row, each.column) for each in judge_offered(rows, Offers())] == [(3, "amount")]
+
+
+def test_what_only_a_quote_will_tell_is_estimated_and_said(open_desk: OpenDesk, service: Any, tmp_path: Path) -> None:
+    desk = open_desk(service.base_url)
+    service.plan("/v1/balance/partner", (200, {"code": 200, "data": {"availableBalance": "100"}}))
+    file = tmp_path / "rows.csv"
+    row = {**QUOTED, "quote_mode": "dest", "receive_amount": "90", "account_no": "DE89370400440532013000"}
+    del row["pay_amount"]
+    file.write_text("\n".join([",".join(["row_ref", *row]), ",".join(["q", *row.values()])]) + "\n")
+    [funds] = look(desk, payouts.read_plan(file, "run"), file)["funding"]
+    assert (funds["estimated"], funds["not_known"], funds["remains"]) == ("0", 1, "100")
+    service.plan("/v1/rate/queryTradeRate", (200, {"code": 200, "data": {"rate": "0.8"}}))
+    shown = look(desk, payouts.read_plan(file, "run"), file)
+    assert (shown["funding"][0]["estimated"], shown["funding"][0]["not_known"]) == ("112.50", 0)
+    assert gaps_of(shown) == ["12.50 USDT"]
+    assert ("NOT FUNDED: USDT", "12.50 USDT are missing, before fees") in preview_page(shown, 0).facts
+
+
+def test_a_single_payout_to_somebody_new_is_held_by_the_same_rule(open_desk: OpenDesk, start_sandbox: Any) -> None:
+    desk = open_desk(start_sandbox().base_url)
+    adopt(desk, new_payee_above={"USDT_TRC20": "50"})
+    fields = {**DIRECT, "currency": "USDT_TRC20", "account_no": "12345670001"}
+    del fields["route"]
+
+    def call(reference: str, amount: str) -> str:
+        operation = CATALOGUE["payout"](**{**fields, "request_id": reference, "amount": amount})
+        return calls.submit_operation(desk, operation).state.value
+
+    assert call("large", "51") == "held"
+    assert call("small", "50") == "accepted"
+    assert call("larger", "52") == "accepted"  # the payee was paid before
+
+
+def test_lists_are_asked_once_a_day_and_a_silent_service_is_no_reason(
+    open_desk: OpenDesk, service: Any, tmp_path: Path
+) -> None:
+    desk = open_desk(service.base_url)
+    file = named(tmp_path, ("a", "10", "12345670001", "Ann Example"))
+    shown = look(desk, payouts.read_plan(file, "run"), file)
+    assert shown["not_asked"] == [
+        "banks and wallets of IDR in ID",
+        "balance of USDT_TRC20",
+        "rate of USDT_TRC20 in IDR",
+        "fee estimate of USDT_TRC20",
+    ]
+    service.plan("/v1/fee/queryPayoutChannel", (200, {"code": 200, "data": {"banks": [{"code": "1000120"}]}}))
+    for _ in range(3):
+        look(desk, payouts.read_plan(file, "run"), file)
+    assert len(service.sent_to("/v1/fee/queryPayoutChannel")) <= 4
+    asked = len(service.sent_to("/v1/fee/queryPayoutChannel"))
+    look(desk, payouts.read_plan(file, "run"), file)
+    assert len(service.sent_to("/v1/fee/queryPayoutChannel")) == asked
+    assert not service.sent_to("/v1/fiatpayout/payouts/quote")
+
+
+def test_a_service_that_is_away_is_asked_once(open_desk: OpenDesk, service: Any, tmp_path: Path) -> None:
+    asked: list[str] = []
+    for path in ("/v1/fee/queryPayoutChannel", "/v1/balance/partner", "/v1/rate/queryTradeRate", "/v1/fee/estimate"):
+        service.plan(path, lambda _, path=path: asked.append(path) or "drop")
+    desk = open_desk(service.base_url)
+    file = named(tmp_path, ("a", "10", "12345670001", "Ann Example"))
+    shown = look(desk, payouts.read_plan(file, "run"), file)
+    assert len(shown["not_asked"]) == 4
+    assert set(asked) == {"/v1/fee/queryPayoutChannel"}
+
+
+def test_a_large_first_payment_is_held_until_a_person_releases_it(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    desk = open_desk(start_sandbox().base_url)
+    adopt(desk, new_payee_above={"USDT_TRC20": "50"})
+    file = named(tmp_path, ("small", "50", "12345670001", "Ann Example"), ("large", "51", "12345670002", "Bob Example"))
+    assert pay(desk, file, tmp_path / "out")["counts"] == {"settled": 1, "held": 1}
+    [held] = [order for order in desk.ledger.orders() if order.row_ref == "large"]
+    assert (held.hold_kind, "new_payee_above (50 USDT_TRC20)" in str(held.reason)) == (Hold.PAYEE, True)
+    assert pay(desk, file, tmp_path / "out")["counts"] == {"settled": 1, "held": 1}
+    release_orders(desk, "run", None, by="Ada Example", why="called the payee")
+    assert pay(desk, file, tmp_path / "out")["counts"] == {"settled": 2}
+    again = named(tmp_path, ("more", "500", "12345670002", "Bob Example"), name="again.csv")
+    assert pay(desk, again, tmp_path / "again", "again")["counts"] == {"settled": 1}
+
+
+def test_another_account_of_a_known_name_waits_so_many_days(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    desk = open_desk(start_sandbox().base_url)
+    adopt(desk, cooling_days=3)
+    pay(desk, named(tmp_path, ("a", "10", "12345670001", "Ann Example")), tmp_path / "1", "first")
+    rows = (("a", "10", "12345670002", "ANN  EXAMPLE"), ("b", "7", "12345670003", "Bob Example"))
+    file = named(tmp_path, *rows)
+    assert pay(desk, file, tmp_path / "2", "second")["counts"] == {"settled": 1, "held": 1}
+    [held] = [order for order in desk.ledger.orders(run_key="second") if order.row_ref == "a"]
+    assert (held.hold_kind, held.reason) == (
+        Hold.PAYEE,
+        "this name was paid to another account before: it waits 3 days",
+    )
+    recorded = held.created_at
+
+    def clock() -> float:
+        return recorded / 1000 + 3 * 86_400 + 1
+
+    before, desk.ledger._clock = desk.ledger._clock, clock
+    payouts.commit_payouts(desk, file, "second")
+    desk.ledger._clock = before
+    [cooled] = [order for order in desk.ledger.orders(run_key="second") if order.row_ref == "a"]
+    assert cooled.state.value == "prepared"

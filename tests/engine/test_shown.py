@@ -1,0 +1,278 @@
+"""What the service shows of an order: taken over where it agrees with what was asked, and nowhere else."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engine.answers import (
+    ABSENT,
+    CONVERSION_QUOTE,
+    CREATE,
+    EXECUTE,
+    FIAT_QUERY,
+    PAYOUT,
+    QUERY,
+    QUOTE,
+    OpenDesk,
+    accepted,
+    confirmed,
+    conversion,
+    fiat_payout,
+    fiat_quote,
+    lives,
+    ok,
+    payout,
+    plan,
+    refused,
+    shown,
+)
+from treasury.errors import IllegalTransition, Refused
+from treasury.ledger.statuses import seen_statuses
+from treasury.orders.records import Order
+from treasury.orders.states import Event, State
+from treasury.runs.desk import Desk
+
+
+@pytest.fixture
+def ledger_url(tmp_path: Path) -> str:
+    """The ledger's own tests run on both databases; here one is enough."""
+    return f"sqlite:///{tmp_path / 'ledger.db'}"
+
+
+@pytest.fixture(autouse=True)
+def _one_attempt() -> Iterator[None]:
+    import stamina
+
+    stamina.set_testing(True, attempts=1)
+    yield
+    stamina.set_testing(False)
+
+
+def executed(desk: Desk, service: Any) -> Order:
+    quote: dict[str, Any] = {"quoteId": "C1", "payCurrency": "ETH", "payAmt": "1", "settleCurrency": "USDT"}
+    quote |= {"settleAmt": "1998", "feeCurrency": "USDT", "feeAmt": "2", "rate": "2000", **lives(600)}
+    service.plan(CONVERSION_QUOTE, ok(**quote))
+    service.plan(EXECUTE, ok(orderNo="E1", status=22))
+    return desk.submission.submit(plan(desk, conversion()))
+
+
+@pytest.mark.parametrize(
+    ("shown_as", "state"),
+    [
+        ({"currency": "ETH", "order_amount": "1"}, State.SETTLED),
+        ({"currency": "USDT", "order_amount": "1998"}, State.SETTLED),
+        ({"currency": "USDT", "order_amount": "1997"}, State.UNKNOWN),
+        ({"currency": "ETH", "order_amount": "1.1"}, State.UNKNOWN),
+        ({"currency": "BTC", "order_amount": "1"}, State.UNKNOWN),
+        ({}, State.SETTLED),
+    ],
+)
+def test_a_conversion_may_be_shown_from_either_side(
+    open_desk: OpenDesk, service: Any, shown_as: dict[str, str], state: State
+) -> None:
+    desk = open_desk(service.base_url)
+    order = executed(desk, service)
+    service.plan(QUERY, lambda body: ok(request_id=body["request_id"], order_no="E1", status=99, **shown_as))
+    assert desk.submission.ask(order).state is state
+    assert service.sent_to(QUERY)[0]["order_no"] == "E1"
+
+
+def test_a_payout_shown_in_what_arrives_is_no_conversion(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(PAYOUT, accepted)
+    order = desk.submission.submit(plan(desk, payout()))
+    service.plan(QUERY, shown(99, currency="IDR"))
+    assert desk.submission.ask(order).state is State.UNKNOWN
+
+
+def test_what_arrives_is_learned_once(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(QUOTE, fiat_quote())
+    service.plan(CREATE, confirmed)
+    order = desk.submission.submit(plan(desk, fiat_payout()))
+    service.plan(FIAT_QUERY, lambda body: ok(request_id=body["request_id"], status=99, receive_amount="94.99"))
+    order = desk.submission.ask(order)
+    assert (order.state, order.receive_amount) == (State.UNKNOWN, Decimal("95.00"))
+    assert "receive amount is 94.99 at the service, 95.00 here" in str(order.reason)
+
+
+def test_an_accepted_order_that_is_shown_different_is_unknown_until_it_agrees(
+    open_desk: OpenDesk, service: Any
+) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(PAYOUT, accepted)
+    service.plan(QUERY, shown(99, order_amount="999.0"), shown(99, currency="BTC"), ok(), shown(99))
+    order = desk.submission.submit(plan(desk, payout()))
+    order = desk.submission.ask(order)
+    assert (order.state, order.reason) == (State.UNKNOWN, "amount is 999.0 at the service, 10.00 here")
+    order = desk.submission.submit(order)
+    assert order.state is State.UNKNOWN
+    with pytest.raises(Refused, match="an empty record"):  # it says nothing about the order
+        desk.submission.submit(order)
+    assert desk.submission.submit(order).state is State.SETTLED
+    assert len(service.sent_to(PAYOUT)) == 1
+
+
+@pytest.mark.parametrize("first", ["answer", "query"])
+def test_what_the_service_showed_once_is_never_sent_again(open_desk: OpenDesk, service: Any, first: str) -> None:
+    desk = open_desk(service.base_url)
+    other = ok(order_no="P1", status=11, order_amount="11.00", currency="USDT")
+    service.plan(PAYOUT, other if first == "answer" else accepted, accepted)
+    service.plan(QUERY, ABSENT if first == "answer" else shown(22, order_amount="11.00"), ABSENT)
+    order = desk.submission.ask(desk.submission.submit(plan(desk, payout())))
+    for _ in range(4):
+        order = desk.submission.submit(order)
+    assert (order.state, len(service.sent_to(PAYOUT))) == (State.UNKNOWN, 1)
+
+
+def test_an_empty_answer_disputes_nothing(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(PAYOUT, accepted)
+    service.plan(QUERY, ok())
+    order = desk.submission.submit(plan(desk, payout()))
+    with pytest.raises(Refused, match="an empty record"):
+        desk.submission.ask(order)
+    [kept] = desk.ledger.orders()
+    assert (kept.state, kept.absent_since) == (State.ACCEPTED, None)
+
+
+def test_a_fee_without_its_currency_does_not_replace_the_quoted_one(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    order = executed(desk, service)
+    service.plan(QUERY, shown(99, currency="ETH", order_amount="1", fee_amount="0.01"))
+    order = desk.submission.ask(order)
+    assert (order.state, order.fee, order.fee_currency) == (State.SETTLED, Decimal(2), "USDT")
+
+
+@pytest.mark.parametrize("unknown", [False, True])
+def test_an_answer_that_only_repeats_the_reference_says_nothing(
+    open_desk: OpenDesk, service: Any, unknown: bool
+) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(PAYOUT, "drop" if unknown else accepted)
+    service.plan(QUERY, lambda body: ok(request_id=body["request_id"]))
+    order = desk.submission.submit(plan(desk, payout()))
+    state = order.state
+    order = desk.submission.ask(order)
+    assert (order.state, order.reason) == (state, "a query shows no order")
+
+
+def test_a_number_without_a_status_is_an_order_that_is_worked_on(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(PAYOUT, "drop")
+    service.plan(QUERY, lambda body: ok(request_id=body["request_id"], order_no="P9"))
+    order = desk.submission.ask(desk.submission.submit(plan(desk, payout())))
+    assert (order.state, order.order_no, order.reason) == (State.ACCEPTED, "P9", None)
+
+
+def test_the_statuses_of_confirmed_orders_are_remembered(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(QUOTE, fiat_quote())
+    service.plan(CREATE, confirmed)
+    service.plan(FIAT_QUERY, *(_status(each) for each in (12, None, 99)))
+    order = desk.submission.submit(plan(desk, fiat_payout()))
+    for _ in range(3):
+        order = desk.submission.ask(order)
+    assert order.state is State.SETTLED
+    assert seen_statuses(desk.ledger, "create_fiat_payout") == {22, 12, 99}
+
+
+def test_the_statuses_of_payments_without_a_quote_are_not(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(PAYOUT, accepted)
+    desk.submission.submit(plan(desk, payout()))
+    assert seen_statuses(desk.ledger, "payout") == set()
+
+
+def _status(status: int | None) -> Callable[[Mapping[str, Any]], tuple[int, Any]]:
+    return lambda body: ok(request_id=body["request_id"], order_no="F1", status=status)
+
+
+def test_an_amount_that_was_never_asked_for_is_not_taken_over(open_desk: OpenDesk, service: Any) -> None:
+    """Only what was quoted may be paid under terms that this ledger does not know."""
+    desk = open_desk(service.base_url)
+    service.plan(PAYOUT, accepted)
+    service.plan(QUERY, shown(99))
+    order = desk.submission.submit(plan(desk, replace(payout(), amount=None)))
+    assert desk.submission.ask(order).amount is None
+
+
+# --- a reference that the service says it knows ----------------------------------------------------------------------
+
+
+def test_an_order_that_the_service_says_it_knows_and_does_not_show_waits_for_a_person(
+    open_desk: OpenDesk, service: Any
+) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(PAYOUT, refused(202224))
+    order = desk.submission.submit(plan(desk, payout()))
+    for _ in range(3):
+        order = desk.submission.submit(order)
+    assert (order.state, order.absent_since, len(service.sent_to(PAYOUT))) == (State.UNKNOWN, None, 1)
+    assert f"(202224) and shows no order: ask its support, then treasury resolve {order.request_id}" in str(
+        order.reason
+    )
+
+
+def test_an_order_that_was_shown_and_is_absent_now_names_no_other_cause(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(PAYOUT, ok(order_no="P1", status=11, order_amount="11.00", currency="USDT"))
+    order = desk.submission.ask(desk.submission.submit(plan(desk, payout())))
+    assert (order.state, order.reason) == (State.UNKNOWN, "the service knows no such order")
+
+
+def test_an_order_that_the_service_says_it_knows_is_held_when_it_is_shown(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(PAYOUT, refused(202224))
+    service.plan(QUERY, shown(22))
+    order = desk.submission.submit(desk.submission.submit(plan(desk, payout())))
+    assert (order.state, order.hold_kind, order.order_no) == (State.HELD, "known", "P1")
+
+
+def test_what_a_person_ended_of_it_is_looked_at_as_any_other(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(PAYOUT, refused(202224))
+    order = desk.submission.submit(plan(desk, payout()))
+    order = desk.ledger.step(order, Event.RESOLVE_SETTLED)
+    service.plan(QUERY, shown(99), shown(44))
+    assert desk.submission.ask(order).state is State.SETTLED
+    assert desk.submission.ask(order).state is State.FAILED
+
+
+# --- a quote that may be a payment or not ----------------------------------------------------------------------------
+
+
+def test_a_row_that_was_not_sent_keeps_its_words_when_its_quote_is_shown(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    desk.ledger._clock = lambda: 1_800_000_000.0
+    order = desk.ledger.note(plan(desk, fiat_payout()), reason="its own words")
+    service.plan(FIAT_QUERY, _status(11))
+    order = desk.submission.ask(order)
+    assert (order.state, order.reason, order.asked_at) == (State.PREPARED, "its own words", 1_800_000_000_000)
+
+
+@pytest.mark.parametrize("answer", [11, 22], ids=["undecided", "shown"])
+def test_what_is_shown_is_not_noted_once_another_hand_moved_the_order(
+    open_desk: OpenDesk, service: Any, answer: int
+) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(QUOTE, fiat_quote())
+    service.plan(CREATE, "drop")
+    order = desk.submission.submit(plan(desk, fiat_payout()))
+    if answer == 22:
+        order = desk.ledger.step(order, Event.RESOLVE_SENT)
+    moved: list[Order] = []
+
+    def meddle(body: Mapping[str, Any]) -> tuple[int, Any]:
+        event = Event.RESOLVE_NOT_SENT
+        moved.append(desk.ledger.step(order, event))
+        return _status(answer)(body)
+
+    service.plan(FIAT_QUERY, meddle)
+    with pytest.raises(IllegalTransition):
+        desk.submission.ask(order)
+    assert desk.ledger.orders() == moved

@@ -1,0 +1,279 @@
+"""Conversions as a treasurer meets them: one story for each rule."""
+
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from treasury.errors import InputError
+from treasury.planning import program
+from treasury.planning.conversions import (
+    ConversionPlan,
+    Holding,
+    Pair,
+    Purpose,
+    Side,
+    Terms,
+    check_conversions,
+    plan_conversions,
+)
+
+D = Decimal
+
+
+def holding(asset: str, spendable: str, price: str = "1", **settings: str) -> Holding:
+    """A holding with nothing needed, no floor, and a band that is never left."""
+    amounts = {"expected": spendable, "need": "0", "floor": "0", "minimum": "0", "target": "0", **settings}
+    maximum = amounts.pop("maximum", None)
+    return Holding(
+        asset,
+        D(spendable),
+        **{name: D(amount) for name, amount in amounts.items()},
+        maximum=None if maximum is None else D(maximum),
+        price=D(price),
+    )
+
+
+def pair(symbol: str, buy: str | None, sell: str | None) -> Pair:
+    asset, against = symbol.split("-")
+    return Pair(symbol, asset, against, None if buy is None else D(buy), None if sell is None else D(sell))
+
+
+def terms(**settings: Any) -> Terms:
+    return Terms(**{"base_asset": "USDT", "min_trade": D(10), **settings})
+
+
+ETH = pair("ETH-USDT", "2000", "2000")
+BTC = pair("BTC-USDT", "50000", "50000")
+BRL = pair("BRL-USDT", "0.2", "0.2")
+
+
+def plan(holdings: list[Holding], pairs: list[Pair], **settings: Any) -> ConversionPlan:
+    agreed = terms(**settings)
+    planned = plan_conversions(holdings, pairs, agreed)
+    assert check_conversions(planned, holdings, pairs, agreed) == []
+    return planned
+
+
+def trades(planned: ConversionPlan) -> list[tuple[str, str, Decimal, Purpose, int]]:
+    return [(each.side.value, each.symbol, each.amount, each.purpose, each.round) for each in planned.conversions]
+
+
+def reasons(planned: ConversionPlan) -> Mapping[tuple[str, Purpose], tuple[Decimal, str]]:
+    return {(each.asset, each.purpose): (each.amount, each.reason) for each in planned.shortfalls}
+
+
+def test_a_payroll_of_tomorrow_is_bought_today() -> None:
+    planned = plan([holding("USDT", "5000", target="1000"), holding("BRL", "100", "0.2", need="5100")], [BRL])
+    assert trades(planned) == [("BUY", "BRL-USDT", D(1000), Purpose.OBLIGATION, 1)]
+    assert planned.shortfalls == ()
+
+
+def test_the_fee_is_bought_with_it() -> None:
+    planned = plan([holding("USDT", "5000"), holding("BRL", "0", "0.2", need="5000")], [BRL], fee_bps=D(100))
+    [bought] = planned.conversions
+    assert bought.expected_receive * D("0.99") >= 5000
+    assert bought.amount == D("1010.101011")  # 5000 / 0.99 * 0.2, rounded up
+    assert bought.cost == D("10.10101011")
+    assert planned.next_unit == {"BRL": D("0.00202021")}  # a hundredth of what 1 BRL after the fee costs
+
+
+def test_money_on_its_way_counts_against_what_is_missing_and_is_not_spent() -> None:
+    on_its_way = holding("BRL", "0", "0.2", need="5000", expected="5000")
+    assert plan([holding("USDT", "5000"), on_its_way], [BRL]).conversions == ()
+    coming = holding("USDT", "100", expected="5000")
+    planned = plan([coming, holding("BRL", "0", "0.2", need="5000")], [BRL])
+    assert trades(planned) == [("BUY", "BRL-USDT", D(100), Purpose.OBLIGATION, 1)]
+    assert reasons(planned)["BRL", Purpose.OBLIGATION][0] == 4500
+
+
+def test_an_obligation_comes_before_a_floor_and_a_floor_before_a_band() -> None:
+    assets = [
+        holding("USDT", "300"),
+        holding("BRL", "0", "0.2", need="1000"),
+        holding("ETH", "0", "2000", floor="0.04", minimum="0.04", target="0.04", maximum="1"),
+        holding("BTC", "0", "50000", minimum="0.01", target="0.01", maximum="1"),
+    ]
+    planned = plan(assets, [BRL, ETH, BTC])
+    assert trades(planned) == [
+        ("BUY", "BRL-USDT", D(200), Purpose.OBLIGATION, 1),
+        ("BUY", "BTC-USDT", D(20), Purpose.BAND, 1),
+        ("BUY", "ETH-USDT", D(80), Purpose.FLOOR, 1),
+    ]
+    assert reasons(planned)["BTC", Purpose.BAND][0] == D("0.0096")
+
+
+def test_obligations_take_others_to_their_floor_and_floors_to_their_minimum_and_bands_to_their_target() -> None:
+    ether = holding("ETH", "10", "2000", floor="1", minimum="2", target="5", maximum="20")
+    spent = {}
+    for purpose, lacking in {
+        "obligation": {"need": "1000000"},
+        "floor": {"floor": "1000000", "minimum": "1000000", "target": "1000000"},
+        "band": {"minimum": "1000000", "target": "1000000"},
+    }.items():
+        [sold] = plan([ether, holding("USDT", "0", **lacking)], [ETH]).conversions
+        assert sold.purpose == purpose
+        spent[purpose] = sold.amount
+    assert spent == {"obligation": 9, "floor": 8, "band": 5}
+
+
+def test_the_reserve_of_the_base_asset_is_its_minimum() -> None:
+    planned = plan(
+        [holding("USDT", "1000", minimum="400", target="900"), holding("ETH", "0", "2000", minimum="1", target="1")],
+        [ETH],
+    )
+    assert trades(planned) == [("BUY", "ETH-USDT", D(600), Purpose.BAND, 1)]
+    assert reasons(planned) == {
+        ("ETH", Purpose.BAND): (D("0.7"), "no other asset has anything that may be spent for it")
+    }
+
+
+@pytest.mark.parametrize(("return_to", "bought", "sold"), [("target", 200, D("0.03")), ("edge", 100, D("0.02"))])
+def test_an_asset_outside_its_band_comes_back_to_its_target_or_to_the_edge(
+    return_to: str, bought: int, sold: Decimal
+) -> None:
+    assets = [
+        holding("USDT", "1000"),
+        holding("ETH", "0", "2000", minimum="0.05", target="0.1", maximum="0.2"),
+        holding("BTC", "0.05", "50000", minimum="0.01", target="0.02", maximum="0.03"),
+    ]
+    planned = plan(assets, [ETH, BTC], return_to=return_to)
+    assert trades(planned) == [
+        ("SELL", "BTC-USDT", sold, Purpose.BAND, 1),
+        ("BUY", "ETH-USDT", D(bought), Purpose.BAND, 1),
+    ]
+
+
+def test_a_step_over_the_edge_is_made_as_large_as_the_smallest_trade_but_not_past_the_target() -> None:
+    def at(target: str) -> ConversionPlan:
+        ether = holding("ETH", "0.998", "2000", minimum="1", target=target, maximum="2")
+        return plan([holding("USDT", "1000"), ether], [ETH], return_to="edge")
+
+    assert trades(at("1.1")) == [("BUY", "ETH-USDT", D(10), Purpose.BAND, 1)]
+    assert at("1.001").conversions == ()
+    assert reasons(at("1.001")) == {("ETH", Purpose.BAND): (D("0.002"), "worth less than the smallest trade, 10 USDT")}
+
+
+def test_a_small_rest_of_an_obligation_is_bought_even_past_the_target() -> None:
+    planned = plan([holding("USDT", "1000"), holding("BRL", "99", "0.2", need="100", maximum="0")], [BRL])
+    assert trades(planned) == [("BUY", "BRL-USDT", D(10), Purpose.OBLIGATION, 1)]
+
+
+def test_a_full_base_asset_takes_the_smallest_sale_for_an_obligation_and_no_more_than_its_maximum_for_a_band() -> None:
+    reais = holding("BRL", "1000", "0.2", maximum="0")
+    urgent = plan([holding("USDT", "0", need="1", maximum="0"), reais], [BRL])
+    assert trades(urgent) == [("SELL", "BRL-USDT", D(50), Purpose.OBLIGATION, 1)]
+    common = plan([holding("USDT", "0", maximum="30"), reais], [BRL])
+    assert trades(common) == [("SELL", "BRL-USDT", D(150), Purpose.BAND, 1)]
+    assert reasons(common) == {
+        ("BRL", Purpose.BAND): (D(850), "USDT is at its maximum, and no other asset lacks anything")
+    }
+
+
+def test_what_only_sales_of_the_same_plan_can_pay_for_waits_for_them_and_counts_their_worst_case() -> None:
+    assets = [
+        holding("USDT", "0"),
+        holding("ETH", "2", "2000", minimum="0.5", target="1", maximum="1"),
+        holding("BRL", "0", "0.2", need="20000"),
+    ]
+    planned = plan(assets, [ETH, BRL], fee_bps=D(100))
+    sold, bought = planned.conversions
+    assert (sold.round, sold.side, sold.expected_receive) == (1, Side.SELL, 4000)
+    assert (bought.round, bought.side, bought.amount) == (2, Side.BUY, D(3960))  # 4000 less the fee
+    assert sold.purpose is Purpose.OBLIGATION
+
+
+def test_without_a_pair_of_its_own_an_asset_goes_through_another() -> None:
+    assets = [holding("USDT", "0"), holding("BTC", "0", "50000"), holding("XRP", "1000", "0.5", maximum="0")]
+    planned = plan(assets, [BTC, pair("XRP-BTC", "0.00001", "0.00001")])
+    assert trades(planned) == [
+        ("SELL", "XRP-BTC", D(1000), Purpose.BAND, 1),
+        ("SELL", "BTC-USDT", D("0.01"), Purpose.BAND, 2),
+    ]
+
+
+def test_the_cheaper_way_is_taken_even_if_it_is_the_longer_one_until_the_fixed_cost_says_no() -> None:
+    assets = [holding("USDT", "1000"), holding("BTC", "0", "50000"), holding("XRP", "0", "0.5", need="1000")]
+    pairs = [BTC, pair("XRP-BTC", "0.00001", "0.00001"), pair("XRP-USDT", "0.505", "0.495")]
+    assert [each.symbol for each in plan(assets, pairs).conversions] == ["BTC-USDT", "XRP-BTC"]
+    assert [each.symbol for each in plan(assets, pairs, fixed_cost=D(6)).conversions] == ["XRP-USDT"]
+
+
+def test_one_pair_is_never_traded_both_ways() -> None:
+    """Ether is lacking, and dollars too: what there is of bitcoin serves both."""
+    assets = [
+        holding("USDT", "100", minimum="500", target="500"),
+        holding("ETH", "0", "2000", need="0.1"),
+        holding("BTC", "0.1", "50000", maximum="0.05"),
+    ]
+    planned = plan(assets, [BTC, ETH, pair("ETH-BTC", "0.04", "0.04")])
+    assert len({each.symbol for each in planned.conversions}) == len(planned.conversions)
+    assert planned.shortfalls == ()
+
+
+LIMITED = [
+    ({"max_spend": {"USDT": D(150)}}, 150, "max_per_trade (or max_share_percent), 150 USDT, is reached"),
+    ({"max_turnover": {"USDT": D(250)}}, 250, "max_turnover, of which 250 USDT are left today, is reached"),
+    ({"max_turnover": {"ETH": D("0.1")}}, 200, "max_turnover, of which 0.1 ETH are left today, is reached"),
+    (
+        {"max_per_pair": {"ETH-USDT": D(300)}},
+        300,
+        "max_per_pair of ETH-USDT, of which 300 USDT are left today, is reached",
+    ),
+    ({"max_total": D(350)}, 350, "max_value_per_day, of which 350 USDT are left, is reached"),
+    ({"max_cost": D(2), "fee_bps": D(50)}, 400, "max_cost_per_day, of which 2 USDT are left, is reached"),
+]
+
+
+@pytest.mark.parametrize(("limit", "spent", "reason"), LIMITED)
+def test_a_limit_is_kept_and_what_it_leaves_open_names_it(limit: dict[str, Any], spent: int, reason: str) -> None:
+    planned = plan([holding("USDT", "5000"), holding("ETH", "0", "2000", need="1")], [ETH], **limit)
+    [bought] = planned.conversions
+    assert bought.amount == spent
+    assert reasons(planned)["ETH", Purpose.OBLIGATION][1] == reason
+
+
+def test_an_asset_that_no_pair_leads_to_is_named_and_the_others_go_on() -> None:
+    assets = [holding("USDT", "5000"), holding("ETH", "0", "2000", need="1"), holding("SOL", "0", "100", need="3")]
+    planned = plan(assets, [ETH])
+    assert trades(planned) == [("BUY", "ETH-USDT", D(2000), Purpose.OBLIGATION, 1)]
+    assert reasons(planned) == {("SOL", Purpose.OBLIGATION): (D(3), "no pair of the policy leads to SOL")}
+    assert planned.next_unit["SOL"] is None
+
+
+def test_a_rate_that_could_not_be_had_is_named() -> None:
+    assets = [holding("USDT", "5000"), holding("ETH", "0", "2000", need="1")]
+    planned = plan(assets, [pair("ETH-USDT", None, "2000")])
+    assert reasons(planned) == {("ETH", Purpose.OBLIGATION): (D(1), "the rate of ETH-USDT could not be had")}
+
+
+def test_a_surplus_of_the_base_asset_that_nobody_lacks_stays_and_is_said() -> None:
+    planned = plan([holding("USDT", "5000", maximum="1000"), holding("ETH", "1", "2000")], [ETH])
+    reason = "above its maximum, and no other asset lacks anything that it could buy"
+    assert reasons(planned) == {("USDT", Purpose.BAND): (D(5000), reason)}
+
+
+def test_without_a_program_each_asset_is_planned_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(program.Program, "solve", lambda *_: None)
+    assets = [
+        holding("USDT", "500"),
+        holding("ETH", "2", "2000", target="1", maximum="1"),
+        holding("BRL", "0", "0.2", need="2000"),
+    ]
+    assert trades(plan(assets, [ETH, BRL])) == [
+        ("SELL", "ETH-USDT", D(1), Purpose.BAND, 1),
+        ("BUY", "BRL-USDT", D(400), Purpose.OBLIGATION, 1),
+    ]
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    usdt = holding("USDT", "1")
+    with pytest.raises(InputError, match="holding of USDT is given twice"):
+        plan_conversions([usdt, usdt], [], terms())
+    with pytest.raises(InputError, match="pair ETH-USDT is given twice"):
+        plan_conversions([usdt], [ETH, ETH], terms())
+    with pytest.raises(InputError, match="price of ETH must be greater than zero"):
+        plan_conversions([usdt, holding("ETH", "1", "0")], [], terms())
+    with pytest.raises(InputError, match="rates of ETH-USDT must be greater than zero"):
+        plan_conversions([usdt, holding("ETH", "1", "1")], [pair("ETH-USDT", "0", "1")], terms())

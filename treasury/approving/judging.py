@@ -1,0 +1,129 @@
+"""Pure: which approvals of a proposal count, and why each other one does not."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from treasury.approving.tokens import Binding, Purpose, Token
+from treasury.planning.people import APPROVAL_HOURS, Maker, People, Right, same_person
+
+HOUR_MS = 3_600_000
+
+
+@dataclass(frozen=True)
+class ApprovalRules:
+    """What the policy asks of a plan."""
+
+    asked: int = 0
+    """Approvals besides its maker's."""
+    people: People = People()
+    """Who may give them; typed names count where nobody is listed."""
+    hours: int = APPROVAL_HOURS
+    right: Right = Right.APPROVE
+    names: tuple[str, ...] | None = None
+    """Whose typed names count; anybody's where it is None."""
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A plan that was proposed."""
+
+    binding: Binding
+    maker: Maker
+    ends_at: int | None = None
+    """When no approval of it counts any more, Unix ms: of a rebalancing the end of its business date."""
+
+
+@dataclass(frozen=True)
+class Approval:
+    """One approval, as it was recorded."""
+
+    name: str
+    """The person's, of the list or as it was typed."""
+    os_user: str
+    approved_at: int
+    expires_at: int
+    token: Token | None = None
+    """What a key signed; None for a typed name."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Which approvals count."""
+
+    counted: tuple[str, ...]
+    refused: tuple[str, ...]
+    """Why each other one does not count, in words."""
+
+
+def judge_approvals(
+    proposal: Proposal,
+    approvals: Iterable[Approval],
+    rules: ApprovalRules,
+    now: int,
+) -> Judgement:
+    """Judge all approvals of a proposal by the rules of the policy in force; `now` in Unix ms."""
+    counted: list[str] = []
+    refused: list[str] = []
+    for approval in approvals:
+        why = why_not(proposal, approval, rules, now)
+        if why is None and any(same_person(approval.name, name) for name in counted):
+            why = "approved already"
+        if why is None:
+            counted.append(approval.name)
+        else:
+            refused.append(f"{approval.name}: {why}")
+    return Judgement(tuple(counted), tuple(refused))
+
+
+def why_not(proposal: Proposal, approval: Approval, rules: ApprovalRules, now: int) -> str | None:
+    """The first reason why an approval does not count; None when it does."""
+    return next(_reasons(proposal, approval, rules, now), None)
+
+
+def _reasons(proposal: Proposal, approval: Approval, rules: ApprovalRules, now: int) -> Iterator[str]:
+    maker, people = proposal.maker, rules.people
+    if people:
+        yield from _reasons_of_key(proposal, approval, rules)
+        if not maker.is_signed and maker.os_user in people.listed[approval.name].os_users:
+            yield f"works as {maker.os_user}, who made this plan; somebody else has to approve it"
+    elif rules.names is not None and not any(same_person(approval.name, each) for each in rules.names):
+        yield f"the policy in force does not let {approval.name} {in_words(rules.right)}"
+    if same_person(approval.name, maker.name):
+        yield "made this plan; somebody else has to approve it"
+    if now >= approval.expires_at:
+        yield "the approval is expired"
+    if proposal.ends_at is not None and now >= proposal.ends_at:
+        yield "the day of the plan is over"
+
+
+def _reasons_of_key(proposal: Proposal, approval: Approval, rules: ApprovalRules) -> Iterator[str]:
+    token, binding, people, right = approval.token, proposal.binding, rules.people, rules.right
+    if token is None:
+        yield "the policy lists people with keys, and this approval is a typed name"
+        return
+    owner = people.with_key(token.key)
+    if owner is None:
+        yield "the policy in force does not list this key (it may be revoked)"
+        return
+    if owner != approval.name:
+        yield f"the key is {owner}'s"
+    if not people.may(owner, right):
+        yield f"the policy in force does not let {owner} {in_words(right)}"
+    if not token.is_genuine:
+        yield "the signature is not genuine"
+    if token.purpose is not Purpose.APPROVE:
+        yield "this token proposes a plan, it approves none"
+    if token.run_key != binding.run_key:
+        yield f"the token is for run {token.run_key}"
+    if token.code != binding.code:
+        yield (
+            "the token is for another proposal, ledger, account or policy: "
+            f"{binding.code[:14]}... waits, and it approves {token.code[:14]}..."
+        )
+    if token.expires_at < approval.expires_at:
+        yield "the approval was recorded for longer than its token says"
+
+
+def in_words(right: Right) -> str:
+    """A right as people read it."""
+    return right.value.replace("_", " ")

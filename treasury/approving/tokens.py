@@ -1,0 +1,116 @@
+"""What an approval is bound to, and the token that carries one from one machine to another."""
+
+import base64
+import hashlib
+import json
+import re
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+from treasury.approving.keys import is_signed_by, public_text
+from treasury.canonical import canonical_json
+from treasury.errors import InputError
+
+PREFIX = "approval1."
+"""What a token begins with: its kind, and the version of its form."""
+
+MAX_TOKEN = 4_000
+"""Most characters of a token."""
+
+_CODE = re.compile(r"[0-9]{1,9}-[0-9a-f]{64}")
+
+
+class Purpose(StrEnum):
+    """What a signature says."""
+
+    APPROVE = "approve"
+    PROPOSE = "propose"
+
+
+@dataclass(frozen=True)
+class Binding:
+    """What a signature is bound to: one proposal of one run, in one ledger of one account, under one policy."""
+
+    account: str
+    run_key: str
+    plan_sha256: str
+    policy: str | None
+    """Version of the policy in force."""
+    ledger: str = ""
+    """The ledger's identity, which changes when it is restored; empty for a proposal, which is made before it."""
+    number: int = 0
+    """Of the proposal, among those of its run; 0 for a proposal itself."""
+
+    @property
+    def code(self) -> str:
+        """The number of the proposal and the SHA-256 of all of it: what an approver copies, and signs."""
+        content = [self.account, self.ledger, self.run_key, self.number, self.plan_sha256, self.policy]
+        return f"{self.number}-{hashlib.sha256(canonical_json(content).encode()).hexdigest()}"
+
+
+def is_code(text: str) -> bool:
+    """Whether a text has the form of `Binding.code`."""
+    return _CODE.fullmatch(text) is not None
+
+
+@dataclass(frozen=True)
+class Token:
+    """A signature over a purpose, a run, a code and an expiry."""
+
+    purpose: Purpose
+    run_key: str
+    code: str
+    expires_at: int
+    """Unix milliseconds."""
+    key: str
+    """The public key."""
+    signature: bytes = b""
+
+    @property
+    def content(self) -> bytes:
+        """The bytes that are signed: canonical JSON."""
+        return canonical_json([PREFIX, self.purpose.value, self.run_key, self.code, self.expires_at]).encode()
+
+    @property
+    def is_genuine(self) -> bool:
+        """Whether the key signed exactly this."""
+        return is_signed_by(self.key, self.signature, self.content)
+
+    def __str__(self) -> str:
+        """The token as text of one line."""
+        members = {
+            "for": self.purpose.value,
+            "run": self.run_key,
+            "code": self.code,
+            "expires": self.expires_at,
+            "key": self.key,
+            "signature": base64.b64encode(self.signature).decode(),
+        }
+        text = json.dumps(members, separators=(",", ":")).encode()
+        return PREFIX + base64.urlsafe_b64encode(text).decode().rstrip("=")
+
+
+def sign(key: Ed25519PrivateKey, purpose: Purpose, run_key: str, code: str, expires_at: int) -> Token:
+    """Sign with a key. `expires_at`: Unix milliseconds."""
+    unsigned = Token(purpose, run_key, code, expires_at, public_text(key))
+    return replace(unsigned, signature=key.sign(unsigned.content))
+
+
+def read_token(text: str) -> Token:
+    """The token of a text. Raises `InputError` when it is none; whether it is genuine is another question."""
+    joined = "".join(text.split())
+    if not joined.startswith(PREFIX) or len(joined) > MAX_TOKEN:
+        raise InputError(f"this is no token of treasury approve --print: it begins with {PREFIX}")
+    try:
+        raw = joined.removeprefix(PREFIX).encode("ascii")
+        members: dict[str, Any] = json.loads(base64.urlsafe_b64decode(raw + b"=" * (-len(raw) % 4)))
+        signature = base64.b64decode(str(members["signature"]), validate=True)
+        named = {name: str(members[name]) for name in ("run", "code", "key")}
+        return Token(
+            Purpose(members["for"]), named["run"], named["code"], int(members["expires"]), named["key"], signature
+        )
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
+        raise InputError("this token is damaged: copy it whole, as treasury approve --print gave it") from None

@@ -1,0 +1,61 @@
+"""Orders that were changed in the ledger by hand: found when their run is held, before anything of it leaves."""
+
+from sqlalchemy import Connection, func, select, update
+
+from treasury.ledger import schema
+from treasury.ledger.ledger import Ledger
+from treasury.ledger.mapping import read_row
+from treasury.ledger.seals import CHANGED, is_sealed_order, is_sealed_quote
+from treasury.orders.records import Order, Quote
+from treasury.orders.states import Event, Hold, State
+
+REASON = (
+    "it was changed or added in the ledger by hand: find out who did it and what is true; then treasury resolve says "
+    "so, or treasury cancel ends it if it never left"
+)
+
+
+def hold_changed(ledger: Ledger, run_key: str) -> list[Order]:
+    """Hold each order of a run that was changed by hand; returns those that were found just now."""
+
+    def work(connection: Connection) -> list[Order]:
+        table = schema.orders
+        rows = connection.execute(select(table).where(table.c.run_key == run_key)).fetchall()
+        other = _with_changed_quotes(connection, ledger, run_key) | _put_back(connection, run_key)
+        orders = (read_row(Order, row) for row in rows)
+        found = [each for each in orders if each.id in other or not _is_expected(ledger, each)]
+        for order in found:
+            values = {"state": State.HELD.value, "hold_kind": Hold.CHANGED.value, "reason": REASON, "checksum": CHANGED}
+            connection.execute(update(table).where(table.c.id == order.id).values(**values))
+            ledger.journal_step(connection, order.id, Event.HOLD, order.state, State.HELD, cause=REASON)
+        return found
+
+    return ledger.write(work)
+
+
+def _with_changed_quotes(connection: Connection, ledger: Ledger, run_key: str) -> set[int]:
+    """Orders that may confirm a quote and have one that was changed, or is another order's."""
+    orders, states = schema.orders.c, (State.PREPARED.value, State.SENDING.value, State.UNKNOWN.value)
+    query = select(schema.quotes).join(schema.orders, schema.quotes.c.order_id == orders.id)
+    rows = connection.execute(query.where(orders.run_key == run_key, orders.state.in_(states)))
+    quotes = (read_row(Quote, row) for row in rows)
+    return {quote.order_id for quote in quotes if not is_sealed_quote(ledger.key, quote)}
+
+
+def _put_back(connection: Connection, run_key: str) -> set[int]:
+    """Orders that wait as if nothing had happened, and whose last step in the journal led elsewhere."""
+    orders, journal = schema.orders.c, schema.journal.c
+    waits = select(orders.id).where(orders.run_key == run_key, orders.state == State.PREPARED.value)
+    last = select(func.max(journal.id)).where(journal.order_id.in_(waits)).group_by(journal.order_id)
+    query = select(journal.order_id).where(journal.id.in_(last), journal.target != State.PREPARED.value)
+    return set(connection.execute(query).scalars())
+
+
+def _is_expected(ledger: Ledger, order: Order) -> bool:
+    known = order.state is State.HELD and order.hold_kind == Hold.CHANGED
+    return known or is_sealed_order(ledger.key, order)
+
+
+def may_have_left(ledger: Ledger, order: Order) -> bool:
+    """Whether the journal, or the order itself, shows that it was marked to leave."""
+    return order.sends > 0 or any(entry.event in (Event.SEND, Event.RESEND) for entry in ledger.journal(order))

@@ -1,0 +1,51 @@
+"""Tells a file from another one in its place: its number on the disk, and when it was made.
+
+The number alone does not: a file system gives a new file the number of one that was deleted just before.
+"""
+
+import ctypes
+import os
+import struct
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+_HERE, _BIRTH = -100, 0x800
+"""`AT_FDCWD` and `STATX_BTIME` of Linux."""
+_MASK_AT, _BIRTH_AT = 0, 80
+"""Where `struct statx` holds what it filled in, and the birth: seconds and nanoseconds."""
+
+
+def identity_of(file: Path) -> str:
+    """What distinguishes a file from any other one; the device's number changes with every start of a machine."""
+    birth = _birth(file)
+    return f"{file.stat().st_ino}{'' if birth is None else f'@{birth}'}"
+
+
+def is_same(known: str, identity: str) -> bool:
+    """Whether two identities are of one file. One that says no birth, as those of earlier versions, is compared
+    without."""
+    if "@" in known and "@" in identity:
+        return known == identity
+    return known.partition("@")[0] == identity.partition("@")[0]
+
+
+def _birth(file: Path) -> int | None:
+    """When a file was made, Unix ns; None where the system does not say. Copying a file back never keeps it."""
+    library = _library()
+    if library is None:
+        said = getattr(file.stat(), "st_birthtime", None)
+        return None if said is None else int(said * 1_000_000_000)
+    found = ctypes.create_string_buffer(256)
+    if library.statx(_HERE, os.fsencode(file), 0, _BIRTH, found) != 0:
+        return None
+    filled: int = struct.unpack_from("=I", found, _MASK_AT)[0]
+    seconds, nanoseconds = struct.unpack_from("=qI", found, _BIRTH_AT)
+    return int(seconds) * 1_000_000_000 + int(nanoseconds) if filled & _BIRTH else None
+
+
+@cache
+def _library() -> Any:
+    """The C library, if it has `statx`: Python 3.11 has no name for it."""
+    library = ctypes.CDLL(None)
+    return library if hasattr(library, "statx") else None

@@ -1,0 +1,183 @@
+"""What this ledger says about the position: orders on their way, payments that wait, what past days paid and traded."""
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+from sqlalchemy import select
+
+from treasury.ledger import schema
+from treasury.ledger.approvals import waiting_plans
+from treasury.ledger.day import NOT_COUNTED
+from treasury.ledger.ledger import Ledger
+from treasury.ledger.mapping import read_row
+from treasury.ledger.proposals import is_plan_of_run
+from treasury.money import exact, parse_amount
+from treasury.orders.records import Order
+from treasury.orders.states import Hold, State
+from treasury.planning.position import ZERO, InFlight, Obligation
+from treasury.planning.trades import Trade, Traded, TradePlan
+from treasury.provider.conversion import ConversionExecute
+
+CONVERSION = ConversionExecute.operation_name()
+
+LEFT = (State.SENDING, State.UNKNOWN, State.ACCEPTED)
+"""States of orders that left, or may have left, and are not final."""
+
+HELD_BACK = (Hold.LIMIT, Hold.COOLING, Hold.PAYEE, Hold.OLDER)
+"""Why an order is held that is likely to be paid once a person, or time, releases it."""
+
+FEES_OF = 20
+"""So many newest conversions say which fee the next one is expected to take."""
+
+
+def orders_in_flight(ledger: Ledger) -> tuple[InFlight, ...]:
+    """Orders of every run that left, or may have left, and are not final."""
+    table = schema.orders.c
+    columns = (table.request_id, table.run_key, table.row_ref, table.operation, table.state, table.currency)
+    amounts = (table.amount, table.ceiling, table.receive_currency, table.receive_amount, table.masked)
+    chosen = table.state.in_([state.value for state in LEFT]) & table.currency.is_not(None)
+    found = []
+    for row in ledger.read(select(*columns, *amounts).where(chosen).order_by(table.id)):
+        is_conversion = row.operation == CONVERSION
+        brings = row.receive_amount if is_conversion else None
+        each = InFlight(
+            request_id=row.request_id,
+            run_key=row.run_key,
+            row_ref=row.row_ref,
+            currency=row.currency,
+            amount=parse_amount(row.amount or row.ceiling or "0"),
+            is_known=row.state == State.ACCEPTED.value,
+            is_conversion=is_conversion,
+            symbol=json.loads(row.masked).get("symbol") if is_conversion else None,
+            receive_currency=row.receive_currency if is_conversion else None,
+            receive_amount=None if brings is None else parse_amount(brings),
+        )
+        found.append(each)
+    return tuple(found)
+
+
+def moved_since(ledger: Ledger, run_key: str, since: int, flying: Collection[str]) -> list[Order]:
+    """Orders of other runs that may have moved a balance since a moment, Unix ms.
+
+    Those that left or became final since, and those of these request ids, which were on their way then.
+    """
+    table = schema.orders.c
+    left = (table.sent_at >= since) | (table.final_at >= since) | table.request_id.in_(flying)
+    query = select(schema.orders).where(table.run_key != run_key, left).order_by(table.id)
+    return [read_row(Order, row) for row in ledger.read(query)]
+
+
+def open_conversions(ledger: Ledger) -> list[int]:
+    """Ids of conversions that left, or may have left, and are not final."""
+    table = schema.orders.c
+    chosen = table.state.in_([state.value for state in LEFT]) & (table.operation == CONVERSION)
+    return [row.id for row in ledger.read(select(table.id).where(chosen).order_by(table.id))]
+
+
+@exact
+def payments_that_wait(ledger: Ledger) -> list[Obligation]:
+    """What recorded payments that have not left, and plans that wait for approvals, debit at the most."""
+    table = schema.orders.c
+    held = (table.state == State.HELD.value) & table.hold_kind.in_([kind.value for kind in HELD_BACK])
+    waits = (table.state == State.PREPARED.value) | held
+    query = select(table.run_key, table.currency, table.amount, table.ceiling)
+    sums: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
+    for row in ledger.read(query.where(waits, table.operation != CONVERSION, table.currency.is_not(None))):
+        sums[row.currency, f"run {row.run_key}, not sent yet"] += parse_amount(row.amount or row.ceiling or "0")
+    for plan in waiting_plans(ledger):
+        if plan.shown is not None and not _is_recorded(ledger, plan):
+            for asset, amount in _debits(plan.shown).items():
+                sums[asset, f"run {plan.run_key}, waits for approvals"] += amount
+    return [Obligation(asset, amount, what) for (asset, what), amount in sorted(sums.items()) if amount]
+
+
+def _is_recorded(ledger: Ledger, plan: Any) -> bool:
+    return ledger.look(lambda connection: is_plan_of_run(connection, plan))
+
+
+def _debits(shown: Mapping[str, Any]) -> dict[str, Decimal]:
+    """What a plan that waits debits, by what its approvers see."""
+    sums: dict[str, Decimal] = defaultdict(Decimal)
+    if shown.get("kind") == "call":
+        for row in shown.get("rows", ()):
+            if row.get("amount") and row.get("currency"):
+                sums[row["currency"]] += parse_amount(row["amount"])
+    elif shown.get("kind") == "payout":
+        for asset, amount in shown.get("debits", {}).items():
+            sums[asset] += parse_amount(amount)
+        for each in shown.get("funding", ()):
+            sums[each["currency"]] += parse_amount(each.get("estimated") or "0")
+    return sums
+
+
+def runs_since(ledger: Ledger, since: int) -> list[str]:
+    """Run keys of payments that were recorded at or after a moment, Unix ms, and did not end unpaid; and of plans that
+    wait since then."""
+    table = schema.orders.c
+    ended = [state.value for state in State if state.may_be_replaced]
+    chosen = (table.created_at >= since) & table.state.not_in(ended) & (table.operation != CONVERSION)
+    recorded = {row.run_key for row in ledger.read(select(table.run_key).distinct().where(chosen))}
+    return sorted(recorded | {plan.run_key for plan in waiting_plans(ledger) if plan.proposed_at >= since})
+
+
+@exact
+def paid_by_day(ledger: Ledger, since: int, day_of: Callable[[int], date]) -> dict[str, dict[date, Decimal]]:
+    """Asset -> day -> what payments that left then, and did not fail, debited; from a moment on, Unix ms."""
+    table = schema.orders.c
+    states = [State.SETTLED.value, State.ACCEPTED.value]
+    chosen = table.state.in_(states) & (table.operation != CONVERSION) & (table.sent_at >= since)
+    found: dict[str, dict[date, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
+    for row in ledger.read(select(table.currency, table.amount, table.sent_at).where(chosen)):
+        if row.currency is not None and row.amount is not None:
+            found[row.currency][day_of(row.sent_at)] += parse_amount(row.amount)
+    return {asset: dict(days) for asset, days in sorted(found.items())}
+
+
+@exact
+def traded_on(ledger: Ledger, since: int) -> Traded:
+    """The conversions that were recorded at or after a moment, Unix ms, and did not end unmade."""
+    table = schema.orders.c
+    amounts = (table.currency, table.amount, table.receive_currency, table.receive_amount)
+    chosen = (table.operation == CONVERSION) & (table.created_at >= since) & table.state.not_in(NOT_COUNTED)
+    rows = ledger.read(select(table.run_key, table.row_ref, *amounts, table.masked).where(chosen))
+    planned = dict(_planned(ledger, {(row.run_key, row.row_ref) for row in rows}))
+    moved: dict[str, Decimal] = defaultdict(Decimal)
+    value: dict[str, Decimal] = defaultdict(Decimal)
+    spent = []
+    for row in rows:
+        trade = planned.get((row.run_key, row.row_ref))
+        if trade is not None:
+            value[trade.symbol] += trade.value
+        if row.currency is not None:  # of a quote that somebody else asked for nothing is known before it is confirmed
+            amount = parse_amount(row.amount or "0")
+            moved[row.currency] += amount
+            spent += [] if trade is not None else [(json.loads(row.masked).get("symbol", ""), row.currency, amount)]
+        if row.receive_currency is not None:
+            moved[row.receive_currency] += parse_amount(row.receive_amount or "0")
+    return Traded(dict(moved), tuple(spent), dict(value), sum((each.cost for each in planned.values()), ZERO))
+
+
+def _planned(ledger: Ledger, made: Collection[tuple[str, str]]) -> Iterator[tuple[tuple[str, str], Trade]]:
+    """The trades that were made, run key and row, as their plans have them."""
+    for run_key in sorted({run_key for run_key, _ in made}):
+        run = ledger.run(run_key)
+        if run is not None and "trades" in run.plan:
+            found = (((run_key, each.row_ref), each) for each in TradePlan.from_dict(run.plan).trades)
+            yield from (each for each in found if each[0] in made)
+
+
+@exact
+def usual_fee_bps(ledger: Ledger) -> Decimal | None:
+    """The fee that recent conversions took of what they brought, in basis points; None without any."""
+    table = schema.orders.c
+    chosen = (table.operation == CONVERSION) & (table.state == State.SETTLED.value) & table.fee.is_not(None)
+    same = chosen & (table.fee_currency == table.receive_currency) & table.receive_amount.is_not(None)
+    query = select(table.fee, table.receive_amount).where(same).order_by(table.id.desc()).limit(FEES_OF)
+    found = [(parse_amount(row.fee), parse_amount(row.receive_amount)) for row in ledger.read(query)]
+    fees = sum((fee for fee, _ in found), ZERO)
+    gross = fees + sum((received for _, received in found), ZERO)
+    return (fees * 10_000 / gross).quantize(Decimal("0.01")) if gross else None

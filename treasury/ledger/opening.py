@@ -1,0 +1,89 @@
+"""Opens a ledger: its file, its tables in the format of today, its account and its key."""
+
+from pathlib import Path
+
+from sqlalchemy import Connection, delete, insert, select, update
+
+from treasury.errors import ConfigurationError, WrongAccount, WrongLedgerKey
+from treasury.ledger import schema
+from treasury.ledger.cipher import LedgerKey, no_key
+from treasury.ledger.database import serialize
+from treasury.ledger.migrations import bring_up_to_date, check_readable, read_meta
+from treasury.ledger.seals import seal_older
+from treasury.private_files import make_empty
+from treasury.provider.address import canonical_account
+
+OLDER_WITHOUT_SEALS = ("1", "2", "3", "4")
+"""Formats without checksums."""
+
+
+def prepare_file(file: Path) -> None:
+    """Make the file of a SQLite ledger, for its owner alone. Raises `ConfigurationError`."""
+    try:
+        make_empty(file)  # before SQLite does; its log takes the mode of the file
+    except OSError as error:
+        raise ConfigurationError(f"the ledger {file} cannot be made: {error.strerror}") from None
+
+
+def open_tables(connection: Connection, account: str, key_file: Path) -> tuple[LedgerKey, str]:
+    """Make the tables on first use, migrate an older ledger, refuse one of another account or key.
+
+    Returns the key, and the account as the ledger spells it.
+    """
+    serialize(connection)
+    found = read_meta(connection)
+    check_readable(found)
+    if found and not key_file.exists():  # a new key could not read the ledger, and would take the old one's place
+        raise WrongLedgerKey(no_key(key_file))
+    key = LedgerKey.load(key_file)
+    if found and canonical_account(found["account"]) != canonical_account(account):
+        if found["schema"] == schema.VERSION and _is_unused(connection):
+            _rebind(connection, account)
+            found = {**found, "account": account}
+        else:
+            raise WrongAccount(
+                f"this ledger belongs to {readable_account(found['account'])}, not to "
+                f"{readable_account(account)}; give the other account a home of its own (TREASURY_HOME) or a "
+                "ledger of its own (TREASURY_LEDGER_URL)"
+            )
+    if found and found["key"] != key.fingerprint:
+        raise WrongLedgerKey(
+            "this ledger was written with another key; point TREASURY_LEDGER_KEY_FILE at the key it was made with"
+        )
+    account = found.get("account", account)
+    key.seal_for(canonical_account(account))
+    bring_up_to_date(connection, found)
+    if found and found["schema"] in OLDER_WITHOUT_SEALS:
+        seal_older(connection, key)
+    if not found:
+        ours = {"schema": schema.VERSION, "account": account, "key": key.fingerprint}
+        connection.execute(insert(schema.meta), [{"key": name, "value": value} for name, value in ours.items()])
+    return key, account
+
+
+def _is_unused(connection: Connection) -> bool:
+    """Whether the ledger holds no run, no order and no card user; findings about the service do not count."""
+    kept = [table for table in schema.metadata.sorted_tables if table not in (schema.meta, schema.proofs)]
+    return all(connection.execute(select(table).limit(1)).first() is None for table in kept)
+
+
+def _rebind(connection: Connection, account: str) -> None:
+    """Bind an unused ledger to another account, for example after a mistyped partner id."""
+    connection.execute(delete(schema.proofs))
+    connection.execute(update(schema.meta).where(schema.meta.c.key == "account").values(value=account))
+
+
+def check_account(connection: Connection, account: str) -> None:
+    """Raise `WrongAccount` when the ledger was bound to another account since this process opened it."""
+    bound = read_meta(connection)["account"]
+    if bound != account:
+        raise WrongAccount(
+            f"this ledger was bound to {readable_account(bound)} since this process opened it for "
+            f"{readable_account(account)}; nothing was recorded: start it again"
+        )
+
+
+def readable_account(account: str) -> str:
+    """An account for display."""
+    url, _, partner = account.partition("|")
+    return f"partner {partner} at {url}"

@@ -1,0 +1,71 @@
+"""New and changed payees: payments to them are held where the policy says so, until a person releases them."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from sqlalchemy import Connection, Row, func, select
+
+from treasury.ledger import schema
+from treasury.ledger.duplicates import DAY_MS, may_be_paid
+from treasury.money import format_amount
+from treasury.orders.states import Hold, State
+
+
+@dataclass(frozen=True)
+class PayeeRules:
+    """What the policy says of payees that were not paid before."""
+
+    new_above: Mapping[str, Decimal] = field(default_factory=dict)
+    """Currency -> the most that the first payment to an account may debit."""
+    cooling_days: int = 0
+    """How long another account of a known name waits after its first payment was recorded."""
+
+    def __bool__(self) -> bool:
+        return bool(self.new_above) or self.cooling_days > 0
+
+
+def held_payees(connection: Connection, run_key: str, rules: PayeeRules, now: int) -> Iterator[tuple[str, str]]:
+    """The waiting payments of a run that are held for their payee, each with the reason."""
+    for row in _not_released(connection, run_key, State.PREPARED):
+        reason = _why_held(connection, row, rules, now)
+        if reason is not None:
+            yield row.row_ref, reason
+
+
+def cooled_payees(connection: Connection, run_key: str, rules: PayeeRules, now: int) -> list[str]:
+    """The payments of a run that were held for their payee, and that nothing holds any more."""
+    held = _not_released(connection, run_key, State.HELD, Hold.PAYEE)
+    return [row.row_ref for row in held if _why_held(connection, row, rules, now) is None]
+
+
+def _not_released(connection: Connection, run_key: str, state: State, kind: Hold | None = None) -> list[Row[tuple[()]]]:
+    table = schema.orders.c
+    chosen = (table.run_key == run_key) & (table.state == state.value) & (table.sends == 0) & table.payee.is_not(None)
+    if kind is not None:
+        chosen &= table.hold_kind == kind.value
+    columns = (table.id, table.row_ref, table.payee, table.payee_name, table.currency, table.amount, table.ceiling)
+    rows = connection.execute(select(*columns, table.released).where(chosen).order_by(table.id)).fetchall()
+    return [row for row in rows if Hold.PAYEE.value not in (row.released or "").split()]
+
+
+def _why_held(connection: Connection, row: Row[tuple[()]], rules: PayeeRules, now: int) -> str | None:
+    table = schema.orders
+    paid = select(table.c.id).where(table.c.payee == row.payee, table.c.id != row.id, may_be_paid(table)).limit(1)
+    if connection.execute(paid).first() is not None:
+        return None
+    amount = row.amount if row.amount is not None else row.ceiling
+    most = rules.new_above.get(row.currency)
+    if most is not None and (amount is None or Decimal(amount) > most):
+        return f"the first payment to this account, and over new_payee_above ({format_amount(most)} {row.currency})"
+    if not rules.cooling_days or row.payee_name is None:
+        return None
+    named = select(table.c.id).where(
+        table.c.payee_name == row.payee_name, table.c.payee != row.payee, may_be_paid(table)
+    )
+    if connection.execute(named.limit(1)).first() is None:
+        return None
+    first = connection.execute(select(func.min(table.c.created_at)).where(table.c.payee == row.payee)).scalar_one()
+    if now - first >= rules.cooling_days * DAY_MS:
+        return None
+    return f"this name was paid to another account before: it waits {rules.cooling_days} days"

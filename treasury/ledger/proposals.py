@@ -1,0 +1,167 @@
+"""Proposals: the plans of a run that wait for approvals, by number. The newest one of a run is the one that waits.
+
+A proposal ends when it is rejected, cancelled or replaced by a newer one of its run, and when its run begins. It
+carries a keyed checksum; a row that was changed or added by hand counts as none.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Connection, Row, func, insert, select, update
+
+from treasury.approving.judging import Proposal
+from treasury.approving.tokens import Binding
+from treasury.errors import InputError
+from treasury.ledger import schema
+from treasury.ledger.database import group_of, serialize
+from treasury.ledger.identity import identity_of_ledger
+from treasury.ledger.ledger import Ledger
+from treasury.ledger.seals import is_sealed, seal
+from treasury.planning.people import Maker
+
+MIN_HASH = 12
+"""Fewest characters that name a plan; commands show as many."""
+
+
+@dataclass(frozen=True)
+class WaitingPlan:
+    """The newest plan of a run, while it waits for approvals."""
+
+    id: int
+    run_key: str
+    number: int
+    sha256: str
+    maker: Maker
+    needed: int
+    policy: str | None
+    """The version of the policy in force that it was made under, if that was kept."""
+    proposed_at: int
+    ends_at: int | None
+    ledger: str
+    account: str
+    shown: Mapping[str, Any] | None = field(default=None, repr=False)
+    """What approvers see of it."""
+
+    @property
+    def proposal(self) -> Proposal:
+        """What approvals of it are judged by."""
+        binding = Binding(self.account, self.run_key, self.sha256, self.policy, self.ledger, self.number)
+        return Proposal(binding, self.maker, self.ends_at)
+
+    @property
+    def code(self) -> str:
+        """What an approver copies."""
+        return self.proposal.binding.code
+
+    def is_named(self, text: str) -> bool:
+        """Whether a text is the code of this proposal, or the hash of its plan, at least twelve characters of it."""
+        return text == self.code or (len(text) >= MIN_HASH and self.sha256.startswith(text.lower()))
+
+
+def add_proposal(
+    connection: Connection, ledger: Ledger, row: Mapping[str, Any], shown: Mapping[str, Any] | None = None
+) -> WaitingPlan:
+    """Record the next proposal of a run, which ends the one before."""
+    table, run_key = schema.plans, row["run_key"]
+    before = connection.execute(select(func.count()).where(table.c.run_key == run_key))
+    values = {
+        "proposed_at": ledger.now(),
+        "is_listed": False,
+        **row,
+        "number": before.scalar_one() + 1,
+        "ledger": identity_of_ledger(connection),
+        "shown": None if shown is None else ledger.key.encrypt(shown),
+    }
+    values["checksum"] = seal(ledger.key, table, values)
+    added = connection.execute(insert(table).values(**values).returning(table.c.id)).scalar_one()
+    forget = update(table).where(table.c.run_key == run_key, table.c.id != added)
+    connection.execute(forget.values(shown=None))
+    return plan_of(ledger, connection.execute(select(table).where(table.c.id == added)).one())
+
+
+def newest_plan(connection: Connection, ledger: Ledger, run_key: str) -> WaitingPlan | None:
+    """The newest plan of a run, whatever became of it; None when it needs no approval, or was changed by hand."""
+    table = schema.plans
+    row = _newest_row(connection, run_key)
+    if row is None or not is_sealed(ledger.key, table, row) or not row.needed:
+        return None
+    return plan_of(ledger, row)
+
+
+def plans_of_run(connection: Connection, ledger: Ledger, run_key: str) -> list[WaitingPlan]:
+    """The plans of a run that needed approvals, whatever became of them: the newest of each hash, oldest first."""
+    table = schema.plans
+    rows = connection.execute(select(table).where(table.c.run_key == run_key, table.c.needed > 0).order_by(table.c.id))
+    newest = {row.plan_sha256: row for row in rows if is_sealed(ledger.key, table, row)}
+    return [plan_of(ledger, row) for row in sorted(newest.values(), key=lambda row: int(row.id))]
+
+
+def is_changed_by_hand(connection: Connection, ledger: Ledger, run_key: str) -> bool:
+    """Whether the newest plan of a run was changed or added by hand: an older one must not take its place."""
+    row = _newest_row(connection, run_key)
+    return row is not None and not is_sealed(ledger.key, schema.plans, row)
+
+
+def _newest_row(connection: Connection, run_key: str) -> Row[Any] | None:
+    table = schema.plans
+    query = select(table).where(table.c.run_key == run_key).order_by(table.c.id.desc()).limit(1)
+    return connection.execute(query).first()
+
+
+def plan_of(ledger: Ledger, row: Row[Any]) -> WaitingPlan:
+    maker = Maker(row.maker, row.os_user or row.maker, bool(row.is_listed), row.token is not None)
+    return WaitingPlan(
+        *(row.id, row.run_key, row.number or 0, row.plan_sha256, maker, row.needed, row.policy),
+        *(row.proposed_at, row.ends_at, row.ledger or "", ledger.account),
+        shown=None if row.shown is None else ledger.key.decrypt(row.shown),
+    )
+
+
+def is_plan_of_run(connection: Connection, plan: WaitingPlan) -> bool:
+    """Whether this is the plan that its run began with, and not one of rows to be added."""
+    runs = schema.runs.c
+    began = select(runs.run_key).where(runs.run_key == plan.run_key, runs.plan_sha256 == plan.sha256)
+    return connection.execute(began).first() is not None
+
+
+def cancel_plan(ledger: Ledger, plan: WaitingPlan, *, by: str, why: str) -> None:
+    """End every plan of a run that waits, for ever: its approvals count for nothing, and its run key is used up.
+
+    Raises `InputError` when the run began meanwhile.
+    """
+    table = schema.plans
+
+    def work(connection: Connection) -> None:
+        serialize(connection)
+        if is_plan_of_run(connection, plan):
+            raise InputError(f"run {plan.run_key} began meanwhile: cancel it again")
+        ended = select(table).where(table.c.run_key == plan.run_key, table.c.cancelled_at.is_(None))
+        said = {"cancelled_at": ledger.now(), "cancelled_by": by.strip(), "cancel_why": why.strip(), "shown": None}
+        for row in connection.execute(ended).fetchall():
+            sealed = seal(ledger.key, table, {**row._mapping, **said}) if is_sealed(ledger.key, table, row) else None
+            connection.execute(update(table).where(table.c.id == row.id).values(**said, checksum=sealed))
+        group_of(connection).marks += 1
+
+    ledger.write(work)
+
+
+def is_cancelled(ledger: Ledger, run_key: str) -> bool:
+    """Whether a person cancelled the plan of a run before it began: its run key is used up."""
+    table = schema.plans.c
+    query = select(table.id).where(table.run_key == run_key, table.cancelled_at.is_not(None)).limit(1)
+    return bool(ledger.read(query))
+
+
+def check_not_cancelled(connection: Connection, run_key: str) -> None:
+    """Raise `InputError` for a run whose plan a person cancelled before it began."""
+    table = schema.plans.c
+    query = select(table.cancelled_by, table.cancel_why).where(
+        table.run_key == run_key, table.cancelled_at.is_not(None)
+    )
+    found = connection.execute(query).first()
+    if found is not None:
+        raise InputError(
+            f"run {run_key} was cancelled by {found.cancelled_by} ({found.cancel_why}); nothing was sent: what is to "
+            "be paid after all gets another run key"
+        )

@@ -1,0 +1,151 @@
+"""Keyed checksums: they show that a row which decides about money was written by somebody who has the ledger's key."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Any
+
+from sqlalchemy import Connection, Row, Table, select, update
+
+from treasury.ledger import schema
+from treasury.ledger.cipher import LedgerKey
+from treasury.ledger.mapping import read_row, with_columns
+from treasury.money import format_amount
+from treasury.orders.records import Order, Quote
+
+SEALED: Mapping[Table, tuple[str, ...]] = {
+    schema.plans: (
+        *("run_key", "plan_sha256", "maker", "os_user", "is_listed", "token", "needed", "proposed_at", "policy"),
+        *("day", "number", "ledger", "ends_at", "cancelled_at", "cancelled_by", "cancel_why"),
+    ),
+    schema.runs: ("run_key", "kind", "plan", "plan_sha256", "policy"),
+    schema.decisions: ("proposal", "decision", "name", "os_user", "at", "expires_at", "token", "why", "used_at"),
+    schema.policies: (
+        "version",
+        "content",
+        "adopted_by",
+        "adopted_at",
+        "in_force_at",
+        "recovery",
+        "ended_at",
+        "ended_by",
+    ),
+}
+"""Table -> the columns that its rows' checksums cover."""
+
+
+def seal(key: LedgerKey, table: Table, values: Mapping[str, Any]) -> str:
+    """The checksum of a row; columns that are not given are empty."""
+    return key.checksum([table.name, *(_plain(values.get(name)) for name in SEALED[table])])
+
+
+def is_sealed(key: LedgerKey, table: Table, row: Row[Any]) -> bool:
+    """Whether a row has the checksum of what it says."""
+    return bool(row.checksum == seal(key, table, _as_dict(row)))
+
+
+CHANGED = "changed"
+"""Stands for the checksum of an order that was changed by hand, until a person decides about it."""
+
+
+def seal_order(key: LedgerKey, order: Order) -> str:
+    """The checksum of an order: what it is, where it stands, what it asks for, and what is sent."""
+    amounts = (order.amount, order.receive_amount, order.ceiling)
+    texts = (
+        *(order.run_key, order.row_ref, order.operation, str(order.generation), order.request_id, order.state.value),
+        *(order.currency, order.receive_currency, order.confirmation, order.hold_kind, str(order.doubtful)),
+        *(None if amount is None else format_amount(amount) for amount in amounts),
+    )
+    if order.replaces is not None:
+        texts = (*texts, order.replaces)
+    return key.checksum_of(_joined(texts) + b"\x1f" + (order.payload or b""))
+
+
+def _joined(texts: Iterable[str | None]) -> bytes:
+    return "\x1f".join("\x1e" if text is None else text for text in texts).encode()
+
+
+def seal_new(key: LedgerKey, row: Mapping[str, Any]) -> str:
+    """The checksum of an order that is about to be inserted, from its columns."""
+    given = {each.name: None for each in fields(Order)} | {"id": 0, "status": None, "doubtful": False, **row}
+    return seal_order(key, with_columns(Order.of(given), {name: given[name] for name in READ_COLUMNS}))
+
+
+READ_COLUMNS = ("state", "amount", "receive_amount", "ceiling")
+"""Columns that a record holds in another form than the database."""
+
+
+def is_sealed_order(key: LedgerKey, order: Order) -> bool:
+    """Whether nobody changed an order by hand."""
+    return order.checksum == seal_order(key, order)
+
+
+def with_seal(key: LedgerKey, order: Order, values: Mapping[str, Any], *, decided: bool = False) -> dict[str, Any]:
+    """Columns to set of an order, with its checksum after them.
+
+    What was changed by hand before stays recognizable as such, unless a person `decided` about it.
+    """
+    if not decided and not is_sealed_order(key, order):
+        return {**values, "checksum": CHANGED}
+    return {**values, "checksum": seal_order(key, with_columns(order, values))}
+
+
+def seal_quote(key: LedgerKey, quote: Quote) -> str:
+    """The checksum of a quote: whose it is, what it confirms, and until when."""
+    amounts = (quote.pay_amount, quote.receive_amount, quote.fee, quote.rate)
+    numbers = (quote.order_id, quote.generation, quote.asks, quote.expires_at, quote.ends_at, quote.service_ends_at)
+    texts = (
+        *(quote.request_id, quote.quote, quote.stage.value),
+        *(quote.pay_currency, quote.receive_currency, quote.fee_currency),
+        *(None if amount is None else format_amount(amount) for amount in amounts),
+        *(None if number is None else str(number) for number in numbers),
+    )
+    return key.checksum_of(b"quote\x1f" + _joined(texts))
+
+
+def is_sealed_quote(key: LedgerKey, quote: Quote) -> bool:
+    """Whether nobody changed a quote by hand."""
+    return quote.checksum == seal_quote(key, quote)
+
+
+def with_quote_seal(key: LedgerKey, quote: Quote, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Columns to set of a quote, with its checksum after them; one that was changed by hand stays recognizable."""
+    after = CHANGED if not is_sealed_quote(key, quote) else seal_quote(key, with_columns(quote, values))
+    return {**values, "checksum": after}
+
+
+NOT_JUDGED = "not judged"
+"""Stands for a version that no policy has."""
+
+
+def judged_by(key: LedgerKey, run: Row[Any]) -> str | None:
+    """The version of the policy that a run was judged by; of one that was changed by hand nobody knows."""
+    return run.policy if is_sealed(key, schema.runs, run) else NOT_JUDGED
+
+
+def seal_older(connection: Connection, key: LedgerKey) -> None:
+    """Give the rows of a ledger from before there were checksums theirs; its plans are proposed anew."""
+    _seal_rows(connection, key, schema.policies)
+    _seal_rows(connection, key, schema.runs)
+    table, quotes = schema.orders, schema.quotes
+    for row in connection.execute(select(table).where(table.c.checksum.is_(None))).fetchall():
+        order = read_row(Order, row)
+        connection.execute(update(table).where(table.c.id == order.id).values(checksum=seal_order(key, order)))
+    for row in connection.execute(select(quotes).where(quotes.c.checksum.is_(None))).fetchall():
+        sealed = seal_quote(key, read_row(Quote, row))
+        connection.execute(update(quotes).where(quotes.c.id == row.id).values(checksum=sealed))
+
+
+def _seal_rows(connection: Connection, key: LedgerKey, table: Table) -> None:
+    [identity] = table.primary_key.columns
+    for row in connection.execute(select(table).where(table.c.checksum.is_(None))).fetchall():
+        change = update(table).where(identity == row._mapping[identity.name])
+        connection.execute(change.values(checksum=seal(key, table, _as_dict(row))))
+
+
+def _as_dict(row: Row[Any]) -> dict[str, Any]:
+    return {str(name): value for name, value in row._mapping.items()}
+
+
+def _plain(value: Any) -> Any:
+    """As both databases give it: SQLite's driver has no booleans."""
+    return int(value) if isinstance(value, bool) else value

@@ -1,0 +1,91 @@
+"""Plan conversions: obligations first, then floors, then bands, each at the least cost; exact, pure."""
+
+from collections.abc import Sequence
+
+from treasury.money import exact
+from treasury.planning.conversion_model import (
+    TIERS,
+    Conversion,
+    ConversionPlan,
+    Holding,
+    Pair,
+    Purpose,
+    Shortfall,
+    Terms,
+)
+from treasury.planning.conversion_rules import check_conversions
+from treasury.planning.exact_amounts import Sized, size_trades
+from treasury.planning.open_gaps import next_units, shortfalls
+from treasury.planning.optimizer import Proposed, propose
+from treasury.planning.plain_conversions import propose_plainly
+from treasury.planning.positions import ZERO, Book
+from treasury.planning.trades import Side
+
+__all__ = [
+    "Conversion",
+    "ConversionPlan",
+    "Holding",
+    "Pair",
+    "Purpose",
+    "Shortfall",
+    "Side",
+    "Terms",
+    "check_conversions",
+    "plan_conversions",
+]
+
+
+@exact
+def plan_conversions(holdings: Sequence[Holding], pairs: Sequence[Pair], terms: Terms) -> ConversionPlan:
+    """The conversions that leave least open: obligations before floors before bands, then cost, then their number.
+
+    The same holdings and pairs in another order give the same plan. What stays open is listed with its reason.
+    Raises `InputError` for an asset or a pair that is given twice, and for a price or rate that is not positive.
+    """
+    book = Book.of(holdings, pairs, terms)
+    proposed = propose(book, _purposes(book))
+    trades = list(size_trades(book, propose_plainly(book) if proposed is None else proposed))
+    plan = _plan(book, pairs, trades)
+    while trades and check_conversions(plan, holdings, pairs, terms):
+        trades = list(size_trades(book, _without_least(book, trades)))
+        plan = _plan(book, pairs, trades)
+    return plan
+
+
+def _purposes(book: Book) -> Sequence[Purpose]:
+    """The purposes for which anything is wanted, the band whenever anything is."""
+    positions = book.positions.values()
+    found = [p for p in (Purpose.OBLIGATION, Purpose.FLOOR) if any(each.missing(p) > 0 for each in positions)]
+    out_of_band = any(each.is_low or each.is_high for each in positions)
+    return [*found, Purpose.BAND] if found or out_of_band else []
+
+
+def _without_least(book: Book, trades: Sequence[Sized]) -> Sequence[Proposed]:
+    """The trades without the least urgent and smallest one."""
+    least = max(trades, key=lambda each: (TIERS.index(each.purpose), -book.worth(each.arc, each.amount)))
+    return [Proposed(each.arc, each.amount, each.purpose) for each in trades if each is not least]
+
+
+def _plan(book: Book, pairs: Sequence[Pair], trades: Sequence[Sized]) -> ConversionPlan:
+    conversions = sorted(
+        (_conversion(book, each) for each in trades),
+        key=lambda each: (each.round, each.side is Side.BUY, each.symbol),
+    )
+    cost = sum((each.cost for each in conversions), ZERO)
+    return ConversionPlan(tuple(conversions), tuple(shortfalls(book, pairs, trades)), cost, next_units(book, trades))
+
+
+def _conversion(book: Book, trade: Sized) -> Conversion:
+    arc = trade.arc
+    return Conversion(
+        symbol=arc.symbol,
+        side=arc.side,
+        currency=arc.spends,
+        amount=trade.amount,
+        receive_currency=arc.receives,
+        expected_receive=book.expected(arc, trade.amount),
+        rate=arc.rate,
+        purpose=trade.purpose,
+        round=trade.round,
+        cost=book.cost(arc, trade.amount),
+    )

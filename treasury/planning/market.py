@@ -1,0 +1,207 @@
+"""The market of a rebalancing: a policy and a snapshot as the planner takes them; pure."""
+
+from collections.abc import Iterable, Mapping
+from decimal import Decimal, localcontext
+
+from treasury.money import EXACT, FRACTION_DIGITS, round_down, round_up
+from treasury.planning.conversion_model import Holding, Pair, Terms
+from treasury.planning.levels import Level
+from treasury.planning.limits import ConversionLimits
+from treasury.planning.policy import Policy
+from treasury.planning.position import Snapshot, position_of
+from treasury.planning.tables import BPS
+from treasury.planning.trades import Rates
+
+BASE_DIGITS = 6
+"""Fractional digits of what is spent of the base asset (public fact 7.1, USDT)."""
+DIGITS = 8
+"""Fractional digits of what is spent of another asset."""
+
+ZERO = Decimal(0)
+
+
+def pairs_of(policy: Policy, needed: Iterable[str]) -> list[str]:
+    """The pairs that a rebalancing may use: each asset's own, those of the policy, and one for each needed code.
+
+    `needed`: assets with obligations. Only pairs that `[conversions]` allows.
+    """
+    terms, allowed = policy.trading, None if policy.conversions is None else policy.conversions.pairs
+    own = [terms.symbol(asset) for asset in policy.traded]
+    more = [f"{asset}-{terms.base_asset}" for asset in sorted(set(needed) - {*policy.assets, terms.base_asset})]
+    found = dict.fromkeys([*own, *terms.pairs, *more])
+    return sorted(symbol for symbol in found if allowed is None or symbol in allowed)
+
+
+def assets_of(policy: Policy, needed: Iterable[str] = ()) -> list[str]:
+    """The assets whose balances a rebalancing needs: those of the policy, of its pairs, and those with obligations."""
+    terms = policy.trading
+    through = {part for symbol in terms.pairs for part in symbol.split("-")}
+    return sorted({*policy.assets, terms.base_asset, *through, *needed})
+
+
+def worth_of(policy: Policy, snapshot: Snapshot, spent: Iterable[tuple[str, str, Decimal]]) -> dict[str, Decimal]:
+    """Pair -> what its trades were worth in the base asset, at the rates of now. `spent`: pair, currency, amount."""
+    with localcontext(EXACT):
+        prices = _prices(policy.trading.base_asset, snapshot.rates, snapshot.rates)
+        found: dict[str, Decimal] = {}
+        for symbol, currency, amount in spent:
+            worth = round_down(amount * prices.get(currency, ZERO), FRACTION_DIGITS)
+            found[symbol] = found.get(symbol, ZERO) + worth
+        return found
+
+
+class Market:
+    """A policy and a snapshot together: prices, bands and pairs as the planner takes them."""
+
+    def __init__(self, policy: Policy, snapshot: Snapshot) -> None:
+        self.policy, self.snapshot = policy, snapshot
+        self.trading = policy.trading
+        self.base = self.trading.base_asset
+        self.limits = policy.conversions or ConversionLimits()
+        needed = {each.asset for each in snapshot.obligations}
+        self.assets = assets_of(policy, needed)
+        self.symbols = pairs_of(policy, needed)
+        self.blocked = {each.symbol for each in snapshot.in_flight if each.is_conversion and not each.is_known}
+        self.positions = {asset: position_of(snapshot, asset) for asset in self.assets if asset in snapshot.available}
+        self.rates = {symbol: each for symbol, each in snapshot.rates.items() if symbol not in snapshot.missing}
+        self.prices = _prices(self.base, self.symbols, self.rates)
+        self.whole = self._whole()
+
+    def _whole(self) -> Decimal | None:
+        """Everything held of the policy's assets, in the base asset; None where a price or balance is missing."""
+        held = {*self.policy.assets, self.base}
+        if not all(asset in self.positions and asset in self.prices for asset in held):
+            return None
+        return sum((self.positions[asset].expected * self.prices[asset] for asset in held), ZERO)
+
+    def is_own_pair(self, symbol: str) -> bool:
+        """Whether a pair is one asset's own, with the base asset."""
+        asset = symbol.partition("-")[0]
+        return symbol == self.trading.symbols.get(asset, f"{asset}-{self.base}")
+
+    def level(self, asset: str, name: str) -> Decimal | None:
+        """The floor, reserve, minimum, target or maximum of an asset, in it; None where it cannot be known."""
+        band = self.policy.assets.get(asset)
+        if band is None:
+            return ZERO
+        level = {
+            "floor": band.floor or Level(ZERO),
+            "reserve": band.floor or band.minimum,
+            "minimum": band.minimum,
+            "target": band.minimum if asset == self.base else band.target,
+            "maximum": band.maximum,
+        }[name]
+        price = self.prices.get(asset)
+        whole = None if self.whole is None or not price else round_down(self.whole / price, DIGITS)
+        found = level.amount(whole, self.snapshot.daily.get(asset, ZERO))
+        return None if found is None else round_down(found, FRACTION_DIGITS)
+
+    def has_upper_edge(self, asset: str) -> bool:
+        """Whether more than its band's maximum is sold: not of the base asset, nor of what the policy does not name."""
+        return asset != self.base and asset in self.policy.assets
+
+    def why_not(self, asset: str) -> str | None:
+        """Why an asset stays as it is, whatever its balance; None where nothing stands against trading it."""
+        if asset not in self.snapshot.available:
+            return self.snapshot.missing.get(asset, "its balance is missing")
+        if asset == self.base:
+            return None
+        if asset not in self.prices:
+            own = [symbol for symbol in self.symbols if asset in symbol.split("-")]
+            said = [f"{symbol}: {self.snapshot.missing[symbol]}" for symbol in own if symbol in self.snapshot.missing]
+            return "; ".join(said) or "no pair that may be traded leads to it"
+        if any(self.level(asset, name) is None for name in ("floor", "minimum", "target", "maximum")):
+            return "its band is a share of everything held, and a balance or rate of that is missing"
+        return None
+
+    def holding(self, asset: str) -> Holding | None:
+        """An asset as the planner takes it; None for one that stays as it is."""
+        if self.why_not(asset) is not None:
+            return None
+        position = self.positions[asset]
+        floor, minimum, target = (self.level(asset, name) or ZERO for name in ("floor", "minimum", "target"))
+        maximum = self.level(asset, "maximum") if self.has_upper_edge(asset) else None
+        reserve = self.level(asset, "reserve") or ZERO
+        need = self._with_slippage(position.need, position.expected)
+        left = max(position.expected - need, ZERO)
+        return Holding(
+            asset=asset,
+            spendable=position.spendable,
+            expected=position.expected,
+            need=need,
+            floor=self._with_slippage(floor, left),
+            minimum=min(self._with_slippage(minimum, left), max(target, minimum)),
+            target=target,
+            maximum=maximum,
+            price=self.prices[asset],
+            reserve=reserve,
+        )
+
+    def _with_slippage(self, level: Decimal, held: Decimal) -> Decimal:
+        """A level to buy up to, so much higher that it is reached at the worst rate that a quote may have.
+
+        Else a purchase up to an edge would end just below it, and be followed by another one.
+        """
+        short = level - held
+        slippage = self.trading.slippage_bps
+        return level if short <= 0 else level + round_up(short * slippage / (BPS - slippage), DIGITS)
+
+    def pairs(self) -> list[Pair]:
+        """The pairs as the planner takes them; a side that must not be traded now has no price."""
+        found = []
+        for symbol in self.symbols:
+            asset, _, against = symbol.partition("-")
+            rates = None if symbol in self.blocked else self.rates.get(symbol)
+            buy, sell = (None, None) if rates is None else (rates.buy, rates.sell)
+            if rates is not None and self._costs_too_much(rates):
+                buy = sell = None
+            found.append(Pair(symbol, asset, against, buy, sell))
+        return found
+
+    def _costs_too_much(self, rates: Rates) -> bool:
+        most = self.limits.max_cost_bps
+        middle = (rates.buy + rates.sell) / 2
+        return most is not None and (rates.buy - middle) * BPS > (most - self.snapshot.fee_bps) * middle
+
+    def terms(self, spendable: Mapping[str, Decimal]) -> Terms:
+        """The policy's rules of trades, less what this day's trades have used up."""
+        limits, done = self.limits, self.snapshot
+        share = limits.max_share_percent
+        most = {} if share is None else {asset: amount * share / 100 for asset, amount in spendable.items()}
+        for currency, amount in limits.max_per_trade.items():
+            most[currency] = min(amount, most.get(currency, amount))
+        turnover = {name: _rest(amount, done.moved.get(name)) for name, amount in limits.max_turnover.items()}
+        per_pair = {name: _rest(amount, done.traded.get(name)) for name, amount in limits.max_per_pair.items()}
+        total, cost = limits.max_value_per_day, limits.max_cost_per_day
+        return Terms(
+            base_asset=self.base,
+            min_trade=self.trading.min_trade,
+            fixed_cost=self.trading.fixed_cost,
+            fee_bps=done.fee_bps,
+            return_to=self.trading.returns_to,
+            max_spend=most,
+            max_turnover=turnover,
+            max_per_pair=per_pair,
+            max_total=None if total is None else _rest(total, sum(done.traded.values(), ZERO)),
+            max_cost=None if cost is None else _rest(cost, done.cost),
+            digits={asset: BASE_DIGITS if asset == self.base else DIGITS for asset in self.assets},
+        )
+
+
+def _rest(most: Decimal, used: Decimal | None) -> Decimal:
+    return max(most - (used or ZERO), ZERO)
+
+
+def _prices(base: str, symbols: Iterable[str], rates: Mapping[str, Rates]) -> dict[str, Decimal]:
+    """What one of each asset is worth in the base asset, by the middle of its rates, through others if need be."""
+    found = {base: Decimal(1)}
+    known = [symbol for symbol in symbols if symbol in rates]
+    for _ in known:
+        for symbol in known:
+            asset, _, against = symbol.partition("-")
+            middle = (rates[symbol].buy + rates[symbol].sell) / 2
+            if against in found and asset not in found:
+                found[asset] = found[against] * middle
+            elif asset in found and against not in found:
+                found[against] = found[asset] / middle
+    return found

@@ -1,0 +1,167 @@
+"""The position: what is held of each asset, what is on its way, and what has to be paid; pure.
+
+Whether the service takes an order's amount from what is available when it accepts it or when it is final is not
+documented (public fact 5.10 names `freezeBalance` alone). So each asset has two sides: what may certainly be spent,
+from which surpluses and funds are counted, and what is expected, from which shortfalls are.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from decimal import Decimal
+from functools import cache
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from treasury.money import canonical, exact
+from treasury.planning.trades import Rates
+
+ZERO = Decimal(0)
+
+
+@dataclass(frozen=True)
+class InFlight:
+    """An order that left, or may have left, and is not final. Amounts are what it spends and what it is to bring."""
+
+    request_id: str
+    run_key: str
+    row_ref: str
+    currency: str
+    amount: Decimal
+    is_known: bool
+    """Whether the service said that it has it; else nobody knows."""
+    is_conversion: bool
+    symbol: str | None = None
+    """The pair of a conversion."""
+    receive_currency: str | None = None
+    receive_amount: Decimal | None = None
+
+
+@dataclass(frozen=True)
+class Obligation:
+    """What is to be paid out of an asset by the end of the horizon, and why."""
+
+    asset: str
+    amount: Decimal
+    what: str
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """Everything that a rebalancing is planned from, at one moment."""
+
+    at: int
+    """Unix ms."""
+    source: str = "the service"
+    """Who says the balances."""
+    run_key: str = ""
+    """The round that it was taken for: the next one when nothing of it was read yet."""
+    available: Mapping[str, Decimal] = field(default_factory=dict)
+    held: Mapping[str, Decimal] = field(default_factory=dict)
+    """Asset -> what the service holds back for orders on their way; not there where it does not say."""
+    rates: Mapping[str, Rates] = field(default_factory=dict)
+    in_flight: tuple[InFlight, ...] = ()
+    obligations: tuple[Obligation, ...] = ()
+    daily: Mapping[str, Decimal] = field(default_factory=dict)
+    """Asset -> what was paid out of it on a day, on the average."""
+    missing: Mapping[str, str] = field(default_factory=dict)
+    """Asset or pair -> why its balance or rate cannot be used."""
+    notes: tuple[str, ...] = ()
+    """What a treasurer should know of it."""
+    fee_bps: Decimal = Decimal(10)
+    """The fee that a conversion is expected to take of what it brings: what recent ones took (public fact 7.4)."""
+    moved: Mapping[str, Decimal] = field(default_factory=dict)
+    """Currency -> what conversions of this day spent and received of it."""
+    traded: Mapping[str, Decimal] = field(default_factory=dict)
+    """Pair -> what this day's trades of it were worth, in the base asset."""
+    cost: Decimal = ZERO
+    """What this day's trades cost against the middle of the rates, in the base asset."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """As JSON can hold it, amounts as text."""
+        found: dict[str, Any] = _as_text(asdict(self))
+        return found
+
+    @staticmethod
+    def from_dict(content: Mapping[str, Any]) -> "Snapshot":
+        """The snapshot that `as_dict` wrote. Raises `ValueError` when it did not."""
+        return _reader().validate_python(dict(content))
+
+
+@cache
+def _reader() -> TypeAdapter[Snapshot]:
+    return TypeAdapter(Snapshot)
+
+
+def _as_text(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return canonical(value)
+    if isinstance(value, dict):
+        return {name: _as_text(each) for name, each in value.items()}
+    return [_as_text(each) for each in value] if isinstance(value, tuple | list) else value
+
+
+@dataclass(frozen=True)
+class Position:
+    """One asset: what is available, on its way and to be paid, in it."""
+
+    asset: str
+    available: Decimal
+    incoming: Decimal
+    """What conversions on their way are to bring."""
+    outgoing: Decimal
+    """What orders on their way spend, and the service does not show as held back."""
+    uncertain: Decimal
+    """Of it: payments of which nobody knows whether the service has them."""
+    obligations: tuple[Obligation, ...]
+
+    @property
+    def expected(self) -> Decimal:
+        """What it will be once everything on its way has arrived; shortfalls are counted from it."""
+        return self.available + self.incoming - self.uncertain
+
+    @property
+    def spendable(self) -> Decimal:
+        """What may certainly be spent; surpluses and funds are counted from it."""
+        return max(self.available - self.outgoing, ZERO)
+
+    @property
+    def need(self) -> Decimal:
+        """What its obligations come to."""
+        return sum((each.amount for each in self.obligations), ZERO)
+
+
+@exact
+def position_of(snapshot: Snapshot, asset: str) -> Position:
+    """The position of one asset, whose balance is known."""
+    flying = [each for each in snapshot.in_flight if each.currency == asset]
+    held = snapshot.held.get(asset)
+    if held is None:  # payments count as debited when they were accepted, conversions as not yet
+        open_debits = _sum(flying, of_known=True, conversions=True)
+    else:
+        open_debits = max(_sum(flying, of_known=True, conversions=None) - held, ZERO)
+    incoming = sum((each.receive_amount or ZERO for each in snapshot.in_flight if each.receive_currency == asset), ZERO)
+    return Position(
+        asset,
+        snapshot.available[asset],
+        incoming,
+        open_debits + _sum(flying, of_known=False, conversions=None),
+        _sum(flying, of_known=False, conversions=False),
+        tuple(each for each in snapshot.obligations if each.asset == asset),
+    )
+
+
+def _sum(orders: Iterable[InFlight], *, of_known: bool, conversions: bool | None) -> Decimal:
+    return sum(
+        (
+            each.amount
+            for each in orders
+            if each.is_known is of_known and (conversions is None or each.is_conversion is conversions)
+        ),
+        ZERO,
+    )
+
+
+def family_of(asset: str) -> str:
+    """The asset that a code stands for, whatever its network: `USDT` of `USDT_TRC20` (public fact 7.1)."""
+    return asset.partition("_")[0]

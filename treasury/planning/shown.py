@@ -1,0 +1,129 @@
+"""Pure: what an approver sees of a plan that waits. Personal: it is kept encrypted, and only while the plan waits."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any
+
+from treasury.masking import mask
+from treasury.money import format_amount
+from treasury.planning.limits import why_approvals
+from treasury.planning.payouts import PayoutPlan
+from treasury.planning.rows import PayoutRow
+from treasury.planning.trades import TradePlan
+
+LARGEST = 5
+"""How many of the largest payments are shown first."""
+
+COLUMNS = (
+    *("row_ref", "payee", "account", "bank", "country", "amount", "currency", "receive_amount", "receive_currency"),
+    *("at_most", "note"),
+)
+"""What is shown of each payment; `at_most`: its ceiling, where the amount is not known beforehand."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """What the ledger knows of a payment before it is recorded."""
+
+    new: frozenset[str] = frozenset()
+    """Rows whose payee was never paid."""
+    changed: Mapping[str, str] = field(default_factory=dict)
+    """Row -> the account, masked, that its payee's name was paid to last; this one was never paid."""
+    duplicates: Mapping[str, str] = field(default_factory=dict)
+    """Row -> the payment that it looks like."""
+
+
+def shown_payouts(plan: PayoutPlan, known: Known) -> dict[str, Any]:
+    """A payout plan as an approver sees it."""
+    rows = [_payment(row, plan, known) for row in plan.rows]
+    return {
+        "kind": "payout",
+        **plan.summary(),
+        "why": why_approvals(plan.counted, plan.limits),
+        "new_payees": len(known.new),
+        "changed_payees": len(known.changed),
+        "duplicates": len(known.duplicates),
+        "largest": [row["row_ref"] for row in _largest(plan.rows)],
+        "rows": rows,
+    }
+
+
+def _payment(row: PayoutRow, plan: PayoutPlan, known: Known) -> dict[str, Any]:
+    amount, receive_amount = row.amount, row.receive_amount
+    ceiling = row.ceiling(plan.limits.max_per_payout.get(row.currency))
+    cells = {
+        "row_ref": row.row_ref,
+        "payee": row.payee_name,
+        "account": row.account,
+        "bank": row.bank,
+        "country": row.country,
+        "amount": None if amount is None else format_amount(amount),
+        "currency": row.currency,
+        "receive_amount": None if receive_amount is None else format_amount(receive_amount),
+        "receive_currency": row.receive_currency,
+        "at_most": None if ceiling is None else format_amount(ceiling),
+        "note": "; ".join(_notes(row, known)) or None,
+    }
+    return {name: cells[name] for name in COLUMNS}
+
+
+def _notes(row: PayoutRow, known: Known) -> Iterator[str]:
+    if row.row_ref in known.changed:
+        yield f"this name was paid to another account before: {known.changed[row.row_ref]}, now {mask(row.account)}"
+    elif row.row_ref in known.new:
+        yield "first payment to this account"
+    if row.row_ref in known.duplicates:
+        meant = f"; the sheet says why: {row.duplicate_ok}" if row.duplicate_ok else "; it will be held"
+        yield f"looks like {known.duplicates[row.row_ref]}{meant}"
+
+
+def _largest(rows: Iterable[PayoutRow]) -> list[dict[str, Any]]:
+    """The largest payments, by the number alone: amounts of several currencies are not compared by a rate."""
+    known = ((row.amount if row.amount is not None else row.receive_amount or Decimal(0), row.row_ref) for row in rows)
+    return [{"row_ref": row_ref} for _, row_ref in sorted(known, key=lambda each: (-each[0], each[1]))[:LARGEST]]
+
+
+def shown_trades(run_key: str, plan: TradePlan, sha256: str, why: Sequence[str]) -> dict[str, Any]:
+    """A rebalancing plan as an approver sees it."""
+    rows = [
+        {
+            "row_ref": f"{trade.side.value} {trade.symbol}",
+            "amount": format_amount(trade.amount),
+            "currency": trade.currency,
+            "receive_amount": format_amount(trade.expected_receive),
+            "receive_currency": trade.receive_currency,
+            "note": f"at {format_amount(trade.rate)}; at least {format_amount(trade.min_receive)} arrive",
+        }
+        for trade in plan.trades
+    ]
+    return {
+        "kind": "rebalancing",
+        "run_key": run_key,
+        "payments": len(rows),
+        "plan_sha256": sha256,
+        "why": list(why),
+        "rows": [dict.fromkeys(COLUMNS) | row for row in rows],
+    }
+
+
+def shown_single(run_key: str, name: str, fields: Mapping[str, Any], sha256: str, why: Sequence[str]) -> dict[str, Any]:
+    """A single operation as an approver sees it; `fields`: its body on the wire."""
+    row = {
+        "row_ref": name,
+        "account": fields.get("address") or fields.get("account_no"),
+        "payee": fields.get("account_name"),
+        "bank": fields.get("network") or fields.get("bank_code"),
+        "country": fields.get("country"),
+        "amount": None if fields.get("amount") is None else str(fields["amount"]),
+        "currency": fields.get("currency"),
+        "note": ", ".join(f"{key}: {value}" for key, value in sorted(fields.items()) if not isinstance(value, dict)),
+    }
+    return {
+        "kind": "call",
+        "run_key": run_key,
+        "payments": 1,
+        "plan_sha256": sha256,
+        "why": list(why),
+        "rows": [dict.fromkeys(COLUMNS) | row],
+    }

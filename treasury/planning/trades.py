@@ -1,0 +1,217 @@
+"""Trades of a rebalancing: what is converted, within which bounds, and what is wanted and not made; pure."""
+
+import functools
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from decimal import Decimal, localcontext
+from enum import StrEnum
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from treasury.money import EXACT, FRACTION_DIGITS, canonical, format_amount, round_down, round_up
+from treasury.orders.decisions import OLDER_NAMES
+from treasury.planning.limits import ConversionLimits
+from treasury.planning.tables import BPS
+
+RECEIVE_DIGITS = 8
+"""Fractional digits of a received amount in a bound: coarser than the service's ten, so its rounding never matters."""
+
+
+class Side(StrEnum):
+    """Whether the first asset of a pair is bought or sold."""
+
+    SELL = "SELL"
+    BUY = "BUY"
+
+
+@dataclass(frozen=True)
+class Rates:
+    """Prices of the first asset of a pair in the second: what buying it costs, what selling it brings."""
+
+    buy: Decimal
+    sell: Decimal
+
+    @staticmethod
+    def from_text(content: Mapping[str, str]) -> "Rates":
+        """From amounts as text."""
+        return Rates(Decimal(content["buy"]), Decimal(content["sell"]))
+
+    def of(self, side: Side) -> Decimal:
+        """The price for a trade of this side."""
+        return self.buy if side is Side.BUY else self.sell
+
+
+@dataclass(frozen=True)
+class Trade:
+    """One conversion and its bounds. What is received is meant before the fee, in `receive_currency`."""
+
+    asset: str
+    """The first asset of the pair."""
+    side: Side
+    symbol: str
+    currency: str
+    """What is spent: the first asset of the pair when selling, the second when buying."""
+    amount: Decimal
+    """How much is spent, in `currency`."""
+    receive_currency: str
+    expected_receive: Decimal
+    min_receive: Decimal
+    max_fee: Decimal
+    rate: Decimal
+    """Price of the first asset in the second when the plan was made."""
+    min_rate: Decimal | None
+    """The lowest price that a sale may have."""
+    max_rate: Decimal | None
+    """The highest price that a purchase may have."""
+    purpose: str = "band"
+    """What it serves: `obligation`, `floor` or `band`."""
+    cost: Decimal = Decimal(0)
+    """What it costs against the middle of both rates, fee included, in the base asset."""
+    value: Decimal = Decimal(0)
+    """What is spent, in the base asset, when the plan was made."""
+    is_own_pair: bool = True
+    """Whether it is its asset's own pair, with the base asset; one plan may trade an asset in several."""
+
+    def as_text(self) -> dict[str, str]:
+        """Everything that it says, as text."""
+        return {name: str(value) for name, value in _plain(self).items()}
+
+    @property
+    def row_ref(self) -> str:
+        """Its name in its run: side and asset, or the pair where that is between two others than the base asset."""
+        return f"{self.side.value.lower()}-{self.asset if self.is_own_pair else self.symbol}"
+
+    @property
+    def name(self) -> str:
+        """For display: side, pair and amount."""
+        return f"{self.side.value} {self.symbol} {format_amount(self.amount)}"
+
+
+@dataclass(frozen=True)
+class SkippedTrade:
+    """A trade (or the part of one) that is wanted and not made, and why. `amount` is in `currency`."""
+
+    asset: str
+    side: Side
+    currency: str
+    amount: Decimal
+    reason: str
+    is_wanted: bool = True
+    """Whether something is left undone by it; not where the trade would be too small to be worth its cost."""
+
+
+@dataclass(frozen=True)
+class TradePlan:
+    """The trades in the order they are made: sales first, then purchases, each by asset."""
+
+    policy_version: str
+    trades: tuple[Trade, ...]
+    skipped: tuple[SkippedTrade, ...]
+    later: tuple[Trade, ...] = ()
+    """What the proceeds of these trades are to pay for: planned again in the next round, once they are settled."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """The plan as JSON can hold it, amounts as text."""
+        return {
+            "policy_version": self.policy_version,
+            "trades": [_plain(trade) for trade in self.trades],
+            "skipped": [_plain(skipped) for skipped in self.skipped],
+            "later": [_plain(trade) for trade in self.later],
+        }
+
+    @staticmethod
+    def from_dict(content: Mapping[str, Any]) -> "TradePlan":
+        """The plan that `as_dict` wrote. Raises `ValueError` when it did not."""
+        trades = [
+            {OLDER_NAMES.get(name, name): value for name, value in each.items()} for each in content.get("trades", ())
+        ]
+        return _reader().validate_python({**content, **({"trades": trades} if trades else {})})
+
+
+@functools.cache
+def _reader() -> TypeAdapter[TradePlan]:
+    return TypeAdapter(TradePlan)
+
+
+def _plain(record: Trade | SkippedTrade) -> dict[str, Any]:
+    return {name: canonical(value) if isinstance(value, Decimal) else value for name, value in asdict(record).items()}
+
+
+def bounded_trade(trade: Trade, slippage_bps: int, fee_bps: int) -> Trade:
+    """The same trade with the bounds that its quote is held to."""
+    with localcontext(EXACT):
+        selling, rate, slippage = trade.side is Side.SELL, trade.rate, Decimal(slippage_bps) / BPS
+        return replace(
+            trade,
+            min_receive=round_down(trade.expected_receive * (1 - slippage), RECEIVE_DIGITS),
+            max_fee=round_up(trade.expected_receive * fee_bps / BPS, RECEIVE_DIGITS),
+            min_rate=round_up(rate * (1 - slippage), FRACTION_DIGITS) if selling else None,
+            max_rate=None if selling else round_down(rate * (1 + slippage), FRACTION_DIGITS),
+        )
+
+
+def moved_by(trades: "tuple[Trade, ...]") -> dict[str, Decimal]:
+    """Currency -> what these trades spend and receive of it together."""
+    moved: dict[str, Decimal] = {}
+    with localcontext(EXACT):
+        for trade in trades:
+            for currency, amount in ((trade.currency, trade.amount), (trade.receive_currency, trade.expected_receive)):
+                moved[currency] = moved.get(currency, Decimal(0)) + amount
+    return moved
+
+
+@dataclass(frozen=True)
+class Traded:
+    """What the conversions of a day moved."""
+
+    moved: Mapping[str, Decimal]
+    """Currency -> spent and received of it."""
+    spent: tuple[tuple[str, str, Decimal], ...]
+    """Of conversions that no plan has, such as called ones: pair, what is spent, and how much of it."""
+    value: Mapping[str, Decimal]
+    """Pair -> what its planned trades were worth, in the base asset."""
+    cost: Decimal
+    """What their plans said that they cost, in the base asset."""
+
+
+def check_trades(plan: TradePlan, limits: ConversionLimits | None, before: Traded) -> str | None:
+    """Why a plan breaks the `[conversions]` limits of a policy; None when it does not.
+
+    `before`: what was traded earlier on the same day, by other rounds and calls.
+    """
+    if limits is None:
+        return None
+    for trade in plan.trades:
+        if limits.pairs is not None and trade.symbol not in limits.pairs:
+            return f"{trade.symbol} is not a pair that the policy allows"
+        most = limits.max_per_trade.get(trade.currency)
+        if most is not None and trade.amount > most:
+            spent = f"{format_amount(trade.amount)} {trade.currency}"
+            return f"{trade.side} {trade.asset} spends {spent}, over max_per_trade, {format_amount(most)}"
+    moved = moved_by(plan.trades)
+    with localcontext(EXACT):
+        for currency, most in limits.max_turnover.items():
+            earlier = before.moved.get(currency, Decimal(0))
+            if moved.get(currency, Decimal(0)) and moved[currency] + earlier > most:
+                total = f"{format_amount(moved[currency])} {currency}"
+                said = f"its trades move {total}, over max_turnover, {format_amount(most)}"
+                return said if not earlier else f"{said}, of which {format_amount(earlier)} were moved today"
+        return _over_value(plan.trades, limits, before)
+
+
+def _over_value(trades: tuple[Trade, ...], limits: ConversionLimits, before: Traded) -> str | None:
+    """Why trades are worth, or cost, more than a day may have; in the base asset."""
+    value = dict(before.value)
+    for trade in trades:
+        value[trade.symbol] = value.get(trade.symbol, Decimal(0)) + trade.value
+    sums: list[tuple[str, Decimal, Decimal | None]] = [
+        (f"max_per_pair of {symbol}", value.get(symbol, Decimal(0)), most)
+        for symbol, most in limits.max_per_pair.items()
+    ]
+    sums.append(("max_value_per_day", sum(value.values(), Decimal(0)), limits.max_value_per_day))
+    sums.append(("max_cost_per_day", sum((each.cost for each in trades), before.cost), limits.max_cost_per_day))
+    for name, total, most in sums:
+        if trades and most is not None and total > most:
+            return f"with what was traded today it comes to {canonical(total)}, over {name}, {canonical(most)}"
+    return None

@@ -1,0 +1,264 @@
+"""A plan as people see it before they say yes: lines on a terminal, a page, a workbook, and a page in Prefect."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from treasury.approving.judging import Judgement
+from treasury.files import write_bytes, write_text
+from treasury.ledger.proposals import WaitingPlan
+from treasury.masking import mask
+from treasury.money import format_amount, parse_amount
+from treasury.planning.shown import COLUMNS
+
+TITLES: Mapping[str, str] = {
+    "row_ref": "row",
+    "payee": "payee",
+    "account": "account or address",
+    "bank": "bank or network",
+    "country": "country",
+    "amount": "amount",
+    "currency": "currency",
+    "receive_amount": "receives",
+    "receive_currency": "in",
+    "at_most": "at most",
+    "note": "note",
+}
+"""Column of a payment -> what people read above it."""
+
+AMOUNTS = ("amount", "receive_amount", "at_most")
+
+MAX_LINES = 200
+"""Payments that a terminal and Prefect show; `plan.html` has as many as `MAX_ROWS`, `plan.xlsx` all."""
+
+MAX_ROWS = 5_000
+
+MAX_LEFT_OUT = 20
+"""Rows that are left out and named on a page; `plan.json` and `errors.csv` have all."""
+
+MAX_NOTED = 20
+"""Payments with a note that a terminal shows of a plan that somebody looks at."""
+
+
+Facts = list[tuple[str, str]]
+"""What is to be known of a plan before its payments, as names and values."""
+
+
+@dataclass(frozen=True)
+class PlanPage:
+    """What is shown of a plan, whatever it is shown on."""
+
+    title: str
+    made_at: int
+    """Unix milliseconds."""
+    facts: Facts
+    rows: Sequence[Mapping[str, Any]]
+    """Its payments."""
+    run_key: str
+
+
+def waiting_page(plan: WaitingPlan, judged: Judgement, by_name: str | None = None) -> PlanPage:
+    """The page of a plan that waits for approvals."""
+    title = f"Plan of {plan.run_key} waits for approval"
+    return PlanPage(title, plan.proposed_at, _facts_of(plan, judged, by_name), rows_of(plan.shown), plan.run_key)
+
+
+def preview_page(shown: Mapping[str, Any], made_at: int) -> PlanPage:
+    """The page of a plan that somebody looks at."""
+    facts = [("Run", str(shown["run_key"])), ("Plan", str(shown["plan_sha256"]))]
+    facts += [("Asks for approvals because", each) for each in shown.get("why", ())]
+    if shown.get("approvals"):
+        facts.append(("Note", str(shown["approvals"])))
+    title = f"Plan of {shown['run_key']}"
+    return PlanPage(title, made_at, facts + list(_sums(shown)), rows_of(shown), str(shown["run_key"]))
+
+
+def _facts_of(plan: WaitingPlan, judged: Judgement, by_name: str | None) -> Facts:
+    shown = plan.shown or {}
+    found = [("Run", plan.run_key), ("Made by", plan.maker.name), ("Proposed at (UTC)", _time(plan.proposed_at))]
+    found += [("Plan", plan.sha256), ("Approve with", f"--plan {plan.code}")]
+    missing = plan.needed - len(judged.counted)
+    needs = f"{plan.needed} approval(s); " + (f"{missing} more" if missing > 0 else "it has them")
+    found += [("Needs", needs), ("Approved by", ", ".join(judged.counted) or "nobody yet")]
+    found += [("Does not count", each) for each in judged.refused]
+    found += [("Because", each) for each in shown.get("why", ())]
+    if plan.ends_at is not None:
+        found.append(("Ends at (UTC)", _time(plan.ends_at)))
+    if by_name is not None:
+        found.append(("Note", by_name))
+    return found + list(_sums(shown))
+
+
+def _sums(shown: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    if "payments" in shown:
+        yield "Payments", str(shown["payments"])
+    for name, title in (("debits", "Debits at most"), ("receipts", "Beneficiaries receive")):
+        for currency, total in shown.get(name, {}).items():
+            yield title, f"{total} {currency}"
+    for currency, total in shown.get("recorded", {}).items():
+        yield "Recorded of this run before", f"{total} {currency}: limits and approvals count it, too"
+    if ceilings := _ceilings(shown.get("rows", ())):
+        for currency, total in ceilings.items():
+            yield "Of this, as ceilings", f"{total} {currency}: what quotes may ask at the most"
+    for name, title in (
+        ("changed_payees", "Known name, other account"),
+        ("new_payees", "Paid for the first time"),
+        ("duplicates", "Look like earlier payments"),
+    ):
+        if shown.get(name):
+            yield title, f"{shown[name]} payment(s), see their notes"
+    if shown.get("largest"):
+        yield "Largest", ", ".join(shown["largest"])
+    yield from _funds(shown)
+    for group in shown.get("groups", ()):
+        sums = ", ".join(f"{total} {currency}" for currency, total in group["sums"].items())
+        yield f"By {group['kind']}", f"{group['name']}: {group['payments']} payment(s)" + (f", {sums}" if sums else "")
+    yield from (("Read from the sheet", note) for note in shown.get("notes", ()))
+    yield from left_out_of(shown)
+    if shown.get("not_asked"):
+        yield "Not answered by the service", ", ".join(shown["not_asked"])
+
+
+def left_out_of(shown: Mapping[str, Any]) -> Facts:
+    """The rows that are left out, by row, each with what is wrong with it."""
+    rows = shown.get("left_out", ())
+    found = [("Left out", f"{len(rows)} row(s), which are not paid")] if rows else []
+    for row in rows[:MAX_LEFT_OUT]:
+        who = f"{row['row_ref']}: " if row["row_ref"] else ""
+        found.append((f"Left out: row {row['row']}", who + row["problem"]))
+    if len(rows) > MAX_LEFT_OUT:
+        found.append(("Left out", f"and {len(rows) - MAX_LEFT_OUT} more: errors.csv has all"))
+    return found
+
+
+def _funds(shown: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for each in shown.get("funding", ()):
+        currency = each["currency"]
+        if each["balance"] is None:
+            yield f"Balance of {currency}", "not known: the service did not say"
+            continue
+        flying = f"; {each['in_flight']} of it may still go to earlier runs" if each["in_flight"] != "0" else ""
+        yield f"Balance of {currency}", f"{each['balance']} when this was made{flying}"
+        if each["estimated"] != "0":
+            said = f"{each['estimated']} {currency}, by the rate of now, for rows of which only their quotes will tell"
+            yield "Of this, estimated", said
+        open_ends = f", and before {each['not_known']} row(s) whose debit nobody knows yet" if each["not_known"] else ""
+        if each["remains"].startswith("-"):
+            yield f"NOT FUNDED: {currency}", f"{each['remains'][1:]} {currency} are missing, before fees{open_ends}"
+        else:
+            yield f"Funded: {currency}", f"{each['remains']} {currency} remain, before fees{open_ends}"
+    for each in shown.get("arrives", ()):
+        yield "Arrives", f"{each['amount']} {each['currency']} ({each['is']})"
+    for each in shown.get("fees", ()):
+        yield "Fee (estimate)", f"{each['fee']} {each['currency']} for a payment of {each['of']}, says the service"
+
+
+def _ceilings(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    sums: dict[str, Any] = {}
+    for row in rows:
+        if row.get("at_most") is not None:
+            sums[row["currency"]] = sums.get(row["currency"], 0) + parse_amount(row["at_most"])
+    return {currency: format_amount(total) for currency, total in sorted(sums.items())}
+
+
+def _time(ms: int) -> str:
+    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def rows_of(shown: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
+    """The payments of what is shown of a plan."""
+    return list((shown or {}).get("rows", ()))
+
+
+def columns_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The columns that any of these payments fills."""
+    return [name for name in COLUMNS if any(row.get(name) is not None for row in rows)]
+
+
+def as_lines(page: PlanPage, *, only_noted: bool = False) -> Iterator[str]:
+    """The plan on a terminal; `only_noted`: of its payments those with a note."""
+    yield from facts_as_lines(page.facts)
+    rows = [row for row in page.rows if row.get("note")] if only_noted else page.rows
+    columns, most = columns_of(rows), MAX_NOTED if only_noted else MAX_LINES
+    for row in rows[:most]:
+        yield "  " + "  ".join(str(row[name]) for name in columns if row.get(name) is not None)
+    if len(rows) > most:
+        yield f"  and {len(rows) - most} more: plan.xlsx has all"
+
+
+def facts_as_lines(facts: Facts) -> Iterator[str]:
+    """Names and values on a terminal."""
+    return (f"  {name + ':':28}{value}" for name, value in facts)
+
+
+def as_markdown(page: PlanPage) -> str:
+    """The plan in Prefect: names and accounts masked, for whoever sees the dashboard sees it."""
+    lines = [f"# {_cell(page.title)}", "", "| | |", "|---|---|"]
+    lines += [f"| {name} | {_cell(value)} |" for name, value in page.facts]
+    rows = [_masked(row) for row in page.rows[:MAX_LINES]]
+    if rows:
+        columns = columns_of(rows)
+        lines += ["", "| " + " | ".join(TITLES[name] for name in columns) + " |", "|" + "---|" * len(columns)]
+        lines += ["| " + " | ".join(_cell(row.get(name)) for name in columns) + " |" for row in rows]
+    if (rest := len(page.rows) - MAX_LINES) > 0:
+        lines += ["", f"{rest} more: `treasury show {page.run_key}` writes all of them into plan.xlsx."]
+    return "\n".join(lines) + "\n"
+
+
+def _masked(row: Mapping[str, Any]) -> dict[str, Any]:
+    personal = {name: mask(row[name]) for name in ("payee", "account") if row.get(name) is not None}
+    return {**row, **personal}
+
+
+def _cell(value: object) -> str:
+    return ("" if value is None else str(value)).replace("|", "\\|").replace("\n", " ")
+
+
+def write_plan(folder: Path, page: PlanPage) -> list[Path]:
+    """Write `plan.html` and `plan.xlsx` into a folder; returns their paths."""
+    html, workbook = folder / "plan.html", folder / "plan.xlsx"
+    write_text(html, _html(page))
+    write_bytes(workbook, _workbook(page))
+    return [html, workbook]
+
+
+def _html(page: PlanPage) -> str:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    from treasury.reports.markup import amount, shown
+
+    environment = Environment(
+        loader=PackageLoader("treasury.reports"), autoescape=True, undefined=StrictUndefined, finalize=shown
+    )
+    rows, columns = page.rows, columns_of(page.rows)
+    return environment.get_template("plan.html.j2").render(
+        run_key=page.run_key,
+        facts=page.facts,
+        columns=columns,
+        titles=TITLES,
+        rows=rows[:MAX_ROWS],
+        more=max(0, len(rows) - MAX_ROWS),
+        amount=amount,
+        amounts=AMOUNTS,
+    )
+
+
+def _workbook(page: PlanPage) -> bytes:
+    from treasury.reports.cells import Book, Column
+
+    book = Book(_time(page.made_at), f"Plan of {page.run_key}")
+    sheet = book.sheet("Plan")
+    sheet.set_column(0, 0, 26)
+    sheet.set_column(1, 1, 100)
+    for row, (name, value) in enumerate(page.facts):
+        book.text(sheet, row, 0, name, book.header)
+        book.text(sheet, row, 1, value)
+    columns = [
+        Column(TITLES[name], name, 60 if name == "note" else 20, "money" if name in AMOUNTS else "text")
+        for name in columns_of(page.rows)
+    ]
+    if columns:
+        book.list_sheet("Payments", "What is paid; amounts as the sheet has them.", columns, page.rows)
+    return book.finish()

@@ -1,0 +1,159 @@
+"""A rebalancing as people see it: each asset before, on its way, to be paid, traded and after; and why."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from markupsafe import escape
+
+from treasury.files import write_text
+from treasury.money import parse_amount
+from treasury.planning.rebalancing import Rebalancing
+
+COLUMNS: Mapping[str, str] = {
+    "asset": "asset",
+    "before": "before",
+    "incoming": "on its way in",
+    "outgoing": "on its way out",
+    "need": "to be paid",
+    "minimum": "minimum",
+    "target": "target",
+    "maximum": "maximum",
+    "trade": "trades",
+    "after": "after",
+}
+"""Field of an asset's line -> its title."""
+
+BARS = 24
+"""Characters of an asset's picture."""
+
+
+def as_lines(decided: Rebalancing) -> Iterator[str]:
+    """The decision on a terminal."""
+    lines = [line.as_dict() for line in decided.lines]
+    cells = [[_text(line[name]) for name in COLUMNS] for line in lines]
+    widths = [max(len(title), *(len(row[place]) for row in cells)) for place, title in enumerate(COLUMNS.values())]
+    if cells:
+        yield "  " + "  ".join(title.rjust(width) for title, width in zip(COLUMNS.values(), widths, strict=True))
+    for row, line in zip(cells, lines, strict=True):
+        yield "  " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+        picture = _picture(line)
+        yield f"    {line['asset']}: {line['why']}" + (f"  {picture}" if picture else "")
+        yield from (f"      to be paid: {each['amount']}, {each['what']}" for each in line["obligations"])
+    trades = [*decided.plan.trades, *decided.plan.later]
+    if trades:
+        yield f"  cost against the middle of the rates: {_cost(decided)}"
+    for name, cost in sorted(decided.next_unit.items()):
+        said = "cannot be had" if cost is None else f"would cost {cost.normalize():f}"
+        yield f"  one more {name} to be paid {said}"
+    yield from (f"  note: {each}" for each in decided.notes)
+
+
+def table(columns: Sequence[str], rows: Sequence[Mapping[str, str]]) -> Iterator[str]:
+    """Rows under their columns, each as wide as its widest cell."""
+    titles = [name.replace("_", " ") for name in columns]
+    cells = [titles, *([row[name] for name in columns] for row in rows)]
+    widths = [max(len(row[place]) for row in cells) for place in range(len(columns))]
+    for row in cells:
+        yield "  " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+
+
+def _cost(decided: Rebalancing) -> str:
+    return f"{decided.cost.normalize():f}, {decided.cost_bps:f} bps of what is traded"
+
+
+def _text(value: object) -> str:
+    return "-" if value is None else str(value)
+
+
+def _picture(line: Mapping[str, Any]) -> str:
+    """The asset in its band, before (o) and after (x): `....[..o..|.x]....`."""
+    if line["before"] is None or line["maximum"] is None or line["maximum"] == line["minimum"]:
+        return ""
+    need = parse_amount(line["need"])
+    places = {
+        name: parse_amount(line[name]) - (need if name in ("before", "after") else 0)
+        for name in ("minimum", "target", "maximum", "before", "after")
+    }
+    low, high = min(*places.values(), parse_amount("0")), max(places.values())
+    drawn = ["."] * BARS
+    marks = (("minimum", "["), ("maximum", "]"), ("target", "|"), ("before", "o"), ("after", "x"))
+    for name, mark in marks:
+        place = int((places[name] - low) / (high - low) * (BARS - 1)) if high > low else 0
+        drawn[place] = mark
+    return "".join(drawn)
+
+
+def as_markdown(run_key: str, decided: Mapping[str, Any]) -> str:
+    """The decision in Prefect, from its JSON form."""
+    lines = [f"# Rebalancing {run_key}", "", "| " + " | ".join(COLUMNS.values()) + " | why |"]
+    lines.append("|---|" + "---:|" * (len(COLUMNS) - 1) + "---|")
+    for line in decided["assets"]:
+        cells = [_text(line[name]) for name in COLUMNS] + [str(line["why"])]
+        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+    pictures = [f"{line['asset']:>12} {picture}" for line in decided["assets"] if (picture := _picture(line))]
+    if pictures:
+        lines += ["", "Before (o) and after (x) in the band, after what is to be paid:", "", "```", *pictures, "```"]
+    for line in decided["assets"]:
+        lines += [f"- {line['asset']} has to pay {each['amount']}: {each['what']}" for each in line["obligations"]]
+    lines += ["", f"Cost against the middle of the rates: {decided['cost']}."]
+    lines += [f"- {each}" for each in decided["notes"]]
+    return "\n".join(lines) + "\n"
+
+
+def write_page(path: Path, run_key: str, decided: Mapping[str, Any]) -> Path:
+    """Write the decision as a page that loads nothing."""
+    head = "".join(f"<th>{escape(title)}</th>" for title in (*COLUMNS.values(), "in its band", "why"))
+    rows = "".join(
+        "<tr>"
+        + "".join(f"<td>{escape(_text(line[name]))}</td>" for name in COLUMNS)
+        + f"<td>{_drawing(line)}</td><td class=why>{escape(str(line['why']))}</td></tr>"
+        for line in decided["assets"]
+    )
+    needs = "".join(
+        f"<li>{escape(line['asset'])}: {escape(each['amount'])}, {escape(each['what'])}</li>"
+        for line in decided["assets"]
+        for each in line["obligations"]
+    )
+    notes = "".join(f"<li>{escape(each)}</li>" for each in decided["notes"])
+    write_text(
+        path,
+        "<!doctype html><html lang=en><meta charset=utf-8>"
+        "<meta http-equiv=Content-Security-Policy content=\"default-src 'none'; style-src 'unsafe-inline'\">"
+        f"<title>Rebalancing {escape(run_key)}</title><style>body{{font:15px system-ui;margin:2em}}"
+        "td,th{padding:.3em .7em;text-align:right;border-bottom:1px solid #ccc}.why{text-align:left}</style>"
+        f"<h1>Rebalancing {escape(run_key)}</h1><table><tr>{head}</tr>{rows}</table>"
+        f"<p>Cost against the middle of the rates: {escape(decided['cost'])}</p>"
+        f"<h2>To be paid</h2><ul>{needs or '<li>nothing</li>'}</ul><ul>{notes}</ul></html>\n",
+    )
+    return path
+
+
+def _drawing(line: Mapping[str, Any]) -> str:
+    """The asset's band as a bar, with a hollow mark before and a filled one after."""
+    if line["before"] is None or line["maximum"] is None:
+        return ""
+    need = parse_amount(line["need"])
+    low, high = parse_amount(line["minimum"]), parse_amount(line["maximum"])
+    before, after = (parse_amount(line[name]) - need for name in ("before", "after"))
+    least, most = min(low, before, after, parse_amount("0")), max(high, before, after)
+    if most == least:
+        return ""
+
+    def at(amount: Any) -> str:
+        return f"{float((amount - least) / (most - least)) * 180 + 10:.1f}"
+
+    width = f"{float((high - low) / (most - least)) * 180:.1f}"
+    return (
+        '<svg width=200 height=20 role=img aria-label="before and after in the band"><rect x=10 y=9 width=180 height=2 '
+        f'fill="#bbb"/><rect x="{at(low)}" y=4 width="{width}" height=12 fill="#cfe8cf"/>'
+        f'<circle cx="{at(before)}" cy=10 r=5 fill="none" stroke="#333"/><circle cx="{at(after)}" cy=10 r=4 '
+        'fill="#1a5fb4"/></svg>'
+    )
+
+
+def explained(same: bool, run_key: str) -> Sequence[str]:
+    """The last lines of `treasury rebalance --explain`."""
+    if same:
+        return [f"{run_key}: planned again from its decisions, with the same result"]
+    return [f"{run_key}: planned again from its decisions, and the result differs from what was decided then"]

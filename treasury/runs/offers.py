@@ -1,0 +1,182 @@
+"""Asks the service what it offers for a sheet: lists are kept for a day, balances and rates are asked each time."""
+
+import hashlib
+import json
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from treasury.errors import NotConnected, OutcomeUnknown, Refused
+from treasury.files import write_json
+from treasury.planning.offers import Offers, Place, place_of
+from treasury.planning.rows import PayoutRow, Route
+from treasury.provider.fiat_payouts import (
+    RemittancePurposes,
+    SupportedBanks,
+    SupportedCountries,
+    SupportedFields,
+    SupportedNetworks,
+)
+from treasury.provider.funds import PayoutChannels
+from treasury.provider.operation import Operation, Reply
+from treasury.runs.desk import Desk
+
+LOG = logging.getLogger("treasury")
+
+KEPT_SECONDS = 24 * 3600.0
+"""How long an answered list is good for."""
+MAX_ROUTES = 200
+"""Combinations of place, bank and network whose required fields are asked for."""
+
+
+R = TypeVar("R")
+
+
+class Questions:
+    """Asks a service what may be left unanswered; one that is away is not asked again."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._is_away = False
+        self.not_answered: list[str] = []
+        """What was not answered, in words."""
+
+    def ask(self, operation: Operation[Any], what: str, read: Callable[[Any], R | None]) -> R | None:
+        """What `read` finds in the answer; None when there is none, or not of a shape that can be read."""
+        found = None
+        if not self._is_away:
+            try:
+                found = read(self._desk.client.read(operation))
+            except (NotConnected, OutcomeUnknown) as error:
+                LOG.info("%s could not be asked: %s", what, error)
+                self._is_away = True
+            except (Refused, KeyError, TypeError, AttributeError, ValueError) as error:
+                LOG.info("%s was not answered: %s", what, type(error).__name__)
+                self._is_away = isinstance(error, Refused) and (error.http_status >= 500 or error.http_status == 429)
+        if found is None:
+            self.not_answered.append(what)
+        return found
+
+
+class Lists:
+    """The lists of one account's service, kept in a file of its home for a day."""
+
+    def __init__(self, desk: Desk, questions: Questions) -> None:
+        self._questions = questions
+        name = hashlib.sha256(desk.ledger.account.encode()).hexdigest()[:16]
+        self._file = desk.settings.home / "lists" / f"{name}.json"
+        self._kept = _read(self._file)
+        self._changed = False
+
+    def ask(self, operation: Operation[Any], what: str, read: Callable[[Reply], Any]) -> Any:
+        """What `read` makes of the answer, plain JSON values; None where it is empty, or there is none."""
+        name = json.dumps([operation.operation_name(), operation.body()], sort_keys=True)
+        kept = self._kept.get(name)
+        if kept is not None and 0 <= time.time() - kept["at"] < KEPT_SECONDS:
+            return kept["says"]
+        says = self._questions.ask(operation, what, lambda reply: read(reply) or None)
+        if says is not None:
+            self._kept[name] = {"at": time.time(), "says": says}
+            self._changed = True
+        return says
+
+    def keep(self) -> None:
+        """Write what was asked, for a day."""
+        if self._changed:
+            write_json(self._file, self._kept)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(file.read_text())
+    except (OSError, ValueError):
+        return {}
+    if not isinstance(found, dict):
+        return {}
+    return {name: each for name, each in found.items() if isinstance(each, dict) and {"at", "says"} <= each.keys()}
+
+
+def offers_for(desk: Desk, rows: Iterable[PayoutRow], questions: Questions) -> Offers:
+    """What the service offers for the places, banks and networks of these rows."""
+    direct: set[Place] = set()
+    quoted: set[Place] = set()
+    routes: set[tuple[Place, str, str]] = set()
+    for row in rows:
+        place = place_of(row)
+        (direct if row.route is Route.DIRECT else quoted).add(place)
+        if row.route is Route.QUOTED and len(routes) < MAX_ROUTES:
+            routes.add((place, str(row.fields["beneficiary_bank_id"]), str(row.fields["clear_network"])))
+    lists = Lists(desk, questions)
+    channels = {place: _channels(lists, place) for place in sorted(direct)}
+    offers = Offers(
+        banks={place: frozenset(found["banks"]) for place, found in channels.items()},
+        wallets={place: frozenset(found["wallets"]) for place, found in channels.items()},
+        **(_quoted(lists, sorted(quoted), sorted(routes)) if quoted else {}),
+    )
+    lists.keep()
+    return offers
+
+
+def _channels(lists: Lists, place: Place) -> Mapping[str, list[str]]:
+    def read(reply: Any) -> dict[str, list[str]]:
+        return {
+            "banks": [str(each["code"]) for each in reply.banks or ()],
+            "wallets": [str(each["code"]) for each in reply.wallets or ()],
+        }
+
+    what = f"banks and wallets of {place.currency} in {place.country}"
+    found: dict[str, list[str]] | None = lists.ask(PayoutChannels(**place._asdict()), what, read)
+    return found or {"banks": [], "wallets": []}
+
+
+def _quoted(lists: Lists, places: Iterable[Place], routes: Iterable[tuple[Place, str, str]]) -> dict[str, Any]:
+    countries = lists.ask(
+        SupportedCountries(),
+        "countries of quoted payouts",
+        lambda reply: {str(each["country"]): list(map(str, each["currencies"])) for each in _of(reply, "countries")},
+    )
+    purposes = lists.ask(RemittancePurposes(), "purposes", lambda reply: sorted(_codes(reply)))
+    banks: dict[Place, frozenset[str]] = {}
+    networks: dict[Place, frozenset[str]] = {}
+    for place in places:
+        where = f"of quoted payouts of {place.currency} in {place.country}"
+        found = lists.ask(
+            SupportedBanks(**place._asdict()),
+            f"banks {where}",
+            lambda reply: [str(each["bank_code"]) for each in _of(reply, "banks")],
+        )
+        banks[place] = frozenset(found or ())
+        found = lists.ask(
+            SupportedNetworks(**place._asdict()),
+            f"networks {where}",
+            lambda reply: [str(each) for each in _of(reply, "networks")],
+        )
+        networks[place] = frozenset(found or ())
+    fields = {}
+    for place, bank, network in routes:
+        if bank not in banks[place] or network not in networks[place]:
+            continue
+        asked = SupportedFields(**place._asdict(), bank_code=bank, network=network)
+        found = lists.ask(
+            asked,
+            f"fields of bank {bank} over {network}",
+            lambda reply: {"required": [str(each["key"]) for each in _of(reply, "fields_") if each.get("required")]},
+        )
+        fields[place, bank, network] = frozenset((found or {}).get("required", ()))
+    return {
+        "countries": {country: frozenset(each) for country, each in (countries or {}).items()},
+        "quoted_banks": banks,
+        "networks": networks,
+        "fields": fields,
+        "purposes": frozenset(purposes or ()),
+    }
+
+
+def _of(reply: Any, member: str) -> list[Any]:
+    return list(getattr(reply, member) or ())
+
+
+def _codes(reply: Any) -> Iterable[str]:
+    return [code for code in reply.purposes if len(code) == 2 and code.isdigit()]

@@ -1,0 +1,163 @@
+"""The look before a yes: what a plan pays, to whom, from which balance, and what the service would refuse."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from treasury.errors import InvalidSheet
+from treasury.ledger.in_flight import in_flight
+from treasury.ledger.payees import what_is_known
+from treasury.money import exact, format_amount, parse_amount, round_up
+from treasury.planning.offers import Funding, judge_offered
+from treasury.planning.payouts import PayoutPlan
+from treasury.planning.people import People
+from treasury.planning.rows import PayoutRow
+from treasury.planning.shown import shown_payouts
+from treasury.provider.funds import EstimateFee, PartnerBalance, TradeRate
+from treasury.runs.approving import by_name_only
+from treasury.runs.desk import Desk
+from treasury.runs.offers import Questions, offers_for
+from treasury.sheets.reading import Sheet
+
+MAX_GROUPS = 20
+"""Countries, routes and banks that are named; the page says how many more there are."""
+
+
+def look(desk: Desk, plan: PayoutPlan, file: Path | None = None, *, in_full: bool = True) -> dict[str, Any]:
+    """A payout plan as people see it before they say yes; quotes nothing, and sends nothing that moves money.
+
+    `in_full`: with its payments; else only whether the money is there, for somebody who said yes beforehand.
+
+    Raises `InvalidSheet` for rows that the service would refuse, by the lists that it gives.
+    """
+    questions = Questions(desk)
+    offers = offers_for(desk, plan.rows, questions)
+    if problems := judge_offered(plan.rows, offers):
+        raise InvalidSheet(str(file or plan.run_key), problems)
+    desk.looked_at.add(plan.sha256)
+    funding = _funding(questions, plan, in_flight(desk.ledger, except_run=plan.run_key))
+    shown = {"funding": [_as_text(each) for each in funding]}
+    if not in_full:
+        return {**plan.summary(), **shown}
+    known = what_is_known(desk.ledger, plan.run_key, plan.intents, plan.limits.duplicate_days)
+    return {
+        **shown_payouts(plan, known),
+        **shown,
+        "arrives": _arrives(questions, plan),
+        "fees": list(_fees(questions, plan)),
+        "groups": _groups(plan.rows),
+        "not_asked": questions.not_answered,
+        "notes": list(plan.rows.notes) if isinstance(plan.rows, Sheet) else [],
+        "approvals": by_name_only(People() if plan.policy is None else plan.policy.listed),
+    }
+
+
+@exact
+def _funding(questions: Questions, plan: PayoutPlan, flying: Mapping[str, Decimal]) -> list[Funding]:
+    """What each currency has to hold, beside what it holds."""
+    open_ends: dict[tuple[str, str], list[Decimal]] = defaultdict(list)
+    for row in plan.rows:
+        if row.amount is None and row.ceiling(plan.limits.max_per_payout.get(row.currency)) is None:
+            open_ends[row.currency, row.receive_currency].append(row.receive_amount or Decimal(0))
+    estimated: dict[str, Decimal] = defaultdict(Decimal)
+    not_known: Counter[str] = Counter()
+    for (pays, receives), amounts in sorted(open_ends.items()):
+        rate = _rate(questions, pays, receives)
+        if rate is None:
+            not_known[pays] += len(amounts)
+        else:
+            estimated[pays] += round_up(sum(amounts, Decimal(0)) / rate, 2)
+    return [
+        Funding(
+            currency,
+            plan.debits.get(currency, Decimal(0)),
+            estimated[currency],
+            not_known[currency],
+            questions.ask(PartnerBalance(currency=currency), f"balance of {currency}", lambda reply: reply.available),
+            flying.get(currency, Decimal(0)),
+        )
+        for currency in sorted({*plan.debits, *estimated, *not_known})
+    ]
+
+
+def _rate(questions: Questions, pays: str, receives: str) -> Decimal | None:
+    """The rate of now, as many of `receives` as one of `pays` gives; None where the service does not say."""
+    base = pays.split("_", maxsplit=1)[0]  # USDT_TRC20 is USDT
+    if base == receives:
+        return Decimal(1)
+    asked = TradeRate(base_currency=base, quote_currency=receives)
+    return questions.ask(asked, f"rate of {pays} in {receives}", lambda reply: reply.rate or None)
+
+
+def _as_text(funding: Funding) -> dict[str, Any]:
+    amounts = {name: getattr(funding, name) for name in ("debit", "estimated", "balance", "in_flight", "remains")}
+    texts = {name: None if amount is None else format_amount(amount) for name, amount in amounts.items()}
+    return {"currency": funding.currency, **texts, "not_known": funding.not_known}
+
+
+@exact
+def _arrives(questions: Questions, plan: PayoutPlan) -> list[dict[str, str]]:
+    """What arrives, by pair of currencies: as the sheet says, or estimated by the rate of now."""
+    paid: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
+    for row in plan.rows:
+        if row.receive_amount is None and row.amount is not None:
+            paid[row.currency, row.receive_currency] += row.amount
+    found = [
+        {"currency": currency, "amount": format_amount(total), "is": "as the sheet says"}
+        for currency, total in plan.receipts.items()
+    ]
+    for (pays, receives), total in sorted(paid.items()):
+        rate = _rate(questions, pays, receives)
+        if rate is not None:
+            amount = (total * rate).quantize(Decimal("0.01"))
+            said = f"estimate before fees, at {format_amount(rate)} now"
+            found.append({"currency": receives, "amount": format_amount(amount), "is": said})
+    return found
+
+
+def _fees(questions: Questions, plan: PayoutPlan) -> Iterator[dict[str, str]]:
+    """The service's estimate of what one payment costs, for the largest of each asset."""
+    largest: dict[str, Decimal] = {}
+    for row in plan.rows:
+        if row.amount is not None:
+            largest[row.currency] = max(row.amount, largest.get(row.currency, row.amount))
+    for currency, amount in sorted(largest.items()):
+        asked = EstimateFee(currency=currency, amount=amount)
+        fee: Decimal | None = questions.ask(asked, f"fee estimate of {currency}", lambda reply: reply.fee_amount)
+        if fee is not None:
+            yield {"currency": currency, "of": format_amount(amount), "fee": format_amount(fee)}
+
+
+@exact
+def _groups(rows: Iterable[PayoutRow]) -> list[dict[str, Any]]:
+    """Number and sum of payments by country, route and bank."""
+    counts: Counter[tuple[str, str]] = Counter()
+    sums: dict[tuple[str, str], dict[str, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
+    for row in rows:
+        amount, currency = row.amount, row.currency
+        if amount is None:
+            amount, currency = row.receive_amount or Decimal(0), row.receive_currency
+        for group in (("country", row.country), ("route", row.route.value), ("bank", f"{row.country} {row.bank}")):
+            counts[group] += 1
+            sums[group][currency] += amount
+    found: list[dict[str, Any]] = []
+    for kind in ("country", "route", "bank"):
+        named = sorted((group for group in counts if group[0] == kind), key=lambda group: (-counts[group], group))
+        for group in named[:MAX_GROUPS]:
+            said = {currency: format_amount(total) for currency, total in sorted(sums[group].items())}
+            found.append({"kind": kind, "name": group[1], "payments": counts[group], "sums": said})
+        if len(named) > MAX_GROUPS:
+            rest = sum(counts[group] for group in named[MAX_GROUPS:])
+            found.append({"kind": kind, "name": f"{len(named) - MAX_GROUPS} more", "payments": rest, "sums": {}})
+    return found
+
+
+def gaps_of(shown: Mapping[str, Any]) -> list[str]:
+    """Currencies whose balance does not reach, each with what is missing."""
+    return [
+        f"{each['remains'].removeprefix('-')} {each['currency']}"
+        for each in shown.get("funding", ())
+        if each["remains"] is not None and parse_amount(each["remains"]) < 0
+    ]

@@ -1,0 +1,123 @@
+"""What remains of a payout run: its rows that ended unpaid, as a sheet, and the runs that pay them instead."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from treasury.errors import InputError, InvalidSheet, RowProblem
+from treasury.files import copy_file, write_json
+from treasury.ledger.in_flight import recorded_debits
+from treasury.ledger.replacements import KEPT_DAYS, remaining_orders, why_not_replaced
+from treasury.planning.payouts import OPERATIONS, PayoutPlan
+from treasury.planning.rows import LeftOut, Route
+from treasury.reports.starts import is_changed, start_folder
+from treasury.runs.desk import Desk
+from treasury.runs.execution import check_run_key
+from treasury.sheets.remaining import FILES, Remaining, write_remaining, write_remaining_csv
+
+KIND = "payout"
+"""The kind of a run that pays a spreadsheet."""
+
+ROUTES: Mapping[str, Route] = {operation: route for route, operation in OPERATIONS.items()}
+
+
+def check_replaced(desk: Desk, file: Path, plan: PayoutPlan) -> None:
+    """Raise `InvalidSheet` for rows that replace what cannot be replaced."""
+    if problems := not_replaceable(desk, plan):
+        raise InvalidSheet(str(file), problems)
+
+
+def not_replaceable(desk: Desk, plan: PayoutPlan) -> list[RowProblem]:
+    """Problems of rows that replace what cannot be replaced."""
+    wanted = {row.row_ref: row.replaces for row in plan.rows if row.replaces is not None}
+    if not wanted:
+        return []
+    found = desk.ledger.look(lambda connection: why_not_replaced(connection, desk.ledger, plan.run_key, wanted))
+    return [
+        RowProblem(row.line, row.row_ref, "replaces", found[row.row_ref], row.replaces, code="not_replaceable")
+        for row in plan.rows
+        if row.row_ref in found
+    ]
+
+
+def keep_remaining(desk: Desk, run_key: str, folder: Path, left_out: Sequence[LeftOut] = ()) -> list[Path]:
+    """Write the sheet of what remains of a run into a folder, and into the one of this start; returns its paths.
+
+    `left_out`: rows that are not in the run, which follow. Nothing is written when nothing remains, unless an earlier
+    start wrote it. A sheet that somebody changed since is kept in the folder of this start.
+    """
+    rows, own = remaining_of(desk, run_key), start_folder(folder)
+    if not rows and not left_out and not (folder / FILES[0]).exists():
+        return []
+    for name in FILES:
+        if (folder / name).exists() and is_changed(folder / name):
+            copy_file(folder / name, own / f"changed-{name}")
+    files = write_remaining(folder, rows, left_out)
+    for written in files:
+        copy_file(written, own / written.name)
+    return files
+
+
+LEFT_OUT = "left-out.json"
+"""Rows that starts of a run left out and that it does not have yet. Personal."""
+
+
+def keep_left_out_rows(
+    desk: Desk, run_key: str, folder: Path, left_out: Sequence[LeftOut], *, add: bool
+) -> list[LeftOut]:
+    """Rows that this start left out, and those of earlier ones that neither it nor the run has; kept in the folder.
+
+    One without a reference may be among those that are added.
+    """
+    file = folder / LEFT_OUT
+    known = {each.row_ref for each in left_out} | set(recorded_debits(desk.ledger, run_key).rows)
+    known |= {""} if add else set()
+    rows = [*left_out, *(each for each in _left_out_before(file) if each.row_ref not in known)]
+    if rows or file.exists():
+        write_json(file, [asdict(each) for each in rows])
+    return rows
+
+
+def _left_out_before(file: Path) -> list[LeftOut]:
+    if not file.exists():
+        return []
+    return [
+        LeftOut(each["line"], each["row_ref"], each["cells"], tuple(RowProblem(**one) for one in each["problems"]))
+        for each in json.loads(file.read_text())
+    ]
+
+
+def remaining_of(desk: Desk, run_key: str) -> list[Remaining]:
+    """The rows of a run that ended unpaid and may be paid again; those whose content is kept no more are left out."""
+    return [
+        Remaining(
+            *(order.row_ref, order.request_id, ROUTES[order.operation], desk.ledger.payload(order)),
+            *(order.state.outcome, order.reason or ""),
+        )
+        for order in remaining_orders(desk.ledger, run_key)
+        if order.payload is not None
+    ]
+
+
+def write_failed_of(desk: Desk, earlier: str, run_key: str, folder: Path) -> Path:
+    """Write the sheet of a run that pays what ended unpaid of an earlier one; returns its path.
+
+    A run that began keeps the sheet that it has. Raises `InputError` when there is nothing to pay.
+    """
+    file = folder / f"only-failed-of-{check_run_key(earlier)}.csv"
+    run = desk.ledger.run(earlier)
+    if run is None or run.kind != KIND:
+        raise InputError(f"there is no payout run {earlier} in this ledger: treasury runs lists them")
+    if desk.ledger.run(run_key) is not None:
+        if not file.exists():
+            raise InputError(f"run {run_key} began with another sheet than {file}: start it again with that one")
+        return file
+    rows = remaining_of(desk, earlier)
+    if not rows:
+        raise InputError(
+            f"nothing of run {earlier} failed, or was closed or rejected, that was not replaced already, and whose "
+            f"content is still kept ({KEPT_DAYS} days)"
+        )
+    write_remaining_csv(file, rows)
+    return file

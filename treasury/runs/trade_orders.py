@@ -1,0 +1,127 @@
+"""The trades of a rebalancing as orders: recorded once, within the limits of a day, and named."""
+
+import dataclasses
+from pathlib import Path
+from typing import TypedDict
+
+from treasury.errors import InputError, LimitExceeded
+from treasury.ledger.intents import commit_plan
+from treasury.ledger.obligations import traded_on
+from treasury.ledger.trade_plans import check_plan, plan_hash
+from treasury.money import FRACTION_DIGITS, exact, round_up
+from treasury.orders.decisions import Bounds
+from treasury.orders.records import Intent
+from treasury.orders.states import State
+from treasury.planning.policy import Policy
+from treasury.planning.trades import Trade, TradePlan, check_trades
+from treasury.provider.conversion import ConversionExecute, ConversionQuote
+from treasury.provider.service_rules import ServiceRules
+from treasury.runs.cancelling import cancel_order
+from treasury.runs.desk import Desk
+from treasury.runs.execution import open_orders
+from treasury.runs.governing import govern
+from treasury.runs.rebalancing import KIND, TABLE, counted_debits, today_of
+
+
+class RecordedTrade(TypedDict):
+    """A trade recorded in the ledger. Plain values, because Prefect passes it between tasks."""
+
+    run_key: str
+    name: str
+    """For display: side, pair and amount."""
+    ids: list[int]
+
+
+def commit_trades(desk: Desk, run_key: str, plan: TradePlan, policy_file: Path | None = None) -> list[int]:
+    """Record the intent to make every trade of a plan; returns ids of what is to be sent.
+
+    Only a plan that this ledger made today, under the policy in force, within its limits; what is left of an earlier
+    rebalancing is cancelled. A run that began already keeps the plan it began with; what waits of it when another
+    policy is in force is cancelled. Raises `InputError`, `LimitExceeded`, `ApprovalNeeded` and `RunHeld`.
+    """
+    governed = govern(desk, policy_file)
+    rules = governed.rules(desk, TABLE, counted_debits(desk, run_key, plan), {})
+    if not plan.trades and desk.ledger.run(run_key) is None:
+        return []  # nothing to record: the next start plans anew
+    with desk.hold(run_key):
+        run = desk.ledger.run(run_key)
+        if run is not None and TradePlan.from_dict(run.plan) != plan:
+            raise InputError(
+                f"run {run_key} began meanwhile with another plan; nothing of this one was traded: start it again"
+            )
+        if run is not None and run.policy != governed.version:
+            why = "another policy is in force than the one that its plan was made under"
+            for order in desk.ledger.orders(run_key=run_key, states=(State.PREPARED, State.HELD)):
+                cancel_order(desk, order, why)
+        if run is None:
+            content = plan.as_dict()
+            check_plan(desk.ledger, run_key, plan_hash(content), policy=governed.version)
+            if governed.policy is not None and (over := _over(desk, plan, governed.policy)) is not None:
+                raise LimitExceeded(f"run {run_key}: {over}; nothing was traded")
+            _cancel_leftovers(desk, run_key)
+            intents = [plan_trade(trade, desk.account.rules) for trade in plan.trades]
+            commit_plan(desk.ledger, run_key, KIND, content, plan_hash(content), intents, rules)
+        return open_orders(desk, run_key)
+
+
+def _over(desk: Desk, plan: TradePlan, policy: Policy) -> str | None:
+    """Why a plan, with the trades of the same day before it, breaks the policy's limits of conversions."""
+    return check_trades(plan, policy.conversions, traded_on(desk.ledger, today_of(desk, policy)))
+
+
+def _cancel_leftovers(desk: Desk, run_key: str) -> None:
+    """Cancel what never left of earlier rebalancings: their plans are over, and this one plans anew."""
+    for run in desk.ledger.runs():
+        if run.kind != KIND or run.run_key == run_key:
+            continue
+        for order in desk.ledger.orders(run_key=run.run_key, states=(State.PREPARED, State.HELD)):
+            cancel_order(desk, order, f"its rebalancing is over, and {run_key} plans anew")
+
+
+def record_trades(desk: Desk, run_key: str, plan: TradePlan, policy_file: Path | None = None) -> list[RecordedTrade]:
+    """The same as `commit_trades`; returns each trade with its name."""
+    named = {trade.row_ref: trade.name for trade in plan.trades}
+    orders = desk.ledger.orders(ids=commit_trades(desk, run_key, plan, policy_file))
+    return [
+        RecordedTrade(run_key=run_key, name=named.get(order.row_ref, order.row_ref), ids=[order.id]) for order in orders
+    ]
+
+
+def plan_trade(trade: Trade, service: ServiceRules) -> Intent:
+    """The order that a trade becomes: a conversion quote, confirmed inside the trade's bounds."""
+    operation = ConversionQuote(
+        symbol=trade.symbol, amount=trade.amount, currency=trade.currency, side=trade.side.value, xid="0"
+    )
+    quote = {name: value for name, value in operation.body().items() if name != "xid"}
+    bounds = _bounds(trade)
+    if service.conversion_fee_in == "paid":
+        bounds = _fee_in_paid(trade, bounds)
+    return Intent(
+        row_ref=trade.row_ref,
+        operation=ConversionExecute.operation_name(),
+        payload={"quote": quote, "confirm": {}, "bounds": bounds.as_dict()},
+        bound_content=trade.as_text(),
+        currency=trade.currency,
+        amount=trade.amount,
+        receive_currency=trade.receive_currency,
+    )
+
+
+def _bounds(trade: Trade) -> Bounds:
+    return Bounds(
+        pay_currency=trade.currency,
+        receive_currency=trade.receive_currency,
+        pay_amount=trade.amount,
+        min_receive=trade.min_receive,
+        max_fee=trade.max_fee,
+        min_rate=trade.min_rate,
+        max_rate=trade.max_rate,
+    )
+
+
+@exact
+def _fee_in_paid(trade: Trade, bounds: Bounds) -> Bounds:
+    """Bounds for a fee that is part of the amount paid: the least received amount is lower by the highest fee."""
+    max_fee = round_up(trade.max_fee * trade.amount / trade.expected_receive, FRACTION_DIGITS)
+    min_receive = None if bounds.min_receive is None else bounds.min_receive - trade.max_fee
+    return dataclasses.replace(bounds, max_fee=max_fee, fee_currency=trade.currency, min_receive=min_receive)

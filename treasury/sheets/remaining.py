@@ -1,0 +1,81 @@
+"""The sheet of what remains of a run: its rows that ended unpaid, each bound to the payment that it replaces."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from treasury.planning.rows import BENEFICIARY_OBJECTS, LeftOut, Route
+from treasury.sheets.beneficiaries import CEILING, LAYOUT
+from treasury.sheets.headers import PROBLEM, STATUS
+from treasury.sheets.payees import FIELD
+from treasury.sheets.writing import write_plain_book, write_plain_csv
+
+FILES = ("remaining.csv", "remaining.xlsx")
+
+
+@dataclass(frozen=True)
+class Remaining:
+    """A row that may be paid again."""
+
+    row_ref: str
+    replaces: str
+    """Request id of the payment that it is paid instead of."""
+    route: Route
+    payload: Mapping[str, Any] = field(repr=False)
+    """What was sent, as the ledger kept it. Personal."""
+    outcome: str = ""
+    reason: str = ""
+    """Why it was not paid; nothing in it is personal."""
+
+
+def write_remaining(folder: Path, rows: Iterable[Remaining], left_out: Iterable[LeftOut] = ()) -> list[Path]:
+    """Write `remaining.csv` and `remaining.xlsx`, in the columns of the beneficiaries sheet; returns both paths.
+
+    Without rows they hold the header alone. Read by `read_beneficiaries`, each row is the one that was read before;
+    those that were left out are refused again until they are mended.
+    """
+    cells = [*map(cells_of, rows), *({**row.cells, STATUS: "left out", PROBLEM: row.problem} for row in left_out)]
+    columns, written = _columns(cells), [folder / name for name in FILES]
+    write_plain_csv(written[0], columns, cells)
+    write_plain_book(written[1], columns, cells)
+    return written
+
+
+def write_remaining_csv(file: Path, rows: Iterable[Remaining]) -> None:
+    """Write the same as one CSV file."""
+    cells = [cells_of(row) for row in rows]
+    write_plain_csv(file, _columns(cells), cells)
+
+
+def _columns(cells: Sequence[Mapping[str, str]]) -> list[str]:
+    used = {name for row in cells for name in row}
+    fixed = [name for name in LAYOUT.known if name in used and name not in FIRST]
+    return [*FIRST, *fixed, *sorted(name for name in used if name.startswith(FIELD))]
+
+
+FIRST = ("row_ref", "replaces", "route", STATUS, PROBLEM)
+"""The columns that the sheet begins with; as in a corrected copy two of them are not read."""
+
+
+def cells_of(row: Remaining) -> dict[str, str]:
+    """The cells of a row, by column: what the sheet said that it was read from."""
+    named = {"row_ref": row.row_ref, "replaces": row.replaces, "route": row.route.value}
+    named |= {STATUS: row.outcome, PROBLEM: row.reason}
+    if row.route is Route.DIRECT:
+        return named | {name: str(value) for name, value in row.payload.items()}
+    return named | dict(_quoted(row.payload))
+
+
+def _quoted(payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, value in payload["quote"].items():
+        if name in BENEFICIARY_OBJECTS.values():
+            yield from ((member, str(each)) for member, each in value.items())
+        elif name == "beneficiaryFields":
+            yield from ((FIELD + member, str(each)) for member, each in value.items())
+        else:
+            yield name, str(value)
+    yield from ((name, str(value)) for name, value in payload["confirm"].items())
+    bounds = payload["bounds"]
+    if bounds.get("pay_amount") is None and bounds.get("max_pay") is not None:
+        yield CEILING, str(bounds["max_pay"])

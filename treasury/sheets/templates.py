@@ -1,0 +1,354 @@
+"""Templates of the sheets that are read: their columns, what each is for, and two rows that show how."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+from pydantic import BaseModel, BeforeValidator
+
+from treasury.errors import InputError
+from treasury.planning.rows import Route
+from treasury.provider.card_users import CreateCardUserWithKycLink, KycLink
+from treasury.provider.fiat_payouts import (
+    CreateFiatPayout,
+    EnterpriseBeneficiary,
+    FiatPayoutQuote,
+    IndividualBeneficiary,
+)
+from treasury.provider.fields import OneOf, country_codes, fiat_codes
+from treasury.provider.operation import Conditional, marks_of
+from treasury.provider.orders import Payout
+from treasury.provider.reach import BANK_FIELDS, DEBITED, DIRECT, NETWORKS, PURPOSES, QUOTED, Reach
+from treasury.sheets import balances, beneficiaries, card_users, statement
+from treasury.sheets.characters import EXAMPLE
+from treasury.sheets.control import AMOUNTS
+from treasury.sheets.headers import Layout
+from treasury.sheets.payees import FIELD
+
+
+class Need(IntEnum):
+    """Whether a row has to have a value in a column."""
+
+    NO = 0
+    SOMETIMES = 1
+    """On some rows: the note says on which."""
+    YES = 2
+
+
+@dataclass(frozen=True)
+class TemplateColumn:
+    """One column of a template."""
+
+    name: str
+    note: str
+    need: Need = Need.NO
+    choices: tuple[str, ...] = ()
+    is_complete: bool = True
+    """Whether nothing but these choices is right."""
+    is_amount: bool = False
+
+
+@dataclass(frozen=True)
+class Template:
+    """A sheet before anybody filled it in."""
+
+    kind: str
+    columns: tuple[TemplateColumn, ...]
+    examples: tuple[Mapping[str, str], ...]
+    """Rows that are refused until they are replaced."""
+    amounts: tuple[tuple[str, str], ...] = ()
+    """Columns that are summed, each with the column of its currency."""
+    currencies: tuple[str, ...] = ()
+    """Currencies whose sums are shown."""
+
+
+KINDS = ("pay", "provision", "balances", "statement")
+
+
+def template_of(kind: str, country: str | None = None) -> Template:
+    """The template of a sheet; of payments to one country, its columns alone.
+
+    Raises `InputError` for a kind that there is not, a country that there is not, and one where none is asked for.
+    """
+    if kind not in KINDS:
+        raise InputError(f"there is no template called {kind}: write one of {', '.join(KINDS)}")
+    if country is None:
+        return _payments(None) if kind == "pay" else _OTHERS[kind]()
+    if kind != "pay":
+        raise InputError(f"the template of {kind} is the same for every country: leave --country out")
+    code = country.strip().upper()
+    if code not in country_codes():
+        raise InputError(f"there is no country {country}: write its code of two letters, for example ID or DE")
+    return _payments(code)
+
+
+# --- payments ------------------------------------------------------------------------------------------------------
+
+_ROUTE_NOTE = {
+    Route.DIRECT: "direct: one payout order, in the currency of the country.",
+    Route.QUOTED: "quoted: a quote is fetched, judged and confirmed.",
+}
+
+_QUOTED_COLUMNS: Sequence[tuple[type[BaseModel], tuple[str, ...]]] = (
+    (FiatPayoutQuote, beneficiaries.QUOTE),
+    (IndividualBeneficiary, tuple(name for name in beneficiaries.PARTY if name != "company_name")),
+    (EnterpriseBeneficiary, ("company_name",)),
+    (CreateFiatPayout, beneficiaries.CONFIRMATION),
+)
+"""Columns of the quoted route, by what they are fields of."""
+
+
+def _payments(country: str | None) -> Template:
+    reach = None if country is None else DIRECT.get(country)
+    routes = tuple(Route) if country is None else (Route.DIRECT,) if reach else (Route.QUOTED,)
+    own = {
+        "row_ref": TemplateColumn("row_ref", "Your own name of the payment, once in the file. Required.", Need.YES),
+        "route": TemplateColumn(
+            "route", " ".join((*(_ROUTE_NOTE[route] for route in routes), "Required.")), Need.YES, tuple(routes)
+        ),
+    }
+    by_route = {
+        Route.DIRECT: {column.name: column for column in _direct(country, reach)},
+        Route.QUOTED: {column.name: column for column in _quoted(country)},
+    }
+    names = dict.fromkeys(name for route in routes for name in by_route[route])
+    sent = [_together(name, {route: by_route[route].get(name) for route in routes}) for name in names]
+    why = "Why this payment is meant although it looks like another one: a sentence. Optional."
+    columns = (*own.values(), *sent, TemplateColumn("duplicate_ok", why))
+    there = {column.name for column in columns}
+    shown = reach or (None if country is None else QUOTED.get(country))
+    currencies = (*(DEBITED if Route.DIRECT in routes else ()), *(("USDT",) if Route.QUOTED in routes else ()))
+    return Template(
+        "pay",
+        columns,
+        tuple(_examples(country, reach, there)),
+        tuple(pair for pair in AMOUNTS if there.issuperset(pair)),
+        (*currencies, *([shown.currency] if shown else [])),
+    )
+
+
+def _direct(country: str | None, reach: Reach | None) -> Iterator[TemplateColumn]:
+    left_out = set()
+    choices: dict[str, tuple[str, ...]] = {"currency": DEBITED, "country": tuple(DIRECT)}
+    settled = tuple(dict.fromkeys(each.currency for each in DIRECT.values()))
+    if reach is not None and country is not None:
+        choices |= {"country": (country,), "payout_method": reach.methods, "account_type": reach.account_types}
+        choices |= {"bank_code": reach.banks, "wallet_code": reach.wallets, "currency": (*DEBITED, reach.currency)}
+        choices |= {"document_type": (reach.document_type,) if reach.document_type else ()}
+        settled = (reach.currency,)
+        left_out |= set() if reach.wallets else {"wallet_code", "account_type"}
+        left_out |= set() if reach.banks else {"bank_code", "bank_routing_code"}
+    choices["settle_currency"] = settled
+    open_lists = ("currency", "country", "settle_currency", "bank_code", "wallet_code", "document_type")
+    for name in beneficiaries.DIRECT:
+        if name not in left_out:
+            column = _field(Payout, name)
+            yield replace(column, choices=choices.get(name) or column.choices, is_complete=name not in open_lists)
+
+
+def _quoted(country: str | None) -> Iterator[TemplateColumn]:
+    fiat = tuple(sorted(fiat_codes()))
+    choices: dict[str, tuple[str, ...]] = {
+        "receive_currency": fiat,
+        "beneficiary_country": tuple(sorted(country_codes())) if country is None else (country,),
+        "nationality": tuple(sorted(country_codes())),
+        "clear_network": NETWORKS,
+        "purpose_code": tuple(PURPOSES),
+    }
+    for model, names in _QUOTED_COLUMNS:
+        for name in names:
+            column = _field(model, name)
+            if name == "purpose_code":
+                meant = "; ".join(f"{code} {text}" for code, text in PURPOSES.items())
+                column = replace(column, note=f"{column.note} Known codes: {meant}.")
+            is_complete = name not in ("clear_network", "purpose_code")
+            yield replace(column, choices=choices.get(name) or column.choices, is_complete=is_complete)
+        if model is FiatPayoutQuote:
+            most = "Where receive_amount is given: the most that the payment may debit, in pay_currency. Optional."
+            yield TemplateColumn(beneficiaries.CEILING, most, is_amount=True)
+    for name, note in BANK_FIELDS.items():
+        yield TemplateColumn(FIELD + name, f"{note} Letter case of the column's name counts.")
+
+
+def _together(name: str, by_route: Mapping[Route, TemplateColumn | None]) -> TemplateColumn:
+    """One column for all routes of a template."""
+    found = {route: column for route, column in by_route.items() if column is not None}
+    if len(by_route) == 1:
+        return next(iter(found.values()))
+    columns = list(found.values())
+    notes = [f"On {route} rows: {column.note}" for route, column in found.items()]
+    notes += [f"Blank on {route} rows." for route, column in by_route.items() if column is None]
+    needs = {Need.NO if column is None else column.need for column in by_route.values()}
+    need = needs.pop() if len(needs) == 1 else Need.SOMETIMES if needs - {Need.NO} else Need.NO
+    choices = tuple(dict.fromkeys(choice for column in columns for choice in column.choices))
+    listed = all(column.choices for column in columns)
+    return TemplateColumn(
+        name,
+        "\n".join(notes),
+        need,
+        choices if listed else (),
+        all(column.is_complete for column in columns),
+        columns[0].is_amount,
+    )
+
+
+def _examples(country: str | None, reach: Reach | None, there: set[str]) -> Iterator[Mapping[str, str]]:
+    if country is None:
+        rows = [_direct_example(1, "ID", DIRECT["ID"], "bank_transfer"), _quoted_example(2, "DE", "source")]
+    elif reach is not None:
+        methods = (reach.methods[0], reach.methods[-1])
+        rows = [_direct_example(number, country, reach, method) for number, method in enumerate(methods, 1)]
+    else:
+        rows = [_quoted_example(1, country, "source"), _quoted_example(2, country, "dest")]
+    for row in rows:
+        yield {name: value for name, value in row.items() if name in there}
+
+
+def _direct_example(number: int, country: str, reach: Reach, method: str) -> dict[str, str]:
+    row = {
+        "row_ref": f"{EXAMPLE}{number}",
+        "route": Route.DIRECT.value,
+        "amount": "1250" if number == 1 else "310.5",
+        "currency": DEBITED[0],
+        "settle_currency": reach.currency,
+        "payout_method": method,
+        "account_no": f"{EXAMPLE}048192635{number}",
+        "account_name": "Example Person",
+        "country": country,
+        "phone": _PHONES[country],
+        "email": "person@example.com",
+        "remark": "November salary",
+    }
+    if method == "bank_transfer":
+        row["bank_code"] = reach.banks[0]
+    else:
+        row |= {"wallet_code": reach.wallets[0], "account_type": reach.account_types[0]}
+    if reach.document_type == "CPF":
+        row |= {"account_no": f"{EXAMPLE}{_CPF}", "document_type": "CPF", "document_id": _CPF}
+    elif reach.document_type:
+        row |= {"document_type": reach.document_type, "document_id": "EXMP0001234"}
+    return row
+
+
+_CPF = "39053344705"
+
+_PHONES = {
+    "BR": "5511987654321",
+    "ID": "6281200001111",
+    "IN": "919876543210",
+    "PH": "639171234567",
+    "PK": "923001234567",
+    "VN": "84901234567",
+}
+
+
+def _quoted_example(number: int, country: str, mode: str) -> dict[str, str]:
+    shown = QUOTED.get(country, QUOTED["US"])
+    row = {
+        "row_ref": f"{EXAMPLE}{number}",
+        "route": Route.QUOTED.value,
+        "quote_mode": mode,
+        "pay_currency": "USDT",
+        "receive_currency": shown.currency,
+        "beneficiary_country": country,
+        "beneficiary_bank_id": shown.bank,
+        "account_type": "PERSONAL" if mode == "source" else "ENTERPRISE",
+        "beneficiary_relationship": "third",
+        "clear_network": shown.network,
+        "account_no": EXAMPLE + ("DE02120300000000202051" if country == "DE" else f"0048192635{number}"),
+        "bank_name": "Example Bank",
+        "address": "1 Example Street",
+        "purpose_code": "30" if mode == "source" else "22",
+        "description": "November",
+    }
+    row |= {"SWIFT": {"field.swift": "EXMPDEFFXXX"}, "ACH": {"field.routing_number": "011000015"}}.get(
+        shown.network, {}
+    )
+    if mode == "source":
+        person = {"nationality": country, "gender": "female", "date_of_birth": "1988-04-17"}
+        return row | {"pay_amount": "100", "full_name": "Example Person"} | person
+    return row | {"receive_amount": "90.5", "max_pay_amount": "110", "company_name": "Example Company"}
+
+
+# --- the other sheets ----------------------------------------------------------------------------------------------
+
+
+def _card_users() -> Template:
+    models: Mapping[str, type[BaseModel]] = {"user_xid": CreateCardUserWithKycLink, "level_name": KycLink}
+    columns = tuple(_field(models.get(name, CreateCardUserWithKycLink), name) for name in card_users.LAYOUT.known)
+    rows = tuple(
+        {"user_xid": f"{EXAMPLE}{number}", "email": f"user{number}@example.com", "user_name": f"user{number}"}
+        | ({"level_name": "LEVEL-2"} if number == 2 else {})
+        for number in (1, 2)
+    )
+    return Template("provision", columns, rows)
+
+
+def _balances() -> Template:
+    notes = {
+        "currency": "The asset, once in the file.",
+        "available": "How much of it is available, zero or more.",
+        "as_of": "When that was so, for example 2026-11-22T06:30:00Z; left out, when the file was last changed.",
+    }
+    rows = ({"currency": f"{EXAMPLE}USDT", "available": "12000"}, {"currency": f"{EXAMPLE}BTC", "available": "0.42"})
+    return Template("balances", _columns(balances.LAYOUT, notes, ("available",)), rows)
+
+
+def _statement() -> Template:
+    notes = {
+        "order_no": "The service's number of the transaction, once in the file.",
+        "currency": "The currency that was debited or credited.",
+        "amount": "How much, in currency; this or order_amount is required.",
+        "order_amount": "How much, in currency, as an export of the service names it.",
+        "request_id": "Your reference of it.",
+        "order_type": "What kind of transaction it is.",
+        "status": "The service's number of its status, for example 99.",
+    }
+    rows = tuple(
+        {"order_no": f"{EXAMPLE}{number}", "currency": "USDT", "amount": f"{number}0.5", "status": "99"}
+        for number in (1, 2)
+    )
+    return Template("statement", _columns(statement.LAYOUT, notes, ("amount", "order_amount")), rows)
+
+
+_OTHERS = {"provision": _card_users, "balances": _balances, "statement": _statement}
+
+
+def _columns(layout: Layout, notes: Mapping[str, str], amounts: Sequence[str]) -> tuple[TemplateColumn, ...]:
+    required = (layout.key, *layout.required)
+    return tuple(
+        TemplateColumn(
+            name,
+            f"{notes[name]} {'Required.' if name in required else 'Optional.'}",
+            Need.YES if name in required else Need.NO,
+            is_amount=name in amounts,
+        )
+        for name in layout.known
+    )
+
+
+# --- from the catalogue --------------------------------------------------------------------------------------------
+
+
+def _field(model: type[BaseModel], name: str) -> TemplateColumn:
+    """A column that is a field of an operation: the catalogue's description, and whether it is required."""
+    field = model.model_fields[name]
+    rules = [rule for rule in getattr(model, "rules", ()) if isinstance(rule, Conditional) and rule.field == name]
+    said = (field.description or "").replace("`", "")
+    if field.is_required():
+        need, words = Need.YES, "Required."
+    elif rules:
+        need = Need.SOMETIMES
+        words = "" if "Required" in said else " ".join(f"Required when {rule.condition}." for rule in rules)
+    else:
+        need, words = Need.NO, "Optional."
+    is_amount = name == "amount" or name.endswith("_amount")
+    return TemplateColumn(name, f"{said} {words}".strip(), need, listed_values(model, name), is_amount=is_amount)
+
+
+def listed_values(model: type[BaseModel], attribute: str) -> tuple[str, ...]:
+    """The values that a field may have, where the interface lists them."""
+    field = model.model_fields[attribute]
+    marks = (*field.metadata, *marks_of(field.annotation))
+    checks = (mark.func for mark in marks if isinstance(mark, BeforeValidator))
+    return next((check.values for check in checks if isinstance(check, OneOf)), ())
