@@ -52,7 +52,7 @@ def start(
                 execution.send_orders(desk, found["run_key"], each)
             execution.follow_orders(desk, found["run_key"], [one for each in ids for one in each], seconds)
             planned, done = [*planned, found], [*done, fills.prove_round(desk, found["run_key"], plan)]
-        if not done[-1]["again"] or len(planned) == found["max_rounds"]:
+        if balances is not None or not done[-1]["again"] or len(planned) == found["max_rounds"]:
             return fills.write_decisions(desk, [each["decisions"] for each in planned], done, out)
 
 

@@ -321,6 +321,29 @@ def test_what_waits_for_proceeds_that_did_not_come_is_told(
     assert (row["row_ref"], row["reason"]) == ("buy-DOGE", "what pays for it is not settled yet")
 
 
+def test_what_no_further_round_of_the_start_makes_says_why(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    held = {"USDT": D(500), "BTC": D(1), "DOGE": D(0)}
+    file = tmp_path / "balances.csv"
+    file.write_text("currency,available\n" + "".join(f"{asset},{amount}\n" for asset, amount in held.items()))
+    desk, rules = open_desk(start_sandbox(balances=held).base_url), policy(tmp_path, BTC=BTC, DOGE=DOGE)
+    assert start(desk, rules, tmp_path / "one", balances=file)["counts"] == {"settled": 1, "not_sent": 1}
+    [row] = [row for row in rows_of(tmp_path / "one") if row["outcome"] == "not_sent"]
+    assert row["reason"].endswith("which a file of balances does not show: rebalance without --balances")
+
+
+def test_a_start_of_one_round_says_what_the_next_start_makes(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    desk = open_desk(start_sandbox(balances={"USDT": D(500), "BTC": D(1), "DOGE": D(0)}).base_url)
+    rules = policy(tmp_path, "max_rounds = 1", BTC=BTC, DOGE=DOGE)
+    assert start(desk, rules, tmp_path / "one")["counts"] == {"settled": 1, "not_sent": 1}
+    [row] = [row for row in rows_of(tmp_path / "one") if row["outcome"] == "not_sent"]
+    assert row["reason"].endswith("as many rounds as the policy's max_rounds allows")
+    assert start(desk, rules, tmp_path / "two")["counts"] == {"settled": 1}
+
+
 def test_a_called_conversion_of_which_nothing_is_known_stops_nothing(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:

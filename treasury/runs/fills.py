@@ -25,8 +25,10 @@ from treasury.runs.rebalancing import KIND, first_run_key, orders_of_day
 
 LOG = logging.getLogger("treasury")
 
-WAITS = "what pays for it is not settled yet"
-"""Why a trade that later rounds were to make was not made."""
+# Why a trade that a later round was to make was not made.
+NOT_SETTLED = "what pays for it is not settled yet"
+FROM_FILE = "sales of this start pay for it, which a file of balances does not show: rebalance without --balances"
+NO_MORE_ROUNDS = "this start has made as many rounds as the policy's max_rounds allows"
 
 LOOKS = 3
 """So often balances are read again while they do not agree yet: the service may show a fill before its balance."""
@@ -130,7 +132,8 @@ def write_decisions(
     write_json(own, {**contents[-1], "rounds": [*contents], "after": [*rounds]})
     copy_file(own, folder / "decisions.json")
     orders = orders_of_day(desk, day)
-    waits = [SkippedTrade(each.asset, each.side, each.currency, each.amount, WAITS) for each in plan.later]
+    why = _why_no_further_round(contents[-1], rounds[-1])
+    waits = [SkippedTrade(each.asset, each.side, each.currency, each.amount, why) for each in plan.later]
     unsent = [_as_row(each) for each in (*plan.skipped, *waits) if each.is_wanted]
     said = write_run_results(
         folder,
@@ -149,6 +152,12 @@ def write_decisions(
         summary["counts"]["not_sent"] = summary["counts"].get("not_sent", 0) + len(unsent)
     today = in_words(summarize_run(day, KIND, orders))
     return {**said, **summary, "today": today, "skipped": skipped, "breaks": breaks}
+
+
+def _why_no_further_round(content: Mapping[str, Any], last: Done) -> str:
+    if not last["again"]:
+        return NOT_SETTLED
+    return NO_MORE_ROUNDS if (content["snapshot"] or {}).get("source") == Snapshot(0).source else FROM_FILE
 
 
 def _as_row(skipped: SkippedTrade) -> dict[str, object]:
