@@ -24,6 +24,7 @@ def approve_and_pay(
     sheet: str | None = None,
     add: bool = False,
     valid_rows_only: bool = False,
+    fund: bool = False,
 ) -> Mapping[str, Any]:
     """Approve the newest plan of a run, and pay it once it has the approvals it needs.
 
@@ -40,10 +41,11 @@ def approve_and_pay(
         sheet: the name of the sheet that is meant, where a workbook has several.
         add: rows that the run does not have are added to it, under the plan that is approved.
         valid_rows_only: the plan was made of the valid rows.
+        fund: the plan converts first what the run lacks.
 
     """
     approve_plan(run_key, approved_by, account, token)
-    rows: dict[str, Any] = {"sheet": sheet, "add": add, "valid_rows_only": valid_rows_only}
+    rows: dict[str, Any] = {"sheet": sheet, "add": add, "valid_rows_only": valid_rows_only, "fund": fund}
     paid: Mapping[str, Any] = pay_beneficiaries(file, run_key, out, follow_seconds, account, policy, **rows)
     return paid
 

@@ -6,6 +6,7 @@ from typing import Any
 from prefect import flow
 
 from blocks.desk import open_desk
+from tasks.funding import check_funds, plan_conversions, record_conversions
 from tasks.orders import follow_orders
 from tasks.outcomes import ends_in_a_named_state
 from tasks.payouts import (
@@ -20,6 +21,7 @@ from tasks.payouts import (
     send_payouts,
     write_payout_results,
 )
+from tasks.rebalancing import execute_conversion, judge_quote, prove_fills, quote_conversion
 
 
 @flow(name="pay-beneficiaries", flow_run_name="pay {run_key}")
@@ -35,6 +37,7 @@ def pay_beneficiaries(
     sheet: str | None = None,
     add: bool = False,
     valid_rows_only: bool = False,
+    fund: bool = False,
 ) -> Mapping[str, Any]:
     """Check every row, record the intents, fetch fiat quotes, create payouts, follow them, write a result for each.
 
@@ -52,17 +55,26 @@ def pay_beneficiaries(
         sheet: the name of the sheet that is meant, where a workbook has several.
         add: rows that the run does not have are added to it, under a plan of their own.
         valid_rows_only: the valid rows are paid, and the others left out: they are in `remaining.xlsx` and `.csv`.
+        fund: what the run lacks is converted first, as the plan says; nothing is paid before everything is there.
 
     """
     source = Source(
-        file=file, sheet=sheet, run_key=run_key, policy=policy, out=out, add=add, valid_rows_only=valid_rows_only
+        file=file,
+        sheet=sheet,
+        run_key=run_key,
+        policy=policy,
+        out=out,
+        add=add,
+        valid_rows_only=valid_rows_only,
+        fund=fund,
     )
     read = read_beneficiaries(source, account)
     checked = check_payees(read, account)
     previewed = preview(checked, account)
     proposed = propose_payouts(previewed, account, proposal)
     with open_desk(account).hold(run_key):
-        parts = record_payouts(proposed, account)
+        not_funded = convert_what_it_lacks(proposed, follow_seconds, account) if fund else None
+        parts = record_payouts(proposed, account) if not_funded is None else []
         sent = [send_payouts(part, account) for part in parts if not part["quoted"]]
         creating: list[Any] = []
         for part in (part for part in parts if part["quoted"]):
@@ -73,7 +85,21 @@ def pay_beneficiaries(
         created = [payouts.result() for payouts in creating]
         # Following starts when all orders were sent: the first ones have had the most time to settle.
         followed = follow_orders(run_key, [*sent, *created], follow_seconds, account)
-        return write_payout_results(proposed, followed, account)
+        return write_payout_results(proposed, followed, account, not_funded)
+
+
+def convert_what_it_lacks(source: Source, follow_seconds: float, account: str | None) -> str | None:
+    """Convert what a run lacks, round by round, each planned afresh; says why it is not paid where money is missing."""
+    planned: list[Any] = []
+    done: list[Any] = []
+    while (found := plan_conversions(source, done, follow_seconds, account)) is not None:
+        executed = [
+            execute_conversion(trade, judge_quote(trade, quote_conversion(trade, account), account), account)
+            for trade in record_conversions(found, source, account)
+        ]
+        followed = follow_orders(found["run_key"], executed, follow_seconds, account)
+        planned, done = [*planned, found], [*done, prove_fills(found, followed, account)]
+    return check_funds(source, planned, done, account)
 
 
 if __name__ == "__main__":

@@ -36,6 +36,8 @@ class Source(TypedDict):
     """Whether rows that the run does not have are added to it."""
     valid_rows_only: bool
     """Whether the others are left out."""
+    fund: bool
+    """Whether what it lacks is converted before it is paid."""
 
 
 @task(
@@ -48,9 +50,9 @@ def read_beneficiaries(source: Source, account: str | None = None) -> Source:
     """Validate every row against the interface, the limits and the account. A wrong sheet comes back corrected."""
     desk = open_desk(account)
     with _corrected(desk, source):
-        plan = _plan(desk, source)
+        plan = plan_of(desk, source)
     payouts.log_plan(plan)
-    folder = _folder(source) or desk.settings.run_folder(source["run_key"])
+    folder = folder_of(source) or desk.settings.run_folder(source["run_key"])
     payouts.keep_left_out(folder, _file(source), plan, source["sheet"])
     return source
 
@@ -59,7 +61,7 @@ def read_beneficiaries(source: Source, account: str | None = None) -> Source:
 def check_payees(source: Source, account: str | None = None) -> Source:
     """Count new and changed payees, and payments that look like earlier ones, into the run's log."""
     desk = open_desk(account)
-    payouts.check_payees(desk, _plan(desk, source))
+    payouts.check_payees(desk, plan_of(desk, source))
     return source
 
 
@@ -70,7 +72,7 @@ def preview(source: Source, account: str | None = None) -> Source:
     Raises `InvalidSheet` for rows that the service would refuse; the sheet then comes back corrected.
     """
     desk = open_desk(account)
-    plan = payouts.plan_to_execute(desk, _plan(desk, source), add=source["add"])
+    plan = payouts.plan_to_execute(desk, plan_of(desk, source), add=source["add"], fund=source["fund"])
     if plan is not None and plan.sha256 not in desk.looked_at:
         with _corrected(desk, source):
             show_preview(desk, look(desk, plan, _file(source), in_full=len(plan.rows) <= MAX_ROWS))
@@ -82,7 +84,8 @@ def propose_payouts(source: Source, account: str | None = None, proposal: str | 
     """Record the plan if its policy asks for approvals, and show it. Raises `ApprovalNeeded` while it has too few."""
     desk = open_desk(account)
     with shown_while_it_waits(desk, source["run_key"]):
-        payouts.propose_payouts(desk, _plan(desk, source), _limits(source), proposal, add=source["add"])
+        rows = {"add": source["add"], "fund": source["fund"]}
+        payouts.propose_payouts(desk, plan_of(desk, source), limits_of(source), proposal, **rows)
     return source
 
 
@@ -99,7 +102,8 @@ def approve_plan(
 def record_payouts(source: Source, account: str | None = None) -> list[Part]:
     """Record the intent to pay each row of a file; returns the orders to send or follow, in parts."""
     desk, run_key = open_desk(account), source["run_key"]
-    chunks = payouts.commit_payouts(desk, _file(source), run_key, _limits(source), **_rows(source))
+    limits, rows = limits_of(source), _rows(source)
+    chunks = payouts.commit_payouts(desk, _file(source), run_key, limits, **rows, fund=source["fund"])
     return split_run(desk, run_key, [each for ids in chunks for each in ids])
 
 
@@ -129,20 +133,23 @@ def write_payout_results(
     source: Source,
     followed: Mapping[str, Any],  # noqa: ARG001 - an edge
     account: str | None = None,
+    not_funded: str | None = None,
 ) -> Mapping[str, Any]:
     """Write `results.csv` and `run.json`, and show them in Prefect; returns their summary."""
-    desk = open_desk(account)
-    summary = payouts.write_payout_results(desk, _file(source), source["run_key"], _folder(source), **_rows(source))
+    desk, file, run_key = open_desk(account), _file(source), source["run_key"]
+    rows = _rows(source)
+    summary = payouts.write_payout_results(desk, file, run_key, folder_of(source), **rows, not_funded=not_funded)
     show_run(desk, "pay-beneficiaries", summary)
     return summary
 
 
-def _plan(desk: Desk, source: Source) -> PayoutPlan:
-    return payouts.plan_of(desk, _file(source), source["run_key"], _limits(source), **_rows(source))
+def plan_of(desk: Desk, source: Source) -> PayoutPlan:
+    """The payments of a run."""
+    return payouts.plan_of(desk, _file(source), source["run_key"], limits_of(source), **_rows(source))
 
 
 def _corrected(desk: Desk, source: Source) -> AbstractContextManager[None]:
-    return payouts.corrected_copy(desk, _file(source), source["run_key"], _folder(source), source["sheet"])
+    return payouts.corrected_copy(desk, _file(source), source["run_key"], folder_of(source), source["sheet"])
 
 
 def _file(source: Source) -> Path:
@@ -154,9 +161,11 @@ def _rows(source: Source) -> dict[str, Any]:
     return {"sheet": source["sheet"], "add": source["add"], "valid_rows_only": source["valid_rows_only"]}
 
 
-def _folder(source: Source) -> Path | None:
+def folder_of(source: Source) -> Path | None:
+    """Where its results go, where that is named."""
     return None if source["out"] is None else Path(source["out"])
 
 
-def _limits(source: Source) -> Path | None:
+def limits_of(source: Source) -> Path | None:
+    """The file of the policy that is named for it."""
     return None if source["policy"] is None else policy_file(source["policy"])

@@ -71,6 +71,7 @@ def pay(
     sheet: str | None = None,
     add: Annotated[bool, Parameter(negative=())] = False,
     valid_rows_only: Annotated[bool, Parameter(negative=())] = False,
+    fund: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Pay the beneficiaries of a spreadsheet, each row at most once.
 
@@ -106,6 +107,8 @@ def pay(
     valid_rows_only:
         Pay the valid rows and leave the others out: they are in remaining.xlsx and .csv, to be mended there and sent
         with --add.
+    fund:
+        Convert first what the run lacks, as the plan shows; nothing is paid before everything is there.
 
     """
     check_follow(follow)
@@ -114,7 +117,7 @@ def pay(
         raise InputError("name what is to be paid: either FILE, or --only-failed-of RUN")
     if file is None:
         file = write_failed_of(configured_desk(), str(only_failed_of), run_key, folder)
-    rows = _Rows(sheet, add, valid_rows_only)
+    rows = _Rows(sheet, add, valid_rows_only, fund)
     plan, shown = _plan(file, run_key, policy, folder, rows, in_full=dry_run or not yes)
     _show(plan, shown, folder, in_full=dry_run or not yes)
     if print_token:
@@ -145,6 +148,12 @@ class _Rows(NamedTuple):
     sheet: str | None
     add: bool
     valid_rows_only: bool
+    fund: bool
+
+    @property
+    def read(self) -> dict[str, Any]:
+        """What reading them takes."""
+        return {"sheet": self.sheet, "add": self.add, "valid_rows_only": self.valid_rows_only}
 
 
 def _execute(
@@ -152,22 +161,23 @@ def _execute(
 ) -> int:
     """Propose the plan that was agreed to, and carry it out."""
     desk, run_key = configured_desk(), shown.run_key
-    asked: dict[str, Any] = rows._asdict()
-    plan = plan_of(desk, file, run_key, policy, **asked)
-    plan = plan_to_execute(desk, plan, add=rows.add) or plan
+    asked: dict[str, Any] = rows.read
+    payments = plan_of(desk, file, run_key, policy, **asked)
+    plan = plan_to_execute(desk, payments, add=rows.add, fund=rows.fund) or payments
     if plan.sha256 != shown.sha256:
         raise InputError(f"run {run_key}: its plan is another one than was shown; nothing was sent: start it again")
     if desk.ledger.run(run_key) is None:  # the plan that waits or is carried out from now on
         copy_file(start_folder(folder) / "plan.json", folder / "plan.json")
     try:
-        propose_payouts(desk, plan, policy, _signed(desk, plan, key), add=rows.add)
+        propose_payouts(desk, payments, policy, _signed(desk, plan, key), add=rows.add, fund=rows.fund)
     except ApprovalNeeded:
         if (waiting := waiting_plan(desk.ledger, run_key)) is not None:
             say_files(write_waiting(desk, waiting, folder))
         raise
     # Held before Prefect starts: a second start fails early, and a finished run needs no Prefect.
     with desk.hold(run_key):
-        if desk.ledger.run(run_key) is not None and not commit_payouts(desk, file, run_key, policy, **asked):
+        began = desk.ledger.run(run_key) is not None and not (rows.fund and rows.add)
+        if began and not commit_payouts(desk, file, run_key, policy, **asked):
             return finish_run(write_payout_results(desk, file, run_key, folder, **asked))
         with prefect_api("flows.pay_beneficiaries"):
             from flows.pay_beneficiaries import pay_beneficiaries
@@ -175,8 +185,9 @@ def _execute(
             limits = None if policy is None else str(policy.absolute())
             path = str(file.absolute())
             with showing("sent", lambda: progress.sent(desk.ledger, run_key)):
+                which: dict[str, Any] = rows._asdict()
                 summary = summary_of(
-                    lambda: pay_beneficiaries(path, run_key, str(folder), follow, policy=limits, **asked)
+                    lambda: pay_beneficiaries(path, run_key, str(folder), follow, policy=limits, **which)
                 )
         return finish_run(summary)
 
@@ -192,7 +203,7 @@ def _plan(
     """The plan, and what is shown of one that may be executed and did not begin."""
     try:
         settings = read_settings()
-        if not settings.has_account:  # a sheet can be checked before there is an account
+        if not settings.has_account and not rows.fund:  # a sheet can be checked before there is an account
             only = rows.valid_rows_only
             plan = read_plan(
                 file, run_key, policy, settings.service, rows.sheet, valid_rows_only=only, home=settings.home
@@ -200,9 +211,9 @@ def _plan(
             say_files(keep_left_out(folder, file, plan, rows.sheet))
             return plan, None
         desk = configured_desk()
-        plan = preview(desk, file, run_key, policy, **rows._asdict())
+        plan = preview(desk, file, run_key, policy, **rows.read)
         say_files(keep_left_out(folder, file, plan, rows.sheet))
-        agreed_to = plan_to_execute(desk, plan, add=rows.add)
+        agreed_to = plan_to_execute(desk, plan, add=rows.add, fund=rows.fund)
         if agreed_to is None:
             return plan, None
         return agreed_to, look(desk, agreed_to, file, in_full=in_full)

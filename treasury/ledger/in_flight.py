@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, select
 
 from treasury.ledger import schema
 from treasury.ledger.ledger import Ledger
@@ -43,7 +43,20 @@ def recorded_debits(ledger: Ledger, run_key: str) -> Recorded:
 def in_flight(ledger: Ledger, *, except_run: str) -> dict[str, Decimal]:
     """Currency -> what payments of other runs may still debit, at their ceilings where only a quote will tell."""
     table = schema.orders.c
-    chosen = table.state.in_(_MAY_DEBIT) & (table.run_key != except_run) & table.currency.is_not(None)
+    return _sums(ledger, table.state.in_(_MAY_DEBIT) & (table.run_key != except_run))
+
+
+def not_sent(ledger: Ledger, run_key: str | None = None) -> dict[str, Decimal]:
+    """Currency -> what recorded payments that never left debit at the most; of one run where it is named."""
+    table = schema.orders.c
+    waits = table.state == State.PREPARED.value
+    return _sums(ledger, waits if run_key is None else waits & (table.run_key == run_key))
+
+
+@exact
+def _sums(ledger: Ledger, of: ColumnElement[bool]) -> dict[str, Decimal]:
+    table = schema.orders.c
+    chosen = of & table.currency.is_not(None)
     sums: dict[str, Decimal] = defaultdict(Decimal)
     for row in ledger.read(select(table.currency, table.amount, table.ceiling).where(chosen)):
         text = row.amount if row.amount is not None else row.ceiling

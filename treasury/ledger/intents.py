@@ -41,6 +41,14 @@ _AT_ONCE = 500
 
 
 @dataclass(frozen=True)
+class PartOf:
+    """The plan of a payment run that orders of another run are part of, such as conversions that fund it."""
+
+    run_key: str
+    sha256: str
+
+
+@dataclass(frozen=True)
 class IntentRules:
     """What payments are judged by when they are recorded, and again while they wait."""
 
@@ -57,6 +65,8 @@ class IntentRules:
     """Which first payments are held."""
     over: Mapping[str, str] = field(default_factory=dict)
     """Row -> why it breaks a limit now: of a run that began under another policy, what waits is held."""
+    part_of: PartOf | None = None
+    """The plan of another run that they are part of: its approvals are theirs."""
 
 
 def commit_plan(
@@ -98,7 +108,10 @@ def commit_plan(
             _judge_day(ledger, connection, run_key, rules)
             return 0
         check_not_cancelled(connection, run_key)
-        check_approved(connection, ledger, run_key, sha256, rules.version, rules.approving)
+        if rules.part_of is None:
+            check_approved(connection, ledger, run_key, sha256, rules.version, rules.approving)
+        else:
+            _check_part(connection, ledger, rules, rules.part_of)
         if rules.day is not None:
             check_day(connection, rules.day, rules.max_per_day, intents)
         run = {"run_key": run_key, "kind": kind, "created_at": ledger.now(), "plan_sha256": sha256}
@@ -107,6 +120,12 @@ def commit_plan(
         return _record(ledger, connection, run_key, intents, rules)
 
     return _commit(ledger, work)
+
+
+def _check_part(connection: Connection, ledger: Ledger, rules: IntentRules, of: PartOf) -> None:
+    """Check that the plan which these orders are part of has its approvals, and was not cancelled."""
+    check_not_cancelled(connection, of.run_key)
+    check_approved(connection, ledger, of.run_key, of.sha256, rules.version, rules.approving, use=False)
 
 
 def add_to_plan(
@@ -311,7 +330,10 @@ def judge_again(ledger: Ledger, run_key: str, rules: IntentRules) -> None:
                 f"run {run_key} was recorded under another policy than the one in force; nothing was sent: start it "
                 "again, so that it is judged by this one"
             )
-        check_still_approved(connection, ledger, run_key, rules.version, rules.approving)
+        if rules.part_of is None:
+            check_still_approved(connection, ledger, run_key, rules.version, rules.approving)
+        else:
+            _check_part(connection, ledger, rules, rules.part_of)
         _judge_day(ledger, connection, run_key, rules)
 
     crash_point("judged.before")

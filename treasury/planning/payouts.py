@@ -3,7 +3,7 @@
 import hashlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from types import MappingProxyType
 from typing import Any
@@ -13,7 +13,8 @@ from treasury.concurrency.batches import Packed
 from treasury.money import canonical, exact, format_amount
 from treasury.orders.decisions import Bounds
 from treasury.orders.records import Intent
-from treasury.planning.limits import PayoutLimits, approvals_needed, check_run_total
+from treasury.planning.funding_trades import FundingTrade, bounds_of, debits_of
+from treasury.planning.limits import Limits, PayoutLimits, approvals_needed, check_run_total, why_approvals
 from treasury.planning.policy import Policy
 from treasury.planning.rows import LeftOut, PayoutRow, Route
 from treasury.provider.fiat_payouts import CreateFiatPayout
@@ -41,6 +42,10 @@ class PayoutPlan:
     """Rows of its sheet that are not paid."""
     mapped: Mapping[str, str] = field(default_factory=dict)
     """Headers of a person's own -> the columns that they are read as."""
+    conversions: tuple[FundingTrade, ...] = ()
+    """What is converted before it is paid, at the most."""
+    unfunded: str | None = None
+    """Why conversions cannot close its gap; None when they can, or are not asked for."""
 
     @property
     def counted(self) -> dict[str, Decimal]:
@@ -50,7 +55,18 @@ class PayoutPlan:
     @property
     def approvals(self) -> int:
         """How many people besides its maker have to approve the plan."""
-        return approvals_needed(self.counted, self.limits)
+        return max(approvals_needed(debits, limits) for debits, limits in self._judged)
+
+    @property
+    def why_approvals(self) -> list[str]:
+        """The rules of the policy that ask for approvals of the plan."""
+        return [rule for debits, limits in self._judged for rule in why_approvals(debits, limits)]
+
+    @property
+    def _judged(self) -> list[tuple[dict[str, Decimal], Limits]]:
+        """What approvals count: the payments, and the conversions at the most, each by the limits of its table."""
+        conversions = Limits() if self.policy is None else self.policy.table("conversions")
+        return [(self.counted, self.limits), (debits_of(self.conversions), conversions)]
 
     @property
     def limits(self) -> PayoutLimits:
@@ -75,6 +91,8 @@ class PayoutPlan:
             "receipts": _as_text(self.receipts),
             **({"recorded": _as_text(self.recorded)} if self.recorded else {}),
             **({"headers": dict(self.mapped)} if self.mapped else {}),
+            **({"conversions": [str(each) for each in self.conversions]} if self.conversions else {}),
+            **({"unfunded": self.unfunded} if self.unfunded else {}),
             **({"left_out": [each.as_dict() for each in self.left_out]} if self.left_out else {}),
             "limits": "none: no policy was given" if self.policy is None else f"policy {_version(self.policy)[:12]}",
             "approvals_needed": self.approvals,
@@ -130,6 +148,20 @@ def plan_payouts(
     sha256 = hashlib.sha256(version.encode() + b"".join(sorted(hashes))).hexdigest()
     sums = dict(sorted(debits.items())), dict(sorted(receipts.items()))
     return PayoutPlan(run_key, rows, *sums, sha256, policy, over, recorded, left_out, mapped)
+
+
+def with_conversions(
+    plan: PayoutPlan, conversions: tuple[FundingTrade, ...], unfunded: str | None = None
+) -> PayoutPlan:
+    """The plan together with what is converted for it, under one hash: that of the payments, and the bounds."""
+    if not conversions:
+        return replace(plan, unfunded=unfunded)
+    version = (
+        "" if plan.policy is None else plan.policy.fingerprint("base_asset", "assets", "rebalancing", "conversions")
+    )
+    content = [plan.sha256, version, bounds_of(conversions)]
+    sha256 = hashlib.sha256(canonical_json(content).encode()).hexdigest()
+    return replace(plan, sha256=sha256, conversions=conversions, unfunded=unfunded)
 
 
 @exact

@@ -125,6 +125,17 @@ def plan_rebalancing(policy: Policy, snapshot: Snapshot) -> Rebalancing:
             holdings = [_without_band(each) if each.asset in over else each for each in holdings]
 
 
+def plan_obligations(policy: Policy, snapshot: Snapshot) -> Rebalancing:
+    """The trades that meet the obligations alone: bands want nothing, and floors and minimums are not spent."""
+    with localcontext(EXACT):
+        market = Market(policy, snapshot)
+        wanted = [market.holding(asset) for asset in market.assets if asset in snapshot.available]
+        kept = {"floor": ZERO, "minimum": ZERO, "target": ZERO, "maximum": None}
+        holdings = [replace(each, **kept) for each in wanted if each is not None]  # type: ignore[arg-type]
+        terms = market.terms({each.asset: each.spendable for each in holdings})
+        return _Decided(market, holdings, plan_conversions(holdings, market.pairs(), terms), {}).rebalancing()
+
+
 def _is_over(shortfall: Shortfall) -> bool:
     """Whether a limit stands against what an asset's floor or band wants. Obligations are met as far as limits go."""
     return shortfall.purpose is not Purpose.OBLIGATION and shortfall.reason.endswith(REACHED)

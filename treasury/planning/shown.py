@@ -7,7 +7,6 @@ from typing import Any
 
 from treasury.masking import mask
 from treasury.money import format_amount
-from treasury.planning.limits import why_approvals
 from treasury.planning.payouts import PayoutPlan
 from treasury.planning.rows import PayoutRow
 from treasury.planning.trades import TradePlan
@@ -40,7 +39,7 @@ def shown_payouts(plan: PayoutPlan, known: Known) -> dict[str, Any]:
     return {
         "kind": "payout",
         **plan.summary(),
-        "why": why_approvals(plan.counted, plan.limits),
+        "why": plan.why_approvals,
         "new_payees": len(known.new),
         "changed_payees": len(known.changed),
         "duplicates": len(known.duplicates),

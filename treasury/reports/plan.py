@@ -145,10 +145,19 @@ def _funds(shown: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             said = f"{each['estimated']} {currency}, by the rate of now, for rows of which only their quotes will tell"
             yield "Of this, estimated", said
         open_ends = f", and before {each['not_known']} row(s) whose debit nobody knows yet" if each["not_known"] else ""
-        if each["remains"].startswith("-"):
+        if each["remains"].startswith("-") and shown.get("conversions"):
+            yield (
+                f"Gap: {currency}",
+                f"{each['remains'][1:]} {currency} are missing before fees, and are converted first",
+            )
+        elif each["remains"].startswith("-"):
             yield f"NOT FUNDED: {currency}", f"{each['remains'][1:]} {currency} are missing, before fees{open_ends}"
         else:
             yield f"Funded: {currency}", f"{each['remains']} {currency} remain, before fees{open_ends}"
+    for each in shown.get("conversions", ()):
+        yield "Converted first", each
+    if shown.get("unfunded"):
+        yield "CANNOT BE FUNDED", str(shown["unfunded"])
     for each in shown.get("arrives", ()):
         yield "Arrives", f"{each['amount']} {each['currency']} ({each['is']})"
     for each in shown.get("fees", ()):

@@ -91,6 +91,12 @@ class Totals:
                 self._take(order)
             yield order
 
+    def over_unsent(self, rows: Iterable[Mapping[str, object]]) -> Iterator[Mapping[str, object]]:
+        """Rows of what was wanted and never recorded, each counted as it passes."""
+        for row in rows:
+            self._counts[str(row["outcome"])] += 1
+            yield row
+
     @exact
     def _take(self, order: Order) -> None:
         self._counts[order.state.outcome] += 1
@@ -235,7 +241,8 @@ def write_run_results(
     mark = {"rehearsal": REHEARSAL if marks.rehearsal else None, "approved_by": ", ".join(marks.approved_by) or None}
     chosen = asked.over(totals.over(orders), rows)
     recorded = ({**result_row(order), **mark, **details.cells(order)} for order in chosen)
-    lines = chain(recorded, (dict.fromkeys(COLUMNS) | mark | dict(row) for row in unsent))
+    wanted = (dict.fromkeys(COLUMNS) | mark | dict(row) for row in asked.over_unsent(totals.over_unsent(unsent)))
+    lines = chain(recorded, wanted)
     book = ResultBook()
     write_csv(results, COLUMNS, book.over(COLUMNS, lines))
     book.finish(out / "results.xlsx")

@@ -115,7 +115,7 @@ def _balances(desk: Desk, own: Sequence[Order]) -> dict[str, Decimal]:
 
 
 def write_decisions(
-    desk: Desk, contents: Sequence[Mapping[str, Any]], rounds: Sequence[Done], out: Path | None
+    desk: Desk, contents: Sequence[Mapping[str, Any]], rounds: Sequence[Done], out: Path | None, kind: str = KIND
 ) -> Mapping[str, Any]:
     """Write `decisions.json`, `results.csv` and `run.json` of a start; returns its summary.
 
@@ -138,7 +138,7 @@ def write_decisions(
     said = write_run_results(
         folder,
         day,
-        KIND,
+        kind,
         orders,
         marks=marks_of(desk, run_key),
         files=[folder / "decisions.json"],
@@ -147,10 +147,10 @@ def write_decisions(
         breaks=breaks,
     )
     mine = [order for done in rounds for order in desk.ledger.orders(run_key=done["run_key"])]
-    summary = summarize_run(run_key, KIND, mine)
+    summary = summarize_run(run_key, kind, mine)
     if unsent:
         summary["counts"]["not_sent"] = summary["counts"].get("not_sent", 0) + len(unsent)
-    today = in_words(summarize_run(day, KIND, orders))
+    today = in_words(summarize_run(day, kind, orders))
     return {**said, **summary, "today": today, "skipped": skipped, "breaks": breaks}
 
 

@@ -1,13 +1,14 @@
 """Which policy applies: the one in force, at every door. What is named explicitly is it, or nothing happens."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 from treasury.approving.judging import ApprovalRules
 from treasury.errors import InputError
-from treasury.ledger.intents import IntentRules, waiting_operations
+from treasury.ledger.intents import IntentRules, PartOf, waiting_operations
 from treasury.ledger.payee_holds import PayeeRules
 from treasury.ledger.policies import check_rehearsal, is_rehearsal, policy_in_force
 from treasury.planning.limits import Limits, PayoutLimits, approvals_needed
@@ -76,7 +77,18 @@ def rules_of_run(desk: Desk, run_key: str) -> IntentRules:
     if governed.version is None:
         return IntentRules()
     tables = {CATALOGUE[operation].limited_by for operation in waiting_operations(desk.ledger, run_key)}
-    return governed.rules(desk, min(tables, default="payouts"), {}, {})  # a run is of one kind
+    rules = governed.rules(desk, min(tables, default="payouts"), {}, {})  # a run is of one kind
+    run = desk.ledger.run(run_key)
+    return rules if run is None else as_part(governed, rules, run.plan)
+
+
+def as_part(governed: Governing, rules: IntentRules, plan: Mapping[str, Any]) -> IntentRules:
+    """The same rules for what is part of the plan of another run, as `part_of` says: the approvals are that one's."""
+    of = plan.get("part_of")
+    if of is None:
+        return rules
+    approving = governed.approving(int(of["approvals"]))
+    return replace(rules, approving=approving, part_of=PartOf(of["run_key"], of["plan_sha256"]))
 
 
 def govern(desk: Desk, named: Path | None = None) -> Governing:

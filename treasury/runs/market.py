@@ -43,8 +43,12 @@ class _Answers:
     missing: dict[str, str] = field(default_factory=dict)
 
 
-def read_position(desk: Desk, policy: Policy, balances_file: Path | None = None) -> Snapshot:
+def read_position(
+    desk: Desk, policy: Policy, balances_file: Path | None = None, *, needed: Iterable[str] = ()
+) -> Snapshot:
     """Balances, orders on their way and obligations; without rates. Sends nothing that moves money.
+
+    `needed`: assets that are wanted besides those of the policy and of obligations.
 
     Orders are asked about and read before balances are: what becomes final between counts as on its way, and is not
     traded a second time. Raises `InputError` for a balances file that is wrong or too old.
@@ -53,7 +57,7 @@ def read_position(desk: Desk, policy: Policy, balances_file: Path | None = None)
     now = desk.ledger.now()
     in_flight = obligations.orders_in_flight(desk.ledger)
     needs = _needs(desk, policy)
-    assets = assets_of(policy, {each.asset for each in needs[0]})
+    assets = assets_of(policy, {*needed, *(each.asset for each in needs[0])})
     found = _from_service(desk, assets) if balances_file is None else _from_file(desk, policy, assets, balances_file)
     for asset, available in found.available.items():
         desk.ledger.saw_balance(asset, available)
@@ -175,9 +179,9 @@ def _pooled(found: _Answers) -> Iterable[str]:
 # --- rates -------------------------------------------------------------------------------------------------------
 
 
-def read_rates(desk: Desk, policy: Policy, position: Snapshot) -> Snapshot:
+def read_rates(desk: Desk, policy: Policy, position: Snapshot, *, needed: Iterable[str] = ()) -> Snapshot:
     """The same with the rates of the pairs that may be traded; a rate that a guard stops is named in `missing`."""
-    symbols = pairs_of(policy, {each.asset for each in position.obligations})
+    symbols = pairs_of(policy, {*needed, *(each.asset for each in position.obligations)})
     seen, missing = _ask_rates(desk, policy, symbols)
     stopped = judge_rates(seen, policy.trading, desk.ledger.now())
     for symbol, each in seen.items():

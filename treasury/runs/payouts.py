@@ -5,7 +5,7 @@ import hashlib
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,11 @@ from treasury.approving.tokens import read_token
 from treasury.concurrency.batches import batched
 from treasury.errors import InputError, InvalidSheet, LimitExceeded, RowProblem
 from treasury.ledger.in_flight import recorded_debits
-from treasury.ledger.intents import add_to_plan, check_bound, commit_plan
+from treasury.ledger.intents import IntentRules, add_to_plan, check_bound, commit_plan
 from treasury.ledger.payees import what_is_known
 from treasury.ledger.quotes import quotes_of_run
 from treasury.planning.limits import judge_rows, judge_service
-from treasury.planning.payouts import PayoutPlan, plan_payouts
+from treasury.planning.payouts import OPERATIONS, PayoutPlan, plan_payouts
 from treasury.planning.policy import Policy
 from treasury.planning.rows import PayoutRow
 from treasury.policy_file import read_policy
@@ -28,6 +28,7 @@ from treasury.reports.results import write_run_results
 from treasury.runs.approving import is_recorded, marks_of, propose
 from treasury.runs.desk import Desk
 from treasury.runs.execution import ORDERS_PER_TASK, check_run_key, open_orders
+from treasury.runs.funding import plan_with_conversions, with_kept_conversions
 from treasury.runs.governing import Governing, govern, governing
 from treasury.runs.preview import look
 from treasury.runs.remaining import KIND, check_replaced, keep_left_out_rows, keep_remaining
@@ -205,11 +206,28 @@ def added_plan(desk: Desk, plan: PayoutPlan) -> PayoutPlan | None:
     return added
 
 
-def plan_to_execute(desk: Desk, plan: PayoutPlan, *, add: bool) -> PayoutPlan | None:
-    """What of a plan is still to be agreed to: all of it, or the rows to be added; None of a run that began."""
+def plan_to_execute(desk: Desk, plan: PayoutPlan, *, add: bool, fund: bool = False) -> PayoutPlan | None:
+    """What of a plan is still to be agreed to: all of it, or the rows to be added; None of a run that began.
+
+    `fund`: together with the conversions that its gap needs now.
+    """
+    found = _to_execute(desk, plan, add=add)
+    return found if found is None or not fund else plan_with_conversions(desk, found)
+
+
+def _to_execute(desk: Desk, plan: PayoutPlan, *, add: bool) -> PayoutPlan | None:
     if desk.ledger.run(plan.run_key) is None:
         return plan
     return added_plan(desk, plan) if add else None
+
+
+def plan_to_fund(desk: Desk, plan: PayoutPlan, *, add: bool) -> PayoutPlan:
+    """What of a plan has to be funded, with the conversions that were agreed to; of a run that began nothing more is
+    converted, and what it recorded has to be there."""
+    found = _to_execute(desk, plan, add=add)
+    if found is not None:
+        return with_kept_conversions(desk, found)
+    return replace(plan, rows=Sheet[PayoutRow](), debits={}, receipts={})
 
 
 def propose_payouts(
@@ -219,15 +237,17 @@ def propose_payouts(
     proposal: str | None = None,
     *,
     add: bool = False,
+    fund: bool = False,
 ) -> None:
-    """Record a plan that needs approvals; `proposal`: the token that its maker signed; `add`: see `commit_payouts`.
+    """Record a plan that needs approvals; `proposal`: the token that its maker signed; `add`, `fund`: see
+    `commit_payouts`.
 
     Raises `ApprovalNeeded` while it has too few, and `RunKeyConflict`.
     """
     governed = govern(desk, policy_file)
     added = added_plan(desk, plan) if add else None
-    if added is not None:
-        plan = added
+    if added is not None or (fund and desk.ledger.run(plan.run_key) is None):
+        plan = with_kept_conversions(desk, added or plan) if fund else added or plan
     elif is_recorded(desk, governed, plan.run_key):
         return
     elif desk.ledger.run(plan.run_key) is not None:
@@ -304,27 +324,36 @@ def commit_payouts(
     *,
     add: bool = False,
     valid_rows_only: bool = False,
+    fund: bool = False,
 ) -> list[list[int]]:
     """Record the intent to pay every row of a file; returns ids of the orders to send or follow, in chunks.
 
     `add`: rows that a run which began does not have are added to it, under a plan of their own; `valid_rows_only`:
-    nothing is recorded of the others. Raises `InvalidSheet`,
-    `RunKeyConflict`, `LimitExceeded`, `ApprovalNeeded`, `RunHeld`.
+    nothing is recorded of the others; `fund`: under the hash that covers what was converted for them. Raises
+    `InvalidSheet`, `RunKeyConflict`, `LimitExceeded`, `ApprovalNeeded`, `RunHeld`.
     """
     plan, governed = _planned(desk, file, run_key, policy_file, sheet, _Rows(add, valid_rows_only))
     added = added_plan(desk, plan) if add else None
     if added is not None:
-        rules = governed.rules(desk, "payouts", added.counted, {})
+        added = with_kept_conversions(desk, added) if fund else added
+        rules = _judged(governed, governed.rules(desk, "payouts", added.counted, {}), added)
         new = {row.row_ref for row in added.rows}
         recorded = [intent for intent in plan.intents if intent.row_ref not in new]
         with desk.hold(run_key):
             add_to_plan(desk.ledger, run_key, KIND, added.sha256, added.intents, recorded, rules)
     over = {} if desk.ledger.run(run_key) is None else _over(plan)
-    rules = governed.rules(desk, "payouts", plan.debits, over)
+    if fund and desk.ledger.run(run_key) is None:
+        plan = with_kept_conversions(desk, plan)
+    rules = _judged(governed, governed.rules(desk, "payouts", plan.debits, over), plan)
     with desk.hold(run_key):
         commit_plan(desk.ledger, run_key, KIND, plan.summary(), plan.sha256, plan.intents, rules)
         ids = open_orders(desk, run_key, (row.row_ref for row in plan.rows))
     return list(batched(ids, ORDERS_PER_TASK))
+
+
+def _judged(governed: Governing, rules: IntentRules, plan: PayoutPlan) -> IntentRules:
+    """The rules with the approvals that the conversions of a plan ask for, too."""
+    return replace(rules, approving=governed.approving(plan.approvals)) if plan.conversions else rules
 
 
 def _over(plan: PayoutPlan) -> dict[str, str]:
@@ -344,10 +373,12 @@ def write_payout_results(
     *,
     add: bool = False,
     valid_rows_only: bool = False,
+    not_funded: str | None = None,
 ) -> Mapping[str, Any]:
     """Write the results of every row of a run; returns the summary of the rows of this file.
 
     Whom a row pays is known of this file's rows alone. What was left out is said to be so, whoever left it out.
+    `not_funded`: why nothing more of it is sent.
     """
     plan = _taken(desk, file, run_key, governing(desk).policy, sheet, _Rows(add, valid_rows_only))
     planned = plan.rows
@@ -355,6 +386,7 @@ def write_payout_results(
     details = Details.of(planned, quotes_of_run(desk.ledger, run_key), desk.account.rules.fee_on_top)
     left_out = keep_left_out_rows(desk, run_key, folder, plan.left_out, add=add)
     files = keep_remaining(desk, run_key, folder, left_out)
+    unsent = [] if not_funded is None else list(_unsent(desk, plan, not_funded))
     with desk.ledger.each_order(run_key) as orders:
         return write_run_results(
             *(folder, run_key, KIND, orders),
@@ -362,6 +394,25 @@ def write_payout_results(
             marks=marks,
             files=files,
             details=details,
+            unsent=unsent,
             left_out=left_out,
             left_out_now=len(plan.left_out),
         )
+
+
+def _unsent(desk: Desk, plan: PayoutPlan, why: str) -> Iterator[dict[str, object]]:
+    """The rows of a plan that were not recorded, because the money for them is not there."""
+    recorded = recorded_debits(desk.ledger, plan.run_key).rows
+    for row in plan.rows:
+        if row.row_ref not in recorded:
+            yield {
+                "row_ref": row.row_ref,
+                "outcome": "not_sent",
+                "reason": why,
+                "currency": row.currency,
+                "amount": row.amount,
+                "receive_currency": row.receive_currency,
+                "receive_amount": row.receive_amount,
+                "operation": OPERATIONS[row.route],
+                "next_action": "nothing of it was sent: start the same run again once the money is there",
+            }

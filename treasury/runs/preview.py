@@ -37,7 +37,7 @@ def look(desk: Desk, plan: PayoutPlan, file: Path | None = None, *, in_full: boo
     if problems := judge_offered(plan.rows, offers):
         raise InvalidSheet(str(file or plan.run_key), problems)
     desk.looked_at.add(plan.sha256)
-    funding = _funding(questions, plan, in_flight(desk.ledger, except_run=plan.run_key))
+    funding = funding_of(questions, plan, in_flight(desk.ledger, except_run=plan.run_key))
     shown = {"funding": [_as_text(each) for each in funding]}
     if not in_full:
         return {**plan.summary(), **shown}
@@ -55,7 +55,7 @@ def look(desk: Desk, plan: PayoutPlan, file: Path | None = None, *, in_full: boo
 
 
 @exact
-def _funding(questions: Questions, plan: PayoutPlan, flying: Mapping[str, Decimal]) -> list[Funding]:
+def funding_of(questions: Questions, plan: PayoutPlan, flying: Mapping[str, Decimal]) -> list[Funding]:
     """What each currency has to hold, beside what it holds."""
     open_ends: dict[tuple[str, str], list[Decimal]] = defaultdict(list)
     for row in plan.rows:
@@ -155,9 +155,9 @@ def _groups(rows: Iterable[PayoutRow]) -> list[dict[str, Any]]:
 
 
 def gaps_of(shown: Mapping[str, Any]) -> list[str]:
-    """Currencies whose balance does not reach, each with what is missing."""
+    """Currencies whose balance does not reach, each with what is missing; none where conversions close the gaps."""
     return [
         f"{each['remains'].removeprefix('-')} {each['currency']}"
         for each in shown.get("funding", ())
-        if each["remains"] is not None and parse_amount(each["remains"]) < 0
+        if not shown.get("conversions") and each["remains"] is not None and parse_amount(each["remains"]) < 0
     ]

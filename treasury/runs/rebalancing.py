@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import logging
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -22,9 +23,10 @@ from treasury.ledger.trade_plans import (
     record_plan,
     recorded_plan,
 )
-from treasury.money import exact
+from treasury.money import exact, parse_amount
 from treasury.orders.records import Order
 from treasury.orders.states import State
+from treasury.planning.funding import plan_funding
 from treasury.planning.limits import why_approvals
 from treasury.planning.policy import Policy
 from treasury.planning.position import Snapshot
@@ -52,8 +54,9 @@ def run_key_of_day(policy: Policy, now: datetime | None = None, number: int = 1)
 
 
 def first_run_key(run_key: str) -> str:
-    """The run key of the first round of a round's day."""
-    return run_key[: len("rebalance-2026-11-22")]
+    """The run key of the first round of a round's day, or of its payment run."""
+    found = re.fullmatch(r"(rebalance-\d{4}-\d\d-\d\d|.+\.fund)(-\d+)?", run_key)
+    return run_key if found is None else found[1]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -275,7 +278,12 @@ def explain(content: Mapping[str, Any]) -> tuple[Rebalancing, bool]:
     if content.get("snapshot") is None:
         raise InputError(f"what run {content.get('run_key')} was planned from was not kept")
     policy = Policy.model_validate(content["policy"])
-    again = plan_rebalancing(policy, Snapshot.from_dict(content["snapshot"]))
+    snapshot, funds = Snapshot.from_dict(content["snapshot"]), content.get("funds")
+    if funds is None:
+        again = plan_rebalancing(policy, snapshot)
+    else:
+        needs = {asset: parse_amount(amount) for asset, amount in funds["needs"].items()}
+        again = plan_funding(policy, snapshot, needs, funds["run_key"])
     return again, again.as_dict() == content["decided"]
 
 

@@ -17,6 +17,7 @@ from treasury.planning.tables import BPS
 from treasury.planning.trades import Trade, TradePlan
 from treasury.runs.desk import Desk
 from treasury.runs.rebalancing import KIND
+from treasury.runs.trade_orders import PART
 from treasury.sheets.writing import write_csv
 
 COLUMNS = ("by", "name", "trades", "value", "slippage", "fee", "cost", "slippage_bps", "fee_bps", "cost_bps")
@@ -46,22 +47,22 @@ class Made:
 
 @exact
 def trades_made(desk: Desk) -> list[Made]:
-    """Every settled trade of this ledger's rebalancings, in the order of their runs."""
+    """Every settled trade of this ledger, in the order of its runs; called conversions have no plan to compare with."""
     found = []
     for run in reversed(desk.ledger.runs()):
-        if run.kind != KIND:
+        if run.kind not in (KIND, PART):
             continue
         plan = {trade.row_ref: trade for trade in TradePlan.from_dict(run.plan).trades}
         kept = snapshot_of(desk.ledger, run.run_key, run.plan_sha256)
         for order in desk.ledger.orders(run_key=run.run_key, states=(State.SETTLED,)):
             if kept is not None and order.row_ref in plan:
                 trade = plan[order.row_ref]
-                made = _made(run.run_key, trade, fill_of(trade, order), kept)
+                made = _made(trade, fill_of(trade, order), kept)
                 found += [] if made is None else [made]
     return found
 
 
-def _made(run_key: str, trade: Trade, fill: Fill, kept: Mapping[str, object]) -> Made | None:
+def _made(trade: Trade, fill: Fill, kept: Mapping[str, object]) -> Made | None:
     snapshot = Snapshot.from_dict(kept["snapshot"])  # type: ignore[arg-type]
     rates = snapshot.rates.get(trade.symbol)
     if fill.slippage_bps is None or fill.fee_bps is None or rates is None:
@@ -69,7 +70,7 @@ def _made(run_key: str, trade: Trade, fill: Fill, kept: Mapping[str, object]) ->
     policy = Policy.model_validate(kept["policy"])
     value = worth_of(policy, snapshot, [(trade.symbol, trade.currency, trade.amount)])[trade.symbol]
     middle = (rates.buy + rates.sell) / 2
-    day = run_key.removeprefix("rebalance-")[: len("2026-11-22")]
+    day = policy.day_of(snapshot.at)
     spread = value * abs(trade.rate - middle) / middle
     return Made(day, trade.symbol, value, value * fill.slippage_bps / BPS, value * fill.fee_bps / BPS, spread)
 

@@ -1,8 +1,9 @@
 """The trades of a rebalancing as orders: recorded once, within the limits of a day, and named."""
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from treasury.errors import InputError, LimitExceeded
 from treasury.ledger.intents import commit_plan
@@ -19,8 +20,11 @@ from treasury.provider.service_rules import ServiceRules
 from treasury.runs.cancelling import cancel_order
 from treasury.runs.desk import Desk
 from treasury.runs.execution import open_orders
-from treasury.runs.governing import govern
+from treasury.runs.governing import as_part, govern
 from treasury.runs.rebalancing import KIND, TABLE, counted_debits, today_of
+
+PART = "conversions"
+"""The kind of a run whose trades are part of a payment run's plan."""
 
 
 class RecordedTrade(TypedDict):
@@ -78,12 +82,34 @@ def _cancel_leftovers(desk: Desk, run_key: str) -> None:
             cancel_order(desk, order, f"its rebalancing is over, and {run_key} plans anew")
 
 
+def commit_part(
+    desk: Desk, run_key: str, plan: TradePlan, part_of: Mapping[str, Any], policy_file: Path | None = None
+) -> list[int]:
+    """Record the intent to make every trade of a round that is part of a payment run's plan; returns ids to send.
+
+    `part_of`: run key, hash and approvals of that plan, which are theirs too. Raises as `commit_trades`.
+    """
+    governed = govern(desk, policy_file)
+    content = {**plan.as_dict(), "part_of": dict(part_of)}
+    rules = as_part(governed, governed.rules(desk, TABLE, {}, {}), content)
+    if governed.policy is not None and (over := _over(desk, plan, governed.policy)) is not None:
+        raise LimitExceeded(f"run {run_key}: {over}; nothing was traded")
+    intents = [plan_trade(trade, desk.account.rules) for trade in plan.trades]
+    commit_plan(desk.ledger, run_key, PART, content, plan_hash(plan.as_dict()), intents, rules)
+    return open_orders(desk, run_key)
+
+
 def record_trades(desk: Desk, run_key: str, plan: TradePlan, policy_file: Path | None = None) -> list[RecordedTrade]:
     """The same as `commit_trades`; returns each trade with its name."""
+    return name_trades(desk, plan, commit_trades(desk, run_key, plan, policy_file))
+
+
+def name_trades(desk: Desk, plan: TradePlan, ids: Sequence[int]) -> list[RecordedTrade]:
+    """Recorded trades of a plan, each with its name."""
     named = {trade.row_ref: trade.name for trade in plan.trades}
-    orders = desk.ledger.orders(ids=commit_trades(desk, run_key, plan, policy_file))
     return [
-        RecordedTrade(run_key=run_key, name=named.get(order.row_ref, order.row_ref), ids=[order.id]) for order in orders
+        RecordedTrade(run_key=order.run_key, name=named.get(order.row_ref, order.row_ref), ids=[order.id])
+        for order in desk.ledger.orders(ids=ids)
     ]
 
 

@@ -1,0 +1,51 @@
+"""Tasks that fund a payout run: plan the conversions of its gap, record them, and check that the money is there."""
+
+from collections.abc import Sequence
+
+from prefect import task
+from prefect.cache_policies import NO_CACHE
+
+from blocks.desk import open_desk
+from tasks.artifacts import show_rebalancing
+from tasks.payouts import Source, folder_of, limits_of, plan_of
+from treasury.planning.payouts import PayoutPlan
+from treasury.runs import funding, payouts
+from treasury.runs.desk import Desk
+from treasury.runs.fills import Done
+from treasury.runs.rebalancing import Planned
+from treasury.runs.trade_orders import RecordedTrade
+
+
+@task(cache_policy=NO_CACHE, task_run_name="plan conversions for {source[run_key]}")
+def plan_conversions(
+    source: Source, done: Sequence[Done], follow_seconds: float, account: str | None = None
+) -> Planned | None:
+    """Plan the conversions that the run lacks now, within what was agreed to; None when nothing more is converted."""
+    desk = open_desk(account)
+    planned = funding.next_round(desk, _to_fund(desk, source), done, follow_seconds, limits_of(source))
+    if planned is not None:
+        show_rebalancing(planned)
+    return planned
+
+
+@task(cache_policy=NO_CACHE, task_run_name="record {planned[run_key]}")
+def record_conversions(planned: Planned, source: Source, account: str | None = None) -> list[RecordedTrade]:
+    """Record the intent to make each conversion, under the plan of the run. Raises `ApprovalNeeded`."""
+    desk = open_desk(account)
+    return funding.record_round(desk, planned, _to_fund(desk, source), limits_of(source))
+
+
+@task(cache_policy=NO_CACHE, task_run_name="check funds of {source[run_key]}")
+def check_funds(
+    source: Source, planned: Sequence[Planned], done: Sequence[Done], account: str | None = None
+) -> str | None:
+    """Say why the run is not paid yet, where its money is not there; writes what was converted for it."""
+    desk = open_desk(account)
+    if planned:
+        folder = folder_of(source) or desk.settings.run_folder(source["run_key"])
+        funding.write_conversions(desk, planned, done, folder.absolute())
+    return funding.why_not_funded(desk, _to_fund(desk, source), was_converted=bool(done))
+
+
+def _to_fund(desk: Desk, source: Source) -> PayoutPlan:
+    return payouts.plan_to_fund(desk, plan_of(desk, source), add=source["add"])

@@ -1,0 +1,177 @@
+"""`treasury pay --fund`: what a run lacks is converted first, under the run's plan; nothing is paid before."""
+
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from tests.commands.office import Ended, Office, eventually
+from tests.engine.rounds import policy
+from treasury.sandbox import RunningSandbox
+
+pytestmark = pytest.mark.prefect
+
+D = Decimal
+BTC = ("0.2", "0.4", "0.9")
+ROWS = (("a", "300", "12345670001"), ("b", "400", "12345670101"), ("c", "500", "12345670201"))
+PAYOUTS = '[payouts]\nduplicate_days = 0\n[payouts.max_per_run]\nUSDT_TRC20 = "100000"\n'
+FUND = ("--fund", "--follow", "20")
+
+
+@pytest.fixture
+def sandbox(open_sandbox: Callable[..., RunningSandbox]) -> RunningSandbox:
+    return open_sandbox(balances={"USDT": D(5000), "BTC": D("0.8"), "USDT_TRC20": D(200)})
+
+
+@pytest.fixture
+def office(sandbox: RunningSandbox, open_office: Callable[..., Office], prefect_url: str) -> Office:
+    return open_office(sandbox.base_url)
+
+
+def available(sandbox: RunningSandbox, currency: str) -> Decimal:
+    [books] = [each for name, each in sandbox.books()["balances"].items() if "available" in name]
+    return D(books.get(currency, 0))
+
+
+def kinds(sandbox: RunningSandbox) -> list[str]:
+    """What the service was asked for, oldest first."""
+    return [str(order["operation"]) for order in sandbox.orders()]
+
+
+def pay(office: Office, rules: Path, *more: str, rows: tuple[tuple[str, str, str], ...] = ROWS) -> Ended:
+    return office.run("pay", office.sheet(*rows), "--run-key", "payroll", "--policy", rules, *more)
+
+
+def test_what_a_run_lacks_is_converted_and_then_it_is_paid(
+    office: Office, sandbox: RunningSandbox, tmp_path: Path
+) -> None:
+    rules = policy(tmp_path, tail=PAYOUTS, BTC=BTC)
+    dry = pay(office, rules, "--fund", "--dry-run")
+    assert dry.code == 0, dry.out + dry.err
+    assert "Gap: USDT_TRC20" in dry.out
+    assert "BUY USDT_TRC20-USDT" in dry.out
+    assert "at most" in dry.out
+    assert "NOT FUNDED" not in dry.out
+    assert sandbox.orders() == []
+    done = pay(office, rules, "--yes", *FUND)
+    assert (done.code, done.last) == (0, "3 settled"), done.out + done.err
+    assert kinds(sandbox).count("conversion_execute") == 1
+    assert D(0) <= available(sandbox, "USDT_TRC20") < 30
+    assert available(sandbox, "BTC") == D("0.8")
+    converted = office.results("payroll", "funding/results.csv")
+    assert [(row["operation"], row["outcome"]) for row in converted.values()] == [("conversion_execute", "settled")]
+    explained = office.run("rebalance", "--explain", "payroll.fund")
+    assert explained.code == 0, explained.out + explained.err
+    again = pay(office, rules, "--yes", *FUND)
+    assert (again.code, again.last) == (0, "3 settled")
+    assert len(kinds(sandbox)) == 4
+
+
+def test_a_run_that_lacks_nothing_converts_nothing(office: Office, sandbox: RunningSandbox, tmp_path: Path) -> None:
+    rules = policy(tmp_path, tail=PAYOUTS, BTC=BTC)
+    done = pay(office, rules, "--yes", *FUND, rows=(("a", "150", "12345670001"),))
+    assert (done.code, done.last, kinds(sandbox)) == (0, "1 settled", ["payout"]), done.out + done.err
+
+
+def test_two_steps_are_made_one_after_the_other(
+    open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office], tmp_path: Path
+) -> None:
+    sandbox = open_sandbox(balances={"USDT": D(600), "BTC": D("0.8"), "USDT_TRC20": D(0)})
+    office, rules = open_office(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
+    done = pay(office, rules, "--yes", *FUND)
+    assert (done.code, done.last) == (0, "3 settled"), done.out + done.err
+    assert sorted(kinds(sandbox)) == ["conversion_execute"] * 2 + ["payout"] * 3
+    assert available(sandbox, "USDT") >= 500
+    assert set(office.results("payroll", "funding/results.csv")) == {"sell-BTC", "buy-USDT_TRC20"}
+
+
+def test_what_cannot_be_funded_is_neither_converted_nor_paid(
+    open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office], tmp_path: Path
+) -> None:
+    sandbox = open_sandbox(balances={"USDT": D(700), "BTC": D("0.2"), "USDT_TRC20": D(200)})
+    office, rules = open_office(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
+    done = pay(office, rules, "--yes", *FUND)
+    assert (done.code, done.last) == (4, "0 settled, 3 not sent"), done.out + done.err
+    assert "CANNOT BE FUNDED" in pay(office, rules, "--fund", "--dry-run").out
+    assert sandbox.orders() == []
+    assert all("not funded: 1000 USDT_TRC20 missing" in row["reason"] for row in office.results("payroll").values())
+    sandbox.deposit("USDT", "2000")
+    paid = pay(office, rules, "--yes", *FUND)
+    assert (paid.code, paid.last) == (0, "3 settled"), paid.out + paid.err
+
+
+def test_conversions_that_do_not_settle_leave_it_unpaid_and_are_not_made_again(
+    open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office], tmp_path: Path
+) -> None:
+    sandbox = open_sandbox(balances={"USDT": D(5000), "BTC": D("0.8"), "USDT_TRC20": D(200)}, settle_seconds=6)
+    office, rules = open_office(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
+    done = pay(office, rules, "--yes", "--fund", "--follow", "0.1")
+    assert (done.code, done.last) == (4, "0 settled, 3 not sent"), done.out + done.err
+    assert kinds(sandbox) == ["conversion_execute"]
+    assert "in progress" in next(iter(office.results("payroll").values()))["reason"]
+    again = pay(office, rules, "--yes", *FUND)
+    assert (again.code, again.last) == (0, "3 settled"), again.out + again.err
+    assert kinds(sandbox).count("conversion_execute") == 1
+
+
+def test_one_approval_covers_the_conversions_and_the_payments(
+    office: Office, sandbox: RunningSandbox, tmp_path: Path
+) -> None:
+    tail = PAYOUTS + '[payouts.one_approval_above]\nUSDT_TRC20 = "1000"\n'
+    rules = policy(tmp_path, tail=tail + '[conversions.one_approval_above]\nUSDT = "100"\n', BTC=BTC)
+    waits = pay(office, rules, "--yes", *FUND)
+    assert waits.code == 3, waits.out + waits.err
+    assert sandbox.orders() == []
+    shown = office.run("show", "payroll")
+    assert "Converted first" in shown.out
+    assert "one_approval_above" in shown.out
+    assert office.run("approve", "payroll", "--by", "Checker").code == 0
+    done = pay(office, rules, "--yes", *FUND)
+    assert (done.code, done.last) == (0, "3 settled"), done.out + done.err
+    assert kinds(sandbox).count("conversion_execute") == 1
+    assert {row["approved_by"] for row in office.results("payroll").values()} == {"Checker"}
+
+
+def test_an_approval_is_kept_while_less_is_needed_and_not_where_more_is(
+    office: Office, sandbox: RunningSandbox, tmp_path: Path
+) -> None:
+    rules = policy(tmp_path, tail=PAYOUTS + '[payouts.one_approval_above]\nUSDT_TRC20 = "1000"\n', BTC=BTC)
+    assert pay(office, rules, "--yes", *FUND).code == 3
+    assert office.run("approve", "payroll", "--by", "Checker").code == 0
+    sandbox.deposit("USDT_TRC20", "-150")
+    more = pay(office, rules, "--yes", *FUND)
+    assert more.code == 3, more.out + more.err
+    assert sandbox.orders() == []
+    assert office.run("approve", "payroll", "--by", "Checker").code == 0
+    sandbox.deposit("USDT_TRC20", "1100")
+    less = pay(office, rules, "--yes", *FUND)
+    assert (less.code, less.last) == (0, "3 settled"), less.out + less.err
+    [converted] = [order for order in sandbox.orders() if order["operation"] == "conversion_execute"]
+    assert D(str(converted["amount"])) < 100  # not the 1,150 that the approval would allow
+
+
+def test_a_plan_that_is_rejected_converts_nothing(office: Office, sandbox: RunningSandbox, tmp_path: Path) -> None:
+    rules = policy(tmp_path, tail=PAYOUTS + '[payouts.one_approval_above]\nUSDT_TRC20 = "1000"\n', BTC=BTC)
+    assert pay(office, rules, "--yes", *FUND).code == 3
+    assert office.run("reject", "payroll", "--by", "Checker", "--why", "not now").code == 0
+    assert pay(office, rules, "--yes", *FUND).code == 2
+    assert sandbox.orders() == []
+
+
+def test_without_a_policy_it_says_what_is_needed(office: Office, sandbox: RunningSandbox) -> None:
+    done = office.run("pay", office.sheet(*ROWS), "--run-key", "payroll", "--fund", "--yes")
+    assert done.code == 2
+    assert "--fund needs a policy" in done.err
+    assert sandbox.orders() == []
+
+
+def test_the_deployments_flow_funds_and_pays(office: Office, sandbox: RunningSandbox, tmp_path: Path) -> None:
+    rules, sheet = policy(tmp_path, tail=PAYOUTS, BTC=BTC), office.sheet(*ROWS)
+    call = f"pay_beneficiaries({str(sheet)!r}, 'payroll', policy={str(rules)!r}, fund=True)"
+    done = office.python(f"from flows.pay_beneficiaries import pay_beneficiaries\nprint({call}['counts'])\n")
+    assert done.last == "{'settled': 3}", done.out + done.err
+    assert kinds(sandbox).count("conversion_execute") == 1
+    assert json.loads((office.home / "runs" / "payroll" / "funding" / "run.json").read_text())["kind"] == "conversions"
+    eventually(lambda: available(sandbox, "USDT_TRC20") < 30)

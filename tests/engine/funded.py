@@ -1,0 +1,80 @@
+"""Fund and pay at a desk, without Prefect, as the flow does it; also in a process of its own, which may be killed.
+
+python -m tests.engine.funded '{"home": ..., "base_url": ..., "key": ..., "file": ..., "rules": ..., "point": ...}'
+"""
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from treasury.concurrency import crash_points
+from treasury.planning.trades import TradePlan
+from treasury.provider.client import Account
+from treasury.runs import execution, fills, funding, payouts
+from treasury.runs.desk import Desk
+from treasury.runs.fills import Done
+from treasury.runs.rebalancing import Planned
+from treasury.settings import Settings
+
+PARTNER_ID = "900001"
+
+
+def fund_and_pay(
+    desk: Desk, file: Path, rules: Path, out: Path, run_key: str = "run", seconds: float = 10
+) -> Mapping[str, Any]:
+    """One start: what the run lacks is converted in rounds, and it is paid if everything is there."""
+    plan = payouts.plan_to_execute(desk, payouts.plan_of(desk, file, run_key, rules), add=False, fund=True)
+    if plan is not None:
+        payouts.propose_payouts(desk, payouts.plan_of(desk, file, run_key, rules), rules, fund=True)
+    with desk.hold(run_key):
+        why = convert(desk, file, rules, out, run_key, seconds)
+        chunks = [] if why else payouts.commit_payouts(desk, file, run_key, rules, fund=True)
+        for ids in chunks:
+            execution.send_orders(desk, run_key, ids)
+        execution.follow_orders(desk, run_key, [order for ids in chunks for order in ids], seconds)
+        return payouts.write_payout_results(desk, file, run_key, out, not_funded=why)
+
+
+def convert(desk: Desk, file: Path, rules: Path, out: Path, run_key: str = "run", seconds: float = 10) -> str | None:
+    """Convert what a run lacks, round by round; why it is not paid, where money is missing."""
+    planned: list[Planned] = []
+    done: list[Done] = []
+    while True:
+        payments = payouts.plan_of(desk, file, run_key, rules)
+        plan = payouts.plan_to_fund(desk, payments, add=False)
+        found = funding.next_round(desk, plan, done, seconds, rules)
+        if found is None:
+            if planned:
+                funding.write_conversions(desk, planned, done, out)
+            return funding.why_not_funded(desk, plan, was_converted=bool(done))
+        ids = [each for trade in funding.record_round(desk, found, plan, rules) for each in trade["ids"]]
+        execution.send_orders(desk, found["run_key"], ids)
+        execution.follow_orders(desk, found["run_key"], ids, seconds)
+        done.append(fills.prove_round(desk, found["run_key"], TradePlan.from_dict(found["plan"])))
+        planned.append(found)
+
+
+def main(spec: Mapping[str, Any]) -> None:
+    """One start of a process, killed at `point` when it comes there for the `hits`-th time; prints what came of it."""
+    home = Path(spec["home"])
+    settings = Settings(
+        home=home,
+        base_url=spec["base_url"],
+        partner_id=PARTNER_ID,
+        private_key_file=None,
+        platform_key_file=None,
+        ledger_url=f"sqlite:///{home / 'ledger.db'}",
+        ledger_key_file=home / "ledger.key",
+        resend_after_seconds=0.0,
+    )
+    desk = Desk(Account(spec["base_url"], PARTNER_ID, Path(spec["key"]).read_text()), settings)
+    if spec.get("point"):
+        crash_points.arm(spec["point"], spec["hits"])
+    summary = fund_and_pay(desk, Path(spec["file"]), Path(spec["rules"]), home / "out", seconds=spec["seconds"])
+    print(json.dumps(summary["counts"]))
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))

@@ -1,0 +1,254 @@
+"""Fund and pay: nothing is paid that is not funded, nothing is converted that is not needed, whatever happens."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engine.funded import convert, fund_and_pay
+from tests.engine.rounds import available, policy
+from tests.engine.runs import results, sheet
+from treasury.errors import ApprovalNeeded, InputError, LimitExceeded, PlanRejected
+from treasury.ledger.approvals import approve_plan, reject_plan, waiting_plan
+from treasury.ledger.policies import adopt_policy
+from treasury.orders.states import State
+from treasury.policy_file import read_policy
+from treasury.runs import execution, funding, payouts
+from treasury.runs.approving import rules_of
+from treasury.runs.desk import Desk
+from treasury.runs.trade_costs import trades_made
+
+D = Decimal
+OpenDesk = Callable[..., Desk]
+
+BTC = ("0.2", "0.4", "0.9")
+ROWS = (("a", "300", "12345670001"), ("b", "400", "12345670101"), ("c", "500", "12345670201"))
+PAYOUTS = "[payouts]\nduplicate_days = 0\n"
+APPROVED = PAYOUTS + '[payouts.one_approval_above]\nUSDT_TRC20 = "1000"\n'
+HELD = {"USDT": D(5000), "BTC": D("0.8"), "USDT_TRC20": D(200)}
+
+
+def kinds(sandbox: Any) -> list[str]:
+    return [order["operation"] for order in sandbox.orders()]
+
+
+def approve(desk: Desk) -> None:
+    plan = waiting_plan(desk.ledger, "run")
+    assert plan is not None
+    approve_plan(desk.ledger, "run", rules_of(desk, plan), "somebody-else", name="Checker")
+
+
+def test_exactly_what_is_lacking_is_converted_and_the_books_say_so(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
+    done = fund_and_pay(desk, sheet(tmp_path, *ROWS), rules, tmp_path / "out")
+    assert done["counts"] == {"settled": 3}
+    assert sorted(kinds(sandbox)) == ["conversion_execute", *["payout"] * 3]
+    [made] = trades_made(desk)
+    assert (made.symbol, 990 < made.value < 1030) == ("USDT_TRC20-USDT", True)
+    assert 0 <= available(sandbox, "USDT_TRC20") < 20
+    content = json.loads((tmp_path / "out" / "funding" / "decisions.json").read_text())
+    assert content["funds"] == {"run_key": "run", "needs": {"USDT_TRC20": "1200"}}
+    assert [proof["verdict"] for proof in content["after"][0]["proofs"]] == ["proven", "proven"]
+    assert fund_and_pay(desk, sheet(tmp_path, *ROWS), rules, tmp_path / "out")["counts"] == {"settled": 3}
+    assert len(sandbox.orders()) == 4
+
+
+def test_what_others_recorded_is_not_taken(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
+    sandbox = start_sandbox(balances={**HELD, "USDT_TRC20": D(1300)})
+    desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
+    other = sheet(tmp_path, ("x", "250", "12345670301"), name="other.csv")
+    payouts.commit_payouts(desk, other, "other", rules)  # recorded, and not sent
+    assert fund_and_pay(desk, sheet(tmp_path, *ROWS), rules, tmp_path / "out")["counts"] == {"settled": 3}
+    assert kinds(sandbox).count("conversion_execute") == 1
+    assert available(sandbox, "USDT_TRC20") >= 250
+
+
+def test_a_gap_smaller_than_the_smallest_trade_is_closed(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances={**HELD, "USDT_TRC20": D("1199.99")})
+    desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
+    assert fund_and_pay(desk, sheet(tmp_path, *ROWS), rules, tmp_path / "out")["counts"] == {"settled": 3}
+    [made] = trades_made(desk)
+    assert 10 <= made.value < 11
+
+
+def test_floors_and_minimums_of_others_are_kept(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
+    sandbox = start_sandbox(balances={"USDT": D(900), "BTC": D("0.2"), "USDT_TRC20": D(200)})
+    desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
+    done = fund_and_pay(desk, sheet(tmp_path, *ROWS), rules, tmp_path / "out")
+    assert (done["counts"], sandbox.orders()) == ({"not_sent": 3}, [])
+    assert all("not funded: 1000 USDT_TRC20 missing" in row["reason"] for row in results(tmp_path / "out").values())
+
+
+def test_the_limits_of_conversions_apply(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    tail = PAYOUTS + '[conversions.max_per_trade]\nUSDT = "400"\n'
+    desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=tail, BTC=BTC)
+    done = fund_and_pay(desk, sheet(tmp_path, *ROWS), rules, tmp_path / "out")
+    assert (done["counts"], sandbox.orders()) == ({"not_sent": 3}, [])
+    assert "max_per_trade" in next(iter(results(tmp_path / "out").values()))["reason"]
+
+
+def test_no_conversion_leaves_without_the_approval_of_the_payments(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    desk = open_desk(sandbox.base_url)
+    rules = adopted(desk, tmp_path, APPROVED)
+    file = sheet(tmp_path, *ROWS)
+    with pytest.raises(ApprovalNeeded):
+        fund_and_pay(desk, file, rules, tmp_path / "out")
+    plan = payouts.plan_to_fund(desk, payouts.plan_of(desk, file, "run", rules), add=False)
+    planned = funding.next_round(desk, plan, (), 0, rules)
+    assert planned is not None
+    with pytest.raises(ApprovalNeeded):
+        funding.record_round(desk, planned, plan, rules)
+    approve(desk)
+    [trade] = funding.record_round(desk, planned, plan, rules)
+    reject_plan(desk.ledger, "run", by="Checker", why="not now", os_user="somebody-else")
+    with pytest.raises(PlanRejected):  # recorded, and rejected before its first byte
+        execution.send_orders(desk, trade["run_key"], trade["ids"])
+    assert sandbox.orders() == []
+
+
+def test_an_approval_ends_where_more_is_needed_than_was_agreed_to(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    desk = open_desk(sandbox.base_url)
+    rules = adopted(desk, tmp_path, APPROVED)
+    file = sheet(tmp_path, *ROWS)
+    with pytest.raises(ApprovalNeeded):
+        fund_and_pay(desk, file, rules, tmp_path / "out")
+    approve(desk)
+    sandbox.deposit("USDT_TRC20", "-150")
+    why = convert(desk, file, rules, tmp_path / "out")
+    assert why is not None
+    assert why.startswith("not funded: 1150 USDT_TRC20 missing (more has to be converted than was agreed to: start")
+    with pytest.raises(ApprovalNeeded):  # a start plans anew, and that waits for an approval of its own
+        fund_and_pay(desk, file, rules, tmp_path / "out")
+    assert sandbox.orders() == []
+    approve(desk)
+    assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
+
+
+def test_an_approval_covers_less_and_nothing_more_is_converted(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    desk = open_desk(sandbox.base_url)
+    rules = adopted(desk, tmp_path, APPROVED)
+    file = sheet(tmp_path, *ROWS)
+    with pytest.raises(ApprovalNeeded):
+        fund_and_pay(desk, file, rules, tmp_path / "out")
+    approve(desk)
+    sandbox.deposit("USDT_TRC20", "900")
+    assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
+    [made] = trades_made(desk)
+    assert made.value < 110
+
+
+def test_a_conversion_that_fails_is_planned_again_at_the_next_start(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
+    file = sheet(tmp_path, *ROWS)
+    plan = payouts.plan_to_execute(desk, payouts.plan_of(desk, file, "run", rules), add=False, fund=True)
+    assert plan is not None
+    planned = funding.next_round(desk, plan, (), 0, rules)
+    assert planned is not None
+    funding.record_round(desk, planned, plan, rules)  # recorded, and the process ended
+    assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
+    assert [order.state for order in desk.ledger.orders(run_key="run.fund")] == [State.CANCELLED]
+    assert [order.state for order in desk.ledger.orders(run_key="run.fund-2")] == [State.SETTLED]
+
+
+def test_rows_that_wait_are_not_sent_where_their_money_went(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances={**HELD, "USDT_TRC20": D(1300)})
+    desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
+    file = sheet(tmp_path, *ROWS)
+    payouts.commit_payouts(desk, file, "run", rules, fund=True)  # recorded, and the process ended
+    sandbox.deposit("USDT_TRC20", "-500")
+    done = fund_and_pay(desk, file, rules, tmp_path / "out")
+    assert (done["counts"], sandbox.orders()) == ({"not_sent": 3}, [])
+    [why] = {row["reason"] for row in results(tmp_path / "out").values()}
+    assert why == (
+        "not funded: 400 USDT_TRC20 missing (its rows are recorded: treasury rebalance converts what they lack)"
+    )
+    sandbox.deposit("USDT_TRC20", "400")
+    assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
+
+
+def test_a_row_whose_debit_nobody_knows_is_named(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    desk = open_desk(sandbox.base_url)
+    rules = policy(tmp_path, tail=PAYOUTS + '[payouts.max_per_run]\nUSDT_TRC20 = "1000"\n', BTC=BTC)
+    with pytest.raises(LimitExceeded):
+        payouts.plan_of(desk, sheet(tmp_path, *ROWS), "run", rules)
+    no_trading = tmp_path / "none.toml"
+    no_trading.write_text('time_zone = "UTC"\n' + PAYOUTS)
+    plan = payouts.plan_of(desk, sheet(tmp_path, *ROWS), "run", no_trading)
+    with pytest.raises(InputError, match=r"no \[rebalancing\] table"):
+        payouts.plan_to_execute(desk, plan, add=False, fund=True)
+
+
+POINTS = [
+    *(("intents.committed", hits) for hits in (1, 2)),
+    *(("send.marked", hits) for hits in (1, 2)),
+    *(("send.answered", hits) for hits in (1, 2, 4)),
+    *(("send.recorded", hits) for hits in (1, 3)),
+    *(("quote.answered", 1), ("confirm.before", 1), ("apply.recorded", 1), ("judged.committed", 2)),
+]
+
+
+@pytest.mark.parametrize(("point", "hits"), POINTS)
+def test_killed_anywhere_it_is_funded_and_paid_once(
+    start_sandbox: Any, tmp_path: Path, key_file: Path, point: str, hits: int
+) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    spec = {
+        "home": str(tmp_path),
+        "base_url": sandbox.base_url,
+        "key": str(key_file),
+        "file": str(sheet(tmp_path, *ROWS)),
+        "rules": str(policy(tmp_path, tail=PAYOUTS, BTC=BTC)),
+        "seconds": 6,
+    }
+    killed = run({**spec, "point": point, "hits": hits})
+    assert killed.returncode == -9, killed.stdout + killed.stderr
+    for _ in range(3):
+        ended = run(spec)
+        assert ended.returncode == 0, ended.stderr
+        if json.loads(ended.stdout) == {"settled": 3}:
+            break
+    conversions = [order for order in sandbox.orders() if order["operation"] == "conversion_execute"]
+    paid = [order for order in sandbox.orders() if order["operation"] == "payout"]
+    assert len(conversions) <= 1
+    if (point, hits) == ("send.marked", 1):  # it may have left: no absence of a conversion is evidence
+        assert (json.loads(ended.stdout), paid) == ({"not_sent": 3}, [])
+    else:
+        assert (json.loads(ended.stdout), len(conversions), len(paid)) == ({"settled": 3}, 1, 3)
+
+
+def run(spec: dict[str, Any]) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tests.engine.funded", json.dumps(spec)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def adopted(desk: Desk, folder: Path, tail: str) -> Path:
+    """A policy that is in force."""
+    file = policy(folder, tail=tail, BTC=BTC)
+    adopt_policy(desk.ledger, read_policy(file), "policy.toml", by="Owner", os_user="owner")
+    return file

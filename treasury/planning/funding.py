@@ -1,0 +1,78 @@
+"""Pure: plans the conversions that close the gap of a payout run, and judges later ones by what was agreed to."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from decimal import Decimal
+
+from treasury.money import exact, format_amount, round_up
+from treasury.planning.funding_trades import FundingTrade
+from treasury.planning.market import DIGITS
+from treasury.planning.policy import Policy
+from treasury.planning.position import ZERO, Obligation, Snapshot, position_of
+from treasury.planning.rebalancing import Rebalancing, plan_obligations
+from treasury.planning.tables import BPS
+from treasury.planning.trades import Side, Trade
+
+
+@exact
+def plan_funding(policy: Policy, snapshot: Snapshot, needs: Mapping[str, Decimal], run_key: str) -> Rebalancing:
+    """The conversions that a run needs before it can be paid, and nothing for bands or for other payments.
+
+    `needs`: currency -> what has to be there, payments that were recorded and not sent included. What other payments
+    need of other assets is not spent.
+    """
+    others = tuple(each for each in snapshot.obligations if each.asset not in needs)
+    own = tuple(Obligation(asset, amount, f"run {run_key}") for asset, amount in sorted(needs.items()))
+    return plan_obligations(policy, replace(snapshot, obligations=(*own, *others)))
+
+
+@exact
+def gap_of(snapshot: Snapshot, needs: Mapping[str, Decimal]) -> dict[str, Decimal]:
+    """Currency -> what is missing of what has to be there; only what may certainly be spent counts as there."""
+    found = {}
+    for asset, need in sorted(needs.items()):
+        there = position_of(snapshot, asset).spendable if asset in snapshot.available else ZERO
+        if need > there:
+            found[asset] = need - there
+    return found
+
+
+@exact
+def bounded(trades: Iterable[Trade], slippage_bps: int, min_trade: Decimal) -> tuple[FundingTrade, ...]:
+    """What people agree to of planned conversions: what they spend at the worst rate of their bounds, and one smallest
+    trade more, because a rest that is still missing after them is at least that."""
+    found = []
+    for trade in trades:
+        worst = trade.min_rate if trade.side is Side.SELL else trade.max_rate
+        rest = min_trade * trade.amount / trade.value if trade.value else ZERO
+        at_most = round_up(trade.amount * BPS / (BPS - slippage_bps) + rest, DIGITS)
+        bought = (trade.receive_currency, trade.expected_receive, trade.rate, worst or trade.rate)
+        found.append(FundingTrade(trade.symbol, trade.side, trade.currency, trade.amount, at_most, *bought))
+    return tuple(found)
+
+
+@exact
+def is_within(
+    trades: Sequence[Trade], agreed: Sequence[FundingTrade], spent: Mapping[tuple[str, str], Decimal]
+) -> bool:
+    """Whether conversions are inside what people agreed to. `spent`: pair and currency -> what was converted before."""
+    used = dict(spent)
+    for trade in trades:
+        allowed = next((each for each in agreed if each.allows(trade)), None)
+        name = (trade.symbol, trade.currency)
+        used[name] = used.get(name, ZERO) + trade.amount
+        if allowed is None or used[name] > allowed.at_most:
+            return False
+    return True
+
+
+def shown_gap(gap: Mapping[str, Decimal]) -> str:
+    """What is missing, in words."""
+    return ", ".join(f"{format_amount(amount)} {asset}" for asset, amount in gap.items())
+
+
+def why_unfunded(found: Rebalancing, needs: Mapping[str, Decimal]) -> str | None:
+    """Why the conversions leave a gap; None when they do not."""
+    lines = {line.asset: line.why for line in found.lines}
+    stopped = {each.asset for each in found.plan.skipped if each.asset in needs}
+    return "; ".join(f"{asset}: {lines.get(asset, '')}" for asset in sorted(stopped)) or None
