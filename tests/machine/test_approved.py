@@ -77,7 +77,7 @@ class Office:
     def reply(self, path: str, content: bytes) -> Answer:
         """The service pays at once, and shows what it paid."""
         body = json.loads(content)
-        reference = str(body["request_id"])
+        reference = str(body.get("request_id"))
         if path.endswith("/payout"):
             run, sheet, row = body["email"].partition("@")[0].split(".")
             self.books.pay(run, sheet, row)

@@ -2,6 +2,7 @@
 
 import asyncio
 import atexit
+import gc
 import sys
 import threading
 import time
@@ -185,7 +186,19 @@ class _Loop:
 
 def _strangers() -> set[int]:
     """Threads inside Python that it does not know."""
-    return sys._current_frames().keys() - {thread.ident for thread in threading.enumerate()}
+    with _without_collection:
+        collects = gc.isenabled()
+        gc.disable()  # Deadlock: a collection in the next call waits for threads that wait for its lock (gh-106883)
+        try:
+            inside = sys._current_frames().keys()
+        finally:
+            if collects:
+                gc.enable()
+    return inside - {thread.ident for thread in threading.enumerate()}
+
+
+_without_collection = threading.Lock()
+"""One at a time: the second of two would find collections switched off, and leave them off."""
 
 
 def _await_strangers(others: set[int], seconds: float = 1.0) -> None:
