@@ -10,6 +10,7 @@ from tasks.funding import check_funds, plan_conversions, record_conversions
 from tasks.orders import follow_orders
 from tasks.outcomes import ends_in_a_named_state
 from tasks.payouts import (
+    Funds,
     Source,
     check_payees,
     create_payouts,
@@ -73,8 +74,8 @@ def pay_beneficiaries(
     previewed = preview(checked, account)
     proposed = propose_payouts(previewed, account, proposal)
     with open_desk(account).hold(run_key):
-        not_funded = convert_what_it_lacks(proposed, follow_seconds, account) if fund else None
-        parts = record_payouts(proposed, account) if not_funded is None else []
+        funds = convert_what_it_lacks(proposed, follow_seconds, account) if fund else None
+        parts = record_payouts(proposed, account, funds)
         sent = [send_payouts(part, account) for part in parts if not part["quoted"]]
         creating: list[Any] = []
         for part in (part for part in parts if part["quoted"]):
@@ -85,14 +86,14 @@ def pay_beneficiaries(
         created = [payouts.result() for payouts in creating]
         # Following starts when all orders were sent: the first ones have had the most time to settle.
         followed = follow_orders(run_key, [*sent, *created], follow_seconds, account)
-        return write_payout_results(proposed, followed, account, not_funded)
+        return write_payout_results(proposed, followed, account, funds)
 
 
-def convert_what_it_lacks(source: Source, follow_seconds: float, account: str | None) -> str | None:
-    """Convert what a run lacks, round by round, each planned afresh; says why it is not paid where money is missing."""
+def convert_what_it_lacks(source: Source, follow_seconds: float, account: str | None) -> Funds:
+    """Convert what a run lacks, round by round, each planned afresh; says whether everything is there."""
     planned: list[Any] = []
     done: list[Any] = []
-    while (found := plan_conversions(source, done, follow_seconds, account)) is not None:
+    while (found := plan_conversions(source, done, len(done) + 1, follow_seconds, account)) is not None:
         executed = [
             execute_conversion(trade, judge_quote(trade, quote_conversion(trade, account), account), account)
             for trade in record_conversions(found, source, account)

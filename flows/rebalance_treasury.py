@@ -7,7 +7,7 @@ from prefect import flow
 
 from blocks.desk import open_desk
 from tasks.orders import follow_orders
-from tasks.outcomes import dated, ends_in_a_named_state
+from tasks.outcomes import check_breaks, dated, ends_in_a_named_state
 from tasks.rebalancing import (
     execute_conversion,
     fetch_rates,
@@ -63,9 +63,9 @@ def rebalance_treasury(
                 rounds, done = [*rounds, planned], [*done, prove_fills(planned, followed, account)]
                 if balances is not None or not done[-1]["again"] or len(rounds) == planned["max_rounds"]:
                     return write_decisions(rounds, done, out, account)
-        except TreasuryError:
+        except TreasuryError as error:
             if done:  # what the rounds before traded is told in any case
-                write_decisions(rounds, done, out, account)
+                check_breaks(write_decisions(rounds, done, out, account), error)
             raise
         plan = None
 

@@ -7,7 +7,7 @@ from prefect.cache_policies import NO_CACHE
 
 from blocks.desk import open_desk
 from tasks.artifacts import show_rebalancing
-from tasks.payouts import Source, folder_of, limits_of, plan_of
+from tasks.payouts import Funds, Source, folder_of, limits_of, plan_of
 from treasury.planning.payouts import PayoutPlan
 from treasury.runs import funding, payouts
 from treasury.runs.desk import Desk
@@ -16,9 +16,13 @@ from treasury.runs.rebalancing import Planned
 from treasury.runs.trade_orders import RecordedTrade
 
 
-@task(cache_policy=NO_CACHE, task_run_name="plan conversions for {source[run_key]}")
+@task(cache_policy=NO_CACHE, task_run_name="plan conversions for {source[run_key]}, round {number}")
 def plan_conversions(
-    source: Source, done: Sequence[Done], follow_seconds: float, account: str | None = None
+    source: Source,
+    done: Sequence[Done],
+    number: int,  # noqa: ARG001 - in its name
+    follow_seconds: float,
+    account: str | None = None,
 ) -> Planned | None:
     """Plan the conversions that the run lacks now, within what was agreed to; None when nothing more is converted."""
     desk = open_desk(account)
@@ -36,15 +40,13 @@ def record_conversions(planned: Planned, source: Source, account: str | None = N
 
 
 @task(cache_policy=NO_CACHE, task_run_name="check funds of {source[run_key]}")
-def check_funds(
-    source: Source, planned: Sequence[Planned], done: Sequence[Done], account: str | None = None
-) -> str | None:
-    """Say why the run is not paid yet, where its money is not there; writes what was converted for it."""
+def check_funds(source: Source, planned: Sequence[Planned], done: Sequence[Done], account: str | None = None) -> Funds:
+    """Say whether everything that the run needs is there; writes what was converted for it."""
     desk = open_desk(account)
     if planned:
         folder = folder_of(source) or desk.settings.run_folder(source["run_key"])
         funding.write_conversions(desk, planned, done, folder.absolute())
-    return funding.why_not_funded(desk, _to_fund(desk, source), was_converted=bool(done))
+    return Funds(missing=funding.why_not_funded(desk, _to_fund(desk, source), was_converted=bool(done)))
 
 
 def _to_fund(desk: Desk, source: Source) -> PayoutPlan:

@@ -58,6 +58,14 @@ def ends_in_a_named_state(flow_function: Callable[P, Mapping[str, Any]]) -> Call
     return told
 
 
+def check_breaks(summary: Mapping[str, Any], error: Exception) -> None:
+    """Raise `NeedsAttention` where a balance did not move by its trades, before a start ended with an error."""
+    if summary["breaks"]:
+        found = ", ".join(each["asset"] for each in summary["breaks"])
+        said = f"the balance of {found} did not move by its trades; then: {error}"
+        raise NeedsAttention("NeedsAttention", _short(said), summary) from error
+
+
 def unless_rejected(task: Task[..., Any], run: TaskRun, state: State[Any]) -> bool:  # noqa: ARG001 - Prefect names them
     """Whether a task is tried again: not where its input is wrong, of which Prefect then logs no traceback."""
     return not isinstance(state.data, InputError)

@@ -98,9 +98,21 @@ def approve_plan(
     return list(approving.approve(open_desk(account), run_key, name=approved_by or "", token=given).judged.counted)
 
 
+class Funds(TypedDict):
+    """Whether the money of a run is there."""
+
+    missing: str | None
+    """Why it is not paid; None where everything is there."""
+
+
 @task(cache_policy=NO_CACHE, task_run_name="record {source[run_key]}")
-def record_payouts(source: Source, account: str | None = None) -> list[Part]:
-    """Record the intent to pay each row of a file; returns the orders to send or follow, in parts."""
+def record_payouts(source: Source, account: str | None = None, funds: Funds | None = None) -> list[Part]:
+    """Record the intent to pay each row of a file; returns the orders to send or follow, in parts.
+
+    Nothing is recorded of a run that is to be funded, and is not.
+    """
+    if _missing(funds) is not None:
+        return []
     desk, run_key = open_desk(account), source["run_key"]
     limits, rows = limits_of(source), _rows(source)
     chunks = payouts.commit_payouts(desk, _file(source), run_key, limits, **rows, fund=source["fund"])
@@ -133,14 +145,18 @@ def write_payout_results(
     source: Source,
     followed: Mapping[str, Any],  # noqa: ARG001 - an edge
     account: str | None = None,
-    not_funded: str | None = None,
+    funds: Funds | None = None,
 ) -> Mapping[str, Any]:
     """Write `results.csv` and `run.json`, and show them in Prefect; returns their summary."""
     desk, file, run_key = open_desk(account), _file(source), source["run_key"]
     rows = _rows(source)
-    summary = payouts.write_payout_results(desk, file, run_key, folder_of(source), **rows, not_funded=not_funded)
+    summary = payouts.write_payout_results(desk, file, run_key, folder_of(source), **rows, not_funded=_missing(funds))
     show_run(desk, "pay-beneficiaries", summary)
     return summary
+
+
+def _missing(funds: Funds | None) -> str | None:
+    return None if funds is None else funds["missing"]
 
 
 def plan_of(desk: Desk, source: Source) -> PayoutPlan:

@@ -420,3 +420,22 @@ def test_a_cancelled_plan_does_not_end_the_day(open_desk: OpenDesk, start_sandbo
     [again] = waiting_plans(desk.ledger)
     assert again.run_key == f"{plan.run_key}-2"
     assert sandbox.orders() == []
+
+
+def test_a_start_over_midnight_tells_the_rounds_of_both_days(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances=holding(BTC="2", DOGE="2000"))
+    desk, rules = open_desk(sandbox.base_url), policy(tmp_path, "max_rate_age_seconds = 86400", BTC=BTC, DOGE=DOGE)
+    clock, now = desk.ledger._clock, datetime.now(UTC)
+    start(desk, rules, tmp_path / "before")
+    left = 86_400 - (now.hour * 3600 + now.minute * 60 + now.second)
+    desk.ledger._clock = lambda: clock() + left
+    sandbox.deposit("DOGE", "9000")
+    start(desk, rules, tmp_path / "after")
+    rounds = [json.loads((tmp_path / name / "decisions.json").read_text()) for name in ("before", "after")]
+    assert len({each["run_key"] for each in rounds}) == 2
+    contents, done = [each["rounds"][0] for each in rounds], [each["after"][0] for each in rounds]
+    told = fills.write_decisions(desk, contents, done, tmp_path / "both")
+    assert (told["counts"], told["today"]) == ({"settled": 2}, "2 settled")
+    assert {row["row_ref"] for row in rows_of(tmp_path / "both")} == {"sell-BTC", "sell-DOGE"}

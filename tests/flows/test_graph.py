@@ -15,6 +15,8 @@ import pytest
 import data
 from flows.commands.prefect_server import free_port
 from tests.commands.office import eventually, quoted_sheet
+from tests.engine.rounds import policy
+from tests.engine.runs import sheet
 from tests.flows.shown import artifact, artifacts, asked
 from treasury.errors import ApprovalNeeded, InputError, NeedsAttention
 from treasury.sandbox import RunningSandbox, SandboxSettings, running_sandbox
@@ -286,3 +288,22 @@ def test_nothing_personal_and_no_secret_is_logged_or_shown_in_prefect(
     for where, text in (("log", said), ("Prefect", shown)):
         found = [value for value in values | secrets if value in text]
         assert found == [], where
+
+
+def test_a_run_that_is_funded_first_reads_as_convert_check_record(
+    home: Path, sandbox: RunningSandbox, tmp_path: Path
+) -> None:
+    from flows.pay_beneficiaries import pay_beneficiaries
+
+    [available] = [each for name, each in sandbox.books()["balances"].items() if "available" in name]
+    rules = policy(tmp_path, tail="[payouts]\nduplicate_days = 0\n", BTC=("0", "0", "999999"))
+    file = sheet(tmp_path, ("lacks", str(Decimal(available["USDT_TRC20"]) + 500), "12345670001"))
+    graph = Graph(pay_beneficiaries(str(file), "funded", policy=str(rules), fund=True, return_state=True))
+    [quote] = [name for name in graph.tasks if name.startswith("quote ")]
+    execute, prove = quote.replace("quote", "execute"), "prove fills funded.fund"
+    in_order = ["propose funded", "plan conversions for funded, round 1", "record funded.fund", quote]
+    assert set(itertools.pairwise(in_order)) <= graph.edges()
+    ends = {(execute, "follow funded.fund"), ("follow funded.fund", prove), (prove, "check funds of funded")}
+    assert ends <= graph.edges()
+    assert {("check funds of funded", "record funded"), ("record funded", "send payouts 1")} <= graph.edges()
+    assert (graph.run["state_name"], graph.run["name"]) == ("Settled", "pay funded")

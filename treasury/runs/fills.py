@@ -119,11 +119,13 @@ def write_decisions(
 ) -> Mapping[str, Any]:
     """Write `decisions.json`, `results.csv` and `run.json` of a start; returns its summary.
 
-    `contents`: what was decided in each of its rounds, the last one first planned last. The files show every trade of
-    the day; the summary counts those of this start, and what it wanted and did not trade.
+    `contents`: what was decided in each of its rounds, in their order. The files show every trade of the day, or of
+    both days where midnight passed between its rounds; the summary counts those of this start, and what it wanted and
+    did not trade.
     """
     run_key = contents[-1]["run_key"]
-    day = first_run_key(run_key)
+    days = list(dict.fromkeys(first_run_key(each["run_key"]) for each in contents))
+    day = days[0]
     folder = (out or desk.settings.run_folder(day)).absolute()
     plan = TradePlan.from_dict(contents[-1]["decided"]["plan"])
     skipped = plan.as_dict()["skipped"]
@@ -131,7 +133,7 @@ def write_decisions(
     own = start_folder(folder) / "decisions.json"
     write_json(own, {**contents[-1], "rounds": [*contents], "after": [*rounds]})
     copy_file(own, folder / "decisions.json")
-    orders = orders_of_day(desk, day)
+    orders = [order for each in days for order in orders_of_day(desk, each)]
     why = _why_no_further_round(contents[-1], rounds[-1])
     waits = [SkippedTrade(each.asset, each.side, each.currency, each.amount, why) for each in plan.later]
     unsent = [_as_row(each) for each in (*plan.skipped, *waits) if each.is_wanted]
