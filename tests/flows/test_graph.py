@@ -305,5 +305,5 @@ def test_a_run_that_is_funded_first_reads_as_convert_check_record(
     assert set(itertools.pairwise(in_order)) <= graph.edges()
     ends = {(execute, "follow funded.fund"), ("follow funded.fund", prove), (prove, "check funds of funded")}
     assert ends <= graph.edges()
-    assert {("check funds of funded", "record funded"), ("record funded", "send payouts 1")} <= graph.edges()
+    assert {("check funds of funded", "record funded"), ("record funded", "send payouts 1-1")} <= graph.edges()
     assert (graph.run["state_name"], graph.run["name"]) == ("Settled", "pay funded")
