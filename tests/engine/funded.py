@@ -3,22 +3,15 @@
 python -m tests.engine.funded '{"home": ..., "base_url": ..., "key": ..., "file": ..., "rules": ..., "point": ...}'
 """
 
-import json
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from treasury.concurrency import crash_points
 from treasury.planning.trades import TradePlan
-from treasury.provider.client import Account
 from treasury.runs import execution, fills, funding, payouts
 from treasury.runs.desk import Desk
 from treasury.runs.fills import Done
 from treasury.runs.rebalancing import Planned
-from treasury.settings import Settings
-
-PARTNER_ID = "900001"
 
 
 def fund_and_pay(
@@ -54,27 +47,3 @@ def convert(desk: Desk, file: Path, rules: Path, out: Path, run_key: str = "run"
         execution.follow_orders(desk, found["run_key"], ids, seconds)
         done.append(fills.prove_round(desk, found["run_key"], TradePlan.from_dict(found["plan"])))
         planned.append(found)
-
-
-def main(spec: Mapping[str, Any]) -> None:
-    """One start of a process, killed at `point` when it comes there for the `hits`-th time; prints what came of it."""
-    home = Path(spec["home"])
-    settings = Settings(
-        home=home,
-        base_url=spec["base_url"],
-        partner_id=PARTNER_ID,
-        private_key_file=None,
-        platform_key_file=None,
-        ledger_url=f"sqlite:///{home / 'ledger.db'}",
-        ledger_key_file=home / "ledger.key",
-        resend_after_seconds=0.0,
-    )
-    desk = Desk(Account(spec["base_url"], PARTNER_ID, Path(spec["key"]).read_text()), settings)
-    if spec.get("point"):
-        crash_points.arm(spec["point"], spec["hits"])
-    summary = fund_and_pay(desk, Path(spec["file"]), Path(spec["rules"]), home / "out", seconds=spec["seconds"])
-    print(json.dumps(summary["counts"]))
-
-
-if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))

@@ -1,8 +1,6 @@
 """Fund and pay: nothing is paid that is not funded, nothing is converted that is not needed, whatever happens."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -11,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.engine.funded import convert, fund_and_pay
+from tests.engine.own_process import in_own_process
 from tests.engine.rounds import available, policy
 from tests.engine.runs import results, sheet
 from treasury.errors import ApprovalNeeded, InputError, LimitExceeded, PlanRejected
@@ -219,6 +218,8 @@ def test_killed_anywhere_it_is_funded_and_paid_once(
 ) -> None:
     sandbox = start_sandbox(balances=HELD)
     spec = {
+        "act": "fund and pay",
+        "out": str(tmp_path / "out"),
         "home": str(tmp_path),
         "base_url": sandbox.base_url,
         "key": str(key_file),
@@ -226,10 +227,10 @@ def test_killed_anywhere_it_is_funded_and_paid_once(
         "rules": str(policy(tmp_path, tail=PAYOUTS, BTC=BTC)),
         "seconds": 6,
     }
-    killed = run({**spec, "point": point, "hits": hits})
+    killed = in_own_process({**spec, "point": point, "hits": hits})
     assert killed.returncode == -9, killed.stdout + killed.stderr
     for _ in range(3):
-        ended = run(spec)
+        ended = in_own_process(spec)
         assert ended.returncode == 0, ended.stderr
         if json.loads(ended.stdout) == {"settled": 3}:
             break
@@ -240,11 +241,6 @@ def test_killed_anywhere_it_is_funded_and_paid_once(
         assert (json.loads(ended.stdout), paid) == ({"not_sent": 3}, [])
     else:
         assert (json.loads(ended.stdout), len(conversions), len(paid)) == ({"settled": 3}, 1, 3)
-
-
-def run(spec: dict[str, Any]) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "tests.engine.funded", json.dumps(spec)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
 def adopted(desk: Desk, folder: Path, tail: str) -> Path:

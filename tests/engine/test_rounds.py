@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.engine.own_process import in_own_process
 from tests.engine.rounds import available, decided, policy, start, traded
 from tests.engine.runs import sheet
 from treasury.errors import ApprovalNeeded, InputError, LimitExceeded
@@ -26,6 +27,7 @@ from treasury.provider.conversion import ConversionExecute
 from treasury.runs import calls, execution, fills, payouts, rebalancing, trade_orders
 from treasury.runs.cancelling import cancel_order
 from treasury.runs.desk import Desk
+from treasury.runs.resolving import resolve_as_not_sent
 
 D = Decimal
 OpenDesk = Callable[..., Desk]
@@ -420,6 +422,28 @@ def test_a_cancelled_plan_does_not_end_the_day(open_desk: OpenDesk, start_sandbo
     [again] = waiting_plans(desk.ledger)
     assert again.run_key == f"{plan.run_key}-2"
     assert sandbox.orders() == []
+
+
+@pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
+def test_what_a_dead_start_left_sending_is_named_and_a_person_can_end_it(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, key_file: Path
+) -> None:
+    sandbox = start_sandbox(balances=holding(BTC="0.1"))
+    rules = policy(tmp_path, BTC=BTC)
+    spec = {"act": "rebalance", "home": str(tmp_path), "base_url": sandbox.base_url, "key": str(key_file)}
+    spec |= {"rules": str(rules), "out": str(tmp_path / "killed"), "seconds": 5, "point": "send.marked", "hits": 1}
+    assert in_own_process(spec).returncode == -9
+    desk = open_desk(sandbox.base_url)
+    [order] = desk.ledger.orders()
+    assert order.state is State.SENDING
+    [said] = resolve_as_not_sent(desk, order.request_id, by="Ada", why="the portal does not show it")
+    assert "its quote may still be confirmed until" in said.says
+    done = start(desk, rules, tmp_path / "out")
+    assert done["counts"] == {"not_sent": 1}
+    [row] = [row for row in rows_of(tmp_path / "out") if row["outcome"] == "not_sent"]
+    assert order.request_id in row["reason"]
+    assert "treasury resolve says what became of it" in row["reason"]
+    assert [order.state for order in desk.ledger.orders()] == [State.UNKNOWN]
 
 
 def test_a_start_over_midnight_tells_the_rounds_of_both_days(

@@ -204,6 +204,26 @@ class _Decided:
             why = self._market.why_not(asset)
             if why is not None and self._is_wanted(asset):
                 yield SkippedTrade(asset, Side.BUY, asset, ZERO, why)
+            if (doubtful := self._doubtful(asset)) is not None:
+                yield SkippedTrade(asset, Side.BUY, asset, *doubtful)
+
+    def _doubtful(self, asset: str) -> tuple[Decimal, str] | None:
+        """What an asset needs, of which nobody knows whether it is on its way, and why; None where nothing is."""
+        market = self._market
+        flying = [
+            each
+            for each in market.snapshot.in_flight
+            if each.is_conversion and not each.is_known and each.receive_currency == asset and each.receive_amount
+        ]
+        amount = sum((each.receive_amount or ZERO for each in flying), ZERO)
+        if not amount or asset not in self._holdings:
+            return None
+        position, holding = market.positions[asset], self._holdings[asset]
+        if position.expected - amount + self._change(asset) >= position.need + holding.minimum:
+            return None
+        named = ", ".join(f"{each.run_key} {each.row_ref} ({each.request_id})" for each in flying)
+        why = f"it may be on its way: the outcome of {named} is unknown (treasury resolve says what became of it)"
+        return amount, why
 
     def _reason(self, asset: str, reason: str) -> str:
         market = self._market
@@ -250,9 +270,10 @@ class _Decided:
         if asset in self._over:
             return f"is outside its band, and not traded for it: {self._over[asset]}"
         short = [each for each in self._planned.shortfalls if each.asset == asset]
-        missing = "; ".join(
-            f"{canonical(each.amount)} not traded: {self._reason(asset, each.reason)}" for each in short
-        )
+        open_ends = [(each.amount, self._reason(asset, each.reason)) for each in short]
+        if (doubtful := self._doubtful(asset)) is not None:
+            open_ends.append(doubtful)
+        missing = "; ".join(f"{canonical(amount)} not traded: {reason}" for amount, reason in open_ends)
         if change or any(asset in (trade.currency, trade.receive_currency) for trade in self._trades):
             said = self._traded(asset, change)
             return f"{said}; {missing}" if missing else said

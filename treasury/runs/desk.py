@@ -8,13 +8,15 @@ from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
 from treasury.concurrency.turns import run_concurrently
-from treasury.errors import ConfigurationError, NotConnected, RowProblem, Stopped
+from treasury.errors import ConfigurationError, NotConnected, RowProblem, RunHeld, Stopped
 from treasury.ledger.changed_orders import hold_changed
 from treasury.ledger.database import sqlite_file
 from treasury.ledger.epoch import Places, Standing, begin_epoch, check_standing, register_machine
 from treasury.ledger.holder import MachineLock
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.token import Token
+from treasury.orders.records import Order
+from treasury.orders.states import State
 from treasury.provider.client import Account, Client
 from treasury.runs.shards import Shards
 from treasury.sending.stop_loss import StopLoss
@@ -79,6 +81,17 @@ class Desk:
                     run_key
                 )  # Race: another task of this run may be sending in another thread; it begins nothing new
                 raise
+
+    def recover(self, orders: Iterable[Order]) -> bool:
+        """Make unknown what dead processes left `sending` of these orders, whose runs nobody may start again.
+
+        Returns whether there was any; a run that a living process holds is left alone.
+        """
+        run_keys = sorted({order.run_key for order in orders if order.state is State.SENDING})
+        for run_key in run_keys:
+            with suppress(RunHeld), self.hold(run_key):
+                pass  # holding it recovers it
+        return bool(run_keys)
 
     def check_standing(self) -> Standing:
         """How far the ledger can be trusted now: an epoch begins if it may be older than the service."""

@@ -79,8 +79,9 @@ def read_position(
 
 def _ask_open_conversions(desk: Desk) -> None:
     """Ask about conversions on their way, so that what is final by now is known; what cannot be asked stays open."""
-    orders = desk.ledger.orders(ids=obligations.open_conversions(desk.ledger))
-    for order in orders:
+    ids = obligations.open_conversions(desk.ledger)
+    desk.recover(desk.ledger.orders(ids=ids))
+    for order in desk.ledger.orders(ids=ids):
         try:
             desk.submission.ask(order)
         except (Refused, OutcomeUnknown) as error:

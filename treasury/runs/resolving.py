@@ -62,6 +62,12 @@ def choose_orders(desk: Desk, reference: str) -> list[Order]:
     return orders
 
 
+def _recovered(desk: Desk, reference: str) -> list[Order]:
+    """The orders that a name stands for; what a dead process left `sending` of them is unknown from here on."""
+    orders = choose_orders(desk, reference)
+    return choose_orders(desk, reference) if desk.recover(orders) else orders
+
+
 def releasable(desk: Desk, reference: str, kind: str | None) -> list[Order]:
     """The held orders that `release` is about, of this kind if one is given. Raises `InputError`."""
     wanted = None if kind is None else _kind(kind)
@@ -114,7 +120,7 @@ _RELEASED: Mapping[str, str] = {
 def resolve_as_sent(desk: Desk, reference: str, *, by: str, why: str) -> list[Decision]:
     """Record orders as sent, on a named person's word, where the amounts agree. Raises `InputError`."""
     cause = cause_of(by, why)
-    orders = [order for order in choose_orders(desk, reference) if _may_be_sent(order)]
+    orders = [order for order in _recovered(desk, reference) if _may_be_sent(order)]
     if not orders:
         raise InputError(
             f"nothing of {reference} is unknown, or held because the service knows it; a row that is held for another "
@@ -128,7 +134,7 @@ def resolve_as_sent(desk: Desk, reference: str, *, by: str, why: str) -> list[De
 def resolve_as_not_sent(desk: Desk, reference: str, *, by: str, why: str) -> list[Decision]:
     """Record orders as not sent, on a named person's word, unless the service shows them. Raises `InputError`."""
     cause = cause_of(by, why)
-    chosen = choose_orders(desk, reference)
+    chosen = _recovered(desk, reference)
     if any(order.hold_kind == Hold.CHANGED for order in chosen):
         raise InputError(
             f"{reference} was changed in the ledger by hand, so it is never sent: treasury cancel ends it if it never "
@@ -165,7 +171,7 @@ def resolve_as_ended(
     Raises `InputError` when it is not one order, or not one that left.
     """
     cause = cause_of(by, why)
-    orders = choose_orders(desk, reference)
+    orders = _recovered(desk, reference)
     if len(orders) > 1:
         raise InputError(f"{reference} names {len(orders)} orders: an end is said of one at a time, by its request id")
     never_left = orders[0].state is State.HELD and orders[0].hold_kind != Hold.CHANGED

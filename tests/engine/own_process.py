@@ -1,0 +1,63 @@
+"""A start in a process of its own, which may be killed at a crash point.
+
+    python -m tests.engine.own_process '{"act": "rebalance", "home": ..., "base_url": ..., "key": ..., "rules": ...}'
+
+`point`, `hits`: where it is killed, at which passing. `ahead`: seconds that the ledger's
+clock is ahead. Prints what came of it.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tests.engine.funded import fund_and_pay
+from tests.engine.planned import PARTNER_ID
+from tests.engine.rounds import start
+from treasury.concurrency import crash_points
+from treasury.provider.client import Account
+from treasury.runs.desk import Desk
+from treasury.settings import Settings
+
+
+def in_own_process(spec: Mapping[str, Any]) -> subprocess.CompletedProcess[str]:
+    """Start a process as specified, and wait for its end."""
+    command = [sys.executable, "-m", "tests.engine.own_process", json.dumps(dict(spec))]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+
+
+def main(spec: Mapping[str, Any]) -> None:
+    """One start."""
+    desk, rules = _desk(spec), Path(spec["rules"])
+    if spec.get("point"):
+        crash_points.arm(spec["point"], spec["hits"])
+    if spec["act"] == "rebalance":
+        summary = start(desk, rules, Path(spec["out"]), seconds=spec["seconds"])
+    else:
+        summary = fund_and_pay(desk, Path(spec["file"]), rules, Path(spec["out"]), seconds=spec["seconds"])
+    print(json.dumps(summary["counts"]))
+
+
+def _desk(spec: Mapping[str, Any]) -> Desk:
+    home = Path(spec["home"])
+    settings = Settings(
+        home=home,
+        base_url=spec["base_url"],
+        partner_id=PARTNER_ID,
+        private_key_file=None,
+        platform_key_file=None,
+        ledger_url=f"sqlite:///{home / 'ledger.db'}",
+        ledger_key_file=home / "ledger.key",
+        resend_after_seconds=0.0,
+    )
+    desk = Desk(Account(spec["base_url"], PARTNER_ID, Path(spec["key"]).read_text()), settings)
+    wall, ahead = desk.ledger._clock, spec.get("ahead", 0)
+    desk.ledger._clock = lambda: wall() + ahead
+    vars(desk.client)["service_now"] = desk.ledger.now
+    return desk
+
+
+if __name__ == "__main__":
+    main(json.loads(sys.argv[1]))
