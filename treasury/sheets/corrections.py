@@ -60,7 +60,7 @@ def write_corrected(
     """Write the corrected copy of a sheet into a folder: a workbook of a workbook, else CSV. Returns its path.
 
     None for a file that cannot be read as a sheet at all, or has nothing that could be mended in a copy, and for one
-    with hidden or struck-out parts: in a copy they would be like all others.
+    with hidden, struck-out or invisible parts: in a copy they would be like all others.
     """
     try:
         is_of_file = all(problem.column == "file" for problem in problems)
