@@ -24,8 +24,7 @@ from tests.sheets.books import (
     workbook,
     write,
 )
-from tests.sheets.looks import LOOK, UNSEEN_BY_RULE, UNSEEN_NUMBERS, UNSEEN_TEXT, book, with_cell
-from tests.sheets.looks import WHITE as WHITE_FONT
+from tests.sheets.looks import unseen_files
 from tests.sheets.striking_rules import STRUCK_BY_RULE, End
 
 
@@ -305,25 +304,6 @@ def hidden() -> Iterator[Hostile]:
     yield case("a sheet of a CSV", lambda at: write(at, csv_text(TWO)), (0, "file", "no_such_sheet"), sheet="May")
 
 
-def not_seen() -> Iterator[Hostile]:
-    """Text that nobody sees, though its row and its column are shown."""
-    for column, group in (("account_name", UNSEEN_TEXT), ("amount", UNSEEN_NUMBERS)):
-        for name, make in group.items():
-            yield case(f"{column} unseen: {name}", make, (3, column, "not_shown"))
-    for name, make in UNSEEN_BY_RULE.items():
-        yield case(f"unseen by a rule: {name}", make, (2, "amount", "not_shown"))
-    row = [*TWO[:2], [styled(text, LOOK) if text else "" for text in TWO[2]]]
-    yield case("row unseen", book(row, font=WHITE_FONT), (3, "row", "not_shown"))
-    formula_of_text = Raw(f'<c r="{{at}}" s="{LOOK}" t="str"><f>A1</f><v>x</v></c>')
-    unseen_formula = book(with_cell("remark", formula_of_text), font=WHITE_FONT)
-    yield case("formula unseen", unseen_formula, (3, "remark", "not_shown"))
-    named = book(with_cell("remark", styled("remark", LOOK), row=0), font=WHITE_FONT)
-    yield case("name of a column unseen", named, (1, "remark", "not_shown"))
-    yield case("row of a point", lambda at: workbook(at, TWO, rows={3: 'ht="0.75"'}), (3, "row", "hidden_row"))
-    narrow = '<cols><col min="3" max="3" width="0.1"/></cols>'
-    yield case("column of a hair", lambda at: workbook(at, TWO, before=narrow), (1, "amount", "hidden_column"))
-
-
 def doctype(part: str) -> dict[str, str]:
     """A workbook whose part has entities, each of which is ten of the one before."""
     entities = '<!ENTITY a0 "0481926357">' + "".join(f'<!ENTITY a{n} "{f"&a{n - 1};" * 10}">' for n in range(1, 12))
@@ -466,5 +446,5 @@ def files() -> Iterator[Hostile]:
 
 
 def all_hostile() -> list[Hostile]:
-    groups = (characters, damages, checks, amounts, cells_of_workbooks, hidden, not_seen, broken, sized, files)
-    return [each for group in groups for each in group()]
+    groups = (characters, damages, checks, amounts, cells_of_workbooks, hidden, broken, sized, files)
+    return [*(each for group in groups for each in group()), *(case(*each) for each in unseen_files())]

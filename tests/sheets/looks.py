@@ -1,11 +1,12 @@
 """Looks of a workbook's cells that hide what is in them, and looks that hide nothing."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
-from tests.sheets.books import BANK, KIND, MAIN, RELATIONS, Raw, number, parts, save, sheet_xml, styled, table
+from tests.sheets.books import BANK, KIND, MAIN, RELATIONS, Raw, number, parts, save, sheet_xml, styled, table, workbook
+from tests.sheets.striking_rules import End
 
 LOOK = 1
 """The style that the look under test has; 0 is the plain one."""
@@ -270,3 +271,22 @@ SEEN_BY_RULE: dict[str, Callable[[Path], Path]] = {
     "icons beside values": book(LINES, rules=rule(ICONS.replace(' showValue="0"', ""), 'type="iconSet"')),
 }
 """Nothing of the two rows is hidden."""
+
+
+def unseen_files() -> Iterator[tuple[str, Callable[[Path], Path], End]]:
+    """All that is not seen: a name, the file, and the problem that is said."""
+    for column, group in (("account_name", UNSEEN_TEXT), ("amount", UNSEEN_NUMBERS)):
+        for name, make in group.items():
+            yield f"{column} unseen: {name}", make, (3, column, "not_shown")
+    for name, make in UNSEEN_BY_RULE.items():
+        yield f"unseen by a rule: {name}", make, (2, "amount", "not_shown")
+    row = [*LINES[:2], [styled(text, LOOK) if text else "" for text in LINES[2]]]
+    yield "row unseen", book(row, font=WHITE), (3, "row", "not_shown")
+    formula_of_text = Raw(f'<c r="{{at}}" s="{LOOK}" t="str"><f>A1</f><v>x</v></c>')
+    yield "formula unseen", book(with_cell("remark", formula_of_text), font=WHITE), (3, "remark", "not_shown")
+    named = with_cell("remark", styled("remark", LOOK), row=0)
+    yield "name of a column unseen", book(named, font=WHITE), (1, "remark", "not_shown")
+    low = {3: 'ht="0.75"'}
+    yield "row of a point", lambda folder: workbook(folder, LINES, rows=low), (3, "row", "hidden_row")
+    narrow = '<cols><col min="3" max="3" width="0.1"/></cols>'
+    yield "column of a hair", lambda folder: workbook(folder, LINES, before=narrow), (1, "amount", "hidden_column")
