@@ -3,12 +3,15 @@
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from treasury.errors import InputError, NeedsAttention
+from treasury.errors import InputError, NeedsAttention, UnknownHeaders
 from treasury.reports.results import in_words, needs_a_person
 from treasury.runs.desk import Desk, desk_of
-from treasury.settings import read_settings
+from treasury.settings import os_user, read_settings
+from treasury.sheets.mappings import remember_mapping
+
+T = TypeVar("T")
 
 DONE, BAD_INPUT, WAITING, TROUBLE, BREAKS = 0, 2, 3, 4, 5
 """Exit codes that a command chooses itself; errors choose theirs in `flows.commands`."""
@@ -28,6 +31,30 @@ def agreed(*, yes: bool, left_out: int = 0) -> bool:
         return False
     without = f", without the {left_out} row(s) that are left out" if left_out else ""
     return input(f"Send it{without}? [y/N] ").strip().lower() in ("y", "yes")
+
+
+def asking_for_headers(read: Callable[[], T]) -> T:
+    """What is read of a sheet; where headers of one's own can mean one thing, somebody at a terminal is asked first.
+
+    Raises what `read` raises; `UnknownHeaders` where nobody can be asked, or says no.
+    """
+    try:
+        return read()
+    except UnknownHeaders as found:
+        if not _confirms(found):
+            raise
+    return read()
+
+
+def _confirms(found: UnknownHeaders) -> bool:
+    """Ask what the headers mean, and keep it; `--yes` is no answer to that."""
+    if not sys.stdin.isatty():
+        return False
+    for name, column in found.proposal.items():
+        if input(f'Use "{name}" for {column}? [y/N] ').strip().lower() not in ("y", "yes"):
+            return False
+    say_files([remember_mapping(read_settings().home, found.headers, found.proposal, os_user())])
+    return True
 
 
 def check_follow(seconds: float) -> float:

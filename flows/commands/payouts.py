@@ -1,6 +1,5 @@
 """`treasury pay`."""
 
-import sys
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -14,6 +13,7 @@ from flows.commands.approving import signing_key, write_waiting
 from flows.commands.common import (
     DONE,
     agreed,
+    asking_for_headers,
     check_follow,
     configured_desk,
     finish_run,
@@ -24,7 +24,7 @@ from flows.commands.common import (
 )
 from flows.commands.prefect_server import prefect_api
 from flows.commands.progress import showing
-from treasury.errors import ApprovalNeeded, InputError, InvalidSheet, UnknownHeaders
+from treasury.errors import ApprovalNeeded, InputError, InvalidSheet
 from treasury.files import copy_file, write_json
 from treasury.ledger import progress
 from treasury.ledger.approvals import waiting_plan
@@ -50,9 +50,8 @@ from treasury.runs.payouts import (
 )
 from treasury.runs.preview import gaps_of, look
 from treasury.runs.remaining import write_failed_of
-from treasury.settings import os_user, read_settings
+from treasury.settings import read_settings
 from treasury.sheets.beneficiaries import LAYOUT
-from treasury.sheets.mappings import remember_mapping
 
 
 def pay(
@@ -131,17 +130,6 @@ def pay(
     return _execute(file, plan, policy, folder, follow, key, rows)
 
 
-def _confirms(found: UnknownHeaders) -> bool:
-    """Ask somebody at a terminal what their headers mean, and keep it; `--yes` is no answer to that."""
-    if not sys.stdin.isatty():
-        return False
-    for name, column in found.proposal.items():
-        if input(f'Use "{name}" for {column}? [y/N] ').strip().lower() not in ("y", "yes"):
-            return False
-    say_files([remember_mapping(read_settings().home, found.headers, found.proposal, os_user())])
-    return True
-
-
 class _Rows(NamedTuple):
     """Which rows of a file are taken."""
 
@@ -202,26 +190,28 @@ def _plan(
 ) -> tuple[PayoutPlan, dict[str, Any] | None]:
     """The plan, and what is shown of one that may be executed and did not begin."""
     try:
-        settings = read_settings()
-        if not settings.has_account and not rows.fund:  # a sheet can be checked before there is an account
-            only = rows.valid_rows_only
-            plan = read_plan(
-                file, run_key, policy, settings.service, rows.sheet, valid_rows_only=only, home=settings.home
-            )
-            say_files(keep_left_out(folder, file, plan, rows.sheet))
-            return plan, None
-        desk = configured_desk()
-        plan = preview(desk, file, run_key, policy, **rows.read)
-        say_files(keep_left_out(folder, file, plan, rows.sheet))
-        agreed_to = plan_to_execute(desk, plan, add=rows.add, fund=rows.fund)
-        if agreed_to is None:
-            return plan, None
-        return agreed_to, look(desk, agreed_to, file, in_full=in_full)
+        return asking_for_headers(lambda: _read(file, run_key, policy, folder, rows, in_full=in_full))
     except InvalidSheet as error:
-        if isinstance(error, UnknownHeaders) and _confirms(error):
-            return _plan(file, run_key, policy, folder, rows, in_full=in_full)
         say_files(write_refused(folder, file, error, LAYOUT, rows.sheet))
         raise
+
+
+def _read(
+    file: Path, run_key: str, policy: Path | None, folder: Path, rows: _Rows, *, in_full: bool
+) -> tuple[PayoutPlan, dict[str, Any] | None]:
+    settings = read_settings()
+    if not settings.has_account and not rows.fund:  # a sheet can be checked before there is an account
+        only = rows.valid_rows_only
+        plan = read_plan(file, run_key, policy, settings.service, rows.sheet, valid_rows_only=only, home=settings.home)
+        say_files(keep_left_out(folder, file, plan, rows.sheet))
+        return plan, None
+    desk = configured_desk()
+    plan = preview(desk, file, run_key, policy, **rows.read)
+    say_files(keep_left_out(folder, file, plan, rows.sheet))
+    agreed_to = plan_to_execute(desk, plan, add=rows.add, fund=rows.fund)
+    if agreed_to is None:
+        return plan, None
+    return agreed_to, look(desk, agreed_to, file, in_full=in_full)
 
 
 def _show(plan: PayoutPlan, shown: Mapping[str, Any] | None, folder: Path, *, in_full: bool) -> None:

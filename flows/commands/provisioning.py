@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from flows.commands.common import DONE, TROUBLE, configured_desk, say_files, summary_of
+from flows.commands.common import DONE, TROUBLE, asking_for_headers, configured_desk, say_files, summary_of
 from flows.commands.prefect_server import prefect_api
 from treasury.errors import InvalidSheet
 from treasury.reports.refused import write_refused
-from treasury.runs.provisioning import BAD_OUTCOMES
-from treasury.sheets.card_users import LAYOUT, read_card_users
+from treasury.runs.provisioning import BAD_OUTCOMES, card_users_of
+from treasury.sheets.card_users import LAYOUT
 
 
 def provision(file: Path, /, *, out: Path | None = None, sheet: str | None = None) -> int:
@@ -28,10 +28,12 @@ def provision(file: Path, /, *, out: Path | None = None, sheet: str | None = Non
     desk = configured_desk()
     folder = (out or desk.settings.run_folder("card-users")).absolute()
     try:
-        read_card_users(file, sheet=sheet)
+        users = asking_for_headers(lambda: card_users_of(desk, file, sheet))
     except InvalidSheet as error:
-        say_files(write_refused(folder, file, error, LAYOUT))
+        say_files(write_refused(folder, file, error, LAYOUT, sheet))
         raise
+    for note in users.notes:
+        print(f"  {note}")
     with prefect_api("flows.provision_card_users"):
         from flows.provision_card_users import provision_card_users
 

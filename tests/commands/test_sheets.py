@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 
+import openpyxl
 import pytest
 
 from tests.commands.office import Office, one_line_error
@@ -82,6 +83,13 @@ def test_a_wrong_sheet_of_card_users_comes_back_too(office: Office) -> None:
     assert ended.code == 2
     assert str(copy) in ended.out
     assert "u-1,nobody,wrong,email: is no e-mail address" in copy.read_text()
+    book = openpyxl.Workbook()
+    book.worksheets[0].append(["other"])
+    for line in (["user_xid", "email"], ["u-1", "nobody"]):
+        (book["Users"] if "Users" in book.sheetnames else book.create_sheet("Users")).append(line)
+    book.save(office.home / "users.xlsx")
+    assert office.run("provision", office.home / "users.xlsx", "--sheet", "Users").code == 2
+    assert openpyxl.load_workbook(copy.with_suffix(".xlsx")).sheetnames == ["Users"]
 
 
 def test_what_a_header_means_is_asked_once_on_a_terminal_and_never_confirmed_by_a_yes(office: Office) -> None:
@@ -101,3 +109,19 @@ def test_what_a_header_means_is_asked_once_on_a_terminal_and_never_confirmed_by_
     again = office.run(*planned)
     assert (again.code, again.last) == (0, "1 payments planned, nothing was sent")
     assert "was read as account_no" in again.out
+
+
+def test_what_a_header_of_card_users_means_is_asked_too_and_counts_for_every_start(office: Office) -> None:
+    file = office.file("own-users.csv", "user_xid,Mail\nu-1,nobody\n")
+    asked = ["provision", file]
+    ended = office.run(*asked)
+    assert ended.code == 2
+    assert "Mail: is not a column of this sheet: did you mean email? Say so once" in one_line_error(ended)
+    question = 'Use "Mail" for email? [y/N] '
+    said_no = on_a_terminal(office, asked, [(question, "n")])
+    assert (said_no.code, "did you mean email?" in said_no.out) == (2, True)
+    said_yes = on_a_terminal(office, asked, [(question, "y")])  # it is read, and its row is wrong: nobody is created
+    assert said_yes.code == 2
+    assert "email: is no e-mail address" in said_yes.out
+    again = office.run(*asked)
+    assert "email: is no e-mail address" in one_line_error(again)

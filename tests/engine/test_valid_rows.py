@@ -42,7 +42,7 @@ def start(desk: Desk, file: Path, out: Path, *, add: bool = False, only: bool = 
 
 
 def rows_of(file: Path) -> list[dict[str, str]]:
-    with file.open() as content:
+    with file.open(encoding="utf-8-sig") as content:
         return list(csv.DictReader(content))
 
 
@@ -70,7 +70,8 @@ def test_valid_rows_are_paid_and_the_others_remain(open_desk: OpenDesk, start_sa
     run = json.loads((out / "run.json").read_text())
     assert (run["orders"], run["counts"], len(run["left_out"])) == (2, {"settled": 2}, 1)
     assert [row["row_ref"] for row in rows_of(out / "errors.csv")] == ["c"]
-    assert "c,direct,ten" in (out / "corrected-me.csv").read_text()
+    [copied] = rows_of(out / "corrected-me.csv")  # the paid ones are not in it: it may be given again anywhere
+    assert (copied["row_ref"], copied["amount"], copied["_status"]) == ("c", "ten", "wrong")
     [left] = rows_of(out / "remaining.csv")
     assert (left["row_ref"], left["replaces"], left["amount"], left["_status"]) == ("c", "", "ten", "left out")
     assert left["_problem"].startswith("amount: ")
@@ -104,6 +105,25 @@ def test_a_row_that_is_mended_where_it_remains_is_added_and_paid_once(
         assert "left_out" not in summary
     assert json.loads((out / "run.json").read_text())["counts"] == {"settled": 3}
     assert rows_of(out / "remaining.csv") == []
+    assert len(sandbox.orders()) == 3
+
+
+def test_the_copy_of_what_was_left_out_pays_nothing_twice_and_never_replaces_the_file_that_is_read(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox, out = start_sandbox(), tmp_path / "out"
+    desk = open_desk(sandbox.base_url)
+    worse = ("d", "eleven", "12345670004")
+    start(desk, sheet(tmp_path, *GOOD, BAD, worse), out)
+    copy = out / "corrected-me.csv"
+    copy.write_text(copy.read_text().replace(",ten,", ",30,"))
+    given = copy.read_bytes()
+    end_start()
+    summary = start(desk, copy, out, add=True)
+    assert (summary["counts"], [each["row_ref"] for each in summary["left_out"]]) == ({"settled": 1}, ["d"])
+    assert copy.read_bytes() == given
+    [newest] = [file for file in out.glob("starts/*/corrected-me.csv") if ",ten," not in file.read_text()]
+    assert [row["row_ref"] for row in rows_of(newest)] == ["d"]
     assert len(sandbox.orders()) == 3
 
 

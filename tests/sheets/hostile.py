@@ -24,6 +24,7 @@ from tests.sheets.books import (
     workbook,
     write,
 )
+from tests.sheets.looks import unseen_files
 from tests.sheets.striking_rules import STRUCK_BY_RULE, End
 
 
@@ -446,4 +447,4 @@ def files() -> Iterator[Hostile]:
 
 def all_hostile() -> list[Hostile]:
     groups = (characters, damages, checks, amounts, cells_of_workbooks, hidden, broken, sized, files)
-    return [each for group in groups for each in group()]
+    return [*(each for group in groups for each in group()), *(case(*each) for each in unseen_files())]

@@ -28,6 +28,7 @@ from tests.sheets.books import (
     workbook,
     write,
 )
+from tests.sheets.looks import SEEN_BY_RULE, SEEN_NUMBERS, SEEN_TEXT
 
 ROWS = [BANK, PERSON | {"row_ref": "r2"}, BANK | {"row_ref": "r3", "amount": "980.00"}]
 LINES = table(ROWS)
@@ -210,6 +211,14 @@ def workbooks() -> Iterator[Innocent]:
     yield one("row_ref", number("17"), "17")
 
 
+def looks() -> Iterator[Innocent]:
+    """Cells that look special, and hide nothing."""
+    two = [BANK, BANK | {"row_ref": "r2"}]
+    for group, shown in (("text", SEEN_TEXT), ("number", SEEN_NUMBERS), ("by a rule", SEEN_BY_RULE)):
+        for name, make in shown.items():
+            yield Innocent(f"seen {group}: {name}", make, two)
+
+
 NAMES = (
     "O'Brien Example", "D’Arcy Sample", "Đặng Văn Mẫu",
     "山田 太郎 見本", "محمد نمونه‌ای", "क्‍षमा उदाहरण", "Иван Примеров",
@@ -268,5 +277,5 @@ def numbers() -> Iterator[Innocent]:
 
 
 def all_innocent() -> list[Innocent]:
-    groups = (text_files, headers, decimal_commas, workbooks, texts, numbers)
+    groups = (text_files, headers, decimal_commas, workbooks, looks, texts, numbers)
     return [each for group in groups for each in group()]

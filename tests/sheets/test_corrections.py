@@ -219,3 +219,38 @@ def test_a_copy_that_somebody_went_on_with_is_not_overwritten(tmp_path: Path) ->
         ["r1", "12", "ok", ""],
         ["r2", "twelve", "wrong", "amount: is wrong"],
     ]
+
+
+LINES: list[list[Any]] = [
+    ["Payroll"],
+    ["note", "ref", "amount"],
+    ["x", "r1", "1"],
+    ["y", "r2", "twelve"],
+    ["z", "r3", 3],
+]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "xlsx"])
+def test_of_rows_that_are_left_out_the_copy_holds_nothing_else(suffix: str, tmp_path: Path) -> None:
+    if suffix == "csv":
+        path = csv_file(tmp_path, "".join(",".join(map(str, line)) + "\n" for line in LINES))
+    else:
+        path = xlsx_file(tmp_path, *LINES)
+        book = openpyxl.load_workbook(path)
+        for row in (["what", "counted", "expected"], ["rows", None, "3"]):
+            (book[CONTROL] if CONTROL in book.sheetnames else book.create_sheet(CONTROL)).append(row)
+        book.save(path)
+    copy = write_corrected(tmp_path / "out", path, refused(path).problems, LAYOUT, only={4})
+    assert copy is not None
+    if suffix == "csv":
+        found = cells(copy)
+    else:
+        book = openpyxl.load_workbook(copy)
+        assert book.sheetnames == ["Sheet"]  # what is expected of all rows is not true of these
+        found = [["" if cell.value is None else str(cell.value) for cell in row] for row in book["Sheet"]]
+        assert book["Sheet"]["C3"].fill.fgColor.rgb == "FFFFB3AB"
+    assert [[cell for cell in line if cell] for line in found] == [
+        ["Payroll"],
+        ["note", "ref", "amount", "_status", "_problem"],
+        ["y", "r2", "twelve", "wrong", "amount: is wrong"],
+    ]

@@ -7,7 +7,8 @@ import pytest
 from tests.sheets.books import BANK, PERSON, csv_text, table, write
 from treasury.errors import InputError, InvalidSheet, UnknownHeaders
 from treasury.runs.payouts import read_plan
-from treasury.sheets.mappings import FILE, remember_mapping
+from treasury.sheets.card_users import read_card_users
+from treasury.sheets.mappings import FILE, read_mappings, remember_mapping
 
 
 def named(folder: Path, names: dict[str, str], row: dict[str, str] = BANK, file: str = "own.csv") -> Path:
@@ -79,3 +80,25 @@ def test_a_damaged_file_of_mappings_stops(text: str, tmp_path: Path) -> None:
     (tmp_path / FILE).write_text(text)
     with pytest.raises(InputError, match=r"mappings\.json cannot be read"):
         read_plan(named(tmp_path, {}), "run", home=tmp_path)
+
+
+def test_card_users_have_headers_of_ones_own_too(tmp_path: Path) -> None:
+    sheet = write(tmp_path, "External ID,Mail,note\nu-1,jo@example.com,x\n")
+    with pytest.raises(UnknownHeaders) as raised:
+        read_card_users(sheet, mappings=read_mappings(tmp_path))
+    assert raised.value.proposal == {"External ID": "user_xid", "Mail": "email"}
+    remember_mapping(tmp_path, raised.value.headers, raised.value.proposal, "ada")
+    users = read_card_users(sheet, mappings=read_mappings(tmp_path))
+    assert [(user.user_xid, user.email) for user in users] == [("u-1", "jo@example.com")]
+    assert users.notes == (
+        "the column External ID was read as user_xid, as somebody confirmed",
+        "the column Mail was read as email, as somebody confirmed",
+    )
+
+
+def test_what_was_confirmed_of_one_kind_of_sheet_says_nothing_of_another(tmp_path: Path) -> None:
+    own = named(tmp_path, {"row_ref": "Reference"})
+    remember_mapping(tmp_path, frozenset({*BANK, "Reference"} - {"row_ref"}), {"Reference": "user_xid"}, "ada")
+    with pytest.raises(UnknownHeaders) as raised:
+        read_plan(own, "run", home=tmp_path)
+    assert raised.value.proposal == {"Reference": "row_ref"}

@@ -20,14 +20,14 @@ def write(folder: Path, text: str) -> Path:
 
 def test_card_users_are_read(tmp_path: Path) -> None:
     path = write(tmp_path, "user_xid,email,user_name,level_name\nu1,a@example.com,Ann,level-2\nu2,b@x.example.com,,\n")
-    assert read_card_users(path) == [
+    assert list(read_card_users(path)) == [
         CardUserRow(2, "u1", "a@example.com", "Ann", "LEVEL-2"),
         CardUserRow(3, "u2", "b@x.example.com", None, None),
     ]
 
 
 def test_optional_columns_of_card_users_may_be_absent(tmp_path: Path) -> None:
-    assert read_card_users(write(tmp_path, "user_xid,email\nu1,a@example.com\n")) == [
+    assert list(read_card_users(write(tmp_path, "user_xid,email\nu1,a@example.com\n"))) == [
         CardUserRow(2, "u1", "a@example.com")
     ]
 

@@ -1,5 +1,6 @@
-"""What a person gets of a sheet that is refused: the error report and the corrected copy, in both folders."""
+"""What a person gets of a sheet that is refused, or of rows that are left out: error report and corrected copy."""
 
+from collections.abc import Collection
 from pathlib import Path
 
 from treasury.errors import InvalidSheet
@@ -19,8 +20,17 @@ def write_refused(
     return written
 
 
-def write_wrong(folder: Path, file: Path, error: InvalidSheet, layout: Layout, sheet: str | None = None) -> list[Path]:
+def write_wrong(
+    folder: Path,
+    file: Path,
+    error: InvalidSheet,
+    layout: Layout,
+    sheet: str | None = None,
+    only: Collection[int] | None = None,
+) -> list[Path]:
     """Write `errors.csv` and `corrected-me.xlsx` or `.csv` for this start and as the newest; returns the paths.
+
+    `only`: the lines of those rows that are left out; the copy holds no other, for the others are paid.
 
     The error names the copy afterwards. One that somebody changed since it was written is not replaced, unless it is
     the very file that was refused: the new one then stands in the folder of this start alone.
@@ -28,18 +38,20 @@ def write_wrong(folder: Path, file: Path, error: InvalidSheet, layout: Layout, s
     own = start_folder(folder)
     write_errors(own / "errors.csv", error)
     copy_file(own / "errors.csv", folder / "errors.csv")
-    copy = write_corrected(own, file, error.problems, layout, sheet)
+    copy = write_corrected(own, file, error.problems, layout, sheet, only)
     if copy is not None:
         newest = folder / copy.name
-        if not _is_somebodys(newest, file):
+        if not _is_somebodys(newest, file, is_refused=only is None):
             copy_file(copy, newest)
             copy = newest
         error.corrected = str(copy)
     return [folder / "errors.csv", *([] if copy is None else [copy])]
 
 
-def _is_somebodys(copy: Path, refused: Path) -> bool:
-    """Whether a corrected copy is there that a person went on with."""
-    if not copy.exists() or (refused.exists() and copy.samefile(refused)):
+def _is_somebodys(copy: Path, file: Path, *, is_refused: bool) -> bool:
+    """Whether a corrected copy is there that a person went on with, or that is the file of this start."""
+    if not copy.exists():
         return False
+    if file.exists() and copy.samefile(file):
+        return not is_refused  # what is paid of it is read again by the next step
     return is_changed(copy)

@@ -275,11 +275,11 @@ def preview(
 
 
 def keep_left_out(folder: Path, file: Path, plan: PayoutPlan, sheet: str | None = None) -> list[Path]:
-    """Write the error report and the corrected copy of a sheet of which rows are left out; returns their paths."""
+    """Write the error report of rows that are left out of a sheet, and a copy of them to mend; returns their paths."""
     if not plan.left_out:
         return []
     wrong = InvalidSheet(str(file), [problem for row in plan.left_out for problem in row.problems])
-    return write_wrong(folder, file, wrong, LAYOUT, sheet)
+    return write_wrong(folder, file, wrong, LAYOUT, sheet, {row.line for row in plan.left_out})
 
 
 @contextmanager

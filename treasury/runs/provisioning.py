@@ -13,6 +13,8 @@ from treasury.provider.card_users import CardUserRecord, CreateCardUserWithKycLi
 from treasury.reports.refused import write_refused
 from treasury.runs.desk import Desk
 from treasury.sheets.card_users import LAYOUT, CardUserRow, read_card_users
+from treasury.sheets.mappings import read_mappings
+from treasury.sheets.reading import Sheet
 from treasury.sheets.writing import write_csv
 from treasury.texts import cut_text
 
@@ -35,7 +37,12 @@ def provision_users(desk: Desk, file: Path, sheet: str | None = None) -> list[di
     `sheet`: which one of a workbook, here and below.
     Run again, it finds the same users. Raises `InvalidSheet`.
     """
-    return desk.run_concurrently(lambda row: provision_user(desk, row), read_card_users(file, sheet=sheet))
+    return desk.run_concurrently(lambda row: provision_user(desk, row), card_users_of(desk, file, sheet))
+
+
+def card_users_of(desk: Desk, file: Path, sheet: str | None = None) -> Sheet[CardUserRow]:
+    """The card users of a file, by what people confirmed of its headers. Raises `InvalidSheet`."""
+    return read_card_users(file, sheet=sheet, mappings=read_mappings(desk.settings.home))
 
 
 def look_up_users(desk: Desk, file: Path, sheet: str | None = None, out: Path | None = None) -> dict[str, str]:
@@ -51,10 +58,12 @@ def look_up_users(desk: Desk, file: Path, sheet: str | None = None, out: Path | 
             return "unknown"
 
     try:
-        rows = read_card_users(file, sheet=sheet)
+        rows = card_users_of(desk, file, sheet)
     except InvalidSheet as error:
         write_refused(out or desk.settings.run_folder("card-users"), file, error, LAYOUT, sheet)
         raise
+    for note in rows.notes:
+        LOG.info("card users: %s", note)
     return {row.user_xid: known for row, known in zip(rows, desk.run_concurrently(look_up, rows), strict=True)}
 
 

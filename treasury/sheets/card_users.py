@@ -9,9 +9,19 @@ from treasury.provider.card_users import CreateCardUserWithKycLink, KycLink
 from treasury.provider.operation import Operation
 from treasury.sheets.identifiers import email as judge_email
 from treasury.sheets.identifiers import faults
-from treasury.sheets.reading import Layout, Row, read_sheet
+from treasury.sheets.mappings import Mappings
+from treasury.sheets.reading import Layout, Row, Sheet, read_sheet
 
-LAYOUT = Layout(key="user_xid", required=("email",), optional=("user_name", "level_name"))
+LAYOUT = Layout(
+    key="user_xid",
+    required=("email",),
+    optional=("user_name", "level_name"),
+    synonyms={
+        **dict.fromkeys(("xid", "external_id", "external_user_id"), "user_xid"),
+        **dict.fromkeys(("mail", "e_mail_address", "email_address"), "email"),
+        **dict.fromkeys(("nickname", "nick_name"), "user_name"),
+    },
+)
 
 OPERATIONS: tuple[tuple[type[Operation[Any]], tuple[str, ...]], ...] = (
     (CreateCardUserWithKycLink, ("email", "user_name")),
@@ -32,12 +42,12 @@ class CardUserRow:
     """`LEVEL-1` or `LEVEL-2`; None leaves it to the service, whose default is `LEVEL-1`."""
 
 
-def read_card_users(path: Path, *, sheet: str | None = None) -> list[CardUserRow]:
+def read_card_users(path: Path, *, sheet: str | None = None, mappings: Mappings = Mappings()) -> Sheet[CardUserRow]:
     """Read the sheet (columns: `data/README.md`), of a workbook the one of this name.
 
-    Raises `InvalidSheet` with every problem of every row.
+    Raises `InvalidSheet` with every problem of every row. What is to be said about it and is no problem is in `notes`.
     """
-    return list(read_sheet(path, LAYOUT, _card_user_row, sheet))
+    return read_sheet(path, LAYOUT, _card_user_row, sheet, mappings=mappings)
 
 
 def _card_user_row(row: Row) -> CardUserRow:

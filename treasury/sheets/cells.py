@@ -33,7 +33,7 @@ class BadCell:
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """A cell of a workbook that is no text: what it stands for, and what a person sees of it."""
+    """A cell of a workbook that is no text, or is not seen: what it stands for, and what a person sees of it."""
 
     text: str
     """As it would be typed: plain digits, or a date as YYYY-MM-DD."""
@@ -41,7 +41,9 @@ class Typed:
     """Whether a formula gave it."""
     date: bool = False
     shown: str | None = None
-    """What a person sees, where that is another value; blank when nothing is seen."""
+    """What a person sees, where that is another value."""
+    unseen: str | None = None
+    """Why a person sees nothing of it, though its row and its column are shown."""
 
 
 Cell = str | BadCell | Typed
@@ -65,9 +67,9 @@ class Table:
     """The character between two cells of a text file; None in a workbook."""
     hidden_columns: list[tuple[int, int]] = field(default_factory=list)
     """First and last of each range of hidden columns, from 0; complete when the first line is there."""
-
-    struck_by_rule: list[str] = field(default_factory=list)
-    """Ranges whose conditional format strikes out, as the workbook writes them; complete after the last line."""
+    hidden_by_rule: list[tuple[str, str]] = field(default_factory=list)
+    """Ranges whose conditional format hides what is in them, as the workbook writes them, each with the code of how;
+    complete after the last line."""
 
     def hides(self, column: int) -> bool:
         """Whether a column, from 0, is hidden."""

@@ -1,4 +1,4 @@
-"""Corrected copies: a wrong sheet comes back with what is wrong of each row, to be mended and given again.
+"""Corrected copies: a wrong sheet, or what is left out of one, comes back with what is wrong of each row, to be mended.
 
 Their own columns in their own order, and `_status` and `_problem` beside them, which are not read. No formula is kept:
 where its value is known that stands in its place, and where it is wrong it is text that is refused again.
@@ -10,7 +10,7 @@ import logging
 import re
 import warnings
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import date, datetime, time, timedelta
@@ -55,12 +55,18 @@ class _Marked:
 
 
 def write_corrected(
-    folder: Path, source: Path, problems: Sequence[RowProblem], layout: Layout, sheet: str | None = None
+    folder: Path,
+    source: Path,
+    problems: Sequence[RowProblem],
+    layout: Layout,
+    sheet: str | None = None,
+    only: Collection[int] | None = None,
 ) -> Path | None:
     """Write the corrected copy of a sheet into a folder: a workbook of a workbook, else CSV. Returns its path.
 
+    `only`: the lines whose rows it holds; left out, it holds all of them.
     None for a file that cannot be read as a sheet at all, or has nothing that could be mended in a copy, and for one
-    with hidden or struck-out parts: in a copy they would be like all others.
+    with hidden, struck-out or invisible parts: in a copy they would be like all others.
     """
     try:
         is_of_file = all(problem.column == "file" for problem in problems)
@@ -69,7 +75,7 @@ def write_corrected(
         with source.open("rb") as file:
             is_workbook = file.read(len(ZIP)) == ZIP
         target = folder / f"{NAME}.{'xlsx' if is_workbook else 'csv'}"
-        (_write_workbook if is_workbook else _write_csv)(target, source, _Marks(problems, layout), sheet)
+        (_write_workbook if is_workbook else _write_csv)(target, source, _Marks(problems, layout, only), sheet)
     except OSError:
         raise
     except _CannotBeCopiedError:
@@ -83,7 +89,9 @@ def write_corrected(
 class _Marks:
     """What is wrong, by line; made by the lines that pass by."""
 
-    def __init__(self, problems: Sequence[RowProblem], layout: Layout) -> None:
+    def __init__(self, problems: Sequence[RowProblem], layout: Layout, only: Collection[int] | None = None) -> None:
+        self.only = only
+        """Lines whose rows are written; None for all."""
         self._layout = layout
         self._of_row: dict[int, list[RowProblem]] = defaultdict(list)
         for problem in problems:
@@ -110,6 +118,8 @@ class _Marks:
         others = NOT_CHECKED if header else RIGHT
         of_sheet = [*self._of_row.get(0, []), *header]
         for row, values in lines:
+            if self.only is not None and row not in self.only:
+                continue
             if all(value in (None, "") for value in values):
                 yield _Marked([])
                 continue
@@ -271,7 +281,8 @@ def _write_workbook(target: Path, source: Path, marks: _Marks, sheet: str | None
     book = Workbook(file, options)
     try:
         _write_table(book, table.title, marks.over(_chained(first, lines)))
-        _keep_expected(book, source)
+        if marks.only is None:  # of some rows it would not be true
+            _keep_expected(book, source)
     finally:
         book.close()  # or its temporary files, which hold the rows, would stay
     write_bytes(target, file.getvalue())

@@ -77,6 +77,10 @@ class Layout:
         """How many different columns of this sheet these cells name."""
         return len({column for column in map(self.column_of, names) if self.is_read(column)})
 
+    def guess(self, names: Sequence[str]) -> int:
+        """How many columns of this sheet these cells may name, in other people's words."""
+        return len({self.synonyms.get(_SEPARATED.sub("_", name.strip().casefold())) for name in names} - {None})
+
 
 @dataclass(frozen=True)
 class Header:
@@ -104,8 +108,10 @@ def texts_of(cells: Iterable[Cell]) -> list[str]:
 
 
 def find_header(lines: Sequence[Line], layout: Layout, mappings: Mappings = Mappings()) -> Header | None:
-    """The header among the first filled lines: the one that names most columns. None where none names any."""
+    """The header among the first filled lines: the one that names most columns, or may. None where none names any."""
     scores = [layout.score(texts_of(line.cells)) for line in lines]
+    if not any(scores):
+        scores = [layout.guess(texts_of(line.cells)) for line in lines]
     best = max(scores, default=0)
     if not best and layout.free_prefix != "":
         return None
@@ -119,6 +125,8 @@ def find_header(lines: Sequence[Line], layout: Layout, mappings: Mappings = Mapp
         return Header(line.number, [], [problem])
     own = frozenset(name for name in names if name and not is_own(name))
     mapped = mappings.of(own)
+    if not all(map(layout.is_read, mapped.values())):
+        mapped = {}  # it was said of another kind of sheet
     columns = [mapped.get(name) or layout.column_of(name) for name in names]
     proposal = {} if mapped or not layout.synonyms else _proposal(columns, layout)
     problems = _problems(line.number, columns, layout, proposal)

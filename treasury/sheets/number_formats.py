@@ -1,7 +1,9 @@
 """What a number format makes of a number: whether it is a date, and what a person sees."""
 
 import functools
+import operator
 import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 
@@ -31,35 +33,96 @@ BUILT_IN = {
 }
 """Formats that a workbook names by number alone (ECMA-376 part 1, 18.8.30)."""
 
-_LITERAL = re.compile(r'"[^"]*"|\\.|_.|\*.')
-"""Text, escaped characters, widths and fillers: no digits of the number."""
-_BRACKETS = re.compile(r"\[[^\]]*\]")
+_PIECE = re.compile(r'"[^"]*"?|\\.|_.|\*.|\[[^\]]*\]|.', re.DOTALL)
+"""Text, escaped characters, widths, fillers, what stands in brackets, and single characters."""
+_LITERAL = ('"', "\\", "_", "*")
 _ELAPSED = re.compile(r"\[(h+|m+|s+)\]", re.IGNORECASE)
+_COLOUR = re.compile(r"\[(black|blue|cyan|green|magenta|red|white|yellow|color ?[0-9]{1,2})\]", re.IGNORECASE)
+_CONDITION = re.compile(r"\[(<=|>=|<>|<|>|=)(-?[0-9]+(?:\.[0-9]+)?)\]")
+_SIGN = re.compile(r"\[\$[^\-\]]")
+"""What stands in brackets and is shown: the sign of a currency."""
 _PLACES = re.compile(r"\.([0#?]*)")
 _SCALED = re.compile(r"[0#?],+(?![0#?,])")
+
+_MEETS: Mapping[str, Callable[[Decimal, Decimal], bool]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "=": operator.eq, "<>": operator.ne,
+}  # fmt: skip
+
+CHANGED = "something else"
+"""Shown of a number that is shown as another one."""
+
+
+@dataclass(frozen=True)
+class Section:
+    """What a part of a format makes of the values that it stands for."""
+
+    is_blank: bool = False
+    """Whether it shows nothing."""
+    is_date: bool = False
+    holds_text: bool = False
+    """Whether a text is shown by it, and nothing else in its place."""
+    changes: bool = False
+    """Whether another number is shown: a percentage, thousands, a fraction, an exponent."""
+    places: int | None = None
+    """Digits after the point that are shown; None for all."""
+    colour: str = ""
+    """The colour of letters that it sets, by its name; blank where the font says which."""
+    condition: tuple[str, Decimal] | None = None
+
+    def shown(self, text: str) -> str | None:
+        """What a person sees of a number, where that is another value; None where it is the same, blank for nothing."""
+        if self.is_blank:
+            return ""
+        if self.changes:
+            return CHANGED
+        if self.places is None or len(text.partition(".")[2]) <= self.places:
+            return None
+        return format(Decimal(text).quantize(Decimal(1).scaleb(-self.places), rounding=ROUND_HALF_UP), "f")
 
 
 @dataclass(frozen=True)
 class NumberFormat:
     """What is needed to know of a format."""
 
-    is_date: bool = False
-    places: int | None = None
-    """Digits after the point that are shown; None for all."""
-    hides: bool = False
-    """Whether nothing is shown."""
-    changes: bool = False
-    """Whether another number is shown: a percentage, thousands, a fraction, an exponent."""
+    numbers: tuple[Section, ...] = ()
+    """By sign or condition; none where numbers are shown as they are."""
+    text: Section | None = None
+    """None where texts are shown as they are."""
+
+    @property
+    def is_date(self) -> bool:
+        """Whether a number stands for a date."""
+        return bool(self.numbers) and self.numbers[0].is_date
+
+    @property
+    def has_colours(self) -> bool:
+        """Whether it sets the colour of letters."""
+        return any(each.colour for each in (*self.numbers, *([] if self.text is None else [self.text])))
+
+    def of_number(self, text: str) -> Section | None:
+        """The section that shows a number; None where that is not certain, or no section does."""
+        if len(self.numbers) < 2:
+            return self.numbers[0] if self.numbers and self.numbers[0].condition is None else None
+        number, first, second = Decimal(text), self.numbers[0], self.numbers[1]
+        if first.condition is None and second.condition is None:
+            return first if number > 0 or (not number and len(self.numbers) == 2) else self.numbers[1 if number else 2]
+        if first.condition is not None and _meets(number, first.condition):
+            return first
+        if first.condition is not None and second.condition is not None:
+            return second if _meets(number, second.condition) else self.numbers[2] if len(self.numbers) > 2 else None
+        return second if first.condition is not None and len(self.numbers) == 2 else None
 
     def shown(self, text: str) -> str | None:
-        """What a person sees of a number, where that is another value; None where it is the same."""
-        if self.hides:
-            return ""
-        if self.changes:
-            return "something else"
-        if self.places is None or len(text.partition(".")[2]) <= self.places:
-            return None
-        return format(Decimal(text).quantize(Decimal(1).scaleb(-self.places), rounding=ROUND_HALF_UP), "f")
+        """As of the section that shows it; where that is not certain, as of any that shows another value."""
+        if len(self.numbers) < 2:
+            return self.numbers[0].shown(text) if self.numbers else None
+        if (section := self.of_number(text)) is not None:
+            return section.shown(text)
+        return next((shown or CHANGED for each in self.numbers if (shown := each.shown(text)) is not None), None)
+
+
+def _meets(number: Decimal, condition: tuple[str, Decimal]) -> bool:
+    return _MEETS[condition[0]](number, condition[1])
 
 
 @functools.lru_cache(maxsize=4096)
@@ -67,26 +130,48 @@ def read_format(code: str) -> NumberFormat:
     """What a format code means."""
     if code in (GENERAL, "@", ""):
         return NumberFormat()
-    plain = _BRACKETS.sub("", _LITERAL.sub("", code))
-    sections = plain.split(";")
-    if not sections[0].strip() and not _LITERAL.search(code.split(";", maxsplit=1)[0]):
-        return NumberFormat(hides=True)
-    if _ELAPSED.search(code) or re.search(r"[ymdhs]", sections[0].replace(GENERAL, ""), re.IGNORECASE):
-        return NumberFormat(is_date=True)
-    # A section may stand for other numbers by a condition; without one the first stands for all above zero.
-    return _of_numbers(sections if re.search(r"\[[<>=]", code) else sections[:1])
+    parts: list[list[str]] = [[]]
+    for piece in _PIECE.findall(code):
+        if piece == ";":
+            parts.append([])
+        else:
+            parts[-1].append(piece)
+    sections = [_section(part) for part in parts]
+    has_text = len(parts) == 4 or (len(parts) < 4 and "@" in parts[-1])
+    numbers = sections[:-1] if has_text else sections[:3]
+    return NumberFormat(tuple(numbers), sections[-1] if has_text else None)
 
 
-def _of_numbers(sections: list[str]) -> NumberFormat:
-    if GENERAL in sections[0] or "@" in sections[0]:
-        return NumberFormat()
-    if not re.search(r"[0#?]", sections[0]):
-        return NumberFormat(changes=True)
-    if any("%" in each or "E" in each.upper() or "/" in each or _SCALED.search(each) for each in sections):
-        return NumberFormat(changes=True)
-    return NumberFormat(places=min(map(_places, sections)))
+def _section(pieces: Sequence[str]) -> Section:
+    brackets = "".join(piece for piece in pieces if piece.startswith("["))
+    plain = "".join(piece for piece in pieces if not piece.startswith((*_LITERAL, "[")))
+    colour, condition = _COLOUR.search(brackets), _CONDITION.search(brackets)
+    is_general = GENERAL.casefold() in plain.casefold()
+    holds_text = "@" in plain or is_general
+    digits = re.search(r"[0#?]", plain)
+    is_date = bool(_ELAPSED.search(brackets) or (not is_general and re.search(r"[ymdhs]", plain, re.IGNORECASE)))
+    return Section(
+        is_blank=not any(map(_is_seen, pieces)),
+        is_date=is_date,
+        holds_text=holds_text,
+        changes=not holds_text
+        and not is_date
+        and (not digits or any(each in plain.upper() for each in "%E/") or bool(_SCALED.search(plain))),
+        places=_places(plain) if digits and not holds_text else None,
+        colour=colour[1].casefold().replace(" ", "") if colour else "",
+        condition=(condition[1], Decimal(condition[2])) if condition else None,
+    )
 
 
-def _places(section: str) -> int:
-    found = _PLACES.search(section)
+def _is_seen(piece: str) -> bool:
+    """Whether a part of a format leaves something to be seen."""
+    if piece.startswith("["):
+        return bool(_SIGN.match(piece) or _ELAPSED.match(piece))
+    if piece.startswith("_"):
+        return False
+    return bool(piece.strip('"').strip() if piece.startswith('"') else piece.lstrip("\\*").strip())
+
+
+def _places(plain: str) -> int:
+    found = _PLACES.search(plain)
     return len(found[1]) if found else 0

@@ -26,9 +26,9 @@ from treasury.sheets.cells import (
 from treasury.sheets.characters import EXAMPLE, Fault, judge_amount, judge_identifier, judge_text, looks_run
 from treasury.sheets.delimited import HEADER_WITHIN
 from treasury.sheets.headers import Header, Layout, find_header
+from treasury.sheets.hidden_by_rule import hidden_by_rule
 from treasury.sheets.mappings import Mappings
 from treasury.sheets.opening import read_table
-from treasury.sheets.struck import struck_by_rule
 
 __all__ = ["Layout", "Row", "Sheet", "read_sheet"]
 
@@ -39,6 +39,7 @@ MAX_PROBLEMS = 5_000
 
 HIDDEN_ROW = ("is hidden or filtered out: show it and look at it, or delete it", "hidden_row")
 STRUCK_ROW = ("is struck out: delete the row, or take the line through it away", "struck_out")
+NOT_SEEN = "cannot be seen, for {}: make its text visible, or delete it"
 ZERO_LOST = (
     "is a number: format the column as text and type it again, for a spreadsheet drops the zeros in front",
     "leading_zero_lost",
@@ -86,7 +87,7 @@ class _Reading:
     """Amounts that formulas gave, by column and line."""
 
 
-UNSEEN = frozenset(("hidden_row", "hidden_column", "hidden_sheet", "struck_out"))
+UNSEEN = frozenset(("hidden_row", "hidden_column", "hidden_sheet", "struck_out", "not_shown"))
 """Codes of problems with what nobody saw."""
 
 _OF_ALL = UNSEEN | {"too_many_cells_in_row"}
@@ -132,8 +133,8 @@ def read_sheet(
             rule = f"has more than {MAX_PROBLEMS:,} problems: its rows from here on were not read"
             reading.problems.append(RowProblem(line.number, None, "file", rule, code="too_many_problems"))
             break
-        if line.hidden or (reading.typed and _is_struck(line.cells)):
-            rule, code = HIDDEN_ROW if line.hidden else STRUCK_ROW
+        if (hidden := _why_hidden(line, typed=reading.typed)) is not None:
+            rule, code = hidden
             reading.problems.append(RowProblem(line.number, None, "row", rule, code=code))
             continue
         faults = len(reading.problems)
@@ -155,8 +156,8 @@ def read_sheet(
     if not row:
         raise file_problem(path, "has no rows under its header", "no_rows")
     unclear = (problem for problem in reading.amounts.problems() if problem.row not in leaves.problems)
-    struck = islice(struck_by_rule(table.struck_by_rule, header, last), MAX_PROBLEMS)
-    _raise_if_any(path, [*reading.problems, *unclear, *struck])
+    by_rule = islice(hidden_by_rule(table.hidden_by_rule, header, last), MAX_PROBLEMS)
+    _raise_if_any(path, [*reading.problems, *unclear, *by_rule])
     made.mapped = header.mapped
     made.left_out = tuple(leaves.out)
     made.notes = tuple(_notes(header, reading))
@@ -217,9 +218,20 @@ def _header_of(path: Path, filled: Iterator[Line], layout: Layout, mappings: Map
         raise UnknownHeaders(str(path), header.problems, header.names, header.proposal)
     if header.problems:
         raise InvalidSheet(str(path), header.problems)
-    if any(line.hidden for line in first if line.number == header.line):
-        raise InvalidSheet(str(path), [RowProblem(header.line, None, "row", HIDDEN_ROW[0], code=HIDDEN_ROW[1])])
+    if hidden := _hidden_names(header, next(line for line in first if line.number == header.line)):
+        raise InvalidSheet(str(path), hidden)
     return header, chain((line for line in first if line.number > header.line), filled)
+
+
+def _hidden_names(header: Header, line: Line) -> list[RowProblem]:
+    """What of the header nobody sees."""
+    if line.hidden:
+        return [RowProblem(line.number, None, "row", HIDDEN_ROW[0], code=HIDDEN_ROW[1])]
+    return [
+        RowProblem(line.number, None, column, NOT_SEEN.format(cell.unseen), code="not_shown")
+        for column, cell in zip(header.columns, line.cells, strict=False)
+        if column and isinstance(cell, Typed) and cell.unseen is not None
+    ]
 
 
 def _hidden_columns(header: Header, table: Table) -> list[RowProblem]:
@@ -231,10 +243,18 @@ def _hidden_columns(header: Header, table: Table) -> list[RowProblem]:
     ]
 
 
-def _is_struck(cells: list[Cell]) -> bool:
-    """Whether all of a row is struck out."""
-    filled = [cell for cell in cells if is_filled(cell)]
-    return all(isinstance(cell, BadCell) and cell.code == "struck_out" for cell in filled)
+def _why_hidden(line: Line, *, typed: bool) -> Fault | None:
+    """Why all of a row is not seen; None where some of it is."""
+    if line.hidden:
+        return HIDDEN_ROW
+    end = line.cells[-1]
+    if not typed or (isinstance(end, str) and end.strip()):
+        return None  # most rows end with a text that is seen
+    filled = [cell for cell in line.cells if is_filled(cell)]
+    if all(isinstance(cell, BadCell) and cell.code == STRUCK_ROW[1] for cell in filled):
+        return STRUCK_ROW
+    unseen = [cell.unseen for cell in filled if isinstance(cell, Typed) and cell.unseen is not None]
+    return (NOT_SEEN.format(unseen[0]), "not_shown") if len(unseen) == len(filled) else None
 
 
 def _check_key(problems: list[RowProblem], row: Row, key: str, seen: dict[str, int]) -> None:
@@ -307,10 +327,10 @@ def _text(reading: _Reading, column: str, cell: Cell) -> tuple[str, Fault | None
 
 def _judge_typed(layout: Layout, column: str, cell: Typed) -> Fault | None:
     """What is wrong with a number, a date or a formula in a column."""
+    if cell.unseen is not None:
+        return NOT_SEEN.format(cell.unseen), "not_shown"
     if cell.formula and column not in layout.amounts:
         return "is a formula: paste its value instead", "formula"
-    if cell.shown == "":
-        return "cannot be seen, for its number format shows nothing: format the cell as text", "not_shown"
     if layout.is_identifier(column):
         return DATE_IN_IDENTIFIER if cell.date else ZERO_LOST
     return _judge_number(cell) if column in layout.amounts else None

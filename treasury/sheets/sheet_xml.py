@@ -1,13 +1,16 @@
 """One worksheet's XML as it streams by: its rows as lines, each cell as text or the reason why it has none."""
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import date, timedelta
 from decimal import Decimal
 
 from treasury.sheets.cells import MAX_CHARACTERS, MAX_COLUMNS, TOO_MANY_COLUMNS, BadCell, Cell, Line, Typed, is_filled
+from treasury.sheets.looks import BLANK_FORMAT, OTHER_FORMAT, PLAIN, Font, Look, unseen
 from treasury.sheets.number_formats import NumberFormat
 from treasury.sheets.package import Unreadable, local
+from treasury.sheets.styles import Painting, Pieces, Styles
 
 EXACT_DIGITS = 15
 """Digits that a spreadsheet program keeps of a number; it turns the ones after into zeros."""
@@ -29,6 +32,11 @@ _ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
 _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(T00:00:00(\.0+)?Z?)?")
 _LAST_ROW = 1_048_576
 _LAST_COLUMN = 16_384
+MIN_HEIGHT, MIN_WIDTH = 2.0, 0.5
+"""Of a row in points, of a column in characters: nobody sees what is in less."""
+
+Area = tuple[int, int, int, int]
+"""First column and row, last column and row; columns from 0, rows from 1."""
 
 
 class SheetTooWide(Exception):
@@ -45,37 +53,39 @@ class HidesRows(Exception):
 
 @dataclass
 class Strings:
-    """The workbook's table of texts, and which of them are struck out, in part or as a whole."""
+    """The workbook's table of texts, which of them are struck out, in part or as a whole, and their own fonts."""
 
     texts: list[str] = field(default_factory=list)
     struck: set[int] = field(default_factory=set)
+    fonts: dict[int, frozenset[Font | None]] = field(default_factory=dict)
+    """Of texts whose pieces have fonts of their own; None for that of the cell."""
 
-
-@dataclass(frozen=True)
-class Styles:
-    """What the cell formats of a workbook do, by number."""
-
-    formats: list[NumberFormat]
-    struck: list[bool]
-    struck_by_rule: list[bool]
-    """Of the formats of conditional formatting."""
-    from_1904: bool
+    def keep(self, rich: Pieces) -> None:
+        """Keep what is known of the pieces of the next text."""
+        self.fonts[len(self.texts)] = frozenset(rich.fonts)
+        if rich.is_struck:
+            self.struck.add(len(self.texts))
+        rich.clear()
 
 
 _PLAIN = NumberFormat()
+_PLAIN_LOOK = Look()
 
 
 class SheetReader:
     """Handlers of an XML parser; the lines that are complete are taken after each piece of the part."""
 
-    def __init__(self, strings: Strings, styles: Styles) -> None:
+    def __init__(self, strings: Strings, styles: Styles, painted: Sequence[Area] = ()) -> None:
+        """`painted`: where a table may have put a colour behind the cells."""
         self.hidden_columns: list[tuple[int, int]] = []
         self.hides_rows = False
         """Whether rows are hidden that do not say otherwise."""
-        self.struck_by_rule: list[str] = []
-        """Ranges that conditional formatting may strike out."""
+        self.hidden_by_rule: list[tuple[str, str]] = []
+        """Ranges in which conditional formatting may hide something, each with the code of how."""
         self._ranges: str | None = None
-        self._rule_struck = False
+        self._codes: dict[str, None] = {}
+        self._painting: Painting | None = None
+        self._painted = painted
         self._strings = strings
         self._styles = styles
         self._columns: dict[str, int] = {}
@@ -87,7 +97,7 @@ class SheetReader:
         self._kind = ""
         self._style = 0
         self._formula = False
-        self._run_struck = False
+        self._rich = Pieces(styles.palette)
         self._pieces: list[str] | None = None
         self._value = ""
         self._in_hint = False
@@ -111,13 +121,9 @@ class SheetReader:
         elif name == "rPh":
             self._in_hint = True
         elif name == "r":
-            self._run_struck = False
-        elif name == "strike" and self._ranges is None:
-            self._run_struck = _is_on(attributes)
-        elif name == "sheetFormatPr":
-            self.hides_rows = attributes.get("zeroHeight") in ("1", "true")
-        elif name == "conditionalFormatting" or self._ranges is not None:
-            self._rule_started(name, attributes)
+            self._rich.piece = Painting()
+        elif self._rich.piece is not None:
+            self._rich.piece.started(name, attributes)
         elif name == "sheetFormatPr":
             self.hides_rows = attributes.get("zeroHeight") in ("1", "true")
         elif name == "conditionalFormatting" or self._ranges is not None:
@@ -126,7 +132,7 @@ class SheetReader:
             self._start_column(attributes)
 
     def _start_column(self, attributes: dict[str, str]) -> None:
-        if attributes.get("hidden") in ("1", "true") or attributes.get("width") == "0":
+        if attributes.get("hidden") in ("1", "true") or float(attributes.get("width", "9")) < MIN_WIDTH:
             self.hidden_columns.append((int(attributes["min"]) - 1, int(attributes["max"]) - 1))
             if len(self.hidden_columns) > _LAST_COLUMN:
                 raise Unreadable("more columns than there are")
@@ -134,14 +140,24 @@ class SheetReader:
     def _rule_started(self, name: str, attributes: dict[str, str]) -> None:
         """An element of conditional formatting begins."""
         if name == "conditionalFormatting":
-            self._ranges, self._rule_struck = attributes.get("sqref", ""), False
-        elif name == "cfRule" and "dxfId" in attributes:
-            number, struck = int(attributes["dxfId"]), self._styles.struck_by_rule
-            self._rule_struck |= 0 <= number < len(struck) and struck[number]
-        elif name == "strike":
-            self._rule_struck |= _is_on(attributes)
+            self._ranges, self._codes = attributes.get("sqref", ""), {}
+        elif name == "cfRule":
+            self._rule_ended()
+            self._painting = Painting()
+            number, known = int(attributes.get("dxfId", "-1")), self._styles.by_rule
+            if 0 <= number < len(known) and (code := known[number]) is not None:
+                self._codes[code] = None
         elif name == "sqref":
             self._pieces = []
+        elif self._painting is not None:
+            self._painting.started(name, attributes)
+
+    def _rule_ended(self) -> None:
+        """All of a rule of conditional formatting is known."""
+        if self._painting is not None:
+            code = self._painting.may_do(self._styles.palette, is_filled=self._styles.is_filled)
+            self._codes |= {} if code is None else {code: None}
+        self._painting = None
 
     def text(self, data: str) -> None:
         """Text inside an element."""
@@ -149,8 +165,8 @@ class SheetReader:
             self._pieces.append(data)
             if len(self._pieces) > MAX_CHARACTERS:
                 raise Unreadable("a cell without an end")
-            if self._run_struck and data.strip():
-                self._kind = "struck"
+            if self._rich.piece is not None and data.strip():
+                self._rich.letters()
 
     def ended(self, tag: str) -> None:
         """An element ends."""
@@ -166,13 +182,14 @@ class SheetReader:
         elif name == "rPh":
             self._in_hint = False
         elif name == "r":
-            self._run_struck = False
+            self._rich.piece = None
         elif name == "sqref" and self._pieces is not None:
             self._ranges, self._pieces = "".join(self._pieces), None
         elif name == "conditionalFormatting":
-            if self._rule_struck and self._ranges:
-                self.struck_by_rule += self._ranges.split()
-                if len(self.struck_by_rule) > _LAST_ROW:
+            self._rule_ended()
+            if self._codes and self._ranges:
+                self.hidden_by_rule += [(each, code) for code in self._codes for each in self._ranges.split()]
+                if len(self.hidden_by_rule) > _LAST_ROW:
                     raise Unreadable("more ranges than rows")
             self._ranges = None
 
@@ -184,7 +201,7 @@ class SheetReader:
             raise HidesRows
         self._row, self._column, self._cells = number, -1, []
         height = attributes.get("ht")
-        self._hidden = attributes.get("hidden") in ("1", "true") or (height is not None and float(height) == 0)
+        self._hidden = attributes.get("hidden") in ("1", "true") or (height is not None and float(height) < MIN_HEIGHT)
 
     def _start_cell(self, attributes: dict[str, str]) -> None:
         reference = attributes.get("r")
@@ -196,6 +213,8 @@ class SheetReader:
         self._style = int(attributes.get("s", "0"))
         self._formula = False
         self._value = ""
+        if self._rich.fonts:
+            self._rich.clear()
 
     def _column_of(self, reference: str) -> int:
         found = _REFERENCE.fullmatch(reference)
@@ -219,6 +238,7 @@ class SheetReader:
         self._cells.append(cell)
 
     def _read(self) -> Cell:
+        fonts: Collection[Font | None] = self._rich.fonts
         if self._kind == "s":
             index = int(self._value or -1)
             if not 0 <= index < len(self._strings.texts):
@@ -226,21 +246,57 @@ class SheetReader:
             self._value = self._strings.texts[index]
             if index in self._strings.struck:
                 return STRUCK
-        value, style = self._value, self._style
-        if self._kind == "struck" or (style < len(self._styles.struck) and self._styles.struck[style]):
-            return STRUCK if value.strip() or self._formula else ""
+            if self._strings.fonts:
+                fonts = self._strings.fonts.get(index, fonts)
+        value = self._value
+        if fonts or self._style in self._styles.doubtful:
+            return self._doubted(value, fonts)
+        return self._plain(value)
+
+    def _plain(self, value: str) -> Cell:
+        """The cell, whose letters are seen."""
         if self._kind == "e":
             return ERROR
         if not value:
             return NO_VALUE if self._formula else ""
         return TOO_LONG if len(value) > MAX_CHARACTERS else self._typed(value)
 
+    def _doubted(self, value: str, fonts: Collection[Font | None]) -> Cell:
+        """The cell, whose letters may not be seen."""
+        is_blank = not value.strip() and not self._formula
+        looks = self._styles.looks
+        look = looks[self._style] if self._style < len(looks) else _PLAIN_LOOK
+        if self._rich.is_struck or look.is_struck:
+            return "" if is_blank else STRUCK
+        cell = self._plain(value)
+        if is_blank or isinstance(cell, BadCell):
+            return cell
+        own, behind = self._coloured(look.font), look.behind
+        if behind is PLAIN and any(map(self._is_in, self._painted)):
+            behind = None
+        why = next((why for font in fonts or (None,) if (why := unseen(font or own, behind)) is not None), None)
+        if why is None:
+            return cell
+        return Typed(cell, self._formula, unseen=why) if isinstance(cell, str) else replace(cell, unseen=why)
+
+    def _coloured(self, font: Font) -> Font:
+        """The font of the cell, in the colour that its number format sets, if it does."""
+        section = self._format.of_number(self._value) if self._kind == "n" else self._format.text
+        if section is None or not section.colour:
+            return font
+        return Font(self._styles.palette.named(section.colour), font.size)
+
+    def _is_in(self, area: Area) -> bool:
+        """Whether the cell is in an area."""
+        return area[0] <= self._column <= area[2] and area[1] <= self._row <= area[3]
+
     def _typed(self, value: str) -> Cell:
         """What a cell's value stands for, by the kind of the cell."""
         if self._kind in ("s", "str", "inlineStr"):
             text = _unescaped(value) if "_x" in value else value
-            if self._format.hides and text.strip():
-                return Typed(text, self._formula, shown="")
+            section = self._format.text
+            if section is not None and not section.holds_text and text.strip():
+                return Typed(text, self._formula, unseen=BLANK_FORMAT if section.is_blank else OTHER_FORMAT)
             return Typed(text, formula=True) if self._formula else text
         if self._kind == "n":
             return self._number(value)
@@ -260,11 +316,12 @@ class SheetReader:
             text = _date(float(value), from_1904=self._styles.from_1904)
             return UNTYPED if text is None else Typed(text, self._formula, date=True)
         exact = number_text(value, calculated=self._formula)
-        return INEXACT if exact is None else Typed(exact, self._formula, shown=shown.shown(exact))
-
-
-def _is_on(attributes: dict[str, str]) -> bool:
-    return attributes.get("val", "1") in ("1", "true", "on")
+        if exact is None:
+            return INEXACT
+        seen = shown.shown(exact)
+        return (
+            Typed(exact, self._formula, unseen=BLANK_FORMAT) if seen == "" else Typed(exact, self._formula, shown=seen)
+        )
 
 
 def number_text(value: str, *, calculated: bool) -> str | None:

@@ -1,8 +1,9 @@
-"""XLSX workbooks: which sheet is meant, and one streaming pass over its rows, hidden and struck-out ones known as such.
+"""XLSX workbooks: which sheet is meant, and one streaming pass over its rows, what nobody sees known as such.
 
 openpyxl's streaming reader sees neither; its other one takes 50 times the file's size in memory.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,9 +12,11 @@ from treasury.errors import InvalidSheet
 from treasury.sheets.cells import MAX_CELLS, MAX_ROWS, MAX_UNPACKED, TOO_MANY_ROWS, Line, Table, file_problem
 from treasury.sheets.control import HELPER_SHEETS
 from treasury.sheets.headers import MAX_NAME
-from treasury.sheets.number_formats import BUILT_IN, GENERAL, NumberFormat, read_format
+from treasury.sheets.hidden_by_rule import area_of
+from treasury.sheets.looks import Palette
 from treasury.sheets.package import BROKEN, Package, Unreadable, local, new_parser, nothing
-from treasury.sheets.sheet_xml import HidesRows, SheetReader, SheetTooWide, Strings, Styles
+from treasury.sheets.sheet_xml import Area, HidesRows, SheetReader, SheetTooWide, Strings
+from treasury.sheets.styles import Painting, Pieces, read_styles
 from treasury.texts import cut_text
 
 MAX_STRINGS = 2_000_000
@@ -21,8 +24,12 @@ MAX_STRING_CHARACTERS = 100_000_000
 MAX_STRING_BYTES = 200_000_000
 ELEMENTS_OF_CELL, MIN_ELEMENTS = 30, 4_000_000
 """How many elements a sheet or the table of texts may have for each cell, and in any case."""
-MAX_FORMATS = 100_000
-"""Formats, fonts and cell formats of a workbook: spreadsheet programs allow 65,490."""
+MAX_TABLES = 100
+"""Tables of a sheet whose colours are looked at."""
+_LIGHT = re.compile(r"TableStyle(Light[0-9]+|Medium([1-7]|1[5-9]|2[01]))")
+"""Styles of tables whose rows, or every second one, are white below the header."""
+_SIDES = ("showFirstColumn", "showLastColumn")
+"""Columns that some of these styles fill."""
 
 
 @dataclass(frozen=True)
@@ -58,13 +65,16 @@ def read_workbook(path: Path, sheet: str | None) -> Table:
         chosen = choose_sheet(path, worksheets, sheet)
         part = related[chosen.relation][1]
         cells = _check_size(package, part)
-        styles = _read_styles(package, _part(related, "styles"), from_1904=book.from_1904)
-        strings = _read_strings(package, _part(related, "sharedStrings"), max(MIN_ELEMENTS, ELEMENTS_OF_CELL * cells))
+        looks = _part(related, "styles"), _part(related, "theme")
+        styles = read_styles(package, *looks, from_1904=book.from_1904)
+        most = max(MIN_ELEMENTS, ELEMENTS_OF_CELL * cells)
+        strings = _read_strings(package, _part(related, "sharedStrings"), most, styles.palette)
+        painted = _read_tables(package, part)
     except (*BROKEN, Unreadable, KeyError, ValueError):
         raise package.unreadable() from None
-    reader = SheetReader(strings, styles)
+    reader = SheetReader(strings, styles, painted)
     lines = _lines(package, part, reader, chosen.name)
-    return Table(lines, hidden_columns=reader.hidden_columns, struck_by_rule=reader.struck_by_rule)
+    return Table(lines, hidden_columns=reader.hidden_columns, hidden_by_rule=reader.hidden_by_rule)
 
 
 def choose_sheet(path: Path, sheets: list[SheetName], name: str | None) -> SheetName:
@@ -165,47 +175,36 @@ def _filled_rows(package: Package, part: str) -> int:
     return found
 
 
-def _read_styles(package: Package, part: str | None, *, from_1904: bool) -> Styles:
-    """What each cell format shows, and which of them are struck out."""
-    codes = dict(BUILT_IN)
-    struck_fonts: list[bool] = []
-    struck_by_rule: list[bool] = []
-    formats: list[NumberFormat] = []
-    struck: list[bool] = []
-    inside: list[str] = []
+def _read_tables(package: Package, part: str) -> list[Area]:
+    """Where tables of a sheet may have a colour behind cells: their headers, and all of them where they are dark."""
+    found: list[Area] = []
+    parts = [each for kind, each in package.relations(part).values() if kind == "table" and each in package.names]
+    for each in parts[:MAX_TABLES]:
+        said = _read_table(package, each)
+        area, style = area_of(said.get("ref", "")), said.get("name")
+        if area is None or style is None:
+            continue
+        is_light = _LIGHT.fullmatch(style) and not any(is_true(said.get(side, "0")) for side in _SIDES)
+        found.append((area[0], area[1], area[2], area[1]) if is_light else area)
+    return found
+
+
+def _read_table(package: Package, part: str) -> dict[str, str]:
+    """What is needed of a table: where it is, and its style."""
+    said: dict[str, str] = {}
 
     def started(tag: str, attributes: dict[str, str]) -> None:
-        name = local(tag)
-        if name in ("fonts", "cellXfs", "numFmts", "dxfs", "cellStyleXfs"):
-            inside.append(name)
-        if not inside or len(formats) + len(struck_fonts) + len(struck_by_rule) + len(codes) > MAX_FORMATS:
-            return
-        match inside[-1], name:
-            case "numFmts", "numFmt":
-                codes[int(attributes["numFmtId"])] = attributes.get("formatCode", GENERAL)
-            case "fonts", "font":
-                struck_fonts.append(False)
-            case "fonts", "strike":
-                struck_fonts[-1] = is_true(attributes.get("val", "1"))
-            case "dxfs", "dxf":
-                struck_by_rule.append(False)
-            case "dxfs", "strike":
-                struck_by_rule[-1] = is_true(attributes.get("val", "1"))
-            case "cellXfs", "xf":
-                formats.append(read_format(codes.get(int(attributes.get("numFmtId", "0")), GENERAL)))
-                font = int(attributes.get("fontId", "0"))
-                struck.append(font < len(struck_fonts) and struck_fonts[font])
+        match local(tag):
+            case "table":
+                said["ref"] = attributes.get("ref", "")
+            case "tableStyleInfo":
+                said.update({name: attributes[name] for name in ("name", *_SIDES) if name in attributes})
 
-    def ended(tag: str) -> None:
-        if inside and local(tag) == inside[-1]:
-            inside.pop()
-
-    if part is not None and part in package.names:
-        package.parse(part, started, ended)
-    return Styles(formats, struck, struck_by_rule, from_1904)
+    package.parse(part, started, nothing)
+    return said
 
 
-def _read_strings(package: Package, part: str | None, most: int) -> Strings:
+def _read_strings(package: Package, part: str | None, most: int, palette: Palette) -> Strings:
     """The table of texts that cells point into; phonetic hints are no part of them. `most`: its elements."""
     strings = Strings()
     if part is None or part not in package.names:
@@ -215,10 +214,11 @@ def _read_strings(package: Package, part: str | None, most: int) -> Strings:
     )
     pieces: list[str] = []
     taken = elements = 0
-    in_text = in_hint = run_struck = False
+    in_text = in_hint = False
+    rich = Pieces(palette)
 
     def started(tag: str, attributes: dict[str, str]) -> None:
-        nonlocal in_text, in_hint, run_struck, elements
+        nonlocal in_text, in_hint, elements
         elements += 1
         if elements > most:
             raise too_much
@@ -230,9 +230,9 @@ def _read_strings(package: Package, part: str | None, most: int) -> Strings:
             case "rPh":
                 in_hint = True
             case "r":
-                run_struck = False
-            case "strike":
-                run_struck = is_true(attributes.get("val", "1"))
+                rich.piece = Painting()
+            case name if rich.piece is not None:
+                rich.piece.started(name, attributes)
 
     def text(data: str) -> None:
         nonlocal taken
@@ -241,19 +241,21 @@ def _read_strings(package: Package, part: str | None, most: int) -> Strings:
             taken += len(data)
             if taken > MAX_STRING_CHARACTERS or len(strings.texts) > MAX_STRINGS:
                 raise too_much
-            if run_struck and data.strip():
-                strings.struck.add(len(strings.texts))
+            if rich.piece is not None and data.strip():
+                rich.letters()
 
     def ended(tag: str) -> None:
-        nonlocal in_text, in_hint, run_struck
+        nonlocal in_text, in_hint
         match local(tag):
             case "t":
                 in_text = False
             case "rPh":
                 in_hint = False
             case "r":
-                run_struck = False
+                rich.piece = None
             case "si":
+                if rich.fonts:
+                    strings.keep(rich)
                 strings.texts.append("".join(pieces))
 
     package.parse(part, started, ended, text, MAX_STRING_BYTES)
