@@ -1,6 +1,6 @@
 """Plan a rebalancing: from a policy and a snapshot to trades, and for each asset why; pure and deterministic."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal, localcontext
 from typing import Any
@@ -221,15 +221,22 @@ class _Decided:
         position, holding = market.positions[asset], self._holdings[asset]
         if position.expected - amount + self._change(asset) >= position.need + holding.minimum:
             return None
-        named = ", ".join(f"{each.run_key} {each.row_ref} ({each.request_id})" for each in flying)
-        why = f"it may be on its way: the outcome of {named} is unknown (treasury resolve says what became of it)"
-        return amount, why
+        if any(each.asset == asset for each in self._planned.shortfalls):
+            return None  # which names it
+        symbols = [each.symbol for each in flying if each.symbol]
+        return amount, f"it may be on its way, for {UNKNOWN_OUTCOME}: {self._named_unknown(symbols)}"
+
+    def _named_unknown(self, symbols: Collection[str]) -> str:
+        """The conversions of these pairs whose outcome is unknown, and what a person does about them."""
+        flying = [each for each in self._market.snapshot.in_flight if each.symbol in symbols and not each.is_known]
+        named = ", ".join(f"{each.row_ref} of {each.run_key} ({each.request_id})" for each in flying)
+        return f"{named}; treasury resolve says what became of it"
 
     def _reason(self, asset: str, reason: str) -> str:
         market = self._market
         own = [symbol for symbol in market.symbols if asset in symbol.split("-")]
-        if any(symbol in market.blocked for symbol in own):
-            return UNKNOWN_OUTCOME
+        if blocked := [symbol for symbol in own if symbol in market.blocked]:
+            return f"{UNKNOWN_OUTCOME}: {self._named_unknown(blocked)}"
         stopped = [
             f"{symbol}: {market.snapshot.missing[symbol]}" for symbol in own if symbol in market.snapshot.missing
         ]
