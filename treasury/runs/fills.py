@@ -134,8 +134,10 @@ def write_decisions(
     write_json(own, {**contents[-1], "rounds": [*contents], "after": [*rounds]})
     copy_file(own, folder / "decisions.json")
     orders = [order for each in days for order in orders_of_day(desk, each)]
-    why = _why_no_further_round(contents[-1], rounds[-1])
-    waits = [SkippedTrade(each.asset, each.side, each.currency, each.amount, why) for each in plan.later]
+    waits = [
+        SkippedTrade(each.asset, each.side, each.currency, each.amount, _why_no_further_round(contents[-1], rounds))
+        for each in plan.later
+    ]
     unsent = [_as_row(each) for each in (*plan.skipped, *waits) if each.is_wanted]
     said = write_run_results(
         folder,
@@ -156,8 +158,8 @@ def write_decisions(
     return {**said, **summary, "today": today, "skipped": skipped, "breaks": breaks}
 
 
-def _why_no_further_round(content: Mapping[str, Any], last: Done) -> str:
-    if not last["again"]:
+def _why_no_further_round(content: Mapping[str, Any], rounds: Sequence[Done]) -> str:
+    if not rounds or not rounds[-1]["again"]:
         return NOT_SETTLED
     return NO_MORE_ROUNDS if (content["snapshot"] or {}).get("source") == Snapshot(0).source else FROM_FILE
 
