@@ -3,6 +3,7 @@
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,7 @@ from sqlalchemy import text, update
 from tests.engine.intents import commit, intent
 from treasury.errors import ConfigurationError, IllegalTransition, RunHeld, RunKeyConflict, WrongAccount, WrongLedgerKey
 from treasury.ledger import schema
+from treasury.ledger.database import open_engine
 from treasury.ledger.intents import IntentRules, commit_plan
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.seals import with_seal
@@ -337,3 +339,21 @@ def test_a_ledger_goes_on_with_the_account_as_it_was_written_when_it_was_made(op
     for other in ("http://localhost:8443|1", "http://localhost|2", "http://localhost/x|1"):
         with pytest.raises(WrongAccount, match=r"partner 1 at http://LocalHost:80, not to partner"):
             open_ledger(account=other)
+
+
+def test_many_that_open_a_new_file_at_once_all_open_it(tmp_path: Path) -> None:
+    for trial in range(25):
+        url, together = f"sqlite:///{tmp_path / f'{trial}.db'}", threading.Barrier(4)
+        with sqlite3.connect(tmp_path / f"{trial}.db") as file:
+            file.execute("CREATE TABLE t (x)")
+
+        def open_it(url: str = url, together: threading.Barrier = together) -> None:
+            engine = open_engine(url, writes=True)
+            together.wait()
+            with engine.begin() as connection:
+                connection.exec_driver_sql("INSERT INTO t VALUES (1)")
+            engine.dispose()
+
+        with ThreadPoolExecutor(4) as pool:
+            for each in [pool.submit(open_it) for _ in range(4)]:
+                each.result()

@@ -3,6 +3,7 @@
 import queue
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -25,6 +26,9 @@ _Item = tuple[Callable[[Connection], Any], Deliver]
 
 SERIAL_LOCK = 7_265_001
 """PostgreSQL advisory lock that serializes making tables, judging intents and beginning epochs."""
+
+OPEN_SECONDS = 60.0
+"""How long one process waits for another that opens or writes the same file."""
 
 CHECKPOINT_MS = 1_000
 """How long closing the ledger waits for readers of other processes."""
@@ -67,12 +71,13 @@ def _open_sqlite(url: str, *, writes: bool) -> Engine:
     file = sqlite_file(url)
     if file is None:
         raise ConfigurationError("a ledger needs a file: sqlite:////path/to/ledger.db")
-    engine = create_engine(url, connect_args={"timeout": 60, "check_same_thread": False})
+    engine = create_engine(url, connect_args={"timeout": OPEN_SECONDS, "check_same_thread": False})
 
     @event.listens_for(engine, "connect")
     def _configure(connection: Any, _record: object) -> None:
         connection.isolation_level = None  # SQLAlchemy sends BEGIN; the driver would send it too late
-        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "busy_timeout=60000"):
+        _use_write_ahead_log(connection)
+        for pragma in ("synchronous=FULL", "foreign_keys=ON", "busy_timeout=60000"):
             connection.execute(f"PRAGMA {pragma}")
 
     @event.listens_for(engine, "begin")
@@ -81,6 +86,19 @@ def _open_sqlite(url: str, *, writes: bool) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
+
+
+def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
+    # Race: of two processes that open a new ledger, SQLite tells one that it is locked at once, whatever its timeout.
+    deadline = time.monotonic() + OPEN_SECONDS
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode=WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
 
 
 def _checkpoint(connection: Connection) -> None:
