@@ -69,24 +69,6 @@ def test_what_a_run_lacks_is_converted_and_then_it_is_paid(
     assert len(kinds(sandbox)) == 4
 
 
-def test_a_run_that_lacks_nothing_converts_nothing(office: Office, sandbox: RunningSandbox, tmp_path: Path) -> None:
-    rules = policy(tmp_path, tail=PAYOUTS, BTC=BTC)
-    done = pay(office, rules, "--yes", *FUND, rows=(("a", "150", "12345670001"),))
-    assert (done.code, done.last, kinds(sandbox)) == (0, "1 settled", ["payout"]), done.out + done.err
-
-
-def test_two_steps_are_made_one_after_the_other(
-    open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office], tmp_path: Path
-) -> None:
-    sandbox = open_sandbox(balances={"USDT": D(600), "BTC": D("0.8"), "USDT_TRC20": D(0)})
-    office, rules = open_office(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
-    done = pay(office, rules, "--yes", *FUND)
-    assert (done.code, done.last) == (0, "3 settled"), done.out + done.err
-    assert sorted(kinds(sandbox)) == ["conversion_execute"] * 2 + ["payout"] * 3
-    assert available(sandbox, "USDT") >= 500
-    assert set(office.results("payroll", "funding/results.csv")) == {"sell-BTC", "buy-USDT_TRC20"}
-
-
 def test_what_cannot_be_funded_is_neither_converted_nor_paid(
     open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office], tmp_path: Path
 ) -> None:
@@ -132,32 +114,6 @@ def test_one_approval_covers_the_conversions_and_the_payments(
     assert (done.code, done.last) == (0, "3 settled"), done.out + done.err
     assert kinds(sandbox).count("conversion_execute") == 1
     assert {row["approved_by"] for row in office.results("payroll").values()} == {"Checker"}
-
-
-def test_an_approval_is_kept_while_less_is_needed_and_not_where_more_is(
-    office: Office, sandbox: RunningSandbox, tmp_path: Path
-) -> None:
-    rules = policy(tmp_path, tail=PAYOUTS + '[payouts.one_approval_above]\nUSDT_TRC20 = "1000"\n', BTC=BTC)
-    assert pay(office, rules, "--yes", *FUND).code == 3
-    assert office.run("approve", "payroll", "--by", "Checker").code == 0
-    sandbox.deposit("USDT_TRC20", "-150")
-    more = pay(office, rules, "--yes", *FUND)
-    assert more.code == 3, more.out + more.err
-    assert sandbox.orders() == []
-    assert office.run("approve", "payroll", "--by", "Checker").code == 0
-    sandbox.deposit("USDT_TRC20", "1100")
-    less = pay(office, rules, "--yes", *FUND)
-    assert (less.code, less.last) == (0, "3 settled"), less.out + less.err
-    [converted] = [order for order in sandbox.orders() if order["operation"] == "conversion_execute"]
-    assert D(str(converted["amount"])) < 100  # not the 1,150 that the approval would allow
-
-
-def test_a_plan_that_is_rejected_converts_nothing(office: Office, sandbox: RunningSandbox, tmp_path: Path) -> None:
-    rules = policy(tmp_path, tail=PAYOUTS + '[payouts.one_approval_above]\nUSDT_TRC20 = "1000"\n', BTC=BTC)
-    assert pay(office, rules, "--yes", *FUND).code == 3
-    assert office.run("reject", "payroll", "--by", "Checker", "--why", "not now").code == 0
-    assert pay(office, rules, "--yes", *FUND).code == 2
-    assert sandbox.orders() == []
 
 
 def test_without_a_policy_it_says_what_is_needed(office: Office, sandbox: RunningSandbox) -> None:

@@ -94,11 +94,12 @@ def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
     while True:
         try:
             connection.execute("PRAGMA journal_mode=WAL")
-            return
         except sqlite3.OperationalError as error:
             if "locked" not in str(error) or time.monotonic() > deadline:
                 raise
             time.sleep(0.02)
+        else:
+            return
 
 
 def _checkpoint(connection: Connection) -> None:
