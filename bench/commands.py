@@ -69,9 +69,10 @@ def pay_and_reconcile(url: str, key: str, rows: int, ledger_url: str | None = No
         if ledger_url is not None:
             environ["TREASURY_LEDGER_URL"] = ledger_url
         file, log = str(sheet(home, rows)), home / "log"
-        pay = ("pay", file, "--run-key", "run", "--yes", "--follow", "0", "--out", str(home / "out"))
+        run_key = f"rows-{rows}"  # the service remembers what was paid before
+        pay = ("pay", file, "--run-key", run_key, "--yes", "--follow", "0", "--out", str(home / "out"))
         found = {"pay": command(environ, log, *pay)}
-        found["reconcile"] = command(environ, log, "reconcile", "--run-key", "run", "--out", str(home / "report"))
+        found["reconcile"] = command(environ, log, "reconcile", "--run-key", run_key, "--out", str(home / "report"))
         found["pay again"] = command(environ, log, *pay)
         return found
 

@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import text, update
+from sqlalchemy import event, text, update
 
 from tests.engine.intents import commit, intent
 from treasury.errors import ConfigurationError, IllegalTransition, RunHeld, RunKeyConflict, WrongAccount, WrongLedgerKey
 from treasury.ledger import schema
 from treasury.ledger.database import open_engine
+from treasury.ledger.duplicates import find_duplicates
 from treasury.ledger.intents import IntentRules, commit_plan
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.seals import with_seal
@@ -357,3 +358,19 @@ def test_many_that_open_a_new_file_at_once_all_open_it(tmp_path: Path) -> None:
         with ThreadPoolExecutor(4) as pool:
             for each in [pool.submit(open_it) for _ in range(4)]:
                 each.result()
+
+
+def test_duplicates_of_a_long_run_are_looked_up_and_not_searched_for(tmp_path: Path) -> None:
+    """Going through all rows for each row would take minutes for ten thousand."""
+    engine = open_engine(f"sqlite:///{tmp_path / 'plan.db'}", writes=True)
+    schema.orders.metadata.create_all(engine)
+    statements: list[tuple[str, Any]] = []
+    event.listen(engine, "before_cursor_execute", lambda *given: statements.append((given[2], given[3])))
+    with engine.begin() as connection:
+        assert list(find_duplicates(connection, "run", 0)) == []
+        joins = [each for each in statements if "JOIN" in each[0]]
+        assert len(joins) == 2
+        for statement, values in joins:
+            plan = [row[3] for row in connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values)]
+            assert plan[-1].endswith("USING INDEX orders_by_alike (alike=?)"), plan
+    engine.dispose()

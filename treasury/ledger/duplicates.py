@@ -69,6 +69,8 @@ def _pairs(other: Any, run_key: str, counts: Any) -> Select[Any]:
         .group_by(other.c.alike)
         .subquery()
     )
+    # Each is looked up by what it looks like: by its state SQLite would go through all that wait for each of them.
+    still_waits = func.coalesce(mine.c.state, "") == State.PREPARED.value
     not_released = or_(mine.c.released.is_(None), ~mine.c.released.contains(Hold.DUPLICATE.value))
     return (
         select(
@@ -77,7 +79,7 @@ def _pairs(other: Any, run_key: str, counts: Any) -> Select[Any]:
         )
         .join(first, first.c.alike == mine.c.alike)
         .join(first_of, first_of.c.id == first.c.id)
-        .where(mine.c.run_key == run_key, waits, not_released)
+        .where(mine.c.run_key == run_key, still_waits, not_released)
     )
 
 
