@@ -95,6 +95,19 @@ def test_a_gap_smaller_than_the_smallest_trade_is_closed(
     assert 10 <= made.value < 11
 
 
+def test_nothing_is_converted_for_a_row_that_is_held_as_a_duplicate(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances={**HELD, "USDT_TRC20": D(1000)})
+    desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail="[payouts]\n", BTC=BTC)
+    first = sheet(tmp_path, ROWS[0], name="first.csv")
+    assert fund_and_pay(desk, first, rules, tmp_path / "first", "earlier")["counts"] == {"settled": 1}
+    done = fund_and_pay(desk, sheet(tmp_path, *ROWS), rules, tmp_path / "out")  # 700 are left; b and c need 900
+    assert done["counts"] == {"settled": 2, "held": 1}
+    [made] = trades_made(desk)
+    assert 200 <= made.value < 210
+
+
 def test_floors_and_minimums_of_others_are_kept(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
     sandbox = start_sandbox(balances={"USDT": D(900), "BTC": D("0.2"), "USDT_TRC20": D(200)})
     desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)

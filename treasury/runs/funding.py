@@ -12,16 +12,18 @@ from typing import Any
 from treasury.errors import InputError
 from treasury.ledger import snapshots
 from treasury.ledger.in_flight import not_sent
+from treasury.ledger.payees import what_is_known
 from treasury.ledger.snapshots import snapshot_of
 from treasury.money import canonical, exact, format_amount
 from treasury.orders.records import Order
 from treasury.orders.states import State
 from treasury.planning.funding import bounded, gap_of, is_within, plan_funding, shown_gap, why_unfunded
 from treasury.planning.funding_trades import FundingTrade
-from treasury.planning.payouts import OPERATIONS, PayoutPlan, with_conversions
+from treasury.planning.payouts import OPERATIONS, PayoutPlan, plan_payouts, with_conversions
 from treasury.planning.policy import Policy
 from treasury.planning.position import ZERO, Snapshot
 from treasury.planning.rebalancing import Rebalancing
+from treasury.planning.rows import PayoutRow
 from treasury.planning.tables import BPS
 from treasury.planning.trades import TradePlan
 from treasury.provider.funds import EstimateFee
@@ -35,6 +37,7 @@ from treasury.runs.offers import Questions
 from treasury.runs.preview import funding_of
 from treasury.runs.rebalancing import Planned, Round, decisions_of
 from treasury.runs.trade_orders import PART, RecordedTrade, commit_part, name_trades
+from treasury.sheets.reading import Sheet
 
 LOG = logging.getLogger("treasury")
 
@@ -106,7 +109,7 @@ def _needs(desk: Desk, plan: PayoutPlan, *, with_margin: bool = True) -> dict[st
     What only quotes will tell counts by the rate of now, `with_margin` with the slippage that the policy allows.
     """
     slippage = _policy(plan).trading.slippage_bps if with_margin else 0
-    questions = Questions(desk)
+    plan, questions = _without_duplicates(desk, plan), Questions(desk)
     waiting, fees = not_sent(desk.ledger), _fees_on_top(desk, questions, plan)
     needs = {currency: waiting[currency] for currency in not_sent(desk.ledger, plan.run_key)}
     for each in funding_of(questions, plan, {}):
@@ -119,6 +122,16 @@ def _needs(desk: Desk, plan: PayoutPlan, *, with_margin: bool = True) -> dict[st
         own = each.debit + estimated + fees.get(each.currency, ZERO)
         needs[each.currency] = own + waiting.get(each.currency, ZERO)
     return needs
+
+
+def _without_duplicates(desk: Desk, plan: PayoutPlan) -> PayoutPlan:
+    """The plan without rows that are held as duplicates of earlier payments: a person decides about these first."""
+    known = what_is_known(desk.ledger, plan.run_key, plan.intents, plan.limits.duplicate_days).duplicates
+    paid = Sheet[PayoutRow]()
+    for row in plan.rows:
+        if row.row_ref not in known or row.duplicate_ok:
+            paid.append(row)
+    return plan if len(paid) == len(plan.rows) else plan_payouts(plan.run_key, paid, plan.policy)
 
 
 def _fees_on_top(desk: Desk, questions: Questions, plan: PayoutPlan) -> dict[str, Decimal]:
