@@ -72,8 +72,8 @@ def preview(source: Source, account: str | None = None) -> Source:
     Raises `InvalidSheet` for rows that the service would refuse; the sheet then comes back corrected.
     """
     desk = open_desk(account)
-    plan = payouts.plan_to_execute(desk, plan_of(desk, source), add=source["add"], fund=source["fund"])
-    if plan is not None and plan.sha256 not in desk.looked_at:
+    plan = payouts.plan_to_preview(desk, plan_of(desk, source), add=source["add"], fund=source["fund"])
+    if plan is not None:
         with _corrected(desk, source):
             show_preview(desk, look(desk, plan, _file(source), in_full=len(plan.rows) <= MAX_ROWS))
     return source
@@ -109,10 +109,10 @@ class Funds(TypedDict):
 def record_payouts(source: Source, account: str | None = None, funds: Funds | None = None) -> list[Part]:
     """Record the intent to pay each row of a file; returns the orders to send or follow, in parts.
 
-    Nothing is recorded of a run that is to be funded, and is not.
+    Nothing is recorded of a run that is to be funded, and is not; what left of it before is followed.
     """
     if _missing(funds) is not None:
-        return []
+        return payouts.parts_that_left(open_desk(account), source["run_key"])
     desk, run_key = open_desk(account), source["run_key"]
     limits, rows = limits_of(source), _rows(source)
     chunks = payouts.commit_payouts(desk, _file(source), run_key, limits, **rows, fund=source["fund"])

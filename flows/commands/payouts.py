@@ -300,6 +300,8 @@ def show_plan(plan: PayoutPlan, *, in_full: bool = False) -> None:
     if not in_full:
         money_lines("debit", content["debits"])
         money_lines("beneficiaries receive", content["receipts"])
+    for each in [] if in_full else plan.conversions:
+        print(f"  converted first: {each}")
     if plan.approvals:
         print(f"  needs {plan.approvals} approval(s) besides yours; plan {plan.sha256[:12]}")
         for line in [] if in_full else _by_name(plan).values():

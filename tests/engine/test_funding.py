@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -274,3 +275,69 @@ def adopted(desk: Desk, folder: Path, tail: str) -> Path:
     file = policy(folder, tail=tail, BTC=BTC)
     adopt_policy(desk.ledger, read_policy(file), "policy.toml", by="Owner", os_user="owner")
     return file
+
+
+def test_rows_that_are_added_are_funded_as_a_plan_of_their_own(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
+    assert fund_and_pay(desk, sheet(tmp_path, *ROWS[:2]), rules, tmp_path / "out")["counts"] == {"settled": 2}
+    file = sheet(tmp_path, *ROWS)
+    payments = payouts.plan_of(desk, file, "run", rules, add=True)
+    assert payouts.plan_to_execute(desk, payments, add=True, fund=True) is not None
+    plan = payouts.plan_to_fund(desk, payments, add=True)
+    planned = funding.next_round(desk, plan, (), 0, rules)
+    assert planned is not None
+    assert planned["run_key"] == "run.fund-2"
+
+
+def test_what_was_spent_under_an_earlier_plan_does_not_count_against_a_later_one(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
+    file = sheet(tmp_path, *ROWS)
+    payments = payouts.plan_of(desk, file, "run", rules)
+    payouts.plan_to_execute(desk, payments, add=False, fund=True)
+    assert convert(desk, file, rules, tmp_path / "out") is None
+    sandbox.deposit("USDT_TRC20", "-600")  # gone before the rows were recorded
+    assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
+
+
+def test_two_currencies_that_are_lacking_are_funded_in_every_round_alike(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances={"USDT": D(550), "USDT_TRC20": D(100), "BTC": D(3)})
+    desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
+    file = sheet(tmp_path, ("a", "3215.40", "12345670001"), ("b", "1560.50", "12345670101"))
+    lines = file.read_text().splitlines()
+    file.write_text("\n".join([lines[0], lines[1].replace("USDT_TRC20", "USDT"), lines[2]]) + "\n")
+    assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 2}
+
+
+def test_a_quote_may_not_be_worse_than_the_rate_that_was_agreed_to(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
+    plan = payouts.plan_to_execute(
+        desk, payouts.plan_of(desk, sheet(tmp_path, *ROWS), "run", rules), add=False, fund=True
+    )
+    assert plan is not None
+    [agreed] = plan.conversions
+    tighter = replace(plan, conversions=(replace(agreed, worst_rate=agreed.rate * D("1.001")),))
+    planned = funding.next_round(desk, tighter, (), 0, rules)
+    assert planned is not None
+    [trade] = funding.record_round(desk, planned, tighter, rules)
+    [order] = desk.ledger.orders(ids=trade["ids"])
+    assert D(desk.ledger.payload(order)["bounds"]["max_rate"]) <= agreed.rate * D("1.001")
+
+
+def test_a_run_of_the_name_of_conversions_is_left_alone(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
+    with pytest.raises(InputError, match="choose a run key that does not end so"):
+        payouts.plan_of(desk, sheet(tmp_path, *ROWS), "payroll.fund", rules)

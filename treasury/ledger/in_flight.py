@@ -11,6 +11,9 @@ from treasury.ledger import schema
 from treasury.ledger.ledger import Ledger
 from treasury.money import exact
 from treasury.orders.states import State
+from treasury.provider.conversion import ConversionExecute
+
+CONVERSION = ConversionExecute.operation_name()
 
 _MAY_DEBIT = tuple(state.value for state in (State.PREPARED, State.SENDING, State.UNKNOWN))
 
@@ -49,7 +52,7 @@ def in_flight(ledger: Ledger, *, except_run: str) -> dict[str, Decimal]:
 def not_sent(ledger: Ledger, run_key: str | None = None) -> dict[str, Decimal]:
     """Currency -> what recorded payments that never left debit at the most; of one run where it is named."""
     table = schema.orders.c
-    waits = table.state == State.PREPARED.value
+    waits = (table.state == State.PREPARED.value) & (table.operation != CONVERSION)
     return _sums(ledger, waits if run_key is None else waits & (table.run_key == run_key))
 
 

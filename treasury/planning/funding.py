@@ -23,7 +23,7 @@ def plan_funding(policy: Policy, snapshot: Snapshot, needs: Mapping[str, Decimal
     """
     others = tuple(each for each in snapshot.obligations if each.asset not in needs)
     own = tuple(Obligation(asset, amount, f"run {run_key}") for asset, amount in sorted(needs.items()))
-    return plan_obligations(policy, replace(snapshot, obligations=(*own, *others)))
+    return plan_obligations(policy, replace(snapshot, obligations=(*own, *others)), unreserved=needs)
 
 
 @exact
@@ -52,6 +52,17 @@ def bounded(trades: Iterable[Trade], slippage_bps: int, min_trade: Decimal) -> t
 
 
 @exact
+def clipped(trade: Trade, agreed: Iterable[FundingTrade]) -> Trade:
+    """A conversion whose quote may not be worse than the rate that people agreed to."""
+    bound = next((each.worst_rate for each in agreed if each.allows(trade)), None)
+    if bound is None:
+        return trade
+    if trade.side is Side.SELL:
+        return replace(trade, min_rate=max(bound, trade.min_rate or bound))
+    return replace(trade, max_rate=min(bound, trade.max_rate or bound))
+
+
+@exact
 def is_within(
     trades: Sequence[Trade], agreed: Sequence[FundingTrade], spent: Mapping[tuple[str, str], Decimal]
 ) -> bool:
@@ -73,6 +84,7 @@ def shown_gap(gap: Mapping[str, Decimal]) -> str:
 
 def why_unfunded(found: Rebalancing, needs: Mapping[str, Decimal]) -> str | None:
     """Why the conversions leave a gap; None when they do not."""
-    lines = {line.asset: line.why for line in found.lines}
-    stopped = {each.asset for each in found.plan.skipped if each.asset in needs}
-    return "; ".join(f"{asset}: {lines.get(asset, '')}" for asset in sorted(stopped)) or None
+    stopped = [each for each in found.plan.skipped if each.asset in needs]
+    return (
+        "; ".join(f"{format_amount(each.amount)} {each.asset} cannot be had: {each.reason}" for each in stopped) or None
+    )

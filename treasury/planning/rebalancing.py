@@ -125,13 +125,17 @@ def plan_rebalancing(policy: Policy, snapshot: Snapshot) -> Rebalancing:
             holdings = [_without_band(each) if each.asset in over else each for each in holdings]
 
 
-def plan_obligations(policy: Policy, snapshot: Snapshot) -> Rebalancing:
-    """The trades that meet the obligations alone: bands want nothing, and floors and minimums are not spent."""
+def plan_obligations(policy: Policy, snapshot: Snapshot, unreserved: Collection[str] = ()) -> Rebalancing:
+    """The trades that meet the obligations alone: bands want nothing, and floors and minimums are not spent.
+
+    `unreserved`: assets that are spent down to their own obligations, in every round alike.
+    """
     with localcontext(EXACT):
         market = Market(policy, snapshot)
         wanted = [market.holding(asset) for asset in market.assets if asset in snapshot.available]
         kept = {"floor": ZERO, "minimum": ZERO, "target": ZERO, "maximum": None}
         holdings = [replace(each, **kept) for each in wanted if each is not None]  # type: ignore[arg-type]
+        holdings = [replace(each, reserve=ZERO) if each.asset in unreserved else each for each in holdings]
         terms = market.terms({each.asset: each.spendable for each in holdings})
         return _Decided(market, holdings, plan_conversions(holdings, market.pairs(), terms), {}).rebalancing()
 

@@ -17,7 +17,7 @@ from treasury.ledger.snapshots import snapshot_of
 from treasury.money import canonical, exact, format_amount
 from treasury.orders.records import Order
 from treasury.orders.states import State
-from treasury.planning.funding import bounded, gap_of, is_within, plan_funding, shown_gap, why_unfunded
+from treasury.planning.funding import bounded, clipped, gap_of, is_within, plan_funding, shown_gap, why_unfunded
 from treasury.planning.funding_trades import FundingTrade
 from treasury.planning.payouts import OPERATIONS, PayoutPlan, plan_payouts, with_conversions
 from treasury.planning.policy import Policy
@@ -62,8 +62,10 @@ def plan_with_conversions(desk: Desk, plan: PayoutPlan) -> PayoutPlan:
     snapshot, found = _decide(desk, plan, needs)
     trades, why = (*found.plan.trades, *found.plan.later), why_unfunded(found, needs)
     kept = with_kept_conversions(desk, plan)
-    if why is None and kept.conversions and is_within(trades, kept.conversions, _spent(desk, plan.run_key)):
+    if why is None and kept.conversions and is_within(trades, kept.conversions, _spent(desk, kept)):
         return kept
+    if why is not None and kept.conversions:
+        return dataclasses.replace(kept, unfunded=why)  # it may pass, and what was approved is approved then
     terms = _policy(plan).trading
     agreed = () if why else bounded(trades, terms.slippage_bps, terms.min_trade)
     funded = with_conversions(plan, agreed, why)
@@ -160,24 +162,34 @@ def _decide(desk: Desk, plan: PayoutPlan, needs: Mapping[str, Decimal]) -> tuple
 
 
 @exact
-def _spent(desk: Desk, run_key: str) -> dict[tuple[str, str], Decimal]:
-    """Pair and currency -> what conversions for this run spent, or may still spend."""
+def _spent(desk: Desk, plan: PayoutPlan) -> dict[tuple[str, str], Decimal]:
+    """Pair and currency -> what conversions under this very plan spent, or may have; what never left does not count."""
     sums: dict[tuple[str, str], Decimal] = {}
-    for key in _rounds(desk, run_key):
+    for key in _rounds(desk, plan.run_key):
         run = desk.ledger.run(key)
+        if run is None or run.plan["part_of"]["plan_sha256"] != plan.sha256:
+            continue
         orders = {order.row_ref: order for order in desk.ledger.orders(run_key=key)}
-        for trade in () if run is None else TradePlan.from_dict(run.plan).trades:
+        for trade in TradePlan.from_dict(run.plan).trades:
             order = orders.get(trade.row_ref)
-            if order is not None and not order.state.may_be_replaced:
+            if order is not None and order.state not in NEVER_LEFT and not order.state.may_be_replaced:
                 name = (trade.symbol, trade.currency)
                 sums[name] = sums.get(name, ZERO) + trade.amount
     return sums
 
 
+NEVER_LEFT = (State.PREPARED, State.HELD)
+
+
 def _rounds(desk: Desk, run_key: str) -> list[str]:
-    """The run keys of the rounds of conversions that were recorded for this run."""
+    """The run keys of the rounds of conversions that were recorded for this run.
+
+    Raises `InputError` where another run has the name of one.
+    """
     keys = [fund_key(run_key)]
-    while desk.ledger.run(keys[-1]) is not None:
+    while (run := desk.ledger.run(keys[-1])) is not None:
+        if run.kind != PART:
+            raise InputError(f"run {run_key} cannot be funded: its conversions would be {keys[-1]}, a run of its own")
         keys.append(f"{fund_key(run_key)}-{len(keys) + 1}")
     return keys[:-1]
 
@@ -204,7 +216,7 @@ def next_round(
     trades = (*found.plan.trades, *found.plan.later)
     if not trades or why_unfunded(found, needs) is not None:
         return None
-    if not is_within(trades, plan.conversions, _spent(desk, plan.run_key)):
+    if not is_within(trades, plan.conversions, _spent(desk, plan)):
         LOG.warning("run %s: rates or balances moved: what it needs is more than was agreed to", plan.run_key)
         return None
     number = len(_rounds(desk, plan.run_key)) + 1
@@ -240,7 +252,9 @@ def record_round(
     snapshots.keep_snapshot(desk.ledger, planned["run_key"], decisions["policy_in_force"], decisions)
     part_of = {"run_key": plan.run_key, "plan_sha256": plan.sha256, "approvals": plan.approvals}
     with desk.hold(planned["run_key"]):
-        return name_trades(desk, trades, commit_part(desk, planned["run_key"], trades, part_of, policy_file))
+        bounds = [clipped(trade, plan.conversions) for trade in trades.trades]
+        ids = commit_part(desk, planned["run_key"], trades, bounds, part_of, policy_file)
+        return name_trades(desk, trades, ids)
 
 
 def why_not_funded(desk: Desk, plan: PayoutPlan, *, was_converted: bool) -> str | None:
@@ -276,7 +290,7 @@ def _why_nothing_more(desk: Desk, plan: PayoutPlan) -> Iterator[str]:
         yield why
     elif trades and not plan.rows:
         yield "its rows are recorded: treasury rebalance converts what they lack"
-    elif trades and not is_within(trades, plan.conversions, _spent(desk, plan.run_key)):
+    elif trades and not is_within(trades, plan.conversions, _spent(desk, plan)):
         yield "more has to be converted than was agreed to: start it again, and it is planned anew"
 
 

@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import logging
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -16,6 +17,7 @@ from treasury.ledger.in_flight import recorded_debits
 from treasury.ledger.intents import IntentRules, add_to_plan, check_bound, commit_plan
 from treasury.ledger.payees import what_is_known
 from treasury.ledger.quotes import quotes_of_run
+from treasury.orders.states import State
 from treasury.planning.limits import judge_rows, judge_service
 from treasury.planning.payouts import OPERATIONS, PayoutPlan, plan_payouts
 from treasury.planning.policy import Policy
@@ -30,6 +32,7 @@ from treasury.runs.desk import Desk
 from treasury.runs.execution import ORDERS_PER_TASK, check_run_key, open_orders
 from treasury.runs.funding import plan_with_conversions, with_kept_conversions
 from treasury.runs.governing import Governing, govern, governing
+from treasury.runs.parts import Part, split_run
 from treasury.runs.preview import look
 from treasury.runs.remaining import KIND, check_replaced, keep_left_out_rows, keep_remaining
 from treasury.runs.valid_rows import Read, plan_without, remembered
@@ -122,6 +125,8 @@ def _taken(desk: Desk, file: Path, run_key: str, policy: Policy | None, sheet: s
 def _reader(file: Path, run_key: str, policy: Policy | None, sheet: str | None, home: Path | None) -> Read:
     judge = _Judge(None if policy is None else policy.version, policy)
     mappings = Mappings() if home is None else read_mappings(home)
+    if re.search(r"\.fund(-\d+)?$", run_key):
+        raise InputError(f"{run_key} is a name for the conversions of a run: choose a run key that does not end so")
     return lambda leaving: _plan_of(check_run_key(run_key), _File.of(file, sheet, mappings), judge, leaving)
 
 
@@ -219,6 +224,22 @@ def _to_execute(desk: Desk, plan: PayoutPlan, *, add: bool) -> PayoutPlan | None
     if desk.ledger.run(plan.run_key) is None:
         return plan
     return added_plan(desk, plan) if add else None
+
+
+def plan_to_preview(desk: Desk, plan: PayoutPlan, *, add: bool, fund: bool) -> PayoutPlan | None:
+    """What is to be shown before it is proposed; None of what this process has shown, which is what was agreed to."""
+    found = _to_execute(desk, plan, add=add)
+    if found is None:
+        return None
+    agreed = with_kept_conversions(desk, found) if fund else found
+    if agreed.sha256 in desk.looked_at:
+        return None
+    return plan_with_conversions(desk, found) if fund else found
+
+
+def parts_that_left(desk: Desk, run_key: str) -> list[Part]:
+    """The orders of a run that left, or may have left, and are not final."""
+    return split_run(desk, run_key, desk.ledger.order_ids(run_key, (State.SENDING, State.UNKNOWN, State.ACCEPTED)))
 
 
 def plan_to_fund(desk: Desk, plan: PayoutPlan, *, add: bool) -> PayoutPlan:

@@ -83,18 +83,24 @@ def _cancel_leftovers(desk: Desk, run_key: str) -> None:
 
 
 def commit_part(
-    desk: Desk, run_key: str, plan: TradePlan, part_of: Mapping[str, Any], policy_file: Path | None = None
+    desk: Desk,
+    run_key: str,
+    plan: TradePlan,
+    trades: Sequence[Trade],
+    part_of: Mapping[str, Any],
+    policy_file: Path | None = None,
 ) -> list[int]:
     """Record the intent to make every trade of a round that is part of a payment run's plan; returns ids to send.
 
-    `part_of`: run key, hash and approvals of that plan, which are theirs too. Raises as `commit_trades`.
+    `trades`: those of the plan with the bounds that people agreed to; `part_of`: run key, hash and approvals of that
+    plan, which are theirs too. Raises as `commit_trades`.
     """
     governed = govern(desk, policy_file)
     content = {**plan.as_dict(), "part_of": dict(part_of)}
     rules = as_part(governed, governed.rules(desk, TABLE, {}, {}), content)
     if governed.policy is not None and (over := _over(desk, plan, governed.policy)) is not None:
         raise LimitExceeded(f"run {run_key}: {over}; nothing was traded")
-    intents = [plan_trade(trade, desk.account.rules) for trade in plan.trades]
+    intents = [plan_trade(trade, desk.account.rules) for trade in trades]
     commit_plan(desk.ledger, run_key, PART, content, plan_hash(plan.as_dict()), intents, rules)
     return open_orders(desk, run_key)
 
