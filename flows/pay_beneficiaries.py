@@ -10,7 +10,6 @@ from tasks.funding import check_funds, plan_conversions, record_conversions
 from tasks.orders import follow_orders
 from tasks.outcomes import ends_in_a_named_state
 from tasks.payouts import (
-    Funds,
     Source,
     check_payees,
     create_payouts,
@@ -23,6 +22,7 @@ from tasks.payouts import (
     write_payout_results,
 )
 from tasks.rebalancing import execute_conversion, judge_quote, prove_fills, quote_conversion
+from treasury.runs.parts import Part
 
 
 @flow(name="pay-beneficiaries", flow_run_name="pay {run_key}")
@@ -68,14 +68,16 @@ def pay_beneficiaries(
         add=add,
         valid_rows_only=valid_rows_only,
         fund=fund,
+        shown=None,
     )
     read = read_beneficiaries(source, account)
     checked = check_payees(read, account)
     previewed = preview(checked, account)
     proposed = propose_payouts(previewed, account, proposal)
     with open_desk(account).hold(run_key):
-        funds = convert_what_it_lacks(proposed, follow_seconds, account) if fund else None
-        parts = record_payouts(proposed, account, funds)
+        parts = record_payouts(proposed, account)
+        if fund:
+            parts = convert_what_it_lacks(proposed, parts, follow_seconds, account)
         sent = [send_payouts(part, account) for part in parts if not part["quoted"]]
         creating: list[Any] = []
         for part in (part for part in parts if part["quoted"]):
@@ -86,21 +88,21 @@ def pay_beneficiaries(
         created = [payouts.result() for payouts in creating]
         # Following starts when all orders were sent: the first ones have had the most time to settle.
         followed = follow_orders(run_key, [*sent, *created], follow_seconds, account)
-        return write_payout_results(proposed, followed, account, funds)
+        return write_payout_results(proposed, followed, account)
 
 
-def convert_what_it_lacks(source: Source, follow_seconds: float, account: str | None) -> Funds:
-    """Convert what a run lacks, round by round, each planned afresh; says whether everything is there."""
+def convert_what_it_lacks(source: Source, parts: list[Part], follow_seconds: float, account: str | None) -> list[Part]:
+    """Convert what a run lacks, round by round, each planned afresh; the parts that may leave then."""
     planned: list[Any] = []
     done: list[Any] = []
-    while (found := plan_conversions(source, done, len(done) + 1, follow_seconds, account)) is not None:
+    while (found := plan_conversions(source, parts, done, len(done) + 1, follow_seconds, account)) is not None:
         executed = [
             execute_conversion(trade, judge_quote(trade, quote_conversion(trade, account), account), account)
             for trade in record_conversions(found, source, account)
         ]
         followed = follow_orders(found["run_key"], executed, follow_seconds, account)
         planned, done = [*planned, found], [*done, prove_fills(found, followed, account)]
-    return check_funds(source, planned, done, account)
+    return check_funds(source, parts, planned, done, account)
 
 
 if __name__ == "__main__":

@@ -7,11 +7,11 @@ from prefect.cache_policies import NO_CACHE
 
 from blocks.desk import open_desk
 from tasks.artifacts import show_rebalancing
-from tasks.payouts import Funds, Source, folder_of, limits_of, plan_of
-from treasury.planning.payouts import PayoutPlan
-from treasury.runs import funding, payouts
-from treasury.runs.desk import Desk
+from tasks.payouts import Source, folder_of, limits_of, plan_of
+from treasury.runs import funding
 from treasury.runs.fills import Done
+from treasury.runs.parts import Part
+from treasury.runs.payouts import parts_that_left
 from treasury.runs.rebalancing import Planned
 from treasury.runs.trade_orders import RecordedTrade
 
@@ -19,6 +19,7 @@ from treasury.runs.trade_orders import RecordedTrade
 @task(cache_policy=NO_CACHE, task_run_name="plan conversions for {source[run_key]}, round {number}")
 def plan_conversions(
     source: Source,
+    parts: list[Part],  # noqa: ARG001 - an edge: its rows are recorded first
     done: Sequence[Done],
     number: int,  # noqa: ARG001 - in its name
     follow_seconds: float,
@@ -26,7 +27,7 @@ def plan_conversions(
 ) -> Planned | None:
     """Plan the conversions that the run lacks now, within what was agreed to; None when nothing more is converted."""
     desk = open_desk(account)
-    planned = funding.next_round(desk, _to_fund(desk, source), done, follow_seconds, limits_of(source))
+    planned = funding.next_round(desk, plan_of(desk, source), done, follow_seconds, limits_of(source))
     if planned is not None:
         show_rebalancing(planned)
     return planned
@@ -34,20 +35,24 @@ def plan_conversions(
 
 @task(cache_policy=NO_CACHE, task_run_name="record {planned[run_key]}")
 def record_conversions(planned: Planned, source: Source, account: str | None = None) -> list[RecordedTrade]:
-    """Record the intent to make each conversion, under the plan of the run. Raises `ApprovalNeeded`."""
-    desk = open_desk(account)
-    return funding.record_round(desk, planned, _to_fund(desk, source), limits_of(source))
+    """Record the intent to make each conversion, under the plan of the run. Raises `ApprovalNeeded`.
+
+    None where something else was recorded since the round was planned: then it is planned again.
+    """
+    return funding.record_round(open_desk(account), planned, source["run_key"], limits_of(source))
 
 
 @task(cache_policy=NO_CACHE, task_run_name="check funds of {source[run_key]}")
-def check_funds(source: Source, planned: Sequence[Planned], done: Sequence[Done], account: str | None = None) -> Funds:
-    """Say whether everything that the run needs is there; writes what was converted for it."""
+def check_funds(
+    source: Source, parts: list[Part], planned: Sequence[Planned], done: Sequence[Done], account: str | None = None
+) -> list[Part]:
+    """The parts of the run, if everything that it needs is there; else what left of them before, to be followed.
+
+    Writes what was converted for it.
+    """
     desk = open_desk(account)
     if planned:
         folder = folder_of(source) or desk.settings.run_folder(source["run_key"])
         funding.write_conversions(desk, planned, done, folder.absolute())
-    return Funds(missing=funding.why_not_funded(desk, _to_fund(desk, source), was_converted=bool(done)))
-
-
-def _to_fund(desk: Desk, source: Source) -> PayoutPlan:
-    return payouts.plan_to_fund(desk, plan_of(desk, source), add=source["add"])
+    why = funding.why_not_funded(desk, plan_of(desk, source), was_converted=bool(done))
+    return parts if why is None else parts_that_left(desk, source["run_key"])

@@ -38,6 +38,8 @@ class Source(TypedDict):
     """Whether the others are left out."""
     fund: bool
     """Whether what it lacks is converted before it is paid."""
+    shown: str | None
+    """The hash of the plan with conversions that was shown in this start, if it is to be agreed to."""
 
 
 @task(
@@ -72,11 +74,13 @@ def preview(source: Source, account: str | None = None) -> Source:
     Raises `InvalidSheet` for rows that the service would refuse; the sheet then comes back corrected.
     """
     desk = open_desk(account)
-    plan = payouts.plan_to_preview(desk, plan_of(desk, source), add=source["add"], fund=source["fund"])
-    if plan is not None:
+    plan = payouts.plan_to_execute(desk, plan_of(desk, source), add=source["add"], fund=source["fund"])
+    if plan is None:
+        return source
+    if plan.sha256 not in desk.looked_at:
         with _corrected(desk, source):
             show_preview(desk, look(desk, plan, _file(source), in_full=len(plan.rows) <= MAX_ROWS))
-    return source
+    return {**source, "shown": plan.sha256 if source["fund"] else None}
 
 
 @task(cache_policy=NO_CACHE, task_run_name="propose {source[run_key]}")
@@ -84,8 +88,8 @@ def propose_payouts(source: Source, account: str | None = None, proposal: str | 
     """Record the plan if its policy asks for approvals, and show it. Raises `ApprovalNeeded` while it has too few."""
     desk = open_desk(account)
     with shown_while_it_waits(desk, source["run_key"]):
-        rows = {"add": source["add"], "fund": source["fund"]}
-        payouts.propose_payouts(desk, plan_of(desk, source), limits_of(source), proposal, **rows)
+        plan, limits = plan_of(desk, source), limits_of(source)
+        payouts.propose_payouts(desk, plan, limits, proposal, add=source["add"], shown=source["shown"])
     return source
 
 
@@ -98,21 +102,9 @@ def approve_plan(
     return list(approving.approve(open_desk(account), run_key, name=approved_by or "", token=given).judged.counted)
 
 
-class Funds(TypedDict):
-    """Whether the money of a run is there."""
-
-    missing: str | None
-    """Why it is not paid; None where everything is there."""
-
-
 @task(cache_policy=NO_CACHE, task_run_name="record {source[run_key]}")
-def record_payouts(source: Source, account: str | None = None, funds: Funds | None = None) -> list[Part]:
-    """Record the intent to pay each row of a file; returns the orders to send or follow, in parts.
-
-    Nothing is recorded of a run that is to be funded, and is not; what left of it before is followed.
-    """
-    if _missing(funds) is not None:
-        return payouts.parts_that_left(open_desk(account), source["run_key"])
+def record_payouts(source: Source, account: str | None = None) -> list[Part]:
+    """Record the intent to pay each row of a file; returns the orders to send or follow, in parts."""
     desk, run_key = open_desk(account), source["run_key"]
     limits, rows = limits_of(source), _rows(source)
     chunks = payouts.commit_payouts(desk, _file(source), run_key, limits, **rows, fund=source["fund"])
@@ -145,18 +137,12 @@ def write_payout_results(
     source: Source,
     followed: Mapping[str, Any],  # noqa: ARG001 - an edge
     account: str | None = None,
-    funds: Funds | None = None,
 ) -> Mapping[str, Any]:
     """Write `results.csv` and `run.json`, and show them in Prefect; returns their summary."""
     desk, file, run_key = open_desk(account), _file(source), source["run_key"]
-    rows = _rows(source)
-    summary = payouts.write_payout_results(desk, file, run_key, folder_of(source), **rows, not_funded=_missing(funds))
+    summary = payouts.write_payout_results(desk, file, run_key, folder_of(source), **_rows(source))
     show_run(desk, "pay-beneficiaries", summary)
     return summary
-
-
-def _missing(funds: Funds | None) -> str | None:
-    return None if funds is None else funds["missing"]
 
 
 def plan_of(desk: Desk, source: Source) -> PayoutPlan:

@@ -243,6 +243,14 @@ class NotJudged(TreasuryError):
     """An order was to leave on a day whose limits it was not judged by; nothing left."""
 
 
+class NotFunded(TreasuryError):
+    """What a run needs is not there, and cannot be converted now; nothing of it is sent."""
+
+
+class Overtaken(InputError):
+    """What this was planned from changed before it was recorded; nothing was recorded: it is to be planned again."""
+
+
 class NeedsAttention(TreasuryError):
     """What ran came to its end, and a person has to look at what came of it.
 

@@ -116,7 +116,7 @@ def pay(
         raise InputError("name what is to be paid: either FILE, or --only-failed-of RUN")
     if file is None:
         file = write_failed_of(configured_desk(), str(only_failed_of), run_key, folder)
-    rows = _Rows(sheet, add, valid_rows_only, fund)
+    rows = _Rows(sheet, add, valid_rows_only, fund, not dry_run or print_token)
     plan, shown = _plan(file, run_key, policy, folder, rows, in_full=dry_run or not yes)
     _show(plan, shown, folder, in_full=dry_run or not yes)
     if print_token:
@@ -137,6 +137,8 @@ class _Rows(NamedTuple):
     add: bool
     valid_rows_only: bool
     fund: bool
+    keep: bool
+    """Whether the plan may be proposed: what its conversions may spend is kept then."""
 
     @property
     def read(self) -> dict[str, Any]:
@@ -157,15 +159,16 @@ def _execute(
     if desk.ledger.run(run_key) is None:  # the plan that waits or is carried out from now on
         copy_file(start_folder(folder) / "plan.json", folder / "plan.json")
     try:
-        propose_payouts(desk, payments, policy, _signed(desk, plan, key), add=rows.add, fund=rows.fund)
+        conversions = plan.sha256 if rows.fund and plan is not payments else None
+        propose_payouts(desk, payments, policy, _signed(desk, plan, key), add=rows.add, shown=conversions)
     except ApprovalNeeded:
         if (waiting := waiting_plan(desk.ledger, run_key)) is not None:
             say_files(write_waiting(desk, waiting, folder))
         raise
     # Held before Prefect starts: a second start fails early, and a finished run needs no Prefect.
     with desk.hold(run_key):
-        began = desk.ledger.run(run_key) is not None and not (rows.fund and rows.add)
-        if began and not commit_payouts(desk, file, run_key, policy, **asked):
+        began = desk.ledger.run(run_key) is not None
+        if began and not commit_payouts(desk, file, run_key, policy, **asked, fund=rows.fund):
             return finish_run(write_payout_results(desk, file, run_key, folder, **asked))
         with prefect_api("flows.pay_beneficiaries"):
             from flows.pay_beneficiaries import pay_beneficiaries
@@ -173,7 +176,7 @@ def _execute(
             limits = None if policy is None else str(policy.absolute())
             path = str(file.absolute())
             with showing("sent", lambda: progress.sent(desk.ledger, run_key)):
-                which: dict[str, Any] = rows._asdict()
+                which: dict[str, Any] = {**rows.read, "fund": rows.fund}
                 summary = summary_of(
                     lambda: pay_beneficiaries(path, run_key, str(folder), follow, policy=limits, **which)
                 )
@@ -208,7 +211,7 @@ def _read(
     desk = configured_desk()
     plan = preview(desk, file, run_key, policy, **rows.read)
     say_files(keep_left_out(folder, file, plan, rows.sheet))
-    agreed_to = plan_to_execute(desk, plan, add=rows.add, fund=rows.fund)
+    agreed_to = plan_to_execute(desk, plan, add=rows.add, fund=rows.fund, keep=rows.keep)
     if agreed_to is None:
         return plan, None
     return agreed_to, look(desk, agreed_to, file, in_full=in_full)

@@ -27,7 +27,7 @@ def test_a_killed_run_leaves_no_process_and_the_next_start_pays_each_row_once(
         eventually(lambda: len(sandbox.orders()) > 5 or process.poll() is not None, 60)
         assert process.poll() is None, process.communicate()
         assert len(processes_with(mark)) >= 2  # the command, and Prefect's server
-        os.kill(process.pid, signal.SIGKILL)
+        process.kill()
         eventually(lambda: not processes_with(mark), 10, "the embedded server outlived its command")
     assert 5 < len(sandbox.orders()) < len(ROWS)
     ended = office.run(*arguments)

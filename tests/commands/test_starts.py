@@ -2,7 +2,6 @@
 
 import os
 import random
-import signal
 from collections.abc import Callable
 
 import pytest
@@ -58,7 +57,7 @@ def test_a_command_that_is_killed_again_and_again_pays_each_row_once(
     mark = f"TREASURY_HOME={office.home}"
     chance = random.Random(4)
     kills = 0
-    for _ in range(KILLS):
+    for _ in range(2 * KILLS):
         with office.running(*arguments) as process:
             before, more = len(sandbox.orders()), chance.randint(1, 40)
             eventually(
@@ -67,10 +66,15 @@ def test_a_command_that_is_killed_again_and_again_pays_each_row_once(
                 ),
                 90,
             )
-            kills += process.poll() is None
-            os.kill(process.pid, signal.SIGKILL)
-            process.wait()
+            if process.poll() is None:
+                kills += 1
+                process.kill()
+                process.wait()
+            else:  # a machine that is busy enough: Prefect did not start in time
+                print("a start ended by itself:", process.returncode, process.communicate())
             eventually(lambda: not processes_with(mark), 10, "something outlived its command")
+        if kills == KILLS:
+            break
     ended = office.run(*arguments)
     assert (ended.code, ended.last) == (0, f"{len(ROWS)} settled"), ended.out + ended.err
     orders = sandbox.orders()

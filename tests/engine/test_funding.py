@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.funded import convert, fund_and_pay
+from tests.engine.funded import convert, fund_and_pay, propose
 from tests.engine.own_process import in_own_process
 from tests.engine.rounds import available, policy
 from tests.engine.runs import results, sheet
@@ -17,10 +17,13 @@ from treasury.errors import ApprovalNeeded, InputError, LimitExceeded, PlanRejec
 from treasury.ledger.approvals import approve_plan, reject_plan, waiting_plan
 from treasury.ledger.policies import adopt_policy
 from treasury.orders.states import State
+from treasury.planning.payouts import with_conversions
 from treasury.policy_file import read_policy
 from treasury.runs import execution, funding, payouts
 from treasury.runs.approving import rules_of
+from treasury.runs.cancelling import cancel
 from treasury.runs.desk import Desk
+from treasury.runs.funding_plans import agree
 from treasury.runs.trade_costs import trades_made
 
 D = Decimal
@@ -135,16 +138,31 @@ def test_no_conversion_leaves_without_the_approval_of_the_payments(
     file = sheet(tmp_path, *ROWS)
     with pytest.raises(ApprovalNeeded):
         fund_and_pay(desk, file, rules, tmp_path / "out")
-    plan = payouts.plan_to_fund(desk, payouts.plan_of(desk, file, "run", rules), add=False)
-    planned = funding.next_round(desk, plan, (), 0, rules)
-    assert planned is not None
     with pytest.raises(ApprovalNeeded):
-        funding.record_round(desk, planned, plan, rules)
+        payouts.commit_payouts(desk, file, "run", rules, fund=True)
     approve(desk)
-    [trade] = funding.record_round(desk, planned, plan, rules)
+    payouts.commit_payouts(desk, file, "run", rules, fund=True)
+    planned = funding.next_round(desk, payouts.plan_of(desk, file, "run", rules), (), 0, rules)
+    assert planned is not None
+    [trade] = funding.record_round(desk, planned, "run", rules)
+    cancelled = cancel(desk, "run", by="Checker", why="not now")  # recorded, and cancelled before its first byte
+    assert [decision.order.run_key for decision in cancelled.decisions] == ["run", "run", "run", "run.fund"]
+    execution.send_orders(desk, trade["run_key"], trade["ids"])
+    assert sandbox.orders() == []
+    assert funding.next_round(desk, payouts.plan_of(desk, file, "run", rules), (), 0, rules) is None
+
+
+def test_what_was_rejected_is_neither_converted_nor_paid(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    desk = open_desk(sandbox.base_url)
+    rules = adopted(desk, tmp_path, APPROVED)
+    with pytest.raises(ApprovalNeeded):
+        fund_and_pay(desk, sheet(tmp_path, *ROWS), rules, tmp_path / "out")
     reject_plan(desk.ledger, "run", by="Checker", why="not now", os_user="somebody-else")
-    with pytest.raises(PlanRejected):  # recorded, and rejected before its first byte
-        execution.send_orders(desk, trade["run_key"], trade["ids"])
+    with pytest.raises(PlanRejected):
+        fund_and_pay(desk, sheet(tmp_path, *ROWS), rules, tmp_path / "out")
     assert sandbox.orders() == []
 
 
@@ -158,6 +176,7 @@ def test_an_approval_ends_where_more_is_needed_than_was_agreed_to(
     with pytest.raises(ApprovalNeeded):
         fund_and_pay(desk, file, rules, tmp_path / "out")
     approve(desk)
+    payouts.commit_payouts(desk, file, "run", rules, fund=True)
     sandbox.deposit("USDT_TRC20", "-150")
     why = convert(desk, file, rules, tmp_path / "out")
     assert why is not None
@@ -191,17 +210,17 @@ def test_a_conversion_that_fails_is_planned_again_at_the_next_start(
     sandbox = start_sandbox(balances=HELD)
     desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
     file = sheet(tmp_path, *ROWS)
-    plan = payouts.plan_to_execute(desk, payouts.plan_of(desk, file, "run", rules), add=False, fund=True)
-    assert plan is not None
-    planned = funding.next_round(desk, plan, (), 0, rules)
+    propose(desk, file, rules)
+    payouts.commit_payouts(desk, file, "run", rules, fund=True)
+    planned = funding.next_round(desk, payouts.plan_of(desk, file, "run", rules), (), 0, rules)
     assert planned is not None
-    funding.record_round(desk, planned, plan, rules)  # recorded, and the process ended
+    funding.record_round(desk, planned, "run", rules)  # recorded, and the process ended
     assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
     assert [order.state for order in desk.ledger.orders(run_key="run.fund")] == [State.CANCELLED]
     assert [order.state for order in desk.ledger.orders(run_key="run.fund-2")] == [State.SETTLED]
 
 
-def test_rows_that_wait_are_not_sent_where_their_money_went(
+def test_rows_that_wait_are_funded_again_where_their_money_went(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:
     sandbox = start_sandbox(balances={**HELD, "USDT_TRC20": D(1300)})
@@ -209,14 +228,15 @@ def test_rows_that_wait_are_not_sent_where_their_money_went(
     file = sheet(tmp_path, *ROWS)
     payouts.commit_payouts(desk, file, "run", rules, fund=True)  # recorded, and the process ended
     sandbox.deposit("USDT_TRC20", "-500")
-    done = fund_and_pay(desk, file, rules, tmp_path / "out")
-    assert (done["counts"], sandbox.orders()) == ({"not_sent": 3}, [])
-    [why] = {row["reason"] for row in results(tmp_path / "out").values()}
+    why = convert(desk, file, rules, tmp_path / "out")
     assert why == (
-        "not funded: 400 USDT_TRC20 missing (its rows are recorded: treasury rebalance converts what they lack)"
+        "not funded: 400 USDT_TRC20 missing (more has to be converted than was agreed to: start it again, and it is "
+        "planned anew)"
     )
-    sandbox.deposit("USDT_TRC20", "400")
+    assert {order.reason for order in desk.ledger.orders(run_key="run")} == {why}
     assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
+    [made] = trades_made(desk)
+    assert 400 <= made.value < 415
 
 
 def test_a_row_whose_debit_nobody_knows_is_named(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
@@ -284,12 +304,13 @@ def test_rows_that_are_added_are_funded_as_a_plan_of_their_own(
     desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
     assert fund_and_pay(desk, sheet(tmp_path, *ROWS[:2]), rules, tmp_path / "out")["counts"] == {"settled": 2}
     file = sheet(tmp_path, *ROWS)
-    payments = payouts.plan_of(desk, file, "run", rules, add=True)
-    assert payouts.plan_to_execute(desk, payments, add=True, fund=True) is not None
-    plan = payouts.plan_to_fund(desk, payments, add=True)
-    planned = funding.next_round(desk, plan, (), 0, rules)
+    assert propose(desk, file, rules, add=True) is not None
+    payouts.commit_payouts(desk, file, "run", rules, add=True, fund=True)
+    planned = funding.next_round(desk, payouts.plan_of(desk, file, "run", rules), (), 0, rules)
     assert planned is not None
     assert planned["run_key"] == "run.fund-2"
+    assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
+    assert 500 <= trades_made(desk)[-1].value < 520
 
 
 def test_what_was_spent_under_an_earlier_plan_does_not_count_against_a_later_one(
@@ -298,10 +319,10 @@ def test_what_was_spent_under_an_earlier_plan_does_not_count_against_a_later_one
     sandbox = start_sandbox(balances=HELD)
     desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
     file = sheet(tmp_path, *ROWS)
-    payments = payouts.plan_of(desk, file, "run", rules)
-    payouts.plan_to_execute(desk, payments, add=False, fund=True)
+    propose(desk, file, rules)
+    payouts.commit_payouts(desk, file, "run", rules, fund=True)
     assert convert(desk, file, rules, tmp_path / "out") is None
-    sandbox.deposit("USDT_TRC20", "-600")  # gone before the rows were recorded
+    sandbox.deposit("USDT_TRC20", "-600")  # gone before the rows were sent
     assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
 
 
@@ -321,15 +342,18 @@ def test_a_quote_may_not_be_worse_than_the_rate_that_was_agreed_to(
 ) -> None:
     sandbox = start_sandbox(balances=HELD)
     desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
-    plan = payouts.plan_to_execute(
-        desk, payouts.plan_of(desk, sheet(tmp_path, *ROWS), "run", rules), add=False, fund=True
-    )
+    file = sheet(tmp_path, *ROWS)
+    plan = propose(desk, file, rules)
     assert plan is not None
+    payouts.commit_payouts(desk, file, "run", rules, fund=True)
     [agreed] = plan.conversions
-    tighter = replace(plan, conversions=(replace(agreed, worst_rate=agreed.rate * D("1.001")),))
-    planned = funding.next_round(desk, tighter, (), 0, rules)
+    tighter = with_conversions(
+        payouts.plan_of(desk, file, "run", rules), (replace(agreed, worst_rate=agreed.rate * D("1.001")),)
+    )
+    agree(desk, tighter, "")
+    planned = funding.next_round(desk, payouts.plan_of(desk, file, "run", rules), (), 0, rules)
     assert planned is not None
-    [trade] = funding.record_round(desk, planned, tighter, rules)
+    [trade] = funding.record_round(desk, planned, "run", rules)
     [order] = desk.ledger.orders(ids=trade["ids"])
     assert D(desk.ledger.payload(order)["bounds"]["max_rate"]) <= agreed.rate * D("1.001")
 

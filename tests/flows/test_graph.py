@@ -290,7 +290,7 @@ def test_nothing_personal_and_no_secret_is_logged_or_shown_in_prefect(
         assert found == [], where
 
 
-def test_a_run_that_is_funded_first_reads_as_convert_check_record(
+def test_a_run_that_is_funded_first_reads_as_record_convert_check_send(
     home: Path, sandbox: RunningSandbox, tmp_path: Path
 ) -> None:
     from flows.pay_beneficiaries import pay_beneficiaries
@@ -301,9 +301,9 @@ def test_a_run_that_is_funded_first_reads_as_convert_check_record(
     graph = Graph(pay_beneficiaries(str(file), "funded", policy=str(rules), fund=True, return_state=True))
     [quote] = [name for name in graph.tasks if name.startswith("quote ")]
     execute, prove = quote.replace("quote", "execute"), "prove fills funded.fund"
-    in_order = ["propose funded", "plan conversions for funded, round 1", "record funded.fund", quote]
+    in_order = ["propose funded", "record funded", "plan conversions for funded, round 1", "record funded.fund", quote]
     assert set(itertools.pairwise(in_order)) <= graph.edges()
     ends = {(execute, "follow funded.fund"), ("follow funded.fund", prove), (prove, "check funds of funded")}
     assert ends <= graph.edges()
-    assert {("check funds of funded", "record funded"), ("record funded", "send payouts 1-1")} <= graph.edges()
+    assert ("check funds of funded", "send payouts 1-1") in graph.edges()
     assert (graph.run["state_name"], graph.run["name"]) == ("Settled", "pay funded")

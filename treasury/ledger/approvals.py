@@ -260,13 +260,11 @@ def check_approved(
     sha256: str,
     policy: str | None,
     rules: ApprovalRules,
-    *,
-    use: bool = True,
 ) -> None:
     """Check, in the transaction that records payments, that their plan has its approvals; they are used from then on.
 
-    `policy`: the version in force; `use`: False for what is done before the payments of the plan, and under it. Raises
-    `ApprovalNeeded`, which says why each approval that was given does not count, and `PlanRejected`.
+    `policy`: the version in force. Raises `ApprovalNeeded`, which says why each approval that was given does not count,
+    and `PlanRejected`.
     """
     if not rules.asked:
         return
@@ -281,8 +279,7 @@ def check_approved(
     judged, needed = judge(connection, ledger, plan, rules), rules.people.needed(rules.asked, plan.maker, rules.right)
     if len(judged.counted) < max(needed, plan.needed):
         raise ApprovalNeeded(run_key, max(needed, plan.needed), judged.counted, judged.refused, plan.code)
-    if use:
-        use_approvals(connection, ledger, plan)
+    use_approvals(connection, ledger, plan)
 
 
 def use_approvals(connection: Connection, ledger: Ledger, plan: WaitingPlan) -> None:

@@ -1,7 +1,7 @@
 """What recorded payments may still debit: not sent, or sent and not known to be debited."""
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, select
 from treasury.ledger import schema
 from treasury.ledger.ledger import Ledger
 from treasury.money import exact
-from treasury.orders.states import State
+from treasury.orders.states import Hold, State
 from treasury.provider.conversion import ConversionExecute
 
 CONVERSION = ConversionExecute.operation_name()
@@ -49,11 +49,32 @@ def in_flight(ledger: Ledger, *, except_run: str) -> dict[str, Decimal]:
     return _sums(ledger, table.state.in_(_MAY_DEBIT) & (table.run_key != except_run))
 
 
-def not_sent(ledger: Ledger, run_key: str | None = None) -> dict[str, Decimal]:
-    """Currency -> what recorded payments that never left debit at the most; of one run where it is named."""
+def states_of(ledger: Ledger, run_key: str) -> dict[str, tuple[State, Hold | None]]:
+    """Row -> the state of its newest order in a run, and why it is held if it is."""
     table = schema.orders.c
-    waits = (table.state == State.PREPARED.value) & (table.operation != CONVERSION)
-    return _sums(ledger, waits if run_key is None else waits & (table.run_key == run_key))
+    query = select(table.row_ref, table.state, table.hold_kind).where(table.run_key == run_key).order_by(table.id)
+    return {
+        row.row_ref: (State(row.state), Hold(row.hold_kind) if row.hold_kind else None) for row in ledger.read(query)
+    }
+
+
+@exact
+def waiting_before(ledger: Ledger, run_key: str, rows: Collection[str]) -> dict[str, Decimal]:
+    """Currency -> what payments debit at the most that were recorded before these rows of a run and have not left.
+
+    Before rows that are not recorded yet: all of them.
+    """
+    table = schema.orders.c
+    waits = (table.state == State.PREPARED.value) & (table.operation != CONVERSION) & table.currency.is_not(None)
+    query = select(table.run_key, table.row_ref, table.currency, table.amount, table.ceiling).where(waits)
+    sums: dict[str, Decimal] = defaultdict(Decimal)
+    for row in ledger.read(query.order_by(table.id)):
+        if row.run_key == run_key and row.row_ref in rows:
+            break
+        text = row.amount if row.amount is not None else row.ceiling
+        if text is not None:
+            sums[row.currency] += Decimal(text)
+    return dict(sums)
 
 
 @exact

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, func, insert, select, update
 
 from treasury.approving.judging import ApprovalRules
 from treasury.concurrency.batches import batched
 from treasury.concurrency.crash_points import crash_point
-from treasury.errors import InputError, PolicyChanged, RunKeyConflict
+from treasury.errors import InputError, Overtaken, PolicyChanged, RunKeyConflict
 from treasury.ledger import schema
 from treasury.ledger.approvals import check_approved, check_still_approved
 from treasury.ledger.database import serialize
@@ -67,6 +67,8 @@ class IntentRules:
     """Row -> why it breaks a limit now: of a run that began under another policy, what waits is held."""
     part_of: PartOf | None = None
     """The plan of another run that they are part of: its approvals are theirs."""
+    newest_order: int | None = None
+    """The last order that was recorded when they were planned; None where others may be recorded in between."""
 
 
 def commit_plan(
@@ -108,6 +110,8 @@ def commit_plan(
             _judge_day(ledger, connection, run_key, rules)
             return 0
         check_not_cancelled(connection, run_key)
+        if rules.newest_order is not None and _newest_order(connection) > rules.newest_order:
+            raise Overtaken(f"other orders were recorded since run {run_key} was planned; nothing of it was recorded")
         if rules.part_of is None:
             check_approved(connection, ledger, run_key, sha256, rules.version, rules.approving)
         else:
@@ -123,9 +127,27 @@ def commit_plan(
 
 
 def _check_part(connection: Connection, ledger: Ledger, rules: IntentRules, of: PartOf) -> None:
-    """Check that the plan which these orders are part of has its approvals, and was not cancelled."""
+    """Check that the plan which these orders are part of has its approvals, and that payments of it wait."""
     check_not_cancelled(connection, of.run_key)
-    check_approved(connection, ledger, of.run_key, of.sha256, rules.version, rules.approving, use=False)
+    orders = schema.orders.c
+    waits = select(orders.id).where(orders.run_key == of.run_key, orders.state == State.PREPARED.value).limit(1)
+    if connection.execute(waits).first() is None:
+        raise Overtaken(f"nothing of run {of.run_key} waits any more: nothing is converted for it")
+    run = connection.execute(select(schema.runs.c.plan_sha256).where(schema.runs.c.run_key == of.run_key)).first()
+    if run is not None and run.plan_sha256 == of.sha256:
+        check_still_approved(connection, ledger, of.run_key, rules.version, rules.approving)
+    else:
+        check_approved(connection, ledger, of.run_key, of.sha256, rules.version, rules.approving)
+
+
+def newest_order(ledger: Ledger) -> int:
+    """The number of the order that was recorded last; 0 when there is none."""
+    return ledger.look(_newest_order)
+
+
+def _newest_order(connection: Connection) -> int:
+    found: int | None = connection.execute(select(func.max(schema.orders.c.id))).scalar()
+    return found or 0
 
 
 def add_to_plan(

@@ -1,4 +1,7 @@
-"""Snapshots that rebalancings were planned from: what was held, to be paid and quoted, and what was decided."""
+"""Snapshots that rebalancings were planned from: what was held, to be paid and quoted, and what was decided.
+
+Of a payout run that is funded, what people agreed to is kept: the bounds of its conversions.
+"""
 
 import json
 from collections.abc import Mapping
@@ -26,11 +29,20 @@ def snapshot_of(ledger: Ledger, run_key: str, plan_sha256: str | None = None) ->
     return next((each for each in contents if plan_sha256 in (None, each["plan_sha256"])), None)
 
 
+def snapshots_of(ledger: Ledger, run_key: str, policy: str | None) -> list[dict[str, Any]]:
+    """Everything that was kept for a run under a policy, the newest first."""
+    table = schema.snapshots.c
+    same = table.policy.is_(None) if policy is None else table.policy == policy
+    query = select(table.content).where(table.run_key == run_key, same).order_by(table.id.desc())
+    return [dict(json.loads(row.content)) for row in ledger.read(query)]
+
+
 def snapshots_between(ledger: Ledger, since: int, until: int) -> list[dict[str, Any]]:
     """The snapshots of a time, oldest first; Unix ms, the end not included."""
     table = schema.snapshots.c
     query = select(table.content).where(table.at >= since, table.at < until).order_by(table.id)
-    return [dict(json.loads(row.content)) for row in ledger.read(query)]
+    contents = [dict(json.loads(row.content)) for row in ledger.read(query)]
+    return [each for each in contents if "snapshot" in each]
 
 
 def last_good_rates(ledger: Ledger) -> dict[str, Rates]:

@@ -44,6 +44,8 @@ class PayoutPlan:
     """Headers of a person's own -> the columns that they are read as."""
     conversions: tuple[FundingTrade, ...] = ()
     """What is converted before it is paid, at the most."""
+    converted: Mapping[str, Decimal] = field(default_factory=dict)
+    """Currency -> what conversions under earlier plans of its run spent."""
     unfunded: str | None = None
     """Why conversions cannot close its gap; None when they can, or are not asked for."""
 
@@ -65,8 +67,8 @@ class PayoutPlan:
     @property
     def _judged(self) -> list[tuple[dict[str, Decimal], Limits]]:
         """What approvals count: the payments, and the conversions at the most, each by the limits of its table."""
-        conversions = Limits() if self.policy is None else self.policy.table("conversions")
-        return [(self.counted, self.limits), (debits_of(self.conversions), conversions)]
+        limits = Limits() if self.policy is None or not self.conversions else self.policy.table("conversions")
+        return [(self.counted, self.limits), (add_sums(debits_of(self.conversions), self.converted), limits)]
 
     @property
     def limits(self) -> PayoutLimits:

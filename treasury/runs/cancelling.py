@@ -11,6 +11,7 @@ from treasury.errors import IllegalTransition, InputError, NotConnected, Outcome
 from treasury.ledger.approvals import waiting_plan
 from treasury.ledger.changed_orders import may_have_left
 from treasury.ledger.epoch import ABSENCES, epoch_began
+from treasury.ledger.funding_runs import rounds_of
 from treasury.ledger.proposals import WaitingPlan, cancel_plan
 from treasury.orders.records import Order
 from treasury.orders.states import Event, Hold, State
@@ -43,7 +44,15 @@ def cancel(desk: Desk, reference: str, *, by: str, why: str) -> Cancelled:
         raise InputError(f"{reference} names the waiting plan of run {plan.run_key}, and {listed}: give a request id")
     if plan is not None:
         cancel_plan(desk.ledger, plan, by=by, why=why)
+    if any(order.run_key == run_key for order in orders):
+        orders += _unsent_conversions(desk, run_key)
     return Cancelled(plan, [cancel_order(desk, order, cause) for order in orders])
+
+
+def _unsent_conversions(desk: Desk, run_key: str) -> list[Order]:
+    """Conversions that were to fund a run, and never left."""
+    waits = (State.PREPARED, State.HELD)
+    return [order for key in rounds_of(desk.ledger, run_key) for order in desk.ledger.orders(run_key=key, states=waits)]
 
 
 def cancel_order(desk: Desk, order: Order, cause: str) -> Decision:

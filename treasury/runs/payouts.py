@@ -3,7 +3,6 @@
 import functools
 import hashlib
 import logging
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -13,13 +12,14 @@ from typing import Any
 from treasury.approving.tokens import read_token
 from treasury.concurrency.batches import batched
 from treasury.errors import InputError, InvalidSheet, LimitExceeded, RowProblem
+from treasury.ledger.funding_runs import is_fund_key
 from treasury.ledger.in_flight import recorded_debits
 from treasury.ledger.intents import IntentRules, add_to_plan, check_bound, commit_plan
 from treasury.ledger.payees import what_is_known
 from treasury.ledger.quotes import quotes_of_run
 from treasury.orders.states import State
 from treasury.planning.limits import judge_rows, judge_service
-from treasury.planning.payouts import OPERATIONS, PayoutPlan, plan_payouts
+from treasury.planning.payouts import PayoutPlan, plan_payouts
 from treasury.planning.policy import Policy
 from treasury.planning.rows import PayoutRow
 from treasury.policy_file import read_policy
@@ -30,7 +30,7 @@ from treasury.reports.results import write_run_results
 from treasury.runs.approving import is_recorded, marks_of, propose
 from treasury.runs.desk import Desk
 from treasury.runs.execution import ORDERS_PER_TASK, check_run_key, open_orders
-from treasury.runs.funding import plan_with_conversions, with_kept_conversions
+from treasury.runs.funding_plans import agree, agreed_of, more_conversions, plan_as_shown, plan_with_conversions
 from treasury.runs.governing import Governing, govern, governing
 from treasury.runs.parts import Part, split_run
 from treasury.runs.preview import look
@@ -125,7 +125,7 @@ def _taken(desk: Desk, file: Path, run_key: str, policy: Policy | None, sheet: s
 def _reader(file: Path, run_key: str, policy: Policy | None, sheet: str | None, home: Path | None) -> Read:
     judge = _Judge(None if policy is None else policy.version, policy)
     mappings = Mappings() if home is None else read_mappings(home)
-    if re.search(r"\.fund(-\d+)?$", run_key):
+    if is_fund_key(run_key):
         raise InputError(f"{run_key} is a name for the conversions of a run: choose a run key that does not end so")
     return lambda leaving: _plan_of(check_run_key(run_key), _File.of(file, sheet, mappings), judge, leaving)
 
@@ -211,44 +211,25 @@ def added_plan(desk: Desk, plan: PayoutPlan) -> PayoutPlan | None:
     return added
 
 
-def plan_to_execute(desk: Desk, plan: PayoutPlan, *, add: bool, fund: bool = False) -> PayoutPlan | None:
+def plan_to_execute(
+    desk: Desk, plan: PayoutPlan, *, add: bool, fund: bool = False, keep: bool = True
+) -> PayoutPlan | None:
     """What of a plan is still to be agreed to: all of it, or the rows to be added; None of a run that began.
 
-    `fund`: together with the conversions that its gap needs now.
+    `fund`: together with the conversions that its gap needs now; of a run that began, those that nobody agreed to.
+    `keep`: so that it can be proposed.
     """
-    found = _to_execute(desk, plan, add=add)
-    return found if found is None or not fund else plan_with_conversions(desk, found)
-
-
-def _to_execute(desk: Desk, plan: PayoutPlan, *, add: bool) -> PayoutPlan | None:
-    if desk.ledger.run(plan.run_key) is None:
-        return plan
-    return added_plan(desk, plan) if add else None
-
-
-def plan_to_preview(desk: Desk, plan: PayoutPlan, *, add: bool, fund: bool) -> PayoutPlan | None:
-    """What is to be shown before it is proposed; None of what this process has shown, which is what was agreed to."""
-    found = _to_execute(desk, plan, add=add)
+    found = plan if desk.ledger.run(plan.run_key) is None else added_plan(desk, plan) if add else None
+    if not fund:
+        return found
     if found is None:
-        return None
-    agreed = with_kept_conversions(desk, found) if fund else found
-    if agreed.sha256 in desk.looked_at:
-        return None
-    return plan_with_conversions(desk, found) if fund else found
+        return more_conversions(desk, plan, keep=keep)
+    return plan_with_conversions(desk, found, plan, keep=keep)
 
 
 def parts_that_left(desk: Desk, run_key: str) -> list[Part]:
     """The orders of a run that left, or may have left, and are not final."""
     return split_run(desk, run_key, desk.ledger.order_ids(run_key, (State.SENDING, State.UNKNOWN, State.ACCEPTED)))
-
-
-def plan_to_fund(desk: Desk, plan: PayoutPlan, *, add: bool) -> PayoutPlan:
-    """What of a plan has to be funded, with the conversions that were agreed to; of a run that began nothing more is
-    converted, and what it recorded has to be there."""
-    found = _to_execute(desk, plan, add=add)
-    if found is not None:
-        return with_kept_conversions(desk, found)
-    return replace(plan, rows=Sheet[PayoutRow](), debits={}, receipts={})
 
 
 def propose_payouts(
@@ -258,26 +239,26 @@ def propose_payouts(
     proposal: str | None = None,
     *,
     add: bool = False,
-    fund: bool = False,
+    shown: str | None = None,
 ) -> None:
-    """Record a plan that needs approvals; `proposal`: the token that its maker signed; `add`, `fund`: see
-    `commit_payouts`.
+    """Record a plan that needs approvals; `proposal`: the token that its maker signed; `add`: see `commit_payouts`.
 
+    `shown`: the hash of the plan with conversions that was shown, where it is funded: what they may spend is kept.
     Raises `ApprovalNeeded` while it has too few, and `RunKeyConflict`.
     """
     governed = govern(desk, policy_file)
-    added = added_plan(desk, plan) if add else None
-    if added is not None or (fund and desk.ledger.run(plan.run_key) is None):
-        plan = with_kept_conversions(desk, added or plan) if fund else added or plan
-    elif is_recorded(desk, governed, plan.run_key):
-        return
-    elif desk.ledger.run(plan.run_key) is not None:
+    payments = (added_plan(desk, plan) if add else None) or plan
+    proposed = plan_as_shown(desk, payments, shown)
+    is_begun = desk.ledger.run(plan.run_key) is not None
+    if is_begun and payments is plan and not proposed.conversions:
+        if is_recorded(desk, governed, plan.run_key):
+            return
         check_bound(desk.ledger, plan.run_key, plan.intents)  # another plan of it could never be paid
+    if shown is not None:
+        agree(desk, proposed, payments.sha256)
     token = None if proposal is None else read_token(proposal)
-    shown = None
-    if plan.approvals:
-        shown = look(desk, plan)
-    propose(desk, governed, plan.run_key, plan.sha256, plan.approvals, shown=shown, token=token)
+    seen = look(desk, proposed) if proposed.approvals else None
+    propose(desk, governed, plan.run_key, proposed.sha256, proposed.approvals, shown=seen, token=token)
 
 
 def preview(
@@ -350,26 +331,31 @@ def commit_payouts(
     """Record the intent to pay every row of a file; returns ids of the orders to send or follow, in chunks.
 
     `add`: rows that a run which began does not have are added to it, under a plan of their own; `valid_rows_only`:
-    nothing is recorded of the others; `fund`: under the hash that covers what was converted for them. Raises
+    nothing is recorded of the others; `fund`: under the hash that covers what is converted for them. Raises
     `InvalidSheet`, `RunKeyConflict`, `LimitExceeded`, `ApprovalNeeded`, `RunHeld`.
     """
     plan, governed = _planned(desk, file, run_key, policy_file, sheet, _Rows(add, valid_rows_only))
     added = added_plan(desk, plan) if add else None
     if added is not None:
-        added = with_kept_conversions(desk, added) if fund else added
-        rules = _judged(governed, governed.rules(desk, "payouts", added.counted, {}), added)
         new = {row.row_ref for row in added.rows}
+        added = _as_agreed(desk, added) if fund else added
+        rules = _judged(governed, governed.rules(desk, "payouts", added.counted, {}), added)
         recorded = [intent for intent in plan.intents if intent.row_ref not in new]
         with desk.hold(run_key):
             add_to_plan(desk.ledger, run_key, KIND, added.sha256, added.intents, recorded, rules)
     over = {} if desk.ledger.run(run_key) is None else _over(plan)
-    if fund and desk.ledger.run(run_key) is None:
-        plan = with_kept_conversions(desk, plan)
+    plan = _as_agreed(desk, plan) if fund else plan
     rules = _judged(governed, governed.rules(desk, "payouts", plan.debits, over), plan)
     with desk.hold(run_key):
         commit_plan(desk.ledger, run_key, KIND, plan.summary(), plan.sha256, plan.intents, rules)
         ids = open_orders(desk, run_key, (row.row_ref for row in plan.rows))
     return list(batched(ids, ORDERS_PER_TASK))
+
+
+def _as_agreed(desk: Desk, plan: PayoutPlan) -> PayoutPlan:
+    """The plan with the conversions that were agreed to last, where they were agreed to for these payments."""
+    agreed = agreed_of(desk, plan.run_key)
+    return plan if agreed is None else plan_as_shown(desk, plan, agreed.sha256)
 
 
 def _judged(governed: Governing, rules: IntentRules, plan: PayoutPlan) -> IntentRules:
@@ -394,12 +380,10 @@ def write_payout_results(
     *,
     add: bool = False,
     valid_rows_only: bool = False,
-    not_funded: str | None = None,
 ) -> Mapping[str, Any]:
     """Write the results of every row of a run; returns the summary of the rows of this file.
 
     Whom a row pays is known of this file's rows alone. What was left out is said to be so, whoever left it out.
-    `not_funded`: why nothing more of it is sent.
     """
     plan = _taken(desk, file, run_key, governing(desk).policy, sheet, _Rows(add, valid_rows_only))
     planned = plan.rows
@@ -407,7 +391,6 @@ def write_payout_results(
     details = Details.of(planned, quotes_of_run(desk.ledger, run_key), desk.account.rules.fee_on_top)
     left_out = keep_left_out_rows(desk, run_key, folder, plan.left_out, add=add)
     files = keep_remaining(desk, run_key, folder, left_out)
-    unsent = [] if not_funded is None else list(_unsent(desk, plan, not_funded))
     with desk.ledger.each_order(run_key) as orders:
         return write_run_results(
             *(folder, run_key, KIND, orders),
@@ -415,25 +398,6 @@ def write_payout_results(
             marks=marks,
             files=files,
             details=details,
-            unsent=unsent,
             left_out=left_out,
             left_out_now=len(plan.left_out),
         )
-
-
-def _unsent(desk: Desk, plan: PayoutPlan, why: str) -> Iterator[dict[str, object]]:
-    """The rows of a plan that were not recorded, because the money for them is not there."""
-    recorded = recorded_debits(desk.ledger, plan.run_key).rows
-    for row in plan.rows:
-        if row.row_ref not in recorded:
-            yield {
-                "row_ref": row.row_ref,
-                "outcome": "not_sent",
-                "reason": why,
-                "currency": row.currency,
-                "amount": row.amount,
-                "receive_currency": row.receive_currency,
-                "receive_amount": row.receive_amount,
-                "operation": OPERATIONS[row.route],
-                "next_action": "nothing of it was sent: start the same run again once the money is there",
-            }

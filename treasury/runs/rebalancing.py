@@ -87,6 +87,8 @@ class Planned(TypedDict):
     max_rounds: int
     is_first: bool
     """Whether it is the first round of its start."""
+    newest_order: int | None
+    """The last order that was recorded when it was planned, where nothing may be recorded in between."""
 
 
 def position_for(desk: Desk, policy_file: Path | None, balances_file: Path | None, plan: str | None) -> dict[str, Any]:
@@ -141,6 +143,7 @@ def planned_round(
         decisions=decisions_of(desk, found, policy_file),
         max_rounds=_policy(desk, policy_file)[0].trading.max_rounds,
         is_first=not before,
+        newest_order=None,
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 
+from treasury.ledger.funding_runs import PART
 from treasury.ledger.snapshots import snapshot_of
 from treasury.money import canonical, exact
 from treasury.orders.states import State
@@ -17,7 +18,6 @@ from treasury.planning.tables import BPS
 from treasury.planning.trades import Trade, TradePlan
 from treasury.runs.desk import Desk
 from treasury.runs.rebalancing import KIND
-from treasury.runs.trade_orders import PART
 from treasury.sheets.writing import write_csv
 
 COLUMNS = ("by", "name", "trades", "value", "slippage", "fee", "cost", "slippage_bps", "fee_bps", "cost_bps")

@@ -2,11 +2,14 @@
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict
 
-from treasury.errors import InputError, LimitExceeded
-from treasury.ledger.intents import commit_plan
+from treasury.errors import InputError, LimitExceeded, Overtaken
+from treasury.ledger.funding_runs import PART
+from treasury.ledger.intents import IntentRules, commit_plan, newest_order
 from treasury.ledger.obligations import traded_on
 from treasury.ledger.trade_plans import check_plan, plan_hash
 from treasury.money import FRACTION_DIGITS, exact, round_up
@@ -20,11 +23,8 @@ from treasury.provider.service_rules import ServiceRules
 from treasury.runs.cancelling import cancel_order
 from treasury.runs.desk import Desk
 from treasury.runs.execution import open_orders
-from treasury.runs.governing import as_part, govern
+from treasury.runs.governing import Governing, as_part, govern
 from treasury.runs.rebalancing import KIND, TABLE, counted_debits, today_of
-
-PART = "conversions"
-"""The kind of a run whose trades are part of a payment run's plan."""
 
 
 class RecordedTrade(TypedDict):
@@ -60,12 +60,46 @@ def commit_trades(desk: Desk, run_key: str, plan: TradePlan, policy_file: Path |
         if run is None:
             content = plan.as_dict()
             check_plan(desk.ledger, run_key, plan_hash(content), policy=governed.version)
-            if governed.policy is not None and (over := _over(desk, plan, governed.policy)) is not None:
-                raise LimitExceeded(f"run {run_key}: {over}; nothing was traded")
             _cancel_leftovers(desk, run_key)
-            intents = [plan_trade(trade, desk.account.rules) for trade in plan.trades]
-            commit_plan(desk.ledger, run_key, KIND, content, plan_hash(content), intents, rules)
+            _commit_in_limits(desk, _Trades(run_key, KIND, plan, plan.trades, content), governed, rules)
         return open_orders(desk, run_key)
+
+
+@dataclass(frozen=True)
+class _Trades:
+    """What a run records of a plan."""
+
+    run_key: str
+    kind: str
+    plan: TradePlan
+    trades: Sequence[Trade]
+    """Those of the plan, with the bounds that apply."""
+    content: Mapping[str, Any]
+
+
+def _commit_in_limits(desk: Desk, wanted: _Trades, governed: Governing, rules: IntentRules) -> None:
+    """Record trades that are inside the limits of the day, with everything that was recorded before them.
+
+    Raises `LimitExceeded`, and `Overtaken` where something was recorded after the newest order that the rules name, or
+    again and again while the limits were looked at.
+    """
+    for _ in range(TRIES):
+        newest = newest_order(desk.ledger)
+        if governed.policy is not None and (over := _over(desk, wanted.plan, governed.policy)) is not None:
+            raise LimitExceeded(f"run {wanted.run_key}: {over}; nothing was traded")
+        intents = [plan_trade(trade, desk.account.rules) for trade in wanted.trades]
+        beside = dataclasses.replace(rules, newest_order=newest if rules.newest_order is None else rules.newest_order)
+        sha256 = plan_hash(wanted.plan.as_dict())
+        with suppress(Overtaken):
+            commit_plan(desk.ledger, wanted.run_key, wanted.kind, wanted.content, sha256, intents, beside)
+            return
+        if rules.newest_order is not None:
+            break
+    raise Overtaken(f"run {wanted.run_key}: other orders were recorded at the same moment; nothing was traded")
+
+
+TRIES = 20
+"""So often the limits of a day are looked at again when other orders are recorded meanwhile."""
 
 
 def _over(desk: Desk, plan: TradePlan, policy: Policy) -> str | None:
@@ -88,20 +122,20 @@ def commit_part(
     plan: TradePlan,
     trades: Sequence[Trade],
     part_of: Mapping[str, Any],
+    newest: int | None,
     policy_file: Path | None = None,
 ) -> list[int]:
     """Record the intent to make every trade of a round that is part of a payment run's plan; returns ids to send.
 
     `trades`: those of the plan with the bounds that people agreed to; `part_of`: run key, hash and approvals of that
-    plan, which are theirs too. Raises as `commit_trades`.
+    plan, which are theirs too; `newest`: the last order that was recorded when it was planned. Raises as
+    `commit_trades`, and `Overtaken`.
     """
     governed = govern(desk, policy_file)
     content = {**plan.as_dict(), "part_of": dict(part_of)}
     rules = as_part(governed, governed.rules(desk, TABLE, {}, {}), content)
-    if governed.policy is not None and (over := _over(desk, plan, governed.policy)) is not None:
-        raise LimitExceeded(f"run {run_key}: {over}; nothing was traded")
-    intents = [plan_trade(trade, desk.account.rules) for trade in trades]
-    commit_plan(desk.ledger, run_key, PART, content, plan_hash(plan.as_dict()), intents, rules)
+    rules = dataclasses.replace(rules, newest_order=newest)
+    _commit_in_limits(desk, _Trades(run_key, PART, plan, trades, content), governed, rules)
     return open_orders(desk, run_key)
 
 
