@@ -73,6 +73,8 @@ def cancel(reference: str, /, *, by: str, why: str) -> int:
         print(f"  the plan of run {done.plan.run_key} that waited is cancelled; this run key is used up")
         if not done.decisions:
             return DONE
+    for key in done.converted:
+        print(f"  conversions were made for it before, which is not undone: treasury show {key}")
     return _say(done.decisions)
 
 

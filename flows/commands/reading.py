@@ -6,6 +6,7 @@ from flows.commands.approving import show_waiting
 from flows.commands.common import DONE, configured_desk
 from treasury.errors import InputError
 from treasury.ledger.approvals import approved_by, waiting_plan, waiting_plans
+from treasury.ledger.funding_runs import rounds_of
 from treasury.ledger.payees import payees as all_payees
 from treasury.ledger.payees import payments_to, shown_account
 from treasury.ledger.proposals import WaitingPlan
@@ -107,6 +108,9 @@ def show(reference: str, /) -> int:
         print(f"and {len(orders) - SHOWN_ORDERS} more")
     for each in approved_by(desk.ledger, reference):
         print(f"  approved by {each.name} ({each.os_user}) at {_time(each.at)}")
+    for key in rounds_of(desk.ledger, reference):
+        made = in_words(summarize_run(key, "", desk.ledger.orders(run_key=key)))
+        print(f"  conversions for it are run {key}: {made} (treasury show {key})")
     if orders or plan is None:
         print(in_words(summarize_run(reference, "", orders)))
     return DONE

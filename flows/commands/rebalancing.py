@@ -23,6 +23,7 @@ from flows.commands.prefect_server import prefect_api
 from treasury.errors import InputError
 from treasury.files import copy_file, write_json
 from treasury.ledger.approvals import waiting_plan
+from treasury.ledger.funding_runs import rounds_of
 from treasury.ledger.snapshots import snapshot_of
 from treasury.reports.rebalancing import as_lines, explained, table, write_page
 from treasury.reports.results import in_words, summarize_run
@@ -234,6 +235,10 @@ def explain_again(desk: Desk, named: str) -> int:
     try:
         known = snapshot_of(desk.ledger, named, None if run is None else run.plan_sha256)
         content = json.loads(file.read_text()) if file.is_file() else known
+        if keys := rounds_of(desk.ledger, named):
+            raise InputError(
+                f"run {named} pays; what was converted for it is explained by its own name: {', '.join(keys)}"
+            )
         if content is None:
             raise InputError(f"this ledger kept no decisions of {named}, and there is no such file")
         again, same = explain(content)

@@ -36,7 +36,8 @@ def main(spec: Mapping[str, Any]) -> None:
     if spec["act"] == "rebalance":
         summary = start(desk, rules, Path(spec["out"]), seconds=spec["seconds"])
     else:
-        summary = fund_and_pay(desk, Path(spec["file"]), rules, Path(spec["out"]), seconds=spec["seconds"])
+        run_key = spec.get("run_key", "run")
+        summary = fund_and_pay(desk, Path(spec["file"]), rules, Path(spec["out"]), run_key, seconds=spec["seconds"])
     print(json.dumps(summary["counts"]))
 
 

@@ -11,7 +11,7 @@ from treasury.planning.policy import Policy
 from treasury.planning.position import ZERO, Obligation, Snapshot, position_of
 from treasury.planning.rebalancing import Rebalancing, plan_obligations
 from treasury.planning.tables import BPS
-from treasury.planning.trades import Side, Trade
+from treasury.planning.trades import Side, SkippedTrade, Trade
 
 
 @exact
@@ -85,6 +85,9 @@ def shown_gap(gap: Mapping[str, Decimal]) -> str:
 def why_unfunded(found: Rebalancing, needs: Mapping[str, Decimal]) -> str | None:
     """Why the conversions leave a gap; None when they do not."""
     stopped = [each for each in found.plan.skipped if each.asset in needs]
-    return (
-        "; ".join(f"{format_amount(each.amount)} {each.asset} cannot be had: {each.reason}" for each in stopped) or None
-    )
+    return "; ".join(f"{_shown_amount(each)} cannot be had: {each.reason}" for each in stopped) or None
+
+
+def _shown_amount(skipped: SkippedTrade) -> str:
+    """What was not traded, in words; how much of it is not always known."""
+    return f"{format_amount(skipped.amount)} {skipped.asset}" if skipped.amount else skipped.asset

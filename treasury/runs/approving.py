@@ -47,7 +47,10 @@ def maker_of(desk: Desk, governed: Governing, run_key: str, sha256: str, token: 
         elif token.purpose is not Purpose.PROPOSE or not token.is_genuine:
             why = "it is not genuine"
         elif (token.run_key, token.code) != (run_key, binding_of(desk, run_key, sha256, governed.version).code):
-            why = "it is for another plan, run, account or policy"
+            why = (
+                "it is for another plan, run, account or policy (what a run converts may have changed since it was "
+                "signed: sign the plan that is shown now)"
+            )
         elif desk.ledger.now() >= token.expires_at:
             why = "it is expired"
         if why is not None:

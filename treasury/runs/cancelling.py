@@ -18,6 +18,9 @@ from treasury.orders.states import Event, Hold, State
 from treasury.runs.desk import Desk
 from treasury.runs.resolving import Decision, cause_of, choose_orders, run_named
 
+MAY_BE_MADE = (State.SENDING, State.UNKNOWN, State.ACCEPTED, State.SETTLED)
+"""States of a conversion that was made, or may have been."""
+
 
 @dataclass(frozen=True)
 class Cancelled:
@@ -25,6 +28,8 @@ class Cancelled:
 
     plan: WaitingPlan | None
     decisions: list[Decision]
+    converted: tuple[str, ...] = ()
+    """Runs of conversions that were made for it, or may have been."""
 
 
 def cancel(desk: Desk, reference: str, *, by: str, why: str) -> Cancelled:

@@ -16,7 +16,7 @@ from treasury.errors import NotFunded, Overtaken
 from treasury.ledger import snapshots
 from treasury.ledger.funding_runs import PART, fund_key, rounds_of
 from treasury.ledger.intents import newest_order
-from treasury.money import canonical, format_amount
+from treasury.money import canonical
 from treasury.orders.records import Order
 from treasury.orders.states import State
 from treasury.planning.funding import clipped, gap_of, shown_gap
@@ -152,10 +152,10 @@ def _why_nothing_more(desk: Desk, plan: PayoutPlan) -> Iterator[str]:
 
 
 def _as_words(order: Order) -> str:
-    amount = "" if order.amount is None else f" {format_amount(order.amount)} {order.currency}"
-    return f"{order.row_ref}{amount}: {order.state.outcome.replace('_', ' ')}" + (
-        f", {order.reason}" if order.reason else ""
-    )
+    if order.state in (State.SENDING, State.UNKNOWN):
+        return f"nobody knows whether {order.row_ref} was made: treasury resolve {order.request_id}"
+    reason = f", {order.reason}" if order.reason else ""
+    return f"{order.row_ref} ({order.run_key}): {order.state.outcome.replace('_', ' ')}{reason}"
 
 
 def write_conversions(desk: Desk, planned: Sequence[Planned], done: Sequence[Done], folder: Path) -> Mapping[str, Any]:
@@ -163,4 +163,14 @@ def write_conversions(desk: Desk, planned: Sequence[Planned], done: Sequence[Don
     made = [each for each, after in zip(planned, done, strict=True) if after["fills"]] or planned[-1:]
     keys = [each["run_key"] for each in made]
     rounds = [after for after in done if after["run_key"] in keys and after["fills"]]
-    return write_decisions(desk, [each["decisions"] for each in made], rounds, folder / "funding", PART)
+    return write_decisions(desk, [each["decisions"] for each in made], rounds, folder / FOLDER, PART)
+
+
+FOLDER = "funding"
+"""Where files of what was converted for a run are, in the folder of its results."""
+
+
+def conversion_files(folder: Path) -> list[Path]:
+    """The files of what was converted for a run, where anything was."""
+    found = [folder / FOLDER / name for name in ("decisions.json", "results.csv", "results.xlsx", "run.json")]
+    return [file for file in found if file.exists()]

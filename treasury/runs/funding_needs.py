@@ -22,7 +22,6 @@ from treasury.planning.trades import Trade
 from treasury.provider.funds import EstimateFee
 from treasury.runs import market
 from treasury.runs.desk import Desk
-from treasury.runs.governing import governing
 from treasury.runs.offers import Questions
 from treasury.runs.preview import funding_of
 from treasury.runs.trade_orders import plan_trade
@@ -129,17 +128,15 @@ def what_it_lacks(desk: Desk, plan: PayoutPlan) -> Lack:
     lack = Lack(needs, snapshot, plan_funding(policy, snapshot, needs, plan.run_key))
     if (why := why_unfunded(lack.found, needs)) is not None:
         raise NotFunded(why)
-    _check_day(desk, lack.trades)
+    _check_day(desk, policy, lack.trades)
     return lack
 
 
-def _check_day(desk: Desk, trades: Iterable[Trade]) -> None:
+def _check_day(desk: Desk, policy: Policy, trades: Iterable[Trade]) -> None:
     """Raise `NotFunded` for conversions that do not fit into the limits of the day."""
-    rules = governing(desk).rules(desk, "conversions", {}, {})
-    if rules.day is None:
-        return
-    day, intents = rules.day, [plan_trade(each, desk.account.rules) for each in trades]
+    most, day = policy.table("conversions").max_per_day, policy.day_of(desk.ledger.now())
+    intents = [plan_trade(each, desk.account.rules) for each in trades]
     try:
-        desk.ledger.look(lambda connection: check_day(connection, day, rules.max_per_day, intents))
+        desk.ledger.look(lambda connection: check_day(connection, day, most, intents))
     except LimitExceeded as error:
         raise NotFunded(str(error)) from None

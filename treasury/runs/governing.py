@@ -73,12 +73,10 @@ def would_rehearse(desk: Desk) -> bool:
 
 def rules_of_run(desk: Desk, run_key: str) -> IntentRules:
     """What the waiting orders of a run are judged by now: the policy in force and the day."""
-    governed = govern(desk)
-    if governed.version is None:
-        return IntentRules()
-    tables = {CATALOGUE[operation].limited_by for operation in waiting_operations(desk.ledger, run_key)}
-    rules = governed.rules(desk, min(tables, default="payouts"), {}, {})  # a run is of one kind
-    run = desk.ledger.run(run_key)
+    governed, run, rules = govern(desk), desk.ledger.run(run_key), IntentRules()
+    if governed.version is not None:
+        tables = {CATALOGUE[operation].limited_by for operation in waiting_operations(desk.ledger, run_key)}
+        rules = governed.rules(desk, min(tables, default="payouts"), {}, {})  # a run is of one kind
     return rules if run is None else as_part(governed, rules, run.plan)
 
 

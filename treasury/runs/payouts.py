@@ -12,7 +12,7 @@ from typing import Any
 from treasury.approving.tokens import read_token
 from treasury.concurrency.batches import batched
 from treasury.errors import InputError, InvalidSheet, LimitExceeded, RowProblem
-from treasury.ledger.funding_runs import is_fund_key
+from treasury.ledger.funding_runs import is_fund_key, rounds_of
 from treasury.ledger.in_flight import recorded_debits
 from treasury.ledger.intents import IntentRules, add_to_plan, check_bound, commit_plan
 from treasury.ledger.payees import what_is_known
@@ -30,6 +30,7 @@ from treasury.reports.results import write_run_results
 from treasury.runs.approving import is_recorded, marks_of, propose
 from treasury.runs.desk import Desk
 from treasury.runs.execution import ORDERS_PER_TASK, check_run_key, open_orders
+from treasury.runs.funding import conversion_files
 from treasury.runs.funding_plans import agree, agreed_of, more_conversions, plan_as_shown, plan_with_conversions
 from treasury.runs.governing import Governing, govern, governing
 from treasury.runs.parts import Part, split_run
@@ -390,7 +391,9 @@ def write_payout_results(
     folder, marks = out or desk.settings.run_folder(run_key), marks_of(desk, run_key)
     details = Details.of(planned, quotes_of_run(desk.ledger, run_key), desk.account.rules.fee_on_top)
     left_out = keep_left_out_rows(desk, run_key, folder, plan.left_out, add=add)
-    files = keep_remaining(desk, run_key, folder, left_out)
+    rounds = rounds_of(desk.ledger, run_key)
+    funded_by: dict[str, Any] = {"funded_by": rounds} if rounds else {}
+    files = [*keep_remaining(desk, run_key, folder, left_out), *conversion_files(folder)]
     with desk.ledger.each_order(run_key) as orders:
         return write_run_results(
             *(folder, run_key, KIND, orders),
@@ -400,4 +403,5 @@ def write_payout_results(
             details=details,
             left_out=left_out,
             left_out_now=len(plan.left_out),
+            **funded_by,
         )

@@ -85,6 +85,8 @@ def _commit_in_limits(desk: Desk, wanted: _Trades, governed: Governing, rules: I
     """
     for _ in range(TRIES):
         newest = newest_order(desk.ledger)
+        if rules.newest_order is not None and newest > rules.newest_order:
+            break
         if governed.policy is not None and (over := _over(desk, wanted.plan, governed.policy)) is not None:
             raise LimitExceeded(f"run {wanted.run_key}: {over}; nothing was traded")
         intents = [plan_trade(trade, desk.account.rules) for trade in wanted.trades]
@@ -93,8 +95,6 @@ def _commit_in_limits(desk: Desk, wanted: _Trades, governed: Governing, rules: I
         with suppress(Overtaken):
             commit_plan(desk.ledger, wanted.run_key, wanted.kind, wanted.content, sha256, intents, beside)
             return
-        if rules.newest_order is not None:
-            break
     raise Overtaken(f"run {wanted.run_key}: other orders were recorded at the same moment; nothing was traded")
 
 

@@ -1,0 +1,355 @@
+"""Fund and pay beside everything else: limits, holds, other runs, the rebalancing, older ledgers, people who decide."""
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engine.funded import convert, fund_and_pay, propose
+from tests.engine.own_process import in_own_process
+from tests.engine.rounds import available, policy
+from tests.engine.rounds import start as rebalance
+from tests.engine.runs import results, sheet
+from treasury.errors import ApprovalNeeded, InputError, LimitExceeded
+from treasury.ledger.approvals import approve_plan, waiting_plan
+from treasury.ledger.policies import adopt_policy
+from treasury.orders.states import Hold, State
+from treasury.policy_file import read_policy
+from treasury.provider.service_rules import ServiceRules
+from treasury.runs import execution, funding, payouts, rebalancing
+from treasury.runs.approving import rules_of
+from treasury.runs.cancelling import cancel
+from treasury.runs.desk import Desk
+from treasury.runs.resolving import resolve_as_not_sent
+from treasury.runs.trade_costs import trades_made
+from treasury.runs.trade_orders import commit_trades
+from treasury.sandbox.behaviour import Behaviour
+
+D = Decimal
+OpenDesk = Callable[..., Desk]
+
+BTC = ("0.2", "0.4", "0.9")
+ROWS = (("a", "300", "12345670001"), ("b", "400", "12345670101"), ("c", "500", "12345670201"))
+OTHER = (("x", "600", "12345670301"), ("y", "700", "12345670401"))
+PAYOUTS = "[payouts]\nduplicate_days = 0\n"
+HELD = {"USDT": D(5000), "BTC": D("0.8"), "USDT_TRC20": D(200)}
+
+
+def adopted(desk: Desk, folder: Path, tail: str) -> Path:
+    """A policy that is in force."""
+    file = policy(folder, tail=tail, BTC=BTC)
+    adopt_policy(desk.ledger, read_policy(file), "policy.toml", by="Owner", os_user="owner")
+    return file
+
+
+def approve(desk: Desk) -> None:
+    plan = waiting_plan(desk.ledger, "run")
+    assert plan is not None
+    approve_plan(desk.ledger, "run", rules_of(desk, plan), "somebody-else", name="Checker")
+
+
+# --- limits and holds ----------------------------------------------------------------------------------------------
+
+
+def test_nothing_is_converted_for_a_run_that_does_not_fit_into_its_day(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    tail = PAYOUTS + '[payouts.max_per_day]\nUSDT_TRC20 = "1000"\n'
+    desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=tail, BTC=BTC)
+    with pytest.raises(LimitExceeded, match="1000 USDT_TRC20"):
+        fund_and_pay(desk, sheet(tmp_path, *ROWS), rules, tmp_path / "out")
+    assert sandbox.orders() == []
+
+
+def test_nothing_is_converted_for_a_row_that_is_held_for_its_payee(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    tail = PAYOUTS + '[payouts.new_payee_above]\nUSDT_TRC20 = "350"\n'
+    desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=tail, BTC=BTC)
+    done = fund_and_pay(desk, sheet(tmp_path, *ROWS), rules, tmp_path / "out")
+    assert done["counts"] == {"settled": 1, "held": 2}
+    assert {order.hold_kind for order in desk.ledger.orders(run_key="run", states=(State.HELD,))} == {Hold.PAYEE}
+    [made] = trades_made(desk)
+    assert 100 <= made.value < 115  # for the first row alone
+
+
+def test_a_row_that_is_released_in_the_same_start_is_funded(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances={**HELD, "USDT_TRC20": D(1000)})
+    desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail="[payouts]\n", BTC=BTC)
+    first = sheet(tmp_path, ROWS[0], name="first.csv")
+    assert fund_and_pay(desk, first, rules, tmp_path / "first", "earlier")["counts"] == {"settled": 1}
+    done = fund_and_pay(desk, sheet(tmp_path, *ROWS), rules, tmp_path / "out")
+    assert done["counts"] == {"settled": 2, "held": 1}
+    done = fund_and_pay(desk, sheet(tmp_path, *ROWS, why="two invoices"), rules, tmp_path / "out")
+    assert done["counts"] == {"settled": 3}
+    assert [280 < made.value < 320 for made in trades_made(desk)[1:]] == [True]
+
+
+def test_the_limit_of_a_day_of_conversions_leaves_the_run_unsent_and_says_so(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    tail = PAYOUTS + '[conversions.max_per_day]\nUSDT = "400"\n'
+    desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=tail, BTC=BTC)
+    done = fund_and_pay(desk, sheet(tmp_path, *ROWS), rules, tmp_path / "out")
+    assert (done["counts"], sandbox.orders()) == ({"not_sent": 3}, [])
+    [why] = {row["reason"] for row in results(tmp_path / "out").values()}
+    assert "not funded: 1000 USDT_TRC20 missing" in why
+    assert "400 USDT: 0 count already" in why
+
+
+def test_fees_on_top_are_funded(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
+    on_top = frozenset({"payout"})
+    sandbox = start_sandbox(balances=HELD, behaviour=Behaviour(fee_on_top=on_top))
+    desk = open_desk(sandbox.base_url, service=ServiceRules(fee_on_top=on_top))
+    rules, file = policy(tmp_path, tail=PAYOUTS, BTC=BTC), sheet(tmp_path, *ROWS)
+    payouts.commit_payouts(desk, file, "run", rules, fund=True)  # recorded, and the process ended
+    assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
+    assert available(sandbox, "USDT_TRC20") >= 0
+
+
+def test_a_fee_on_top_that_the_service_does_not_say_stops_the_run(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    silent = start_sandbox(balances=HELD, behaviour=Behaviour(success_false=frozenset({"estimate_fee"})))
+    desk = open_desk(silent.base_url, service=ServiceRules(fee_on_top=frozenset({"payout"})))
+    rules, file = policy(tmp_path, tail=PAYOUTS, BTC=BTC), sheet(tmp_path, *ROWS)
+    done = fund_and_pay(desk, file, rules, tmp_path / "silent")
+    assert (done["counts"], silent.orders()) == ({"not_sent": 3}, [])
+    [why] = {row["reason"] for row in results(tmp_path / "silent").values()}
+    assert why == ("not funded: the fee of payments in USDT_TRC20 is charged on top, and the service did not say it")
+
+
+# --- other runs ----------------------------------------------------------------------------------------------------
+
+
+def test_of_two_runs_that_lack_the_same_money_the_one_recorded_first_has_it(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances={"USDT": D(500), "BTC": D("0.2"), "USDT_TRC20": D(1300)})
+    desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
+    file, other = sheet(tmp_path, *ROWS), sheet(tmp_path, *OTHER, name="other.csv")
+    payouts.commit_payouts(desk, file, "run", rules, fund=True)
+    payouts.commit_payouts(desk, other, "other", rules, fund=True)
+    assert convert(desk, other, rules, tmp_path / "other", "other") is not None
+    assert convert(desk, file, rules, tmp_path / "out") is None
+    assert sandbox.orders() == []
+
+
+def test_runs_that_are_funded_at_the_same_moment_convert_what_both_lack_and_no_more(
+    start_sandbox: Any, tmp_path: Path, key_file: Path
+) -> None:
+    sandbox = start_sandbox(balances=HELD, settle_seconds=1.5)
+    rules = policy(tmp_path, tail=PAYOUTS, BTC=BTC)
+    files = {"run": sheet(tmp_path, *ROWS), "other": sheet(tmp_path, *OTHER, name="other.csv")}
+    spec = {"act": "fund and pay", "home": str(tmp_path), "base_url": sandbox.base_url, "key": str(key_file)}
+    spec |= {"rules": str(rules), "seconds": 8}
+    for _ in range(3):
+        each = [{**spec, "run_key": key, "file": str(file), "out": str(tmp_path / key)} for key, file in files.items()]
+        commands = [[sys.executable, "-m", "tests.engine.own_process", json.dumps(one)] for one in each]
+        started = [subprocess.Popen(one, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for one in commands]
+        ended = [process.communicate(timeout=120) for process in started]
+        assert [process.returncode for process in started] == [0, 0], ended
+        if [json.loads(out) for out, _ in ended] == [{"settled": 3}, {"settled": 2}]:
+            break
+    assert [json.loads(out) for out, _ in ended] == [{"settled": 3}, {"settled": 2}], ended
+    bought = [order for order in sandbox.orders() if order["operation"] == "conversion_execute"]
+    assert 2300 < sum(order["amount"] for order in bought) < 2370  # 2500 are paid, 200 were there
+    assert 0 <= available(sandbox, "USDT_TRC20") < 60
+
+
+def test_what_is_recorded_between_the_plan_of_a_round_and_its_record_has_it_planned_again(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
+    file = sheet(tmp_path, *ROWS)
+    propose(desk, file, rules)
+    payouts.commit_payouts(desk, file, "run", rules, fund=True)
+    plan = payouts.plan_of(desk, file, "run", rules)
+    planned = funding.next_round(desk, plan, (), 0, rules)
+    assert planned is not None
+    payouts.commit_payouts(desk, sheet(tmp_path, *OTHER, name="other.csv"), "other", rules)
+    assert funding.record_round(desk, planned, "run", rules) == []
+    assert desk.ledger.run("run.fund") is None
+    again = funding.next_round(desk, plan, (), 0, rules)
+    assert again is not None
+    assert len(funding.record_round(desk, again, "run", rules)) == 1
+
+
+def test_the_rebalancing_leaves_alone_what_was_converted_for_a_run_that_waits(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    desk, file = open_desk(sandbox.base_url), sheet(tmp_path, *ROWS)
+    rules = policy(tmp_path, tail=PAYOUTS, BTC=BTC, USDT_TRC20=("0", "0", "100"))
+    propose(desk, file, rules)
+    payouts.commit_payouts(desk, file, "run", rules, fund=True)
+    assert convert(desk, file, rules, tmp_path / "out") is None  # and the process ended
+    assert rebalance(desk, rules, tmp_path / "rebalanced")["counts"] == {}
+    cancel(desk, "run", by="Ada", why="another month")
+    assert rebalance(desk, rules, tmp_path / "after")["counts"] == {"settled": 1}  # nobody needs it any more
+
+
+def test_two_rounds_that_fit_into_a_limit_alone_do_not_pass_it_together(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances={**HELD, "BTC": D("0.1")})
+    tail = PAYOUTS + '[conversions]\nmax_value_per_day = "20000"\n'
+    desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=tail, BTC=("0.1", "0.14", "0.9"))
+    sandbox.deposit("USDT", "30000")
+    file = sheet(tmp_path, ("a", "15000", "12345670001"))
+    propose(desk, file, rules)
+    payouts.commit_payouts(desk, file, "run", rules, fund=True)
+    planned = funding.next_round(desk, payouts.plan_of(desk, file, "run", rules), (), 0, rules)
+    assert planned is not None
+    sandbox.deposit("BTC", "-0.09")
+    found = rebalancing.plan_round(desk, rules, None)  # both were planned before either is recorded
+    assert found.plan.trades
+    rebalancing.keep_plan(desk, found.run_key, found.plan, rules)
+    commit_trades(desk, found.run_key, found.plan, rules)
+    assert funding.record_round(desk, planned, "run", rules) == []
+    assert convert(desk, file, rules, tmp_path / "out") is not None
+    assert [order["operation"] for order in sandbox.orders()] == []
+
+
+# --- approvals and decisions ---------------------------------------------------------------------------------------
+
+
+def test_a_look_at_a_run_whose_funds_are_low_for_a_moment_leaves_its_approval_alone(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    desk = open_desk(sandbox.base_url)
+    rules = adopted(desk, tmp_path, PAYOUTS + '[payouts.one_approval_above]\nUSDT_TRC20 = "1000"\n')
+    file = sheet(tmp_path, *ROWS)
+    with pytest.raises(ApprovalNeeded):
+        fund_and_pay(desk, file, rules, tmp_path / "out")
+    approve(desk)
+    sandbox.deposit("USDT_TRC20", "-150")
+    payments = payouts.plan_of(desk, file, "run", rules)
+    shown = payouts.plan_to_execute(desk, payments, add=False, fund=True, keep=False)
+    assert shown is not None
+    assert shown.conversions[0].amount > 1150
+    payouts.plan_to_execute(desk, payments, add=False, fund=True)  # asked for on a terminal, and answered with no
+    sandbox.deposit("USDT_TRC20", "150")
+    assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
+
+
+def test_approvals_count_what_earlier_plans_of_a_run_converted(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    desk = open_desk(sandbox.base_url)
+    rules = adopted(desk, tmp_path, PAYOUTS + '[conversions.one_approval_above]\nUSDT = "1500"\n')
+    file = sheet(tmp_path, *ROWS)
+    propose(desk, file, rules)
+    payouts.commit_payouts(desk, file, "run", rules, fund=True)
+    assert convert(desk, file, rules, tmp_path / "out") is None
+    sandbox.deposit("USDT_TRC20", "-600")
+    with pytest.raises(ApprovalNeeded):  # 1000 and 600
+        fund_and_pay(desk, file, rules, tmp_path / "out")
+    assert [order["operation"] for order in sandbox.orders()] == ["conversion_execute"]
+    approve(desk)
+    assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
+    assert [run.run_key for run in desk.ledger.runs()] == ["run.fund-2", "run.fund", "run"]
+
+
+@pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
+def test_a_conversion_that_nobody_knows_of_asks_for_a_decision_and_for_no_new_approval(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, key_file: Path
+) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    rules, file = policy(tmp_path, tail=PAYOUTS, BTC=BTC), sheet(tmp_path, *ROWS)
+    spec = {"act": "fund and pay", "home": str(tmp_path), "base_url": sandbox.base_url, "key": str(key_file)}
+    spec |= {"rules": str(rules), "file": str(file), "out": str(tmp_path / "out"), "seconds": 3}
+    assert in_own_process({**spec, "point": "send.marked", "hits": 1}).returncode == -9
+    desk = open_desk(sandbox.base_url)
+    wall, ahead = desk.ledger._clock, [0.0]
+    desk.ledger._clock = lambda: wall() + ahead[0]
+    vars(desk.client)["service_now"] = desk.ledger.now
+    [order] = desk.ledger.orders(run_key="run.fund")
+    for _ in range(2):
+        assert fund_and_pay(desk, file, rules, tmp_path / "out", seconds=1)["counts"] == {"not_sent": 3}
+        [why] = {row["reason"] for row in results(tmp_path / "out").values()}
+        assert f"nobody knows whether buy-USDT_TRC20 was made: treasury resolve {order.request_id}" in why
+    assert "run.fund-2" not in [run.run_key for run in desk.ledger.runs()]
+    ahead[0] = 3600  # its quote cannot be confirmed any more
+    [said] = resolve_as_not_sent(desk, order.request_id, by="Ada", why="the portal does not show it")
+    assert said.done, said.says
+    ahead[0] = 0
+    assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
+    assert [each["operation"] for each in sandbox.orders()].count("conversion_execute") == 1
+
+
+def test_whoever_made_a_plan_cannot_approve_its_conversions(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    desk = open_desk(sandbox.base_url)
+    rules = adopted(desk, tmp_path, PAYOUTS + '[conversions.one_approval_above]\nUSDT = "100"\n')
+    with pytest.raises(ApprovalNeeded):
+        fund_and_pay(desk, sheet(tmp_path, *ROWS), rules, tmp_path / "out")
+    plan = waiting_plan(desk.ledger, "run")
+    assert plan is not None
+    with pytest.raises(InputError, match="does not count"):
+        approve_plan(desk.ledger, "run", rules_of(desk, plan), plan.maker.os_user, name=plan.maker.name)
+    assert sandbox.orders() == []
+
+
+# --- an older ledger -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("moment", ["before the conversions", "before the payments"])
+@pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
+def test_a_ledger_that_is_put_back_converts_and_pays_nothing_twice(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, moment: str
+) -> None:
+    sandbox = start_sandbox(balances={**HELD, "USDT": D(9000)})
+    rules, file = policy(tmp_path, tail=PAYOUTS, BTC=BTC), sheet(tmp_path, *ROWS)
+    desk = open_desk(sandbox.base_url)
+    propose(desk, file, rules)
+    payouts.commit_payouts(desk, file, "run", rules, fund=True)
+    if moment == "before the payments":
+        assert convert(desk, file, rules, tmp_path / "out") is None
+    desk.close()
+    shutil.copy(tmp_path / "ledger.db", tmp_path / "copy.db")
+    again = open_desk(sandbox.base_url)
+    assert fund_and_pay(again, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
+    made = len(sandbox.orders())
+    again.close()
+    shutil.copy(tmp_path / "copy.db", tmp_path / "ledger.db")
+    older = open_desk(sandbox.base_url)
+    for _ in range(2):
+        fund_and_pay(older, file, rules, tmp_path / "older", seconds=2)
+    paid = [order for order in sandbox.orders() if order["operation"] == "payout"]
+    assert len(paid) == 3
+    assert len(sandbox.orders()) == made, [order.state for order in older.ledger.orders()]
+
+
+def test_a_start_of_the_conversions_of_a_run_sends_nothing_once_its_payments_are_cancelled(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
+    file = sheet(tmp_path, *ROWS)
+    propose(desk, file, rules)
+    payouts.commit_payouts(desk, file, "run", rules, fund=True)
+    planned = funding.next_round(desk, payouts.plan_of(desk, file, "run", rules), (), 0, rules)
+    assert planned is not None
+    [trade] = funding.record_round(desk, planned, "run", rules)
+    for order in desk.ledger.orders(run_key="run"):
+        cancel(desk, order.request_id, by="Ada", why="row by row")
+    with pytest.raises(InputError, match="nothing of run run waits any more"):
+        execution.send_orders(desk, trade["run_key"], trade["ids"])
+    assert sandbox.orders() == []
