@@ -131,3 +131,71 @@ def test_the_deployments_flow_funds_and_pays(office: Office, sandbox: RunningSan
     assert kinds(sandbox).count("conversion_execute") == 1
     assert json.loads((office.home / "runs" / "payroll" / "funding" / "run.json").read_text())["kind"] == "conversions"
     eventually(lambda: available(sandbox, "USDT_TRC20") < 30)
+
+
+def test_what_was_converted_is_named_wherever_the_run_is(
+    office: Office, sandbox: RunningSandbox, tmp_path: Path
+) -> None:
+    rules = policy(tmp_path, tail=PAYOUTS, BTC=BTC)
+    done = pay(office, rules, "--yes", *FUND)
+    assert done.code == 0, done.out + done.err
+    assert str(office.home / "runs" / "payroll" / "funding" / "results.csv") in done.out
+    content = json.loads((office.home / "runs" / "payroll" / "run.json").read_text())
+    assert content["funded_by"] == ["payroll.fund"]
+    assert "conversions for it are run payroll.fund: 1 settled" in office.run("show", "payroll").out
+    explained = office.run("rebalance", "--explain", "payroll")
+    assert (explained.code, "payroll.fund" in explained.err) == (2, True)
+    assert "1 settled" in office.run("show", "payroll.fund").out
+
+
+def test_a_run_that_lost_its_money_is_cancelled_and_its_conversions_are_named(
+    open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office], tmp_path: Path
+) -> None:
+    sandbox = open_sandbox(balances={"USDT": D(5000), "BTC": D("0.8"), "USDT_TRC20": D(200)}, settle_seconds=6)
+    office, rules = open_office(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
+    waits = pay(office, rules, "--yes", "--fund", "--follow", "0.1")
+    assert (waits.code, waits.last) == (4, "0 settled, 3 not sent"), waits.out + waits.err
+    cancelled = office.run("cancel", "payroll", "--by", "Ada", "--why", "another month")
+    assert cancelled.code == 0, cancelled.out + cancelled.err
+    assert "conversions were made for it before, which is not undone: treasury show payroll.fund" in cancelled.out
+    again = pay(office, rules, "--yes", *FUND)
+    assert again.last == "0 settled, 3 cancelled", again.out + again.err
+    assert kinds(sandbox) == ["conversion_execute"]
+
+
+def test_the_limit_of_a_day_of_conversions_is_told_before_and_after(
+    office: Office, sandbox: RunningSandbox, tmp_path: Path
+) -> None:
+    rules = policy(tmp_path, tail=PAYOUTS + '[conversions.max_per_day]\nUSDT = "400"\n', BTC=BTC)
+    dry = pay(office, rules, "--fund", "--dry-run")
+    assert "CANNOT BE FUNDED" in dry.out
+    assert "400 USDT" in dry.out
+    done = pay(office, rules, "--yes", *FUND)
+    assert (done.code, done.last) == (4, "0 settled, 3 not sent"), done.out + done.err
+    assert sandbox.orders() == []
+
+
+def test_valid_rows_are_funded_and_paid_and_the_others_added_later(
+    office: Office, sandbox: RunningSandbox, tmp_path: Path
+) -> None:
+    rules = policy(tmp_path, tail=PAYOUTS, BTC=BTC)
+    wrong = (*ROWS[:2], ("c", "-500", "12345670201"))
+    done = pay(office, rules, "--valid-rows-only", "--yes", *FUND, rows=wrong)
+    assert (done.code, kinds(sandbox).count("payout")) == (4, 2), done.out + done.err
+    assert D(0) <= available(sandbox, "USDT_TRC20") < 30
+    added = pay(office, rules, "--add", "--yes", *FUND)
+    assert (added.code, added.last) == (0, "3 settled"), added.out + added.err
+    assert office.run("show", "payroll").out.count("conversions for it are run payroll.fund") == 2
+
+
+def test_what_failed_of_an_earlier_run_is_funded_and_paid_once_more(
+    office: Office, sandbox: RunningSandbox, tmp_path: Path
+) -> None:
+    rules = policy(tmp_path, tail=PAYOUTS, BTC=BTC)
+    first = pay(office, rules, "--yes", *FUND, rows=(("a", "300", "12345670044"), *ROWS[1:]))
+    assert (first.code, first.last) == (4, "2 settled, 1 failed"), first.out + first.err
+    sandbox.deposit("USDT_TRC20", "-250")  # of what came back
+    again = office.run("pay", "--only-failed-of", "payroll", "--run-key", "again", "--policy", rules, "--yes", *FUND)
+    assert (again.code, again.last) == (4, "0 settled, 1 failed"), again.out + again.err
+    assert kinds(sandbox).count("conversion_execute") == 2
+    assert kinds(sandbox).count("payout") == 4

@@ -49,15 +49,11 @@ def cancel(desk: Desk, reference: str, *, by: str, why: str) -> Cancelled:
         raise InputError(f"{reference} names the waiting plan of run {plan.run_key}, and {listed}: give a request id")
     if plan is not None:
         cancel_plan(desk.ledger, plan, by=by, why=why)
-    if any(order.run_key == run_key for order in orders):
-        orders += _unsent_conversions(desk, run_key)
-    return Cancelled(plan, [cancel_order(desk, order, cause) for order in orders])
-
-
-def _unsent_conversions(desk: Desk, run_key: str) -> list[Order]:
-    """Conversions that were to fund a run, and never left."""
-    waits = (State.PREPARED, State.HELD)
-    return [order for key in rounds_of(desk.ledger, run_key) for order in desk.ledger.orders(run_key=key, states=waits)]
+    rounds = rounds_of(desk.ledger, run_key) if any(order.run_key == run_key for order in orders) else []
+    for key in rounds:
+        orders += desk.ledger.orders(run_key=key, states=(State.PREPARED, State.HELD))
+    decisions = [cancel_order(desk, order, cause) for order in orders]
+    return Cancelled(plan, decisions, tuple(key for key in rounds if desk.ledger.order_ids(key, MAY_BE_MADE)))
 
 
 def cancel_order(desk: Desk, order: Order, cause: str) -> Decision:
