@@ -10,6 +10,16 @@ from treasury.sheets.writing import printable
 _NUMBER = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?")
 
 
+def rendered(template: str, **values: object) -> str:
+    """A page of a template of this package, with everything in it escaped."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("treasury.reports"), autoescape=True, undefined=StrictUndefined, finalize=shown
+    )
+    return environment.get_template(template).render(values)
+
+
 def shown(value: object) -> object:
     """What every expression of the template passes through before it is escaped."""
     if value is None:

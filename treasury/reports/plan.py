@@ -12,6 +12,7 @@ from treasury.ledger.proposals import WaitingPlan
 from treasury.masking import mask
 from treasury.money import format_amount, parse_amount
 from treasury.planning.shown import COLUMNS
+from treasury.reports.markup import amount, rendered
 
 TITLES: Mapping[str, str] = {
     "row_ref": "row",
@@ -234,15 +235,9 @@ def write_plan(folder: Path, page: PlanPage) -> list[Path]:
 
 
 def _html(page: PlanPage) -> str:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
-    from treasury.reports.markup import amount, shown
-
-    environment = Environment(
-        loader=PackageLoader("treasury.reports"), autoescape=True, undefined=StrictUndefined, finalize=shown
-    )
     rows, columns = page.rows, columns_of(page.rows)
-    return environment.get_template("plan.html.j2").render(
+    return rendered(
+        "plan.html.j2",
         run_key=page.run_key,
         facts=page.facts,
         columns=columns,

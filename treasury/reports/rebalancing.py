@@ -1,14 +1,14 @@
 """A rebalancing as people see it: each asset before, on its way, to be paid, traded and after; and why."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
-
-from markupsafe import escape
 
 from treasury.files import write_text
 from treasury.money import parse_amount
 from treasury.planning.rebalancing import Rebalancing
+from treasury.reports.markup import rendered
 
 COLUMNS: Mapping[str, str] = {
     "asset": "asset",
@@ -103,53 +103,29 @@ def as_markdown(run_key: str, decided: Mapping[str, Any]) -> str:
 
 def write_page(path: Path, run_key: str, decided: Mapping[str, Any]) -> Path:
     """Write the decision as a page that loads nothing."""
-    head = "".join(f"<th>{escape(title)}</th>" for title in (*COLUMNS.values(), "in its band", "why"))
-    rows = "".join(
-        "<tr>"
-        + "".join(f"<td>{escape(_text(line[name]))}</td>" for name in COLUMNS)
-        + f"<td>{_drawing(line)}</td><td class=why>{escape(str(line['why']))}</td></tr>"
-        for line in decided["assets"]
+    page = rendered(
+        "rebalancing.html.j2", run_key=run_key, decided=decided, columns=COLUMNS, text=_text, band_of=_band_of
     )
-    needs = "".join(
-        f"<li>{escape(line['asset'])}: {escape(each['amount'])}, {escape(each['what'])}</li>"
-        for line in decided["assets"]
-        for each in line["obligations"]
-    )
-    notes = "".join(f"<li>{escape(each)}</li>" for each in decided["notes"])
-    write_text(
-        path,
-        "<!doctype html><html lang=en><meta charset=utf-8>"
-        "<meta http-equiv=Content-Security-Policy content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-        f"<title>Rebalancing {escape(run_key)}</title><style>body{{font:15px system-ui;margin:2em}}"
-        "td,th{padding:.3em .7em;text-align:right;border-bottom:1px solid #ccc}.why{text-align:left}</style>"
-        f"<h1>Rebalancing {escape(run_key)}</h1><table><tr>{head}</tr>{rows}</table>"
-        f"<p>Cost against the middle of the rates: {escape(decided['cost'])}</p>"
-        f"<h2>To be paid</h2><ul>{needs or '<li>nothing</li>'}</ul><ul>{notes}</ul></html>\n",
-    )
+    write_text(path, page)
     return path
 
 
-def _drawing(line: Mapping[str, Any]) -> str:
-    """The asset's band as a bar, with a hollow mark before and a filled one after."""
+def _band_of(line: Mapping[str, Any]) -> Mapping[str, str] | None:
+    """Where an asset's band, and what is held before and after, are on a bar of 180; None where there is no band."""
     if line["before"] is None or line["maximum"] is None:
-        return ""
+        return None
     need = parse_amount(line["need"])
     low, high = parse_amount(line["minimum"]), parse_amount(line["maximum"])
     before, after = (parse_amount(line[name]) - need for name in ("before", "after"))
     least, most = min(low, before, after, parse_amount("0")), max(high, before, after)
     if most == least:
-        return ""
+        return None
 
-    def at(amount: Any) -> str:
+    def at(amount: Decimal) -> str:
         return f"{float((amount - least) / (most - least)) * 180 + 10:.1f}"
 
     width = f"{float((high - low) / (most - least)) * 180:.1f}"
-    return (
-        '<svg width=200 height=20 role=img aria-label="before and after in the band"><rect x=10 y=9 width=180 height=2 '
-        f'fill="#bbb"/><rect x="{at(low)}" y=4 width="{width}" height=12 fill="#cfe8cf"/>'
-        f'<circle cx="{at(before)}" cy=10 r=5 fill="none" stroke="#333"/><circle cx="{at(after)}" cy=10 r=4 '
-        'fill="#1a5fb4"/></svg>'
-    )
+    return {"minimum": at(low), "width": width, "before": at(before), "after": at(after)}
 
 
 def explained(same: bool, run_key: str) -> Sequence[str]:
