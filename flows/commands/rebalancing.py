@@ -1,5 +1,6 @@
 """`treasury rebalance`."""
 
+import filecmp
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -182,10 +183,12 @@ FILES = ("plan.json", "decisions.json", "plan.html")
 
 
 def _put(folder: Path) -> None:
-    """Make the files of this start the newest ones, and say where they are."""
-    for name in FILES:
-        copy_file(start_folder(folder) / name, folder / name)
-    say_files(folder / name for name in FILES)
+    """Make the files of this start the newest ones, and say where they are, unless they are that already."""
+    own = start_folder(folder)
+    if filecmp.cmpfiles(own, folder, FILES, shallow=False)[0] != [*FILES]:
+        for name in FILES:
+            copy_file(own / name, folder / name)
+        say_files(folder / name for name in FILES)
 
 
 def show_round(desk: Desk, found: Round) -> None:

@@ -254,6 +254,23 @@ def test_a_surplus_of_the_base_asset_that_nobody_lacks_stays_and_is_said() -> No
     assert reasons(planned) == {("USDT", Purpose.BAND): (D(5000), reason)}
 
 
+def test_a_surplus_that_passes_through_an_asset_leaves_it_in_its_band_to_the_last_unit() -> None:
+    nothing = {"maximum": "0"}
+    holdings = [
+        holding("USDT", "0"),
+        holding("BRL", "110", "0.2", **nothing),
+        holding("ETH", "0", "2000", **nothing),
+        holding("XRP", "0", "0.5", need="20", **nothing),
+        holding("BTC", "0", "50000", expected="0.001", minimum="0.00102", target="0.00122", maximum="0.00122"),
+    ]
+    rates = {"XRP-BTC": "0.00001", "BRL-BTC": "0.000004", "ETH-USDT": "2000", "ETH-BTC": "0.04"}
+    pairs = [pair(symbol, rate, rate) for symbol, rate in rates.items()]
+    planned = plan(holdings, pairs, fee_bps=D(10), return_to="edge")
+    brought = sum(each.expected_receive * D("0.999") for each in planned.conversions if each.receive_currency == "BTC")
+    spent = sum(each.amount for each in planned.conversions if each.currency == "BTC")
+    assert D("0.001") + brought - spent >= D("0.00102")
+
+
 def test_without_a_program_each_asset_is_planned_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program.Program, "solve", lambda *_: None)
     assets = [

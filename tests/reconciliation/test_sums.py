@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from treasury.orders.states import STEPS, State
+from treasury.orders.states import OPEN, STEPS, State
 from treasury.reconciliation.balances import BalanceSeen, Flows, Judgement, pool, prove_balance
-from treasury.reconciliation.statement import IN_FLIGHT, Move, StatementLine, draw_statement
+from treasury.reconciliation.statement import Move, StatementLine, draw_statement
 
 D = Decimal
 
@@ -72,7 +72,7 @@ def test_any_history_that_keeps_to_the_step_table_explains_itself(orders: list[l
             target = after[choice % len(after)]
             moves.append(Move("JPY", amount, state, target))
             state = target
-        closing += amount if state in IN_FLIGHT else 0
+        closing += amount if state in OPEN else 0
     assert all(drawn.residual == 0 for drawn in draw_statement({}, moves, {"JPY": closing}))
 
 

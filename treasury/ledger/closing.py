@@ -14,12 +14,12 @@ from treasury.ledger import schema
 from treasury.ledger.database import serialize
 from treasury.ledger.ledger import Ledger
 from treasury.money import exact, format_amount
-from treasury.orders.states import State
+from treasury.orders.states import OPEN, State
 from treasury.provider.catalogue import CATALOGUE
 from treasury.reconciliation.balances import BalanceSeen, Flows
 from treasury.reconciliation.breaks import RESOLVED, Acceptance, Break, Finding, Known
 from treasury.reconciliation.scope import Scope
-from treasury.reconciliation.statement import IN_FLIGHT, Move, StatementLine, draw_statement
+from treasury.reconciliation.statement import Move, StatementLine, draw_statement
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def _money() -> list[Column[Any]]:
 
 def _orders_in_flight(scope: Scope) -> Any:
     orders = schema.orders.c
-    return select(*_money()).where(orders.state.in_([state.value for state in IN_FLIGHT]), *_in_scope(scope))
+    return select(*_money()).where(orders.state.in_([state.value for state in OPEN]), *_in_scope(scope))
 
 
 def _steps(scope: Scope, first: int, last: int) -> Any:

@@ -7,14 +7,14 @@ from treasury.ledger.database import serialize
 from treasury.ledger.duplicates import may_be_paid
 from treasury.ledger.ledger import Ledger
 from treasury.orders.records import Order
-from treasury.orders.states import Event, Hold, State
+from treasury.orders.states import NEVER_LEFT, Event, Hold, State
 
 HOUR_MS = 3_600_000
 
 
 def cool(ledger: Ledger, run_key: str, hours: int) -> None:
     """Hold what waits of a run and pays somebody new; release it when so many hours passed since it was recorded."""
-    for order in ledger.orders(run_key=run_key, states=(State.PREPARED, State.HELD)):
+    for order in ledger.orders(run_key=run_key, states=NEVER_LEFT):
         over = order.created_at + hours * HOUR_MS
         if order.state is State.HELD:
             if order.hold_kind == Hold.COOLING and ledger.now() >= over:

@@ -17,15 +17,12 @@ from treasury.ledger.mapping import read_row
 from treasury.ledger.proposals import is_plan_of_run
 from treasury.money import exact, parse_amount
 from treasury.orders.records import Order
-from treasury.orders.states import Hold, State
+from treasury.orders.states import OPEN, Hold, State
 from treasury.planning.position import ZERO, InFlight, Obligation
 from treasury.planning.trades import Trade, Traded, TradePlan
 from treasury.provider.conversion import ConversionExecute
 
 CONVERSION = ConversionExecute.operation_name()
-
-LEFT = (State.SENDING, State.UNKNOWN, State.ACCEPTED)
-"""States of orders that left, or may have left, and are not final."""
 
 HELD_BACK = (Hold.LIMIT, Hold.COOLING, Hold.PAYEE, Hold.OLDER)
 """Why an order is held that is likely to be paid once a person, or time, releases it."""
@@ -39,7 +36,7 @@ def orders_in_flight(ledger: Ledger) -> tuple[InFlight, ...]:
     table = schema.orders.c
     columns = (table.request_id, table.run_key, table.row_ref, table.operation, table.state, table.currency)
     amounts = (table.amount, table.ceiling, table.receive_currency, table.receive_amount, table.masked)
-    chosen = table.state.in_([state.value for state in LEFT]) & table.currency.is_not(None)
+    chosen = table.state.in_([state.value for state in OPEN]) & table.currency.is_not(None)
     found = []
     for row in ledger.read(select(*columns, *amounts).where(chosen).order_by(table.id)):
         is_conversion = row.operation == CONVERSION
@@ -74,7 +71,7 @@ def moved_since(ledger: Ledger, run_key: str, since: int, flying: Collection[str
 def open_conversions(ledger: Ledger) -> list[int]:
     """Ids of conversions that left, or may have left, and are not final."""
     table = schema.orders.c
-    chosen = table.state.in_([state.value for state in LEFT]) & (table.operation == CONVERSION)
+    chosen = table.state.in_([state.value for state in OPEN]) & (table.operation == CONVERSION)
     return [row.id for row in ledger.read(select(table.id).where(chosen).order_by(table.id))]
 
 

@@ -41,13 +41,19 @@ class State(StrEnum):
     @property
     def is_open(self) -> bool:
         """Whether the service may still act, or may have acted, and the outcome is not known."""
-        return self in (State.SENDING, State.UNKNOWN, State.ACCEPTED)
+        return self in OPEN
 
     @property
     def outcome(self) -> str:
         """The outcome that people read."""
         return _OUTCOMES.get(self, self.value)
 
+
+NEVER_LEFT = (State.PREPARED, State.HELD)
+"""States of an order that did not leave."""
+
+OPEN = (State.SENDING, State.UNKNOWN, State.ACCEPTED)
+"""States of an order that left, or may have left, and is not final."""
 
 UNPAID = (State.FAILED, State.CLOSED, State.REJECTED)
 """States of an order that ended without being paid, by what the service says."""
@@ -149,8 +155,6 @@ class Hold(StrEnum):
         }.get(self.value, self.value)
 
 
-_AT_SERVICE = (State.SENDING, State.UNKNOWN, State.ACCEPTED)
-
 STEPS: Mapping[Event, Step] = {
     Event.SEND: Step((State.PREPARED,), State.SENDING),
     Event.RESEND: Step((State.UNKNOWN,), State.SENDING),
@@ -161,13 +165,13 @@ STEPS: Mapping[Event, Step] = {
     Event.RECOVER: Step((State.SENDING,), State.UNKNOWN),
     Event.DISPUTE: Step((State.ACCEPTED,), State.UNKNOWN),
     Event.ACCEPT: Step((State.SENDING, State.UNKNOWN), State.ACCEPTED),
-    Event.SETTLE: Step(_AT_SERVICE, State.SETTLED),
-    Event.FAIL: Step(_AT_SERVICE, State.FAILED),
-    Event.CLOSE: Step(_AT_SERVICE, State.CLOSED),
+    Event.SETTLE: Step(OPEN, State.SETTLED),
+    Event.FAIL: Step(OPEN, State.FAILED),
+    Event.CLOSE: Step(OPEN, State.CLOSED),
     Event.REJECT: Step((State.PREPARED, State.SENDING, State.UNKNOWN), State.REJECTED),
     Event.HOLD: Step((State.PREPARED, State.UNKNOWN), State.HELD),
     Event.RELEASE: Step((State.HELD,), State.PREPARED),
-    Event.CANCEL: Step((State.PREPARED, State.HELD), State.CANCELLED),
+    Event.CANCEL: Step(NEVER_LEFT, State.CANCELLED),
     Event.RESOLVE_SETTLED: Step((State.UNKNOWN, State.ACCEPTED, State.HELD), State.SETTLED),
     Event.RESOLVE_FAILED: Step((State.UNKNOWN, State.ACCEPTED, State.HELD), State.FAILED),
     Event.RESOLVE_SENT: Step((State.UNKNOWN, State.HELD), State.ACCEPTED),

@@ -168,6 +168,8 @@ class _Sizing:
         limit, funded = self._limit(arc), self._funded(arc, self.kept)
         shared = any(arc.spends in (each.spends, each.receives) for each in self.amounts if each != arc)
         most = limit if shared and not final else min(limit, self._funded(arc, self.least))
+        if final and abs(funded - meant) <= near and not self._serves_a_gap(arc):
+            most = min(most, funded)  # what closes no gap opens none either, by a unit of rounding
         smallest = book.spend_for_worth(arc, book.terms.min_trade)
         found = [*self._levels(arc), smallest, self._passed_on(arc), funded, limit]
         exact = next((each for each in found if abs(each - meant) <= near), None)
@@ -176,6 +178,12 @@ class _Sizing:
         if exact < smallest <= meant + near:
             exact = smallest
         return max(min(exact, most), ZERO)
+
+    def _serves_a_gap(self, arc: Arc) -> bool:
+        """Whether what a trade brings is missing somewhere, there or where it is passed on to."""
+        if self.book.positions[arc.receives].has_gap:
+            return True
+        return any(self._serves_a_gap(each) for each in self.amounts if each.spends == arc.receives)
 
     def _near(self, arc: Arc) -> Decimal:
         """How far an amount may be from the exact one that it means."""

@@ -6,12 +6,9 @@ from dataclasses import asdict, dataclass
 from decimal import Decimal
 
 from treasury.money import canonical, exact
-from treasury.orders.states import State
+from treasury.orders.states import OPEN, State
 
 ZERO = Decimal(0)
-
-IN_FLIGHT = (State.SENDING, State.UNKNOWN, State.ACCEPTED)
-"""Left, or may have left, and not at its end."""
 
 RETURNED = (State.FAILED, State.CLOSED)
 
@@ -90,7 +87,7 @@ def draw_statement(
 
 def _left(state: State) -> int:
     """Whether an order in this state has left us: 1, or 0."""
-    return int(state in IN_FLIGHT or state is State.SETTLED or state in RETURNED)
+    return int(state in OPEN or state is State.SETTLED or state in RETURNED)
 
 
 def _text(value: str | Decimal) -> str:

@@ -94,7 +94,8 @@ def _facts_of(plan: WaitingPlan, judged: Judgement, by_name: str | None) -> Fact
 
 def _sums(shown: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if "payments" in shown:
-        yield "Payments", str(shown["payments"])
+        waits = f", of which {shown['waiting']} did not leave yet" if "waiting" in shown else ""
+        yield "Payments", f"{shown['payments']}{waits}"
     for name, title in (("debits", "Debits at most"), ("receipts", "Beneficiaries receive")):
         for currency, total in shown.get(name, {}).items():
             yield title, f"{total} {currency}"

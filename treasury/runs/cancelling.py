@@ -14,7 +14,7 @@ from treasury.ledger.epoch import ABSENCES, epoch_began
 from treasury.ledger.funding_runs import rounds_of
 from treasury.ledger.proposals import WaitingPlan, cancel_plan
 from treasury.orders.records import Order
-from treasury.orders.states import Event, Hold, State
+from treasury.orders.states import NEVER_LEFT, Event, Hold, State
 from treasury.runs.desk import Desk
 from treasury.runs.resolving import Decision, cause_of, choose_orders, run_named
 
@@ -51,7 +51,7 @@ def cancel(desk: Desk, reference: str, *, by: str, why: str) -> Cancelled:
         cancel_plan(desk.ledger, plan, by=by, why=why)
     rounds = rounds_of(desk.ledger, run_key) if any(order.run_key == run_key for order in orders) else []
     for key in rounds:
-        orders += desk.ledger.orders(run_key=key, states=(State.PREPARED, State.HELD))
+        orders += desk.ledger.orders(run_key=key, states=NEVER_LEFT)
     decisions = [cancel_order(desk, order, cause) for order in orders]
     return Cancelled(plan, decisions, tuple(key for key in rounds if desk.ledger.order_ids(key, MAY_BE_MADE)))
 
@@ -97,6 +97,6 @@ def _why_not(desk: Desk, order: Order) -> str | None:
         return "the service knows it: it may have been paid, so treasury resolve, or wait for the next reconciliation"
     if order.hold_kind == Hold.CHANGED and may_have_left(desk.ledger, order):
         return "it left, or may have left, before it was changed by hand: treasury resolve says what became of it"
-    if order.state not in (State.PREPARED, State.HELD) or order.doubtful:
+    if order.state not in NEVER_LEFT or order.doubtful:
         return f"it left, or may have left ({order.state.outcome}): it is asked about, and stays as it is"
     return None

@@ -28,7 +28,7 @@ from treasury.money import format_amount
 from treasury.orders.decisions import Bounds, has_expired, quote_problem
 from treasury.orders.quoting import QUOTED
 from treasury.orders.records import Order, Quote
-from treasury.orders.states import State
+from treasury.orders.states import OPEN, State
 from treasury.provider.retries import FOLLOW
 from treasury.runs.desk import Desk
 from treasury.runs.governing import rules_of_run
@@ -47,7 +47,7 @@ ORDERS_PER_TASK = 2_000
 
 def open_orders(desk: Desk, run_key: str, row_refs: Iterable[str] | None = None) -> list[int]:
     """Ids of the orders of a run that are still to be sent, queried or followed."""
-    states = (State.PREPARED, State.SENDING, State.UNKNOWN, State.ACCEPTED)
+    states = (State.PREPARED, *OPEN)
     return desk.ledger.order_ids(run_key, states, row_refs)
 
 

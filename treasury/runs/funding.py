@@ -18,7 +18,7 @@ from treasury.ledger.funding_runs import PART, fund_key, rounds_of
 from treasury.ledger.intents import newest_order
 from treasury.money import canonical
 from treasury.orders.records import Order
-from treasury.orders.states import State
+from treasury.orders.states import NEVER_LEFT, OPEN, State
 from treasury.planning.funding import clipped, gap_of, shown_gap
 from treasury.planning.payouts import PayoutPlan
 from treasury.planning.trades import TradePlan
@@ -28,7 +28,7 @@ from treasury.runs.desk import Desk
 from treasury.runs.execution import follow_orders
 from treasury.runs.fills import LOOK_SECONDS, LOOKS, Done, write_decisions
 from treasury.runs.funding_needs import needs_of, policy_of, rows_to_pay, what_it_lacks
-from treasury.runs.funding_plans import NEVER_LEFT, OPEN, agreed_of, is_within_bounds
+from treasury.runs.funding_plans import agreed_of, is_within_bounds
 from treasury.runs.rebalancing import Planned, Round, decisions_of
 from treasury.runs.trade_orders import RecordedTrade, commit_part, name_trades
 

@@ -8,7 +8,7 @@ from treasury.errors import NotFunded
 from treasury.ledger import snapshots
 from treasury.ledger.funding_runs import rounds_of
 from treasury.money import exact
-from treasury.orders.states import State
+from treasury.orders.states import NEVER_LEFT, OPEN
 from treasury.planning.funding import bounded, is_within
 from treasury.planning.funding_trades import FundingTrade
 from treasury.planning.payouts import PayoutPlan, with_conversions
@@ -17,11 +17,6 @@ from treasury.planning.trades import Trade, TradePlan
 from treasury.runs.desk import Desk
 from treasury.runs.funding_needs import Lack, policy_of, what_it_lacks
 from treasury.runs.governing import governing
-
-OPEN = (State.SENDING, State.UNKNOWN, State.ACCEPTED)
-"""States of conversions that left, or may have left, and are not final."""
-
-NEVER_LEFT = (State.PREPARED, State.HELD)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import TypedDict
 
 from treasury.concurrency.batches import batched
 from treasury.orders.quoting import QUOTED
-from treasury.orders.states import State
+from treasury.orders.states import OPEN, State
 from treasury.runs.desk import Desk
 
 DIRECT_ROWS = 5_000
@@ -26,7 +26,7 @@ class Part(TypedDict):
 def split_run(desk: Desk, run_key: str, ids: Sequence[int]) -> list[Part]:
     """These orders of a run in parts, in the sequence they were planned; direct ones first."""
     wanted = set(ids)
-    open_states = (State.PREPARED, State.SENDING, State.UNKNOWN, State.ACCEPTED)
+    open_states = (State.PREPARED, *OPEN)
     found = desk.ledger.ids_by_operation(run_key, open_states)
     parts = []
     for quoted, size in ((False, DIRECT_ROWS), (True, QUOTED_ROWS)):

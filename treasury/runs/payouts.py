@@ -17,7 +17,7 @@ from treasury.ledger.in_flight import recorded_debits
 from treasury.ledger.intents import IntentRules, add_to_plan, check_bound, commit_plan
 from treasury.ledger.payees import what_is_known
 from treasury.ledger.quotes import quotes_of_run
-from treasury.orders.states import State
+from treasury.orders.states import OPEN
 from treasury.planning.limits import judge_rows, judge_service
 from treasury.planning.payouts import PayoutPlan, plan_payouts
 from treasury.planning.policy import Policy
@@ -230,7 +230,7 @@ def plan_to_execute(
 
 def parts_that_left(desk: Desk, run_key: str) -> list[Part]:
     """The orders of a run that left, or may have left, and are not final."""
-    return split_run(desk, run_key, desk.ledger.order_ids(run_key, (State.SENDING, State.UNKNOWN, State.ACCEPTED)))
+    return split_run(desk, run_key, desk.ledger.order_ids(run_key, OPEN))
 
 
 def propose_payouts(

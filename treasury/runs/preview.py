@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from treasury.errors import InvalidSheet
-from treasury.ledger.in_flight import in_flight
+from treasury.ledger.in_flight import in_flight, states_of
 from treasury.ledger.payees import what_is_known
 from treasury.money import exact, format_amount, parse_amount, round_up
+from treasury.orders.states import NEVER_LEFT
 from treasury.planning.offers import Funding, judge_offered
-from treasury.planning.payouts import PayoutPlan
+from treasury.planning.payouts import PayoutPlan, plan_payouts
 from treasury.planning.people import People
 from treasury.planning.rows import PayoutRow
 from treasury.planning.shown import shown_payouts
@@ -37,8 +38,11 @@ def look(desk: Desk, plan: PayoutPlan, file: Path | None = None, *, in_full: boo
     if problems := judge_offered(plan.rows, offers):
         raise InvalidSheet(str(file or plan.run_key), problems)
     desk.looked_at.add(plan.sha256)
-    funding = funding_of(questions, plan, in_flight(desk.ledger, except_run=plan.run_key))
-    shown = {"funding": [_as_text(each) for each in funding]}
+    waiting = _waiting(desk, plan)
+    funding = funding_of(questions, waiting, in_flight(desk.ledger, except_run=plan.run_key))
+    shown: dict[str, Any] = {"funding": [_as_text(each) for each in funding]}
+    if waiting is not plan:
+        shown["waiting"] = len(waiting.rows)
     if not in_full:
         return {**plan.summary(), **shown}
     known = what_is_known(desk.ledger, plan.run_key, plan.intents, plan.limits.duplicate_days)
@@ -52,6 +56,16 @@ def look(desk: Desk, plan: PayoutPlan, file: Path | None = None, *, in_full: boo
         "notes": list(plan.rows.notes) if isinstance(plan.rows, Sheet) else [],
         "approvals": by_name_only(People() if plan.policy is None else plan.policy.listed),
     }
+
+
+def _waiting(desk: Desk, plan: PayoutPlan) -> PayoutPlan:
+    """The plan with those rows alone that did not leave yet."""
+    left = {row for row, (state, _) in states_of(desk.ledger, plan.run_key).items() if state not in NEVER_LEFT}
+    rows = Sheet[PayoutRow]()
+    for row in plan.rows:
+        if row.row_ref not in left:
+            rows.append(row)
+    return plan if len(rows) == len(plan.rows) else plan_payouts(plan.run_key, rows, plan.policy)
 
 
 @exact

@@ -15,7 +15,7 @@ from treasury.ledger.trade_plans import check_plan, plan_hash
 from treasury.money import FRACTION_DIGITS, exact, round_up
 from treasury.orders.decisions import Bounds
 from treasury.orders.records import Intent
-from treasury.orders.states import State
+from treasury.orders.states import NEVER_LEFT
 from treasury.planning.policy import Policy
 from treasury.planning.trades import Trade, TradePlan, check_trades
 from treasury.provider.conversion import ConversionExecute, ConversionQuote
@@ -55,7 +55,7 @@ def commit_trades(desk: Desk, run_key: str, plan: TradePlan, policy_file: Path |
             )
         if run is not None and run.policy != governed.version:
             why = "another policy is in force than the one that its plan was made under"
-            for order in desk.ledger.orders(run_key=run_key, states=(State.PREPARED, State.HELD)):
+            for order in desk.ledger.orders(run_key=run_key, states=NEVER_LEFT):
                 cancel_order(desk, order, why)
         if run is None:
             content = plan.as_dict()
@@ -112,7 +112,7 @@ def _cancel_leftovers(desk: Desk, run_key: str) -> None:
     for run in desk.ledger.runs():
         if run.kind != KIND or run.run_key == run_key:
             continue
-        for order in desk.ledger.orders(run_key=run.run_key, states=(State.PREPARED, State.HELD)):
+        for order in desk.ledger.orders(run_key=run.run_key, states=NEVER_LEFT):
             cancel_order(desk, order, f"its rebalancing is over, and {run_key} plans anew")
 
 
