@@ -82,14 +82,14 @@ def format_amount(amount: Decimal) -> str:
 
 def round_down(amount: Decimal, digits: int) -> Decimal:
     """Cut an amount to `digits` after the point, toward zero: what we ask for never exceeds what was meant."""
-    return amount.quantize(Decimal(1).scaleb(-digits), rounding=ROUND_DOWN)
+    return amount.quantize(Decimal(1).scaleb(-digits), rounding=ROUND_DOWN, context=EXACT)
 
 
 def round_up(amount: Decimal, digits: int) -> Decimal:
     """Round an amount away from zero to `digits` after the point: fees and needed funds are never understated."""
-    return amount.quantize(Decimal(1).scaleb(-digits), rounding=ROUND_UP)
+    return amount.quantize(Decimal(1).scaleb(-digits), rounding=ROUND_UP, context=EXACT)
 
 
 def canonical(amount: Decimal) -> str:
     """The one way to write an amount: 1.50 and 1.5 are `1.5`, 0.00 is `0`."""
-    return format_amount(amount.normalize())
+    return format_amount(amount.normalize(EXACT))

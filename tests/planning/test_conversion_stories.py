@@ -271,6 +271,33 @@ def test_a_surplus_that_passes_through_an_asset_leaves_it_in_its_band_to_the_las
     assert D("0.001") + brought - spent >= D("0.00102")
 
 
+def test_a_surplus_gives_way_to_what_is_missing_further_on_to_the_last_unit() -> None:
+    nothing = {"maximum": "0"}
+    holdings = [
+        holding("USDT", "0"),
+        holding("BRL", "105", "0.2", **nothing),
+        holding("ETH", "0", "2000", need="0.005", **nothing),
+        holding("BTC", "0", "50000", **nothing),
+    ]
+    rates = {"ETH-BTC": "0.04", "BRL-USDT": "0.2", "BRL-BTC": "0.000004"}
+    pairs = [pair(symbol, rate, rate) for symbol, rate in rates.items()]
+    planned = plan(holdings, pairs, fee_bps=D(10), return_to="edge")
+    assert [each.symbol for each in planned.conversions] == ["BRL-BTC", "BRL-USDT", "ETH-BTC"]
+    assert planned.shortfalls == ()
+
+
+def test_two_trades_fill_a_limit_of_the_day_to_the_last_unit() -> None:
+    holdings = [
+        holding("USDT", "0", need="25", maximum="0"),
+        holding("BRL", "180", "0.2", need="5", maximum="5"),
+        holding("BTC", "0", "50000", need="0.0005", maximum="0"),
+    ]
+    pairs = [pair("BRL-USDT", "0.20002", "0.19998"), pair("BRL-BTC", "0.000004", "0.000004")]
+    planned = plan(holdings, pairs, return_to="edge", max_total=D("34.37"))
+    missing = {"USDT": D(1), "BTC": D(50000)}
+    assert sum(each.amount * missing[each.asset] for each in planned.shortfalls if each.asset != "BRL") == D("15.63")
+
+
 def test_without_a_program_each_asset_is_planned_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program.Program, "solve", lambda *_: None)
     assets = [

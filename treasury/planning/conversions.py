@@ -1,6 +1,7 @@
 """Plan conversions: obligations first, then floors, then bands, each at the least cost; exact, pure."""
 
 from collections.abc import Sequence
+from decimal import Decimal
 
 from treasury.money import exact
 from treasury.planning.conversion_model import (
@@ -44,12 +45,41 @@ def plan_conversions(holdings: Sequence[Holding], pairs: Sequence[Pair], terms: 
     """
     book = Book.of(holdings, pairs, terms)
     proposed = propose(book, _purposes(book))
-    trades = list(size_trades(book, propose_plainly(book) if proposed is None else proposed))
+    plan = None if proposed is None else _sized(book, holdings, pairs, proposed)
+    if proposed is not None and plan is not None and len(plan.conversions) == len(proposed):
+        return plan
+    plain = _sized(book, holdings, pairs, propose_plainly(book))  # rounding left a trade out: is another way better?
+    return plain if plan is None or _is_better(_left_open(book, plain), _left_open(book, plan)) else plan
+
+
+def _sized(
+    book: Book, holdings: Sequence[Holding], pairs: Sequence[Pair], proposed: Sequence[Proposed]
+) -> ConversionPlan:
+    """The proposal in exact amounts, without what would break a rule."""
+    trades = list(size_trades(book, proposed))
     plan = _plan(book, pairs, trades)
-    while trades and check_conversions(plan, holdings, pairs, terms):
+    while trades and check_conversions(plan, holdings, pairs, book.terms):
         trades = list(size_trades(book, _without_least(book, trades)))
         plan = _plan(book, pairs, trades)
     return plan
+
+
+def _left_open(book: Book, plan: ConversionPlan) -> Sequence[Decimal]:
+    """What a plan leaves open by purpose, the most urgent first, and what it costs; in the base asset."""
+    open_ends = dict.fromkeys(TIERS, ZERO)
+    for each in plan.shortfalls:
+        open_ends[each.purpose] += each.amount * book.price(each.asset)
+    return [*open_ends.values(), plan.cost]
+
+
+def _is_better(other: Sequence[Decimal], mine: Sequence[Decimal]) -> bool:
+    """Whether another plan leaves less open, or costs less, by more than rounding makes of it."""
+    differs = (theirs - ours for theirs, ours in zip(other, mine, strict=True) if abs(theirs - ours) > ROUNDING)
+    return next(differs, ZERO) < 0
+
+
+ROUNDING = Decimal("0.01")
+"""Base asset: what rounding a few trades to their digits may come to."""
 
 
 def _purposes(book: Book) -> Sequence[Purpose]:

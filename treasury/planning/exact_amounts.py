@@ -9,7 +9,7 @@ from treasury.planning.conversion_model import TIERS, Purpose
 from treasury.planning.optimizer import Proposed
 from treasury.planning.positions import ZERO, Arc, Book
 
-SWEEPS = ((False, False), (False, False), (True, False), (False, False), (True, True), (True, True))
+SWEEPS = ((False, False), (False, False), (True, False), (False, False), (True, True), (True, True), (True, True))
 """Along the way money flows or against it, and whether nothing may be spent that is not there."""
 NEAR = Decimal("1e-6")
 """How much of itself a proposed amount may differ from the exact one that it means."""
@@ -61,7 +61,7 @@ class _Sizing:
     def sweep(self) -> None:
         """Move every amount, against the way money flows and along it; at last within what is there.
 
-        The last sweep comes twice, so that what one trade has to give up another can still bring.
+        The last sweep comes again, so that what one trade has to give up another can still bring, or give way.
         """
         for along, final in SWEEPS:
             for arc in self.order if along else reversed(self.order):
@@ -167,11 +167,15 @@ class _Sizing:
         near = self._near(arc)
         limit, funded = self._limit(arc), self._funded(arc, self.kept)
         shared = any(arc.spends in (each.spends, each.receives) for each in self.amounts if each != arc)
-        most = limit if shared and not final else min(limit, self._funded(arc, self.least))
+        most = limit if shared and not final else min(limit, self._funded(arc, self.least) + self._given_way(arc))
         if final and abs(funded - meant) <= near and not self._serves_a_gap(arc):
             most = min(most, funded)  # what closes no gap opens none either, by a unit of rounding
         smallest = book.spend_for_worth(arc, book.terms.min_trade)
-        found = [*self._levels(arc), smallest, self._passed_on(arc), funded, limit]
+        levels, passed_on = self._levels(arc), self._passed_on(arc)
+        if self._serves_a_gap(arc) and not book.positions[arc.receives].has_gap:
+            # A surplus that is sold is not less than what is missing further on.
+            levels = [max(each, passed_on) for each in levels if abs(each - meant) <= near] or [passed_on]
+        found = [*levels, smallest, passed_on, funded, limit]
         exact = next((each for each in found if abs(each - meant) <= near), None)
         if exact is None:
             exact = round_down(amount, book.digits(arc.spends))
@@ -184,6 +188,16 @@ class _Sizing:
         if self.book.positions[arc.receives].has_gap:
             return True
         return any(self._serves_a_gap(each) for each in self.amounts if each.spends == arc.receives)
+
+    def _given_way(self, arc: Arc) -> Decimal:
+        """What others that spend the same leave to a trade that closes a gap: as much as rounding takes."""
+        others = any(each.spends == arc.spends and self._gives_way(each) for each in self.amounts if each != arc)
+        return self._near(arc) if others and self._serves_a_gap(arc) else ZERO
+
+    def _gives_way(self, arc: Arc) -> bool:
+        """Whether a part of what a trade brings closes no gap."""
+        passed_on = (each for each in self.amounts if each.spends == arc.receives)
+        return not self._serves_a_gap(arc) or any(self._gives_way(each) for each in passed_on)
 
     def _near(self, arc: Arc) -> Decimal:
         """How far an amount may be from the exact one that it means."""
@@ -239,8 +253,9 @@ class _Sizing:
 
     def _spend_below(self, arc: Arc, gross: Decimal) -> Decimal:
         """About the most to spend that brings no more than this before the fee."""
-        digits = self.book.digits(arc.receives)
-        return round_down(max(gross, ZERO), digits) / arc.gain
+        brought = round_down(max(gross, ZERO), self.book.digits(arc.receives))
+        exact = self.book.spend_for(arc, brought)
+        return exact if self.book.expected(arc, exact) <= brought else brought / arc.gain
 
     def _affordable(self, arc: Arc, most: Decimal, others: Sequence[tuple[Arc, Decimal]], max_cost: Decimal) -> Decimal:
         book = self.book

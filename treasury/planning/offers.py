@@ -6,6 +6,7 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from treasury.errors import RowProblem
+from treasury.money import EXACT
 from treasury.planning.rows import BENEFICIARY_OBJECTS, PayoutRow, Route
 from treasury.provider.fields import country_codes, country_meant, fiat_codes
 
@@ -69,7 +70,7 @@ def _too_fine(row: PayoutRow) -> "_Found":
         if amount is None:
             continue
         allowed = DECIMALS.get(currency, OTHER_DECIMALS.get(currency, 2) if currency in fiat_codes() else None)
-        if allowed is not None and -int(amount.normalize().as_tuple().exponent) > allowed:
+        if allowed is not None and -int(amount.normalize(EXACT).as_tuple().exponent) > allowed:
             yield column, f"has more decimals than {currency} has ({allowed})", f"{amount:f}"
 
 

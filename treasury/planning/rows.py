@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 from treasury.errors import RowProblem
-from treasury.money import format_amount
+from treasury.money import canonical
 from treasury.texts import payee_key
 
 
@@ -57,13 +57,13 @@ class PayoutRow:
         rows, columns and `field.` names do not count (`dict` equality; hash it with sorted keys).
         """
         most = self.max_pay_amount
-        amounts = {name: format_amount(Decimal(self.fields[name]).normalize()) for name in self._amounts}
+        amounts = {name: canonical(Decimal(self.fields[name])) for name in self._amounts}
         return {
             "route": self.route.value,
             "fields": {**self.fields, **amounts},
             "purpose_code": self.purpose_code,
             "description": self.description,
-            **({} if most is None else {"max_pay_amount": format_amount(most.normalize())}),
+            **({} if most is None else {"max_pay_amount": canonical(most)}),
             **({} if self.replaces is None else {"replaces": self.replaces}),
         }
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from treasury.files import write_text
-from treasury.money import parse_amount
+from treasury.money import canonical, parse_amount
 from treasury.planning.rebalancing import Rebalancing
 from treasury.reports.markup import rendered
 
@@ -44,7 +44,7 @@ def as_lines(decided: Rebalancing) -> Iterator[str]:
     if trades:
         yield f"  cost against the middle of the rates: {_cost(decided)}"
     for name, cost in sorted(decided.next_unit.items()):
-        said = "cannot be had" if cost is None else f"would cost {cost.normalize():f}"
+        said = "cannot be had" if cost is None else f"would cost {canonical(cost)}"
         yield f"  one more {name} to be paid {said}"
     yield from (f"  note: {each}" for each in decided.notes)
 
@@ -59,7 +59,7 @@ def table(columns: Sequence[str], rows: Sequence[Mapping[str, str]]) -> Iterator
 
 
 def _cost(decided: Rebalancing) -> str:
-    return f"{decided.cost.normalize():f}, {decided.cost_bps:f} bps of what is traded"
+    return f"{canonical(decided.cost)}, {decided.cost_bps:f} bps of what is traded"
 
 
 def _text(value: object) -> str:
