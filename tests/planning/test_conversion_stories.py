@@ -298,6 +298,16 @@ def test_two_trades_fill_a_limit_of_the_day_to_the_last_unit() -> None:
     assert sum(each.amount * missing[each.asset] for each in planned.shortfalls if each.asset != "BRL") == D("15.63")
 
 
+def test_a_need_that_is_bought_through_a_full_base_asset_is_met_to_the_last_unit() -> None:
+    holdings = [
+        holding("USDT", "0", maximum="0"),
+        holding("BRL", "0", "0.2", need="2215", maximum="0"),
+        holding("BTC", "0.00908", "50000", maximum="0.00002"),
+    ]
+    planned = plan(holdings, [BRL, BTC], fee_bps=D(10), return_to="edge")
+    assert [each.asset for each in planned.shortfalls] == ["BTC"]
+
+
 def test_without_a_program_each_asset_is_planned_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program.Program, "solve", lambda *_: None)
     assets = [

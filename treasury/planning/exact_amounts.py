@@ -282,6 +282,7 @@ class _Sizing:
             return 2 * self.proposed[arc].amount  # no limit
         if position.is_sink and position.high is not None:
             top = self._spend_within(arc, position.high - position.in_hand - change)
+            top += book.unit(arc.spends) if top and self._serves_a_gap(arc) else ZERO  # a need comes before a maximum
         elif position.has_gap:
             top = book.spend_for_net(arc, position.aim - position.holding.expected - change)
             passes = any(each.spends == arc.receives for each in self.amounts)
