@@ -130,9 +130,9 @@ def why_not_funded(desk: Desk, plan: PayoutPlan, *, was_converted: bool) -> str 
 def _not_funded(desk: Desk, plan: PayoutPlan, what: str) -> str:
     why = f"not funded: {what}"
     waiting = {row.row_ref for row in rows_to_pay(desk, plan).rows}
-    for order in desk.ledger.orders(run_key=plan.run_key, states=(State.PREPARED,)):
-        if order.row_ref in waiting:
-            desk.ledger.note(order, reason=why)
+    orders = desk.ledger.orders(run_key=plan.run_key, states=(State.PREPARED,))
+    chosen = [order for order in orders if order.row_ref in waiting]
+    desk.run_concurrently(lambda order: desk.ledger.note(order, reason=why), chosen)  # they share commits
     LOG.warning("run %s is %s; nothing more of it is sent", plan.run_key, why)
     return why
 

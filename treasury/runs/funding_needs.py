@@ -58,7 +58,9 @@ def rows_to_pay(desk: Desk, plan: PayoutPlan) -> PayoutPlan:
     A row that is held, as a duplicate or for any other reason, is not sent: a person decides about it first.
     """
     states = states_of(desk.ledger, plan.run_key)
-    known = what_is_known(desk.ledger, plan.run_key, plan.intents, plan.limits.duplicate_days).duplicates
+    known: Mapping[str, str] = {}
+    if any(row.row_ref not in states for row in plan.rows):
+        known = what_is_known(desk.ledger, plan.run_key, plan.intents, plan.limits.duplicate_days).duplicates
     paid = Sheet[PayoutRow]()
     for row in plan.rows:
         state, hold = states.get(row.row_ref, (None, None))
