@@ -98,7 +98,7 @@ class Office:
         """Run a command to its end."""
         with self.start(*arguments, module=module, **changed) as process:
             try:
-                out, err = process.communicate(timeout=120)
+                out, err = process.communicate(timeout=PATIENCE)
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 raise
@@ -122,7 +122,7 @@ class Office:
             input=json.dumps(lines),
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PATIENCE,
             check=False,
         )
         assert done.returncode == 0, done.stderr
@@ -136,7 +136,7 @@ class Office:
             env={**self.environ, **changed},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=PATIENCE,
             check=False,
         )
         return Ended(done.returncode, done.stdout, done.stderr)
@@ -195,6 +195,11 @@ def processes_with(mark: str) -> list[int]:
         if mark.encode() in text and not ended:
             found.append(int(folder.name))
     return found
+
+
+PATIENCE = 300.0
+"""Seconds after which a command that starts Prefect hangs; a busy machine is no reason to fail (Prefect alone
+may take 120 of them)."""
 
 
 def eventually(holds: Callable[[], bool], seconds: float = 10.0, what: str = "it never came to hold") -> None:

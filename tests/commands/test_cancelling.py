@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.commands.office import Office, eventually
+from tests.commands.office import PATIENCE, Office, eventually
 from treasury.sandbox import RunningSandbox
 
 PERSON = ("--by", "Ada Example", "--why", "paid by hand already")
@@ -78,12 +78,12 @@ def test_a_run_is_cancelled_while_it_is_sent(
     office = open_office(sandbox.base_url, TREASURY_IN_FLIGHT="4")
     rows = [(f"r{number}", "1.00", f"12345{number:06d}") for number in range(200)]
     with office.running("pay", office.sheet(*rows), "--run-key", "long", "--yes", "--follow", "20") as process:
-        eventually(lambda: len(sandbox.orders()) > 8 or process.poll() is not None, 60)
+        eventually(lambda: len(sandbox.orders()) > 8 or process.poll() is not None, PATIENCE)
         cancelled = office.run("cancel", "long", *PERSON)
         assert "it left, or may have left" in cancelled.out
         time.sleep(1.5)  # what was marked before is on its way
         sent = len(sandbox.orders())
-        out, err = process.communicate(timeout=90)
+        out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 4, out + err
     assert len(sandbox.orders()) == sent < 100
     results = office.results("long")

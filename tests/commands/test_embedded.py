@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.commands.office import Office, eventually, processes_with
+from tests.commands.office import PATIENCE, Office, eventually, processes_with
 from treasury.sandbox import RunningSandbox
 
 pytestmark = pytest.mark.prefect
@@ -24,11 +24,11 @@ def test_a_killed_run_leaves_no_process_and_the_next_start_pays_each_row_once(
     arguments = ["pay", office.sheet(*ROWS), "--run-key", "killed", "--yes", "--follow", "20"]
     mark = f"TREASURY_HOME={office.home}"
     with office.running(*arguments) as process:
-        eventually(lambda: len(sandbox.orders()) > 5 or process.poll() is not None, 60)
+        eventually(lambda: len(sandbox.orders()) > 5 or process.poll() is not None, PATIENCE)
         assert process.poll() is None, process.communicate()
         assert len(processes_with(mark)) >= 2  # the command, and Prefect's server
         process.kill()
-        eventually(lambda: not processes_with(mark), 10, "the embedded server outlived its command")
+        eventually(lambda: not processes_with(mark), 30, "the embedded server outlived its command")
     assert 5 < len(sandbox.orders()) < len(ROWS)
     ended = office.run(*arguments)
     assert (ended.code, ended.last) == (0, "300 settled"), ended.out + ended.err
@@ -49,7 +49,7 @@ def test_an_embedded_server_that_starts_slowly_is_waited_for(
     office.environ["PREFECT_HOME"] = str(office.home / "prefect")
     mark = f"TREASURY_HOME={office.home}"
     with office.running("pay", office.sheet(*ROWS[:1]), "--run-key", "slow", "--yes", "--follow", "20") as process:
-        eventually(lambda: len(processes_with(mark)) > 1 or process.poll() is not None, 60)
+        eventually(lambda: len(processes_with(mark)) > 1 or process.poll() is not None, PATIENCE)
         until = time.monotonic() + 30
         while process.poll() is None and time.monotonic() < until:
             for number in processes_with(mark):
@@ -58,7 +58,7 @@ def test_an_embedded_server_that_starts_slowly_is_waited_for(
                     time.sleep(3)
                     os.kill(number, signal.SIGCONT)
             time.sleep(0.3)
-        out, err = process.communicate(timeout=90)
+        out, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, out.splitlines()[-1]) == (0, "1 settled"), out + err
     assert "Traceback" not in err
 
@@ -68,11 +68,11 @@ def test_an_embedded_server_that_dies_at_its_start_is_told_in_one_line(open_offi
     office.environ["PREFECT_HOME"] = str(office.home / "prefect")
     mark = f"TREASURY_HOME={office.home}"
     with office.running("pay", office.sheet(*ROWS[:1]), "--run-key", "dead", "--yes") as process:
-        eventually(lambda: len(processes_with(mark)) > 1 or process.poll() is not None, 60)
+        eventually(lambda: len(processes_with(mark)) > 1 or process.poll() is not None, PATIENCE)
         for number in processes_with(mark):
             if number != process.pid:
                 os.kill(number, signal.SIGKILL)
-        out, err = process.communicate(timeout=90)
+        out, err = process.communicate(timeout=PATIENCE)
     assert process.returncode == 1
     assert "did not start" in err.splitlines()[-1], err
     assert "nothing was sent" in err.splitlines()[-1]

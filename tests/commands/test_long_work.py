@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from flows.commands import progress
-from tests.commands.office import Office, eventually, quoted_sheet
+from tests.commands.office import PATIENCE, Office, eventually, quoted_sheet
 from tests.listening import Answer, Listening
 from treasury.orders.states import State
 from treasury.sandbox import RunningSandbox
@@ -58,7 +58,7 @@ def test_an_interrupted_run_finishes_what_is_on_its_way_and_goes_on_where_it_was
     sheet = office.sheet(*((f"r{number}", "5", f"123456{number:04d}7") for number in range(ROWS)))
     command = ["pay", sheet, "--run-key", "run", "--yes", "--follow", "0"]
     with office.running(*command) as process:
-        eventually(lambda: len(service.came) > 70, 60, "it sent nothing")
+        eventually(lambda: len(service.came) > 70, PATIENCE, "it sent nothing")
         process.send_signal(signal.SIGINT)
         time.sleep(1.0)
         came = len(service.came)
@@ -88,7 +88,7 @@ def test_an_interrupted_run_of_quotes_sends_nothing_more_and_goes_on_where_it_wa
         return sum(order["effects"] for order in slow.orders())
 
     with office.running(*command) as process:
-        eventually(lambda: paid() > 70, 90, "it paid nothing")
+        eventually(lambda: paid() > 70, PATIENCE, "it paid nothing")
         process.send_signal(signal.SIGINT)
         time.sleep(4 * SLOW_SECONDS)
         there = paid()

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from flows.commands.prefect_server import free_port
-from tests.commands.office import Office, eventually, one_line_error, processes_with
+from tests.commands.office import PATIENCE, Office, eventually, one_line_error, processes_with
 from treasury.private_files import openings
 from treasury.sandbox import RunningSandbox
 
@@ -121,7 +121,7 @@ def test_a_deployment_that_is_started_from_the_dashboard_runs(served: Served) ->
         def state() -> str:
             return str(api.get(f"/flow_runs/{run['id']}").json()["state"]["type"])
 
-        eventually(lambda: state() in ("COMPLETED", "FAILED", "CRASHED"), 90)
+        eventually(lambda: state() in ("COMPLETED", "FAILED", "CRASHED"), PATIENCE)
         assert state() == "COMPLETED"
     assert [str(each) for each in openings(served.office.home / "reconciliation")] == []
 
@@ -180,7 +180,7 @@ def test_the_server_of_one_command_has_a_password_of_its_own(
     mark = f"TREASURY_HOME={office.home}"
     rows = [(f"r{number}", f"{number + 1}.00", "12345670001") for number in range(20)]
     with office.running("pay", office.sheet(*rows), "--run-key", "r", "--yes", "--follow", "20") as process:
-        eventually(lambda: len(sandbox.orders()) > 1 or process.poll() is not None, 60)
+        eventually(lambda: len(sandbox.orders()) > 1 or process.poll() is not None, PATIENCE)
         assert process.poll() is None, process.communicate()
         lines = [Path(f"/proc/{each}/cmdline").read_bytes().decode() for each in processes_with(mark)]
         [port] = [found[1] for line in lines if (found := re.search("--port\0([0-9]+)", line))]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.commands.office import Office, eventually, processes_with
+from tests.commands.office import PATIENCE, Office, eventually, processes_with
 from treasury.sandbox import RunningSandbox
 
 pytestmark = pytest.mark.prefect
@@ -23,7 +23,7 @@ def test_of_four_starts_on_a_fresh_home_one_works_and_three_say_so(
     office.environ["PREFECT_HOME"] = str(office.home / "prefect")
     arguments = ["pay", office.sheet(*ROWS[:20]), "--run-key", "four", "--yes"]
     started = [office.start(*arguments) for _ in range(4)]
-    ended = [(process.communicate(timeout=180), process.returncode) for process in started]
+    ended = [(process.communicate(timeout=PATIENCE), process.returncode) for process in started]
     assert sorted(code for _, code in ended) == [0, 6, 6, 6], ended
     for (_, err), code in ended:
         if code:
@@ -43,7 +43,7 @@ def test_different_runs_start_on_one_fresh_prefect_home(
         office.start("pay", office.sheet(ROWS[number], name=f"{number}.csv"), "--run-key", f"run{number}", "--yes")
         for number in range(2)
     ]
-    ended = [(process.communicate(timeout=180), process.returncode) for process in runs]
+    ended = [(process.communicate(timeout=PATIENCE), process.returncode) for process in runs]
     assert [code for _, code in ended] == [0, 0], ended
 
 
@@ -64,7 +64,7 @@ def test_a_command_that_is_killed_again_and_again_pays_each_row_once(
                 lambda before=before, more=more, process=process: (  # type: ignore[misc]
                     len(sandbox.orders()) >= min(before + more, len(ROWS)) or process.poll() is not None
                 ),
-                90,
+                PATIENCE,
             )
             if process.poll() is None:
                 kills += 1
@@ -72,7 +72,7 @@ def test_a_command_that_is_killed_again_and_again_pays_each_row_once(
                 process.wait()
             else:  # a machine that is busy enough: Prefect did not start in time
                 print("a start ended by itself:", process.returncode, process.communicate())
-            eventually(lambda: not processes_with(mark), 10, "something outlived its command")
+            eventually(lambda: not processes_with(mark), 30, "something outlived its command")
         if kills == KILLS:
             break
     ended = office.run(*arguments)
