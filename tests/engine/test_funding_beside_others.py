@@ -54,6 +54,24 @@ def approve(desk: Desk) -> None:
     approve_plan(desk.ledger, "run", rules_of(desk, plan), "somebody-else", name="Checker")
 
 
+def test_a_service_that_is_not_on_this_machine_is_refused_before_anything_is_asked_or_recorded(
+    open_desk: OpenDesk, tmp_path: Path
+) -> None:
+    desk = open_desk("https://pay.example.com")
+    rules = adopted(desk, tmp_path, PAYOUTS)
+    file = sheet(tmp_path, *ROWS)
+    with pytest.raises(InputError, match="--fund works with services of this machine alone"):
+        fund_and_pay(desk, file, rules, tmp_path / "out")
+    payouts.commit_payouts(desk, file, "run", rules, fund=True)  # a flow of somebody's own
+    for step in (
+        lambda: funding.next_round(desk, payouts.plan_of(desk, file, "run", rules), (), 0, rules),
+        lambda: funding.record_round(desk, {}, "run", rules),  # type: ignore[typeddict-item]
+    ):
+        with pytest.raises(InputError, match="services of this machine alone"):
+            step()
+    assert [run.run_key for run in desk.ledger.runs()] == ["run"]
+
+
 # --- limits and holds ----------------------------------------------------------------------------------------------
 
 

@@ -27,7 +27,7 @@ from treasury.runs.cancelling import cancel_order
 from treasury.runs.desk import Desk
 from treasury.runs.execution import follow_orders
 from treasury.runs.fills import LOOK_SECONDS, LOOKS, Done, write_decisions
-from treasury.runs.funding_needs import needs_of, policy_of, rows_to_pay, what_it_lacks
+from treasury.runs.funding_needs import check_may_fund, needs_of, policy_of, rows_to_pay, what_it_lacks
 from treasury.runs.funding_plans import agreed_of, is_within_bounds
 from treasury.runs.rebalancing import Planned, Round, decisions_of
 from treasury.runs.trade_orders import RecordedTrade, commit_part, name_trades
@@ -89,6 +89,7 @@ def record_round(desk: Desk, planned: Planned, run_key: str, policy_file: Path |
     None of them where something was recorded since the round was planned: then it is planned again. Raises
     `ApprovalNeeded`.
     """
+    check_may_fund(desk)
     trades, decisions, agreed = TradePlan.from_dict(planned["plan"]), planned["decisions"], agreed_of(desk, run_key)
     if agreed is None:
         return []
