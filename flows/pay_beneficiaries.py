@@ -39,6 +39,7 @@ def pay_beneficiaries(
     add: bool = False,
     valid_rows_only: bool = False,
     fund: bool = False,
+    agreed: str | None = None,
 ) -> Mapping[str, Any]:
     """Check every row, record the intents, fetch fiat quotes, create payouts, follow them, write a result for each.
 
@@ -57,6 +58,7 @@ def pay_beneficiaries(
         add: rows that the run does not have are added to it, under a plan of their own.
         valid_rows_only: the valid rows are paid, and the others left out: they are in `remaining.xlsx` and `.csv`.
         fund: what the run lacks is converted first, as the plan says; nothing is paid before everything is there.
+        agreed: with fund, the hash of the plan that was shown and agreed to; left out, the run is planned now.
 
     """
     source = Source(
@@ -68,11 +70,11 @@ def pay_beneficiaries(
         add=add,
         valid_rows_only=valid_rows_only,
         fund=fund,
-        shown=None,
+        shown=agreed if fund else None,
     )
     read = read_beneficiaries(source, account)
     checked = check_payees(read, account)
-    previewed = preview(checked, account)
+    previewed = preview(checked, account, proposal)
     proposed = propose_payouts(previewed, account, proposal)
     with open_desk(account).hold(run_key):
         parts = record_payouts(proposed, account)

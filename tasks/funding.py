@@ -39,7 +39,8 @@ def record_conversions(planned: Planned, source: Source, account: str | None = N
 
     None where something else was recorded since the round was planned: then it is planned again.
     """
-    return funding.record_round(open_desk(account), planned, source["run_key"], limits_of(source))
+    desk = open_desk(account)
+    return funding.record_round(desk, planned, plan_of(desk, source), limits_of(source))
 
 
 @task(cache_policy=NO_CACHE, task_run_name="check funds of {source[run_key]}")
@@ -54,5 +55,5 @@ def check_funds(
     if planned:
         folder = folder_of(source) or desk.settings.run_folder(source["run_key"])
         funding.write_conversions(desk, planned, done, folder.absolute())
-    why = funding.why_not_funded(desk, plan_of(desk, source), was_converted=bool(done))
+    why = funding.why_not_funded(desk, plan_of(desk, source), done)
     return parts if why is None else parts_that_left(desk, source["run_key"])

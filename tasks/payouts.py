@@ -15,7 +15,7 @@ from tasks.outcomes import unless_rejected
 from treasury.approving.tokens import read_token
 from treasury.planning.payouts import PayoutPlan
 from treasury.reports.plan import MAX_ROWS
-from treasury.runs import approving, execution, payouts
+from treasury.runs import agreeing, approving, execution, payouts
 from treasury.runs.desk import Desk
 from treasury.runs.parts import Part, split_run
 from treasury.runs.preview import look
@@ -39,7 +39,7 @@ class Source(TypedDict):
     fund: bool
     """Whether what it lacks is converted before it is paid."""
     shown: str | None
-    """The hash of the plan with conversions that was shown in this start, if it is to be agreed to."""
+    """Of a run that is funded: the hash of the plan that was shown, which is agreed to, and no other."""
 
 
 @task(
@@ -68,19 +68,24 @@ def check_payees(source: Source, account: str | None = None) -> Source:
 
 
 @task(cache_policy=NO_CACHE, retries=1, retry_condition_fn=unless_rejected, task_run_name="preview {source[run_key]}")
-def preview(source: Source, account: str | None = None) -> Source:
+def preview(source: Source, account: str | None = None, proposal: str | None = None) -> Source:
     """Ask the service what it offers, and show what is to be paid, unless this process has shown it.
 
-    Raises `InvalidSheet` for rows that the service would refuse; the sheet then comes back corrected.
+    A run that is funded is planned with its conversions, unless a plan of it was shown and agreed to before, or signed
+    by its maker. Raises `InvalidSheet` for rows that the service would refuse; the sheet then comes back corrected.
     """
     desk = open_desk(account)
-    plan = payouts.plan_to_execute(desk, plan_of(desk, source), add=source["add"], fund=source["fund"])
-    if plan is None:
-        return source
-    if plan.sha256 not in desk.looked_at:
+    payments, shown = plan_of(desk, source), source["shown"]
+    if source["fund"] and shown is None and proposal is not None:
+        shown = agreeing.shown_and_signed(desk, payments, proposal, add=source["add"])
+    if shown is None:
+        plan = agreeing.plan_to_execute(desk, payments, add=source["add"], fund=source["fund"])
+    else:
+        plan = agreeing.plan_as_shown(desk, payments, shown, add=source["add"])
+    if plan is not None and plan.sha256 not in desk.looked_at:
         with _corrected(desk, source):
             show_preview(desk, look(desk, plan, _file(source), in_full=len(plan.rows) <= MAX_ROWS))
-    return {**source, "shown": plan.sha256 if source["fund"] else None}
+    return {**source, "shown": (plan or payments).sha256 if source["fund"] else None}
 
 
 @task(cache_policy=NO_CACHE, task_run_name="propose {source[run_key]}")
@@ -89,7 +94,7 @@ def propose_payouts(source: Source, account: str | None = None, proposal: str | 
     desk = open_desk(account)
     with shown_while_it_waits(desk, source["run_key"]):
         plan, limits = plan_of(desk, source), limits_of(source)
-        payouts.propose_payouts(desk, plan, limits, proposal, add=source["add"], shown=source["shown"])
+        agreeing.propose_payouts(desk, plan, limits, proposal, add=source["add"], shown=source["shown"])
     return source
 
 
@@ -107,7 +112,7 @@ def record_payouts(source: Source, account: str | None = None) -> list[Part]:
     """Record the intent to pay each row of a file; returns the orders to send or follow, in parts."""
     desk, run_key = open_desk(account), source["run_key"]
     limits, rows = limits_of(source), _rows(source)
-    chunks = payouts.commit_payouts(desk, _file(source), run_key, limits, **rows, fund=source["fund"])
+    chunks = payouts.commit_payouts(desk, _file(source), run_key, limits, **rows, shown=source["shown"])
     return split_run(desk, run_key, [each for ids in chunks for each in ids])
 
 

@@ -34,6 +34,7 @@ from treasury.reports.plan import PlanPage, as_lines, facts_as_lines, left_out_o
 from treasury.reports.refused import write_refused
 from treasury.reports.results import REHEARSAL
 from treasury.reports.starts import start_folder
+from treasury.runs.agreeing import plan_as_shown, plan_to_execute, propose_payouts
 from treasury.runs.approving import BY_NAME_ONLY, sign_proposal
 from treasury.runs.desk import Desk
 from treasury.runs.execution import check_run_key
@@ -42,9 +43,7 @@ from treasury.runs.payouts import (
     commit_payouts,
     keep_left_out,
     plan_of,
-    plan_to_execute,
     preview,
-    propose_payouts,
     read_plan,
     write_payout_results,
 )
@@ -153,14 +152,17 @@ def _execute(
     desk, run_key = configured_desk(), shown.run_key
     asked: dict[str, Any] = rows.read
     payments = plan_of(desk, file, run_key, policy, **asked)
-    plan = plan_to_execute(desk, payments, add=rows.add, fund=rows.fund) or payments
+    agreed_to = shown.sha256 if rows.fund else None
+    if agreed_to is None:
+        plan = plan_to_execute(desk, payments, add=rows.add) or payments
+    else:  # rates move: what was shown is agreed to, and nothing is planned anew
+        plan = plan_as_shown(desk, payments, agreed_to, add=rows.add) or payments
     if plan.sha256 != shown.sha256:
         raise InputError(f"run {run_key}: its plan is another one than was shown; nothing was sent: start it again")
     if desk.ledger.run(run_key) is None:  # the plan that waits or is carried out from now on
         copy_file(start_folder(folder) / "plan.json", folder / "plan.json")
     try:
-        conversions = plan.sha256 if rows.fund and plan is not payments else None
-        propose_payouts(desk, payments, policy, _signed(desk, plan, key), add=rows.add, shown=conversions)
+        propose_payouts(desk, payments, policy, _signed(desk, plan, key), add=rows.add, shown=agreed_to)
     except ApprovalNeeded:
         if (waiting := waiting_plan(desk.ledger, run_key)) is not None:
             say_files(write_waiting(desk, waiting, folder))
@@ -168,7 +170,7 @@ def _execute(
     # Held before Prefect starts: a second start fails early, and a finished run needs no Prefect.
     with desk.hold(run_key):
         began = desk.ledger.run(run_key) is not None
-        if began and not commit_payouts(desk, file, run_key, policy, **asked, fund=rows.fund):
+        if began and not commit_payouts(desk, file, run_key, policy, **asked, shown=agreed_to):
             return finish_run(write_payout_results(desk, file, run_key, folder, **asked))
         with prefect_api("flows.pay_beneficiaries"):
             from flows.pay_beneficiaries import pay_beneficiaries
@@ -176,7 +178,7 @@ def _execute(
             limits = None if policy is None else str(policy.absolute())
             path = str(file.absolute())
             with showing("sent", lambda: progress.sent(desk.ledger, run_key)):
-                which: dict[str, Any] = {**rows.read, "fund": rows.fund}
+                which: dict[str, Any] = {**rows.read, "fund": rows.fund, "agreed": agreed_to}
                 summary = summary_of(
                     lambda: pay_beneficiaries(path, run_key, str(folder), follow, policy=limits, **which)
                 )
@@ -305,6 +307,8 @@ def show_plan(plan: PayoutPlan, *, in_full: bool = False) -> None:
         money_lines("beneficiaries receive", content["receipts"])
     for each in [] if in_full else plan.conversions:
         print(f"  converted first: {each}")
+    if plan.unfunded and not in_full:
+        print(f"  CANNOT BE FUNDED: {plan.unfunded}")
     if plan.approvals:
         print(f"  needs {plan.approvals} approval(s) besides yours; plan {plan.sha256[:12]}")
         for line in [] if in_full else _by_name(plan).values():

@@ -1,6 +1,7 @@
 """`treasury pay --fund`: what a run lacks is converted first, under the run's plan; nothing is paid before."""
 
 import json
+import threading
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -76,6 +77,7 @@ def test_what_cannot_be_funded_is_neither_converted_nor_paid(
     office, rules = open_office(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
     done = pay(office, rules, "--yes", *FUND)
     assert (done.code, done.last) == (4, "0 settled, 3 not sent"), done.out + done.err
+    assert "  CANNOT BE FUNDED: " in done.out
     assert "CANNOT BE FUNDED" in pay(office, rules, "--fund", "--dry-run").out
     assert sandbox.orders() == []
     assert all("not funded: 1000 USDT_TRC20 missing" in row["reason"] for row in office.results("payroll").values())
@@ -199,3 +201,91 @@ def test_what_failed_of_an_earlier_run_is_funded_and_paid_once_more(
     assert (again.code, again.last) == (4, "0 settled, 1 failed"), again.out + again.err
     assert kinds(sandbox).count("conversion_execute") == 2
     assert kinds(sandbox).count("payout") == 4
+
+
+# --- what was shown is what is agreed to ---------------------------------------------------------------------------
+
+
+def test_rows_that_are_added_need_one_approval(office: Office, tmp_path: Path) -> None:
+    rules = policy(tmp_path, tail=PAYOUTS + '[conversions.one_approval_above]\nUSDT = "550"\n', BTC=BTC)
+    first = pay(office, rules, "--yes", *FUND, rows=ROWS[:2])
+    assert (first.code, first.last) == (0, "2 settled"), first.out + first.err
+    waits = pay(office, rules, "--add", "--yes", *FUND)
+    assert waits.code == 3, waits.out + waits.err
+    assert office.run("approve", "payroll", "--by", "Checker").code == 0
+    done = pay(office, rules, "--add", "--yes", *FUND)
+    assert (done.code, done.last) == (0, "3 settled"), done.out + done.err
+
+
+SLOWLY = """
+import contextlib, pathlib, time
+from flows.commands import payouts, run
+
+@contextlib.contextmanager
+def prefect_api(name, real=payouts.prefect_api):
+    pathlib.Path({ready!r}).write_text("")  # the plan was shown, and answered with yes; Prefect starts: seconds
+    while not pathlib.Path({gone!r}).exists():
+        time.sleep(0.1)
+    with real(name) as found:
+        yield found
+
+payouts.prefect_api = prefect_api
+raise SystemExit(run({line!r}))
+"""
+
+
+def test_more_than_was_shown_is_not_converted(office: Office, sandbox: RunningSandbox, tmp_path: Path) -> None:
+    rules = policy(tmp_path, tail=PAYOUTS, BTC=BTC)
+    ready, gone = tmp_path / "ready", tmp_path / "gone"
+    line = ["pay", str(office.sheet(*ROWS)), "--run-key", "payroll", "--policy", str(rules), "--yes", *FUND]
+
+    def take() -> None:
+        eventually(ready.exists)
+        sandbox.deposit("USDT_TRC20", "-200")
+        gone.write_text("")
+
+    thread = threading.Thread(target=take)
+    thread.start()
+    ended = office.python(SLOWLY.format(ready=str(ready), gone=str(gone), line=line))
+    thread.join()
+    assert "at most 1021.59213367 USDT" in ended.out, ended.out + ended.err
+    assert sandbox.orders() == []
+    [why] = {row["reason"] for row in office.results("payroll").values()}
+    assert "more has to be converted than was agreed to: start it again" in why
+    again = pay(office, rules, "--yes", *FUND)
+    assert (again.code, again.last) == (0, "3 settled"), again.out + again.err
+
+
+def test_the_deployment_takes_the_hash_that_was_agreed_to_and_no_other(
+    office: Office, sandbox: RunningSandbox, tmp_path: Path
+) -> None:
+    rules, sheet = policy(tmp_path, tail=PAYOUTS, BTC=BTC), office.sheet(*ROWS)
+    call = f"pay_beneficiaries({str(sheet)!r}, 'payroll', policy={str(rules)!r}, fund=True, agreed={'0' * 64!r})"
+    refused = office.python(f"from flows.pay_beneficiaries import pay_beneficiaries\nprint({call}['counts'])\n")
+    assert "its plan is another one than was shown; nothing was sent" in refused.err, refused.out + refused.err
+    assert sandbox.orders() == []
+
+
+def test_approve_and_pay_funds_and_pays(office: Office, sandbox: RunningSandbox, tmp_path: Path) -> None:
+    tail = PAYOUTS + '[payouts.one_approval_above]\nUSDT_TRC20 = "1000"\n'
+    rules, sheet = policy(tmp_path, tail=tail, BTC=BTC), office.sheet(*ROWS)
+    waits = pay(office, rules, "--yes", *FUND)
+    assert waits.code == 3, waits.out + waits.err
+    call = f"approve_and_pay('payroll', {str(sheet)!r}, 'Checker', policy={str(rules)!r}, fund=True)"
+    done = office.python(f"from flows.approve_and_pay import approve_and_pay\nprint({call}['counts'])\n")
+    assert done.last == "{'settled': 3}", done.out + done.err
+    assert kinds(sandbox).count("conversion_execute") == 1
+
+
+def test_a_stop_converts_nothing_and_the_run_goes_on_after_it(
+    office: Office, sandbox: RunningSandbox, tmp_path: Path
+) -> None:
+    rules = policy(tmp_path, tail=PAYOUTS, BTC=BTC)
+    assert office.run("stop", "--by", "Ada", "--why", "wait").code == 0
+    for _ in range(2):
+        ended = pay(office, rules, "--yes", *FUND)
+        assert (ended.code in (3, 4, 6), sandbox.orders()) == (True, []), (ended.code, ended.out, ended.err)
+    assert office.run("stop", "--lift", "--by", "Ada").code == 0
+    done = pay(office, rules, "--yes", *FUND)
+    assert (done.code, done.last) == (0, "3 settled"), done.out + done.err
+    assert kinds(sandbox).count("conversion_execute") == 1

@@ -15,7 +15,7 @@ from treasury.ledger.approvals import Approved, waiting_plan
 from treasury.ledger.policies import adopt_policy
 from treasury.ledger.proposals import WaitingPlan
 from treasury.planning.policy import parse_policy
-from treasury.runs import approving, execution, payouts
+from treasury.runs import agreeing, approving, execution, payouts
 from treasury.runs.desk import Desk
 
 KEYS = {name: Ed25519PrivateKey.generate() for name in ("ada", "ben", "ben-two", "cleo", "mallory")}
@@ -43,7 +43,7 @@ def adopt(desk: Desk, people: Mapping[str, Any] = PEOPLE, key: str | None = None
 def propose(desk: Desk, file: Path, run_key: str = "run", maker: str | None = "ada") -> None:
     plan = payouts.plan_of(desk, file, run_key)
     token = None if maker is None else str(approving.sign_proposal(desk, KEYS[maker], run_key, plan.sha256))
-    payouts.propose_payouts(desk, plan, proposal=token)
+    agreeing.propose_payouts(desk, plan, proposal=token)
 
 
 def waits(desk: Desk, file: Path, run_key: str = "run", maker: str | None = "ada") -> WaitingPlan:

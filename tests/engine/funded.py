@@ -4,24 +4,48 @@ python -m tests.engine.funded '{"home": ..., "base_url": ..., "key": ..., "file"
 """
 
 from collections.abc import Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from tests.engine.rounds import policy
+from treasury.ledger.approvals import approve_plan, waiting_plan
+from treasury.ledger.policies import adopt_policy
 from treasury.planning.payouts import PayoutPlan
 from treasury.planning.trades import TradePlan
-from treasury.runs import execution, fills, funding, payouts
+from treasury.policy_file import read_policy
+from treasury.runs import agreeing, execution, fills, funding, payouts
+from treasury.runs.approving import rules_of
 from treasury.runs.desk import Desk
 from treasury.runs.fills import Done
 from treasury.runs.rebalancing import Planned
+from treasury.runs.trade_orders import RecordedTrade
+
+BTC = ("0.2", "0.4", "0.9")
+ROWS = (("a", "300", "12345670001"), ("b", "400", "12345670101"), ("c", "500", "12345670201"))
+OTHER = (("x", "600", "12345670301"), ("y", "700", "12345670401"))
+HELD = {"USDT": Decimal(5000), "BTC": Decimal("0.8"), "USDT_TRC20": Decimal(200)}
+PAYOUTS = "[payouts]\nduplicate_days = 0\n"
+"""A table of payouts under which one payment may look like another."""
+
+
+def above(table: str, currency: str, amount: str) -> str:
+    """The end of a policy that asks for an approval above an amount."""
+    return PAYOUTS + f'[{table}.one_approval_above]\n{currency} = "{amount}"\n'
+
+
+def rules_of_a_day(folder: Path, tail: str = PAYOUTS) -> Path:
+    """A policy that believes rates of a day, for a clock that is ahead."""
+    return policy(folder, "max_rate_age_seconds = 86400", tail=tail, BTC=BTC)
 
 
 def fund_and_pay(
-    desk: Desk, file: Path, rules: Path, out: Path, run_key: str = "run", seconds: float = 10
+    desk: Desk, file: Path, rules: Path, out: Path, run_key: str = "run", seconds: float = 10, *, add: bool = False
 ) -> Mapping[str, Any]:
     """One start: what the run lacks is converted in rounds, and it is paid if everything is there."""
-    propose(desk, file, rules, run_key)
+    plan = propose(desk, file, rules, run_key, add=add)
     with desk.hold(run_key):
-        chunks = payouts.commit_payouts(desk, file, run_key, rules, fund=True)
+        chunks = payouts.commit_payouts(desk, file, run_key, rules, add=add, shown=plan.sha256)
         why = convert(desk, file, rules, out, run_key, seconds)
         for ids in [] if why else chunks:
             execution.send_orders(desk, run_key, ids)
@@ -30,12 +54,29 @@ def fund_and_pay(
         return payouts.write_payout_results(desk, file, run_key, out)
 
 
-def propose(desk: Desk, file: Path, rules: Path, run_key: str = "run", *, add: bool = False) -> PayoutPlan | None:
-    """Agree to what is needed now: its approvals are asked for."""
+def propose(desk: Desk, file: Path, rules: Path, run_key: str = "run", *, add: bool = False) -> PayoutPlan:
+    """Show what is needed now, and agree to it: its approvals are asked for. Returns what was shown."""
     payments = payouts.plan_of(desk, file, run_key, rules, add=add)
-    plan = payouts.plan_to_execute(desk, payments, add=add, fund=True)
-    payouts.propose_payouts(desk, payments, rules, add=add, shown=None if plan is None else plan.sha256)
+    plan = agreeing.plan_to_execute(desk, payments, add=add, fund=True) or payments
+    agreeing.propose_payouts(desk, payments, rules, add=add, shown=plan.sha256)
     return plan
+
+
+def record(desk: Desk, file: Path, rules: Path, run_key: str = "run", *, add: bool = False) -> PayoutPlan:
+    """Agree to what is needed now, and record it; then the process ends. Returns what was shown."""
+    plan = propose(desk, file, rules, run_key, add=add)
+    payouts.commit_payouts(desk, file, run_key, rules, add=add, shown=plan.sha256)
+    return plan
+
+
+def plan_round(desk: Desk, file: Path, rules: Path, run_key: str = "run") -> Planned | None:
+    """The next round of its conversions."""
+    return funding.next_round(desk, payouts.plan_of(desk, file, run_key, rules), (), 0, rules)
+
+
+def record_round(desk: Desk, planned: Planned, file: Path, rules: Path, run_key: str = "run") -> list[RecordedTrade]:
+    """The round, recorded and not sent."""
+    return funding.record_round(desk, planned, payouts.plan_of(desk, file, run_key, rules), rules)
 
 
 def convert(desk: Desk, file: Path, rules: Path, out: Path, run_key: str = "run", seconds: float = 10) -> str | None:
@@ -48,9 +89,33 @@ def convert(desk: Desk, file: Path, rules: Path, out: Path, run_key: str = "run"
         if found is None:
             if planned:
                 funding.write_conversions(desk, planned, done, out)
-            return funding.why_not_funded(desk, payments, was_converted=bool(done))
-        ids = [each for trade in funding.record_round(desk, found, run_key, rules) for each in trade["ids"]]
+            return funding.why_not_funded(desk, payments, done)
+        ids = [each for trade in funding.record_round(desk, found, payments, rules) for each in trade["ids"]]
         execution.send_orders(desk, found["run_key"], ids)
         execution.follow_orders(desk, found["run_key"], ids, seconds)
         done.append(fills.prove_round(desk, found["run_key"], TradePlan.from_dict(found["plan"])))
         planned.append(found)
+
+
+# --- people and clocks ---------------------------------------------------------------------------------------------
+
+
+def adopted(desk: Desk, file: Path) -> Path:
+    """A policy file, put in force."""
+    adopt_policy(desk.ledger, read_policy(file), "policy.toml", by="Owner", os_user="owner")
+    return file
+
+
+def approve(desk: Desk, run_key: str = "run") -> None:
+    """Approve the plan of a run that waits, as somebody else than its maker."""
+    plan = waiting_plan(desk.ledger, run_key)
+    assert plan is not None
+    approve_plan(desk.ledger, run_key, rules_of(desk, plan), "somebody-else", name="Checker")
+
+
+def clock_of(desk: Desk) -> list[float]:
+    """Seconds that the ledger's clock is ahead, to be changed; the service's follows."""
+    wall, ahead = desk.ledger._clock, [0.0]
+    desk.ledger._clock = lambda: wall() + ahead[0]
+    vars(desk.client)["service_now"] = desk.ledger.now
+    return ahead

@@ -11,7 +11,7 @@ from treasury.errors import ApprovalNeeded, InputError, LimitExceeded, PlanRejec
 from treasury.ledger.approvals import approved_by, reject_plan, waiting_plan
 from treasury.ledger.policies import adopt_policy
 from treasury.planning.policy import parse_policy
-from treasury.runs import approving, execution, payouts
+from treasury.runs import agreeing, approving, execution, payouts
 from treasury.runs.cancelling import cancel
 from treasury.runs.desk import Desk
 
@@ -22,7 +22,7 @@ LATE = ("c", "30", "12345670003")
 
 
 def start(desk: Desk, file: Path, out: Path, *, add: bool) -> dict[str, Any]:
-    payouts.propose_payouts(desk, payouts.plan_of(desk, file, "run"), add=add)
+    agreeing.propose_payouts(desk, payouts.plan_of(desk, file, "run"), add=add)
     chunks = payouts.commit_payouts(desk, file, "run", add=add)
     for ids in chunks:
         execution.send_orders(desk, "run", ids)
@@ -71,7 +71,7 @@ def test_limits_and_approvals_count_the_whole_run(open_desk: OpenDesk, start_san
     with pytest.raises(ApprovalNeeded) as raised:
         start(desk, more, tmp_path / "out", add=True)
     assert raised.value.needed == 1
-    added = payouts.added_plan(desk, payouts.plan_of(desk, more, "run"))
+    added = agreeing.added_plan(desk, payouts.plan_of(desk, more, "run"))
     assert added is not None
     assert [row.row_ref for row in added.rows] == ["c"]
     waiting = approving.newest(desk, "run")
@@ -89,12 +89,12 @@ def waits(desk: Desk, tmp_path: Path) -> Path:
     adopt(desk, one_approval_above={"USDT_TRC20": "5"})
     file = sheet(tmp_path, *FIRST)
     with pytest.raises(ApprovalNeeded):
-        payouts.propose_payouts(desk, payouts.plan_of(desk, file, "run"))
+        agreeing.propose_payouts(desk, payouts.plan_of(desk, file, "run"))
     approving.approve(desk, "run", name="Ben Example")
     payouts.commit_payouts(desk, file, "run")
     late = sheet(tmp_path, *FIRST, LATE, name="late.csv")
     with pytest.raises(ApprovalNeeded):
-        payouts.propose_payouts(desk, payouts.plan_of(desk, late, "run"), add=True)
+        agreeing.propose_payouts(desk, payouts.plan_of(desk, late, "run"), add=True)
     plan = waiting_plan(desk.ledger, "run")
     assert plan is not None
     assert plan.shown is not None
@@ -155,3 +155,25 @@ def test_approvals_of_both_plans_are_checked_again_before_the_first_payment(
         with pytest.raises(ApprovalNeeded, match="expired"):
             execution.send_orders(desk, "run", ids)
     assert all(not order.sends for order in desk.ledger.orders())
+
+
+def test_an_approval_that_ended_is_given_again_though_a_newer_plan_waits_or_was_used(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    """Approvals go to the newest proposal: the next start proposes again what was recorded under ended ones."""
+    desk = open_desk(start_sandbox().base_url)
+    file, late = waits(desk, tmp_path), tmp_path / "late.csv"
+    clock, desk.ledger._clock = desk.ledger._clock, lambda: clock() + 73 * 3600
+    with pytest.raises(ApprovalNeeded, match="ended before anything was sent"):  # the added plan waits
+        start(desk, file, tmp_path / "out", add=False)
+    approving.approve(desk, "run", name="Ben Example")
+    with pytest.raises(ApprovalNeeded):  # the added rows are proposed again
+        start(desk, late, tmp_path / "out", add=True)
+    approving.approve(desk, "run", name="Cleo Example")
+    payouts.commit_payouts(desk, late, "run", add=True)
+    desk.ledger._clock = lambda: clock() + 146 * 3600  # both ended, the newer one is used
+    for name in ("Ben Example", "Cleo Example"):
+        with pytest.raises(ApprovalNeeded):
+            start(desk, late, tmp_path / "out", add=False)
+        approving.approve(desk, "run", name=name)
+    assert start(desk, late, tmp_path / "out", add=False)["counts"] == {"settled": 3}

@@ -21,7 +21,7 @@ from treasury.ledger.trade_plans import record_plan
 from treasury.orders.states import Event, Hold, State
 from treasury.planning.people import Maker
 from treasury.provider.fiat_payouts import FiatPayoutQuote
-from treasury.runs import approving, execution, payouts
+from treasury.runs import agreeing, approving, execution, payouts
 from treasury.runs.cancelling import cancel
 from treasury.runs.desk import Desk
 
@@ -110,7 +110,7 @@ def test_a_run_that_claims_to_be_judged_by_the_policy_in_force_is_judged_anew(
         execution.send_orders(desk, "run", ids)
     assert sandbox.orders() == []
     with pytest.raises(ApprovalNeeded):
-        payouts.propose_payouts(desk, payouts.plan_of(desk, file, "run"))
+        agreeing.propose_payouts(desk, payouts.plan_of(desk, file, "run"))
     approving.approve(desk, "run", name="Ben Example")
     assert start(desk, file) == {"a": "settled"}
 

@@ -21,7 +21,7 @@ from treasury.errors import (
 from treasury.ledger.approvals import Approved
 from treasury.ledger.stops import lift_stop, stop_sending
 from treasury.orders.states import Event, State
-from treasury.runs import approving, execution, payouts
+from treasury.runs import agreeing, approving, execution, payouts
 from treasury.runs.desk import Desk
 from treasury.runs.resolving import release_orders
 from treasury.settings import os_user
@@ -177,7 +177,7 @@ TWO = '[payouts]\none_approval_above = {USDT_TRC20 = "10"}\ntwo_approvals_above 
 
 
 def propose(desk: Desk, file: Path, limits: Path) -> None:
-    payouts.propose_payouts(desk, payouts.read_plan(file, "run", limits), limits)
+    agreeing.propose_payouts(desk, payouts.read_plan(file, "run", limits), limits)
 
 
 def approve(desk: Desk, name: str) -> Approved:

@@ -9,41 +9,43 @@ from typing import Any
 
 import pytest
 
-from tests.engine.funded import convert, fund_and_pay, propose
+from tests.engine.funded import (
+    BTC,
+    HELD,
+    PAYOUTS,
+    ROWS,
+    above,
+    adopted,
+    approve,
+    clock_of,
+    convert,
+    fund_and_pay,
+    plan_round,
+    propose,
+    record,
+    record_round,
+    rules_of_a_day,
+)
 from tests.engine.own_process import in_own_process
 from tests.engine.rounds import available, policy
 from tests.engine.runs import results, sheet
 from treasury.errors import ApprovalNeeded, InputError, LimitExceeded, PlanRejected
-from treasury.ledger.approvals import approve_plan, reject_plan, waiting_plan
-from treasury.ledger.policies import adopt_policy
+from treasury.ledger.approvals import reject_plan
 from treasury.orders.states import State
 from treasury.planning.payouts import with_conversions
-from treasury.policy_file import read_policy
-from treasury.runs import execution, funding, payouts
-from treasury.runs.approving import rules_of
+from treasury.runs import agreeing, execution, funding_plans, payouts
 from treasury.runs.cancelling import cancel
 from treasury.runs.desk import Desk
-from treasury.runs.funding_plans import agree
 from treasury.runs.trade_costs import trades_made
 
 D = Decimal
 OpenDesk = Callable[..., Desk]
 
-BTC = ("0.2", "0.4", "0.9")
-ROWS = (("a", "300", "12345670001"), ("b", "400", "12345670101"), ("c", "500", "12345670201"))
-PAYOUTS = "[payouts]\nduplicate_days = 0\n"
-APPROVED = PAYOUTS + '[payouts.one_approval_above]\nUSDT_TRC20 = "1000"\n'
-HELD = {"USDT": D(5000), "BTC": D("0.8"), "USDT_TRC20": D(200)}
+APPROVED = above("payouts", "USDT_TRC20", "1000")
 
 
 def kinds(sandbox: Any) -> list[str]:
     return [order["operation"] for order in sandbox.orders()]
-
-
-def approve(desk: Desk) -> None:
-    plan = waiting_plan(desk.ledger, "run")
-    assert plan is not None
-    approve_plan(desk.ledger, "run", rules_of(desk, plan), "somebody-else", name="Checker")
 
 
 def test_exactly_what_is_lacking_is_converted_and_the_books_say_so(
@@ -134,22 +136,22 @@ def test_no_conversion_leaves_without_the_approval_of_the_payments(
 ) -> None:
     sandbox = start_sandbox(balances=HELD)
     desk = open_desk(sandbox.base_url)
-    rules = adopted(desk, tmp_path, APPROVED)
+    rules = adopted(desk, policy(tmp_path, tail=APPROVED, BTC=BTC))
     file = sheet(tmp_path, *ROWS)
     with pytest.raises(ApprovalNeeded):
         fund_and_pay(desk, file, rules, tmp_path / "out")
     with pytest.raises(ApprovalNeeded):
-        payouts.commit_payouts(desk, file, "run", rules, fund=True)
+        record(desk, file, rules)
     approve(desk)
-    payouts.commit_payouts(desk, file, "run", rules, fund=True)
-    planned = funding.next_round(desk, payouts.plan_of(desk, file, "run", rules), (), 0, rules)
+    record(desk, file, rules)
+    planned = plan_round(desk, file, rules)
     assert planned is not None
-    [trade] = funding.record_round(desk, planned, "run", rules)
+    [trade] = record_round(desk, planned, file, rules)
     cancelled = cancel(desk, "run", by="Checker", why="not now")  # recorded, and cancelled before its first byte
     assert [decision.order.run_key for decision in cancelled.decisions] == ["run", "run", "run", "run.fund"]
     execution.send_orders(desk, trade["run_key"], trade["ids"])
     assert sandbox.orders() == []
-    assert funding.next_round(desk, payouts.plan_of(desk, file, "run", rules), (), 0, rules) is None
+    assert plan_round(desk, file, rules) is None
 
 
 def test_what_was_rejected_is_neither_converted_nor_paid(
@@ -157,7 +159,7 @@ def test_what_was_rejected_is_neither_converted_nor_paid(
 ) -> None:
     sandbox = start_sandbox(balances=HELD)
     desk = open_desk(sandbox.base_url)
-    rules = adopted(desk, tmp_path, APPROVED)
+    rules = adopted(desk, policy(tmp_path, tail=APPROVED, BTC=BTC))
     with pytest.raises(ApprovalNeeded):
         fund_and_pay(desk, sheet(tmp_path, *ROWS), rules, tmp_path / "out")
     reject_plan(desk.ledger, "run", by="Checker", why="not now", os_user="somebody-else")
@@ -171,12 +173,12 @@ def test_an_approval_ends_where_more_is_needed_than_was_agreed_to(
 ) -> None:
     sandbox = start_sandbox(balances=HELD)
     desk = open_desk(sandbox.base_url)
-    rules = adopted(desk, tmp_path, APPROVED)
+    rules = adopted(desk, policy(tmp_path, tail=APPROVED, BTC=BTC))
     file = sheet(tmp_path, *ROWS)
     with pytest.raises(ApprovalNeeded):
         fund_and_pay(desk, file, rules, tmp_path / "out")
     approve(desk)
-    payouts.commit_payouts(desk, file, "run", rules, fund=True)
+    record(desk, file, rules)
     sandbox.deposit("USDT_TRC20", "-150")
     why = convert(desk, file, rules, tmp_path / "out")
     assert why is not None
@@ -193,7 +195,7 @@ def test_an_approval_covers_less_and_nothing_more_is_converted(
 ) -> None:
     sandbox = start_sandbox(balances=HELD)
     desk = open_desk(sandbox.base_url)
-    rules = adopted(desk, tmp_path, APPROVED)
+    rules = adopted(desk, policy(tmp_path, tail=APPROVED, BTC=BTC))
     file = sheet(tmp_path, *ROWS)
     with pytest.raises(ApprovalNeeded):
         fund_and_pay(desk, file, rules, tmp_path / "out")
@@ -210,11 +212,10 @@ def test_a_conversion_that_fails_is_planned_again_at_the_next_start(
     sandbox = start_sandbox(balances=HELD)
     desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
     file = sheet(tmp_path, *ROWS)
-    propose(desk, file, rules)
-    payouts.commit_payouts(desk, file, "run", rules, fund=True)
-    planned = funding.next_round(desk, payouts.plan_of(desk, file, "run", rules), (), 0, rules)
+    record(desk, file, rules)
+    planned = plan_round(desk, file, rules)
     assert planned is not None
-    funding.record_round(desk, planned, "run", rules)  # recorded, and the process ended
+    record_round(desk, planned, file, rules)  # recorded, and the process ended
     assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
     assert [order.state for order in desk.ledger.orders(run_key="run.fund")] == [State.CANCELLED]
     assert [order.state for order in desk.ledger.orders(run_key="run.fund-2")] == [State.SETTLED]
@@ -226,7 +227,7 @@ def test_rows_that_wait_are_funded_again_where_their_money_went(
     sandbox = start_sandbox(balances={**HELD, "USDT_TRC20": D(1300)})
     desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
     file = sheet(tmp_path, *ROWS)
-    payouts.commit_payouts(desk, file, "run", rules, fund=True)  # recorded, and the process ended
+    record(desk, file, rules)  # recorded, and the process ended
     sandbox.deposit("USDT_TRC20", "-500")
     why = convert(desk, file, rules, tmp_path / "out")
     assert why == (
@@ -249,7 +250,7 @@ def test_a_row_whose_debit_nobody_knows_is_named(open_desk: OpenDesk, start_sand
     no_trading.write_text('time_zone = "UTC"\n' + PAYOUTS)
     plan = payouts.plan_of(desk, sheet(tmp_path, *ROWS), "run", no_trading)
     with pytest.raises(InputError, match=r"no \[rebalancing\] table"):
-        payouts.plan_to_execute(desk, plan, add=False, fund=True)
+        agreeing.plan_to_execute(desk, plan, add=False, fund=True)
 
 
 POINTS = [
@@ -290,13 +291,6 @@ def test_killed_anywhere_it_is_funded_and_paid_once(
         assert (json.loads(ended.stdout), len(conversions), len(paid)) == ({"settled": 3}, 1, 3)
 
 
-def adopted(desk: Desk, folder: Path, tail: str) -> Path:
-    """A policy that is in force."""
-    file = policy(folder, tail=tail, BTC=BTC)
-    adopt_policy(desk.ledger, read_policy(file), "policy.toml", by="Owner", os_user="owner")
-    return file
-
-
 def test_rows_that_are_added_are_funded_as_a_plan_of_their_own(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:
@@ -304,9 +298,8 @@ def test_rows_that_are_added_are_funded_as_a_plan_of_their_own(
     desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
     assert fund_and_pay(desk, sheet(tmp_path, *ROWS[:2]), rules, tmp_path / "out")["counts"] == {"settled": 2}
     file = sheet(tmp_path, *ROWS)
-    assert propose(desk, file, rules, add=True) is not None
-    payouts.commit_payouts(desk, file, "run", rules, add=True, fund=True)
-    planned = funding.next_round(desk, payouts.plan_of(desk, file, "run", rules), (), 0, rules)
+    record(desk, file, rules, add=True)
+    planned = plan_round(desk, file, rules)
     assert planned is not None
     assert planned["run_key"] == "run.fund-2"
     assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
@@ -317,12 +310,13 @@ def test_what_was_spent_under_an_earlier_plan_does_not_count_against_a_later_one
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:
     sandbox = start_sandbox(balances=HELD)
-    desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
+    desk, rules = open_desk(sandbox.base_url), rules_of_a_day(tmp_path)
+    ahead = clock_of(desk)
     file = sheet(tmp_path, *ROWS)
-    propose(desk, file, rules)
-    payouts.commit_payouts(desk, file, "run", rules, fund=True)
+    record(desk, file, rules)
     assert convert(desk, file, rules, tmp_path / "out") is None
     sandbox.deposit("USDT_TRC20", "-600")  # gone before the rows were sent
+    ahead[0] = 660  # a balance that does not show a conversion yet is taken for late at first
     assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
 
 
@@ -343,19 +337,17 @@ def test_a_quote_may_not_be_worse_than_the_rate_that_was_agreed_to(
     sandbox = start_sandbox(balances=HELD)
     desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
     file = sheet(tmp_path, *ROWS)
-    plan = propose(desk, file, rules)
-    assert plan is not None
-    payouts.commit_payouts(desk, file, "run", rules, fund=True)
-    [agreed] = plan.conversions
-    tighter = with_conversions(
-        payouts.plan_of(desk, file, "run", rules), (replace(agreed, worst_rate=agreed.rate * D("1.001")),)
-    )
-    agree(desk, tighter, "")
-    planned = funding.next_round(desk, payouts.plan_of(desk, file, "run", rules), (), 0, rules)
+    payments = payouts.plan_of(desk, file, "run", rules)
+    [shown] = propose(desk, file, rules).conversions
+    worst = shown.rate * D("1.001")
+    tighter = with_conversions(payments, (replace(shown, worst_rate=worst),))
+    funding_plans._keep(desk, tighter, payments.sha256)
+    payouts.commit_payouts(desk, file, "run", rules, shown=tighter.sha256)
+    planned = plan_round(desk, file, rules)
     assert planned is not None
-    [trade] = funding.record_round(desk, planned, "run", rules)
+    [trade] = record_round(desk, planned, file, rules)
     [order] = desk.ledger.orders(ids=trade["ids"])
-    assert D(desk.ledger.payload(order)["bounds"]["max_rate"]) <= agreed.rate * D("1.001")
+    assert D(desk.ledger.payload(order)["bounds"]["max_rate"]) <= worst
 
 
 def test_a_run_of_the_name_of_conversions_is_left_alone(

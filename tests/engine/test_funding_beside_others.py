@@ -11,18 +11,31 @@ from typing import Any
 
 import pytest
 
-from tests.engine.funded import convert, fund_and_pay, propose
+from tests.engine.funded import (
+    BTC,
+    HELD,
+    OTHER,
+    PAYOUTS,
+    ROWS,
+    above,
+    adopted,
+    approve,
+    clock_of,
+    convert,
+    fund_and_pay,
+    plan_round,
+    record,
+    record_round,
+)
 from tests.engine.own_process import in_own_process
 from tests.engine.rounds import available, policy
 from tests.engine.rounds import start as rebalance
 from tests.engine.runs import results, sheet
 from treasury.errors import ApprovalNeeded, InputError, LimitExceeded
 from treasury.ledger.approvals import approve_plan, waiting_plan
-from treasury.ledger.policies import adopt_policy
 from treasury.orders.states import Hold, State
-from treasury.policy_file import read_policy
 from treasury.provider.service_rules import ServiceRules
-from treasury.runs import execution, funding, payouts, rebalancing
+from treasury.runs import agreeing, execution, funding, payouts, rebalancing
 from treasury.runs.approving import rules_of
 from treasury.runs.cancelling import cancel
 from treasury.runs.desk import Desk
@@ -33,46 +46,6 @@ from treasury.sandbox.behaviour import Behaviour
 
 D = Decimal
 OpenDesk = Callable[..., Desk]
-
-BTC = ("0.2", "0.4", "0.9")
-ROWS = (("a", "300", "12345670001"), ("b", "400", "12345670101"), ("c", "500", "12345670201"))
-OTHER = (("x", "600", "12345670301"), ("y", "700", "12345670401"))
-PAYOUTS = "[payouts]\nduplicate_days = 0\n"
-HELD = {"USDT": D(5000), "BTC": D("0.8"), "USDT_TRC20": D(200)}
-
-
-def adopted(desk: Desk, folder: Path, tail: str) -> Path:
-    """A policy that is in force."""
-    file = policy(folder, tail=tail, BTC=BTC)
-    adopt_policy(desk.ledger, read_policy(file), "policy.toml", by="Owner", os_user="owner")
-    return file
-
-
-def approve(desk: Desk) -> None:
-    plan = waiting_plan(desk.ledger, "run")
-    assert plan is not None
-    approve_plan(desk.ledger, "run", rules_of(desk, plan), "somebody-else", name="Checker")
-
-
-def test_a_service_that_is_not_on_this_machine_is_refused_before_anything_is_asked_or_recorded(
-    open_desk: OpenDesk, tmp_path: Path
-) -> None:
-    desk = open_desk("https://pay.example.com")
-    rules = adopted(desk, tmp_path, PAYOUTS)
-    file = sheet(tmp_path, *ROWS)
-    with pytest.raises(InputError, match="--fund works with services of this machine alone"):
-        fund_and_pay(desk, file, rules, tmp_path / "out")
-    payouts.commit_payouts(desk, file, "run", rules, fund=True)  # a flow of somebody's own
-    for step in (
-        lambda: funding.next_round(desk, payouts.plan_of(desk, file, "run", rules), (), 0, rules),
-        lambda: funding.record_round(desk, {}, "run", rules),  # type: ignore[typeddict-item]
-    ):
-        with pytest.raises(InputError, match="services of this machine alone"):
-            step()
-    assert [run.run_key for run in desk.ledger.runs()] == ["run"]
-
-
-# --- limits and holds ----------------------------------------------------------------------------------------------
 
 
 def test_nothing_is_converted_for_a_run_that_does_not_fit_into_its_day(
@@ -131,7 +104,7 @@ def test_fees_on_top_are_funded(open_desk: OpenDesk, start_sandbox: Any, tmp_pat
     sandbox = start_sandbox(balances=HELD, behaviour=Behaviour(fee_on_top=on_top))
     desk = open_desk(sandbox.base_url, service=ServiceRules(fee_on_top=on_top))
     rules, file = policy(tmp_path, tail=PAYOUTS, BTC=BTC), sheet(tmp_path, *ROWS)
-    payouts.commit_payouts(desk, file, "run", rules, fund=True)  # recorded, and the process ended
+    record(desk, file, rules)  # recorded, and the process ended
     assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
     assert available(sandbox, "USDT_TRC20") >= 0
 
@@ -157,8 +130,8 @@ def test_of_two_runs_that_lack_the_same_money_the_one_recorded_first_has_it(
     sandbox = start_sandbox(balances={"USDT": D(500), "BTC": D("0.2"), "USDT_TRC20": D(1300)})
     desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
     file, other = sheet(tmp_path, *ROWS), sheet(tmp_path, *OTHER, name="other.csv")
-    payouts.commit_payouts(desk, file, "run", rules, fund=True)
-    payouts.commit_payouts(desk, other, "other", rules, fund=True)
+    record(desk, file, rules)
+    record(desk, other, rules, "other")
     assert convert(desk, other, rules, tmp_path / "other", "other") is not None
     assert convert(desk, file, rules, tmp_path / "out") is None
     assert sandbox.orders() == []
@@ -192,17 +165,16 @@ def test_what_is_recorded_between_the_plan_of_a_round_and_its_record_has_it_plan
     sandbox = start_sandbox(balances=HELD)
     desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
     file = sheet(tmp_path, *ROWS)
-    propose(desk, file, rules)
-    payouts.commit_payouts(desk, file, "run", rules, fund=True)
+    record(desk, file, rules)
     plan = payouts.plan_of(desk, file, "run", rules)
     planned = funding.next_round(desk, plan, (), 0, rules)
     assert planned is not None
     payouts.commit_payouts(desk, sheet(tmp_path, *OTHER, name="other.csv"), "other", rules)
-    assert funding.record_round(desk, planned, "run", rules) == []
+    assert record_round(desk, planned, file, rules) == []
     assert desk.ledger.run("run.fund") is None
     again = funding.next_round(desk, plan, (), 0, rules)
     assert again is not None
-    assert len(funding.record_round(desk, again, "run", rules)) == 1
+    assert len(record_round(desk, again, file, rules)) == 1
 
 
 def test_the_rebalancing_leaves_alone_what_was_converted_for_a_run_that_waits(
@@ -211,8 +183,7 @@ def test_the_rebalancing_leaves_alone_what_was_converted_for_a_run_that_waits(
     sandbox = start_sandbox(balances=HELD)
     desk, file = open_desk(sandbox.base_url), sheet(tmp_path, *ROWS)
     rules = policy(tmp_path, tail=PAYOUTS, BTC=BTC, USDT_TRC20=("0", "0", "100"))
-    propose(desk, file, rules)
-    payouts.commit_payouts(desk, file, "run", rules, fund=True)
+    record(desk, file, rules)
     assert convert(desk, file, rules, tmp_path / "out") is None  # and the process ended
     assert rebalance(desk, rules, tmp_path / "rebalanced")["counts"] == {}
     cancel(desk, "run", by="Ada", why="another month")
@@ -227,16 +198,15 @@ def test_two_rounds_that_fit_into_a_limit_alone_do_not_pass_it_together(
     desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=tail, BTC=("0.1", "0.14", "0.9"))
     sandbox.deposit("USDT", "30000")
     file = sheet(tmp_path, ("a", "15000", "12345670001"))
-    propose(desk, file, rules)
-    payouts.commit_payouts(desk, file, "run", rules, fund=True)
-    planned = funding.next_round(desk, payouts.plan_of(desk, file, "run", rules), (), 0, rules)
+    record(desk, file, rules)
+    planned = plan_round(desk, file, rules)
     assert planned is not None
     sandbox.deposit("BTC", "-0.09")
     found = rebalancing.plan_round(desk, rules, None)  # both were planned before either is recorded
     assert found.plan.trades
     rebalancing.keep_plan(desk, found.run_key, found.plan, rules)
     commit_trades(desk, found.run_key, found.plan, rules)
-    assert funding.record_round(desk, planned, "run", rules) == []
+    assert record_round(desk, planned, file, rules) == []
     assert convert(desk, file, rules, tmp_path / "out") is not None
     assert [order["operation"] for order in sandbox.orders()] == []
 
@@ -249,17 +219,17 @@ def test_a_look_at_a_run_whose_funds_are_low_for_a_moment_leaves_its_approval_al
 ) -> None:
     sandbox = start_sandbox(balances=HELD)
     desk = open_desk(sandbox.base_url)
-    rules = adopted(desk, tmp_path, PAYOUTS + '[payouts.one_approval_above]\nUSDT_TRC20 = "1000"\n')
+    rules = adopted(desk, policy(tmp_path, tail=above("payouts", "USDT_TRC20", "1000"), BTC=BTC))
     file = sheet(tmp_path, *ROWS)
     with pytest.raises(ApprovalNeeded):
         fund_and_pay(desk, file, rules, tmp_path / "out")
     approve(desk)
     sandbox.deposit("USDT_TRC20", "-150")
     payments = payouts.plan_of(desk, file, "run", rules)
-    shown = payouts.plan_to_execute(desk, payments, add=False, fund=True, keep=False)
+    shown = agreeing.plan_to_execute(desk, payments, add=False, fund=True, keep=False)
     assert shown is not None
     assert shown.conversions[0].amount > 1150
-    payouts.plan_to_execute(desk, payments, add=False, fund=True)  # asked for on a terminal, and answered with no
+    agreeing.plan_to_execute(desk, payments, add=False, fund=True)  # asked for on a terminal, and answered with no
     sandbox.deposit("USDT_TRC20", "150")
     assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
 
@@ -269,12 +239,21 @@ def test_approvals_count_what_earlier_plans_of_a_run_converted(
 ) -> None:
     sandbox = start_sandbox(balances=HELD)
     desk = open_desk(sandbox.base_url)
-    rules = adopted(desk, tmp_path, PAYOUTS + '[conversions.one_approval_above]\nUSDT = "1500"\n')
+    rules = adopted(
+        desk,
+        policy(
+            tmp_path,
+            "max_rate_age_seconds = 86400",
+            tail=above("conversions", "USDT", "1500"),
+            BTC=BTC,
+        ),
+    )
+    ahead = clock_of(desk)
     file = sheet(tmp_path, *ROWS)
-    propose(desk, file, rules)
-    payouts.commit_payouts(desk, file, "run", rules, fund=True)
+    record(desk, file, rules)
     assert convert(desk, file, rules, tmp_path / "out") is None
     sandbox.deposit("USDT_TRC20", "-600")
+    ahead[0] = 660  # a balance that does not show a conversion yet is taken for late at first
     with pytest.raises(ApprovalNeeded):  # 1000 and 600
         fund_and_pay(desk, file, rules, tmp_path / "out")
     assert [order["operation"] for order in sandbox.orders()] == ["conversion_execute"]
@@ -315,7 +294,7 @@ def test_whoever_made_a_plan_cannot_approve_its_conversions(
 ) -> None:
     sandbox = start_sandbox(balances=HELD)
     desk = open_desk(sandbox.base_url)
-    rules = adopted(desk, tmp_path, PAYOUTS + '[conversions.one_approval_above]\nUSDT = "100"\n')
+    rules = adopted(desk, policy(tmp_path, tail=above("conversions", "USDT", "100"), BTC=BTC))
     with pytest.raises(ApprovalNeeded):
         fund_and_pay(desk, sheet(tmp_path, *ROWS), rules, tmp_path / "out")
     plan = waiting_plan(desk.ledger, "run")
@@ -336,8 +315,7 @@ def test_a_ledger_that_is_put_back_converts_and_pays_nothing_twice(
     sandbox = start_sandbox(balances={**HELD, "USDT": D(9000)})
     rules, file = policy(tmp_path, tail=PAYOUTS, BTC=BTC), sheet(tmp_path, *ROWS)
     desk = open_desk(sandbox.base_url)
-    propose(desk, file, rules)
-    payouts.commit_payouts(desk, file, "run", rules, fund=True)
+    record(desk, file, rules)
     if moment == "before the payments":
         assert convert(desk, file, rules, tmp_path / "out") is None
     desk.close()
@@ -361,11 +339,10 @@ def test_a_start_of_the_conversions_of_a_run_sends_nothing_once_its_payments_are
     sandbox = start_sandbox(balances=HELD)
     desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
     file = sheet(tmp_path, *ROWS)
-    propose(desk, file, rules)
-    payouts.commit_payouts(desk, file, "run", rules, fund=True)
-    planned = funding.next_round(desk, payouts.plan_of(desk, file, "run", rules), (), 0, rules)
+    record(desk, file, rules)
+    planned = plan_round(desk, file, rules)
     assert planned is not None
-    [trade] = funding.record_round(desk, planned, "run", rules)
+    [trade] = record_round(desk, planned, file, rules)
     for order in desk.ledger.orders(run_key="run"):
         cancel(desk, order.request_id, by="Ada", why="row by row")
     with pytest.raises(InputError, match="nothing of run run waits any more"):

@@ -15,7 +15,7 @@ from treasury.errors import ApprovalNeeded, InputError, InvalidSheet
 from treasury.ledger.policies import adopt_policy
 from treasury.planning.policy import parse_policy
 from treasury.reports.starts import end_start
-from treasury.runs import approving, execution, payouts
+from treasury.runs import agreeing, approving, execution, payouts
 from treasury.runs.desk import Desk
 from treasury.runs.preview import look
 from treasury.sheets.beneficiaries import read_beneficiaries
@@ -31,9 +31,9 @@ def start(desk: Desk, file: Path, out: Path, *, add: bool = False, only: bool = 
     asked: dict[str, Any] = {"add": add, "valid_rows_only": only}
     plan = payouts.plan_of(desk, file, "run", **asked)
     payouts.keep_left_out(out, file, plan)
-    if (shown := payouts.plan_to_execute(desk, plan, add=add)) is not None:
+    if (shown := agreeing.plan_to_execute(desk, plan, add=add)) is not None:
         look(desk, shown, file)
-    payouts.propose_payouts(desk, plan, add=add)
+    agreeing.propose_payouts(desk, plan, add=add)
     chunks = payouts.commit_payouts(desk, file, "run", **asked)
     for ids in chunks:
         execution.send_orders(desk, "run", ids)

@@ -24,7 +24,7 @@ from treasury.orders.states import State
 from treasury.planning.policy import parse_policy
 from treasury.provider.client import Account
 from treasury.provider.signing import load_private_key
-from treasury.runs import execution, payouts
+from treasury.runs import agreeing, execution, payouts
 from treasury.runs.approving import approve
 from treasury.runs.cancelling import cancel
 from treasury.runs.desk import Desk
@@ -104,7 +104,7 @@ def perform(desk: Desk, folder: Path, act: str, about: Sequence[Any]) -> dict[st
 def start(desk: Desk, folder: Path, run_key: str) -> None:
     """Start a run, as `treasury pay` does."""
     file = folder / f"{run_key}.csv"
-    payouts.propose_payouts(desk, payouts.plan_of(desk, file, run_key))
+    agreeing.propose_payouts(desk, payouts.plan_of(desk, file, run_key))
     for ids in payouts.commit_payouts(desk, file, run_key):
         execution.send_orders(desk, run_key, ids)
 

@@ -32,7 +32,7 @@ from treasury.ledger.approvals import reject_plan, waiting_plan
 from treasury.ledger.policies import adopt_policy
 from treasury.ledger.stops import lift_stop, stop_sending
 from treasury.planning.policy import parse_policy
-from treasury.runs import approving, execution, payouts
+from treasury.runs import agreeing, approving, execution, payouts
 from treasury.runs.resolving import release_orders
 from treasury.sandbox import generate_key_pair
 
@@ -117,7 +117,7 @@ class Office:
                 plan = payouts.plan_of(self.desk, file, run)
                 token = None if key is None else str(approving.sign_proposal(self.desk, KEYS[key], run, plan.sha256))
                 self.books.started(run, sheet, "somebody" if key is None else key.partition("-")[0], key)
-                payouts.propose_payouts(self.desk, plan, proposal=token)
+                agreeing.propose_payouts(self.desk, plan, proposal=token)
             if records:
                 chunks = payouts.commit_payouts(self.desk, file, run)
                 self.books.begun[run] = (sheet, self.books.rules)

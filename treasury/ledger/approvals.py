@@ -3,7 +3,7 @@
 A decision carries a keyed checksum; a row that was changed or added by hand counts as none.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -303,26 +303,69 @@ def check_still_approved(
     """Check again what a run was approved by, until its first payment left. Raises `ApprovalNeeded`.
 
     `policy`: the version in force. A run that was judged by another policy since has what that one asks. Of rows that
-    were added, their own plans are judged, too.
+    were added, their own plans are judged, too; a later plan of the whole run takes the place of those before it.
     """
-    orders = schema.orders.c
-    left = select(orders.id).where(orders.run_key == run_key, orders.sends > 0).limit(1)
-    if connection.execute(left).first() is not None:
-        return
-    if is_changed_by_hand(connection, ledger, run_key):
+    if is_changed_by_hand(connection, ledger, run_key) and not _has_left(connection, run_key):
         raise ApprovalNeeded(run_key, 1, (), ("its proposal was changed in the ledger by hand: cancel this run",))
-    for plan in plans_of_run(connection, ledger, run_key):
-        is_of_run = is_plan_of_run(connection, plan)
-        if is_of_run and plan.policy != policy:
-            why = "the plan was made under another policy: start it again"
-            raise ApprovalNeeded(run_key, plan.needed, (), (why,))
-        if plan.policy != policy or not (is_of_run or _is_used(connection, ledger, plan)):
-            continue  # of another policy's time, or it waits still
+    for plan in _carried_out(connection, ledger, run_key, policy):
         check_not_rejected(connection, ledger, plan)
         judged = judge(connection, ledger, plan, rules)
         if len(judged.counted) < plan.needed:
             raise ApprovalNeeded(run_key, plan.needed, judged.counted, judged.refused, plan.code)
         use_approvals(connection, ledger, plan)
+
+
+def _carried_out(connection: Connection, ledger: Ledger, run_key: str, policy: str | None) -> Iterator[WaitingPlan]:
+    """The plans that a run was recorded under and that are judged again, until its first payment left."""
+    if _has_left(connection, run_key):
+        return
+    plans, table = plans_of_run(connection, ledger, run_key), schema.plans.c
+    own = next((plan.sha256 for plan in plans if is_plan_of_run(connection, plan)), None)
+    first = select(func.min(table.id)).where(table.run_key == run_key, table.plan_sha256 == own)
+    since = connection.execute(first).scalar() or 0
+    for plan in plans:
+        if plan.sha256 == own and plan.policy != policy:
+            why = "the plan was made under another policy: start it again"
+            raise ApprovalNeeded(run_key, plan.needed, (), (why,))
+        is_meant = plan.sha256 == own or (plan.id > since and _was_used(connection, ledger, plan))
+        if plan.policy == policy and is_meant:  # else of another policy's time, or it waits still
+            yield plan
+
+
+def _has_left(connection: Connection, run_key: str) -> bool:
+    orders = schema.orders.c
+    left = select(orders.id).where(orders.run_key == run_key, orders.sends > 0).limit(1)
+    return connection.execute(left).first() is not None
+
+
+def _was_used(connection: Connection, ledger: Ledger, plan: WaitingPlan) -> bool:
+    """Whether payments were recorded under this plan, by this proposal or by an earlier one of the same plan."""
+    table = schema.plans
+    same = (table.c.run_key == plan.run_key) & (table.c.plan_sha256 == plan.sha256)
+    rows = connection.execute(select(table).where(same)).fetchall()
+    return any(_is_used(connection, ledger, plan_of(ledger, row)) for row in rows if is_sealed(ledger.key, table, row))
+
+
+def propose_lapsed(ledger: Ledger, run_key: str, policy: str | None, rules: ApprovalRules) -> None:
+    """Propose a plan again that was carried out, whose approvals ended before anything left, while a newer one waits.
+
+    Approvals are given to the newest proposal alone. Raises `ApprovalNeeded` for one.
+    """
+
+    def work(connection: Connection) -> WaitingPlan | None:
+        serialize(connection)
+        newest = newest_plan(connection, ledger, run_key)
+        for plan in _carried_out(connection, ledger, run_key, policy):
+            lacks = len(judge(connection, ledger, plan, rules).counted) < plan.needed
+            if lacks and newest is not None and newest.id != plan.id:
+                row = connection.execute(select(schema.plans).where(schema.plans.c.id == plan.id)).one()
+                kept = ("run_key", "plan_sha256", "maker", "os_user", "is_listed", "needed", "policy", "token")
+                return add_proposal(connection, ledger, {name: row._mapping[name] for name in kept})
+        return None
+
+    plan = ledger.write(work)
+    if plan is not None:
+        raise ApprovalNeeded(run_key, plan.needed, (), ("its approvals ended before anything was sent",), plan.code)
 
 
 def check_not_rejected(connection: Connection, ledger: Ledger, plan: WaitingPlan) -> None:
@@ -382,6 +425,11 @@ def waiting_plans(ledger: Ledger, run_key: str | None = None) -> list[WaitingPla
 
 def _is_rejected(connection: Connection, ledger: Ledger, plan: WaitingPlan) -> bool:
     return any(each.decision == "reject" for each in decisions_of(connection, ledger, plan)[0])
+
+
+def is_rejected(ledger: Ledger, plan: WaitingPlan) -> bool:
+    """Whether a person rejected this proposal."""
+    return ledger.look(lambda connection: _is_rejected(connection, ledger, plan))
 
 
 def is_proposed_anew(ledger: Ledger, plan: WaitingPlan) -> bool:

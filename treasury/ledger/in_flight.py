@@ -1,16 +1,17 @@
 """What recorded payments may still debit: not sent, or sent and not known to be debited."""
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 from sqlalchemy import ColumnElement, select
 
 from treasury.ledger import schema
 from treasury.ledger.ledger import Ledger
 from treasury.money import exact
-from treasury.orders.states import Hold, State
+from treasury.orders.states import OPEN, Hold, State
 from treasury.provider.conversion import ConversionExecute
 
 CONVERSION = ConversionExecute.operation_name()
@@ -36,9 +37,9 @@ def recorded_debits(ledger: Ledger, run_key: str) -> Recorded:
     query = select(table.row_ref, table.state, table.currency, table.amount, table.ceiling)
     for row in ledger.read(query.where(table.run_key == run_key)):
         rows.add(row.row_ref)
-        text = row.amount if row.amount is not None else row.ceiling
-        if text is not None and not State(row.state).may_be_replaced:
-            sums[row.currency] += Decimal(text)
+        debit = _debit(row)
+        if debit is not None and not State(row.state).may_be_replaced:
+            sums[row.currency] += debit
     return Recorded(frozenset(rows), dict(sums))
 
 
@@ -58,23 +59,50 @@ def states_of(ledger: Ledger, run_key: str) -> dict[str, tuple[State, Hold | Non
     }
 
 
-@exact
-def waiting_before(ledger: Ledger, run_key: str, rows: Collection[str]) -> dict[str, Decimal]:
-    """Currency -> what payments debit at the most that were recorded before these rows of a run and have not left.
+@dataclass(frozen=True)
+class Waiting:
+    """A recorded payment of another run that has not left."""
 
-    Before rows that are not recorded yet: all of them.
+    run_key: str
+    operation: str
+    currency: str
+    debit: Decimal | None
+    """What it debits at the most, without a fee on top; None where only a quote will tell."""
+    receives: tuple[str, Decimal] | None
+    """What its beneficiary receives, where that is known: currency and amount."""
+
+
+def waiting_before(ledger: Ledger, run_key: str, *, is_recorded: bool) -> list[Waiting]:
+    """Payments of other runs that were recorded before the last one that waits of this run, and have not left.
+
+    All of them unless everything that is to be paid of it is recorded. So of two runs one always comes first, also
+    where rows were added to either.
     """
     table = schema.orders.c
     waits = (table.state == State.PREPARED.value) & (table.operation != CONVERSION) & table.currency.is_not(None)
-    query = select(table.run_key, table.row_ref, table.currency, table.amount, table.ceiling).where(waits)
-    sums: dict[str, Decimal] = defaultdict(Decimal)
-    for row in ledger.read(query.order_by(table.id)):
-        if row.run_key == run_key and row.row_ref in rows:
-            break
-        text = row.amount if row.amount is not None else row.ceiling
-        if text is not None:
-            sums[row.currency] += Decimal(text)
-    return dict(sums)
+    columns = (table.id, table.run_key, table.operation, table.currency, table.amount, table.ceiling)
+    received = (table.receive_currency, table.receive_amount)
+    rows = ledger.read(select(*columns, *received).where(waits).order_by(table.id))
+    last = max((row.id for row in rows if row.run_key == run_key), default=None) if is_recorded else None
+    others = (row for row in rows if row.run_key != run_key and (last is None or row.id < last))
+    return [Waiting(row.run_key, row.operation, row.currency, _debit(row), _received(row)) for row in others]
+
+
+def standing(ledger: Ledger) -> list[tuple[int, str]]:
+    """Every order that waits or is on its way, with its state: what a balance that is read meanwhile may show."""
+    table = schema.orders.c
+    states = [state.value for state in (State.PREPARED, *OPEN)]
+    query = select(table.id, table.state).where(table.state.in_(states)).order_by(table.id)
+    return [(row.id, row.state) for row in ledger.read(query)]
+
+
+def _received(row: Any) -> tuple[str, Decimal] | None:
+    return None if row.receive_amount is None else (row.receive_currency, Decimal(row.receive_amount))
+
+
+def _debit(row: Any) -> Decimal | None:
+    text = row.amount if row.amount is not None else row.ceiling
+    return None if text is None else Decimal(text)
 
 
 @exact
@@ -83,7 +111,5 @@ def _sums(ledger: Ledger, of: ColumnElement[bool]) -> dict[str, Decimal]:
     chosen = of & table.currency.is_not(None)
     sums: dict[str, Decimal] = defaultdict(Decimal)
     for row in ledger.read(select(table.currency, table.amount, table.ceiling).where(chosen)):
-        text = row.amount if row.amount is not None else row.ceiling
-        if text is not None:
-            sums[row.currency] += Decimal(text)
+        sums[row.currency] += _debit(row) or Decimal(0)
     return dict(sums)

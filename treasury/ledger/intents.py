@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Connection, func, insert, select, update
+from sqlalchemy import Connection, Row, func, insert, select, update
 
 from treasury.approving.judging import ApprovalRules
 from treasury.concurrency.batches import batched
@@ -19,21 +19,21 @@ from treasury.ledger import schema
 from treasury.ledger.approvals import check_approved, check_still_approved
 from treasury.ledger.database import serialize
 from treasury.ledger.day import check_day, judge_waiting
-from treasury.ledger.duplicates import DAY_MS, excused, find_duplicates
 from treasury.ledger.epoch import absences_needed
+from treasury.ledger.funding_runs import FUNDING
+from treasury.ledger.holds import hold_duplicates, hold_over, hold_payees, release_duplicates
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.mapping import read_row
 from treasury.ledger.opening import check_account
-from treasury.ledger.payee_holds import PayeeRules, cooled_payees, held_payees
+from treasury.ledger.payee_holds import PayeeRules
 from treasury.ledger.personal import personal_column
 from treasury.ledger.policies import check_policy
 from treasury.ledger.proposals import check_not_cancelled
 from treasury.ledger.replacements import forget_replaced, replaced_by, why_not_replaced
-from treasury.ledger.seals import NOT_JUDGED, is_sealed, judged_by, seal, seal_new, with_seal
+from treasury.ledger.seals import NOT_JUDGED, is_sealed, judged_by, seal, seal_new
 from treasury.money import format_amount
 from treasury.orders.quoting import masked_payload
-from treasury.orders.records import Intent, Order, derive_request_id
-from treasury.orders.states import Event, Hold, State
+from treasury.orders.records import Intent, derive_request_id
+from treasury.orders.states import State
 from treasury.planning.limits import DUPLICATE_DAYS
 
 _AT_ONCE = 500
@@ -101,12 +101,12 @@ def commit_plan(
                 raise RunKeyConflict(run_key, [kind], f"this run key stands for a {bound.kind}, not for this")
             if not sha256 or bound.plan_sha256 != sha256 or not is_sealed(ledger.key, schema.runs, bound):
                 _check_binding(ledger, connection, run_key, intents)
-            _release(ledger, connection, run_key, intents)
+            release_duplicates(ledger, connection, run_key, intents)
             if judged_by(ledger.key, bound) != rules.version:
-                _judge_by_another_policy(ledger, connection, run_key, sha256, rules, intents)
-            _hold_over(ledger, connection, run_key, rules.over.items())
-            _hold_duplicates(ledger, connection, run_key, rules.duplicate_days, intents)
-            _hold_payees(ledger, connection, run_key, rules.payees)
+                _judge_by_another_policy(ledger, connection, run_key, plan, sha256, rules, intents)
+            hold_over(ledger, connection, run_key, rules.over.items())
+            hold_duplicates(ledger, connection, run_key, rules.duplicate_days, intents)
+            hold_payees(ledger, connection, run_key, rules.payees)
             _judge_day(ledger, connection, run_key, rules)
             return 0
         check_not_cancelled(connection, run_key)
@@ -127,17 +127,17 @@ def commit_plan(
 
 
 def _check_part(connection: Connection, ledger: Ledger, rules: IntentRules, of: PartOf) -> None:
-    """Check that the plan which these orders are part of has its approvals, and that payments of it wait."""
+    """Check that these orders are part of what was agreed to for that run, that it is approved, and that it waits."""
     check_not_cancelled(connection, of.run_key)
     orders = schema.orders.c
     waits = select(orders.id).where(orders.run_key == of.run_key, orders.state == State.PREPARED.value).limit(1)
     if connection.execute(waits).first() is None:
         raise Overtaken(f"nothing of run {of.run_key} waits any more: nothing is converted for it")
-    run = connection.execute(select(schema.runs.c.plan_sha256).where(schema.runs.c.run_key == of.run_key)).first()
-    if run is not None and run.plan_sha256 == of.sha256:
-        check_still_approved(connection, ledger, of.run_key, rules.version, rules.approving)
-    else:
-        check_approved(connection, ledger, of.run_key, of.sha256, rules.version, rules.approving)
+    run = connection.execute(select(schema.runs).where(schema.runs.c.run_key == of.run_key)).one()
+    agreed = json.loads(run.plan).get(FUNDING)
+    if judged_by(ledger.key, run) != rules.version or agreed is None or agreed["plan_sha256"] != of.sha256:
+        raise Overtaken(f"another plan of run {of.run_key} was agreed to meanwhile: start it again")
+    check_still_approved(connection, ledger, of.run_key, rules.version, rules.approving)
 
 
 def newest_order(ledger: Ledger) -> int:
@@ -158,12 +158,14 @@ def add_to_plan(
     added: Iterable[Intent],
     recorded: Iterable[Intent],
     rules: IntentRules,
+    funding: Mapping[str, Any] | None = None,
 ) -> int:
     """Record more payments of a run that began; returns how many.
 
     `sha256` identifies the plan of the `added` ones, which need approvals of their own; `recorded`: the payments of the
-    same sheet that the run has already, which must be unchanged. Raises as `commit_plan`, and `PolicyChanged` for a run
-    that was recorded under another policy.
+    same sheet that the run has already, which must be unchanged. `funding`: what may be converted for the run from now
+    on; without any `added`, the plan is one of the whole run, and takes the place of its own. Raises as `commit_plan`,
+    and `PolicyChanged` for a run that was recorded under another policy.
     """
 
     def work(connection: Connection) -> int:
@@ -183,6 +185,9 @@ def add_to_plan(
         check_approved(connection, ledger, run_key, sha256, rules.version, rules.approving)
         if rules.day is not None:
             check_day(connection, rules.day, rules.max_per_day, added)
+        is_more = next(iter(added), None) is not None
+        of_run = bound.plan_sha256 if is_more else sha256
+        _bind_again(ledger, connection, bound, plan_sha256=of_run, plan=_with_funding(bound.plan, funding))
         return _record(ledger, connection, run_key, added, rules)
 
     return _commit(ledger, work)
@@ -206,8 +211,8 @@ def _record(ledger: Ledger, connection: Connection, run_key: str, intents: Itera
         connection.execute(insert(schema.orders), [{**row, "checksum": seal_new(ledger.key, row)} for row in rows])
         new += len(some)
     forget_replaced(connection, ledger, replaced.values())
-    _hold_duplicates(ledger, connection, run_key, rules.duplicate_days, intents)
-    _hold_payees(ledger, connection, run_key, rules.payees)
+    hold_duplicates(ledger, connection, run_key, rules.duplicate_days, intents)
+    hold_payees(ledger, connection, run_key, rules.payees)
     return new
 
 
@@ -291,6 +296,7 @@ def _judge_by_another_policy(
     ledger: Ledger,
     connection: Connection,
     run_key: str,
+    plan: Mapping[str, Any],
     sha256: str,
     rules: IntentRules,
     intents: Iterable[Intent],
@@ -314,23 +320,32 @@ def _judge_by_another_policy(
     # What waits counts on this day by the limits of the policy before: it is counted anew, by these.
     waits = (table.run_key == run_key) & (table.state == State.PREPARED.value)
     connection.execute(update(schema.orders).where(waits).values(counted_on=None))
-    of_run = schema.runs.c.run_key == run_key
-    run = connection.execute(select(schema.runs).where(of_run)).one()
+    run = connection.execute(select(schema.runs).where(schema.runs.c.run_key == run_key)).one()
     known = sha256 if is_sealed(ledger.key, schema.runs, run) else ""  # else its rows were compared one by one
-    values = {"run_key": run_key, "kind": run.kind, "plan": run.plan, "plan_sha256": known, "policy": rules.version}
-    checksum = seal(ledger.key, schema.runs, values)
+    said = _with_funding(run.plan, plan.get(FUNDING))
+    _bind_again(ledger, connection, run, plan_sha256=known, policy=rules.version, plan=said)
+
+
+def _bind_again(ledger: Ledger, connection: Connection, run: Row[Any], **values: str | None) -> None:
+    """Change what a run is bound to, and seal it; a row that somebody else changed is only sealed by its judgement."""
+    changed = {**run._mapping, **values}
+    checksum = run.checksum
+    if "policy" in values or is_sealed(ledger.key, schema.runs, run):
+        checksum = seal(ledger.key, schema.runs, changed)
+    of_run = schema.runs.c.run_key == run.run_key
     connection.execute(update(schema.runs).where(of_run).values(**values, checksum=checksum))
+
+
+def _with_funding(plan: str, funding: Mapping[str, Any] | None) -> str:
+    """The plan of a run as it is kept, with what was agreed to be converted for it, or nothing."""
+    content = {name: each for name, each in json.loads(plan).items() if name != FUNDING}
+    return json.dumps(content if funding is None else {**content, FUNDING: dict(funding)}, ensure_ascii=False)
 
 
 def _judge_day(ledger: Ledger, connection: Connection, run_key: str, rules: IntentRules) -> None:
     """Judge what waits again, on the day that is now; hold what does not fit."""
     if rules.day is not None:
-        _hold_over(ledger, connection, run_key, judge_waiting(connection, run_key, rules.day, rules.max_per_day))
-
-
-def _hold_over(ledger: Ledger, connection: Connection, run_key: str, over: Iterable[tuple[str, str]]) -> None:
-    for row_ref, reason in over:
-        _step(ledger, connection, run_key, row_ref, Event.HOLD, State.PREPARED, State.HELD, reason, Hold.LIMIT)
+        hold_over(ledger, connection, run_key, judge_waiting(connection, run_key, rules.day, rules.max_per_day))
 
 
 def judge_again(ledger: Ledger, run_key: str, rules: IntentRules) -> None:
@@ -373,68 +388,3 @@ def waiting_operations(ledger: Ledger, run_key: str) -> list[str]:
     table = schema.orders.c
     query = select(table.operation).distinct().where(table.run_key == run_key, table.state == State.PREPARED.value)
     return [row.operation for row in ledger.read(query)]
-
-
-def _hold_duplicates(
-    ledger: Ledger, connection: Connection, run_key: str, duplicate_days: int, intents: Iterable[Intent]
-) -> None:
-    """Hold each waiting payment that repeats another one without an excuse."""
-    since = ledger.now() - duplicate_days * DAY_MS
-    found = {each.row_ref: each.earlier for each in find_duplicates(connection, run_key, since)}
-    for some in batched(excused(intents, found), _AT_ONCE):
-        meant = (schema.orders.c.run_key == run_key) & schema.orders.c.row_ref.in_(some)
-        connection.execute(update(schema.orders).where(meant).values(released=Hold.DUPLICATE.value))
-        for row_ref in some:
-            del found[row_ref]
-    for row_ref, earlier in found.items():
-        reason = f"same payee, amount and currency as {earlier}; if it is meant, write why into duplicate_ok"
-        _step(ledger, connection, run_key, row_ref, Event.HOLD, State.PREPARED, State.HELD, reason, Hold.DUPLICATE)
-
-
-def _hold_payees(ledger: Ledger, connection: Connection, run_key: str, rules: PayeeRules) -> None:
-    """Hold first payments as the policy says, and release those that it holds no more."""
-    now = ledger.now()
-    for row_ref in cooled_payees(connection, run_key, rules, now):
-        cause = "its payee waited as long as the policy says"
-        step = (Event.RELEASE, State.HELD, State.PREPARED, None)
-        _step(ledger, connection, run_key, row_ref, *step, cause=cause)
-    if rules:
-        for row_ref, reason in list(held_payees(connection, run_key, rules, now)):
-            _step(ledger, connection, run_key, row_ref, Event.HOLD, State.PREPARED, State.HELD, reason, Hold.PAYEE)
-
-
-def _release(ledger: Ledger, connection: Connection, run_key: str, intents: Iterable[Intent]) -> None:
-    """Release rows that were held as duplicates and have a `duplicate_ok` now."""
-    table = schema.orders.c
-    held = select(table.row_ref).where(table.run_key == run_key, table.state == State.HELD.value, table.sends == 0)
-    waiting = {row.row_ref for row in connection.execute(held.where(table.hold_kind == Hold.DUPLICATE.value))}
-    for row_ref in excused(intents, waiting):
-        cause, kind = "the row says why it is none", Hold.DUPLICATE
-        step = (Event.RELEASE, State.HELD, State.PREPARED, None)
-        _step(ledger, connection, run_key, row_ref, *step, cause=cause, released=kind)
-
-
-def _step(
-    ledger: Ledger,
-    connection: Connection,
-    run_key: str,
-    row_ref: str,
-    event: Event,
-    source: State,
-    target: State,
-    reason: str | None,
-    kind: Hold | None = None,
-    cause: str | None = None,
-    released: Hold | None = None,
-) -> None:
-    table = schema.orders
-    chosen = (table.c.run_key == run_key) & (table.c.row_ref == row_ref) & (table.c.state == source.value)
-    values = {"state": target.value, "reason": reason, "hold_kind": kind}
-    row = connection.execute(select(table).where(chosen)).first()
-    if row is None:
-        return  # it is elsewhere: a person cancels without waiting for this transaction
-    if released is not None:
-        values |= {"released": f"{row.released or ''} {released.value}".strip()}
-    sealed = with_seal(ledger.key, read_row(Order, row), values)
-    if connection.execute(update(table).where(chosen).values(**sealed)).rowcount:
-        ledger.journal_step(connection, row.id, event, source, target, cause=reason or cause)

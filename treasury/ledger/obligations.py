@@ -14,7 +14,6 @@ from treasury.ledger.approvals import waiting_plans
 from treasury.ledger.day import NOT_COUNTED
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.mapping import read_row
-from treasury.ledger.proposals import is_plan_of_run
 from treasury.money import exact, parse_amount
 from treasury.orders.records import Order
 from treasury.orders.states import OPEN, Hold, State
@@ -26,6 +25,9 @@ CONVERSION = ConversionExecute.operation_name()
 
 HELD_BACK = (Hold.LIMIT, Hold.COOLING, Hold.PAYEE, Hold.OLDER)
 """Why an order is held that is likely to be paid once a person, or time, releases it."""
+
+ADDS = "adds"
+"""The member of what approvers see of a plan that says that its rows are added to a run that began."""
 
 FEES_OF = 20
 """So many newest conversions say which fee the next one is expected to take."""
@@ -85,15 +87,13 @@ def payments_that_wait(ledger: Ledger) -> list[Obligation]:
     sums: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
     for row in ledger.read(query.where(waits, table.operation != CONVERSION, table.currency.is_not(None))):
         sums[row.currency, f"run {row.run_key}, not sent yet"] += parse_amount(row.amount or row.ceiling or "0")
+    begun = {row.run_key for row in ledger.read(select(schema.runs.c.run_key))}
     for plan in waiting_plans(ledger):
-        if plan.shown is not None and not _is_recorded(ledger, plan):
+        # Of a run that began, rows to be added are obligations of their own; another plan of its rows is none.
+        if plan.shown is not None and (plan.run_key not in begun or plan.shown.get(ADDS, False)):
             for asset, amount in _debits(plan.shown).items():
                 sums[asset, f"run {plan.run_key}, waits for approvals"] += amount
     return [Obligation(asset, amount, what) for (asset, what), amount in sorted(sums.items()) if amount]
-
-
-def _is_recorded(ledger: Ledger, plan: Any) -> bool:
-    return ledger.look(lambda connection: is_plan_of_run(connection, plan))
 
 
 def _debits(shown: Mapping[str, Any]) -> dict[str, Decimal]:

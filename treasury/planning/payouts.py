@@ -80,6 +80,14 @@ class PayoutPlan:
         """The payment of each row; gone through again, they are made again."""
         return _Intents(self)
 
+    @property
+    def funding(self) -> dict[str, Any] | None:
+        """What its run keeps of the conversions that were agreed to with it; None without any."""
+        if not self.conversions:
+            return None
+        bounds = [each.as_dict() for each in self.conversions]
+        return {"plan_sha256": self.sha256, "approvals": self.approvals, "conversions": bounds}
+
     def as_dict(self) -> dict[str, Any]:
         """The plan as people and machines may read it: masked, amounts as text, its rows an iterator."""
         return {**self.summary(), "rows": map(_shown, self.rows)}
@@ -153,17 +161,21 @@ def plan_payouts(
 
 
 def with_conversions(
-    plan: PayoutPlan, conversions: tuple[FundingTrade, ...], unfunded: str | None = None
+    plan: PayoutPlan, conversions: tuple[FundingTrade, ...], converted: Mapping[str, Decimal] = MappingProxyType({})
 ) -> PayoutPlan:
-    """The plan together with what is converted for it, under one hash: that of the payments, and the bounds."""
+    """The plan together with what is converted for it, under one hash: that of the payments, and the bounds.
+
+    `converted`: what its run, which began, spent on conversions before, which approvals count and the hash covers.
+    """
     if not conversions:
-        return replace(plan, unfunded=unfunded)
+        return plan
     version = (
         "" if plan.policy is None else plan.policy.fingerprint("base_asset", "assets", "rebalancing", "conversions")
     )
-    content = [plan.sha256, version, bounds_of(conversions)]
+    content: list[Any] = [plan.sha256, version, bounds_of(conversions)]
+    content += [{currency: canonical(amount) for currency, amount in sorted(converted.items())}] if converted else []
     sha256 = hashlib.sha256(canonical_json(content).encode()).hexdigest()
-    return replace(plan, sha256=sha256, conversions=conversions, unfunded=unfunded)
+    return replace(plan, sha256=sha256, conversions=conversions, converted=converted)
 
 
 @exact

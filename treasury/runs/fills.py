@@ -53,7 +53,7 @@ def prove_round(desk: Desk, run_key: str, plan: TradePlan) -> Done:
     made = [(trade, orders[trade.row_ref]) for trade in plan.trades if trade.row_ref in orders]
     settled = {trade.symbol for trade, order in made if order.state is State.SETTLED}
     unsettled = sorted({trade.symbol for trade in plan.trades} - settled)
-    proofs = _proofs(desk, run_key, list(orders.values()))
+    proofs = proofs_of(desk, run_key)
     fills = [fill_of(trade, order) for trade, order in made]
     for each in proofs:
         log = LOG.warning if each.verdict is Verdict.BREAK else LOG.info
@@ -77,7 +77,9 @@ def prove_round(desk: Desk, run_key: str, plan: TradePlan) -> Done:
     )
 
 
-def _proofs(desk: Desk, run_key: str, own: Sequence[Order]) -> list[Proof]:
+def proofs_of(desk: Desk, run_key: str) -> list[Proof]:
+    """What balances say of the orders of a round, against those that it was planned from."""
+    own = desk.ledger.orders(run_key=run_key)
     run = desk.ledger.run(run_key)
     kept = None if run is None else snapshot_of(desk.ledger, run_key, run.plan_sha256)
     if kept is None or not own:

@@ -12,7 +12,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from treasury.errors import NotFunded, Overtaken
+from treasury.errors import LimitExceeded, NotFunded, Overtaken
 from treasury.ledger import snapshots
 from treasury.ledger.funding_runs import PART, fund_key, rounds_of
 from treasury.ledger.intents import newest_order
@@ -22,13 +22,12 @@ from treasury.orders.states import NEVER_LEFT, OPEN, State
 from treasury.planning.funding import clipped, gap_of, shown_gap
 from treasury.planning.payouts import PayoutPlan
 from treasury.planning.trades import TradePlan
-from treasury.runs import market
 from treasury.runs.cancelling import cancel_order
 from treasury.runs.desk import Desk
 from treasury.runs.execution import follow_orders
 from treasury.runs.fills import LOOK_SECONDS, LOOKS, Done, write_decisions
-from treasury.runs.funding_needs import check_may_fund, needs_of, policy_of, rows_to_pay, what_it_lacks
-from treasury.runs.funding_plans import agreed_of, is_within_bounds
+from treasury.runs.funding_needs import policy_of, read_funds, rows_to_pay, what_it_lacks
+from treasury.runs.funding_plans import agreed_of, is_within_bounds, why_not_shown
 from treasury.runs.rebalancing import Planned, Round, decisions_of
 from treasury.runs.trade_orders import RecordedTrade, commit_part, name_trades
 
@@ -44,20 +43,17 @@ def next_round(
     way is followed for so many seconds first; nothing is converted while something still is.
     """
     policy = policy_of(plan)
-    made = [each for each in before if desk.ledger.run(each["run_key"]) is not None]  # the others were overtaken
-    if len(before) == policy.trading.max_rounds or (made and made[-1]["unsettled"]):
-        return None
     if not before:
         _end_earlier(desk, plan.run_key, seconds)
     keys = rounds_of(desk.ledger, plan.run_key)
-    agreed, newest = agreed_of(desk, plan.run_key), newest_order(desk.ledger)
-    if any(desk.ledger.order_ids(key, OPEN) for key in keys):
+    agreed, newest = agreed_of(desk, plan), newest_order(desk.ledger)
+    if agreed is None or why_no_round(desk, plan, before) is not None:
         return None
     try:
         lack = what_it_lacks(desk, plan)
     except NotFunded:
         return None
-    if not lack.trades or agreed is None or not is_within_bounds(desk, plan.run_key, agreed, lack):
+    if not lack.trades or not is_within_bounds(desk, plan.run_key, agreed, lack.trades):
         return None
     key = fund_key(plan.run_key, len(keys) + 1)
     decided = Round(key, lack.found, dataclasses.replace(lack.snapshot, run_key=key), policy)
@@ -75,6 +71,22 @@ def next_round(
     )
 
 
+def why_no_round(desk: Desk, plan: PayoutPlan, before: Sequence[Done]) -> str | None:
+    """Why nothing more is converted in this start, whatever is missing; None when more may be."""
+    made = [each for each in before if desk.ledger.run(each["run_key"]) is not None]
+    if made and made[-1]["unsettled"]:
+        return "a conversion of this start was not settled"
+    if any(desk.ledger.order_ids(key, OPEN) for key in rounds_of(desk.ledger, plan.run_key)):
+        return "conversions are on their way"
+    if (why := why_not_shown(desk, plan.run_key, made[-1]["proofs"] if made else None)) is not None:
+        return why
+    if len(before) < policy_of(plan).trading.max_rounds:
+        return None
+    if len(made) < len(before):
+        return "other orders were recorded at the same moment, again and again: start it again"
+    return "this start made as many rounds as the policy's max_rounds allows: start it again"
+
+
 def _end_earlier(desk: Desk, run_key: str, seconds: float) -> None:
     for key in rounds_of(desk.ledger, run_key):
         for order in desk.ledger.orders(run_key=key, states=NEVER_LEFT):
@@ -83,45 +95,46 @@ def _end_earlier(desk: Desk, run_key: str, seconds: float) -> None:
             follow_orders(desk, key, open_ones, seconds)
 
 
-def record_round(desk: Desk, planned: Planned, run_key: str, policy_file: Path | None = None) -> list[RecordedTrade]:
+def record_round(
+    desk: Desk, planned: Planned, plan: PayoutPlan, policy_file: Path | None = None
+) -> list[RecordedTrade]:
     """Record the conversions of a round, as part of the plan of the run that was agreed to; returns each with its name.
 
-    None of them where something was recorded since the round was planned: then it is planned again. Raises
-    `ApprovalNeeded`.
+    None of them where something was recorded since the round was planned, or a limit of the day was reached: then it is
+    planned again. Raises `ApprovalNeeded`.
     """
-    check_may_fund(desk)
-    trades, decisions, agreed = TradePlan.from_dict(planned["plan"]), planned["decisions"], agreed_of(desk, run_key)
+    trades, decisions, agreed = TradePlan.from_dict(planned["plan"]), planned["decisions"], agreed_of(desk, plan)
     if agreed is None:
         return []
     snapshots.keep_snapshot(desk.ledger, planned["run_key"], decisions["policy_in_force"], decisions)
-    part_of = {"run_key": run_key, "plan_sha256": agreed.sha256, "approvals": agreed.approvals}
+    part_of = {"run_key": plan.run_key, "plan_sha256": agreed.sha256, "approvals": agreed.approvals}
     with desk.hold(planned["run_key"]):
         bounds = [clipped(trade, agreed.conversions) for trade in trades.trades]
         try:
             ids = commit_part(desk, planned["run_key"], trades, bounds, part_of, planned["newest_order"], policy_file)
-        except Overtaken:
-            LOG.info("run %s: other orders were recorded meanwhile; its conversions are planned again", run_key)
+        except (Overtaken, LimitExceeded) as error:
+            LOG.info("run %s: its conversions are planned again: %s", plan.run_key, error)
             return []
         return name_trades(desk, trades, ids)
 
 
-def why_not_funded(desk: Desk, plan: PayoutPlan, *, was_converted: bool) -> str | None:
+def why_not_funded(desk: Desk, plan: PayoutPlan, done: Sequence[Done] = ()) -> str | None:
     """Why the waiting rows of a run are not sent yet: what is missing of what they need; None when it is there.
 
-    Balances are read again for a while where conversions were just settled.
+    `done`: the rounds of this start. Balances are read again for a while where conversions were just settled.
     """
-    try:
-        needs = needs_of(desk, plan, with_margin=False)
-    except NotFunded as error:
-        return _not_funded(desk, plan, str(error))
     gap: Mapping[str, Decimal] = {}
-    for look in range(LOOKS if was_converted else 1):
+    for look in range(LOOKS if done else 1):
         if look:
             time.sleep(LOOK_SECONDS)
-        gap = gap_of(market.read_position(desk, policy_of(plan), needed=needs), needs)
+        try:
+            needs, position = read_funds(desk, plan, with_margin=False)
+        except NotFunded as error:
+            return _not_funded(desk, plan, str(error))
+        gap = gap_of(position, needs)
         if not gap:
             return None
-    said = list(_why_nothing_more(desk, plan))
+    said = list(_why_nothing_more(desk, plan, done))
     said += [
         _as_words(order) for key in rounds_of(desk.ledger, plan.run_key) for order in desk.ledger.orders(run_key=key)
     ]
@@ -138,17 +151,20 @@ def _not_funded(desk: Desk, plan: PayoutPlan, what: str) -> str:
     return why
 
 
-def _why_nothing_more(desk: Desk, plan: PayoutPlan) -> Iterator[str]:
+def _why_nothing_more(desk: Desk, plan: PayoutPlan, done: Sequence[Done]) -> Iterator[str]:
     """Why nothing more is converted for a run that lacks something."""
     if any(desk.ledger.order_ids(key, OPEN) for key in rounds_of(desk.ledger, plan.run_key)):
         return  # which is named
+    if (why := why_no_round(desk, plan, done)) is not None:
+        yield why
+        return
     try:
         lack = what_it_lacks(desk, plan)
     except NotFunded as error:
         yield str(error)
         return
-    agreed = agreed_of(desk, plan.run_key)
-    if lack.trades and (agreed is None or not is_within_bounds(desk, plan.run_key, agreed, lack)):
+    agreed = agreed_of(desk, plan)
+    if lack.trades and (agreed is None or not is_within_bounds(desk, plan.run_key, agreed, lack.trades)):
         yield "more has to be converted than was agreed to: start it again, and it is planned anew"
 
 

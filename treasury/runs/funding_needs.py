@@ -1,31 +1,37 @@
 """What a payout run needs before it is paid, and the conversions that close its gap now."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
-from treasury.errors import InputError, LimitExceeded, NotFunded
+from treasury.errors import InputError, LimitExceeded, NotConnected, NotFunded, OutcomeUnknown, Refused
 from treasury.ledger.day import check_day
-from treasury.ledger.in_flight import states_of, waiting_before
+from treasury.ledger.in_flight import Waiting, standing, states_of, waiting_before
 from treasury.ledger.payees import what_is_known
-from treasury.money import exact
+from treasury.money import exact, round_up
 from treasury.orders.states import Hold, State
 from treasury.planning.funding import plan_funding, why_unfunded
+from treasury.planning.limits import PayoutLimits
 from treasury.planning.payouts import OPERATIONS, PayoutPlan, plan_payouts
 from treasury.planning.policy import Policy
 from treasury.planning.position import ZERO, Snapshot
 from treasury.planning.rebalancing import Rebalancing
 from treasury.planning.rows import PayoutRow
+from treasury.planning.shown import Known
 from treasury.planning.tables import BPS
 from treasury.planning.trades import Trade
 from treasury.provider.funds import EstimateFee
 from treasury.runs import market
 from treasury.runs.desk import Desk
 from treasury.runs.offers import Questions
-from treasury.runs.preview import funding_of
+from treasury.runs.preview import funding_of, rate_of
 from treasury.runs.trade_orders import plan_trade
 from treasury.sheets.reading import Sheet
+
+LOG = logging.getLogger("treasury")
 
 
 @dataclass(frozen=True)
@@ -52,38 +58,40 @@ def policy_of(plan: PayoutPlan) -> Policy:
     return plan.policy
 
 
-def check_may_fund(desk: Desk) -> None:
-    """Raise `InputError` for a service that is not on this machine: runs are funded in rehearsals alone, for now.
-
-    The faults that stand against it are in `docs/rebalancing.md`, "Known faults of fund and pay".
-    """
-    if not desk.account.is_loopback:
-        raise InputError(
-            "--fund works with services of this machine alone until its known faults are mended (docs/rebalancing.md): "
-            "nothing was sent; convert with treasury rebalance, then pay without --fund"
-        )
-
-
 def rows_to_pay(desk: Desk, plan: PayoutPlan) -> PayoutPlan:
     """The plan with those rows alone that this start sends: recorded and waiting, or not recorded and not held.
 
-    A row that is held, as a duplicate or for any other reason, is not sent: a person decides about it first.
+    A row that is held, as a duplicate, for its payee or for any other reason, is not sent: a person decides first.
     """
     states = states_of(desk.ledger, plan.run_key)
-    known: Mapping[str, str] = {}
+    held: Collection[str] = ()
     if any(row.row_ref not in states for row in plan.rows):
-        known = what_is_known(desk.ledger, plan.run_key, plan.intents, plan.limits.duplicate_days).duplicates
+        known = what_is_known(desk.ledger, plan.run_key, plan.intents, plan.limits.duplicate_days)
+        held = {row.row_ref for row in plan.rows if _will_be_held(row, known, plan.limits)}
     paid = Sheet[PayoutRow]()
     for row in plan.rows:
         state, hold = states.get(row.row_ref, (None, None))
         if state is None:
-            is_sent = row.row_ref not in known or bool(row.duplicate_ok)
+            is_sent = row.row_ref not in held
         else:
             is_released = (state, hold) == (State.HELD, Hold.DUPLICATE) and bool(row.duplicate_ok)
             is_sent = state is State.PREPARED or is_released
         if is_sent:
             paid.append(row)
     return plan if len(paid) == len(plan.rows) else plan_payouts(plan.run_key, paid, plan.policy)
+
+
+def _will_be_held(row: PayoutRow, known: Known, limits: PayoutLimits) -> bool:
+    """Whether a row is held once it is recorded: as a duplicate, or for its payee."""
+    if row.row_ref in known.duplicates and not row.duplicate_ok:
+        return True
+    if row.row_ref not in known.new and row.row_ref not in known.changed:
+        return False
+    most, amount = limits.new_payee_above.get(row.currency), row.amount
+    if amount is None:
+        amount = row.ceiling(limits.max_per_payout.get(row.currency))
+    is_over = most is not None and (amount is None or amount > most)
+    return is_over or (limits.cooling_days > 0 and row.row_ref in known.changed)
 
 
 @exact
@@ -94,40 +102,102 @@ def needs_of(desk: Desk, plan: PayoutPlan, *, with_margin: bool = True) -> dict[
     who is recorded first is paid first. What only quotes will tell counts by the rate of now, `with_margin` with the
     slippage that the policy allows. Raises `NotFunded` for a debit or fee that cannot be known.
     """
-    slippage = policy_of(plan).trading.slippage_bps if with_margin else 0
+    margin = Decimal(BPS + (policy_of(plan).trading.slippage_bps if with_margin else 0)) / BPS
     plan, questions = rows_to_pay(desk, plan), Questions(desk)
-    before = waiting_before(desk.ledger, plan.run_key, {row.row_ref for row in plan.rows})
-    fees = _fees_on_top(desk, questions, plan)
-    needs = {}
-    for each in funding_of(questions, plan, {}):
+    own, recorded = funding_of(questions, plan, {}), states_of(desk.ledger, plan.run_key)
+    currencies = {each.currency for each in own}
+    is_recorded = all(row.row_ref in recorded for row in plan.rows)
+    others = waiting_before(desk.ledger, plan.run_key, is_recorded=is_recorded)
+    before = [each for each in others if each.currency in currencies]
+    needs = _fees_on_top(desk, questions, plan, before)
+    for each in own:
         if each.not_known:
             raise NotFunded(
                 f"what {each.not_known} row(s) debit in {each.currency} is not known beforehand: give their "
                 "max_pay_amount, or set max_per_payout in the policy"
             )
-        estimated = each.estimated * (BPS + slippage) / BPS
-        own = each.debit + estimated + fees.get(each.currency, ZERO)
-        needs[each.currency] = own + before.get(each.currency, ZERO)
+        needs[each.currency] = needs.get(each.currency, ZERO) + each.debit + each.estimated * margin
+    for waits in before:
+        debit = _estimated(questions, waits) * margin if waits.debit is None else waits.debit
+        needs[waits.currency] += debit
     return needs
 
 
-def _fees_on_top(desk: Desk, questions: Questions, plan: PayoutPlan) -> dict[str, Decimal]:
+def _estimated(questions: Questions, waits: Waiting) -> Decimal:
+    """What a payment of another run debits by the rate of now, whose debit only a quote will tell."""
+    rate = None if waits.receives is None else rate_of(questions, waits.currency, waits.receives[0])
+    if waits.receives is None or rate is None:
+        raise NotFunded(
+            f"what run {waits.run_key} debits in {waits.currency}, which was recorded before and has not left, is not "
+            "known beforehand: pay or cancel it first"
+        )
+    return round_up(waits.receives[1] / rate, 2)
+
+
+def _fees_on_top(desk: Desk, questions: Questions, plan: PayoutPlan, before: Iterable[Waiting]) -> dict[str, Decimal]:
     """Currency -> what fees come to that are charged beside the amounts: as often as the largest payment's fee."""
-    largest: dict[str, Decimal] = {}
-    counts: Counter[str] = Counter()
-    for row in plan.rows:
-        if OPERATIONS[row.route] in desk.account.rules.fee_on_top:
-            amount = row.amount if row.amount is not None else row.ceiling(plan.limits.max_per_payout.get(row.currency))
-            largest[row.currency] = max(amount or ZERO, largest.get(row.currency, ZERO))
-            counts[row.currency] += 1
+    most = plan.limits.max_per_payout
+    payments = [
+        (OPERATIONS[row.route], row.currency, row.ceiling(most.get(row.currency)) if row.amount is None else row.amount)
+        for row in plan.rows
+    ]
+    payments += [(each.operation, each.currency, each.debit) for each in before]
+    charged: dict[str, list[Decimal | None]] = defaultdict(list)
+    for operation, currency, amount in payments:
+        if operation in desk.account.rules.fee_on_top:
+            charged[currency].append(amount)
     fees = {}
-    for currency, amount in largest.items():
-        asked = EstimateFee(currency=currency, amount=amount)
+    for currency, amounts in charged.items():
+        known = [amount for amount in amounts if amount is not None]
+        if len(known) < len(amounts):
+            raise NotFunded(
+                f"the fee of payments in {currency} is charged on top, and is not known where the amount is not: give "
+                "their max_pay_amount, or set max_per_payout in the policy"
+            )
+        asked = EstimateFee(currency=currency, amount=max(known))
         fee: Decimal | None = questions.ask(asked, f"fee estimate of {currency}", lambda reply: reply.fee_amount)
         if fee is None:
             raise NotFunded(f"the fee of payments in {currency} is charged on top, and the service did not say it")
-        fees[currency] = counts[currency] * fee
+        fees[currency] = len(amounts) * fee
     return fees
+
+
+def read_funds(desk: Desk, plan: PayoutPlan, *, with_margin: bool = True) -> tuple[dict[str, Decimal], Snapshot]:
+    """What has to be there before a plan is paid, by currency, and the position, both of one moment.
+
+    A payment that leaves between the look at the ledger and at the balance would count twice, or not at all: then both
+    are read again. Raises `NotFunded` while others leave again and again.
+    """
+    for look in range(LOOKS):
+        if look:
+            time.sleep(look * LOOK_SECONDS)
+        before = standing(desk.ledger)
+        needs = needs_of(desk, plan, with_margin=with_margin)
+        position = market.read_position(desk, policy_of(plan), needed=needs)
+        if standing(desk.ledger) == before:
+            return needs, position
+    raise NotFunded("other payments leave while the balance is read: start it again once they have ended")
+
+
+LOOKS = 6
+"""So often the ledger and the balances are read until nothing moved between."""
+LOOK_SECONDS = 0.3
+
+
+def ask_own_payments(desk: Desk, run_key: str) -> None:
+    """Ask about payments of a run of which nobody knows whether they left. Raises `NotFunded` that names one."""
+    doubtful = (State.SENDING, State.UNKNOWN)
+    desk.recover(desk.ledger.orders(run_key=run_key, states=doubtful))
+    for order in desk.ledger.orders(run_key=run_key, states=doubtful):
+        try:
+            desk.submission.ask(order)
+        except (Refused, OutcomeUnknown, NotConnected) as error:
+            LOG.info("%s %s could not be asked about: %s", order.run_key, order.row_ref, error)
+    for order in desk.ledger.orders(run_key=run_key, states=doubtful):
+        raise NotFunded(
+            f"nobody knows whether {order.row_ref} was paid, so what is missing is not known: treasury resolve "
+            f"{order.request_id}"
+        )
 
 
 def what_it_lacks(desk: Desk, plan: PayoutPlan) -> Lack:
@@ -135,15 +205,17 @@ def what_it_lacks(desk: Desk, plan: PayoutPlan) -> Lack:
 
     Raises `NotFunded` where they cannot close it, and `InputError` where the policy says nothing of conversions.
     """
-    check_may_fund(desk)
-    policy, needs = policy_of(plan), needs_of(desk, plan)
-    snapshot = market.read_rates(desk, policy, market.read_position(desk, policy, needed=needs), needed=needs)
+    policy = policy_of(plan)
+    ask_own_payments(desk, plan.run_key)
+    needs, position = read_funds(desk, plan)
+    snapshot = market.read_rates(desk, policy, position, needed=needs)
     if missing := [f"{asset}: {snapshot.missing[asset]}" for asset in needs if asset in snapshot.missing]:
         raise NotFunded("; ".join(missing))
     lack = Lack(needs, snapshot, plan_funding(policy, snapshot, needs, plan.run_key))
     if (why := why_unfunded(lack.found, needs)) is not None:
         raise NotFunded(why)
-    _check_day(desk, policy, lack.trades)
+    if lack.trades:
+        _check_day(desk, policy, lack.trades)
     return lack
 
 

@@ -1,149 +1,192 @@
-"""The conversions of a payout run as people agree to them: their bounds, kept with the run."""
+"""The conversions of a payout run as people agree to them: under one hash with its payments.
 
-from collections.abc import Iterator
+What was agreed to is kept with the run, sealed, and only another plan that is agreed to takes its place. What was
+shown, or proposed, is kept by its hash until then.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import Any
 
-from treasury.errors import NotFunded
+from treasury.approving.tokens import read_token
+from treasury.errors import InputError, NotFunded
 from treasury.ledger import snapshots
-from treasury.ledger.funding_runs import rounds_of
-from treasury.money import exact
-from treasury.orders.states import NEVER_LEFT, OPEN
+from treasury.ledger.approvals import is_rejected
+from treasury.ledger.funding_runs import FUNDING, rounds_of
+from treasury.ledger.in_flight import recorded_debits, states_of
+from treasury.ledger.intents import check_bound
+from treasury.ledger.proposals import newest_plan
+from treasury.money import canonical, exact, parse_amount
+from treasury.orders.states import NEVER_LEFT, OPEN, State
+from treasury.planning.fills import Verdict
 from treasury.planning.funding import bounded, is_within
 from treasury.planning.funding_trades import FundingTrade
 from treasury.planning.payouts import PayoutPlan, with_conversions
 from treasury.planning.position import ZERO
 from treasury.planning.trades import Trade, TradePlan
+from treasury.runs.approving import binding_of, is_recorded
 from treasury.runs.desk import Desk
+from treasury.runs.fills import proofs_of
 from treasury.runs.funding_needs import Lack, policy_of, what_it_lacks
 from treasury.runs.governing import governing
 
 
 @dataclass(frozen=True)
-class Bounds:
-    """The conversions of a plan of a run, as they are kept with it."""
+class Agreed:
+    """What may be converted for a run that began, under its plan."""
 
     sha256: str
-    """Of the plan: of its payments, and of the bounds of its conversions."""
-    payments_sha256: str
     approvals: int
     conversions: tuple[FundingTrade, ...]
-    is_agreed: bool
-    """Whether the plan was proposed; else it was shown, and nobody said yes to it."""
 
 
-def agreed_of(desk: Desk, run_key: str) -> Bounds | None:
-    """What was agreed to last for a run under the policy in force; None where nothing was."""
-    return next((each for each in _kept(desk, run_key) if each.is_agreed), None)
+def agreed_of(desk: Desk, plan: PayoutPlan) -> Agreed | None:
+    """What was agreed to for the run of a plan, if it began, under the same policy; None where nothing was."""
+    run = desk.ledger.run(plan.run_key)
+    kept = None if run is None else run.plan.get(FUNDING)
+    if kept is None or not is_recorded(desk, governing(desk), plan.run_key):
+        return None
+    if kept["policy"] != policy_of(plan).version:  # where none is in force, another file may be named
+        return None
+    return Agreed(kept["plan_sha256"], kept["approvals"], _conversions(kept))
 
 
-def plan_with_conversions(desk: Desk, plan: PayoutPlan, payments: PayoutPlan, *, keep: bool = True) -> PayoutPlan:
+def kept_with_run(plan: PayoutPlan) -> dict[str, Any] | None:
+    """What a run keeps of a plan that was agreed to: what may be converted for it. `agreed_of` reads it."""
+    return None if plan.funding is None else {**plan.funding, "policy": policy_of(plan).version}
+
+
+def is_within_bounds(desk: Desk, run_key: str, agreed: Agreed, trades: Sequence[Trade]) -> bool:
+    """Whether conversions are inside what was agreed to, with what was converted under it before."""
+    return is_within(trades, agreed.conversions, _spent_by_pair(desk, run_key, agreed.sha256))
+
+
+# --- plan --------------------------------------------------------------------------------------------------------
+
+
+def plan_with_conversions(desk: Desk, plan: PayoutPlan, payments: PayoutPlan, *, keep: bool) -> PayoutPlan:
     """A plan together with the conversions that the gap of its run needs now; sends nothing that moves money.
 
-    `plan`: the rows that are to be agreed to; `payments`: every row of the sheet. What was agreed to for the same rows
-    is kept while it is enough, so that approvals of it stay true. `keep`: so that this plan can be proposed.
+    `plan`: the rows that are to be agreed to; `payments`: every row of the sheet. A proposal for the same rows that
+    waits, or was approved, is kept while it is enough, so that approvals of it stay true. `keep`: so that this plan can
+    be proposed. A gap that cannot be closed is said in `unfunded`.
     """
+    proposed = _proposed(desk, plan)
     try:
-        return _plan_for(desk, plan, what_it_lacks(desk, payments), keep=keep)
+        lack = what_it_lacks(desk, payments)
     except NotFunded as error:  # it may pass, and what was approved is approved then
-        known = next((each for each in _candidates(desk, plan) if each.is_agreed), None)
-        return replace(plan if known is None else _with(desk, plan, known), unfunded=str(error))
+        return replace(proposed or plan, unfunded=str(error))
+    if proposed is not None and is_within(lack.trades, proposed.conversions, {}):
+        return proposed
+    return _planned(desk, plan, lack, keep=keep)
 
 
-def more_conversions(desk: Desk, plan: PayoutPlan, *, keep: bool = True) -> PayoutPlan | None:
-    """The plan of a run that was recorded, with conversions that its gap needs now and that nobody agreed to yet.
+def more_conversions(desk: Desk, plan: PayoutPlan, *, keep: bool) -> PayoutPlan | None:
+    """The plan of a run that began, with conversions that its gap needs now and that nobody agreed to.
 
-    None where none are needed, and while earlier ones are on their way. Where none would do, it says why.
+    None where none are needed, and while earlier ones are on their way. Raises `RunKeyConflict` for other rows, and
+    `InputError` for a sheet without rows that wait: what is agreed to is agreed to for the whole run.
     """
+    check_bound(desk.ledger, plan.run_key, plan.intents)
     if _is_on_its_way(desk, plan.run_key):
         return None
+    if (late := why_not_shown(desk, plan.run_key)) is not None:
+        return replace(plan, unfunded=late)
     try:
         lack = what_it_lacks(desk, plan)
     except NotFunded as error:
         return replace(plan, unfunded=str(error))
-    agreed = agreed_of(desk, plan.run_key)
-    if (
-        agreed is not None
-        and is_within_bounds(desk, plan.run_key, agreed, lack)
-        and is_begun(desk, plan, agreed.sha256)
-    ):
+    agreed = agreed_of(desk, plan)
+    if not lack.trades or (agreed is not None and is_within_bounds(desk, plan.run_key, agreed, lack.trades)):
         return None
-    return _plan_for(desk, plan, lack, keep=keep) if lack.trades else None
+    whole = whole_run(desk, plan)
+    proposed = _proposed(desk, whole)
+    if proposed is not None and is_within(lack.trades, proposed.conversions, {}):
+        return proposed
+    return _planned(desk, whole, lack, keep=keep)
 
 
-def plan_as_shown(desk: Desk, plan: PayoutPlan, sha256: str | None) -> PayoutPlan:
-    """The plan with the conversions that were shown with it under a hash; without any where none were."""
-    found = next((each for each in _candidates(desk, plan) if each.sha256 == sha256), None)
-    return plan if found is None else _with(desk, plan, found)
+@exact
+def whole_run(desk: Desk, plan: PayoutPlan) -> PayoutPlan:
+    """A plan whose approvals count everything that its run, which began, has recorded. Raises `InputError`."""
+    rows = {row.row_ref for row in plan.rows}
+    states = states_of(desk.ledger, plan.run_key)
+    if missing := [row for row, (state, _) in states.items() if state is State.PREPARED and row not in rows]:
+        more = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+        raise InputError(
+            f"run {plan.run_key} has rows that wait and are not in this sheet ({', '.join(missing[:5])}{more}); what "
+            "is converted is agreed to for the whole run: start it with its whole sheet; nothing was sent"
+        )
+    recorded = recorded_debits(desk.ledger, plan.run_key).sums
+    more_sums = {name: total - plan.debits.get(name, ZERO) for name, total in recorded.items()}
+    return replace(plan, recorded={name: total for name, total in more_sums.items() if total > 0})
 
 
-def agree(desk: Desk, plan: PayoutPlan, payments_sha256: str) -> None:
-    """Keep what a person says yes to, or asks approvals for. `payments_sha256`: the hash without conversions."""
-    agreed = agreed_of(desk, plan.run_key)
-    if (plan.conversions or agreed is not None) and (agreed is None or agreed.sha256 != plan.sha256):
-        _keep(desk, plan, payments_sha256, is_agreed=True)
-
-
-def is_begun(desk: Desk, plan: PayoutPlan, sha256: str) -> bool:
-    """Whether the run, or conversions for it, were recorded under this hash."""
-    run = desk.ledger.run(plan.run_key)
-    return (run is not None and run.plan_sha256 == sha256) or any(
-        part is not None and part.plan["part_of"]["plan_sha256"] == sha256
-        for part in map(desk.ledger.run, rounds_of(desk.ledger, plan.run_key))
-    )
-
-
-def is_within_bounds(desk: Desk, run_key: str, bounds: Bounds, lack: Lack) -> bool:
-    """Whether what a run lacks can be converted inside these bounds, with what was converted inside them before."""
-    return is_within(lack.trades, bounds.conversions, _spent_by_pair(desk, run_key, bounds.sha256))
-
-
-def _plan_for(desk: Desk, plan: PayoutPlan, lack: Lack, *, keep: bool) -> PayoutPlan:
-    known = [each for each in _candidates(desk, plan) if each.conversions]
-    for each in sorted(known, key=lambda each: not each.is_agreed):
-        if is_within_bounds(desk, plan.run_key, each, lack):
-            return _with(desk, plan, each)
+def _planned(desk: Desk, plan: PayoutPlan, lack: Lack, *, keep: bool) -> PayoutPlan:
     terms = policy_of(plan).trading
-    found = with_conversions(plan, bounded(lack.trades, terms.slippage_bps, terms.min_trade))
-    found = replace(found, converted=_spent(desk, plan.run_key, found.sha256))
+    bounds = bounded(lack.trades, terms.slippage_bps, terms.min_trade)
+    found = with_conversions(plan, bounds, _spent(desk, plan.run_key))
     if keep and found.conversions:
-        _keep(desk, found, plan.sha256, is_agreed=False)
+        _keep(desk, found, plan.sha256)
     return found
 
 
-def _with(desk: Desk, plan: PayoutPlan, bounds: Bounds) -> PayoutPlan:
-    found = with_conversions(plan, bounds.conversions)
-    return replace(found, converted=_spent(desk, plan.run_key, found.sha256))
+def _proposed(desk: Desk, plan: PayoutPlan) -> PayoutPlan | None:
+    """What was proposed last for these payments, with its conversions, where it may still be approved and carried out.
+
+    None where it was rejected or changed, its conversions were never kept, or others were made since.
+    """
+    key = plan.run_key
+    found = desk.ledger.look(lambda connection: newest_plan(connection, desk.ledger, key))
+    if found is None or found.policy != governing(desk).version or is_rejected(desk.ledger, found):
+        return None
+    proposed = shown_before(desk, plan, found.sha256)
+    return proposed if proposed is None or proposed.conversions else None
 
 
-def _candidates(desk: Desk, plan: PayoutPlan) -> list[Bounds]:
-    """What was kept for these very payments, the newest first."""
-    return [each for each in _kept(desk, plan.run_key) if each.payments_sha256 == plan.sha256]
+# --- what was shown ----------------------------------------------------------------------------------------------
 
 
-def _kept(desk: Desk, run_key: str) -> list[Bounds]:
-    version = governing(desk).version
-    return [
-        Bounds(
-            content["plan_sha256"],
-            content["payments_sha256"],
-            content["approvals"],
-            tuple(FundingTrade.from_dict(each) for each in content["conversions"]),
-            content["is_agreed"],
-        )
-        for content in snapshots.snapshots_of(desk.ledger, run_key, version)
-    ]
+def shown_before(desk: Desk, plan: PayoutPlan, sha256: str) -> PayoutPlan | None:
+    """These payments with the conversions that were shown with them under this hash; None where it is another plan's.
+
+    The hash of the payments alone stands for them without any.
+    """
+    if sha256 == plan.sha256:
+        return plan
+    for kept in _kept(desk, plan):
+        if kept["plan_sha256"] == sha256:
+            converted = {currency: parse_amount(amount) for currency, amount in kept.get("converted", {}).items()}
+            found = with_conversions(plan, _conversions(kept), converted)
+            return found if found.sha256 == sha256 and converted == _spent(desk, plan.run_key) else None
+    return None
 
 
-def _keep(desk: Desk, plan: PayoutPlan, payments_sha256: str, *, is_agreed: bool) -> None:
+def named_by(desk: Desk, plan: PayoutPlan, proposal: str) -> str | None:
+    """The hash of the plan that its maker signed, among those that were shown for these payments."""
+    code, version = read_token(proposal).code, governing(desk).version
+    hashes = [each["plan_sha256"] for each in _kept(desk, plan)]
+    return next((each for each in hashes if binding_of(desk, plan.run_key, each, version).code == code), None)
+
+
+def _kept(desk: Desk, plan: PayoutPlan) -> list[dict[str, Any]]:
+    kept = snapshots.snapshots_of(desk.ledger, plan.run_key, governing(desk).version)
+    return [each for each in kept if each["payments_sha256"] == plan.sha256]
+
+
+def _keep(desk: Desk, plan: PayoutPlan, payments_sha256: str) -> None:
     content = {
         "plan_sha256": plan.sha256,
         "payments_sha256": payments_sha256,
-        "approvals": plan.approvals,
         "conversions": [each.as_dict() for each in plan.conversions],
-        "is_agreed": is_agreed,
+        "converted": {currency: canonical(amount) for currency, amount in plan.converted.items()},
     }
     snapshots.keep_snapshot(desk.ledger, plan.run_key, governing(desk).version, content)
+
+
+def _conversions(kept: dict[str, Any]) -> tuple[FundingTrade, ...]:
+    return tuple(FundingTrade.from_dict(each) for each in kept["conversions"])
 
 
 # --- what was converted before ------------------------------------------------------------------------------------
@@ -153,13 +196,40 @@ def _is_on_its_way(desk: Desk, run_key: str) -> bool:
     return any(desk.ledger.order_ids(key, OPEN) for key in rounds_of(desk.ledger, run_key))
 
 
+def why_not_shown(desk: Desk, run_key: str, proofs: Iterable[Mapping[str, Any]] | None = None) -> str | None:
+    """What balances do not show of the last conversions for a run, in words: they may be late; None where they do.
+
+    `proofs`: of a round of this start; else balances are read again while those of an earlier one may be late.
+    """
+    for key in reversed(rounds_of(desk.ledger, run_key)):
+        settled = desk.ledger.orders(run_key=key, states=(State.SETTLED,))
+        if not settled:
+            continue
+        since = desk.ledger.now() - SHOWN_WITHIN_MINUTES * 60_000
+        if proofs is None and any((order.final_at or 0) >= since for order in settled):
+            proofs = [each.as_dict() for each in proofs_of(desk, key)]
+        bought = {order.receive_currency for order in settled}
+        breaks = [each for each in proofs or () if each["verdict"] == Verdict.BREAK.value and each["asset"] in bought]
+        said = "; ".join(f"{each['asset']}: {each['why']}" for each in breaks)
+        if said:
+            return (
+                f"the balance does not show what was converted ({said}): nothing is converted twice; start it again "
+                f"once it does, or in {SHOWN_WITHIN_MINUTES} minutes"
+            )
+        return None
+    return None
+
+
+SHOWN_WITHIN_MINUTES = 10
+"""So long after a conversion a balance that does not show it is taken for late, and not for money that went."""
+
+
 @exact
-def _spent(desk: Desk, run_key: str, but: str) -> dict[str, Decimal]:
-    """Currency -> what conversions under earlier plans of a run spent, or may have."""
+def _spent(desk: Desk, run_key: str) -> dict[str, Decimal]:
+    """Currency -> what conversions for a run spent, or may have."""
     sums: dict[str, Decimal] = {}
-    for sha256, trade in _made(desk, run_key):
-        if sha256 != but:
-            sums[trade.currency] = sums.get(trade.currency, ZERO) + trade.amount
+    for _, trade in _made(desk, run_key):
+        sums[trade.currency] = sums.get(trade.currency, ZERO) + trade.amount
     return sums
 
 

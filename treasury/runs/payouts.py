@@ -9,37 +9,35 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from treasury.approving.tokens import read_token
 from treasury.concurrency.batches import batched
-from treasury.errors import InputError, InvalidSheet, LimitExceeded, RowProblem
-from treasury.ledger.funding_runs import is_fund_key, rounds_of
-from treasury.ledger.in_flight import recorded_debits
-from treasury.ledger.intents import IntentRules, add_to_plan, check_bound, commit_plan
+from treasury.errors import InputError, InvalidSheet, RowProblem
+from treasury.ledger.funding_runs import FUNDING, is_fund_key, rounds_of
+from treasury.ledger.intents import IntentRules, add_to_plan, commit_plan
 from treasury.ledger.payees import what_is_known
 from treasury.ledger.quotes import quotes_of_run
 from treasury.orders.states import OPEN
 from treasury.planning.limits import judge_rows, judge_service
 from treasury.planning.payouts import PayoutPlan, plan_payouts
 from treasury.planning.policy import Policy
-from treasury.planning.rows import PayoutRow
 from treasury.policy_file import read_policy
 from treasury.provider.service_rules import ServiceRules
 from treasury.reports.details import Details
 from treasury.reports.refused import write_refused, write_wrong
 from treasury.reports.results import write_run_results
-from treasury.runs.approving import is_recorded, marks_of, propose
+from treasury.runs.agreeing import added_plan, check_limits, plan_as_shown
+from treasury.runs.approving import is_recorded, marks_of
 from treasury.runs.desk import Desk
 from treasury.runs.execution import ORDERS_PER_TASK, check_run_key, open_orders
 from treasury.runs.funding import conversion_files
-from treasury.runs.funding_plans import agree, agreed_of, more_conversions, plan_as_shown, plan_with_conversions
+from treasury.runs.funding_plans import (
+    kept_with_run,
+)
 from treasury.runs.governing import Governing, govern, governing
 from treasury.runs.parts import Part, split_run
-from treasury.runs.preview import look
 from treasury.runs.remaining import KIND, check_replaced, keep_left_out_rows, keep_remaining
 from treasury.runs.valid_rows import Read, plan_without, remembered
 from treasury.sheets.beneficiaries import LAYOUT, read_beneficiaries
 from treasury.sheets.mappings import Mappings, read_mappings
-from treasury.sheets.reading import Sheet
 
 LOG = logging.getLogger("treasury")
 
@@ -66,7 +64,7 @@ def read_plan(
         plan = plan_without(str(file), _reader(file, run_key, policy, sheet, home), service)
     else:
         plan = _plan(file, run_key, policy, service, sheet, home)
-    _check_limits(file, plan)
+    check_limits(file, plan)
     return plan
 
 
@@ -109,7 +107,7 @@ def _checked(desk: Desk, file: Path, run_key: str, policy: Policy | None, sheet:
     plan = _taken(desk, file, run_key, policy, sheet, rows)
     check_replaced(desk, file, plan)
     if desk.ledger.run(run_key) is None:
-        _check_limits(file, plan)
+        check_limits(file, plan)
     return plan
 
 
@@ -138,14 +136,6 @@ def _plan(
     if not_taken := judge_service(plan.rows, service):
         raise InvalidSheet(str(file), not_taken)
     return plan
-
-
-def _check_limits(file: Path | str, plan: PayoutPlan) -> None:
-    """Raise `InvalidSheet` for rows over the limits, and `LimitExceeded` when the sums are."""
-    if over := judge_rows(plan.rows, plan.limits):
-        raise InvalidSheet(str(file), over)
-    if plan.over is not None:
-        raise LimitExceeded(f"run {plan.run_key}: {plan.over}; nothing was sent")
 
 
 @dataclass(frozen=True)
@@ -192,74 +182,9 @@ def _read_limits(file: Path) -> Policy:
     return policy
 
 
-def added_plan(desk: Desk, plan: PayoutPlan) -> PayoutPlan | None:
-    """The plan of those rows that a run which began does not have; None when there are none, or it did not begin.
-
-    Limits and approvals count what the run has recorded, too. Raises `InvalidSheet` and `LimitExceeded`.
-    """
-    if desk.ledger.run(plan.run_key) is None:
-        return None
-    recorded = recorded_debits(desk.ledger, plan.run_key)
-    rows = Sheet[PayoutRow]()
-    rows.notes = plan.rows.notes if isinstance(plan.rows, Sheet) else ()
-    for row in plan.rows:
-        if row.row_ref not in recorded.rows:
-            rows.append(row)
-    if not rows:
-        return None
-    added = plan_payouts(plan.run_key, rows, plan.policy, recorded.sums, plan.left_out, plan.mapped)
-    _check_limits(plan.run_key, added)
-    return added
-
-
-def plan_to_execute(
-    desk: Desk, plan: PayoutPlan, *, add: bool, fund: bool = False, keep: bool = True
-) -> PayoutPlan | None:
-    """What of a plan is still to be agreed to: all of it, or the rows to be added; None of a run that began.
-
-    `fund`: together with the conversions that its gap needs now; of a run that began, those that nobody agreed to.
-    `keep`: so that it can be proposed.
-    """
-    found = plan if desk.ledger.run(plan.run_key) is None else added_plan(desk, plan) if add else None
-    if not fund:
-        return found
-    if found is None:
-        return more_conversions(desk, plan, keep=keep)
-    return plan_with_conversions(desk, found, plan, keep=keep)
-
-
 def parts_that_left(desk: Desk, run_key: str) -> list[Part]:
     """The orders of a run that left, or may have left, and are not final."""
     return split_run(desk, run_key, desk.ledger.order_ids(run_key, OPEN))
-
-
-def propose_payouts(
-    desk: Desk,
-    plan: PayoutPlan,
-    policy_file: Path | None = None,
-    proposal: str | None = None,
-    *,
-    add: bool = False,
-    shown: str | None = None,
-) -> None:
-    """Record a plan that needs approvals; `proposal`: the token that its maker signed; `add`: see `commit_payouts`.
-
-    `shown`: the hash of the plan with conversions that was shown, where it is funded: what they may spend is kept.
-    Raises `ApprovalNeeded` while it has too few, and `RunKeyConflict`.
-    """
-    governed = govern(desk, policy_file)
-    payments = (added_plan(desk, plan) if add else None) or plan
-    proposed = plan_as_shown(desk, payments, shown)
-    is_begun = desk.ledger.run(plan.run_key) is not None
-    if is_begun and payments is plan and not proposed.conversions:
-        if is_recorded(desk, governed, plan.run_key):
-            return
-        check_bound(desk.ledger, plan.run_key, plan.intents)  # another plan of it could never be paid
-    if shown is not None:
-        agree(desk, proposed, payments.sha256)
-    token = None if proposal is None else read_token(proposal)
-    seen = look(desk, proposed) if proposed.approvals else None
-    propose(desk, governed, plan.run_key, proposed.sha256, proposed.approvals, shown=seen, token=token)
 
 
 def preview(
@@ -327,36 +252,44 @@ def commit_payouts(
     *,
     add: bool = False,
     valid_rows_only: bool = False,
-    fund: bool = False,
+    shown: str | None = None,
 ) -> list[list[int]]:
     """Record the intent to pay every row of a file; returns ids of the orders to send or follow, in chunks.
 
     `add`: rows that a run which began does not have are added to it, under a plan of their own; `valid_rows_only`:
-    nothing is recorded of the others; `fund`: under the hash that covers what is converted for them. Raises
-    `InvalidSheet`, `RunKeyConflict`, `LimitExceeded`, `ApprovalNeeded`, `RunHeld`.
+    nothing is recorded of the others; `shown`: the hash of the plan that was agreed to, where it is funded: what may be
+    converted is recorded with it. Raises `InvalidSheet`, `RunKeyConflict`, `LimitExceeded`, `ApprovalNeeded`,
+    `RunHeld`.
     """
     plan, governed = _planned(desk, file, run_key, policy_file, sheet, _Rows(add, valid_rows_only))
-    added = added_plan(desk, plan) if add else None
-    if added is not None:
-        new = {row.row_ref for row in added.rows}
-        added = _as_agreed(desk, added) if fund else added
-        rules = _judged(governed, governed.rules(desk, "payouts", added.counted, {}), added)
-        recorded = [intent for intent in plan.intents if intent.row_ref not in new]
-        with desk.hold(run_key):
-            add_to_plan(desk.ledger, run_key, KIND, added.sha256, added.intents, recorded, rules)
-    over = {} if desk.ledger.run(run_key) is None else _over(plan)
-    plan = _as_agreed(desk, plan) if fund else plan
-    rules = _judged(governed, governed.rules(desk, "payouts", plan.debits, over), plan)
+    began, added = desk.ledger.run(run_key) is not None, added_plan(desk, plan) if add else None
+    agreed = None if shown is None else plan_as_shown(desk, plan, shown, add=add)
+    if added is not None or (agreed is not None and is_recorded(desk, governed, run_key)):
+        _add(desk, governed, plan, added, agreed)
+        agreed = None
+    agreed = agreed or plan
+    rules = _judged(governed, governed.rules(desk, "payouts", plan.debits, _over(plan) if began else {}), agreed)
+    kept = kept_with_run(agreed)
+    content = agreed.summary() if kept is None else {**agreed.summary(), FUNDING: kept}
     with desk.hold(run_key):
-        commit_plan(desk.ledger, run_key, KIND, plan.summary(), plan.sha256, plan.intents, rules)
+        commit_plan(desk.ledger, run_key, KIND, content, agreed.sha256, plan.intents, rules)
         ids = open_orders(desk, run_key, (row.row_ref for row in plan.rows))
     return list(batched(ids, ORDERS_PER_TASK))
 
 
-def _as_agreed(desk: Desk, plan: PayoutPlan) -> PayoutPlan:
-    """The plan with the conversions that were agreed to last, where they were agreed to for these payments."""
-    agreed = agreed_of(desk, plan.run_key)
-    return plan if agreed is None else plan_as_shown(desk, plan, agreed.sha256)
+def _add(
+    desk: Desk, governed: Governing, plan: PayoutPlan, added: PayoutPlan | None, agreed: PayoutPlan | None
+) -> None:
+    """Add rows, or conversions that were agreed to, or both, to a run that was recorded under the policy in force."""
+    meant = agreed or added or plan
+    new = set() if added is None else {row.row_ref for row in added.rows}
+    rules = _judged(governed, governed.rules(desk, "payouts", meant.counted, {}), meant)
+    recorded = [intent for intent in plan.intents if intent.row_ref not in new]
+    with desk.hold(plan.run_key):
+        add_to_plan(
+            *(desk.ledger, plan.run_key, KIND, meant.sha256, () if added is None else added.intents, recorded, rules),
+            funding=kept_with_run(meant),
+        )
 
 
 def _judged(governed: Governing, rules: IntentRules, plan: PayoutPlan) -> IntentRules:

@@ -78,7 +78,7 @@ def funding_of(questions: Questions, plan: PayoutPlan, flying: Mapping[str, Deci
     estimated: dict[str, Decimal] = defaultdict(Decimal)
     not_known: Counter[str] = Counter()
     for (pays, receives), amounts in sorted(open_ends.items()):
-        rate = _rate(questions, pays, receives)
+        rate = rate_of(questions, pays, receives)
         if rate is None:
             not_known[pays] += len(amounts)
         else:
@@ -96,7 +96,7 @@ def funding_of(questions: Questions, plan: PayoutPlan, flying: Mapping[str, Deci
     ]
 
 
-def _rate(questions: Questions, pays: str, receives: str) -> Decimal | None:
+def rate_of(questions: Questions, pays: str, receives: str) -> Decimal | None:
     """The rate of now, as many of `receives` as one of `pays` gives; None where the service does not say."""
     base = pays.split("_", maxsplit=1)[0]  # USDT_TRC20 is USDT
     if base == receives:
@@ -123,7 +123,7 @@ def _arrives(questions: Questions, plan: PayoutPlan) -> list[dict[str, str]]:
         for currency, total in plan.receipts.items()
     ]
     for (pays, receives), total in sorted(paid.items()):
-        rate = _rate(questions, pays, receives)
+        rate = rate_of(questions, pays, receives)
         if rate is not None:
             amount = (total * rate).quantize(Decimal("0.01"))
             said = f"estimate before fees, at {format_amount(rate)} now"

@@ -1,0 +1,369 @@
+"""Fund and pay: what was agreed to is converted and paid, and nothing else; nobody is asked twice or left stuck."""
+
+from collections.abc import Callable
+from contextlib import suppress
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engine.funded import (
+    BTC,
+    HELD,
+    PAYOUTS,
+    ROWS,
+    above,
+    adopted,
+    approve,
+    clock_of,
+    convert,
+    fund_and_pay,
+    propose,
+    record,
+    rules_of_a_day,
+)
+from tests.engine.rounds import available, policy
+from tests.engine.rounds import start as rebalance
+from tests.engine.runs import results, sheet
+from treasury.errors import ApprovalNeeded, InputError, RunKeyConflict
+from treasury.ledger import obligations
+from treasury.ledger.approvals import reject_plan
+from treasury.orders.states import State
+from treasury.runs import agreeing, approving, payouts
+from treasury.runs.cancelling import cancel
+from treasury.runs.desk import Desk
+from treasury.runs.trade_costs import trades_made
+
+D = Decimal
+OpenDesk = Callable[..., Desk]
+APPROVED = above("payouts", "USDT_TRC20", "1000")
+CONVERSIONS = above("conversions", "USDT", "100")
+
+pytestmark = pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
+
+
+def kinds(sandbox: Any) -> list[str]:
+    return [order["operation"] for order in sandbox.orders()]
+
+
+def approved_and_recorded(desk: Desk, folder: Path, rules: Path) -> Path:
+    """A run that waited for its approval, has it, and is recorded."""
+    file = sheet(folder, *ROWS)
+    with pytest.raises(ApprovalNeeded):
+        propose(desk, file, rules)
+    approve(desk)
+    record(desk, file, rules)
+    return file
+
+
+def recorded_and_larger(desk: Desk, sandbox: Any, folder: Path, rules: Path) -> Path:
+    """The same; then money went, and its larger plan waits."""
+    file = approved_and_recorded(desk, folder, rules)
+    sandbox.deposit("USDT_TRC20", "-150")
+    with pytest.raises(ApprovalNeeded):
+        fund_and_pay(desk, file, rules, folder / "out")
+    return file
+
+
+def short_lived(desk: Desk, folder: Path) -> Path:
+    """A policy in force whose approvals count for an hour."""
+    file = rules_of_a_day(folder, APPROVED)
+    file.write_text("approval_hours = 1\n" + file.read_text())
+    return adopted(desk, file)
+
+
+# --- nothing more than was agreed to -------------------------------------------------------------------------------
+
+
+def test_more_than_was_said_yes_to_is_not_converted_in_that_start(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
+    file = sheet(tmp_path, *ROWS)
+    plan = record(desk, file, rules)
+    sandbox.deposit("USDT_TRC20", "-200")
+    why = convert(desk, file, rules, tmp_path / "out")
+    assert why is not None
+    assert "more has to be converted than was agreed to" in why
+    assert (plan.conversions[0].at_most < 1100, sandbox.orders()) == (True, [])
+    assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
+
+
+def test_a_hash_of_another_plan_agrees_to_nothing(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
+    shown = propose(desk, sheet(tmp_path, *ROWS), rules)
+    changed = sheet(tmp_path, *ROWS[:2], ("c", "501", ROWS[2][2]))
+    for sha256 in (shown.sha256, "0" * 64):
+        with pytest.raises(InputError, match="another one than was shown; nothing was sent"):
+            payouts.commit_payouts(desk, changed, "run", rules, shown=sha256)
+        with pytest.raises(InputError, match="another one than was shown; nothing was sent"):
+            agreeing.propose_payouts(desk, payouts.plan_of(desk, changed, "run", rules), rules, shown=sha256)
+    assert desk.ledger.run("run") is None
+
+
+def test_parts_of_a_sheet_do_not_get_round_an_approval(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    desk = open_desk(sandbox.base_url)
+    rules = adopted(desk, policy(tmp_path, tail=APPROVED, BTC=BTC))
+    file = sheet(tmp_path, *ROWS)
+    with pytest.raises(ApprovalNeeded):
+        propose(desk, file, rules)
+    approve(desk)
+    [agreed] = record(desk, file, rules).conversions
+    sandbox.deposit("USDT_TRC20", "-200")
+    assert convert(desk, file, rules, tmp_path / "out") is not None  # the whole sheet asks for an approval again
+    for number, rows in enumerate((ROWS[:2], ROWS[2:])):
+        part = sheet(tmp_path, *rows, name=f"part-{number}.csv")
+        with suppress(ApprovalNeeded):
+            fund_and_pay(desk, part, rules, tmp_path / f"part-{number}")
+    assert sum(made.value for made in trades_made(desk)) <= agreed.at_most
+    assert kinds(sandbox).count("payout") == 2
+
+
+def test_more_conversions_are_agreed_to_for_the_whole_run(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances={**HELD, "USDT_TRC20": D(0)})
+    desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
+    payouts.commit_payouts(desk, sheet(tmp_path, *ROWS), "run", rules)  # recorded without --fund
+    part = sheet(tmp_path, ROWS[0], name="part.csv")
+    with pytest.raises(InputError, match=r"rows that wait and are not in this sheet \(b, c\)"):
+        fund_and_pay(desk, part, rules, tmp_path / "part")
+    assert sandbox.orders() == []
+
+
+def test_bounds_that_were_not_used_are_not_spent_for_rows_that_were_added(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    desk = open_desk(sandbox.base_url)
+    rules = adopted(desk, policy(tmp_path, tail=CONVERSIONS, BTC=BTC))
+    first, file = sheet(tmp_path, *ROWS[:2], name="first.csv"), sheet(tmp_path, *ROWS)
+    with pytest.raises(ApprovalNeeded):
+        fund_and_pay(desk, first, rules, tmp_path / "out")
+    approve(desk)  # 500 may be converted for a and b
+    sandbox.deposit("USDT_TRC20", "500")
+    assert fund_and_pay(desk, first, rules, tmp_path / "out")["counts"] == {"settled": 2}
+    assert kinds(sandbox).count("conversion_execute") == 0
+    payouts.commit_payouts(desk, file, "run", rules, add=True)  # c, without --fund
+    with pytest.raises(ApprovalNeeded):
+        fund_and_pay(desk, file, rules, tmp_path / "out")
+
+
+def test_a_plan_that_was_answered_with_no_is_not_proposed_later(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances={**HELD, "USDT": D(9000)})
+    desk = open_desk(sandbox.base_url)
+    rules = adopted(desk, policy(tmp_path, tail=CONVERSIONS, BTC=BTC))
+    payments = payouts.plan_of(desk, sheet(tmp_path, *ROWS), "run", rules)
+    agreeing.plan_to_execute(desk, payments, add=False, fund=True)  # 1000 are lacking; answered with no
+    sandbox.deposit("USDT_TRC20", "900")
+    plan = agreeing.plan_to_execute(desk, payments, add=False, fund=True)
+    assert plan is not None
+    assert plan.conversions[0].at_most < 150, str(plan.conversions[0])
+    sandbox.deposit("USDT_TRC20", "100")
+    plan = agreeing.plan_to_execute(desk, payments, add=False, fund=True)
+    assert plan is not None
+    assert (plan.conversions, plan.approvals) == ((), 0)
+
+
+# --- dead ends and needless approvals ------------------------------------------------------------------------------
+
+
+def test_a_run_whose_first_approval_expired_goes_on_under_a_newer_one(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    desk = open_desk(sandbox.base_url)
+    ahead, rules = clock_of(desk), short_lived(desk, tmp_path)
+    file = approved_and_recorded(desk, tmp_path, rules)
+    sandbox.deposit("USDT_TRC20", "-150")
+    assert convert(desk, file, rules, tmp_path / "out") is not None
+    ahead[0] = 2 * 3600  # an approval counts for one
+    with pytest.raises(ApprovalNeeded):
+        fund_and_pay(desk, file, rules, tmp_path / "out")
+    approve(desk)
+    assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
+
+
+def test_an_approval_that_expires_between_the_rounds_is_given_again(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    desk = open_desk(sandbox.base_url)
+    ahead, rules = clock_of(desk), short_lived(desk, tmp_path)
+    file = approved_and_recorded(desk, tmp_path, rules)
+    assert convert(desk, file, rules, tmp_path / "out") is None
+    ahead[0] = 2 * 3600
+    with pytest.raises(ApprovalNeeded):
+        fund_and_pay(desk, file, rules, tmp_path / "out")
+    approving.approve(desk, "run", name="Checker")
+    assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
+
+
+def test_a_rejected_larger_plan_does_not_end_what_was_approved_before(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    desk = open_desk(sandbox.base_url)
+    rules = adopted(desk, policy(tmp_path, tail=APPROVED, BTC=BTC))
+    file = recorded_and_larger(desk, sandbox, tmp_path, rules)
+    reject_plan(desk.ledger, "run", by="Checker", why="150 are on their way", os_user="somebody-else")
+    sandbox.deposit("USDT_TRC20", "150")
+    assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
+
+
+def test_a_rejected_plan_is_not_proposed_where_nothing_is_lacking_any_more(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    desk = open_desk(sandbox.base_url)
+    rules = adopted(desk, policy(tmp_path, tail=CONVERSIONS, BTC=BTC))
+    file = sheet(tmp_path, *ROWS)
+    with pytest.raises(ApprovalNeeded):
+        fund_and_pay(desk, file, rules, tmp_path / "out")
+    reject_plan(desk.ledger, "run", by="Checker", why="too much is converted", os_user="somebody-else")
+    sandbox.deposit("USDT_TRC20", "1000")
+    assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
+
+
+def test_what_was_lost_exactly_is_converted_again(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    desk, rules = open_desk(sandbox.base_url), rules_of_a_day(tmp_path)
+    ahead, file = clock_of(desk), sheet(tmp_path, *ROWS)
+    record(desk, file, rules)
+    assert convert(desk, file, rules, tmp_path / "out") is None
+    sandbox.deposit("USDT_TRC20", str(D(200) - available(sandbox, "USDT_TRC20")))  # as it was before
+    ahead[0] = 660
+    assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
+
+
+def test_another_policy_file_of_a_rehearsal_plans_anew(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
+    file = sheet(tmp_path, *ROWS)
+    record(desk, file, rules)  # and killed
+    rules = policy(tmp_path, tail=PAYOUTS + '[conversions.max_per_trade]\nUSDT = "4000"\n', BTC=BTC)
+    assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
+
+
+def test_rows_that_are_added_and_their_conversions_need_one_approval(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    desk = open_desk(sandbox.base_url)
+    rules = adopted(desk, policy(tmp_path, tail=APPROVED, BTC=BTC))
+    assert fund_and_pay(desk, sheet(tmp_path, *ROWS[:2]), rules, tmp_path / "out")["counts"] == {"settled": 2}
+    file = sheet(tmp_path, *ROWS)
+    with pytest.raises(ApprovalNeeded):
+        propose(desk, file, rules, add=True)
+    approve(desk)
+    shown = record(desk, file, rules, add=True)  # as the command does it, and killed; then its flow:
+    agreeing.propose_payouts(
+        desk, payouts.plan_of(desk, file, "run", rules, add=True), rules, add=True, shown=shown.sha256
+    )
+    payouts.commit_payouts(desk, file, "run", rules, add=True, shown=shown.sha256)
+    assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
+
+
+def test_a_plan_of_added_rows_that_waits_leaves_the_run_its_approval(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    desk = open_desk(sandbox.base_url)
+    rules = adopted(desk, policy(tmp_path, tail=above("payouts", "USDT_TRC20", "600"), BTC=BTC))
+    first = sheet(tmp_path, *ROWS[:2], name="first.csv")
+    with pytest.raises(ApprovalNeeded):
+        fund_and_pay(desk, first, rules, tmp_path / "out")
+    approve(desk)
+    record(desk, first, rules)  # and the process ended
+    with pytest.raises(ApprovalNeeded):
+        propose(desk, sheet(tmp_path, *ROWS), rules, add=True)
+    assert fund_and_pay(desk, first, rules, tmp_path / "out")["counts"] == {"settled": 2}
+
+
+def test_nobody_is_asked_to_approve_a_plan_that_can_never_be_recorded(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    desk = open_desk(sandbox.base_url)
+    rules = adopted(desk, policy(tmp_path, tail=APPROVED, BTC=BTC))
+    first = sheet(tmp_path, *ROWS[:2], name="first.csv")
+    assert fund_and_pay(desk, first, rules, tmp_path / "out")["counts"] == {"settled": 2}
+    for file in (sheet(tmp_path, *ROWS), sheet(tmp_path, ROWS[0], ("b", "410", ROWS[1][2]))):
+        with pytest.raises(RunKeyConflict):  # as without --fund
+            fund_and_pay(desk, file, rules, tmp_path / "out")
+
+
+def test_a_policy_that_was_changed_asks_again_and_counts_once(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    desk = open_desk(sandbox.base_url)
+    file = approved_and_recorded(desk, tmp_path, adopted(desk, policy(tmp_path, tail=APPROVED, BTC=BTC)))
+    rules = adopted(desk, policy(tmp_path, tail=above("payouts", "USDT_TRC20", "900"), BTC=BTC))
+    with pytest.raises(ApprovalNeeded):
+        fund_and_pay(desk, file, rules, tmp_path / "out")
+    assert sum(each.amount for each in obligations.payments_that_wait(desk.ledger)) == 1200
+    approve(desk)
+    assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
+
+
+# --- one obligation ------------------------------------------------------------------------------------------------
+
+
+def test_a_recorded_run_that_waits_for_more_conversions_is_one_obligation(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    desk = open_desk(sandbox.base_url)
+    recorded_and_larger(desk, sandbox, tmp_path, adopted(desk, policy(tmp_path, tail=APPROVED, BTC=BTC)))
+    assert sum(each.amount for each in obligations.payments_that_wait(desk.ledger)) == 1200
+    cancel(desk, "run", by="Ada", why="another month")
+    assert {order.state for order in desk.ledger.orders(run_key="run")} == {State.CANCELLED}
+    assert obligations.payments_that_wait(desk.ledger) == []
+
+
+def test_rows_to_be_added_are_an_obligation_beside_those_of_their_run(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    desk = open_desk(sandbox.base_url)
+    rules = adopted(desk, policy(tmp_path, tail=APPROVED, BTC=BTC))
+    payouts.commit_payouts(desk, sheet(tmp_path, *ROWS[:2]), "run", rules)
+    with pytest.raises(ApprovalNeeded):
+        propose(desk, sheet(tmp_path, *ROWS), rules, add=True)
+    assert sum(each.amount for each in obligations.payments_that_wait(desk.ledger)) == 1200
+
+
+def test_the_rebalancing_converts_once_for_a_run_whose_larger_plan_waits(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=APPROVED, BTC=BTC)
+    file = sheet(tmp_path, *ROWS)
+    plain = payouts.plan_of(desk, file, "run", rules)
+    with pytest.raises(ApprovalNeeded):
+        agreeing.propose_payouts(desk, plain, rules)
+    approve(desk)
+    payouts.commit_payouts(desk, file, "run", rules)  # recorded without --fund
+    with pytest.raises(ApprovalNeeded):
+        fund_and_pay(desk, file, rules, tmp_path / "out")  # and with it later
+    rebalance(desk, rules, tmp_path / "rebalanced")
+    assert available(sandbox, "USDT_TRC20") < 1300
+
+
+def test_the_reason_of_a_row_that_was_paid_in_the_end_says_nothing_of_funds(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances={"USDT": D(700), "BTC": D("0.2"), "USDT_TRC20": D(200)})
+    desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
+    file = sheet(tmp_path, *ROWS)
+    assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"not_sent": 3}
+    sandbox.deposit("USDT", "2000")
+    assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
+    assert {row["reason"] for row in results(tmp_path / "out").values()} <= {""}

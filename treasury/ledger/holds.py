@@ -1,0 +1,89 @@
+"""Holds and releases waiting payments of a run, in the transaction that records them: limits, duplicates, payees."""
+
+from collections.abc import Iterable
+
+from sqlalchemy import Connection, select, update
+
+from treasury.concurrency.batches import batched
+from treasury.ledger import schema
+from treasury.ledger.duplicates import DAY_MS, excused, find_duplicates
+from treasury.ledger.ledger import Ledger
+from treasury.ledger.mapping import read_row
+from treasury.ledger.payee_holds import PayeeRules, cooled_payees, held_payees
+from treasury.ledger.seals import with_seal
+from treasury.orders.records import Intent, Order
+from treasury.orders.states import Event, Hold, State
+
+_AT_ONCE = 500
+"""Rows that one statement covers."""
+
+
+def hold_over(ledger: Ledger, connection: Connection, run_key: str, over: Iterable[tuple[str, str]]) -> None:
+    """Hold waiting payments that do not fit into a limit: row and reason."""
+    for row_ref, reason in over:
+        _step(ledger, connection, run_key, row_ref, Event.HOLD, State.PREPARED, State.HELD, reason, Hold.LIMIT)
+
+
+def hold_duplicates(
+    ledger: Ledger, connection: Connection, run_key: str, duplicate_days: int, intents: Iterable[Intent]
+) -> None:
+    """Hold each waiting payment that repeats another one without an excuse."""
+    since = ledger.now() - duplicate_days * DAY_MS
+    found = {each.row_ref: each.earlier for each in find_duplicates(connection, run_key, since)}
+    for some in batched(excused(intents, found), _AT_ONCE):
+        meant = (schema.orders.c.run_key == run_key) & schema.orders.c.row_ref.in_(some)
+        connection.execute(update(schema.orders).where(meant).values(released=Hold.DUPLICATE.value))
+        for row_ref in some:
+            del found[row_ref]
+    for row_ref, earlier in found.items():
+        reason = f"same payee, amount and currency as {earlier}; if it is meant, write why into duplicate_ok"
+        _step(ledger, connection, run_key, row_ref, Event.HOLD, State.PREPARED, State.HELD, reason, Hold.DUPLICATE)
+
+
+def hold_payees(ledger: Ledger, connection: Connection, run_key: str, rules: PayeeRules) -> None:
+    """Hold first payments as the policy says, and release those that it holds no more."""
+    now = ledger.now()
+    for row_ref in cooled_payees(connection, run_key, rules, now):
+        cause = "its payee waited as long as the policy says"
+        step = (Event.RELEASE, State.HELD, State.PREPARED, None)
+        _step(ledger, connection, run_key, row_ref, *step, cause=cause)
+    if rules:
+        for row_ref, reason in list(held_payees(connection, run_key, rules, now)):
+            _step(ledger, connection, run_key, row_ref, Event.HOLD, State.PREPARED, State.HELD, reason, Hold.PAYEE)
+
+
+def release_duplicates(ledger: Ledger, connection: Connection, run_key: str, intents: Iterable[Intent]) -> None:
+    """Release rows that were held as duplicates and have a `duplicate_ok` now."""
+    table = schema.orders.c
+    held = select(table.row_ref).where(table.run_key == run_key, table.state == State.HELD.value, table.sends == 0)
+    waiting = {row.row_ref for row in connection.execute(held.where(table.hold_kind == Hold.DUPLICATE.value))}
+    for row_ref in excused(intents, waiting):
+        cause, kind = "the row says why it is none", Hold.DUPLICATE
+        step = (Event.RELEASE, State.HELD, State.PREPARED, None)
+        _step(ledger, connection, run_key, row_ref, *step, cause=cause, released=kind)
+
+
+def _step(
+    ledger: Ledger,
+    connection: Connection,
+    run_key: str,
+    row_ref: str,
+    event: Event,
+    source: State,
+    target: State,
+    reason: str | None,
+    kind: Hold | None = None,
+    cause: str | None = None,
+    released: Hold | None = None,
+) -> None:
+    table = schema.orders
+    chosen = (table.c.run_key == run_key) & (table.c.row_ref == row_ref) & (table.c.state == source.value)
+    values = {"state": target.value, "reason": reason, "hold_kind": kind}
+    row = connection.execute(select(table).where(chosen)).first()
+    if row is None:
+        return  # it is elsewhere: a person cancels without waiting for this transaction
+    if released is not None:
+        values |= {"released": f"{row.released or ''} {released.value}".strip()}
+    sealed = with_seal(ledger.key, read_row(Order, row), values)
+    if connection.execute(update(table).where(chosen).values(**sealed)).rowcount:
+        ledger.journal_step(connection, row.id, event, source, target, cause=reason or cause)

@@ -1,0 +1,124 @@
+"""What of a payout run is to be agreed to, shown and proposed: all of it, added rows, conversions that fund it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+from treasury.approving.tokens import read_token
+from treasury.errors import InputError, InvalidSheet, LimitExceeded
+from treasury.ledger.approvals import propose_lapsed
+from treasury.ledger.in_flight import recorded_debits
+from treasury.ledger.intents import check_bound
+from treasury.ledger.obligations import ADDS
+from treasury.planning.limits import judge_rows
+from treasury.planning.payouts import PayoutPlan, plan_payouts
+from treasury.planning.rows import PayoutRow
+from treasury.runs.approving import is_recorded, propose
+from treasury.runs.desk import Desk
+from treasury.runs.funding_plans import (
+    more_conversions,
+    named_by,
+    plan_with_conversions,
+    shown_before,
+    whole_run,
+)
+from treasury.runs.governing import govern
+from treasury.runs.preview import look
+from treasury.sheets.reading import Sheet
+
+
+def check_limits(file: Path | str, plan: PayoutPlan) -> None:
+    """Raise `InvalidSheet` for rows over the limits, and `LimitExceeded` when the sums are."""
+    if over := judge_rows(plan.rows, plan.limits):
+        raise InvalidSheet(str(file), over)
+    if plan.over is not None:
+        raise LimitExceeded(f"run {plan.run_key}: {plan.over}; nothing was sent")
+
+
+def added_plan(desk: Desk, plan: PayoutPlan) -> PayoutPlan | None:
+    """The plan of those rows that a run which began does not have; None when there are none, or it did not begin.
+
+    Limits and approvals count what the run has recorded, too. Raises `InvalidSheet` and `LimitExceeded`.
+    """
+    if desk.ledger.run(plan.run_key) is None:
+        return None
+    recorded = recorded_debits(desk.ledger, plan.run_key)
+    rows = Sheet[PayoutRow]()
+    rows.notes = plan.rows.notes if isinstance(plan.rows, Sheet) else ()
+    for row in plan.rows:
+        if row.row_ref not in recorded.rows:
+            rows.append(row)
+    if not rows:
+        return None
+    added = plan_payouts(plan.run_key, rows, plan.policy, recorded.sums, plan.left_out, plan.mapped)
+    check_limits(plan.run_key, added)
+    return added
+
+
+def plan_to_execute(
+    desk: Desk, plan: PayoutPlan, *, add: bool, fund: bool = False, keep: bool = True
+) -> PayoutPlan | None:
+    """What of a plan is still to be agreed to: all of it, or the rows to be added; None of a run that began.
+
+    `fund`: together with the conversions that its gap needs now; of a run that began, those that nobody agreed to.
+    `keep`: so that it can be proposed, by its hash.
+    """
+    found = plan if desk.ledger.run(plan.run_key) is None else added_plan(desk, plan) if add else None
+    if not fund:
+        return found
+    if found is None:
+        return more_conversions(desk, plan, keep=keep)
+    return plan_with_conversions(desk, found, plan, keep=keep)
+
+
+def plan_as_shown(desk: Desk, plan: PayoutPlan, sha256: str, *, add: bool) -> PayoutPlan | None:
+    """What was shown under a hash, and is to be agreed to now: those payments with those conversions, and no other.
+
+    None where nothing is to be agreed to any more. Raises `InputError` for the hash of another plan.
+    """
+    began, added = desk.ledger.run(plan.run_key) is not None, added_plan(desk, plan) if add else None
+    if not began or added is not None:
+        shown = shown_before(desk, added or plan, sha256)
+        if shown is None:
+            raise InputError(
+                f"run {plan.run_key}: its plan is another one than was shown; nothing was sent: start it again"
+            )
+        return shown
+    shown = shown_before(desk, plan, sha256)
+    if shown is None or not shown.conversions:
+        return None
+    return replace(shown, recorded=whole_run(desk, plan).recorded)
+
+
+def shown_and_signed(desk: Desk, plan: PayoutPlan, proposal: str, *, add: bool) -> str | None:
+    """The hash of the plan that its maker signed, among those that were shown for these payments; None for none."""
+    return named_by(desk, (added_plan(desk, plan) if add else None) or plan, proposal)
+
+
+def propose_payouts(
+    desk: Desk,
+    plan: PayoutPlan,
+    policy_file: Path | None = None,
+    proposal: str | None = None,
+    *,
+    add: bool = False,
+    shown: str | None = None,
+) -> None:
+    """Record a plan that needs approvals; `proposal`: the token that its maker signed; `add`: see `commit_payouts`.
+
+    `shown`: the hash of the plan that was shown, where it is funded: its conversions are proposed with it. Raises
+    `ApprovalNeeded` while it has too few, and `RunKeyConflict`.
+    """
+    governed = govern(desk, policy_file)
+    added = added_plan(desk, plan) if add else None
+    proposed = added or plan
+    if shown is not None:
+        proposed = plan_as_shown(desk, plan, shown, add=add) or proposed
+    if added is None and not proposed.conversions and is_recorded(desk, governed, plan.run_key):
+        rules = governed.rules(desk, "payouts", {}, {})
+        propose_lapsed(desk.ledger, plan.run_key, governed.version, rules.approving)
+        return
+    if added is None and desk.ledger.run(plan.run_key) is not None:
+        check_bound(desk.ledger, plan.run_key, plan.intents)  # another plan of it could never be paid
+    token = None if proposal is None else read_token(proposal)
+    seen = {**look(desk, proposed), ADDS: added is not None} if proposed.approvals else None
+    propose(desk, governed, plan.run_key, proposed.sha256, proposed.approvals, shown=seen, token=token)
