@@ -221,19 +221,20 @@ def follow_orders(desk: Desk, run_key: str, ids: Sequence[int], seconds: float) 
         return [order_id for order_id in ids if order_id in followed]
 
     with desk.hold(run_key):
-        while waiting := still_open():
+        waiting = still_open()
+        while waiting:
             asked = StopLoss()
             asking: tuple[State, ...] = (*states, State.PREPARED)
             for some in batched(waiting, ORDERS_PER_TASK):
                 _follow_all(desk, desk.ledger.orders(ids=some, states=asking), asked)
                 if time.monotonic() > deadline:
                     asking = (State.UNKNOWN, State.PREPARED)
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return len(still_open())
+            waiting, left = still_open(), deadline - time.monotonic()
+            if left <= 0 or not waiting:
+                break
             time.sleep(min(pause, left))
             pause = min(pause * 1.5, FOLLOW.max_pause)
-    return 0
+        return len(waiting)
 
 
 def _follow_all(desk: Desk, orders: Sequence[Order], asked: StopLoss) -> None:
