@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.commands.approvers import key, waiting_hash, with_people
 from tests.commands.office import Ended, Office, eventually
 from tests.engine.rounds import policy
 from treasury.sandbox import RunningSandbox
@@ -273,6 +274,26 @@ def test_approve_and_pay_funds_and_pays(office: Office, sandbox: RunningSandbox,
     assert waits.code == 3, waits.out + waits.err
     call = f"approve_and_pay('payroll', {str(sheet)!r}, 'Checker', policy={str(rules)!r}, fund=True)"
     done = office.python(f"from flows.approve_and_pay import approve_and_pay\nprint({call}['counts'])\n")
+    assert done.last == "{'settled': 3}", done.out + done.err
+    assert kinds(sandbox).count("conversion_execute") == 1
+
+
+def test_a_maker_signs_the_plan_that_was_shown_and_the_deployment_keeps_to_it(
+    office: Office, sandbox: RunningSandbox, tmp_path: Path
+) -> None:
+    tail = PAYOUTS + '[payouts.one_approval_above]\nUSDT_TRC20 = "1000"\n'
+    with_people(office, policy(tmp_path, tail=tail, BTC=BTC).read_text())
+    sheet = office.sheet(*ROWS)
+    signed = office.run("pay", sheet, "--run-key", "payroll", "--fund", "--key", key(office, "ada"), "--print")
+    assert signed.code == 0, signed.out + signed.err
+    sandbox.deposit("USDT_TRC20", "50")  # a plan of now would be another one
+    call = f"pay_beneficiaries({str(sheet)!r}, 'payroll', fund=True, follow_seconds=20"
+    code = "from flows.pay_beneficiaries import pay_beneficiaries\nprint({call}['counts'])\n"
+    waits = office.python(code.format(call=f"{call}, proposal={signed.last!r})"))
+    assert "needs 1 approval(s)" in waits.err, waits.out + waits.err
+    approved = office.run("approve", "payroll", "--key", key(office, "ben"), "--plan", waiting_hash(office, "payroll"))
+    assert approved.code == 0, approved.out + approved.err
+    done = office.python(code.format(call=f"{call})"))
     assert done.last == "{'settled': 3}", done.out + done.err
     assert kinds(sandbox).count("conversion_execute") == 1
 

@@ -308,6 +308,28 @@ def test_a_need_that_is_bought_through_a_full_base_asset_is_met_to_the_last_unit
     assert [each.asset for each in planned.shortfalls] == ["BTC"]
 
 
+def test_what_a_second_plan_would_trade_is_traded_by_the_first() -> None:
+    """Rounding leaves trades out of the proposal, and of the plan of each asset by itself: both stop too early."""
+    holdings = [
+        holding("USDT", "0", maximum="0"),
+        holding("BRL", "5", "0.2", need="130", maximum="5"),
+        holding("BTC", "0.02906", "50000", minimum="0.00002", target="0.00028", maximum="0.00056"),
+        holding("ETH", "0.029", "2000", minimum="0.0145", target="0.016", maximum="0.0265"),
+        holding("XRP", "0", "0.5", minimum="18", target="58", maximum="80"),
+    ]
+    pairs = [
+        pair("BTC-USDT", "50000", "50000"),
+        pair("ETH-BTC", "0.04008", "0.04008"),
+        pair("BRL-BTC", "0.000004012008", "0.000003995992"),
+        pair("XRP-USDT", "0.502002", "0.499998"),
+        pair("XRP-BTC", "0.00001", "0.00001"),
+        pair("BRL-USDT", "0.2016024", "0.1991976"),
+        pair("ETH-USDT", "2004.2004", "2003.7996"),
+    ]
+    planned = plan(holdings, pairs, return_to="edge", fee_bps=D(0))
+    assert [each.asset for each in planned.shortfalls] == ["BTC", "ETH"]
+
+
 def test_without_a_program_each_asset_is_planned_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program.Program, "solve", lambda *_: None)
     assets = [

@@ -8,7 +8,7 @@ from treasury.ledger.ledger import Ledger
 PART = "conversions"
 """The kind of a run whose trades are part of a payment run's plan."""
 
-FUNDING = "funding"
+FUNDING = "agreed_conversions"
 """The member of a run's kept plan that says what may be converted for it: plan hash, approvals, bounds, policy."""
 
 _NAME = re.compile(r"(.+)\.fund(-\d+)?")

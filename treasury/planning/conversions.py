@@ -1,6 +1,7 @@
 """Plan conversions: obligations first, then floors, then bands, each at the least cost; exact, pure."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
 
 from treasury.money import exact
@@ -19,7 +20,7 @@ from treasury.planning.exact_amounts import Sized, size_trades
 from treasury.planning.open_gaps import next_units, shortfalls
 from treasury.planning.optimizer import Proposed, propose
 from treasury.planning.plain_conversions import propose_plainly
-from treasury.planning.positions import ZERO, Book
+from treasury.planning.positions import ZERO, Arc, Book
 from treasury.planning.trades import Side
 
 __all__ = [
@@ -49,7 +50,47 @@ def plan_conversions(holdings: Sequence[Holding], pairs: Sequence[Pair], terms: 
     if proposed is not None and plan is not None and len(plan.conversions) == len(proposed):
         return plan
     plain = _sized(book, holdings, pairs, propose_plainly(book))  # rounding left a trade out: is another way better?
-    return plain if plan is None or _is_better(_left_open(book, plain), _left_open(book, plan)) else plan
+    best = plain if plan is None or _is_better(_left_open(book, plain), _left_open(book, plan)) else plan
+    return _continued(book, holdings, pairs, best)
+
+
+def _continued(
+    book: Book, holdings: Sequence[Holding], pairs: Sequence[Pair], plan: ConversionPlan
+) -> ConversionPlan:
+    """The plan with what another one would trade after it, while less stays open by that."""
+    for _ in range(MAX_CONTINUED):
+        after = Book.of(_after(book, holdings, plan), pairs, book.terms)
+        more = propose(after, _purposes(after)) or ()
+        made = [Proposed(_arc_of(book, each), each.amount, each.purpose) for each in plan.conversions]
+        merged = {(each.arc.symbol, each.arc.spends): each for each in made}
+        for each in more:
+            name = (each.arc.symbol, each.arc.spends)
+            known = merged.get(name, replace(each, amount=ZERO))
+            merged[name] = replace(known, amount=known.amount + each.amount)
+        wider = _sized(book, holdings, pairs, list(merged.values())) if more else plan
+        if not _is_better(_left_open(book, wider), _left_open(book, plan)):
+            return plan
+        plan = wider
+    return plan
+
+
+MAX_CONTINUED = 3
+
+
+def _arc_of(book: Book, made: Conversion) -> Arc:
+    return next(arc for arc in book.arcs if (arc.symbol, arc.spends) == (made.symbol, made.currency))
+
+
+def _after(book: Book, holdings: Sequence[Holding], plan: ConversionPlan) -> list[Holding]:
+    """The holdings once the plan's conversions were made and took the fee that is expected."""
+    change = dict.fromkeys((each.asset for each in holdings), ZERO)
+    for each in plan.conversions:
+        change[each.currency] -= each.amount
+        change[each.receive_currency] += each.expected_receive * (1 - book.fee)
+    return [
+        replace(each, spendable=each.spendable + change[each.asset], expected=each.expected + change[each.asset])
+        for each in holdings
+    ]
 
 
 def _sized(
