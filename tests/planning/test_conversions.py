@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.planning import oracle
 from tests.planning.treasuries import Treasury, digits_of, received, treasuries
 from treasury.planning import program
-from treasury.planning.conversions import ConversionPlan, Purpose, Side, check_conversions, plan_conversions
+from treasury.planning.conversions import ROUNDING, ConversionPlan, Purpose, Side, check_conversions, plan_conversions
 
 D = Decimal
 PLANS = int(os.environ.get("PLANS") or 200)
@@ -107,14 +107,15 @@ def test_the_order_of_what_is_given_does_not_matter(treasury: Treasury, chance: 
 @given(treasuries(limits=False))
 def test_planning_again_after_the_fills_gives_no_trades(treasury: Treasury) -> None:
     """The base asset starts inside its band: once back at its target, it may be spent and take in more. Nothing is left
-    open that is less than the program's tolerance: more than a millionth of the base asset. A plan trades each pair in
-    one direction; an obligation or floor that it leaves open for that the next one may close by trading back."""
+    open that is less than what rounding a few trades comes to, a hundredth of the base asset (a unit of BTC is worth a
+    twentieth of that): the next plan closes such a gap. A plan trades each pair in one direction; an obligation or
+    floor that it leaves open for that the next one may close by trading back."""
     base = next(each for each in treasury.holdings if each.asset == "USDT")
     assume(base.expected >= base.need + base.minimum)
     assume(base.maximum is None or min(base.spendable, base.expected) <= base.need + base.maximum)
     plan = planned(treasury)
     price = {each.asset: each.price for each in treasury.holdings}
-    assume(all(each.amount * price[each.asset] > D("1e-6") for each in plan.shortfalls))
+    assume(all(each.amount * price[each.asset] > ROUNDING for each in plan.shortfalls))
     after = treasury.after(plan.conversions)
     again = planned(after)
     if again.conversions:

@@ -1,8 +1,10 @@
 """Plan conversions: obligations first, then floors, then bands, each at the least cost; exact, pure."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
+from graphlib import CycleError, TopologicalSorter
 
 from treasury.money import exact
 from treasury.planning.conversion_model import (
@@ -20,7 +22,7 @@ from treasury.planning.exact_amounts import Sized, size_trades
 from treasury.planning.open_gaps import next_units, shortfalls
 from treasury.planning.optimizer import Proposed, propose
 from treasury.planning.plain_conversions import propose_plainly
-from treasury.planning.positions import ZERO, Arc, Book
+from treasury.planning.positions import ZERO, Book
 from treasury.planning.trades import Side
 
 __all__ = [
@@ -54,31 +56,48 @@ def plan_conversions(holdings: Sequence[Holding], pairs: Sequence[Pair], terms: 
     return _continued(book, holdings, pairs, best)
 
 
-def _continued(
-    book: Book, holdings: Sequence[Holding], pairs: Sequence[Pair], plan: ConversionPlan
-) -> ConversionPlan:
+def _continued(book: Book, holdings: Sequence[Holding], pairs: Sequence[Pair], plan: ConversionPlan) -> ConversionPlan:
     """The plan with what another one would trade after it, while less stays open by that."""
     for _ in range(MAX_CONTINUED):
         after = Book.of(_after(book, holdings, plan), pairs, book.terms)
         more = propose(after, _purposes(after)) or ()
-        made = [Proposed(_arc_of(book, each), each.amount, each.purpose) for each in plan.conversions]
-        merged = {(each.arc.symbol, each.arc.spends): each for each in made}
-        for each in more:
-            name = (each.arc.symbol, each.arc.spends)
-            known = merged.get(name, replace(each, amount=ZERO))
-            merged[name] = replace(known, amount=known.amount + each.amount)
-        wider = _sized(book, holdings, pairs, list(merged.values())) if more else plan
+        both = _merged(book, plan, more)
+        if not more or not _leads_onward(both):
+            return plan
+        wider = _sized(book, holdings, pairs, both)
         if not _is_better(_left_open(book, wider), _left_open(book, plan)):
             return plan
         plan = wider
     return plan
 
 
+def _merged(book: Book, plan: ConversionPlan, more: Sequence[Proposed]) -> list[Proposed]:
+    """The trades of a plan and more of them, each way once."""
+    ways = {(arc.symbol, arc.spends): arc for arc in book.arcs}
+    found = {
+        name: Proposed(ways[name], each.amount, each.purpose)
+        for each in plan.conversions
+        if (name := (each.symbol, each.currency))
+    }
+    for each in more:
+        name = (each.arc.symbol, each.arc.spends)
+        found[name] = replace(found[name], amount=found[name].amount + each.amount) if name in found else each
+    return list(found.values())
+
+
+def _leads_onward(trades: Sequence[Proposed]) -> bool:
+    """Whether no money comes back to where it left."""
+    paid_by: dict[str, set[str]] = {}
+    for each in trades:
+        paid_by.setdefault(each.arc.receives, set()).add(each.arc.spends)
+    with suppress(CycleError):
+        TopologicalSorter(paid_by).prepare()
+        return True
+    return False
+
+
 MAX_CONTINUED = 3
-
-
-def _arc_of(book: Book, made: Conversion) -> Arc:
-    return next(arc for arc in book.arcs if (arc.symbol, arc.spends) == (made.symbol, made.currency))
+"""So often a plan that rounding cut short is continued."""
 
 
 def _after(book: Book, holdings: Sequence[Holding], plan: ConversionPlan) -> list[Holding]:
