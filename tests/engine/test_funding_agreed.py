@@ -270,6 +270,20 @@ def test_rows_that_are_added_and_their_conversions_need_one_approval(
     assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
 
 
+def test_a_larger_plan_needs_one_approval(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    desk = open_desk(sandbox.base_url)
+    rules = adopted(desk, policy(tmp_path, tail=APPROVED, BTC=BTC))
+    file = recorded_and_larger(desk, sandbox, tmp_path, rules)
+    approve(desk)
+    shown = record(desk, file, rules)  # as the command does it; then its flow:
+    for _ in range(2):
+        agreeing.propose_payouts(desk, payouts.plan_of(desk, file, "run", rules), rules, shown=shown.sha256)
+        payouts.commit_payouts(desk, file, "run", rules, shown=shown.sha256)
+    assert convert(desk, file, rules, tmp_path / "out") is None
+    assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
+
+
 def test_a_plan_of_added_rows_that_waits_leaves_the_run_its_approval(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:

@@ -15,6 +15,7 @@ from treasury.planning.rows import PayoutRow
 from treasury.runs.approving import is_recorded, propose
 from treasury.runs.desk import Desk
 from treasury.runs.funding_plans import (
+    agreed_of,
     more_conversions,
     named_by,
     plan_with_conversions,
@@ -83,8 +84,8 @@ def plan_as_shown(desk: Desk, plan: PayoutPlan, sha256: str, *, add: bool) -> Pa
                 f"run {plan.run_key}: its plan is another one than was shown; nothing was sent: start it again"
             )
         return shown
-    shown = shown_before(desk, plan, sha256)
-    if shown is None or not shown.conversions:
+    agreed, shown = agreed_of(desk, plan), shown_before(desk, plan, sha256)
+    if shown is None or not shown.conversions or (agreed is not None and agreed.sha256 == sha256):
         return None
     return replace(shown, recorded=whole_run(desk, plan).recorded)
 
