@@ -40,6 +40,7 @@ coverage: install
 # whether the tests notice a broken engine (MUTANTS=0 is all of them).
 crash: install
 	$(BIN)/python -m tests.crash.campaign --kills $(KILLS)
+	FLOW_KILLS=20 $(BIN)/python -m pytest -q tests/commands/test_starts.py
 
 matrix: install
 	MATRIX=all $(BIN)/python -m pytest -q -n 3 tests/matrix

@@ -11,7 +11,7 @@ from treasury.sandbox import RunningSandbox
 
 pytestmark = pytest.mark.prefect
 
-KILLS = int(os.environ.get("FLOW_KILLS", "10"))
+KILLS = int(os.environ.get("FLOW_KILLS", "4"))
 ROWS = [(f"r{number}", "1.00", f"1234567{number:04d}1") for number in range(600)]
 
 
