@@ -1,5 +1,6 @@
 """Fund and pay beside everything else: limits, holds, other runs, the rebalancing, older ledgers, people who decide."""
 
+import itertools
 import json
 import shutil
 import subprocess
@@ -35,7 +36,7 @@ from treasury.errors import ApprovalNeeded, InputError, LimitExceeded
 from treasury.ledger.approvals import approve_plan, waiting_plan
 from treasury.orders.states import Hold, State
 from treasury.provider.service_rules import ServiceRules
-from treasury.runs import agreeing, execution, funding, payouts, rebalancing
+from treasury.runs import agreeing, execution, funding, market, payouts, rebalancing
 from treasury.runs.approving import rules_of
 from treasury.runs.cancelling import cancel
 from treasury.runs.desk import Desk
@@ -188,6 +189,37 @@ def test_the_rebalancing_leaves_alone_what_was_converted_for_a_run_that_waits(
     assert rebalance(desk, rules, tmp_path / "rebalanced")["counts"] == {}
     cancel(desk, "run", by="Ada", why="another month")
     assert rebalance(desk, rules, tmp_path / "after")["counts"] == {"settled": 1}  # nobody needs it any more
+
+
+def test_what_leaves_while_the_rebalancing_reads_the_balances_is_counted_once(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run is sent between the rebalancing's look at the ledger and at the balances; then payments leave on and on."""
+    sandbox = start_sandbox(balances={**HELD, "USDT_TRC20": D(1300)})
+    desk = open_desk(sandbox.base_url)
+    rules = policy(tmp_path, tail=PAYOUTS, BTC=BTC, USDT_TRC20=("0", "0", "9000"))
+    [ids] = payouts.commit_payouts(desk, sheet(tmp_path, *OTHER, name="other.csv"), "other", rules)
+    read, sent = market._from_service, [False]
+
+    def read_while_it_is_sent(*args: Any) -> Any:
+        if not sent[0]:
+            sent[0] = bool(execution.send_orders(desk, "other", ids))
+            execution.follow_orders(desk, "other", ids, 5)
+        return read(*args)
+
+    monkeypatch.setattr(market, "_from_service", read_while_it_is_sent)
+    found = rebalancing.read_market(desk, rules)
+    assert (found.available["USDT_TRC20"], found.obligations, found.notes) == (0, (), ())
+
+    def read_while_more_is_recorded(*args: Any) -> Any:
+        one = sheet(tmp_path, ("x", "1", f"1234567{next(numbers):04d}"), name="one.csv")
+        payouts.commit_payouts(desk, one, one.name + str(next(numbers)), rules)
+        return read(*args)
+
+    numbers = itertools.count(1000)
+    monkeypatch.setattr(market, "_from_service", read_while_more_is_recorded)
+    monkeypatch.setattr(market, "LOOK_SECONDS", 0.01)
+    assert rebalancing.MOVED_MEANWHILE in rebalancing.read_market(desk, rules).notes
 
 
 def test_two_rounds_that_fit_into_a_limit_alone_do_not_pass_it_together(

@@ -129,7 +129,7 @@ def test_while_others_leave_again_and_again_nothing_is_converted_or_paid(
         return read(*args, **more)
 
     monkeypatch.setattr(market, "read_position", read_while_one_is_recorded)
-    monkeypatch.setattr(funding_needs, "LOOK_SECONDS", 0.01)
+    monkeypatch.setattr(market, "LOOK_SECONDS", 0.01)
     why = convert(desk, file, rules, tmp_path / "out")
     assert why == "not funded: other payments leave while the balance is read: start it again once they have ended"
     monkeypatch.undo()

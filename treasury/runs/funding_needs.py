@@ -1,7 +1,6 @@
 """What a payout run needs before it is paid, and the conversions that close its gap now."""
 
 import logging
-import time
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -9,7 +8,7 @@ from decimal import Decimal
 
 from treasury.errors import InputError, LimitExceeded, NotConnected, NotFunded, OutcomeUnknown, Refused
 from treasury.ledger.day import check_day
-from treasury.ledger.in_flight import Waiting, standing, states_of, waiting_before
+from treasury.ledger.in_flight import Waiting, states_of, waiting_before
 from treasury.ledger.payees import what_is_known
 from treasury.money import exact, round_up
 from treasury.orders.states import Hold, State
@@ -165,23 +164,17 @@ def _fees_on_top(desk: Desk, questions: Questions, plan: PayoutPlan, before: Ite
 def read_funds(desk: Desk, plan: PayoutPlan, *, with_margin: bool = True) -> tuple[dict[str, Decimal], Snapshot]:
     """What has to be there before a plan is paid, by currency, and the position, both of one moment.
 
-    A payment that leaves between the look at the ledger and at the balance would count twice, or not at all: then both
-    are read again. Raises `NotFunded` while others leave again and again.
+    Raises `NotFunded` while others leave again and again.
     """
-    for look in range(LOOKS):
-        if look:
-            time.sleep(look * LOOK_SECONDS)
-        before = standing(desk.ledger)
+
+    def read() -> tuple[dict[str, Decimal], Snapshot]:
         needs = needs_of(desk, plan, with_margin=with_margin)
-        position = market.read_position(desk, policy_of(plan), needed=needs)
-        if standing(desk.ledger) == before:
-            return needs, position
-    raise NotFunded("other payments leave while the balance is read: start it again once they have ended")
+        return needs, market.read_position(desk, policy_of(plan), needed=needs)
 
-
-LOOKS = 6
-"""So often the ledger and the balances are read until nothing moved between."""
-LOOK_SECONDS = 0.3
+    found, is_one_moment = market.at_one_moment(desk, read)
+    if not is_one_moment:
+        raise NotFunded("other payments leave while the balance is read: start it again once they have ended")
+    return found
 
 
 def ask_own_payments(desk: Desk, run_key: str) -> None:

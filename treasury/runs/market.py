@@ -2,14 +2,17 @@
 
 import logging
 import tempfile
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from typing import TypeVar
 
 from treasury.errors import InputError, InvalidFields, NotConnected, OutcomeUnknown, Refused
 from treasury.ledger import obligations
+from treasury.ledger.in_flight import standing
 from treasury.ledger.snapshots import last_good_rates
 from treasury.money import format_amount
 from treasury.planning.market import assets_of, pairs_of, worth_of
@@ -27,11 +30,34 @@ from treasury.sheets.balances import read_balances, read_rates_sheet
 
 LOG = logging.getLogger("treasury")
 
+T = TypeVar("T")
+
 MAX_AHEAD_MINUTES = 5
 """How far ahead of our clock the time of a balance may be."""
 
 REFERENCE_SECONDS = 10.0
 """How long a second source of rates may take to answer."""
+
+
+LOOKS = 6
+"""So often the ledger and the balances are read until nothing moved between."""
+LOOK_SECONDS = 0.3
+
+
+def at_one_moment(desk: Desk, read: Callable[[], T]) -> tuple[T, bool]:
+    """What is read of the ledger and of balances, and whether it is of one moment.
+
+    A payment that leaves between the look at the ledger and at the balance would count twice, or not at all: then
+    everything is read again, a few times.
+    """
+    look = 0
+    while True:
+        before, found = standing(desk.ledger), read()
+        is_one = standing(desk.ledger) == before
+        look += 1
+        if is_one or look == LOOKS:
+            return found, is_one
+        time.sleep(look * LOOK_SECONDS)
 
 
 @dataclass

@@ -105,7 +105,12 @@ def _read_position(desk: Desk, policy: Policy, balances_file: Path | None) -> Sn
     refused then, for its round began.
     """
     run_key = _next_run_key(desk, policy)
-    return dataclasses.replace(market.read_position(desk, policy, balances_file), run_key=run_key)
+    found, is_one_moment = market.at_one_moment(desk, lambda: market.read_position(desk, policy, balances_file))
+    notes = found.notes if is_one_moment else (*found.notes, MOVED_MEANWHILE)
+    return dataclasses.replace(found, notes=notes, run_key=run_key)
+
+
+MOVED_MEANWHILE = "payments left while the balances were read: what left in that moment may count twice"
 
 
 def rates_for(desk: Desk, policy_file: Path | None, position: Mapping[str, Any]) -> dict[str, Any]:
