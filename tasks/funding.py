@@ -52,8 +52,7 @@ def check_funds(
     Writes what was converted for it.
     """
     desk = open_desk(account)
-    if planned:
-        folder = folder_of(source) or desk.settings.run_folder(source["run_key"])
-        funding.write_conversions(desk, planned, done, folder.absolute())
+    folder = folder_of(source) or desk.settings.run_folder(source["run_key"])
+    funding.write_conversions(desk, source["run_key"], planned, done, folder.absolute())
     why = funding.why_not_funded(desk, plan_of(desk, source), done)
     return parts if why is None else parts_that_left(desk, source["run_key"])

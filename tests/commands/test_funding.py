@@ -99,6 +99,8 @@ def test_conversions_that_do_not_settle_leave_it_unpaid_and_are_not_made_again(
     again = pay(office, rules, "--yes", *FUND)
     assert (again.code, again.last) == (0, "3 settled"), again.out + again.err
     assert kinds(sandbox).count("conversion_execute") == 1
+    converted = office.results("payroll", "funding/results.csv")
+    assert [row["outcome"] for row in converted.values()] == ["settled"]
 
 
 def test_one_approval_covers_the_conversions_and_the_payments(

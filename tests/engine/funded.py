@@ -87,8 +87,7 @@ def convert(desk: Desk, file: Path, rules: Path, out: Path, run_key: str = "run"
         payments = payouts.plan_of(desk, file, run_key, rules)
         found = funding.next_round(desk, payments, done, seconds, rules)
         if found is None:
-            if planned:
-                funding.write_conversions(desk, planned, done, out)
+            funding.write_conversions(desk, run_key, planned, done, out)
             return funding.why_not_funded(desk, payments, done)
         ids = [each for trade in funding.record_round(desk, found, payments, rules) for each in trade["ids"]]
         execution.send_orders(desk, found["run_key"], ids)

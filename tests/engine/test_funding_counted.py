@@ -199,6 +199,24 @@ def test_other_runs_are_funded_beside_a_run_whose_larger_plan_waits(
     assert found.trades  # 1200 are kept, 500 is the minimum, and 1000 of 3000 are spent
 
 
+def test_nothing_is_converted_for_what_other_runs_lack(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
+    sandbox = start_sandbox(balances={**HELD, "USDT_TRC20": D(1200)})
+    desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
+    file, other = sheet(tmp_path, *ROWS), sheet(tmp_path, ("x", "950", "12345670301"), name="other.csv")
+    assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
+    payouts.commit_payouts(desk, other, "other", rules)
+    assert propose(desk, file, rules).conversions == ()  # all of it is settled
+    assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
+    large = sheet(tmp_path, ("y", "9000", "12345670302"), name="large.csv")
+    large.write_text(large.read_text().replace("USDT_TRC20", "USDT"))
+    payouts.commit_payouts(desk, large, "large", rules)  # 5000 USDT are there, and kept for it
+    third = sheet(tmp_path, ("z", "100", "12345670303"), name="third.csv")
+    found = funding_needs.what_it_lacks(desk, payouts.plan_of(desk, third, "third", rules))
+    assert found.trades
+    assert sum(each.value for each in found.trades if each.symbol == "BTC-USDT") < 1100  # 950 and 100, none of 4000
+    assert kinds(sandbox).count("conversion_execute") == 0
+
+
 def test_a_run_that_was_overtaken_in_every_round_says_why_it_is_not_paid(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:

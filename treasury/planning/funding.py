@@ -21,9 +21,22 @@ def plan_funding(policy: Policy, snapshot: Snapshot, needs: Mapping[str, Decimal
     `needs`: currency -> what has to be there, payments that were recorded and not sent included. What other payments
     need of other assets is not spent.
     """
-    others = tuple(each for each in snapshot.obligations if each.asset not in needs)
+    others = tuple(_kept_for_others(snapshot, needs))
     own = tuple(Obligation(asset, amount, f"run {run_key}") for asset, amount in sorted(needs.items()))
     return plan_obligations(policy, replace(snapshot, obligations=(*own, *others)), unreserved=needs)
+
+
+def _kept_for_others(snapshot: Snapshot, needs: Mapping[str, Decimal]) -> Iterable[Obligation]:
+    """What other payments need of other assets, as far as it is there: it is kept, and nothing is bought for them."""
+    sums: dict[str, Decimal] = {}
+    for each in snapshot.obligations:
+        if each.asset not in needs and each.asset in snapshot.available:
+            sums[each.asset] = sums.get(each.asset, ZERO) + each.amount
+    for asset, amount in sorted(sums.items()):
+        position = position_of(snapshot, asset)
+        there = min(amount, position.expected, position.spendable)
+        if there > 0:
+            yield Obligation(asset, there, "other payments")
 
 
 @exact

@@ -22,6 +22,8 @@ from treasury.orders.states import NEVER_LEFT, OPEN, State
 from treasury.planning.funding import clipped, gap_of, shown_gap
 from treasury.planning.payouts import PayoutPlan
 from treasury.planning.trades import TradePlan
+from treasury.reports.results import write_run_results
+from treasury.runs.approving import marks_of
 from treasury.runs.cancelling import cancel_order
 from treasury.runs.desk import Desk
 from treasury.runs.execution import follow_orders
@@ -175,12 +177,23 @@ def _as_words(order: Order) -> str:
     return f"{order.row_ref} ({order.run_key}): {order.state.outcome.replace('_', ' ')}{reason}"
 
 
-def write_conversions(desk: Desk, planned: Sequence[Planned], done: Sequence[Done], folder: Path) -> Mapping[str, Any]:
-    """Write what was converted for a payment run in this start, into the folder `funding` of its results."""
+def write_conversions(
+    desk: Desk, run_key: str, planned: Sequence[Planned], done: Sequence[Done], folder: Path
+) -> Mapping[str, Any] | None:
+    """Write what was converted for a payment run, into the folder `funding` of its results; None where nothing was.
+
+    A start that converted nothing says of the conversions of earlier ones what became of them.
+    """
     made = [each for each, after in zip(planned, done, strict=True) if after["fills"]] or planned[-1:]
-    keys = [each["run_key"] for each in made]
-    rounds = [after for after in done if after["run_key"] in keys and after["fills"]]
-    return write_decisions(desk, [each["decisions"] for each in made], rounds, folder / FOLDER, PART)
+    if made:
+        keys = [each["run_key"] for each in made]
+        rounds = [after for after in done if after["run_key"] in keys and after["fills"]]
+        return write_decisions(desk, [each["decisions"] for each in made], rounds, folder / FOLDER, PART)
+    if not (keys := rounds_of(desk.ledger, run_key)):
+        return None
+    orders = [order for key in keys for order in desk.ledger.orders(run_key=key)]
+    decisions = [file for file in [folder / FOLDER / "decisions.json"] if file.exists()]
+    return write_run_results(folder / FOLDER, keys[0], PART, orders, marks=marks_of(desk, keys[0]), files=decisions)
 
 
 FOLDER = "funding"
