@@ -133,7 +133,9 @@ def test_of_two_runs_that_lack_the_same_money_the_one_recorded_first_has_it(
     file, other = sheet(tmp_path, *ROWS), sheet(tmp_path, *OTHER, name="other.csv")
     record(desk, file, rules)
     record(desk, other, rules, "other")
-    assert convert(desk, other, rules, tmp_path / "other", "other") is not None
+    why = convert(desk, other, rules, tmp_path / "other", "other")
+    assert why is not None
+    assert "run run was recorded before and is paid first" in why
     assert convert(desk, file, rules, tmp_path / "out") is None
     assert sandbox.orders() == []
 

@@ -122,6 +122,12 @@ def needs_of(desk: Desk, plan: PayoutPlan, *, with_margin: bool = True) -> dict[
     return needs
 
 
+def runs_before(desk: Desk, plan: PayoutPlan, currencies: Collection[str]) -> list[str]:
+    """The other runs whose payments in these currencies count before those of a run that is recorded."""
+    waiting = waiting_before(desk.ledger, plan.run_key, is_recorded=True)
+    return sorted({each.run_key for each in waiting if each.currency in currencies})
+
+
 def _estimated(questions: Questions, waits: Waiting) -> Decimal:
     """What a payment of another run debits by the rate of now, whose debit only a quote will tell."""
     rate = None if waits.receives is None else rate_of(questions, waits.currency, waits.receives[0])
