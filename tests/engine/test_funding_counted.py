@@ -362,3 +362,32 @@ def test_two_currencies_that_are_lacking_in_two_steps(open_desk: OpenDesk, start
     lines = file.read_text().splitlines()
     file.write_text("\n".join([*lines[:2], lines[2].replace("USDT_TRC20", "USDT"), lines[3]]) + "\n")
     assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
+
+
+# --- payments of other runs that are on their way ------------------------------------------------------------------
+
+
+def test_what_another_run_was_paid_and_nobody_asked_about_is_counted_once(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    """The other run is settled at the service, and on its way in the ledger: it is asked about."""
+    sandbox = start_sandbox(balances=HELD, settle_seconds=1)
+    desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
+    one = sheet(tmp_path, ("x", "150", "12345670301"), ("y", "20", "12345670302"), name="one.csv")
+    assert fund_and_pay(desk, one, rules, tmp_path / "one", "one", seconds=0.1)["counts"] == {"in_progress": 2}
+    time.sleep(1.5)
+    assert fund_and_pay(desk, sheet(tmp_path, *ROWS), rules, tmp_path / "out")["counts"] == {"settled": 3}
+    [made] = trades_made(desk)
+    assert 1165 < made.value < 1190  # 1170 are lacking
+
+
+def test_what_another_run_has_on_its_way_is_held_back_and_counted_once(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances=HELD, settle_seconds=3)
+    desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
+    one = sheet(tmp_path, ("x", "170", "12345670301"), name="one.csv")
+    assert fund_and_pay(desk, one, rules, tmp_path / "one", "one", seconds=0.1)["counts"] == {"in_progress": 1}
+    assert fund_and_pay(desk, sheet(tmp_path, *ROWS), rules, tmp_path / "out", seconds=15)["counts"] == {"settled": 3}
+    [made] = trades_made(desk)
+    assert 1165 < made.value < 1190

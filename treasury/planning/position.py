@@ -151,6 +151,20 @@ def position_of(snapshot: Snapshot, asset: str) -> Position:
     )
 
 
+def not_explained(snapshot: Snapshot) -> list[InFlight]:
+    """Payments of which nobody knows whether they were debited; they may be final, and the ledger does not know it.
+
+    Unknown ones, and those of an asset of which the service holds back less than its payments on their way come to.
+    """
+    found = []
+    for asset in sorted(snapshot.available):
+        paid = [each for each in snapshot.in_flight if each.currency == asset and not each.is_conversion]
+        held = snapshot.held.get(asset)
+        is_all_held = held is None or _sum(paid, of_known=True, conversions=False) <= held
+        found += [each for each in paid if not (each.is_known and is_all_held)]
+    return found
+
+
 def _sum(orders: Iterable[InFlight], *, of_known: bool, conversions: bool | None) -> Decimal:
     return sum(
         (

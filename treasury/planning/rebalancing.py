@@ -128,16 +128,23 @@ def plan_rebalancing(policy: Policy, snapshot: Snapshot) -> Rebalancing:
 def plan_obligations(policy: Policy, snapshot: Snapshot, unreserved: Collection[str] = ()) -> Rebalancing:
     """The trades that meet the obligations alone: bands want nothing, and floors and minimums are not spent.
 
-    `unreserved`: assets that are spent down to their own obligations, in every round alike.
+    `unreserved`: assets that are spent down to their own obligations, in every round alike; what orders on their way
+    may still spend of them counts as spent.
     """
     with localcontext(EXACT):
         market = Market(policy, snapshot)
         wanted = [market.holding(asset) for asset in market.assets if asset in snapshot.available]
         kept = {"floor": ZERO, "minimum": ZERO, "target": ZERO, "maximum": None}
         holdings = [replace(each, **kept) for each in wanted if each is not None]  # type: ignore[arg-type]
-        holdings = [replace(each, reserve=ZERO) if each.asset in unreserved else each for each in holdings]
+        holdings = [_certain(market, each) if each.asset in unreserved else each for each in holdings]
         terms = market.terms({each.asset: each.spendable for each in holdings})
         return _Decided(market, holdings, plan_conversions(holdings, market.pairs(), terms), {}).rebalancing()
+
+
+def _certain(market: Market, holding: Holding) -> Holding:
+    """An asset with what may certainly be spent of it, and what conversions on their way are to bring."""
+    certain = holding.spendable + market.positions[holding.asset].incoming
+    return replace(holding, reserve=ZERO, expected=min(holding.expected, certain))
 
 
 def _is_over(shortfall: Shortfall) -> bool:

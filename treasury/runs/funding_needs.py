@@ -1,12 +1,11 @@
 """What a payout run needs before it is paid, and the conversions that close its gap now."""
 
-import logging
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
-from treasury.errors import InputError, LimitExceeded, NotConnected, NotFunded, OutcomeUnknown, Refused
+from treasury.errors import InputError, LimitExceeded, NotFunded
 from treasury.ledger.day import check_day
 from treasury.ledger.in_flight import Waiting, states_of, waiting_before
 from treasury.ledger.payees import what_is_known
@@ -29,8 +28,6 @@ from treasury.runs.offers import Questions
 from treasury.runs.preview import funding_of, rate_of
 from treasury.runs.trade_orders import plan_trade
 from treasury.sheets.reading import Sheet
-
-LOG = logging.getLogger("treasury")
 
 
 @dataclass(frozen=True)
@@ -186,12 +183,7 @@ def read_funds(desk: Desk, plan: PayoutPlan, *, with_margin: bool = True) -> tup
 def ask_own_payments(desk: Desk, run_key: str) -> None:
     """Ask about payments of a run of which nobody knows whether they left. Raises `NotFunded` that names one."""
     doubtful = (State.SENDING, State.UNKNOWN)
-    desk.recover(desk.ledger.orders(run_key=run_key, states=doubtful))
-    for order in desk.ledger.orders(run_key=run_key, states=doubtful):
-        try:
-            desk.submission.ask(order)
-        except (Refused, OutcomeUnknown, NotConnected) as error:
-            LOG.info("%s %s could not be asked about: %s", order.run_key, order.row_ref, error)
+    market.ask_about(desk, desk.ledger.orders(run_key=run_key, states=doubtful))
     for order in desk.ledger.orders(run_key=run_key, states=doubtful):
         raise NotFunded(
             f"nobody knows whether {order.row_ref} was paid, so what is missing is not known: treasury resolve "

@@ -3,23 +3,25 @@
 import logging
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import TypeVar
 
-from treasury.errors import InputError, InvalidFields, NotConnected, OutcomeUnknown, Refused
+from treasury.errors import IllegalTransition, InputError, InvalidFields, NotConnected, OutcomeUnknown, Refused
 from treasury.ledger import obligations
 from treasury.ledger.in_flight import standing
 from treasury.ledger.snapshots import last_good_rates
 from treasury.money import format_amount
+from treasury.orders.records import Order
+from treasury.orders.states import OPEN, State
 from treasury.planning.market import assets_of, pairs_of, worth_of
 from treasury.planning.needs import average, begins_anew_after, expected_by_history, scheduled
 from treasury.planning.payouts import add_sums
 from treasury.planning.policy import Policy
-from treasury.planning.position import Obligation, Snapshot, family_of
+from treasury.planning.position import Obligation, Snapshot, family_of, not_explained
 from treasury.planning.rate_guards import Seen, judge_rates
 from treasury.planning.trades import Rates, Side
 from treasury.provider.conversion import ConversionRate, ConversionRateRecord
@@ -77,9 +79,24 @@ def read_position(
     `needed`: assets that are wanted besides those of the policy and of obligations.
 
     Orders are asked about and read before balances are: what becomes final between counts as on its way, and is not
-    traded a second time. Raises `InputError` for a balances file that is wrong or too old.
+    traded a second time. Payments that the balances do not explain are asked about, and everything is read again.
+    Raises `InputError` for a balances file that is wrong or too old.
     """
-    _ask_open_conversions(desk)
+    ask_about(desk, desk.ledger.orders(ids=obligations.open_conversions(desk.ledger)))
+    found = _read_once(desk, policy, balances_file, needed)
+    doubted = {each.request_id for each in not_explained(found)} if balances_file is None else set()
+    if doubted:
+        open_ones = [order for order in desk.ledger.orders(states=OPEN) if order.request_id in doubted]
+        ask_about(desk, open_ones[:ASKED_AT_MOST])
+        found = _read_once(desk, policy, balances_file, needed)
+    return found
+
+
+ASKED_AT_MOST = 200
+"""So many payments are asked about before a position is read, the oldest first; the others count as they are."""
+
+
+def _read_once(desk: Desk, policy: Policy, balances_file: Path | None, needed: Iterable[str]) -> Snapshot:
     now = desk.ledger.now()
     in_flight = obligations.orders_in_flight(desk.ledger)
     needs = _needs(desk, policy)
@@ -103,15 +120,21 @@ def read_position(
     )
 
 
-def _ask_open_conversions(desk: Desk) -> None:
-    """Ask about conversions on their way, so that what is final by now is known; what cannot be asked stays open."""
-    ids = obligations.open_conversions(desk.ledger)
-    desk.recover(desk.ledger.orders(ids=ids))
-    for order in desk.ledger.orders(ids=ids):
+def ask_about(desk: Desk, orders: Sequence[Order]) -> None:
+    """Ask about orders on their way, so that what is final by now is known; what cannot be asked stays as it is.
+
+    One that another process is sending at this moment is left alone.
+    """
+
+    def ask(order: Order) -> None:
         try:
             desk.submission.ask(order)
-        except (Refused, OutcomeUnknown) as error:
+        except (Refused, OutcomeUnknown, NotConnected, IllegalTransition) as error:  # the last: another process did
             LOG.info("%s %s could not be asked about: %s", order.run_key, order.row_ref, error)
+
+    desk.recover(orders)
+    ids = [order.id for order in orders]
+    desk.run_concurrently(ask, desk.ledger.orders(ids=ids, states=(State.UNKNOWN, State.ACCEPTED)))
 
 
 def _expected_fee(desk: Desk, policy: Policy) -> Decimal:
