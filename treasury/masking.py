@@ -33,9 +33,11 @@ _IBAN = re.compile(
 _MIN_IBAN_DIGITS = 8
 _DIGITS = re.compile(r"(?<![0-9])\d(?:[ ./()-]{0,2}\d){8,}(?![A-Za-z0-9])")
 _NUMBER = r"-?\d+(?:\.\d+)?"
+_AMOUNT = rf"{_NUMBER} [A-Z][A-Z0-9_]{{2,20}}"
 _OURS = re.compile(
     rf"\btf-[a-z2-7]{{26}}\b"  # request ids as the ledger derives them
     rf"|(?:amount|rate|fee) is {_NUMBER}(?: at the service, {_NUMBER} here|, (?:not|less than|more than) {_NUMBER})?"
+    rf"|{_AMOUNT}(?:, {_AMOUNT})* (?:missing|cannot be had|less is there)\b"
     r"|\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}"
 )
 """Texts that look like account numbers and are not: our own ids, amounts, times."""

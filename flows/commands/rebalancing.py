@@ -123,16 +123,17 @@ def _rebalance(
     """Plan the next round, show it, ask, and trade."""
     found = plan_round(desk, policy, balances)
     folder = (out or desk.settings.run_folder(first_run_key(found.run_key))).absolute()
-    sha256 = _keep(desk, found, policy, folder, None if key is None else signing_key(key))
-    if dry_run:
+    decisions = decisions_of(desk, found, policy)
+    _keep(desk, found, decisions, folder)
+    if dry_run:  # a look proposes nothing
         print(f"{len(found.plan.trades)} trades planned, nothing was traded")
         return DONE
+    keep_plan(desk, found.run_key, found.plan, policy, signer(desk, None if key is None else signing_key(key)))
     if found.plan.trades and not agreed(yes=yes):
         return say_waiting(f"{len(found.plan.trades)} trades planned")
     if found.plan.trades or yes:  # nobody was asked about nothing
         say_yes(desk)
     if not found.plan.trades:  # nothing is sent, and Prefect is not started for it
-        decisions = decisions_of(desk, found, policy)
         code = _told(write_decisions(desk, [decisions], [], folder))
         check_limits(decisions)
         return code
@@ -142,7 +143,8 @@ def _rebalance(
         from flows.rebalance_treasury import rebalance_treasury
 
         file = None if balances is None else str(balances)
-        summary = summary_of(lambda: rebalance_treasury(named, str(folder), file, plan=sha256, follow_seconds=follow))
+        plan = decisions["plan_sha256"]
+        summary = summary_of(lambda: rebalance_treasury(named, str(folder), file, plan=plan, follow_seconds=follow))
         return _told(summary)
 
 
@@ -157,15 +159,14 @@ def _told(summary: Mapping[str, Any]) -> int:
     return DONE
 
 
-def _keep(desk: Desk, found: Round, policy: Path | None, folder: Path, key: object) -> str:
-    """Keep a round in the ledger and in its folder, and show it; returns the hash of its plan.
+def _keep(desk: Desk, found: Round, decisions: Mapping[str, Any], folder: Path) -> None:
+    """Keep what a round was planned from in the ledger, and its files in its folder, and show it.
 
     The files are those of this start, and the newest ones unless a plan of the day waits or was carried out.
     """
-    decisions, waiting = decisions_of(desk, found, policy), waiting_plan(desk.ledger, found.run_key)
-    is_other = waiting is not None and waiting.sha256 != decisions["plan_sha256"]
+    sha256, waiting = decisions["plan_sha256"], waiting_plan(desk.ledger, found.run_key)
+    is_other = waiting is not None and waiting.sha256 != sha256
     keep_snapshot(desk, decisions)
-    sha256 = keep_plan(desk, found.run_key, found.plan, policy, signer(desk, key))  # type: ignore[arg-type]
     own = start_folder(folder)
     write_json(own / "plan.json", {"run_key": found.run_key, "plan_sha256": sha256, "plan": found.plan.as_dict()})
     write_json(own / "decisions.json", decisions)
@@ -175,7 +176,6 @@ def _keep(desk: Desk, found: Round, policy: Path | None, folder: Path, key: obje
         say_files(own / name for name in FILES)
     else:
         _put(folder)
-    return sha256
 
 
 FILES = ("plan.json", "decisions.json", "plan.html")

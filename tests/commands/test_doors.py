@@ -43,8 +43,14 @@ def trades(sandbox: RunningSandbox) -> int:
 
 
 def test_only_a_plan_that_this_ledger_made_is_traded(office: Office, sandbox: RunningSandbox) -> None:
-    shown = office.run("rebalance", "--policy", POLICY, "--dry-run")
-    assert shown.code == 0, shown.err
+    looked = office.run("rebalance", "--policy", POLICY, "--dry-run")
+    assert looked.code == 0, looked.err
+    [file] = (office.home / "runs").glob("rebalance-*/plan.json")
+    looked_at = json.loads(file.read_text())["plan_sha256"]
+    refused = flow(office, f"rebalance_treasury({str(POLICY)!r}, plan={looked_at!r})")
+    assert "InputError this ledger made no rebalancing plan" in refused.out, refused.err
+    shown = office.run("rebalance", "--policy", POLICY)
+    assert shown.code == 3, shown.err
     [file] = (office.home / "runs").glob("rebalance-*/plan.json")
     content = json.loads(file.read_text())
     content["plan"]["trades"][0]["amount"] = "1"

@@ -91,6 +91,16 @@ def test_what_was_wanted_and_not_done_ends_with_four_and_says_what(
     assert (row["row_ref"], "could not be had" in row["reason"]) == ("buy-NOCOIN", True)
 
 
+def test_a_dry_start_proposes_nothing(office: Office, sandbox: RunningSandbox, tmp_path: Path) -> None:
+    rules = policy(tmp_path, tail='[conversions.one_approval_above]\nUSDT = "10"\nBTC = "0.01"\n', BTC=BTC)
+    assert office.run("policy", "adopt", rules, "--by", "A Tester").code == 0
+    dry = office.run("rebalance", "--dry-run")
+    assert (dry.code, dry.last) == (0, "1 trades planned, nothing was traded"), dry.err
+    assert "rebalance-" not in office.run("approvals").out
+    assert office.run("rebalance", "--yes").code == 3
+    assert "rebalance-" in office.run("approvals").out
+
+
 def test_the_deployed_flow_does_the_same(office: Office, sandbox: RunningSandbox, tmp_path: Path) -> None:
     rules = policy(tmp_path, BTC=BTC, DOGE=DOGE)
     call = f"rebalance_treasury({str(rules)!r}, follow_seconds=20)['counts']"

@@ -381,3 +381,23 @@ def test_the_reason_of_a_row_that_was_paid_in_the_end_says_nothing_of_funds(
     sandbox.deposit("USDT", "2000")
     assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
     assert {row["reason"] for row in results(tmp_path / "out").values()} <= {""}
+
+
+def test_a_start_that_has_nothing_to_pay_replaces_no_plan_that_waits(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    """Its own added rows wait, approved, and so does another run; what it paid before is final, one row failed."""
+    sandbox = start_sandbox(balances={**HELD, "USDT_TRC20": D(800)})
+    desk = open_desk(sandbox.base_url)
+    rules = adopted(desk, policy(tmp_path, tail=APPROVED, BTC=BTC))
+    first = sheet(tmp_path, ROWS[0], ("b", "400", "12345670044"), name="first.csv")
+    assert fund_and_pay(desk, first, rules, tmp_path / "out")["counts"] == {"settled": 1, "failed": 1}
+    added = sheet(tmp_path, ROWS[0], ("b", "400", "12345670044"), ("d", "900", "12345670901"), name="added.csv")
+    for file, key, add in ((sheet(tmp_path, ("x", "1950", "12345670301")), "other", False), (added, "run", True)):
+        with pytest.raises(ApprovalNeeded):
+            propose(desk, file, rules, key, add=add)
+    approve(desk)
+    waits = approving.newest(desk, "run")
+    assert fund_and_pay(desk, first, rules, tmp_path / "out")["counts"] == {"settled": 1, "failed": 1}
+    assert approving.newest(desk, "run") == waits
+    assert fund_and_pay(desk, added, rules, tmp_path / "out", add=True)["counts"] == {"settled": 2, "failed": 1}

@@ -80,6 +80,7 @@ def test_what_looks_like_an_account_or_an_address_is_masked_whoever_it_is(text: 
         "amount is 150000000.00 at the service, 1500000000 here",
         "the quote's pay amount is 1234567890, not 100",
         "the quote's rate is 0.000000001234, less than 0.0000000013",
+        "not funded: 164.1206026869 USDT_TRC20, 12345678901 BTC missing (603.01507538 USDT cannot be had: no rate)",
         "order P-2026110300012345 does not exist",
         "the service knows tf-ab234567234567234567234567, which this ledger has not sent",
         "closed at 2026-11-21 23:31:35",

@@ -11,7 +11,7 @@ from typing import Any
 from treasury.files import copy_file, write_json
 from treasury.money import exact, format_amount
 from treasury.orders.records import Order
-from treasury.orders.states import OUTCOMES, Hold
+from treasury.orders.states import OUTCOMES, Hold, State
 from treasury.planning.rows import LeftOut
 from treasury.reports.details import COLUMNS as DETAILS
 from treasury.reports.details import Details
@@ -53,6 +53,9 @@ NEXT_ACTIONS: Mapping[str, str] = {
     "not_sent": "start the same run again: it is sent then",
 }
 """Outcome -> what happens or is to be done next."""
+
+NOT_FUNDED = "not funded: "
+"""How the reason of a row begins that waits for money."""
 
 HELD_ACTIONS: Mapping[str, str] = {
     Hold.DUPLICATE: "if it is meant: treasury release {request_id}, or say why in duplicate_ok, and start the run "
@@ -146,6 +149,8 @@ def next_action(order: Order) -> str:
     """What happens to an order next, or is to be done about it."""
     if order.hold_kind is not None and order.hold_kind in HELD_ACTIONS:
         return HELD_ACTIONS[order.hold_kind].format(request_id=order.request_id, run_key=order.run_key)
+    if order.state is State.PREPARED and (order.reason or "").startswith(NOT_FUNDED):
+        return "see to what its reason names, then start the same run again"
     return NEXT_ACTIONS[order.state.outcome]
 
 

@@ -22,7 +22,7 @@ from treasury.orders.states import NEVER_LEFT, OPEN, State
 from treasury.planning.funding import clipped, gap_of, shown_gap
 from treasury.planning.payouts import PayoutPlan
 from treasury.planning.trades import TradePlan
-from treasury.reports.results import write_run_results
+from treasury.reports.results import NOT_FUNDED, write_run_results
 from treasury.runs.approving import marks_of
 from treasury.runs.cancelling import cancel_order
 from treasury.runs.desk import Desk
@@ -145,7 +145,7 @@ def why_not_funded(desk: Desk, plan: PayoutPlan, done: Sequence[Done] = ()) -> s
 
 
 def _not_funded(desk: Desk, plan: PayoutPlan, what: str) -> str:
-    why = f"not funded: {what}"
+    why = f"{NOT_FUNDED}{what}"
     waiting = {row.row_ref for row in rows_to_pay(desk, plan).rows}
     orders = desk.ledger.orders(run_key=plan.run_key, states=(State.PREPARED,))
     chosen = [order for order in orders if order.row_ref in waiting]
