@@ -8,7 +8,7 @@ from prefect import flow
 from blocks.desk import open_desk
 from tasks.funding import check_funds, plan_conversions, record_conversions
 from tasks.orders import follow_orders
-from tasks.outcomes import ends_in_a_named_state
+from tasks.outcomes import ends_in_a_named_state, told_after
 from tasks.payouts import (
     Source,
     check_payees,
@@ -22,6 +22,7 @@ from tasks.payouts import (
     write_payout_results,
 )
 from tasks.rebalancing import execute_conversion, judge_quote, prove_fills, quote_conversion
+from treasury.errors import TreasuryError
 from treasury.runs.parts import Part
 
 
@@ -78,33 +79,48 @@ def pay_beneficiaries(
     proposed = propose_payouts(previewed, account, proposal)
     with open_desk(account).hold(run_key):
         parts = record_payouts(proposed, account)
-        if fund:
-            parts = convert_what_it_lacks(proposed, parts, follow_seconds, account)
-        sent = [send_payouts(part, account) for part in parts if not part["quoted"]]
-        creating: list[Any] = []
+        converted: list[Any] = []
+        try:
+            if fund:
+                parts = convert_what_it_lacks(proposed, parts, converted, follow_seconds, account)
+            # Following starts when all orders were sent: the first ones have had the most time to settle.
+            followed = follow_orders(run_key, send_in_parts(parts, account), follow_seconds, account)
+        except TreasuryError as error:
+            raise told_after(error, write_payout_results(proposed, None, converted, account)) from error
+        return write_payout_results(proposed, followed, converted, account)
+
+
+def send_in_parts(parts: list[Part], account: str | None) -> list[Any]:
+    """Send the parts of a run, one after the other; quotes of a part are fetched while the one before is created."""
+    sent = [send_payouts(part, account) for part in parts if not part["quoted"]]
+    creating: list[Any] = []
+    try:
         for part in (part for part in parts if part["quoted"]):
-            quotes = fetch_fiat_quotes(part, account)  # runs while the payouts of the previous part are created
+            quotes = fetch_fiat_quotes(part, account)
             for before in creating[-1:]:
                 before.wait()
             creating.append(create_payouts.submit(part, quotes, account))
-        created = [payouts.result() for payouts in creating]
-        # Following starts when all orders were sent: the first ones have had the most time to settle.
-        followed = follow_orders(run_key, [*sent, *created], follow_seconds, account)
-        return write_payout_results(proposed, followed, account)
+    finally:
+        for payouts in creating:
+            payouts.wait()
+    return [*sent, *(payouts.result() for payouts in creating)]
 
 
-def convert_what_it_lacks(source: Source, parts: list[Part], follow_seconds: float, account: str | None) -> list[Part]:
-    """Convert what a run lacks, round by round, each planned afresh; the parts that may leave then."""
-    planned: list[Any] = []
-    done: list[Any] = []
+def convert_what_it_lacks(
+    source: Source, parts: list[Part], done: list[Any], follow_seconds: float, account: str | None
+) -> list[Part]:
+    """Convert what a run lacks, round by round, each planned afresh; the parts that may leave then.
+
+    `done` takes up each round that was made.
+    """
     while (found := plan_conversions(source, parts, done, len(done) + 1, follow_seconds, account)) is not None:
         executed = [
             execute_conversion(trade, judge_quote(trade, quote_conversion(trade, account), account), account)
             for trade in record_conversions(found, source, account)
         ]
         followed = follow_orders(found["run_key"], executed, follow_seconds, account)
-        planned, done = [*planned, found], [*done, prove_fills(found, followed, account)]
-    return check_funds(source, parts, planned, done, account)
+        done.append(prove_fills(found, followed, account))
+    return check_funds(source, parts, done, account)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from prefect import flow
 
 from blocks.desk import open_desk
 from tasks.orders import follow_orders
-from tasks.outcomes import check_breaks, dated, ends_in_a_named_state
+from tasks.outcomes import dated, ends_in_a_named_state, told_after
 from tasks.rebalancing import (
     execute_conversion,
     fetch_rates,
@@ -55,18 +55,19 @@ def rebalance_treasury(
             planned = plan_trades(fetch_rates(position, policy, account), policy, plan, done, account)
             with open_desk(account).hold(planned["run_key"]):
                 trades = record_trades(propose(planned, account), account)
+                rounds.append(planned)
                 executed = [
                     execute_conversion(trade, judge_quote(trade, quote_conversion(trade, account), account), account)
                     for trade in trades
                 ]
                 followed = follow_orders(planned["run_key"], executed, follow_seconds, account)
-                rounds, done = [*rounds, planned], [*done, prove_fills(planned, followed, account)]
+                done = [*done, prove_fills(planned, followed, account)]
                 if balances is not None or not done[-1]["again"] or len(rounds) == planned["max_rounds"]:
                     return write_decisions(rounds, done, out, account)
         except TreasuryError as error:
-            if done:  # what the rounds before traded is told in any case
-                check_breaks(write_decisions(rounds, done, out, account), error)
-            raise
+            if not rounds:
+                raise
+            raise told_after(error, write_decisions(rounds, done, out, account, str(error))) from error
         plan = None
 
 

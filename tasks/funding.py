@@ -7,7 +7,7 @@ from prefect.cache_policies import NO_CACHE
 
 from blocks.desk import open_desk
 from tasks.artifacts import show_rebalancing
-from tasks.payouts import Source, folder_of, limits_of, plan_of
+from tasks.payouts import Source, limits_of, plan_of
 from treasury.runs import funding
 from treasury.runs.fills import Done
 from treasury.runs.parts import Part
@@ -44,15 +44,8 @@ def record_conversions(planned: Planned, source: Source, account: str | None = N
 
 
 @task(cache_policy=NO_CACHE, task_run_name="check funds of {source[run_key]}")
-def check_funds(
-    source: Source, parts: list[Part], planned: Sequence[Planned], done: Sequence[Done], account: str | None = None
-) -> list[Part]:
-    """The parts of the run, if everything that it needs is there; else what left of them before, to be followed.
-
-    Writes what was converted for it.
-    """
+def check_funds(source: Source, parts: list[Part], done: Sequence[Done], account: str | None = None) -> list[Part]:
+    """The parts of the run, if everything that it needs is there; else what left of them before, to be followed."""
     desk = open_desk(account)
-    folder = folder_of(source) or desk.settings.run_folder(source["run_key"])
-    funding.write_conversions(desk, source["run_key"], planned, done, folder.absolute())
     why = funding.why_not_funded(desk, plan_of(desk, source), done)
     return parts if why is None else parts_that_left(desk, source["run_key"])

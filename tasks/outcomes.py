@@ -18,9 +18,10 @@ from treasury.errors import (
     PlanRejected,
     RecoveryRuns,
     RunHeld,
+    TreasuryError,
     WaitingForYes,
 )
-from treasury.reports.results import in_words, needs_a_person
+from treasury.reports.results import has_left, in_words, needs_a_person
 
 P = ParamSpec("P")
 
@@ -58,12 +59,22 @@ def ends_in_a_named_state(flow_function: Callable[P, Mapping[str, Any]]) -> Call
     return told
 
 
-def check_breaks(summary: Mapping[str, Any], error: Exception) -> None:
-    """Raise `NeedsAttention` where a balance did not move by its trades, before a start ended with an error."""
-    if summary["breaks"]:
-        found = ", ".join(each["asset"] for each in summary["breaks"])
-        said = f"the balance of {found} did not move by its trades; then: {error}"
-        raise NeedsAttention("NeedsAttention", _short(said), summary) from error
+def told_after(error: TreasuryError, summary: Mapping[str, Any]) -> TreasuryError:
+    """The error that ends a start which recorded something: it has the summary, and says what the start did before.
+
+    `NeedsAttention` where a balance did not move by the orders, or where the error means that nothing was sent and
+    something was.
+    """
+    error.summary = summary
+    if not has_left(summary):
+        return error
+    made = {"conversions": {"counts": summary.get("conversions", {})}, f"run {summary['run_key']}": summary}
+    before = "; ".join(f"{name}: {in_words(each)}" for name, each in made.items() if each["counts"])
+    said = f"{before}; then: {str(error).replace('nothing was', 'nothing more was')}"
+    if summary.get("breaks") or isinstance(error, InputError):
+        return NeedsAttention("NeedsAttention", _short(said), summary)
+    error.args = (said, *error.args[1:])
+    return error
 
 
 def unless_rejected(task: Task[..., Any], run: TaskRun, state: State[Any]) -> bool:  # noqa: ARG001 - Prefect names them

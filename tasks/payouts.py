@@ -1,6 +1,6 @@
 """Tasks of a payout run: check, record, fetch fiat quotes, create payouts, write results."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, TypedDict
@@ -17,6 +17,7 @@ from treasury.planning.payouts import PayoutPlan
 from treasury.reports.plan import MAX_ROWS
 from treasury.runs import agreeing, approving, execution, payouts
 from treasury.runs.desk import Desk
+from treasury.runs.fills import Done
 from treasury.runs.parts import Part, split_run
 from treasury.runs.preview import look
 
@@ -140,12 +141,17 @@ def create_payouts(part: Part, quotes: Mapping[str, Any], account: str | None = 
 @task(cache_policy=NO_CACHE, task_run_name="write results {source[run_key]}")
 def write_payout_results(
     source: Source,
-    followed: Mapping[str, Any],  # noqa: ARG001 - an edge
+    followed: Mapping[str, Any] | None,  # noqa: ARG001 - an edge
+    converted: Sequence[Done] = (),
     account: str | None = None,
 ) -> Mapping[str, Any]:
-    """Write `results.csv` and `run.json`, and show them in Prefect; returns their summary."""
+    """Write `results.csv` and `run.json`, and show them in Prefect; returns their summary.
+
+    `converted`: the rounds of conversions that this start made.
+    """
     desk, file, run_key = open_desk(account), _file(source), source["run_key"]
-    summary = payouts.write_payout_results(desk, file, run_key, folder_of(source), **_rows(source))
+    rows = _rows(source)
+    summary = payouts.write_payout_results(desk, file, run_key, folder_of(source), **rows, converted=converted)
     show_run(desk, "pay-beneficiaries", summary)
     return summary
 

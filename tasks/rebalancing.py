@@ -88,11 +88,18 @@ def prove_fills(planned: Planned, followed: Mapping[str, Any], account: str | No
 
 @task(cache_policy=NO_CACHE, task_run_name="write decisions")
 def write_decisions(
-    planned: Sequence[Planned], done: Sequence[Done], out: str | None, account: str | None = None
+    planned: Sequence[Planned],
+    done: Sequence[Done],
+    out: str | None,
+    account: str | None = None,
+    ended_by: str | None = None,
 ) -> Mapping[str, Any]:
-    """Write `decisions.json`, `results.csv` and `run.json`, and show them in Prefect; returns their summary."""
+    """Write `decisions.json`, `results.csv` and `run.json`, and show them in Prefect; returns their summary.
+
+    `ended_by`: the error that ended the start, in words.
+    """
     desk, folder = open_desk(account), None if out is None else Path(out)
-    summary = fills.write_decisions(desk, [each["decisions"] for each in planned], done, folder)
+    summary = fills.write_decisions(desk, [each["decisions"] for each in planned], done, folder, ended_by)
     show_run(desk, "rebalance-treasury", summary)
     return summary
 

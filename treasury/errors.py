@@ -39,6 +39,9 @@ from treasury.texts import MAX_CODE, cut_text
 class TreasuryError(Exception):
     """Anything this package raises on purpose."""
 
+    summary: Mapping[str, Any] = {}
+    """What its start did before it ended with this error, where that is written: counts by outcome, and the files."""
+
     def __reduce__(self) -> tuple[Any, ...]:
         # Prefect pickles what a flow raises; the default would call the constructor with the message alone.
         return _rebuild, (type(self), self.args, vars(self))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from treasury.errors import InputError, NeedsAttention, UnknownHeaders
+from treasury.errors import InputError, NeedsAttention, TreasuryError, UnknownHeaders
 from treasury.reports.results import in_words, needs_a_person
 from treasury.runs.desk import Desk, desk_of
 from treasury.settings import os_user, read_settings
@@ -77,16 +77,24 @@ def say_files(files: Iterable[Path | str]) -> None:
 
 
 def summary_of(run: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
-    """The summary that a flow returns, or that its `NeedsAttention` carries."""
+    """The summary that a flow returns, or that its `NeedsAttention` carries; files are named that another error has."""
     try:
         return run()
     except NeedsAttention as found:
+        if (why := str(found)) != in_words(found.summary):  # an error ended it
+            print(f"treasury: {why}", file=sys.stderr)
         return found.summary
+    except TreasuryError as error:
+        if error.summary:
+            say_files(error.summary["files"])
+        raise
 
 
 def finish_run(summary: Mapping[str, Any]) -> int:
     """Print where the results are and what became of the rows; returns the exit code."""
     say_files(summary["files"])
+    for each in summary.get("breaks", ()):
+        print(f"BREAK: balance of {each['asset']}: {each['why']}")
     print(in_words(summary))
     return TROUBLE if needs_a_person(summary) else DONE
 

@@ -150,9 +150,7 @@ def _rebalance(
 
 def _told(summary: Mapping[str, Any]) -> int:
     """Say what came of a start, or, where it had nothing to do, of its day so far; returns the exit code."""
-    for each in summary["breaks"]:
-        print(f"BREAK: balance of {each['asset']}: {each['why']}")
-    if summary["counts"]:
+    if summary["counts"] or summary["breaks"]:
         return finish_run(summary)
     say_files(summary["files"])
     print(summary["today"])

@@ -46,12 +46,13 @@ def fund_and_pay(
     plan = propose(desk, file, rules, run_key, add=add)
     with desk.hold(run_key):
         chunks = payouts.commit_payouts(desk, file, run_key, rules, add=add, shown=plan.sha256)
-        why = convert(desk, file, rules, out, run_key, seconds)
+        converted: list[Done] = []
+        why = convert(desk, file, rules, run_key, seconds, converted)
         for ids in [] if why else chunks:
             execution.send_orders(desk, run_key, ids)
         if not why:
             execution.follow_orders(desk, run_key, [order for ids in chunks for order in ids], seconds)
-        return payouts.write_payout_results(desk, file, run_key, out)
+        return payouts.write_payout_results(desk, file, run_key, out, converted=converted)
 
 
 def propose(desk: Desk, file: Path, rules: Path, run_key: str = "run", *, add: bool = False) -> PayoutPlan:
@@ -79,21 +80,20 @@ def record_round(desk: Desk, planned: Planned, file: Path, rules: Path, run_key:
     return funding.record_round(desk, planned, payouts.plan_of(desk, file, run_key, rules), rules)
 
 
-def convert(desk: Desk, file: Path, rules: Path, out: Path, run_key: str = "run", seconds: float = 10) -> str | None:
-    """Convert what a run lacks, round by round; why it is not paid, where money is missing."""
-    planned: list[Planned] = []
-    done: list[Done] = []
+def convert(
+    desk: Desk, file: Path, rules: Path, run_key: str = "run", seconds: float = 10, done: list[Done] | None = None
+) -> str | None:
+    """Convert what a run lacks, round by round; why it is not paid, where money is missing. `done` takes the rounds."""
+    done = [] if done is None else done
     while True:
         payments = payouts.plan_of(desk, file, run_key, rules)
         found = funding.next_round(desk, payments, done, seconds, rules)
         if found is None:
-            funding.write_conversions(desk, run_key, planned, done, out)
             return funding.why_not_funded(desk, payments, done)
         ids = [each for trade in funding.record_round(desk, found, payments, rules) for each in trade["ids"]]
         execution.send_orders(desk, found["run_key"], ids)
         execution.follow_orders(desk, found["run_key"], ids, seconds)
         done.append(fills.prove_round(desk, found["run_key"], TradePlan.from_dict(found["plan"])))
-        planned.append(found)
 
 
 # --- people and clocks ---------------------------------------------------------------------------------------------

@@ -33,7 +33,9 @@ from treasury.errors import ApprovalNeeded, InputError, LimitExceeded, PlanRejec
 from treasury.ledger.approvals import reject_plan
 from treasury.orders.states import State
 from treasury.planning.payouts import with_conversions
-from treasury.runs import agreeing, execution, funding_plans, payouts
+from treasury.planning.trades import TradePlan
+from treasury.reports.results import in_words, needs_a_person
+from treasury.runs import agreeing, execution, fills, funding_plans, payouts
 from treasury.runs.cancelling import cancel
 from treasury.runs.desk import Desk
 from treasury.runs.trade_costs import trades_made
@@ -180,7 +182,7 @@ def test_an_approval_ends_where_more_is_needed_than_was_agreed_to(
     approve(desk)
     record(desk, file, rules)
     sandbox.deposit("USDT_TRC20", "-150")
-    why = convert(desk, file, rules, tmp_path / "out")
+    why = convert(desk, file, rules)
     assert why is not None
     assert why.startswith("not funded: 1150 USDT_TRC20 missing (more has to be converted than was agreed to: start")
     with pytest.raises(ApprovalNeeded):  # a start plans anew, and that waits for an approval of its own
@@ -229,7 +231,7 @@ def test_rows_that_wait_are_funded_again_where_their_money_went(
     file = sheet(tmp_path, *ROWS)
     record(desk, file, rules)  # recorded, and the process ended
     sandbox.deposit("USDT_TRC20", "-500")
-    why = convert(desk, file, rules, tmp_path / "out")
+    why = convert(desk, file, rules)
     assert why == (
         "not funded: 400 USDT_TRC20 missing (more has to be converted than was agreed to: start it again, and it is "
         "planned anew)"
@@ -289,6 +291,30 @@ def test_killed_anywhere_it_is_funded_and_paid_once(
         assert (json.loads(ended.stdout), paid) == ({"not_sent": 3}, [])
     else:
         assert (json.loads(ended.stdout), len(conversions), len(paid)) == ({"settled": 3}, 1, 3)
+        assert ",settled," in (tmp_path / "out" / "funding" / "results.csv").read_text()
+        decisions = json.loads((tmp_path / "out" / "funding" / "decisions.json").read_text())
+        assert [fill["outcome"] for each in decisions["after"] for fill in each["fills"]].count("settled") == 1
+
+
+def test_a_balance_that_does_not_move_by_the_conversions_is_a_break_of_the_run(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    desk, rules, file = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC), sheet(tmp_path, *ROWS)
+    record(desk, file, rules)
+    found = plan_round(desk, file, rules)
+    assert found is not None
+    sandbox.deposit("USDT", "-7")
+    ids = [each for trade in record_round(desk, found, file, rules) for each in trade["ids"]]
+    with desk.hold("run"):
+        execution.send_orders(desk, found["run_key"], ids)
+        execution.follow_orders(desk, found["run_key"], ids, 10)
+        done = fills.prove_round(desk, found["run_key"], TradePlan.from_dict(found["plan"]))
+        summary = payouts.write_payout_results(desk, file, "run", tmp_path / "out", converted=[done])
+    assert [each["asset"] for each in summary["breaks"]] == ["USDT"]
+    assert summary["conversions"] == {"settled": 1}
+    assert needs_a_person(summary)
+    assert in_words(summary) == "0 settled, 3 not sent, 1 balance break"
 
 
 def test_rows_that_are_added_are_funded_as_a_plan_of_their_own(
@@ -314,7 +340,7 @@ def test_what_was_spent_under_an_earlier_plan_does_not_count_against_a_later_one
     ahead = clock_of(desk)
     file = sheet(tmp_path, *ROWS)
     record(desk, file, rules)
-    assert convert(desk, file, rules, tmp_path / "out") is None
+    assert convert(desk, file, rules) is None
     sandbox.deposit("USDT_TRC20", "-600")  # gone before the rows were sent
     ahead[0] = 660  # a balance that does not show a conversion yet is taken for late at first
     assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}

@@ -84,7 +84,7 @@ def test_more_than_was_said_yes_to_is_not_converted_in_that_start(
     file = sheet(tmp_path, *ROWS)
     plan = record(desk, file, rules)
     sandbox.deposit("USDT_TRC20", "-200")
-    why = convert(desk, file, rules, tmp_path / "out")
+    why = convert(desk, file, rules)
     assert why is not None
     assert "more has to be converted than was agreed to" in why
     assert (plan.conversions[0].at_most < 1100, sandbox.orders()) == (True, [])
@@ -114,7 +114,7 @@ def test_parts_of_a_sheet_do_not_get_round_an_approval(open_desk: OpenDesk, star
     approve(desk)
     [agreed] = record(desk, file, rules).conversions
     sandbox.deposit("USDT_TRC20", "-200")
-    assert convert(desk, file, rules, tmp_path / "out") is not None  # the whole sheet asks for an approval again
+    assert convert(desk, file, rules) is not None  # the whole sheet asks for an approval again
     for number, rows in enumerate((ROWS[:2], ROWS[2:])):
         part = sheet(tmp_path, *rows, name=f"part-{number}.csv")
         with suppress(ApprovalNeeded):
@@ -182,7 +182,7 @@ def test_a_run_whose_first_approval_expired_goes_on_under_a_newer_one(
     ahead, rules = clock_of(desk), short_lived(desk, tmp_path)
     file = approved_and_recorded(desk, tmp_path, rules)
     sandbox.deposit("USDT_TRC20", "-150")
-    assert convert(desk, file, rules, tmp_path / "out") is not None
+    assert convert(desk, file, rules) is not None
     ahead[0] = 2 * 3600  # an approval counts for one
     with pytest.raises(ApprovalNeeded):
         fund_and_pay(desk, file, rules, tmp_path / "out")
@@ -197,7 +197,7 @@ def test_an_approval_that_expires_between_the_rounds_is_given_again(
     desk = open_desk(sandbox.base_url)
     ahead, rules = clock_of(desk), short_lived(desk, tmp_path)
     file = approved_and_recorded(desk, tmp_path, rules)
-    assert convert(desk, file, rules, tmp_path / "out") is None
+    assert convert(desk, file, rules) is None
     ahead[0] = 2 * 3600
     with pytest.raises(ApprovalNeeded):
         fund_and_pay(desk, file, rules, tmp_path / "out")
@@ -236,7 +236,7 @@ def test_what_was_lost_exactly_is_converted_again(open_desk: OpenDesk, start_san
     desk, rules = open_desk(sandbox.base_url), rules_of_a_day(tmp_path)
     ahead, file = clock_of(desk), sheet(tmp_path, *ROWS)
     record(desk, file, rules)
-    assert convert(desk, file, rules, tmp_path / "out") is None
+    assert convert(desk, file, rules) is None
     sandbox.deposit("USDT_TRC20", str(D(200) - available(sandbox, "USDT_TRC20")))  # as it was before
     ahead[0] = 660
     assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
@@ -280,7 +280,7 @@ def test_a_larger_plan_needs_one_approval(open_desk: OpenDesk, start_sandbox: An
     for _ in range(2):
         agreeing.propose_payouts(desk, payouts.plan_of(desk, file, "run", rules), rules, shown=shown.sha256)
         payouts.commit_payouts(desk, file, "run", rules, shown=shown.sha256)
-    assert convert(desk, file, rules, tmp_path / "out") is None
+    assert convert(desk, file, rules) is None
     assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
 
 

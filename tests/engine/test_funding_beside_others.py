@@ -133,10 +133,10 @@ def test_of_two_runs_that_lack_the_same_money_the_one_recorded_first_has_it(
     file, other = sheet(tmp_path, *ROWS), sheet(tmp_path, *OTHER, name="other.csv")
     record(desk, file, rules)
     record(desk, other, rules, "other")
-    why = convert(desk, other, rules, tmp_path / "other", "other")
+    why = convert(desk, other, rules, "other")
     assert why is not None
     assert "run run was recorded before and is paid first" in why
-    assert convert(desk, file, rules, tmp_path / "out") is None
+    assert convert(desk, file, rules) is None
     assert sandbox.orders() == []
 
 
@@ -187,7 +187,7 @@ def test_the_rebalancing_leaves_alone_what_was_converted_for_a_run_that_waits(
     desk, file = open_desk(sandbox.base_url), sheet(tmp_path, *ROWS)
     rules = policy(tmp_path, tail=PAYOUTS, BTC=BTC, USDT_TRC20=("0", "0", "100"))
     record(desk, file, rules)
-    assert convert(desk, file, rules, tmp_path / "out") is None  # and the process ended
+    assert convert(desk, file, rules) is None  # and the process ended
     assert rebalance(desk, rules, tmp_path / "rebalanced")["counts"] == {}
     cancel(desk, "run", by="Ada", why="another month")
     assert rebalance(desk, rules, tmp_path / "after")["counts"] == {"settled": 1}  # nobody needs it any more
@@ -241,7 +241,7 @@ def test_two_rounds_that_fit_into_a_limit_alone_do_not_pass_it_together(
     rebalancing.keep_plan(desk, found.run_key, found.plan, rules)
     commit_trades(desk, found.run_key, found.plan, rules)
     assert record_round(desk, planned, file, rules) == []
-    assert convert(desk, file, rules, tmp_path / "out") is not None
+    assert convert(desk, file, rules) is not None
     assert [order["operation"] for order in sandbox.orders()] == []
 
 
@@ -285,7 +285,7 @@ def test_approvals_count_what_earlier_plans_of_a_run_converted(
     ahead = clock_of(desk)
     file = sheet(tmp_path, *ROWS)
     record(desk, file, rules)
-    assert convert(desk, file, rules, tmp_path / "out") is None
+    assert convert(desk, file, rules) is None
     sandbox.deposit("USDT_TRC20", "-600")
     ahead[0] = 660  # a balance that does not show a conversion yet is taken for late at first
     with pytest.raises(ApprovalNeeded):  # 1000 and 600
@@ -351,7 +351,7 @@ def test_a_ledger_that_is_put_back_converts_and_pays_nothing_twice(
     desk = open_desk(sandbox.base_url)
     record(desk, file, rules)
     if moment == "before the payments":
-        assert convert(desk, file, rules, tmp_path / "out") is None
+        assert convert(desk, file, rules) is None
     desk.close()
     shutil.copy(tmp_path / "ledger.db", tmp_path / "copy.db")
     again = open_desk(sandbox.base_url)

@@ -110,7 +110,7 @@ def test_what_another_run_pays_meanwhile_is_not_counted_twice(
         return read(*args, **more)
 
     monkeypatch.setattr(market, "read_position", read_while_the_other_is_sent)
-    assert convert(desk, file, rules, tmp_path / "out") is None
+    assert convert(desk, file, rules) is None
     assert sum(made.value for made in trades_made(desk)) < 1300  # 1200 are lacking
 
 
@@ -130,10 +130,10 @@ def test_while_others_leave_again_and_again_nothing_is_converted_or_paid(
 
     monkeypatch.setattr(market, "read_position", read_while_one_is_recorded)
     monkeypatch.setattr(market, "LOOK_SECONDS", 0.01)
-    why = convert(desk, file, rules, tmp_path / "out")
+    why = convert(desk, file, rules)
     assert why == "not funded: other payments leave while the balance is read: start it again once they have ended"
     monkeypatch.undo()
-    assert convert(desk, file, rules, tmp_path / "out") is None
+    assert convert(desk, file, rules) is None
 
 
 def test_rows_that_were_added_later_do_not_take_what_another_run_has(
@@ -146,8 +146,8 @@ def test_rows_that_were_added_later_do_not_take_what_another_run_has(
     record(desk, other, rules, "other")
     file = sheet(tmp_path, *ROWS)  # and 500 more
     assert record(desk, file, rules, add=True).unfunded is not None
-    assert convert(desk, file, rules, tmp_path / "out") is not None  # 1800 are to be paid, and 1300 are there
-    assert convert(desk, other, rules, tmp_path / "o", "other") is None
+    assert convert(desk, file, rules) is not None  # 1800 are to be paid, and 1300 are there
+    assert convert(desk, other, rules, "other") is None
     assert sandbox.orders() == []
 
 
@@ -173,7 +173,7 @@ def test_a_run_before_whose_debit_only_a_quote_will_tell_counts_by_the_rate_of_n
     other = sheet(tmp_path, ("x", "600", "12345670301"), name="other.csv")
     other.write_text(other.read_text().replace("USDT_TRC20", "USDT"))
     record(desk, other, rules, "other")
-    why = convert(desk, other, rules, tmp_path / "o", "other")
+    why = convert(desk, other, rules, "other")
     assert why is not None
     assert why.startswith("not funded: 59"), why  # of 600; the first one's debit is counted
 
@@ -262,7 +262,7 @@ def test_a_balance_that_is_shown_late_is_not_converted_for_again(
 
     hiding = threading.Thread(target=hide_it)
     hiding.start()
-    why = convert(desk, file, rules, tmp_path / "out", seconds=5)
+    why = convert(desk, file, rules, seconds=5)
     hiding.join()
     for _ in range(2):
         assert why is not None
@@ -293,7 +293,7 @@ def test_fees_on_top_of_a_run_that_was_recorded_first_are_kept(
     record(desk, file, rules)
     record(desk, other, rules, "other")
     sandbox.deposit("USDT_TRC20", str(more))  # 1200 and what the other one needs: the first one's fees are lacking
-    assert convert(desk, other, rules, tmp_path / "o", "other") is not None
+    assert convert(desk, other, rules, "other") is not None
 
 
 def test_a_fee_on_top_of_an_amount_that_nobody_knows_is_said_so(

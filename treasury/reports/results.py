@@ -16,7 +16,7 @@ from treasury.planning.rows import LeftOut
 from treasury.reports.details import COLUMNS as DETAILS
 from treasury.reports.details import Details
 from treasury.reports.result_book import ResultBook
-from treasury.reports.starts import end_start, start_folder
+from treasury.reports.starts import start_folder
 from treasury.sheets.writing import write_csv
 
 COLUMNS = (
@@ -53,6 +53,9 @@ NEXT_ACTIONS: Mapping[str, str] = {
     "not_sent": "start the same run again: it is sent then",
 }
 """Outcome -> what happens or is to be done next."""
+
+STAYED = ("not_sent", "held", "cancelled")
+"""Outcomes of what never left."""
 
 NOT_FUNDED = "not funded: "
 """How the reason of a row begins that waits for money."""
@@ -141,8 +144,15 @@ def in_words(summary: Mapping[str, Any]) -> str:
     counts = {"settled": 0, **summary["counts"]} if summary.get("orders") else summary["counts"]
     if summary.get("left_out"):
         counts = {**counts, "left out": len(summary["left_out"])}
+    if breaks := len(summary.get("breaks", ())):
+        counts = {**counts, "balance break" if breaks == 1 else "balance breaks": breaks}
     said = ", ".join(f"{count} {outcome.replace('_', ' ')}" for outcome, count in counts.items())
     return said or "nothing to do"
+
+
+def has_left(summary: Mapping[str, Any]) -> bool:
+    """Whether the service was sent anything of what a summary counts, conversions for it included."""
+    return any(outcome not in STAYED for outcome in (*summary["counts"], *summary.get("conversions", {})))
 
 
 def next_action(order: Order) -> str:
@@ -258,7 +268,6 @@ def write_run_results(
     for name in ("results.csv", "results.xlsx"):
         copy_file(out / name, own / name)
     write_json(own / "run.json", full)
-    end_start()
     return {**asked.as_dict(run_key, kind), **_left_out(left_out[:left_out_now]), **more}
 
 

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypedDict
@@ -18,7 +18,7 @@ from treasury.planning.position import Snapshot
 from treasury.planning.trades import SkippedTrade, TradePlan
 from treasury.provider.funds import PartnerBalance
 from treasury.reports.results import in_words, summarize_run, write_run_results
-from treasury.reports.starts import start_folder
+from treasury.reports.starts import end_start, start_folder
 from treasury.runs.approving import marks_of
 from treasury.runs.desk import Desk
 from treasury.runs.rebalancing import KIND, first_run_key, orders_of_day
@@ -49,29 +49,29 @@ class Done(TypedDict):
 
 def prove_round(desk: Desk, run_key: str, plan: TradePlan) -> Done:
     """Compare the balances with what the orders say, and each trade with its plan."""
+    proofs, done = proofs_of(desk, run_key), round_done(desk, run_key, plan)
+    for each in proofs:
+        log = LOG.warning if each.verdict is Verdict.BREAK else LOG.info
+        log("balance of %s is %s: %s", each.asset, each.verdict.value, each.why)
+    for fill in done["fills"]:
+        LOG.info(
+            "%(row_ref)s %(outcome)s: planned %(planned)s, achieved %(achieved)s, "
+            "slippage %(slippage_bps)s bps, fee %(fee_bps)s bps",
+            fill,
+        )
+    return {**done, "proofs": [each.as_dict() for each in proofs]}
+
+
+def round_done(desk: Desk, run_key: str, plan: TradePlan) -> Done:
+    """What became of the trades of a round, whoever made them; without what the balances said then."""
     orders = {order.row_ref: order for order in desk.ledger.orders(run_key=run_key)}
     made = [(trade, orders[trade.row_ref]) for trade in plan.trades if trade.row_ref in orders]
     settled = {trade.symbol for trade, order in made if order.state is State.SETTLED}
     unsettled = sorted({trade.symbol for trade in plan.trades} - settled)
-    proofs = proofs_of(desk, run_key)
-    fills = [fill_of(trade, order) for trade, order in made]
-    for each in proofs:
-        log = LOG.warning if each.verdict is Verdict.BREAK else LOG.info
-        log("balance of %s is %s: %s", each.asset, each.verdict.value, each.why)
-    for fill in fills:
-        LOG.info(
-            "%s %s: planned %s, achieved %s, slippage %s bps, fee %s bps",
-            fill.row_ref,
-            fill.outcome,
-            fill.planned,
-            fill.achieved,
-            fill.slippage_bps,
-            fill.fee_bps,
-        )
     return Done(
         run_key=run_key,
-        proofs=[each.as_dict() for each in proofs],
-        fills=[fill.as_dict() for fill in fills],
+        proofs=[],
+        fills=[fill_of(trade, order).as_dict() for trade, order in made],
         unsettled=unsettled,
         again=bool(plan.later) and bool(settled),
     )
@@ -117,13 +117,17 @@ def _balances(desk: Desk, own: Sequence[Order]) -> dict[str, Decimal]:
 
 
 def write_decisions(
-    desk: Desk, contents: Sequence[Mapping[str, Any]], rounds: Sequence[Done], out: Path | None, kind: str = KIND
+    desk: Desk,
+    contents: Sequence[Mapping[str, Any]],
+    rounds: Sequence[Done],
+    out: Path | None,
+    ended_by: str | None = None,
 ) -> Mapping[str, Any]:
     """Write `decisions.json`, `results.csv` and `run.json` of a start; returns its summary.
 
-    `contents`: what was decided in each of its rounds, in their order. The files show every trade of the day, or of
-    both days where midnight passed between its rounds; the summary counts those of this start, and what it wanted and
-    did not trade.
+    `contents`: what was decided in each of its rounds, in their order; `ended_by`: the error that ended the start
+    before its last round. The files show every trade of the day, or of both days where midnight passed between its
+    rounds; the summary counts those of this start, and what it wanted and did not trade.
     """
     run_key = contents[-1]["run_key"]
     days = list(dict.fromkeys(first_run_key(each["run_key"]) for each in contents))
@@ -131,33 +135,44 @@ def write_decisions(
     folder = (out or desk.settings.run_folder(day)).absolute()
     plan = TradePlan.from_dict(contents[-1]["decided"]["plan"])
     skipped = plan.as_dict()["skipped"]
-    breaks = [proof for done in rounds for proof in done["proofs"] if proof["verdict"] == Verdict.BREAK.value]
-    own = start_folder(folder) / "decisions.json"
-    write_json(own, {**contents[-1], "rounds": [*contents], "after": [*rounds]})
-    copy_file(own, folder / "decisions.json")
+    breaks = breaks_of(rounds)
+    file = write_rounds(folder, contents, rounds)
     orders = [order for each in days for order in orders_of_day(desk, each)]
-    waits = [
-        SkippedTrade(each.asset, each.side, each.currency, each.amount, _why_no_further_round(contents[-1], rounds))
-        for each in plan.later
-    ]
-    unsent = [_as_row(each) for each in (*plan.skipped, *waits) if each.is_wanted]
+    why = ended_by or _why_no_further_round(contents[-1], rounds)
+    waits = [SkippedTrade(each.asset, each.side, each.currency, each.amount, why) for each in plan.later]
+    unsent = [_as_row(each, NEXT) for each in plan.skipped if each.is_wanted]
+    unsent += [_as_row(each, NEXT if ended_by is None else MEND) for each in waits if each.is_wanted]
     said = write_run_results(
         folder,
         day,
-        kind,
+        KIND,
         orders,
         marks=marks_of(desk, run_key),
-        files=[folder / "decisions.json"],
+        files=[file],
         unsent=unsent,
         skipped=skipped,
         breaks=breaks,
     )
-    mine = [order for done in rounds for order in desk.ledger.orders(run_key=done["run_key"])]
-    summary = summarize_run(run_key, kind, mine)
+    end_start()
+    mine = [order for each in contents for order in desk.ledger.orders(run_key=each["run_key"])]
+    summary = summarize_run(run_key, KIND, mine)
     if unsent:
         summary["counts"]["not_sent"] = summary["counts"].get("not_sent", 0) + len(unsent)
-    today = in_words(summarize_run(day, kind, orders))
+    today = in_words(summarize_run(day, KIND, orders))
     return {**said, **summary, "today": today, "skipped": skipped, "breaks": breaks}
+
+
+def breaks_of(rounds: Iterable[Done]) -> list[dict[str, Any]]:
+    """The balances that did not move by the orders of these rounds."""
+    return [proof for done in rounds for proof in done["proofs"] if proof["verdict"] == Verdict.BREAK.value]
+
+
+def write_rounds(folder: Path, contents: Sequence[Mapping[str, Any]], rounds: Sequence[Done]) -> Path:
+    """Write `decisions.json`: what was decided, last and in each round, and what came of each."""
+    own, newest = start_folder(folder) / "decisions.json", folder / "decisions.json"
+    write_json(own, {**contents[-1], "rounds": [*contents], "after": [*rounds]})
+    copy_file(own, newest)
+    return newest
 
 
 def _why_no_further_round(content: Mapping[str, Any], rounds: Sequence[Done]) -> str:
@@ -166,12 +181,16 @@ def _why_no_further_round(content: Mapping[str, Any], rounds: Sequence[Done]) ->
     return NO_MORE_ROUNDS if (content["snapshot"] or {}).get("source") == Snapshot(0).source else FROM_FILE
 
 
-def _as_row(skipped: SkippedTrade) -> dict[str, object]:
+NEXT = "none: the next rebalancing plans it again; nothing of it was sent"
+MEND = "see to what its reason names, then rebalance again; nothing of it was sent"
+
+
+def _as_row(skipped: SkippedTrade, next_action: str) -> dict[str, object]:
     return {
         "row_ref": f"{skipped.side.value.lower()}-{skipped.asset}",
         "outcome": "not_sent",
         "reason": skipped.reason,
         "currency": skipped.currency,
         "amount": skipped.amount,
-        "next_action": "none: the next rebalancing plans it again; nothing of it was sent",
+        "next_action": next_action,
     }

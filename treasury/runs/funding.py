@@ -22,12 +22,12 @@ from treasury.orders.states import NEVER_LEFT, OPEN, State
 from treasury.planning.funding import clipped, gap_of, shown_gap
 from treasury.planning.payouts import PayoutPlan
 from treasury.planning.trades import TradePlan
-from treasury.reports.results import NOT_FUNDED, write_run_results
+from treasury.reports.results import NOT_FUNDED, summarize_run, write_run_results
 from treasury.runs.approving import marks_of
 from treasury.runs.cancelling import cancel_order
 from treasury.runs.desk import Desk
 from treasury.runs.execution import follow_orders
-from treasury.runs.fills import LOOK_SECONDS, LOOKS, Done, write_decisions
+from treasury.runs.fills import LOOK_SECONDS, LOOKS, Done, breaks_of, round_done, write_rounds
 from treasury.runs.funding_needs import policy_of, read_funds, rows_to_pay, runs_before, what_it_lacks
 from treasury.runs.funding_plans import agreed_of, is_within_bounds, why_not_shown
 from treasury.runs.rebalancing import Planned, Round, decisions_of
@@ -178,23 +178,28 @@ def _as_words(order: Order) -> str:
     return f"{order.row_ref} ({order.run_key}): {order.state.outcome.replace('_', ' ')}{reason}"
 
 
-def write_conversions(
-    desk: Desk, run_key: str, planned: Sequence[Planned], done: Sequence[Done], folder: Path
-) -> Mapping[str, Any] | None:
-    """Write what was converted for a payment run, into the folder `funding` of its results; None where nothing was.
+def write_conversions(desk: Desk, run_key: str, done: Sequence[Done], folder: Path) -> dict[str, Any]:
+    """Write what was converted for a payment run, by any of its starts, into the folder `funding` of its results.
 
-    A start that converted nothing says of the conversions of earlier ones what became of them.
+    `done`: the rounds of this start. Returns what the run's own summary says of it: the runs of the conversions, counts
+    of this start's, and the balances that did not move by them.
     """
-    made = [each for each, after in zip(planned, done, strict=True) if after["fills"]] or planned[-1:]
-    if made:
-        keys = [each["run_key"] for each in made]
-        rounds = [after for after in done if after["run_key"] in keys and after["fills"]]
-        return write_decisions(desk, [each["decisions"] for each in made], rounds, folder / FOLDER, PART)
     if not (keys := rounds_of(desk.ledger, run_key)):
-        return None
+        return {}
+    now, contents, rounds = {each["run_key"]: each for each in done}, [], []
+    for key in keys:
+        run = desk.ledger.run(key)
+        content = snapshots.snapshot_of(desk.ledger, key, None if run is None else run.plan_sha256)
+        if content is not None:
+            contents.append(content)
+            plan = TradePlan.from_dict(content["decided"]["plan"])
+            rounds.append(now.get(key) or round_done(desk, key, plan))
+    files = [write_rounds(folder / FOLDER, contents, rounds)] if contents else []
     orders = [order for key in keys for order in desk.ledger.orders(run_key=key)]
-    decisions = [file for file in [folder / FOLDER / "decisions.json"] if file.exists()]
-    return write_run_results(folder / FOLDER, keys[0], PART, orders, marks=marks_of(desk, keys[0]), files=decisions)
+    said: dict[str, Any] = {"breaks": found} if (found := breaks_of(done)) else {}
+    write_run_results(folder / FOLDER, keys[0], PART, orders, marks=marks_of(desk, keys[0]), files=files, **said)
+    mine = summarize_run(run_key, PART, (order for order in orders if order.run_key in now))
+    return {"funded_by": keys, **({"conversions": mine["counts"]} if mine["counts"] else {}), **said}
 
 
 FOLDER = "funding"

@@ -3,7 +3,7 @@
 import functools
 import hashlib
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any
 
 from treasury.concurrency.batches import batched
 from treasury.errors import InputError, InvalidSheet, RowProblem
-from treasury.ledger.funding_runs import FUNDING, is_fund_key, rounds_of
+from treasury.ledger.funding_runs import FUNDING, is_fund_key
 from treasury.ledger.intents import IntentRules, add_to_plan, commit_plan
 from treasury.ledger.payees import what_is_known
 from treasury.ledger.quotes import quotes_of_run
@@ -24,11 +24,13 @@ from treasury.provider.service_rules import ServiceRules
 from treasury.reports.details import Details
 from treasury.reports.refused import write_refused, write_wrong
 from treasury.reports.results import write_run_results
+from treasury.reports.starts import end_start
 from treasury.runs.agreeing import added_plan, check_limits, plan_as_shown
 from treasury.runs.approving import is_recorded, marks_of
 from treasury.runs.desk import Desk
 from treasury.runs.execution import ORDERS_PER_TASK, check_run_key, open_orders
-from treasury.runs.funding import conversion_files
+from treasury.runs.fills import Done
+from treasury.runs.funding import conversion_files, write_conversions
 from treasury.runs.funding_plans import (
     kept_with_run,
 )
@@ -314,21 +316,22 @@ def write_payout_results(
     *,
     add: bool = False,
     valid_rows_only: bool = False,
+    converted: Sequence[Done] = (),
 ) -> Mapping[str, Any]:
-    """Write the results of every row of a run; returns the summary of the rows of this file.
+    """Write the results of every row of a run, and of its conversions; returns the summary of the rows of this file.
 
     Whom a row pays is known of this file's rows alone. What was left out is said to be so, whoever left it out.
+    `converted`: the rounds of conversions of this start.
     """
     plan = _taken(desk, file, run_key, governing(desk).policy, sheet, _Rows(add, valid_rows_only))
     planned = plan.rows
     folder, marks = out or desk.settings.run_folder(run_key), marks_of(desk, run_key)
     details = Details.of(planned, quotes_of_run(desk.ledger, run_key), desk.account.rules.fee_on_top)
     left_out = keep_left_out_rows(desk, run_key, folder, plan.left_out, add=add)
-    rounds = rounds_of(desk.ledger, run_key)
-    funded_by: dict[str, Any] = {"funded_by": rounds} if rounds else {}
+    funded = write_conversions(desk, run_key, converted, folder)
     files = [*keep_remaining(desk, run_key, folder, left_out), *conversion_files(folder)]
     with desk.ledger.each_order(run_key) as orders:
-        return write_run_results(
+        summary = write_run_results(
             *(folder, run_key, KIND, orders),
             rows=details.rows,
             marks=marks,
@@ -336,5 +339,7 @@ def write_payout_results(
             details=details,
             left_out=left_out,
             left_out_now=len(plan.left_out),
-            **funded_by,
+            **funded,
         )
+    end_start()
+    return summary
