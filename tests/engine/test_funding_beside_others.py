@@ -132,10 +132,10 @@ def test_of_two_runs_that_lack_the_same_money_the_one_recorded_first_has_it(
     desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
     file, other = sheet(tmp_path, *ROWS), sheet(tmp_path, *OTHER, name="other.csv")
     record(desk, file, rules)
-    record(desk, other, rules, "other")
+    assert record(desk, other, rules, "other").summary()["paid_first"] == ["run run: 1200 USDT_TRC20"]
     why = convert(desk, other, rules, "other")
     assert why is not None
-    assert "run run was recorded before and is paid first" in why
+    assert "run run: 1200 USDT_TRC20: it was recorded before and is paid first" in why
     assert convert(desk, file, rules) is None
     assert sandbox.orders() == []
 

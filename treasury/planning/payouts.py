@@ -46,6 +46,8 @@ class PayoutPlan:
     """What is converted before it is paid, at the most."""
     converted: Mapping[str, Decimal] = field(default_factory=dict)
     """Currency -> what conversions under earlier plans of its run spent."""
+    paid_first: tuple[str, ...] = ()
+    """The runs that are paid before it, each with what it needs, for which is converted, too."""
     unfunded: str | None = None
     """Why conversions cannot close its gap; None when they can, or are not asked for."""
 
@@ -102,6 +104,7 @@ class PayoutPlan:
             **({"recorded": _as_text(self.recorded)} if self.recorded else {}),
             **({"headers": dict(self.mapped)} if self.mapped else {}),
             **({"conversions": [str(each) for each in self.conversions]} if self.conversions else {}),
+            **({"paid_first": list(self.paid_first)} if self.paid_first else {}),
             **({"unfunded": self.unfunded} if self.unfunded else {}),
             **({"left_out": [each.as_dict() for each in self.left_out]} if self.left_out else {}),
             "limits": "none: no policy was given" if self.policy is None else f"policy {_version(self.policy)[:12]}",

@@ -156,6 +156,8 @@ def _funds(shown: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield f"NOT FUNDED: {currency}", f"{each['remains'][1:]} {currency} are missing, before fees{open_ends}"
         else:
             yield f"Funded: {currency}", f"{each['remains']} {currency} remain, before fees{open_ends}"
+    for each in shown.get("paid_first", ()):
+        yield "Paid before it", f"{each}: it was recorded before, and counts in what is needed"
     for each in shown.get("conversions", ()):
         yield "Converted first", each
     if shown.get("unfunded"):

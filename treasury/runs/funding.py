@@ -28,7 +28,7 @@ from treasury.runs.cancelling import cancel_order
 from treasury.runs.desk import Desk
 from treasury.runs.execution import follow_orders
 from treasury.runs.fills import LOOK_SECONDS, LOOKS, Done, breaks_of, round_done, write_rounds
-from treasury.runs.funding_needs import policy_of, read_funds, rows_to_pay, runs_before, what_it_lacks
+from treasury.runs.funding_needs import paid_first, policy_of, read_funds, rows_to_pay, what_it_lacks
 from treasury.runs.funding_plans import agreed_of, is_within_bounds, why_not_shown
 from treasury.runs.rebalancing import Planned, Round, decisions_of
 from treasury.runs.trade_orders import RecordedTrade, commit_part, name_trades
@@ -136,7 +136,7 @@ def why_not_funded(desk: Desk, plan: PayoutPlan, done: Sequence[Done] = ()) -> s
         gap = gap_of(position, needs)
         if not gap:
             return None
-    said = [f"run {key} was recorded before and is paid first" for key in runs_before(desk, plan, gap)]
+    said = [f"{each}: it was recorded before and is paid first" for each in paid_first(desk, plan)]
     said += _why_nothing_more(desk, plan, done)
     said += [
         _as_words(order) for key in rounds_of(desk.ledger, plan.run_key) for order in desk.ledger.orders(run_key=key)

@@ -9,7 +9,7 @@ from treasury.errors import InputError, LimitExceeded, NotFunded
 from treasury.ledger.day import check_day
 from treasury.ledger.in_flight import Waiting, states_of, waiting_before
 from treasury.ledger.payees import what_is_known
-from treasury.money import exact, round_up
+from treasury.money import exact, format_amount, round_up
 from treasury.orders.states import Hold, State
 from treasury.planning.funding import plan_funding, why_unfunded
 from treasury.planning.limits import PayoutLimits
@@ -100,11 +100,7 @@ def needs_of(desk: Desk, plan: PayoutPlan, *, with_margin: bool = True) -> dict[
     """
     margin = Decimal(BPS + (policy_of(plan).trading.slippage_bps if with_margin else 0)) / BPS
     plan, questions = rows_to_pay(desk, plan), Questions(desk)
-    own, recorded = funding_of(questions, plan, {}), states_of(desk.ledger, plan.run_key)
-    currencies = {each.currency for each in own}
-    is_recorded = all(row.row_ref in recorded for row in plan.rows)
-    others = waiting_before(desk.ledger, plan.run_key, is_recorded=is_recorded)
-    before = [each for each in others if each.currency in currencies]
+    own, before = funding_of(questions, plan, {}), _before(desk, plan)
     needs = _fees_on_top(desk, questions, plan, before)
     for each in own:
         if each.not_known:
@@ -119,10 +115,26 @@ def needs_of(desk: Desk, plan: PayoutPlan, *, with_margin: bool = True) -> dict[
     return needs
 
 
-def runs_before(desk: Desk, plan: PayoutPlan, currencies: Collection[str]) -> list[str]:
-    """The other runs whose payments in these currencies count before those of a run that is recorded."""
-    waiting = waiting_before(desk.ledger, plan.run_key, is_recorded=True)
-    return sorted({each.run_key for each in waiting if each.currency in currencies})
+def _before(desk: Desk, paid: PayoutPlan) -> list[Waiting]:
+    """What other runs pay before these rows are paid, in their currencies."""
+    states = states_of(desk.ledger, paid.run_key)
+    is_recorded = all(row.row_ref in states for row in paid.rows)
+    currencies = {row.currency for row in paid.rows}
+    others = waiting_before(desk.ledger, paid.run_key, is_recorded=is_recorded)
+    return [each for each in others if each.currency in currencies]
+
+
+@exact
+def paid_first(desk: Desk, plan: PayoutPlan) -> tuple[str, ...]:
+    """The other runs that were recorded before a plan's rows and have not left, each with what is kept for it."""
+    sums: dict[tuple[str, str], Decimal | None] = {}
+    for each in _before(desk, rows_to_pay(desk, plan)):
+        name, so_far = (each.run_key, each.currency), sums.get((each.run_key, each.currency), ZERO)
+        sums[name] = None if so_far is None or each.debit is None else so_far + each.debit
+    return tuple(
+        f"run {run_key}: {currency + ', as its quotes say' if total is None else f'{format_amount(total)} {currency}'}"
+        for (run_key, currency), total in sorted(sums.items())
+    )
 
 
 def _estimated(questions: Questions, waits: Waiting) -> Decimal:

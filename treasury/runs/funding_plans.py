@@ -28,7 +28,7 @@ from treasury.planning.trades import Trade, TradePlan
 from treasury.runs.approving import binding_of, is_recorded
 from treasury.runs.desk import Desk
 from treasury.runs.fills import proofs_of
-from treasury.runs.funding_needs import Lack, policy_of, what_it_lacks
+from treasury.runs.funding_needs import Lack, paid_first, policy_of, what_it_lacks
 from treasury.runs.governing import governing
 
 
@@ -72,6 +72,7 @@ def plan_with_conversions(desk: Desk, plan: PayoutPlan, payments: PayoutPlan, *,
     waits, or was approved, is kept while it is enough, so that approvals of it stay true. `keep`: so that this plan can
     be proposed. A gap that cannot be closed is said in `unfunded`.
     """
+    plan = replace(plan, paid_first=paid_first(desk, payments))
     proposed = _proposed(desk, plan)
     try:
         lack = what_it_lacks(desk, payments)
@@ -100,7 +101,7 @@ def more_conversions(desk: Desk, plan: PayoutPlan, *, keep: bool) -> PayoutPlan 
     agreed = agreed_of(desk, plan)
     if not lack.trades or (agreed is not None and is_within_bounds(desk, plan.run_key, agreed, lack.trades)):
         return None
-    whole = whole_run(desk, plan)
+    whole = replace(whole_run(desk, plan), paid_first=paid_first(desk, plan))
     proposed = _proposed(desk, whole)
     if proposed is not None and is_within(lack.trades, proposed.conversions, {}):
         return proposed
