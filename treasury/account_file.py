@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from treasury.errors import ConfigurationError
 from treasury.files import write_json
+from treasury.model_errors import rule_of
 from treasury.private_files import read_private
 from treasury.provider.service_rules import ServiceRules
 
@@ -70,14 +71,14 @@ def write_account_file(path: Path, **changes: Any) -> AccountFile:
 def explain(error: ValidationError, model: type[BaseModel]) -> str:
     """Every problem of a table in words: the entry, what is wrong, and the nearest known name for an unknown one."""
     said = []
-    for each in error.errors(include_url=False, include_context=False):
+    for each in error.errors(include_url=False):
         place = ".".join(str(part) for part in each["loc"])
         if each["type"] == "extra_forbidden":
             known = [*model.model_fields, *(f"service.{name}" for name in ServiceRules.model_fields)]
             near = difflib.get_close_matches(place, known, n=1, cutoff=0.4)
             said.append(f"{place} is not known" + (f"; did you mean {near[0]}?" if near else ""))
         else:
-            rule = each["msg"].removeprefix("Value error, ").removeprefix("Input ")
+            rule = rule_of(each)
             is_whole = place in ("", "service")  # a rule about several entries names them itself
             said.append(f"{place or 'service'}: {rule}" + ("" if is_whole else f" (got {each['input']!r})"))
     return "; ".join(said)

@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 from flows.commands.approving import show_waiting
 from flows.commands.common import DONE, configured_desk
 from treasury.errors import InputError
-from treasury.ledger.approvals import approved_by, waiting_plan, waiting_plans
+from treasury.ledger.approvals import waiting_plan, waiting_plans, why_ended
+from treasury.ledger.approved_plans import approved_by
 from treasury.ledger.funding_runs import rounds_of
 from treasury.ledger.payees import payees as all_payees
 from treasury.ledger.payees import payments_to, shown_account
@@ -101,7 +102,10 @@ def show(reference: str, /) -> int:
         print(f"{reference}: {_waits(plan)}")
         show_waiting(desk, plan)
     if not orders and plan is None and desk.ledger.run(reference) is None:
-        raise InputError(f"the ledger knows no {reference}")
+        if (why := why_ended(desk.ledger, reference)) is None:
+            raise InputError(f"the ledger knows no {reference}")
+        print(why)
+        return DONE
     for order in orders[:SHOWN_ORDERS]:
         _show_order(desk, order, journal=len(orders) == 1)
     if len(orders) > SHOWN_ORDERS:

@@ -26,6 +26,7 @@ from treasury.files import copy_file, write_json
 from treasury.ledger.approvals import waiting_plan
 from treasury.ledger.funding_runs import rounds_of
 from treasury.ledger.snapshots import snapshot_of
+from treasury.money import format_amount
 from treasury.reports.rebalancing import as_lines, explained, table, write_page
 from treasury.reports.results import in_words, summarize_run
 from treasury.reports.starts import start_folder
@@ -203,9 +204,8 @@ def show_round(desk: Desk, found: Round) -> None:
         when = "" if trade in plan.trades else ", once what pays for it is settled"
         print(f"  {trade.side.value} {trade.asset}: {trade.amount:f} {trade.currency} for {bring}{when}")
     for skipped in plan.skipped:
-        print(
-            f"  skipped {skipped.side.value} {skipped.asset}: {skipped.amount:f} {skipped.currency}: {skipped.reason}"
-        )
+        amount = format_amount(skipped.amount)
+        print(f"  skipped {skipped.side.value} {skipped.asset}: {amount} {skipped.currency}: {skipped.reason}")
 
 
 def show_costs(desk: Desk, folder: Path) -> int:

@@ -20,8 +20,8 @@ def written(folder: Path, content: object) -> Path:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ({"hash": "SHA512"}, "service.hash: should be 'SHA1' or 'SHA256'"),
-        ({"service": {"timestamp_unit": "us"}}, "service.timestamp_unit: should be 'ms' or 's'"),
+        ({"hash": "SHA512"}, "service.hash: is one of 'SHA1' or 'SHA256'"),
+        ({"service": {"timestamp_unit": "us"}}, "service.timestamp_unit: is one of 'ms' or 's'"),
         ({"servce": {}}, "servce is not known; did you mean service?"),
         ({"service": {"hsah": "SHA1"}}, "service.hsah is not known; did you mean service.hash?"),
         ({"service": {"no_such_order": ["http-404"]}}, "service.no_such_order: http-404 may come from a proxy"),
@@ -61,5 +61,5 @@ def test_the_environment_wins_entry_by_entry(tmp_path: Path) -> None:
     assert (service.hash, service.buy, service.statuses) == ("SHA256", "base", {45: "failed", 46: "closed"})
     with pytest.raises(ConfigurationError, match="TREASURY_NO_SUCH_ORDER: service: 7002 stands in two of"):
         read_settings({"TREASURY_HOME": str(tmp_path), "TREASURY_NO_SUCH_ORDER": "7002"})
-    with pytest.raises(ConfigurationError, match="TREASURY_SIDE_CASE: should be 'upper' or 'lower'"):
+    with pytest.raises(ConfigurationError, match="TREASURY_SIDE_CASE: is one of 'upper' or 'lower'"):
         read_settings({**environ, "TREASURY_SIDE_CASE": "Title"})

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.commands.office import Ended, Office, eventually
-from tests.commands.test_funding import PAYOUTS, ROWS, kinds
-from tests.engine.rounds import policy
+from tests.engine.funded import PAYOUTS, ROWS
+from tests.engine.rounds import kinds, policy
 from treasury.ledger.policies import adopt_policy
 from treasury.policy_file import read_policy
 from treasury.sandbox import RunningSandbox

@@ -10,7 +10,7 @@ import pytest
 
 from tests.commands.approvers import key, waiting_hash, with_people
 from tests.commands.office import Ended, Office, eventually
-from tests.engine.rounds import policy
+from tests.engine.rounds import available, kinds, policy
 from treasury.sandbox import RunningSandbox
 
 pytestmark = pytest.mark.prefect
@@ -30,16 +30,6 @@ def sandbox(open_sandbox: Callable[..., RunningSandbox]) -> RunningSandbox:
 @pytest.fixture
 def office(sandbox: RunningSandbox, open_office: Callable[..., Office], prefect_url: str) -> Office:
     return open_office(sandbox.base_url)
-
-
-def available(sandbox: RunningSandbox, currency: str) -> Decimal:
-    [books] = [each for name, each in sandbox.books()["balances"].items() if "available" in name]
-    return D(books.get(currency, 0))
-
-
-def kinds(sandbox: RunningSandbox) -> list[str]:
-    """What the service was asked for, oldest first."""
-    return [str(order["operation"]) for order in sandbox.orders()]
 
 
 def pay(office: Office, rules: Path, *more: str, rows: tuple[tuple[str, str, str], ...] = ROWS) -> Ended:
@@ -119,6 +109,15 @@ def test_one_approval_covers_the_conversions_and_the_payments(
     assert (done.code, done.last) == (0, "3 settled"), done.out + done.err
     assert kinds(sandbox).count("conversion_execute") == 1
     assert {row["approved_by"] for row in office.results("payroll").values()} == {"Checker"}
+
+
+def test_a_run_whose_plan_was_ended_is_known(office: Office, sandbox: RunningSandbox, tmp_path: Path) -> None:
+    rules = policy(tmp_path, tail=PAYOUTS + '[payouts.one_approval_above]\nUSDT_TRC20 = "1000"\n', BTC=BTC)
+    assert pay(office, rules, "--yes", *FUND).code == 3
+    assert office.run("reject", "payroll", "--by", "Checker", "--why", "too much").code == 0
+    shown = office.run("show", "payroll")
+    assert (shown.code, "was rejected by Checker (too much)" in shown.out) == (0, True), shown.out + shown.err
+    assert office.run("show", "another").code == 2
 
 
 def test_without_a_policy_it_says_what_is_needed(office: Office, sandbox: RunningSandbox) -> None:

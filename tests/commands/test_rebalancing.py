@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.commands.office import Ended, Office
-from tests.engine.rounds import policy
+from tests.engine.rounds import available, policy
 from treasury.sandbox import RunningSandbox
 
 pytestmark = pytest.mark.prefect
@@ -26,11 +26,6 @@ def sandbox(open_sandbox: Callable[..., RunningSandbox]) -> RunningSandbox:
 @pytest.fixture
 def office(sandbox: RunningSandbox, open_office: Callable[..., Office], prefect_url: str) -> Office:
     return open_office(sandbox.base_url)
-
-
-def available(sandbox: RunningSandbox, currency: str) -> Decimal:
-    [books] = [each for name, each in sandbox.books()["balances"].items() if "available" in name]
-    return D(books.get(currency, 0))
 
 
 def decisions(office: Office) -> dict[str, object]:

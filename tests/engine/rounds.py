@@ -67,6 +67,11 @@ def traded(desk: Desk) -> list[tuple[str, str, Decimal | None]]:
     return [(order.run_key, order.row_ref, order.amount) for order in desk.ledger.orders()]
 
 
+def kinds(sandbox: Any) -> list[str]:
+    """What the service was asked for, oldest first."""
+    return [str(order["operation"]) for order in sandbox.orders()]
+
+
 def available(sandbox: Any, currency: str) -> Decimal:
     """What the partner may spend of it at the sandbox."""
     [books] = [each for name, each in sandbox.books()["balances"].items() if "available" in name]

@@ -8,7 +8,8 @@ import pytest
 
 from tests.engine.runs import results, sheet
 from treasury.errors import ApprovalNeeded, InputError, LimitExceeded, PlanRejected, RunKeyConflict
-from treasury.ledger.approvals import approved_by, reject_plan, waiting_plan
+from treasury.ledger.approvals import reject_plan, waiting_plan
+from treasury.ledger.approved_plans import approved_by
 from treasury.ledger.policies import adopt_policy
 from treasury.planning.policy import parse_policy
 from treasury.runs import agreeing, approving, execution, payouts

@@ -11,7 +11,8 @@ from tests.engine.approvers import adopt, approve, change, later, propose, start
 from tests.engine.runs import sheet
 from treasury.errors import ApprovalNeeded, InputError, RunKeyConflict
 from treasury.ledger import schema
-from treasury.ledger.approvals import approved_by, reject_plan, waiting_plan
+from treasury.ledger.approvals import reject_plan, waiting_plan
+from treasury.ledger.approved_plans import approved_by
 from treasury.ledger.stops import lift_stop, stop_sending
 from treasury.runs.cancelling import cancel
 from treasury.runs.desk import Desk

@@ -27,7 +27,7 @@ from tests.engine.funded import (
     rules_of_a_day,
 )
 from tests.engine.own_process import in_own_process
-from tests.engine.rounds import available, policy
+from tests.engine.rounds import available, kinds, policy
 from tests.engine.runs import results, sheet
 from treasury.errors import ApprovalNeeded, InputError, LimitExceeded, PlanRejected
 from treasury.ledger.approvals import reject_plan
@@ -44,10 +44,6 @@ D = Decimal
 OpenDesk = Callable[..., Desk]
 
 APPROVED = above("payouts", "USDT_TRC20", "1000")
-
-
-def kinds(sandbox: Any) -> list[str]:
-    return [order["operation"] for order in sandbox.orders()]
 
 
 def test_exactly_what_is_lacking_is_converted_and_the_books_say_so(

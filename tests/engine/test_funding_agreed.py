@@ -23,7 +23,7 @@ from tests.engine.funded import (
     record,
     rules_of_a_day,
 )
-from tests.engine.rounds import available, policy
+from tests.engine.rounds import available, kinds, policy
 from tests.engine.rounds import start as rebalance
 from tests.engine.runs import results, sheet
 from treasury.errors import ApprovalNeeded, InputError, RunKeyConflict
@@ -41,10 +41,6 @@ APPROVED = above("payouts", "USDT_TRC20", "1000")
 CONVERSIONS = above("conversions", "USDT", "100")
 
 pytestmark = pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
-
-
-def kinds(sandbox: Any) -> list[str]:
-    return [order["operation"] for order in sandbox.orders()]
 
 
 def approved_and_recorded(desk: Desk, folder: Path, rules: Path) -> Path:

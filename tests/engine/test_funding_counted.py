@@ -28,7 +28,7 @@ from tests.engine.funded import (
     record,
     record_round,
 )
-from tests.engine.rounds import available, policy
+from tests.engine.rounds import available, kinds, policy
 from tests.engine.runs import results, sheet
 from treasury.errors import ApprovalNeeded
 from treasury.orders.states import State
@@ -44,10 +44,6 @@ D = Decimal
 OpenDesk = Callable[..., Desk]
 
 pytestmark = pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
-
-
-def kinds(sandbox: Any) -> list[str]:
-    return [order["operation"] for order in sandbox.orders()]
 
 
 # --- its own payments ----------------------------------------------------------------------------------------------

@@ -61,13 +61,14 @@ def test_the_sample_is_valid() -> None:
             '"2.5"\nmaxmum = "3"',
             "line 8: assets.ETH.maxmum: is not a setting of the policy; did you mean maximum?",
         ),
-        ('"2.5"', '"2.5"\nsymbol = "ETHUSDT"', "assets.ETH.symbol"),
+        ('"2.5"', '"2.5"\nsymbol = "ETHUSDT"', "symbol: is a pair of currencies, as BTC-USDT (got 'ETHUSDT')"),
         ('"25"', '"0"', "line 5: rebalancing.min_trade: must be greater than zero"),
         ('"25"', "true", "line 5: rebalancing.min_trade: an amount is written as text"),
         ('min_trade = "25"', "", "line 4: rebalancing.min_trade: is required"),
-        ('"25"', '"25"\nslippage_bps = 1001', "slippage_bps"),
-        ('"25"', '"25"\nslippage_bps = -1', "slippage_bps"),
-        ('"25"', '"25"\nslippage_bps = 0.5', "slippage_bps"),
+        ('"25"', '"25"\nslippage_bps = 1001', "slippage_bps: is at most 1000 (got 1001)"),
+        ('"25"', '"25"\nslippage_bps = -1', "slippage_bps: is at least 0 (got -1)"),
+        ('"25"', '"25"\nslippage_bps = 0.5', "slippage_bps: is a whole number (got 0.5)"),
+        ('"25"', '"25"\nreturn_to = "middle"', "return_to: is one of 'edge' or 'target' (got 'middle')"),
         (
             '"25"',
             '"25"\nslipage_bps = 5',
@@ -154,7 +155,8 @@ UNKNOWN = "is not a setting of the policy; did you mean"
             "line 1: reconciliation.due_hours: payuot is not an operation that moves money",
         ),
         ("[rebalancing]\nmin_trade = 1\n", "time_zone: is required; base_asset: is required; assets: is required"),
-        ("payouts = 3\n", "line 1: payouts: "),
+        ("payouts = 3\n", "line 1: payouts: is a table (got 3)"),
+        ('[conversions]\npairs = "BTC-USDT"\n', "line 2: conversions.pairs: is a list (got 'BTC-USDT')"),
     ],
 )
 def test_a_name_that_no_table_has_is_told_with_its_line_and_the_nearest(tmp_path: Path, text: str, said: str) -> None:

@@ -16,7 +16,7 @@ from treasury.concurrency.batches import batched
 from treasury.concurrency.crash_points import crash_point
 from treasury.errors import InputError, Overtaken, PolicyChanged, RunKeyConflict
 from treasury.ledger import schema
-from treasury.ledger.approvals import check_approved, check_still_approved
+from treasury.ledger.approved_plans import check_approved, check_still_approved
 from treasury.ledger.database import serialize
 from treasury.ledger.day import check_day, judge_waiting
 from treasury.ledger.epoch import absences_needed

@@ -19,7 +19,8 @@ from treasury.approving.tokens import Binding, Purpose, sign
 from treasury.concurrency.crash_points import crash_point
 from treasury.errors import ConfigurationError, InputError, PolicyChanged, RecoveryRuns
 from treasury.ledger import schema
-from treasury.ledger.approvals import check_not_rejected, propose_plan, use_approvals
+from treasury.ledger.approvals import check_not_rejected, propose_plan
+from treasury.ledger.approved_plans import use_approvals
 from treasury.ledger.database import group_of, serialize
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.proposals import newest_plan

@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 from pydantic import BaseModel, Field, ValidationError, model_validator
 
 from treasury.errors import InputError
+from treasury.model_errors import rule_of
 from treasury.planning.levels import Quantity
 from treasury.planning.limits import ConversionLimits, Limits, PayoutLimits, WithdrawalLimits
 from treasury.planning.people import APPROVAL_HOURS, Maker, People, Person, Right, same_person
@@ -349,7 +350,9 @@ def _explain(detail: Any, line_of: Callable[[Sequence[str]], int | None]) -> str
         near = difflib.get_close_matches(path[-1], _names_at(path[:-1]), n=1, cutoff=0.5)
         rule = "is not a setting of the policy" + (f"; did you mean {near[0]}?" if near else "")
     else:
-        rule = "is required" if detail["type"] == "missing" else detail["msg"].removeprefix("Value error, ")
+        rule = rule_of(detail)
+        value = detail.get("input")
+        rule += f" (got {value!r})" if isinstance(value, int | float | str) and detail["type"] != "value_error" else ""
     return f"{_place(path, line_of)}: {rule}"
 
 

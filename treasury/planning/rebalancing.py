@@ -318,6 +318,8 @@ class _Decided:
             return f"{left} is left after its obligations" if position.need else "the policy wants nothing of it"
         flying = f", {canonical(position.incoming)} on its way counted" if position.incoming else ""
         paid = f" after obligations of {canonical(position.need)}" if position.need else ""
+        if holding.minimum != (self._market.level(asset, "minimum") or ZERO):
+            return f"{left}{flying}{paid} is more than what has to be paid needs; its band is for the rebalancing"
         if holding.maximum is None:
             return f"{left}{flying}{paid} is not below its minimum of {canonical(holding.minimum)}"
         band = f"{canonical(holding.minimum)} to {canonical(holding.maximum)}"

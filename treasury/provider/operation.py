@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, PrivateAttr, ValidationError, model_
 
 from treasury.errors import InvalidFields, Problem
 from treasury.masking import mask
+from treasury.model_errors import rule_of
 from treasury.provider.fields import WORDS, Personal
 from treasury.provider.status import OrderStatus
 from treasury.texts import cut_text
@@ -403,7 +404,7 @@ def _problems(model: type[BaseModel], error: ValidationError) -> Iterator[Proble
     for detail in error.errors(include_url=False):
         location = [str(part) for part in detail["loc"]]
         kind = detail["type"]
-        rule = _rule(kind, detail["msg"], detail.get("ctx", {}))
+        rule = "is not a field of this operation" if kind == "extra_forbidden" else rule_of(detail)
         yield Problem(
             _place(model, location), rule, _shown(model, location, detail), code=_CODES.get(kind, "not_valid")
         )
@@ -421,19 +422,6 @@ _CODES = {
     "string_pattern_mismatch": "not_written",
 }
 """Kind of an error -> its stable code."""
-
-
-def _rule(kind: str, message: str, limits: Mapping[str, Any]) -> str:
-    match kind:
-        case "missing":
-            return "is required"
-        case "extra_forbidden":
-            return "is not a field of this operation"
-        case "string_too_short":
-            return f"has at least {limits['min_length']} characters"
-        case "string_too_long":
-            return f"has at most {limits['max_length']} characters"
-    return message.removeprefix("Value error, ")
 
 
 def _shown(model: type[BaseModel], location: list[str], detail: Mapping[str, Any]) -> str | None:

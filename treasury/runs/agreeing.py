@@ -5,7 +5,7 @@ from pathlib import Path
 
 from treasury.approving.tokens import read_token
 from treasury.errors import InputError, InvalidSheet, LimitExceeded
-from treasury.ledger.approvals import propose_lapsed
+from treasury.ledger.approved_plans import propose_lapsed
 from treasury.ledger.in_flight import recorded_debits
 from treasury.ledger.intents import check_bound
 from treasury.ledger.obligations import ADDS

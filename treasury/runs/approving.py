@@ -11,6 +11,7 @@ from treasury.approving.tokens import Binding, Purpose, Token, sign
 from treasury.errors import InputError
 from treasury.ledger import approvals
 from treasury.ledger.approvals import Approved
+from treasury.ledger.approved_plans import approved_by
 from treasury.ledger.policies import POLICY_KEY, change_rules, is_rehearsal, policy_in_force
 from treasury.ledger.proposals import WaitingPlan, newest_plan
 from treasury.planning.people import APPROVAL_HOURS, Maker, People, Right
@@ -170,7 +171,7 @@ def newest(desk: Desk, run_key: str) -> WaitingPlan:
 
 def marks_of(desk: Desk, run_key: str) -> Marks:
     """What the results of a run say of its ledger and its approvals."""
-    names = tuple(each.name for each in approvals.approved_by(desk.ledger, run_key))
+    names = tuple(each.name for each in approved_by(desk.ledger, run_key))
     return Marks(is_rehearsal(desk.ledger), names, by_name_only(governing(desk).people))
 
 

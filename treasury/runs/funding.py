@@ -92,7 +92,7 @@ def why_no_round(desk: Desk, plan: PayoutPlan, before: Sequence[Done]) -> str | 
 def _end_earlier(desk: Desk, run_key: str, seconds: float) -> None:
     for key in rounds_of(desk.ledger, run_key):
         for order in desk.ledger.orders(run_key=key, states=NEVER_LEFT):
-            cancel_order(desk, order, f"the conversions of {run_key} are planned again")
+            cancel_order(desk, order, f"run {run_key}, which plans anew what it lacks")
         if open_ones := desk.ledger.order_ids(key, OPEN):
             follow_orders(desk, key, open_ones, seconds)
 

@@ -1,0 +1,150 @@
+"""Plans that are carried out: their approvals are judged when payments are recorded and before the first one leaves.
+
+From then on the approvals are used, and count for nothing else.
+"""
+
+from collections.abc import Iterator
+
+from sqlalchemy import Connection, func, select, update
+
+from treasury.approving.judging import ApprovalRules
+from treasury.errors import ApprovalNeeded
+from treasury.ledger import schema
+from treasury.ledger.approvals import Decision, check_not_rejected, decisions_of, is_used, judge
+from treasury.ledger.database import serialize
+from treasury.ledger.identity import identity_of_ledger
+from treasury.ledger.ledger import Ledger
+from treasury.ledger.proposals import (
+    WaitingPlan,
+    add_proposal,
+    is_changed_by_hand,
+    is_plan_of_run,
+    newest_plan,
+    plan_of,
+    plans_of_run,
+)
+from treasury.ledger.seals import is_sealed, seal
+
+
+def check_approved(
+    connection: Connection,
+    ledger: Ledger,
+    run_key: str,
+    sha256: str,
+    policy: str | None,
+    rules: ApprovalRules,
+) -> None:
+    """Check, in the transaction that records payments, that their plan has its approvals; they are used from then on.
+
+    `policy`: the version in force. Raises `ApprovalNeeded`, which says why each approval that was given does not count,
+    and `PlanRejected`.
+    """
+    if not rules.asked:
+        return
+    plan = newest_plan(connection, ledger, run_key)
+    if plan is None or plan.sha256 != sha256:
+        raise ApprovalNeeded(run_key, rules.asked, (), () if plan is None else ("another plan of this run waits",))
+    check_not_rejected(connection, ledger, plan)
+    if plan.ledger != identity_of_ledger(connection):
+        raise ApprovalNeeded(run_key, plan.needed, (), ("the plan was made before this ledger was restored",))
+    if plan.policy != policy:
+        raise ApprovalNeeded(run_key, plan.needed, (), ("the plan was made under another policy",))
+    judged, needed = judge(connection, ledger, plan, rules), rules.people.needed(rules.asked, plan.maker, rules.right)
+    if len(judged.counted) < max(needed, plan.needed):
+        raise ApprovalNeeded(run_key, max(needed, plan.needed), judged.counted, judged.refused, plan.code)
+    use_approvals(connection, ledger, plan)
+
+
+def use_approvals(connection: Connection, ledger: Ledger, plan: WaitingPlan) -> None:
+    """End a proposal that was carried out: its approvals are used, and count for nothing else."""
+    table = schema.decisions
+    for row in connection.execute(select(table).where(table.c.proposal == plan.id)).fetchall():
+        if row.used_at is None and is_sealed(ledger.key, table, row):
+            used = {**{str(name): value for name, value in row._mapping.items()}, "used_at": ledger.now()}
+            change = update(table).where(table.c.id == row.id)
+            connection.execute(change.values(used_at=used["used_at"], checksum=seal(ledger.key, table, used)))
+    connection.execute(update(schema.plans).where(schema.plans.c.id == plan.id).values(shown=None))
+
+
+def check_still_approved(
+    connection: Connection, ledger: Ledger, run_key: str, policy: str | None, rules: ApprovalRules
+) -> None:
+    """Check again what a run was approved by, until its first payment left. Raises `ApprovalNeeded`.
+
+    `policy`: the version in force. A run that was judged by another policy since has what that one asks. Of rows that
+    were added, their own plans are judged, too; a later plan of the whole run takes the place of those before it.
+    """
+    if is_changed_by_hand(connection, ledger, run_key) and not _has_left(connection, run_key):
+        raise ApprovalNeeded(run_key, 1, (), ("its proposal was changed in the ledger by hand: cancel this run",))
+    for plan in _carried_out(connection, ledger, run_key, policy):
+        check_not_rejected(connection, ledger, plan)
+        judged = judge(connection, ledger, plan, rules)
+        if len(judged.counted) < plan.needed:
+            raise ApprovalNeeded(run_key, plan.needed, judged.counted, judged.refused, plan.code)
+        use_approvals(connection, ledger, plan)
+
+
+def _carried_out(connection: Connection, ledger: Ledger, run_key: str, policy: str | None) -> Iterator[WaitingPlan]:
+    """The plans that a run was recorded under and that are judged again, until its first payment left."""
+    if _has_left(connection, run_key):
+        return
+    plans, table = plans_of_run(connection, ledger, run_key), schema.plans.c
+    own = next((plan.sha256 for plan in plans if is_plan_of_run(connection, plan)), None)
+    first = select(func.min(table.id)).where(table.run_key == run_key, table.plan_sha256 == own)
+    since = connection.execute(first).scalar() or 0
+    for plan in plans:
+        if plan.sha256 == own and plan.policy != policy:
+            why = "the plan was made under another policy: start it again"
+            raise ApprovalNeeded(run_key, plan.needed, (), (why,))
+        is_meant = plan.sha256 == own or (plan.id > since and _was_used(connection, ledger, plan))
+        if plan.policy == policy and is_meant:  # else of another policy's time, or it waits still
+            yield plan
+
+
+def _has_left(connection: Connection, run_key: str) -> bool:
+    orders = schema.orders.c
+    left = select(orders.id).where(orders.run_key == run_key, orders.sends > 0).limit(1)
+    return connection.execute(left).first() is not None
+
+
+def _was_used(connection: Connection, ledger: Ledger, plan: WaitingPlan) -> bool:
+    """Whether payments were recorded under this plan, by this proposal or by an earlier one of the same plan."""
+    table = schema.plans
+    same = (table.c.run_key == plan.run_key) & (table.c.plan_sha256 == plan.sha256)
+    rows = connection.execute(select(table).where(same)).fetchall()
+    return any(is_used(connection, ledger, plan_of(ledger, row)) for row in rows if is_sealed(ledger.key, table, row))
+
+
+def propose_lapsed(ledger: Ledger, run_key: str, policy: str | None, rules: ApprovalRules) -> None:
+    """Propose a plan again that was carried out, whose approvals ended before anything left, while a newer one waits.
+
+    Approvals are given to the newest proposal alone. Raises `ApprovalNeeded` for one.
+    """
+
+    def work(connection: Connection) -> WaitingPlan | None:
+        serialize(connection)
+        newest = newest_plan(connection, ledger, run_key)
+        for plan in _carried_out(connection, ledger, run_key, policy):
+            lacks = len(judge(connection, ledger, plan, rules).counted) < plan.needed
+            if lacks and newest is not None and newest.id != plan.id:
+                row = connection.execute(select(schema.plans).where(schema.plans.c.id == plan.id)).one()
+                kept = ("run_key", "plan_sha256", "maker", "os_user", "is_listed", "needed", "policy", "token")
+                return add_proposal(connection, ledger, {name: row._mapping[name] for name in kept})
+        return None
+
+    plan = ledger.write(work)
+    if plan is not None:
+        raise ApprovalNeeded(run_key, plan.needed, (), ("its approvals ended before anything was sent",), plan.code)
+
+
+def approved_by(ledger: Ledger, run_key: str) -> list[Decision]:
+    """The approvals that a run, and the rows added to it, were recorded with."""
+
+    def work(connection: Connection) -> list[Decision]:
+        judged_by = select(schema.runs.c.policy).where(schema.runs.c.run_key == run_key)
+        policy = connection.execute(judged_by).scalar()
+        plans = [plan for plan in plans_of_run(connection, ledger, run_key) if plan.policy == policy]
+        found = [each for plan in plans for each in decisions_of(connection, ledger, plan)[0]]
+        return [each for each in found if each.decision == "approve" and each.used_at is not None]
+
+    return ledger.look(work)
