@@ -122,7 +122,8 @@ def _rebalance(
     key: Path | None,
 ) -> int:
     """Plan the next round, show it, ask, and trade."""
-    found = plan_round(desk, policy, balances)
+    found, version = plan_round(desk, policy, balances), governing(desk).version
+    print(f"policy: {policy}, for none is in force" if version is None else f"policy: the one in force, {version[:12]}")
     folder = (out or desk.settings.run_folder(first_run_key(found.run_key))).absolute()
     decisions = decisions_of(desk, found, policy)
     _keep(desk, found, decisions, folder)
@@ -151,6 +152,7 @@ def _rebalance(
 
 def _told(summary: Mapping[str, Any]) -> int:
     """Say what came of a start, or, where it had nothing to do, of its day so far; returns the exit code."""
+    summary = {**summary, "files": [file for file in summary["files"] if Path(file).name not in FILES]}  # named before
     if summary["counts"] or summary["breaks"]:
         return finish_run(summary)
     say_files(summary["files"])

@@ -42,10 +42,12 @@ def test_a_day_of_two_starts_is_told_as_it_was(office: Office, sandbox: RunningS
     dry = office.run("rebalance", "--policy", rules, "--dry-run")
     assert (dry.code, dry.last) == (0, "1 trades planned, nothing was traded")
     assert "once what pays for it is settled" in dry.out
+    assert dry.out.startswith(f"policy: {rules}, for none is in force\n")
     assert sandbox.orders() == []
     first = office.run("rebalance", "--policy", rules, "--yes", "--follow", "20")
     assert (first.code, first.last) == (0, "2 settled"), first.out + first.err
     assert (available(sandbox, "BTC"), available(sandbox, "DOGE") >= 1000) == (D("0.6"), True)
+    assert first.out.count("/decisions.json\n") == 1
     again = office.run("rebalance", "--policy", rules, "--yes", "--follow", "20")
     assert (again.code, again.last) == (0, "2 settled"), again.out + again.err
     assert "today so far: 2 settled" in again.out
@@ -90,6 +92,7 @@ def test_a_dry_start_proposes_nothing(office: Office, sandbox: RunningSandbox, t
     rules = policy(tmp_path, tail='[conversions.one_approval_above]\nUSDT = "10"\nBTC = "0.01"\n', BTC=BTC)
     assert office.run("policy", "adopt", rules, "--by", "A Tester").code == 0
     dry = office.run("rebalance", "--dry-run")
+    assert dry.out.startswith("policy: the one in force, ")
     assert (dry.code, dry.last) == (0, "1 trades planned, nothing was traded"), dry.err
     assert "rebalance-" not in office.run("approvals").out
     assert office.run("rebalance", "--yes").code == 3
