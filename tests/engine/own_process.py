@@ -30,7 +30,7 @@ def in_own_process(spec: Mapping[str, Any]) -> subprocess.CompletedProcess[str]:
 
 def main(spec: Mapping[str, Any]) -> None:
     """One start."""
-    desk, rules = _desk(spec), Path(spec["rules"])
+    desk, rules = desk_of_process(spec), Path(spec["rules"])
     if spec.get("point"):
         crash_points.arm(spec["point"], spec["hits"])
     if spec["act"] == "rebalance":
@@ -41,7 +41,8 @@ def main(spec: Mapping[str, Any]) -> None:
     print(json.dumps(summary["counts"]))
 
 
-def _desk(spec: Mapping[str, Any]) -> Desk:
+def desk_of_process(spec: Mapping[str, Any]) -> Desk:
+    """The desk that such a process works at."""
     home = Path(spec["home"])
     settings = Settings(
         home=home,

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
@@ -26,7 +27,7 @@ from tests.engine.funded import (
     record_round,
     rules_of_a_day,
 )
-from tests.engine.own_process import in_own_process
+from tests.engine.own_process import desk_of_process, in_own_process
 from tests.engine.rounds import available, kinds, policy
 from tests.engine.runs import results, sheet
 from treasury.errors import ApprovalNeeded, InputError, LimitExceeded, PlanRejected
@@ -38,6 +39,7 @@ from treasury.reports.results import in_words, needs_a_person
 from treasury.runs import agreeing, execution, fills, funding_plans, payouts
 from treasury.runs.cancelling import cancel
 from treasury.runs.desk import Desk
+from treasury.runs.resolving import resolve_as_not_sent
 from treasury.runs.trade_costs import trades_made
 
 D = Decimal
@@ -290,6 +292,34 @@ def test_killed_anywhere_it_is_funded_and_paid_once(
         assert ",settled," in (tmp_path / "out" / "funding" / "results.csv").read_text()
         decisions = json.loads((tmp_path / "out" / "funding" / "decisions.json").read_text())
         assert [fill["outcome"] for each in decisions["after"] for fill in each["fills"]].count("settled") == 1
+
+
+@pytest.mark.parametrize("point", ["send.marked", "send.answered"])
+def test_a_person_says_what_became_of_a_conversion_and_the_run_goes_on(
+    start_sandbox: Any, tmp_path: Path, key_file: Path, point: str
+) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    spec = {
+        "act": "fund and pay",
+        "out": str(tmp_path / "out"),
+        "home": str(tmp_path),
+        "base_url": sandbox.base_url,
+        "key": str(key_file),
+        "file": str(sheet(tmp_path, *ROWS)),
+        "rules": str(rules_of_a_day(tmp_path)),
+        "seconds": 6,
+    }
+    assert in_own_process({**spec, "point": point, "hits": 1}).returncode == -9
+    if point == "send.marked":
+        assert json.loads(in_own_process(spec).stdout) == {"not_sent": 3}
+        [why] = {row["reason"] for row in results(tmp_path / "out").values()}
+        assert "nobody knows whether buy-USDT_TRC20 was made: treasury resolve" in why
+        spec["ahead"] = 3600  # its quote can be confirmed no more
+        with closing(desk_of_process(spec)) as desk:
+            [decided] = resolve_as_not_sent(desk, "run.fund", by="Ada", why="their support says that it never arrived")
+        assert decided.done, decided.says
+    assert json.loads(in_own_process(spec).stdout) == {"settled": 3}
+    assert sorted(kinds(sandbox)) == ["conversion_execute", *["payout"] * 3]
 
 
 def test_a_balance_that_does_not_move_by_the_conversions_is_a_break_of_the_run(

@@ -112,6 +112,7 @@ def solved(treasury: Treasury, ways: Sequence[Way], smallest: frozenset[int]) ->
         moved |= {flow[t, i]: way.gross for i, way in enumerate(ways) for t in tiers if way.end == currency}
         rows.append((moved, Fraction(limit) * price[currency]))
     always: list[Fraction] = [Fraction(0)] * 3
+    spared: Row = {}
     for each in treasury.holdings:
         value = price[each.asset]
         hand = Fraction(min(each.spendable, each.expected))
@@ -159,6 +160,13 @@ def solved(treasury: Treasury, ways: Sequence[Way], smallest: frozenset[int]) ->
             goals[2][column] = ONE
             edge = target if back else Fraction(each.maximum or 0)
             rows.append((change | {column: -ONE}, -(hand - need - edge) * value))
+        if not is_high:
+            spared[drawn[2]] = ONE
+        if lacks:
+            for i, way in enumerate(ways):
+                gained = (way.net if way.end == each.asset else 0) - (1 if way.start == each.asset else 0)
+                spared[flow[2, i]] = spared.get(flow[2, i], Fraction(0)) - 2 * gained
+    rows.append((spared, Fraction(0)))  # what is not above its band is spent for it only where others lack something
     found = least_in_order(rows, goals, next(number))
     return None if found is None else (*(a + b for a, b in zip(found, always, strict=False)), found[3] + fixed_cost)
 

@@ -330,6 +330,50 @@ def test_what_a_second_plan_would_trade_is_traded_by_the_first() -> None:
     assert [each.asset for each in planned.shortfalls] == ["BTC", "ETH"]
 
 
+def test_a_surplus_too_small_to_be_sold_is_not_sold_with_what_is_bought_for_it() -> None:
+    """The smallest purchase brought more than was needed: planning again must not spend BRL on selling the rest."""
+    holdings = [
+        holding("USDT", "0"),
+        holding("BRL", "50", "0.2", maximum="50"),
+        holding("BTC", "0", "50000", maximum="0"),
+        holding("ETH", "0.005", "2000", need="0.0005", maximum="0"),
+    ]
+    pairs = [BRL, pair("BRL-BTC", "0.000004", "0.000004"), BTC, ETH, pair("ETH-BTC", "0.04", "0.04")]
+    planned = plan(holdings, pairs, return_to="edge", fee_bps=D(0))
+    assert planned.conversions == ()
+    [left] = planned.shortfalls
+    assert (left.asset, left.amount) == ("ETH", D("0.0045"))
+    assert "less than the smallest trade" in left.reason
+
+
+def test_a_smallest_trade_has_its_full_part_of_a_limit_for_all() -> None:
+    holdings = [
+        holding("USDT", "102", need="37", floor="24", minimum="24", target="56", maximum="59"),
+        holding("ETH", "0.0115", "2000", need="0.0005", minimum="0.0005", target="0.0095", maximum="0.023"),
+        holding("BRL", "290", "0.2", expected="540", need="7020", target="95", maximum="220"),
+    ]
+    pairs = [BRL, pair("ETH-USDT", "1996", "1996")]
+    planned = plan(holdings, pairs, return_to="edge", fee_bps=D(0), max_total=D("52.37"), max_cost=D(0))
+    assert [(each.symbol, each.amount) for each in planned.conversions] == [
+        ("ETH-USDT", D("0.00501003")),
+        ("BRL-USDT", D("42.369981")),
+    ]
+
+
+def test_what_passes_through_an_asset_above_its_band_brings_it_no_unit_more() -> None:
+    holdings = [
+        holding("USDT", "120", minimum="36", target="39", maximum="44", need="42"),
+        holding("BRL", "425", "0.2", need="245", minimum="875", target="975", maximum="2000"),
+        holding("ETH", "0.8115", "2000", minimum="0.014", target="0.0455", maximum="0.1805"),
+    ]
+    pairs = [pair("ETH-USDT", "2004.2004", "2003.7996"), pair("BRL-USDT", "0.2012", "0.1988")]
+    planned = plan(holdings, pairs, return_to="edge", fee_bps=D(75), max_turnover={"ETH": D("0.08")})
+    assert [(each.symbol, each.amount) for each in planned.conversions] == [
+        ("ETH-USDT", D("0.07084308")),
+        ("BRL-USDT", D("140.890681")),
+    ]
+
+
 def test_without_a_program_each_asset_is_planned_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(program.Program, "solve", lambda *_: None)
     assets = [

@@ -53,6 +53,10 @@ class _Sizing:
             book.unit(asset) * book.price(asset) for each in self.amounts for asset in (each.spends, each.receives)
         )
         self.slack = {asset: (total * NEAR_TOTAL + 8 * unit) / book.price(asset) for asset in book.positions}
+        for arc, amount in self.amounts.items():  # limits that trades share leave room for the smallest one, in full
+            smallest = book.spend_for_worth(arc, book.terms.min_trade)
+            if amount < smallest <= amount + self._near(arc):
+                self.amounts[arc] = smallest
         self.order = self._order()
         levels = {asset: self._levels_left(asset) for asset in book.positions}
         self.kept = {asset: kept for asset, (kept, _) in levels.items()}
@@ -226,9 +230,11 @@ class _Sizing:
         return round_down(max(there, ZERO), self.book.digits(arc.spends))
 
     def _passed_on(self, arc: Arc) -> Decimal:
-        """What brings in as much of the received asset as is spent of it beyond what it has."""
-        there = self.book.positions[arc.receives].in_hand + self._change(arc.receives, arc)
-        return self.book.spend_for_net(arc, self.kept[arc.receives] - there)
+        """What brings in as much of the received asset as is spent of it beyond what it has; of one that is above its
+        band rather a unit less, which its surplus has."""
+        position = self.book.positions[arc.receives]
+        lacks = self.kept[arc.receives] - position.in_hand - self._change(arc.receives, arc)
+        return self._spend_within(arc, lacks) if position.is_high else self.book.spend_for_net(arc, lacks)
 
     def _limit(self, arc: Arc) -> Decimal:
         """The most that the limits, and what the receiving asset has room for, leave for it."""

@@ -24,6 +24,10 @@ SMALL = 1e-7
 """A share of the largest value that counts as nothing."""
 
 
+LOST_AT_MOST = 2.0
+"""So much is spent, at the most, for one that arrives: rates and fees of several trades never take half."""
+
+
 @dataclass(frozen=True)
 class Proposed:
     """One trade of a proposal: about how much is spent, and the most urgent purpose it serves."""
@@ -76,6 +80,7 @@ class _Model:
         self._trades()
         for asset, position in book.positions.items():
             self._asset(asset, position)
+        self._spared()
         self._totals()
 
     def value(self, asset: str, amount: Decimal) -> float:
@@ -342,6 +347,19 @@ class _Model:
     def _may_lose(self, asset: str, position: Position) -> float:
         """How much of it more urgent purposes may spend."""
         return self.value(asset, position.may_spend(self.purposes[0]))
+
+    def _spared(self) -> None:
+        """What is not above its band is spent for the band only where others lack something for it.
+
+        Else a surplus that is too small to be sold by itself would be sold together with money that is bought for it.
+        """
+        row = {self.drawn[Purpose.BAND, asset]: 1.0 for asset, each in self.book.positions.items() if not each.is_high}
+        for number, arc in enumerate(self.arcs):
+            net = self.gross[number] * (1 - self.fee) if self.book.positions[arc.receives].has_gap else 0.0
+            out = 1.0 if self.book.positions[arc.spends].has_gap else 0.0
+            if net or out:
+                row[self.flow[Purpose.BAND, number]] = LOST_AT_MOST * (out - net)
+        self.program.at_most(row, 0.0)
 
     def _totals(self) -> None:
         """The limits over several trades."""
