@@ -260,21 +260,26 @@ POINTS = [
 ]
 
 
+def spec_of(folder: Path, sandbox: Any, key_file: Path, rules: Path) -> dict[str, Any]:
+    """A start in a process of its own."""
+    return {
+        "act": "fund and pay",
+        "out": str(folder / "out"),
+        "home": str(folder),
+        "base_url": sandbox.base_url,
+        "key": str(key_file),
+        "file": str(sheet(folder, *ROWS)),
+        "rules": str(rules),
+        "seconds": 6,
+    }
+
+
 @pytest.mark.parametrize(("point", "hits"), POINTS)
 def test_killed_anywhere_it_is_funded_and_paid_once(
     start_sandbox: Any, tmp_path: Path, key_file: Path, point: str, hits: int
 ) -> None:
     sandbox = start_sandbox(balances=HELD)
-    spec = {
-        "act": "fund and pay",
-        "out": str(tmp_path / "out"),
-        "home": str(tmp_path),
-        "base_url": sandbox.base_url,
-        "key": str(key_file),
-        "file": str(sheet(tmp_path, *ROWS)),
-        "rules": str(policy(tmp_path, tail=PAYOUTS, BTC=BTC)),
-        "seconds": 6,
-    }
+    spec = spec_of(tmp_path, sandbox, key_file, policy(tmp_path, tail=PAYOUTS, BTC=BTC))
     killed = in_own_process({**spec, "point": point, "hits": hits})
     assert killed.returncode == -9, killed.stdout + killed.stderr
     for _ in range(3):
@@ -299,16 +304,7 @@ def test_a_person_says_what_became_of_a_conversion_and_the_run_goes_on(
     start_sandbox: Any, tmp_path: Path, key_file: Path, point: str
 ) -> None:
     sandbox = start_sandbox(balances=HELD)
-    spec = {
-        "act": "fund and pay",
-        "out": str(tmp_path / "out"),
-        "home": str(tmp_path),
-        "base_url": sandbox.base_url,
-        "key": str(key_file),
-        "file": str(sheet(tmp_path, *ROWS)),
-        "rules": str(rules_of_a_day(tmp_path)),
-        "seconds": 6,
-    }
+    spec = spec_of(tmp_path, sandbox, key_file, rules_of_a_day(tmp_path))
     assert in_own_process({**spec, "point": point, "hits": 1}).returncode == -9
     if point == "send.marked":
         assert json.loads(in_own_process(spec).stdout) == {"not_sent": 3}
