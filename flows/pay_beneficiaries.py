@@ -86,8 +86,8 @@ def pay_beneficiaries(
             # Following starts when all orders were sent: the first ones have had the most time to settle.
             followed = follow_orders(run_key, send_in_parts(parts, account), follow_seconds, account)
         except TreasuryError as error:
-            raise told_after(error, write_payout_results(proposed, None, converted, account)) from error
-        return write_payout_results(proposed, followed, converted, account)
+            raise told_after(error, write_payout_results(proposed, None, account, converted)) from error
+        return write_payout_results(proposed, followed, account, converted)
 
 
 def send_in_parts(parts: list[Part], account: str | None) -> list[Any]:

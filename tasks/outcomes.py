@@ -12,9 +12,11 @@ from prefect.states import Cancelled, Completed, Failed
 
 from treasury.errors import (
     ApprovalNeeded,
+    ConfigurationError,
     InputError,
     InvalidSheet,
     NeedsAttention,
+    NotTrusted,
     PlanRejected,
     RecoveryRuns,
     RunHeld,
@@ -71,7 +73,7 @@ def told_after(error: TreasuryError, summary: Mapping[str, Any]) -> TreasuryErro
     made = {"conversions": {"counts": summary.get("conversions", {})}, f"run {summary['run_key']}": summary}
     before = "; ".join(f"{name}: {in_words(each)}" for name, each in made.items() if each["counts"])
     said = f"{before}; then: {str(error).replace('nothing was', 'nothing more was')}"
-    if summary.get("breaks") or isinstance(error, InputError):
+    if summary.get("breaks") or isinstance(error, NOTHING_SENT):
         return NeedsAttention("NeedsAttention", _short(said), summary)
     error.args = (said, *error.args[1:])
     return error
@@ -123,6 +125,9 @@ def _show_problems(error: InputError) -> None:
         ]
         create_table_artifact(rows, key="input-problems", description=f"{len(error.problems)} to correct")
 
+
+NOTHING_SENT = (InputError, ConfigurationError, NotTrusted)
+"""Errors that say that nothing was sent."""
 
 MAX_PROBLEMS = 500
 """Problems that the table shows; `errors.csv` has all."""

@@ -142,8 +142,8 @@ def create_payouts(part: Part, quotes: Mapping[str, Any], account: str | None = 
 def write_payout_results(
     source: Source,
     followed: Mapping[str, Any] | None,  # noqa: ARG001 - an edge
-    converted: Sequence[Done] = (),
     account: str | None = None,
+    converted: Sequence[Done] = (),
 ) -> Mapping[str, Any]:
     """Write `results.csv` and `run.json`, and show them in Prefect; returns their summary.
 
