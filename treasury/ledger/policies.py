@@ -64,11 +64,6 @@ def policy_in_force(ledger: Ledger) -> Adopted | None:
     return _newest(ledger, ledger.read(_in_force(ledger.now())))[0]
 
 
-def check_genuine(ledger: Ledger) -> None:
-    """Raise `ConfigurationError` when the newest policy of the ledger was changed or added by hand."""
-    _check_genuine(_newest(ledger, ledger.read(_in_force(ledger.now()))))
-
-
 def _check_genuine(newest: tuple[Adopted | None, bool]) -> None:
     if newest[1]:
         raise ConfigurationError(

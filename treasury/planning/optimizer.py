@@ -251,29 +251,6 @@ class _Model:
         self._room(asset, position, into)
         self._left_open(asset, position, out, into)
 
-    def _tighten(self, asset: str, position: Position, out: Sequence[int], into: Sequence[int]) -> None:
-        """Rows that follow from the others, by which a way that carries little is not used by a small fraction.
-
-        Beyond what an asset has to spend, a way carries what comes in; beyond what it lacks, what goes out.
-        """
-        leaving = {column: -1.0 for number in out for column in self._spent(number)}
-        coming = {
-            column: -weight
-            for number in into
-            for column, weight in self._spent(number, self.gross[number] * (1 - self.fee)).items()
-        }
-        spare = self.value(asset, position.may_spend(self.purposes[0]))
-        for number in out:
-            self.program.at_most({**coming, **self._spent(number), self.used[number]: -spare}, 0.0)
-        if position.is_sink:
-            return
-        lacking = max(position.aim - position.holding.expected, ZERO) if position.has_gap else ZERO
-        for number in into:
-            net = self.gross[number] * (1 - self.fee)
-            smallest = self.min_trade / self.worth[number] * net if position.has_gap else 0.0
-            room = max(self.value(asset, lacking), smallest)
-            self.program.at_most({**leaving, **self._spent(number, net), self.used[number]: -room}, 0.0)
-
     def _room(self, asset: str, position: Position, into: Sequence[int]) -> None:
         """How much may be put in for each purpose: up to what it lacks, or one smallest trade where that is less."""
         program, expected = self.program, position.holding.expected
