@@ -52,11 +52,11 @@ pytestmark = pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
 KILLED = """
 import json, sys
 from pathlib import Path
-from tests.engine.own_process import _desk
+from tests.engine.own_process import desk_of_process
 from treasury.concurrency import crash_points
 from treasury.runs import execution, payouts
 spec = json.loads(sys.argv[1])
-desk, file, rules = _desk(spec), Path(spec["file"]), Path(spec["rules"])
+desk, file, rules = desk_of_process(spec), Path(spec["file"]), Path(spec["rules"])
 [ids] = payouts.commit_payouts(desk, file, "run", rules)
 crash_points.arm(spec["point"], 1)
 execution.send_orders(desk, "run", ids[:1])
