@@ -336,7 +336,7 @@ def test_an_approval_from_before_a_restore_counts_for_nothing(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, ledger_url: str
 ) -> None:
     if not ledger_url.startswith("sqlite"):
-        pytest.skip("the ledger's file is put back")
+        pytest.skip("SQLite alone: the file of a ledger is put back")
     url = start_sandbox().base_url
     desk = open_desk(url)
     adopt(desk)

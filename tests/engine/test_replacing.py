@@ -224,7 +224,7 @@ def test_from_two_copies_of_a_ledger_a_payment_is_replaced_once(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, ledger_url: str
 ) -> None:
     if not ledger_url.startswith("sqlite"):
-        pytest.skip("a copy of SQLite's file")
+        pytest.skip("SQLite alone: a copy of its file is put back")
     sandbox = start_sandbox()
     desk = open_desk(sandbox.base_url)
     file = sheet(tmp_path, ("b", "20", FAILS))
