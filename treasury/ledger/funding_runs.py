@@ -25,15 +25,15 @@ def is_fund_key(run_key: str) -> bool:
 
 
 def rounds_of(ledger: Ledger, run_key: str) -> list[str]:
-    """The run keys of the rounds of conversions that were recorded for this run.
-
-    Raises `InputError` where another run has the name of one.
-    """
+    """The run keys of the rounds of conversions that were recorded for this run."""
     keys: list[str] = []
-    while (run := ledger.run(fund_key(run_key, len(keys) + 1))) is not None:
-        if run.kind != PART:
-            raise InputError(
-                f"run {run_key} cannot be funded: its conversions would be {run.run_key}, a run of its own"
-            )
+    while (run := ledger.run(fund_key(run_key, len(keys) + 1))) is not None and run.kind == PART:
         keys.append(run.run_key)
     return keys
+
+
+def check_name_of_round(ledger: Ledger, run_key: str) -> None:
+    """Raise `InputError` where another run has the name of the next round of conversions for this run."""
+    key = fund_key(run_key, len(rounds_of(ledger, run_key)) + 1)
+    if ledger.run(key) is not None:
+        raise InputError(f"run {run_key} cannot be funded: its conversions would be {key}, a run of its own")

@@ -12,9 +12,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from treasury.errors import LimitExceeded, NotFunded, Overtaken
+from treasury.errors import InputError, LimitExceeded, NotFunded, Overtaken
 from treasury.ledger import snapshots
-from treasury.ledger.funding_runs import PART, fund_key, rounds_of
+from treasury.ledger.funding_runs import PART, check_name_of_round, fund_key, rounds_of
 from treasury.ledger.intents import newest_order
 from treasury.money import canonical
 from treasury.orders.records import Order
@@ -29,7 +29,7 @@ from treasury.runs.desk import Desk
 from treasury.runs.execution import follow_orders
 from treasury.runs.fills import LOOK_SECONDS, LOOKS, Done, breaks_of, round_done, write_rounds
 from treasury.runs.funding_needs import paid_first, policy_of, read_funds, rows_to_pay, what_it_lacks
-from treasury.runs.funding_plans import agreed_of, is_within_bounds, why_not_shown
+from treasury.runs.funding_plans import UNDECIDED, agreed_of, is_within_bounds, why_not_shown
 from treasury.runs.rebalancing import Planned, Round, decisions_of
 from treasury.runs.trade_orders import RecordedTrade, commit_part, name_trades
 
@@ -45,6 +45,7 @@ def next_round(
     way is followed for so many seconds first; nothing is converted while something still is.
     """
     policy = policy_of(plan)
+    check_name_of_round(desk.ledger, plan.run_key)
     if not before:
         _end_earlier(desk, plan.run_key, seconds)
     keys = rounds_of(desk.ledger, plan.run_key)
@@ -78,8 +79,8 @@ def why_no_round(desk: Desk, plan: PayoutPlan, before: Sequence[Done]) -> str | 
     made = [each for each in before if desk.ledger.run(each["run_key"]) is not None]
     if made and made[-1]["unsettled"]:
         return "a conversion of this start was not settled"
-    if any(desk.ledger.order_ids(key, OPEN) for key in rounds_of(desk.ledger, plan.run_key)):
-        return "conversions are on their way"
+    if any(desk.ledger.order_ids(key, UNDECIDED) for key in rounds_of(desk.ledger, plan.run_key)):
+        return "conversions are on their way, or held for somebody to decide"
     if (why := why_not_shown(desk, plan.run_key, made[-1]["proofs"] if made else None)) is not None:
         return why
     if len(before) < policy_of(plan).trading.max_rounds:
@@ -91,6 +92,8 @@ def why_no_round(desk: Desk, plan: PayoutPlan, before: Sequence[Done]) -> str | 
 
 def _end_earlier(desk: Desk, run_key: str, seconds: float) -> None:
     for key in rounds_of(desk.ledger, run_key):
+        with desk.hold(key):
+            pass  # holds what was changed in it by hand
         for order in desk.ledger.orders(run_key=key, states=NEVER_LEFT):
             cancel_order(desk, order, f"run {run_key}, which plans anew what it lacks")
         if open_ones := desk.ledger.order_ids(key, OPEN):
@@ -110,6 +113,8 @@ def record_round(
         return []
     snapshots.keep_snapshot(desk.ledger, planned["run_key"], decisions["policy_in_force"], decisions)
     part_of = {"run_key": plan.run_key, "plan_sha256": agreed.sha256, "approvals": agreed.approvals}
+    if not is_within_bounds(desk, plan.run_key, agreed, trades.trades):
+        raise InputError(f"run {plan.run_key}: more would be converted than was agreed to; nothing was sent")
     with desk.hold(planned["run_key"]):
         bounds = [clipped(trade, agreed.conversions) for trade in trades.trades]
         try:

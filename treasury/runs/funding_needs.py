@@ -211,7 +211,10 @@ def what_it_lacks(desk: Desk, plan: PayoutPlan) -> Lack:
     policy = policy_of(plan)
     ask_own_payments(desk, plan.run_key)
     needs, position = read_funds(desk, plan)
-    snapshot = market.read_rates(desk, policy, position, needed=needs)
+    try:
+        snapshot = market.read_rates(desk, policy, position, needed=needs)
+    except InputError as error:  # its reference rates cannot be read
+        raise NotFunded(str(error)) from None
     if missing := [f"{asset}: {snapshot.missing[asset]}" for asset in needs if asset in snapshot.missing]:
         raise NotFunded("; ".join(missing))
     lack = Lack(needs, snapshot, plan_funding(policy, snapshot, needs, plan.run_key))

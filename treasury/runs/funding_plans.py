@@ -13,7 +13,7 @@ from treasury.approving.tokens import read_token
 from treasury.errors import InputError, NotFunded
 from treasury.ledger import snapshots
 from treasury.ledger.approvals import is_rejected
-from treasury.ledger.funding_runs import FUNDING, rounds_of
+from treasury.ledger.funding_runs import FUNDING, check_name_of_round, rounds_of
 from treasury.ledger.in_flight import recorded_debits, states_of
 from treasury.ledger.intents import check_bound
 from treasury.ledger.proposals import newest_plan
@@ -72,12 +72,15 @@ def plan_with_conversions(desk: Desk, plan: PayoutPlan, payments: PayoutPlan, *,
     waits, or was approved, is kept while it is enough, so that approvals of it stay true. `keep`: so that this plan can
     be proposed. A gap that cannot be closed is said in `unfunded`.
     """
+    check_name_of_round(desk.ledger, plan.run_key)
     plan = replace(plan, paid_first=paid_first(desk, payments))
     proposed = _proposed(desk, plan)
     try:
         lack = what_it_lacks(desk, payments)
     except NotFunded as error:  # it may pass, and what was approved is approved then
         return replace(proposed or plan, unfunded=str(error))
+    if not lack.trades and not plan.approvals:
+        return plan  # what waited only for its conversions waits no more
     if proposed is not None and is_within(lack.trades, proposed.conversions, {}):
         return proposed
     return _planned(desk, plan, lack, keep=keep)
@@ -90,6 +93,7 @@ def more_conversions(desk: Desk, plan: PayoutPlan, *, keep: bool) -> PayoutPlan 
     `InputError` for a sheet without rows that wait: what is agreed to is agreed to for the whole run.
     """
     check_bound(desk.ledger, plan.run_key, plan.intents)
+    check_name_of_round(desk.ledger, plan.run_key)
     if _is_on_its_way(desk, plan.run_key):
         return None
     if (late := why_not_shown(desk, plan.run_key)) is not None:
@@ -173,7 +177,7 @@ def named_by(desk: Desk, plan: PayoutPlan, proposal: str) -> str | None:
 
 def _kept(desk: Desk, plan: PayoutPlan) -> list[dict[str, Any]]:
     kept = snapshots.snapshots_of(desk.ledger, plan.run_key, governing(desk).version)
-    return [each for each in kept if each["payments_sha256"] == plan.sha256]
+    return [each for each in kept if each.get("payments_sha256") == plan.sha256]
 
 
 def _keep(desk: Desk, plan: PayoutPlan, payments_sha256: str) -> None:
@@ -194,7 +198,11 @@ def _conversions(kept: dict[str, Any]) -> tuple[FundingTrade, ...]:
 
 
 def _is_on_its_way(desk: Desk, run_key: str) -> bool:
-    return any(desk.ledger.order_ids(key, OPEN) for key in rounds_of(desk.ledger, run_key))
+    return any(desk.ledger.order_ids(key, UNDECIDED) for key in rounds_of(desk.ledger, run_key))
+
+
+UNDECIDED = (*OPEN, State.HELD)
+"""States of a conversion that may have been made: what is held after its run was ended may have left."""
 
 
 def why_not_shown(desk: Desk, run_key: str, proofs: Iterable[Mapping[str, Any]] | None = None) -> str | None:
