@@ -260,7 +260,7 @@ def test_rows_of_another_accounts_ledger_with_the_same_key_count_as_none(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, ledger_url: str
 ) -> None:
     if not ledger_url.startswith("sqlite"):
-        pytest.skip("SQLite alone: two ledgers lie side by side, and the tests have one PostgreSQL database")
+        pytest.skip("SQLite alone: two ledgers lie side by side")
     strict = open_desk(start_sandbox().base_url)
     adopt(strict)
     rehearsal = open_desk(start_sandbox().base_url, ledger=f"sqlite:///{tmp_path / 'rehearsal.db'}")
