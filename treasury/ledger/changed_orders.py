@@ -1,5 +1,7 @@
 """Orders that were changed in the ledger by hand: found when their run is held, before anything of it leaves."""
 
+from collections.abc import Iterable
+
 from sqlalchemy import Connection, func, select, update
 
 from treasury.ledger import schema
@@ -31,6 +33,12 @@ def hold_changed(ledger: Ledger, run_key: str) -> list[Order]:
         return found
 
     return ledger.write(work)
+
+
+def hold_changed_of(ledger: Ledger, orders: Iterable[Order]) -> None:
+    """Hold, in the runs of these orders, what was changed by hand, where any of these were: before they are counted."""
+    for run_key in sorted({each.run_key for each in orders if not _is_expected(ledger, each)}):
+        hold_changed(ledger, run_key)
 
 
 def _with_changed_quotes(connection: Connection, ledger: Ledger, run_key: str) -> set[int]:

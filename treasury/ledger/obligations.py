@@ -16,7 +16,7 @@ from treasury.ledger.ledger import Ledger
 from treasury.ledger.mapping import read_row
 from treasury.money import exact, parse_amount
 from treasury.orders.records import Order
-from treasury.orders.states import OPEN, Hold, State
+from treasury.orders.states import NEVER_RELEASED, OPEN, Hold, State
 from treasury.planning.position import ZERO, InFlight, Obligation
 from treasury.planning.trades import Trade, Traded, TradePlan
 from treasury.provider.conversion import ConversionExecute
@@ -34,11 +34,16 @@ FEES_OF = 20
 
 
 def orders_in_flight(ledger: Ledger) -> tuple[InFlight, ...]:
-    """Orders of every run that left, or may have left, and are not final."""
+    """Orders of every run that left, or may have left, and are not final.
+
+    Of what is held, the conversions that may have been made: a purchase of which nobody knows is not made again.
+    """
     table = schema.orders.c
+    held = (table.state == State.HELD.value) & table.hold_kind.in_([kind.value for kind in NEVER_RELEASED])
     columns = (table.request_id, table.run_key, table.row_ref, table.operation, table.state, table.currency)
     amounts = (table.amount, table.ceiling, table.receive_currency, table.receive_amount, table.masked)
-    chosen = table.state.in_([state.value for state in OPEN]) & table.currency.is_not(None)
+    chosen = table.state.in_([state.value for state in OPEN]) | (held & (table.operation == CONVERSION))
+    chosen &= table.currency.is_not(None)
     found = []
     for row in ledger.read(select(*columns, *amounts).where(chosen).order_by(table.id)):
         is_conversion = row.operation == CONVERSION
@@ -67,6 +72,13 @@ def moved_since(ledger: Ledger, run_key: str, since: int, flying: Collection[str
     table = schema.orders.c
     left = (table.sent_at >= since) | (table.final_at >= since) | table.request_id.in_(flying)
     query = select(schema.orders).where(table.run_key != run_key, left).order_by(table.id)
+    return [read_row(Order, row) for row in ledger.read(query)]
+
+
+def conversions_since(ledger: Ledger, since: int) -> list[Order]:
+    """The conversions that were recorded at or after a moment, Unix ms, whatever became of them."""
+    table = schema.orders.c
+    query = select(schema.orders).where(table.operation == CONVERSION, table.created_at >= since).order_by(table.id)
     return [read_row(Order, row) for row in ledger.read(query)]
 
 

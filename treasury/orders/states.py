@@ -155,6 +155,9 @@ class Hold(StrEnum):
         }.get(self.value, self.value)
 
 
+NEVER_RELEASED = (Hold.KNOWN, Hold.CHANGED)
+"""Holds that only `resolve` or `cancel` ends: what is held so may have left."""
+
 STEPS: Mapping[Event, Step] = {
     Event.SEND: Step((State.PREPARED,), State.SENDING),
     Event.RESEND: Step((State.UNKNOWN,), State.SENDING),

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from treasury.errors import IllegalTransition, InputError, InvalidFields, NotConnected, OutcomeUnknown, Refused
 from treasury.ledger import obligations
+from treasury.ledger.changed_orders import hold_changed_of
 from treasury.ledger.in_flight import standing
 from treasury.ledger.snapshots import last_good_rates
 from treasury.money import format_amount
@@ -80,8 +81,10 @@ def read_position(
 
     Orders are asked about and read before balances are: what becomes final between counts as on its way, and is not
     traded a second time. Payments that the balances do not explain are asked about, and everything is read again.
+    Conversions of the last days that were changed by hand are held first, and count as ones of which nobody knows.
     Raises `InputError` for a balances file that is wrong or too old.
     """
+    hold_changed_of(desk.ledger, obligations.conversions_since(desk.ledger, desk.ledger.now() - CHECKED_MS))
     ask_about(desk, desk.ledger.orders(ids=obligations.open_conversions(desk.ledger)))
     found = _read_once(desk, policy, balances_file, needed)
     doubted = {each.request_id for each in not_explained(found)} if balances_file is None else set()
@@ -91,6 +94,9 @@ def read_position(
         found = _read_once(desk, policy, balances_file, needed)
     return found
 
+
+CHECKED_MS = 7 * 24 * 3600 * 1000
+"""Conversions of this time are checked for changes by hand before a position is read from them, ms."""
 
 ASKED_AT_MOST = 200
 """So many payments are asked about before a position is read, the oldest first; the others count as they are."""

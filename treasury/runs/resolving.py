@@ -17,7 +17,7 @@ from treasury.ledger.quotes import MAX_GENERATIONS, finish_quote, last_quote
 from treasury.orders.decisions import certain_end, disagreements, has_ended
 from treasury.orders.quoting import QUOTED
 from treasury.orders.records import ON_A_PERSONS_WORD, Order
-from treasury.orders.states import STEPS, Event, Hold, State
+from treasury.orders.states import NEVER_RELEASED, STEPS, Event, Hold, State
 from treasury.provider.operation import SeenOrder
 from treasury.runs.desk import Desk
 from treasury.settings import os_user
@@ -85,10 +85,6 @@ def releasable(desk: Desk, reference: str, kind: str | None) -> list[Order]:
             "treasury resolve says that it was sent, once somebody has looked"
         )
     return [order for order in orders if order.hold_kind not in NEVER_RELEASED and wanted in (None, order.hold_kind)]
-
-
-NEVER_RELEASED = (Hold.KNOWN, Hold.CHANGED)
-"""Holds that only `resolve` or `cancel` ends."""
 
 
 def release_orders(desk: Desk, reference: str, kind: str | None, *, by: str, why: str) -> list[Decision]:

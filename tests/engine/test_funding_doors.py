@@ -1,14 +1,12 @@
-"""Fund and pay, as a review found it: conversions that are held, rounds that are forged, rates that are absent."""
+"""Fund and pay by other doors: rounds of a flow of one's own, names that are taken, rates that are absent."""
 
 import json
-import shutil
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import update
 
 from tests.engine.funded import (
     BTC,
@@ -25,56 +23,13 @@ from tests.engine.funded import (
 from tests.engine.rounds import kinds, policy
 from tests.engine.runs import pay, results, sheet
 from treasury.errors import ApprovalNeeded, InputError
-from treasury.ledger import schema
 from treasury.ledger.intents import commit_plan
-from treasury.runs import execution, payouts, rebalancing
+from treasury.runs import payouts, rebalancing
 from treasury.runs.desk import Desk
 
 D = Decimal
 OpenDesk = Callable[..., Desk]
 pytestmark = pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
-
-
-def send_round(desk: Desk, file: Path, rules: Path) -> None:
-    """Record and send the conversions of a round, and do not wait for them."""
-    planned = plan_round(desk, file, rules)
-    assert planned is not None
-    ids = [each for trade in record_round(desk, planned, file, rules) for each in trade["ids"]]
-    execution.send_orders(desk, planned["run_key"], ids)
-
-
-@pytest.mark.parametrize("change", [{"amount": "1"}, {"state": "failed"}])
-def test_a_conversion_that_was_changed_by_hand_is_not_made_again(
-    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, change: dict[str, str]
-) -> None:
-    sandbox = start_sandbox(balances=HELD, settle_seconds=15)
-    desk, rules, file = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC), sheet(tmp_path, *ROWS)
-    record(desk, file, rules)
-    send_round(desk, file, rules)
-    by_hand = update(schema.orders).where(schema.orders.c.run_key == "run.fund").values(**change)
-    desk.ledger.write(lambda connection: connection.execute(by_hand).rowcount)
-    for _ in range(3):
-        assert fund_and_pay(desk, file, rules, tmp_path / "out", seconds=1)["counts"] == {"not_sent": 3}
-    assert kinds(sandbox) == ["conversion_execute"]
-    assert "on their way, or held for somebody to decide" in next(iter(results(tmp_path / "out").values()))["reason"]
-
-
-def test_a_conversion_that_an_older_ledger_does_not_know_is_not_made_again(
-    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
-) -> None:
-    sandbox = start_sandbox(balances=HELD, settle_seconds=15)
-    desk, rules, file = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC), sheet(tmp_path, *ROWS)
-    record(desk, file, rules)
-    desk.close()
-    shutil.copy(tmp_path / "ledger.db", tmp_path / "copy.db")
-    desk = open_desk(sandbox.base_url)
-    send_round(desk, file, rules)
-    desk.close()
-    shutil.copy(tmp_path / "copy.db", tmp_path / "ledger.db")
-    desk = open_desk(sandbox.base_url)
-    for _ in range(3):
-        fund_and_pay(desk, file, rules, tmp_path / "out", seconds=1)
-    assert kinds(sandbox).count("conversion_execute") == 1
 
 
 def test_a_round_that_was_forged_is_not_recorded(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
