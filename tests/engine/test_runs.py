@@ -20,6 +20,7 @@ from tests.parts import sheet as long_sheet
 from treasury.errors import InputError, RunKeyConflict
 from treasury.orders.states import State
 from treasury.planning.policy import Policy
+from treasury.planning.trades import TradePlan
 from treasury.provider.catalogue import CATALOGUE
 from treasury.reconciliation.scope import Scope
 from treasury.reports.reconciliation import FILES
@@ -136,9 +137,12 @@ def test_a_plan_is_good_for_its_own_day_wherever_its_policy_is_named(
 
 def test_rebalancing_brings_assets_home_and_then_rests(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
     desk, policy = open_desk(start_sandbox().base_url), data.path("treasury_policy.toml")
-    plan = rebalancing.plan_round(desk, policy, None).plan
+    first = start(desk, policy, tmp_path / "out")
+    run = desk.ledger.run(first["run_key"])
+    assert run is not None
+    plan = TradePlan.from_dict(run.plan)
     assert plan.trades
-    assert start(desk, policy, tmp_path / "out")["counts"] == {"settled": len(plan.trades)}
+    assert first["counts"] == {"settled": len(plan.trades)}
     again = start(desk, policy, tmp_path / "again")
     assert (again["counts"], again["today"]) == ({}, f"{len(plan.trades)} settled")
     for trade, order in zip(plan.trades, desk.ledger.orders(), strict=True):

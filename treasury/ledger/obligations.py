@@ -14,7 +14,7 @@ from treasury.ledger.approvals import waiting_plans
 from treasury.ledger.day import NOT_COUNTED
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.mapping import read_row
-from treasury.money import exact, parse_amount
+from treasury.money import canonical, exact, parse_amount
 from treasury.orders.records import Order
 from treasury.orders.states import NEVER_RELEASED, OPEN, Hold, State
 from treasury.planning.position import ZERO, InFlight, Obligation
@@ -33,32 +33,40 @@ FEES_OF = 20
 """So many newest conversions say which fee the next one is expected to take."""
 
 
-def orders_in_flight(ledger: Ledger) -> tuple[InFlight, ...]:
-    """Orders of every run that left, or may have left, and are not final.
+def orders_in_flight(ledger: Ledger, replaced: Collection[str] = ()) -> tuple[InFlight, ...]:
+    """Orders of every run that left, or may have left, and are not final; and conversions that are not sent yet.
 
     Of what is held, the conversions that may have been made: a purchase of which nobody knows is not made again.
+    `replaced`: runs whose unsent conversions count for none, because who plans now cancels them.
     """
     table = schema.orders.c
     held = (table.state == State.HELD.value) & table.hold_kind.in_([kind.value for kind in NEVER_RELEASED])
     columns = (table.request_id, table.run_key, table.row_ref, table.operation, table.state, table.currency)
     amounts = (table.amount, table.ceiling, table.receive_currency, table.receive_amount, table.masked)
-    chosen = table.state.in_([state.value for state in OPEN]) | (held & (table.operation == CONVERSION))
+    unsent = (table.state == State.PREPARED.value) & table.run_key.not_in(list(replaced))
+    chosen = table.state.in_([state.value for state in OPEN]) | ((held | unsent) & (table.operation == CONVERSION))
     chosen &= table.currency.is_not(None)
+    rows = ledger.read(select(*columns, *amounts).where(chosen).order_by(table.id))
+    not_quoted = {
+        (row.run_key, row.row_ref) for row in rows if row.operation == CONVERSION and row.receive_amount is None
+    }
+    expected = {name: canonical(trade.expected_receive) for name, trade in _planned(ledger, not_quoted)}
     found = []
-    for row in ledger.read(select(*columns, *amounts).where(chosen).order_by(table.id)):
-        is_conversion = row.operation == CONVERSION
-        brings = row.receive_amount if is_conversion else None
+    for row in rows:
+        is_conversion, is_sent = row.operation == CONVERSION, row.state != State.PREPARED.value
+        brings = row.receive_amount or expected.get((row.run_key, row.row_ref)) if is_conversion else None
         each = InFlight(
             request_id=row.request_id,
             run_key=row.run_key,
             row_ref=row.row_ref,
             currency=row.currency,
             amount=parse_amount(row.amount or row.ceiling or "0"),
-            is_known=row.state == State.ACCEPTED.value,
+            is_known=row.state == State.ACCEPTED.value or not is_sent,
             is_conversion=is_conversion,
             symbol=json.loads(row.masked).get("symbol") if is_conversion else None,
             receive_currency=row.receive_currency if is_conversion else None,
             receive_amount=None if brings is None else parse_amount(brings),
+            is_sent=is_sent,
         )
         found.append(each)
     return tuple(found)
@@ -80,6 +88,14 @@ def conversions_since(ledger: Ledger, since: int) -> list[Order]:
     table = schema.orders.c
     query = select(schema.orders).where(table.operation == CONVERSION, table.created_at >= since).order_by(table.id)
     return [read_row(Order, row) for row in ledger.read(query)]
+
+
+def unsent_conversions(ledger: Ledger, kind: str) -> list[str]:
+    """The run keys of a kind that have conversions which were not sent."""
+    orders, runs = schema.orders.c, schema.runs.c
+    joined = schema.orders.join(schema.runs, orders.run_key == runs.run_key)
+    chosen = (orders.state == State.PREPARED.value) & (orders.operation == CONVERSION) & (runs.kind == kind)
+    return [row.run_key for row in ledger.read(select(orders.run_key).distinct().select_from(joined).where(chosen))]
 
 
 def open_conversions(ledger: Ledger) -> list[int]:

@@ -21,7 +21,7 @@ ZERO = Decimal(0)
 
 @dataclass(frozen=True)
 class InFlight:
-    """An order that left, or may have left, and is not final. Amounts are what it spends and what it is to bring."""
+    """An order that left, may have left or will leave, and is not final: what it spends, and what it is to bring."""
 
     request_id: str
     run_key: str
@@ -29,12 +29,14 @@ class InFlight:
     currency: str
     amount: Decimal
     is_known: bool
-    """Whether the service said that it has it; else nobody knows."""
+    """Whether the service said that it has it, or it was not sent; else nobody knows."""
     is_conversion: bool
     symbol: str | None = None
     """The pair of a conversion."""
     receive_currency: str | None = None
     receive_amount: Decimal | None = None
+    is_sent: bool = True
+    """Whether it left, or may have; else it is a conversion that is recorded, which its run sends, or cancels."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +136,8 @@ class Position:
 @exact
 def position_of(snapshot: Snapshot, asset: str) -> Position:
     """The position of one asset, whose balance is known."""
-    flying = [each for each in snapshot.in_flight if each.currency == asset]
+    flying = [each for each in snapshot.in_flight if each.currency == asset and each.is_sent]
+    unsent = sum((each.amount for each in snapshot.in_flight if each.currency == asset and not each.is_sent), ZERO)
     held = snapshot.held.get(asset)
     if held is None:  # payments count as debited when they were accepted, conversions as not yet
         open_debits = _sum(flying, of_known=True, conversions=True)
@@ -145,7 +148,7 @@ def position_of(snapshot: Snapshot, asset: str) -> Position:
         asset,
         snapshot.available[asset],
         incoming,
-        open_debits + _sum(flying, of_known=False, conversions=None),
+        unsent + open_debits + _sum(flying, of_known=False, conversions=None),
         _sum(flying, of_known=False, conversions=False),
         tuple(each for each in snapshot.obligations if each.asset == asset),
     )

@@ -7,7 +7,7 @@ obligation that everybody sees; and of two runs that lack the same money the one
 import dataclasses
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from treasury.orders.records import Order
 from treasury.orders.states import NEVER_LEFT, OPEN, State
 from treasury.planning.funding import clipped, gap_of, shown_gap
 from treasury.planning.payouts import PayoutPlan
+from treasury.planning.position import Snapshot
 from treasury.planning.trades import TradePlan
 from treasury.reports.results import NOT_FUNDED, summarize_run, write_run_results
 from treasury.runs.approving import marks_of
@@ -30,6 +31,7 @@ from treasury.runs.execution import follow_orders
 from treasury.runs.fills import LOOK_SECONDS, LOOKS, Done, breaks_of, round_done, write_rounds
 from treasury.runs.funding_needs import paid_first, policy_of, read_funds, rows_to_pay, what_it_lacks
 from treasury.runs.funding_plans import UNDECIDED, agreed_of, is_within_bounds, why_not_shown
+from treasury.runs.market import NOT_SENT_YET, how_to_end
 from treasury.runs.rebalancing import Planned, Round, decisions_of
 from treasury.runs.trade_orders import RecordedTrade, commit_part, name_trades
 
@@ -142,11 +144,20 @@ def why_not_funded(desk: Desk, plan: PayoutPlan, done: Sequence[Done] = ()) -> s
         if not gap:
             return None
     said = [f"{each}: it was recorded before and is paid first" for each in paid_first(desk, plan)]
+    said += _on_their_way(position, gap, rounds_of(desk.ledger, plan.run_key))
     said += _why_nothing_more(desk, plan, done)
     said += [
         _as_words(order) for key in rounds_of(desk.ledger, plan.run_key) for order in desk.ledger.orders(run_key=key)
     ]
     return _not_funded(desk, plan, f"{shown_gap(gap)} missing" + (f" ({'; '.join(said)})" if said else ""))
+
+
+def _on_their_way(position: Snapshot, gap: Mapping[str, Decimal], own: Collection[str]) -> Iterator[str]:
+    """Conversions of other runs that are to bring what is missing."""
+    for each in position.in_flight:
+        if each.is_conversion and each.receive_currency in gap and each.run_key not in own:
+            how = "is on its way" if each.is_sent else f"is {NOT_SENT_YET}: {how_to_end(each.run_key)}"
+            yield f"{each.row_ref} of run {each.run_key} {how}"
 
 
 def _not_funded(desk: Desk, plan: PayoutPlan, what: str) -> str:

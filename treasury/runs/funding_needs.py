@@ -7,6 +7,7 @@ from decimal import Decimal
 
 from treasury.errors import InputError, LimitExceeded, NotFunded
 from treasury.ledger.day import check_day
+from treasury.ledger.funding_runs import rounds_of
 from treasury.ledger.in_flight import Waiting, states_of, waiting_before
 from treasury.ledger.payees import what_is_known
 from treasury.money import exact, format_amount, round_up
@@ -184,7 +185,8 @@ def read_funds(desk: Desk, plan: PayoutPlan, *, with_margin: bool = True) -> tup
 
     def read() -> tuple[dict[str, Decimal], Snapshot]:
         needs = needs_of(desk, plan, with_margin=with_margin)
-        return needs, market.read_position(desk, policy_of(plan), needed=needs)
+        replaced = rounds_of(desk.ledger, plan.run_key)  # what was not sent of them is cancelled, and planned anew
+        return needs, market.read_position(desk, policy_of(plan), needed=needs, replaced=replaced)
 
     found, is_one_moment = market.at_one_moment(desk, read)
     if not is_one_moment:

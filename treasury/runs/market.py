@@ -3,7 +3,7 @@
 import logging
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -22,7 +22,7 @@ from treasury.planning.market import assets_of, pairs_of, worth_of
 from treasury.planning.needs import average, begins_anew_after, expected_by_history, scheduled
 from treasury.planning.payouts import add_sums
 from treasury.planning.policy import Policy
-from treasury.planning.position import Obligation, Snapshot, family_of, not_explained
+from treasury.planning.position import InFlight, Obligation, Snapshot, family_of, not_explained
 from treasury.planning.rate_guards import Seen, judge_rates
 from treasury.planning.trades import Rates, Side
 from treasury.provider.conversion import ConversionRate, ConversionRateRecord
@@ -73,11 +73,17 @@ class _Answers:
 
 
 def read_position(
-    desk: Desk, policy: Policy, balances_file: Path | None = None, *, needed: Iterable[str] = ()
+    desk: Desk,
+    policy: Policy,
+    balances_file: Path | None = None,
+    *,
+    needed: Iterable[str] = (),
+    replaced: Collection[str] = (),
 ) -> Snapshot:
     """Balances, orders on their way and obligations; without rates. Sends nothing that moves money.
 
-    `needed`: assets that are wanted besides those of the policy and of obligations.
+    `needed`: assets that are wanted besides those of the policy and of obligations; `replaced`: runs whose unsent
+    conversions count for none, because who plans now cancels them.
 
     Orders are asked about and read before balances are: what becomes final between counts as on its way, and is not
     traded a second time. Payments that the balances do not explain are asked about, and everything is read again.
@@ -86,12 +92,17 @@ def read_position(
     """
     hold_changed_of(desk.ledger, obligations.conversions_since(desk.ledger, desk.ledger.now() - CHECKED_MS))
     ask_about(desk, desk.ledger.orders(ids=obligations.open_conversions(desk.ledger)))
-    found = _read_once(desk, policy, balances_file, needed)
+
+    def read() -> Snapshot:
+        in_flight = obligations.orders_in_flight(desk.ledger, replaced)
+        return _read_once(desk, policy, balances_file, needed, in_flight)
+
+    found = read()
     doubted = {each.request_id for each in not_explained(found)} if balances_file is None else set()
     if doubted:
         open_ones = [order for order in desk.ledger.orders(states=OPEN) if order.request_id in doubted]
         ask_about(desk, open_ones[:ASKED_AT_MOST])
-        found = _read_once(desk, policy, balances_file, needed)
+        found = read()
     return found
 
 
@@ -102,9 +113,10 @@ ASKED_AT_MOST = 200
 """So many payments are asked about before a position is read, the oldest first; the others count as they are."""
 
 
-def _read_once(desk: Desk, policy: Policy, balances_file: Path | None, needed: Iterable[str]) -> Snapshot:
+def _read_once(
+    desk: Desk, policy: Policy, balances_file: Path | None, needed: Iterable[str], in_flight: tuple[InFlight, ...]
+) -> Snapshot:
     now = desk.ledger.now()
-    in_flight = obligations.orders_in_flight(desk.ledger)
     needs = _needs(desk, policy)
     assets = assets_of(policy, {*needed, *(each.asset for each in needs[0])})
     found = _from_service(desk, assets) if balances_file is None else _from_file(desk, policy, assets, balances_file)
@@ -120,10 +132,24 @@ def _read_once(desk: Desk, policy: Policy, balances_file: Path | None, needed: I
         obligations=needs[0],
         daily=needs[1],
         missing=found.missing,
-        notes=tuple(_pooled(found)),
+        notes=(*_pooled(found), *_not_sent(in_flight)),
         fee_bps=_expected_fee(desk, policy),
         moved=traded.moved,
     )
+
+
+def _not_sent(in_flight: Iterable[InFlight]) -> Iterator[str]:
+    """Runs whose conversions count as on their way although they were not sent; a killed start leaves them so."""
+    for run_key in sorted({each.run_key for each in in_flight if not each.is_sent}):
+        yield f"conversions of run {run_key} are {NOT_SENT_YET}, and count as on their way: {how_to_end(run_key)}"
+
+
+NOT_SENT_YET = "recorded and not sent"
+
+
+def how_to_end(run_key: str) -> str:
+    """What a person does about conversions that a start left unsent."""
+    return f"start its command again, or treasury cancel {run_key}"
 
 
 def ask_about(desk: Desk, orders: Sequence[Order]) -> None:

@@ -12,8 +12,9 @@ from typing import Any, TypedDict
 
 from treasury.approving.tokens import Token
 from treasury.errors import InputError, LimitExceeded
-from treasury.ledger import snapshots
+from treasury.ledger import obligations, snapshots
 from treasury.ledger.approvals import waiting_plan
+from treasury.ledger.day import NOT_COUNTED
 from treasury.ledger.proposals import is_cancelled
 from treasury.ledger.snapshots import snapshot_of
 from treasury.ledger.trade_plans import (
@@ -25,7 +26,7 @@ from treasury.ledger.trade_plans import (
 )
 from treasury.money import exact, parse_amount
 from treasury.orders.records import Order
-from treasury.orders.states import State
+from treasury.orders.states import NEVER_RELEASED, State
 from treasury.planning.funding import plan_funding
 from treasury.planning.limits import why_approvals
 from treasury.planning.policy import Policy
@@ -105,7 +106,12 @@ def _read_position(desk: Desk, policy: Policy, balances_file: Path | None) -> Sn
     refused then, for its round began.
     """
     run_key = _next_run_key(desk, policy)
-    found, is_one_moment = market.at_one_moment(desk, lambda: market.read_position(desk, policy, balances_file))
+
+    def read() -> Snapshot:
+        replaced = obligations.unsent_conversions(desk.ledger, KIND)  # `commit_trades` cancels them
+        return market.read_position(desk, policy, balances_file, replaced=replaced)
+
+    found, is_one_moment = market.at_one_moment(desk, read)
     notes = found.notes if is_one_moment else (*found.notes, MOVED_MEANWHILE)
     return dataclasses.replace(found, notes=notes, run_key=run_key)
 
@@ -134,7 +140,7 @@ def planned_round(
     `WaitingForYes` for a new one that nobody said yes to.
     """
     if plan is not None:
-        found = _again(desk, *plan_by_hash(desk, plan))
+        found = round_of(desk, *plan_by_hash(desk, plan))
     else:
         check_said_yes(desk)
         but = {symbol for each in before for symbol in each["unsettled"]}
@@ -213,15 +219,34 @@ def stored_round(desk: Desk, policy_file: Path | None) -> Round | None:
     newest = [key for key in _keys_of_day(desk, run_key_of_day(policy, _now(desk))) if desk.ledger.run(key) is not None]
     if newest and desk.ledger.orders(run_key=newest[-1], states=(State.PREPARED,)):
         run = desk.ledger.run(newest[-1])
-        return None if run is None else _again(desk, newest[-1], TradePlan.from_dict(run.plan))
+        return None if run is None else round_of(desk, newest[-1], TradePlan.from_dict(run.plan))
     run_key = _next_run_key(desk, policy)
     waiting = waiting_plan(desk.ledger, run_key)
     if waiting is None or waiting.policy != version:
         return None
-    return _again(desk, *plan_by_hash(desk, waiting.sha256))
+    found = round_of(desk, *plan_by_hash(desk, waiting.sha256))
+    return found if why_stale(desk, found) is None else None
 
 
-def _again(desk: Desk, run_key: str, plan: TradePlan) -> Round:
+def why_stale(desk: Desk, found: Round) -> str | None:
+    """Why a round may not begin any more: others bought since it was planned what it buys; None while it may."""
+    if found.snapshot is None:
+        return None
+    counted = {each.request_id for each in found.snapshot.in_flight}
+    bought = {trade.receive_currency for trade in (*found.plan.trades, *found.plan.later)}
+    for order in obligations.conversions_since(desk.ledger, found.snapshot.at):
+        is_new = order.run_key != found.run_key and order.request_id not in counted
+        is_made = order.state.value not in NOT_COUNTED or order.hold_kind in NEVER_RELEASED
+        if is_new and is_made and order.receive_currency in bought:
+            return (
+                f"run {found.run_key}: conversions were recorded since it was planned that bring "
+                f"{order.receive_currency}, too ({order.row_ref} of run {order.run_key}); nothing was traded: start it "
+                "again, and it is planned anew"
+            )
+    return None
+
+
+def round_of(desk: Desk, run_key: str, plan: TradePlan) -> Round:
     """A round that an earlier start planned, with what it was planned from where that was kept."""
     kept = snapshot_of(desk.ledger, run_key, plan_hash(plan.as_dict()))
     if kept is None:

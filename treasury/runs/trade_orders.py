@@ -24,7 +24,7 @@ from treasury.runs.cancelling import cancel_order
 from treasury.runs.desk import Desk
 from treasury.runs.execution import open_orders
 from treasury.runs.governing import Governing, as_part, govern
-from treasury.runs.rebalancing import KIND, TABLE, counted_debits, today_of
+from treasury.runs.rebalancing import KIND, TABLE, Round, counted_debits, round_of, today_of, why_stale
 
 
 class RecordedTrade(TypedDict):
@@ -46,6 +46,7 @@ def commit_trades(desk: Desk, run_key: str, plan: TradePlan, policy_file: Path |
     governed = govern(desk, policy_file)
     rules = governed.rules(desk, TABLE, counted_debits(desk, run_key, plan), {})
     if not plan.trades and desk.ledger.run(run_key) is None:
+        _cancel_leftovers(desk, run_key)
         return []  # nothing to record: the next start plans anew
     with desk.hold(run_key):
         run = desk.ledger.run(run_key)
@@ -61,7 +62,8 @@ def commit_trades(desk: Desk, run_key: str, plan: TradePlan, policy_file: Path |
             content = plan.as_dict()
             check_plan(desk.ledger, run_key, plan_hash(content), policy=governed.version)
             _cancel_leftovers(desk, run_key)
-            _commit_in_limits(desk, _Trades(run_key, KIND, plan, plan.trades, content), governed, rules)
+            planned = round_of(desk, run_key, plan)
+            _commit_in_limits(desk, _Trades(run_key, KIND, plan, plan.trades, content, planned), governed, rules)
         return open_orders(desk, run_key)
 
 
@@ -75,13 +77,15 @@ class _Trades:
     trades: Sequence[Trade]
     """Those of the plan, with the bounds that apply."""
     content: Mapping[str, Any]
+    planned: Round | None = None
+    """What a rebalancing was planned from, which may be long ago; a part of a payment run is planned in its start."""
 
 
 def _commit_in_limits(desk: Desk, wanted: _Trades, governed: Governing, rules: IntentRules) -> None:
     """Record trades that are inside the limits of the day, with everything that was recorded before them.
 
-    Raises `LimitExceeded`, and `Overtaken` where something was recorded after the newest order that the rules name, or
-    again and again while the limits were looked at.
+    Raises `LimitExceeded`; `InputError` where others bought meanwhile what a rebalancing buys; and `Overtaken` where
+    something was recorded after the newest order that the rules name, or again and again while the limits were read.
     """
     for _ in range(TRIES):
         newest = newest_order(desk.ledger)
@@ -89,6 +93,8 @@ def _commit_in_limits(desk: Desk, wanted: _Trades, governed: Governing, rules: I
             break
         if governed.policy is not None and (over := _over(desk, wanted.plan, governed.policy)) is not None:
             raise LimitExceeded(f"run {wanted.run_key}: {over}; nothing was traded")
+        if wanted.planned is not None and (why := why_stale(desk, wanted.planned)) is not None:
+            raise InputError(why)
         intents = [plan_trade(trade, desk.account.rules) for trade in wanted.trades]
         beside = dataclasses.replace(rules, newest_order=newest if rules.newest_order is None else rules.newest_order)
         sha256 = plan_hash(wanted.plan.as_dict())
