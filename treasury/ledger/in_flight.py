@@ -59,6 +59,13 @@ def states_of(ledger: Ledger, run_key: str) -> dict[str, tuple[State, Hold | Non
     }
 
 
+def asked_first(ledger: Ledger, run_key: str) -> int:
+    """How many payments of a run the service has to be asked about again before they are sent."""
+    table = schema.orders.c
+    waits = (table.run_key == run_key) & (table.state == State.PREPARED.value) & (table.absences_needed != 0)
+    return len(ledger.read(select(table.id).where(waits)))
+
+
 @dataclass(frozen=True)
 class Waiting:
     """A recorded payment of another run that has not left."""

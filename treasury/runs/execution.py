@@ -75,6 +75,19 @@ def send_orders(desk: Desk, run_key: str, ids: Sequence[int]) -> int:
     return sum(order.state.is_open or order.state.is_final for order in done)
 
 
+def ask_before_converting(desk: Desk, run_key: str) -> None:
+    """Ask about the payments of a run before anything is converted for them, as they are asked about before they leave.
+
+    Where the ledger may know less than the service, they may have been paid: those that the service knows are held.
+    Raises as `send_orders`.
+    """
+    with desk.hold(run_key):
+        stop_loss = _get_ready(desk, run_key)
+        orders = desk.ledger.orders(run_key=run_key, states=(State.PREPARED,)) if stop_loss.why is None else ()
+        doubtful = [order for order in orders if order.absences_needed]
+        desk.run_concurrently(lambda order: _carefully(desk, order, desk.submission.ask_before_sending), doubtful)
+
+
 def fetch_quotes(desk: Desk, run_key: str, ids: Sequence[int]) -> int:
     """Ask for the quotes of these orders, and confirm none; returns how many have one. Raises as `send_orders`.
 

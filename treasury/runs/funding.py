@@ -15,22 +15,24 @@ from typing import Any
 from treasury.errors import InputError, LimitExceeded, NotFunded, Overtaken
 from treasury.ledger import snapshots
 from treasury.ledger.funding_runs import PART, check_name_of_round, fund_key, rounds_of
+from treasury.ledger.in_flight import asked_first
 from treasury.ledger.intents import newest_order
 from treasury.money import canonical
 from treasury.orders.records import Order
 from treasury.orders.states import NEVER_LEFT, OPEN, State
-from treasury.planning.funding import clipped, gap_of, shown_gap
+from treasury.planning.funding import clipped, gap_of, is_still_needed, shown_gap
 from treasury.planning.payouts import PayoutPlan
+from treasury.planning.policy import Policy
 from treasury.planning.position import Snapshot
 from treasury.planning.trades import TradePlan
 from treasury.reports.results import NOT_FUNDED, summarize_run, write_run_results
 from treasury.runs.approving import marks_of
 from treasury.runs.cancelling import cancel_order
 from treasury.runs.desk import Desk
-from treasury.runs.execution import follow_orders
+from treasury.runs.execution import ask_before_converting, follow_orders, open_orders
 from treasury.runs.fills import LOOK_SECONDS, LOOKS, Done, breaks_of, round_done, write_rounds
-from treasury.runs.funding_needs import paid_first, policy_of, read_funds, rows_to_pay, what_it_lacks
-from treasury.runs.funding_plans import UNDECIDED, agreed_of, is_within_bounds, why_not_shown
+from treasury.runs.funding_needs import Lack, paid_first, policy_of, read_funds, rows_to_pay, what_it_lacks
+from treasury.runs.funding_plans import UNDECIDED, Agreed, agreed_of, is_within_bounds, why_not_shown
 from treasury.runs.market import NOT_SENT_YET, how_to_end
 from treasury.runs.rebalancing import Planned, Round, decisions_of
 from treasury.runs.trade_orders import RecordedTrade, commit_part, name_trades
@@ -43,22 +45,23 @@ def next_round(
 ) -> Planned | None:
     """The next round of conversions that a run's gap needs, planned afresh; None when nothing more is converted.
 
-    `plan`: the rows of its sheet, which are recorded. What earlier starts left unsent is cancelled, and what is on its
-    way is followed for so many seconds first; nothing is converted while something still is.
+    `plan`: the rows of its sheet, which are recorded. They are asked about first where the ledger may know less than
+    the service. What is on its way of earlier starts is followed for so many seconds, and nothing is converted while
+    something still is; what they left unsent is cancelled, unless it waits for a second query.
     """
     policy = policy_of(plan)
     check_name_of_round(desk.ledger, plan.run_key)
     if not before:
-        _end_earlier(desk, plan.run_key, seconds)
+        ask_before_converting(desk, plan.run_key)
+        _follow_earlier(desk, plan.run_key, seconds)
     keys = rounds_of(desk.ledger, plan.run_key)
     agreed, newest = agreed_of(desk, plan), newest_order(desk.ledger)
-    if agreed is None or why_no_round(desk, plan, before) is not None:
+    lack = None if agreed is None else _lack_to_close(desk, plan, before)
+    if not before and (waiting := _gone_on_with(desk, plan, agreed, lack)) is not None:
+        return waiting
+    if agreed is None or lack is None or not lack.trades:
         return None
-    try:
-        lack = what_it_lacks(desk, plan)
-    except NotFunded:
-        return None
-    if not lack.trades or not is_within_bounds(desk, plan.run_key, agreed, lack.trades):
+    if not is_within_bounds(desk, plan.run_key, agreed, lack.trades):
         return None
     key = fund_key(plan.run_key, len(keys) + 1)
     decided = Round(key, lack.found, dataclasses.replace(lack.snapshot, run_key=key), policy)
@@ -78,26 +81,82 @@ def next_round(
 
 def why_no_round(desk: Desk, plan: PayoutPlan, before: Sequence[Done]) -> str | None:
     """Why nothing more is converted in this start, whatever is missing; None when more may be."""
+    return next(_reasons_for_no_round(desk, plan, before), None)
+
+
+def _reasons_for_no_round(desk: Desk, plan: PayoutPlan, before: Sequence[Done]) -> Iterator[str]:
     made = [each for each in before if desk.ledger.run(each["run_key"]) is not None]
     if made and made[-1]["unsettled"]:
-        return "a conversion of this start was not settled"
+        yield "a conversion of this start was not settled"
+    if asked := asked_first(desk.ledger, plan.run_key):
+        yield (
+            f"{asked} row(s) are asked about before anything is converted for them, because this ledger may be older "
+            f"than the service: a second query, {desk.settings.resend_after_seconds:.0f} s later, has to find nothing "
+            "either: start it again then"
+        )
     if any(desk.ledger.order_ids(key, UNDECIDED) for key in rounds_of(desk.ledger, plan.run_key)):
-        return "conversions are on their way, or held for somebody to decide"
+        yield "conversions are on their way, or held for somebody to decide"
     if (why := why_not_shown(desk, plan.run_key, made[-1]["proofs"] if made else None)) is not None:
-        return why
+        yield why
     if len(before) < policy_of(plan).trading.max_rounds:
-        return None
+        return
     if len(made) < len(before):
-        return "other orders were recorded at the same moment, again and again: start it again"
-    return "this start made as many rounds as the policy's max_rounds allows: start it again"
+        yield "other orders were recorded at the same moment, again and again: start it again"
+    yield "this start made as many rounds as the policy's max_rounds allows: start it again"
 
 
-def _end_earlier(desk: Desk, run_key: str, seconds: float) -> None:
+def _lack_to_close(desk: Desk, plan: PayoutPlan, before: Sequence[Done]) -> Lack | None:
+    """What a run lacks now; None where nothing may be converted for it in this start, or it cannot be had."""
+    if why_no_round(desk, plan, before) is not None:
+        return None
+    try:
+        return what_it_lacks(desk, plan)
+    except NotFunded:
+        return None
+
+
+def _gone_on_with(desk: Desk, plan: PayoutPlan, agreed: Agreed | None, lack: Lack | None) -> Planned | None:
+    """The newest round, where its conversions wait for another query before they are sent and are still needed.
+
+    One that was planned anew by each start would never leave: each has a reference of its own to be asked about. What
+    else earlier starts left unsent is cancelled.
+    """
+    keys, kept = rounds_of(desk.ledger, plan.run_key), None
+    if keys and agreed is not None and lack is not None:
+        kept = _waits_to_be_asked_about(desk, keys[-1], agreed, lack, policy_of(plan))
+    for key in keys:
+        if kept is None or key != kept["run_key"]:
+            for order in desk.ledger.orders(run_key=key, states=NEVER_LEFT):
+                cancel_order(desk, order, f"run {plan.run_key}, which plans anew what it lacks")
+    return kept
+
+
+def _waits_to_be_asked_about(desk: Desk, run_key: str, agreed: Agreed, lack: Lack, policy: Policy) -> Planned | None:
+    """A round as it was planned, if it waits for another query and is still needed under what was agreed to."""
+    run, orders = desk.ledger.run(run_key), desk.ledger.orders(run_key=run_key, states=(State.PREPARED,))
+    if run is None or not any(order.absences_needed for order in orders):
+        return None
+    recorded, unsent = TradePlan.from_dict(run.plan), {order.row_ref for order in orders}
+    content = snapshots.snapshot_of(desk.ledger, run_key, run.plan_sha256)
+    waiting = [trade for trade in recorded.trades if trade.row_ref in unsent]
+    is_agreed = run.plan["part_of"]["plan_sha256"] == agreed.sha256
+    if content is None or not is_agreed or not is_still_needed(waiting, lack.trades, policy.trading.slippage_bps):
+        return None
+    return Planned(
+        run_key=run_key,
+        plan=recorded.as_dict(),
+        policy=None,
+        decisions=content,
+        max_rounds=policy.trading.max_rounds,
+        is_first=True,
+        newest_order=None,
+    )
+
+
+def _follow_earlier(desk: Desk, run_key: str, seconds: float) -> None:
     for key in rounds_of(desk.ledger, run_key):
         with desk.hold(key):
             pass  # holds what was changed in it by hand
-        for order in desk.ledger.orders(run_key=key, states=NEVER_LEFT):
-            cancel_order(desk, order, f"run {run_key}, which plans anew what it lacks")
         if open_ones := desk.ledger.order_ids(key, OPEN):
             follow_orders(desk, key, open_ones, seconds)
 
@@ -113,6 +172,8 @@ def record_round(
     trades, decisions, agreed = TradePlan.from_dict(planned["plan"]), planned["decisions"], agreed_of(desk, plan)
     if agreed is None:
         return []
+    if desk.ledger.run(planned["run_key"]) is not None:  # it waited for a second query
+        return name_trades(desk, trades, open_orders(desk, planned["run_key"]))
     snapshots.keep_snapshot(desk.ledger, planned["run_key"], decisions["policy_in_force"], decisions)
     part_of = {"run_key": plan.run_key, "plan_sha256": agreed.sha256, "approvals": agreed.approvals}
     if not is_within_bounds(desk, plan.run_key, agreed, trades.trades):

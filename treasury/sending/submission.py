@@ -92,7 +92,7 @@ class Submission(Transmission):
         if order.state is not State.PREPARED:
             return order
         if order.absences_needed:
-            order = self._ask_before_sending(order)
+            order = self.ask_before_sending(order)
             if order.state is not State.PREPARED or order.absences_needed:
                 return order
         payload = self._ledger.payload(order)
@@ -113,8 +113,11 @@ class Submission(Transmission):
             return self._hold_known(order, paid, "asked before another quote")
         return self.reject(order) if following is Next.REJECT else self._quote_again(order)
 
-    def _ask_before_sending(self, order: Order) -> Order:
-        """Query an order before it is sent, because the ledger may know less than the service."""
+    def ask_before_sending(self, order: Order) -> Order:
+        """Query a prepared order before it is sent, because the ledger may know less than the service.
+
+        It is held where the service knows it. Once enough queries found nothing it needs none any more.
+        """
         found = self.known_at_service(order)
         if found:
             return self._hold_known(order, found, "asked before it is sent")

@@ -1,0 +1,72 @@
+"""Fund and pay from a ledger that may be older than the service: its rows are asked about before it converts."""
+
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engine.funded import BTC, HELD, PAYOUTS, ROWS, clock_of, fund_and_pay, rules_of_a_day
+from tests.engine.rounds import kinds, policy
+from tests.engine.runs import results, sheet
+from treasury.orders.states import State
+from treasury.runs.desk import Desk
+
+D = Decimal
+OpenDesk = Callable[..., Desk]
+pytestmark = pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
+DONE = ["conversion_execute", *["payout"] * 3]
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_nothing_is_converted_for_a_run_that_another_ledger_paid(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, is_new: bool
+) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    first, rules, file = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC), sheet(tmp_path, *ROWS)
+    assert fund_and_pay(first, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
+    first.close()
+    if is_new:  # a machine that never sent; else the token of the machine knows of sends that the ledger does not know
+        for token in tmp_path.rglob("*.token"):
+            token.unlink()
+    second = open_desk(sandbox.base_url, ledger=f"sqlite:///{tmp_path / 'another.db'}")
+    assert fund_and_pay(second, file, rules, tmp_path / "again")["counts"] == {"held": 3}
+    assert kinds(sandbox) == DONE
+
+
+def test_in_an_epoch_a_new_run_is_funded_once_its_rows_and_its_conversion_were_asked_about(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    desk, rules, file = open_desk(sandbox.base_url, resend_after=60.0), rules_of_a_day(tmp_path), sheet(tmp_path, *ROWS)
+    ahead = clock_of(desk)
+    desk.begin_epoch("a test says so")
+    for number in range(3):
+        found = fund_and_pay(desk, file, rules, tmp_path / "out", seconds=1)
+        assert found["counts"] == {"not_sent": 3}, number
+        reason = next(iter(results(tmp_path / "out").values()))["reason"]
+        assert "second query" in reason or "asked about" in reason
+        if number != 1:  # too early: nothing changes
+            ahead[0] += 61
+    assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
+    assert kinds(sandbox) == DONE
+    assert [order.state for order in desk.ledger.orders(run_key="run.fund")] == [State.SETTLED]
+    assert desk.ledger.run("run.fund-2") is None
+
+
+def test_in_an_epoch_a_recorded_conversion_that_is_needed_no_more_is_not_made(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    desk, rules, file = open_desk(sandbox.base_url, resend_after=60.0), rules_of_a_day(tmp_path), sheet(tmp_path, *ROWS)
+    ahead = clock_of(desk)
+    desk.begin_epoch("a test says so")
+    fund_and_pay(desk, file, rules, tmp_path / "out", seconds=1)
+    ahead[0] += 61
+    fund_and_pay(desk, file, rules, tmp_path / "out", seconds=1)
+    assert len(desk.ledger.orders(run_key="run.fund", states=(State.PREPARED,))) == 1
+    sandbox.deposit("USDT_TRC20", "1000")
+    ahead[0] += 61
+    assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
+    assert kinds(sandbox) == ["payout"] * 3
