@@ -3,7 +3,8 @@
 A decision carries a keyed checksum; a row that was changed or added by hand counts as none.
 """
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -261,6 +262,26 @@ def check_not_rejected(connection: Connection, ledger: Ledger, plan: WaitingPlan
     for each in decisions_of(connection, ledger, plan)[0]:
         if each.decision == "reject":
             raise PlanRejected(plan.run_key, each.name, each.why or "")
+
+
+def check_payments_not_rejected(connection: Connection, ledger: Ledger, run_key: str, hashes: Collection[str]) -> None:
+    """Raise `PlanRejected` where a person rejected one of these plans of a run, also with other conversions.
+
+    `hashes`: of a plan, and of its payments alone. A no to payments counts whatever has to be converted for them now.
+    """
+    plans, kept = schema.plans, schema.snapshots.c
+    query = select(kept.content).where(kept.run_key == run_key)
+    contents = [json.loads(row.content) for row in connection.execute(query)]
+    payments_of = {each["plan_sha256"]: each.get("payments_sha256") for each in contents}
+    for row in connection.execute(select(plans).where(plans.c.run_key == run_key)).fetchall():
+        is_meant = row.plan_sha256 in hashes or payments_of.get(row.plan_sha256) in hashes
+        if is_meant and is_sealed(ledger.key, plans, row):
+            check_not_rejected(connection, ledger, plan_of(ledger, row))
+
+
+def check_no_rejection(ledger: Ledger, run_key: str, hashes: Collection[str]) -> None:
+    """The same as `check_payments_not_rejected`, outside of a transaction."""
+    ledger.look(lambda connection: check_payments_not_rejected(connection, ledger, run_key, hashes))
 
 
 # --- waiting plans -----------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ It is serialized, so that two runs that start at the same time see each other.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -16,6 +16,7 @@ from treasury.concurrency.batches import batched
 from treasury.concurrency.crash_points import crash_point
 from treasury.errors import InputError, Overtaken, PolicyChanged, RunKeyConflict
 from treasury.ledger import schema
+from treasury.ledger.approvals import check_payments_not_rejected
 from treasury.ledger.approved_plans import check_approved, check_still_approved
 from treasury.ledger.database import serialize
 from treasury.ledger.day import check_day, judge_waiting
@@ -67,6 +68,8 @@ class IntentRules:
     """Row -> why it breaks a limit now: of a run that began under another policy, what waits is held."""
     part_of: PartOf | None = None
     """The plan of another run that they are part of: its approvals are theirs."""
+    payments: Collection[str] = ()
+    """The hash of a new plan's payments alone, where it has conversions: a person may have rejected them before."""
     newest_order: int | None = None
     """The last order that was recorded when they were planned; None where others may be recorded in between."""
 
@@ -113,6 +116,7 @@ def commit_plan(
         if rules.newest_order is not None and _newest_order(connection) > rules.newest_order:
             raise Overtaken(f"other orders were recorded since run {run_key} was planned; nothing of it was recorded")
         if rules.part_of is None:
+            check_payments_not_rejected(connection, ledger, run_key, {sha256, *rules.payments})
             check_approved(connection, ledger, run_key, sha256, rules.version, rules.approving)
         else:
             _check_part(connection, ledger, rules, rules.part_of)
@@ -182,6 +186,7 @@ def add_to_plan(
             )
         check_not_cancelled(connection, run_key)
         _check_binding(ledger, connection, run_key, recorded)
+        check_payments_not_rejected(connection, ledger, run_key, {sha256, *rules.payments})
         check_approved(connection, ledger, run_key, sha256, rules.version, rules.approving)
         if rules.day is not None:
             check_day(connection, rules.day, rules.max_per_day, added)

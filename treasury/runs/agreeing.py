@@ -5,6 +5,7 @@ from pathlib import Path
 
 from treasury.approving.tokens import read_token
 from treasury.errors import InputError, InvalidSheet, LimitExceeded
+from treasury.ledger.approvals import check_no_rejection
 from treasury.ledger.approved_plans import propose_lapsed
 from treasury.ledger.in_flight import recorded_debits
 from treasury.ledger.intents import check_bound
@@ -120,6 +121,8 @@ def propose_payouts(
         return
     if added is None and desk.ledger.run(plan.run_key) is not None:
         check_bound(desk.ledger, plan.run_key, plan.intents)  # another plan of it could never be paid
+    else:
+        check_no_rejection(desk.ledger, plan.run_key, {proposed.sha256, (added or plan).sha256})
     token = None if proposal is None else read_token(proposal)
     seen = {**look(desk, proposed), ADDS: added is not None} if proposed.approvals else None
     propose(desk, governed, plan.run_key, proposed.sha256, proposed.approvals, shown=seen, token=token)

@@ -271,7 +271,7 @@ def commit_payouts(
         agreed = None
     agreed = agreed or plan
     rules = _judged(governed, governed.rules(desk, "payouts", plan.debits, _over(plan) if began else {}), agreed)
-    kept = kept_with_run(agreed)
+    rules, kept = replace(rules, payments=(plan.sha256,)), kept_with_run(agreed)
     content = agreed.summary() if kept is None else {**agreed.summary(), FUNDING: kept}
     with desk.hold(run_key):
         commit_plan(desk.ledger, run_key, KIND, content, agreed.sha256, plan.intents, rules)
@@ -286,6 +286,7 @@ def _add(
     meant = agreed or added or plan
     new = set() if added is None else {row.row_ref for row in added.rows}
     rules = _judged(governed, governed.rules(desk, "payouts", meant.counted, {}), meant)
+    rules = rules if added is None else replace(rules, payments=(added.sha256,))
     recorded = [intent for intent in plan.intents if intent.row_ref not in new]
     with desk.hold(plan.run_key):
         add_to_plan(
