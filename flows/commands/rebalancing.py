@@ -49,6 +49,7 @@ from treasury.runs.rebalancing import (
     say_yes,
 )
 from treasury.runs.trade_costs import COLUMNS, write_costs
+from treasury.runs.trade_orders import commit_trades
 
 DEFAULT_POLICY = Path("data/treasury_policy.toml")
 
@@ -136,6 +137,7 @@ def _rebalance(
     if found.plan.trades or yes:  # nobody was asked about nothing
         say_yes(desk)
     if not found.plan.trades:  # nothing is sent, and Prefect is not started for it
+        commit_trades(desk, found.run_key, found.plan, policy)  # cancels what an earlier round left unsent
         code = _told(write_decisions(desk, [decisions], [], folder))
         check_limits(decisions)
         return code

@@ -213,20 +213,6 @@ def test_a_rejected_larger_plan_does_not_end_what_was_approved_before(
     assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
 
 
-def test_a_rejected_plan_is_not_proposed_where_nothing_is_lacking_any_more(
-    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
-) -> None:
-    sandbox = start_sandbox(balances=HELD)
-    desk = open_desk(sandbox.base_url)
-    rules = adopted(desk, policy(tmp_path, tail=CONVERSIONS, BTC=BTC))
-    file = sheet(tmp_path, *ROWS)
-    with pytest.raises(ApprovalNeeded):
-        fund_and_pay(desk, file, rules, tmp_path / "out")
-    reject_plan(desk.ledger, "run", by="Checker", why="too much is converted", os_user="somebody-else")
-    sandbox.deposit("USDT_TRC20", "1000")
-    assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
-
-
 def test_what_was_lost_exactly_is_converted_again(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
     sandbox = start_sandbox(balances=HELD)
     desk, rules = open_desk(sandbox.base_url), rules_of_a_day(tmp_path)

@@ -29,7 +29,7 @@ from tests.engine.funded import (
     record_round,
 )
 from tests.engine.own_process import in_own_process
-from tests.engine.rounds import available, policy
+from tests.engine.rounds import available, kinds, policy
 from tests.engine.rounds import start as rebalance
 from tests.engine.runs import results, sheet
 from treasury.errors import ApprovalNeeded, InputError, LimitExceeded
@@ -97,7 +97,7 @@ def test_the_limit_of_a_day_of_conversions_leaves_the_run_unsent_and_says_so(
     assert (done["counts"], sandbox.orders()) == ({"not_sent": 3}, [])
     [why] = {row["reason"] for row in results(tmp_path / "out").values()}
     assert "not funded: 1000 USDT_TRC20 missing" in why
-    assert "400 USDT: 0 count already" in why
+    assert "max_per_day, of which 400 USDT are left today" in why
 
 
 def test_fees_on_top_are_funded(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
@@ -382,3 +382,19 @@ def test_a_start_of_the_conversions_of_a_run_sends_nothing_once_its_payments_are
     with pytest.raises(InputError, match="nothing of run run waits any more"):
         execution.send_orders(desk, trade["run_key"], trade["ids"])
     assert sandbox.orders() == []
+
+
+def test_what_a_run_needs_that_was_recorded_later_does_not_keep_an_earlier_one_waiting(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances={"USDT": D(1600), "BTC": D(0), "USDT_TRC20": D(200)})
+    desk, rules, file = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC), sheet(tmp_path, *ROWS)
+    record(desk, file, rules)
+    later = sheet(tmp_path, ("x", "1400", "12345670301"), ("y", "300", "12345670401"), name="later.csv")
+    later.write_text(later.read_text().replace("USDT_TRC20", "USDT", 1))
+    assert fund_and_pay(desk, later, rules, tmp_path / "later", "later")["counts"] == {"not_sent": 2}
+    assert kinds(sandbox) == []
+    assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
+    assert fund_and_pay(desk, later, rules, tmp_path / "later", "later")["counts"] == {"not_sent": 2}
+    sandbox.deposit("USDT", "1500")
+    assert fund_and_pay(desk, later, rules, tmp_path / "later", "later")["counts"] == {"settled": 2}

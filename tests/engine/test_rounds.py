@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.engine.funded import PAYOUTS
 from tests.engine.own_process import in_own_process
 from tests.engine.rounds import available, decided, policy, start, traded
 from tests.engine.runs import sheet
@@ -187,6 +188,34 @@ def test_a_rate_that_moved_too_far_stops_its_pair_and_the_second_source_too(
     [skipped] = done["skipped"]
     assert skipped["asset"] == "BTC"
     assert "the reference rate is 32000" in skipped["reason"]
+
+
+def test_a_pair_that_costs_too_much_is_named_with_its_limit(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances=holding(BTC="2"))
+    rules = policy(tmp_path, tail="[conversions]\nmax_cost_bps = 1\n", BTC=BTC)
+    done = start(open_desk(sandbox.base_url), rules, tmp_path / "out")
+    [skipped] = done["skipped"]
+    assert "BTC-USDT costs " in skipped["reason"]
+    assert "over max_cost_bps, 1" in skipped["reason"]
+
+
+def test_what_has_to_be_paid_is_bought_where_the_day_has_no_room_for_a_band(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances={"USDT": Decimal(5000), "BTC": Decimal(2), "USDT_TRC20": Decimal(0)})
+    desk = open_desk(sandbox.base_url)
+    rules = policy(tmp_path, tail=PAYOUTS + '[conversions.max_per_day]\nBTC = "0.5"\n', BTC=BTC)
+    file = sheet(tmp_path, ("a", "1200", "12345670001"))
+    payouts.commit_payouts(desk, file, "salaries", rules)  # they wait
+    done = start(desk, rules, tmp_path / "out")
+    bought = [order for order in desk.ledger.orders() if order.receive_currency == "USDT_TRC20"]
+    assert [order.state for order in bought if order.run_key != "salaries"] == [State.SETTLED]
+    sold = [order.amount for order in desk.ledger.orders() if order.currency == "BTC"]
+    assert sum(amount or 0 for amount in sold) <= Decimal("0.5")
+    [skipped] = [each for each in done["skipped"] if each["asset"] == "BTC"]
+    assert "max_per_day" in skipped["reason"]
 
 
 def test_turnover_counts_the_rounds_of_a_day_together(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:

@@ -111,6 +111,9 @@ def solved(treasury: Treasury, ways: Sequence[Way], smallest: frozenset[int]) ->
         moved = {flow[t, i]: ONE for i, way in enumerate(ways) for t in tiers if way.start == currency}
         moved |= {flow[t, i]: way.gross for i, way in enumerate(ways) for t in tiers if way.end == currency}
         rows.append((moved, Fraction(limit) * price[currency]))
+    for currency, limit in terms.max_spent.items():
+        spent = {flow[t, i]: ONE for i, way in enumerate(ways) for t in tiers if way.start == currency}
+        rows.append((spent, Fraction(limit) * price[currency]))
     always: list[Fraction] = [Fraction(0)] * 3
     spared: Row = {}
     for each in treasury.holdings:

@@ -214,6 +214,7 @@ def test_one_pair_is_never_traded_both_ways() -> None:
 
 LIMITED = [
     ({"max_spend": {"USDT": D(150)}}, 150, "max_per_trade (or max_share_percent), 150 USDT, is reached"),
+    ({"max_spent": {"USDT": D(250)}}, 250, "max_per_day, of which 250 USDT are left today, is reached"),
     ({"max_turnover": {"USDT": D(250)}}, 250, "max_turnover, of which 250 USDT are left today, is reached"),
     ({"max_turnover": {"ETH": D("0.1")}}, 200, "max_turnover, of which 0.1 ETH are left today, is reached"),
     (

@@ -34,6 +34,7 @@ def broken(treasury: Treasury, plan: ConversionPlan) -> list[str]:
     spendable = {each.asset: min(each.spendable, each.expected) for each in treasury.holdings}
     start = dict(spendable)
     moved: defaultdict[str, Decimal] = defaultdict(Decimal)
+    paid: defaultdict[str, Decimal] = defaultdict(Decimal)
     total = D(0)
     seen: set[str] = set()
     for number in range(1, 10):
@@ -64,9 +65,11 @@ def broken(treasury: Treasury, plan: ConversionPlan) -> list[str]:
             found.append(f"{each.symbol} over max_per_pair")
         if each.amount > terms.max_spend.get(each.currency, each.amount):
             found.append(f"{each.symbol} over max_spend")
+        paid[each.currency] += each.amount
         moved[each.currency] += each.amount
         moved[each.receive_currency] += each.expected_receive
         total += value
+    found += [f"{c} over max_spent" for c, most in terms.max_spent.items() if paid[c] > most]
     found += [f"{c} over max_turnover" for c, most in terms.max_turnover.items() if moved[c] > most]
     if terms.max_total is not None and total > terms.max_total:
         found.append("over max_total")

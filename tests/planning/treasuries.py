@@ -80,10 +80,10 @@ def treasuries(draw: st.DrawFn, *, most_assets: int = 5, most_pairs: int = 7, li
     symbols = draw(st.lists(st.sampled_from(possible), min_size=1, max_size=most_pairs, unique=True))
     pairs = [_pair(draw, symbol) for symbol in symbols]
     currencies = st.sampled_from(assets)
-    capped: dict[str, dict[str, Decimal]] = {"max_spend": {}, "max_turnover": {}, "max_per_pair": {}}
+    capped: dict[str, dict[str, Decimal]] = {"max_spend": {}, "max_spent": {}, "max_turnover": {}, "max_per_pair": {}}
     totals: dict[str, Decimal] = {}
     if limits:
-        for name in ("max_spend", "max_turnover"):
+        for name in ("max_spend", "max_spent", "max_turnover"):
             for currency in draw(st.sets(currencies, max_size=1)):
                 capped[name][currency] = worth(draw(values), currency, PRICES, 0) + worth(1, currency, PRICES, 0) / 4
         for symbol in draw(st.sets(st.sampled_from(symbols), max_size=1)):

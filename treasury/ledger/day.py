@@ -5,7 +5,7 @@ that has not left when that day ends is judged again before its first byte; what
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from decimal import Decimal
 
 from sqlalchemy import Connection, or_, select, update
@@ -13,6 +13,7 @@ from sqlalchemy import Connection, or_, select, update
 from treasury.concurrency.batches import batched
 from treasury.errors import LimitExceeded
 from treasury.ledger import schema
+from treasury.ledger.ledger import Ledger
 from treasury.money import exact, format_amount
 from treasury.orders.records import Intent
 from treasury.orders.states import State
@@ -38,6 +39,14 @@ def check_day(connection: Connection, day: str, max_per_day: Mapping[str, Decima
                 f"the limit of {day} is {format_amount(most)} {currency}: {format_amount(before)} count already, and "
                 f"this run adds {format_amount(planned[currency])}"
             )
+
+
+@exact
+def counted_on(
+    ledger: Ledger, day: str, currencies: Iterable[str], replaced: Collection[str] = ()
+) -> dict[str, Decimal]:
+    """Currency -> what counts towards its limit of a day. `replaced`: runs whose unsent orders count for none."""
+    return ledger.look(lambda connection: {each: _counted(connection, day, each, replaced) for each in currencies})
 
 
 @exact
@@ -77,10 +86,11 @@ def _does_not_fit(day: str, currency: str, most: Decimal, counted: Decimal, amou
     )
 
 
-def _counted(connection: Connection, day: str, currency: str) -> Decimal:
+def _counted(connection: Connection, day: str, currency: str, replaced: Collection[str] = ()) -> Decimal:
     table = schema.orders.c
+    is_left = (table.state != State.PREPARED.value) | table.run_key.not_in(list(replaced))
     query = select(table.amount, table.ceiling).where(
-        table.currency == currency, table.counted_on == day, table.state.not_in(NOT_COUNTED)
+        table.currency == currency, table.counted_on == day, table.state.not_in(NOT_COUNTED), is_left
     )
     rows = connection.execute(query).fetchall()
     return sum((Decimal(row.amount or row.ceiling or 0) for row in rows), Decimal(0))

@@ -95,6 +95,12 @@ def waiting_before(ledger: Ledger, run_key: str, *, is_recorded: bool) -> list[W
     return [Waiting(row.run_key, row.operation, row.currency, _debit(row), _received(row)) for row in others]
 
 
+def recorded_after(ledger: Ledger, run_key: str) -> set[str]:
+    """The runs that wait and recorded no payment before the last one that waits of this run, which is recorded."""
+    every = {each.run_key for each in waiting_before(ledger, run_key, is_recorded=False)}
+    return every - {each.run_key for each in waiting_before(ledger, run_key, is_recorded=True)}
+
+
 def standing(ledger: Ledger) -> list[tuple[int, str]]:
     """Every order that waits or is on its way, with its state: what a balance that is read meanwhile may show."""
     table = schema.orders.c

@@ -112,16 +112,18 @@ def payments_that_wait(ledger: Ledger) -> list[Obligation]:
     held = (table.state == State.HELD.value) & table.hold_kind.in_([kind.value for kind in HELD_BACK])
     waits = (table.state == State.PREPARED.value) | held
     query = select(table.run_key, table.currency, table.amount, table.ceiling)
-    sums: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
+    sums: dict[tuple[str, str, str | None], Decimal] = defaultdict(Decimal)
     for row in ledger.read(query.where(waits, table.operation != CONVERSION, table.currency.is_not(None))):
-        sums[row.currency, f"run {row.run_key}, not sent yet"] += parse_amount(row.amount or row.ceiling or "0")
+        amount = parse_amount(row.amount or row.ceiling or "0")
+        sums[row.currency, f"run {row.run_key}, not sent yet", row.run_key] += amount
     begun = {row.run_key for row in ledger.read(select(schema.runs.c.run_key))}
     for plan in waiting_plans(ledger):
         # Of a run that began, rows to be added are obligations of their own; another plan of its rows is none.
         if plan.shown is not None and (plan.run_key not in begun or plan.shown.get(ADDS, False)):
             for asset, amount in _debits(plan.shown).items():
-                sums[asset, f"run {plan.run_key}, waits for approvals"] += amount
-    return [Obligation(asset, amount, what) for (asset, what), amount in sorted(sums.items()) if amount]
+                sums[asset, f"run {plan.run_key}, waits for approvals", None] += amount
+    found = (Obligation(asset, amount, what, run_key) for (asset, what, run_key), amount in sums.items() if amount)
+    return sorted(found, key=lambda each: (each.asset, each.what))
 
 
 def _debits(shown: Mapping[str, Any]) -> dict[str, Decimal]:
@@ -163,11 +165,15 @@ def paid_by_day(ledger: Ledger, since: int, day_of: Callable[[int], date]) -> di
 
 
 @exact
-def traded_on(ledger: Ledger, since: int) -> Traded:
-    """The conversions that were recorded at or after a moment, Unix ms, and did not end unmade."""
+def traded_on(ledger: Ledger, since: int, replaced: Collection[str] = ()) -> Traded:
+    """The conversions that were recorded at or after a moment, Unix ms, and did not end unmade.
+
+    `replaced`: runs whose unsent conversions count for none, because who plans now cancels them.
+    """
     table = schema.orders.c
     amounts = (table.currency, table.amount, table.receive_currency, table.receive_amount)
     chosen = (table.operation == CONVERSION) & (table.created_at >= since) & table.state.not_in(NOT_COUNTED)
+    chosen &= (table.state != State.PREPARED.value) | table.run_key.not_in(list(replaced))
     rows = ledger.read(select(table.run_key, table.row_ref, *amounts, table.masked).where(chosen))
     planned = dict(_planned(ledger, {(row.run_key, row.row_ref) for row in rows}))
     moved: dict[str, Decimal] = defaultdict(Decimal)

@@ -85,6 +85,8 @@ class Terms:
     """By currency spent: the most that one trade may spend."""
     max_turnover: Mapping[str, Decimal] = field(default_factory=dict)
     """By currency: the most that all trades together may spend and receive of it."""
+    max_spent: Mapping[str, Decimal] = field(default_factory=dict)
+    """By currency: the most that all trades together may spend of it."""
     max_per_pair: Mapping[str, Decimal] = field(default_factory=dict)
     """By symbol: the most that trades of the pair may be worth, in the base asset."""
     max_total: Decimal | None = None

@@ -73,6 +73,9 @@ def _of_limits(book: Book, trades: Sequence[tuple[Conversion, Arc]]) -> Iterable
     for currency, limit in terms.max_turnover.items():
         if moved[currency] > limit:
             yield f"its conversions move more {currency} than max_turnover"
+    for currency, limit in terms.max_spent.items():
+        if sum((each.amount for each, _ in trades if each.currency == currency), ZERO) > limit:
+            yield f"its conversions spend more {currency} than max_spent"
     for symbol, limit in terms.max_per_pair.items():
         if worth[symbol] > limit:
             yield f"{symbol} is worth more than max_per_pair"

@@ -248,6 +248,9 @@ class _Sizing:
             left = terms.max_turnover[arc.receives] - self._moved_by_others(arc, arc.receives)
             bounds.append(self._spend_below(arc, left))
         others = [(each, amount) for each, amount in self.amounts.items() if each != arc]
+        if arc.spends in terms.max_spent:
+            spent = sum((amount for each, amount in others if each.spends == arc.spends), ZERO)
+            bounds.append(terms.max_spent[arc.spends] - spent)
         worth = [terms.max_per_pair[arc.symbol]] if arc.symbol in terms.max_per_pair else []
         if terms.max_total is not None:
             worth.append(terms.max_total - sum((book.worth(*each) for each in others), ZERO))

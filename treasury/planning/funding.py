@@ -90,16 +90,6 @@ def is_within(
     return True
 
 
-@exact
-def is_still_needed(recorded: Iterable[Trade], wanted: Sequence[Trade], slippage_bps: int) -> bool:
-    """Whether what is wanted now holds every recorded conversion, but for what rates may move meanwhile."""
-    most: dict[tuple[str, Side, str], Decimal] = {}
-    for trade in wanted:
-        way = (trade.symbol, trade.side, trade.currency)
-        most[way] = most.get(way, ZERO) + trade.amount * (BPS + slippage_bps) / BPS
-    return all(trade.amount <= most.get((trade.symbol, trade.side, trade.currency), ZERO) for trade in recorded)
-
-
 def shown_gap(gap: Mapping[str, Decimal]) -> str:
     """What is missing, in words."""
     return ", ".join(f"{format_amount(amount)} {asset}" for asset, amount in gap.items())

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from decimal import Decimal, localcontext
 
-from treasury.money import EXACT, FRACTION_DIGITS, round_down, round_up
+from treasury.money import EXACT, FRACTION_DIGITS, format_amount, round_down, round_up
 from treasury.planning.conversion_model import Holding, Pair, Terms
 from treasury.planning.levels import Level
 from treasury.planning.limits import ConversionLimits
@@ -153,15 +153,22 @@ class Market:
             asset, _, against = symbol.partition("-")
             rates = None if symbol in self.blocked else self.rates.get(symbol)
             buy, sell = (None, None) if rates is None else (rates.buy, rates.sell)
-            if rates is not None and self._costs_too_much(rates):
+            if self.why_too_dear(symbol) is not None:
                 buy = sell = None
             found.append(Pair(symbol, asset, against, buy, sell))
         return found
 
-    def _costs_too_much(self, rates: Rates) -> bool:
-        most = self.limits.max_cost_bps
+    def why_too_dear(self, symbol: str) -> str | None:
+        """Why a pair is not traded for what it costs, spread and fee; None where the policy's limit allows it."""
+        most, rates = self.limits.max_cost_bps, self.rates.get(symbol)
+        if most is None or rates is None:
+            return None
         middle = (rates.buy + rates.sell) / 2
-        return most is not None and (rates.buy - middle) * BPS > (most - self.snapshot.fee_bps) * middle
+        cost = (rates.buy - middle) * BPS / middle + self.snapshot.fee_bps
+        if cost <= most:
+            return None
+        shown = format_amount(round_up(cost, 2))
+        return f"{symbol} costs {shown} bps against the middle of its rates, over max_cost_bps, {most}"
 
     def terms(self, spendable: Mapping[str, Decimal]) -> Terms:
         """The policy's rules of trades, less what this day's trades have used up."""
@@ -172,6 +179,7 @@ class Market:
             most[currency] = min(amount, most.get(currency, amount))
         turnover = {name: _rest(amount, done.moved.get(name)) for name, amount in limits.max_turnover.items()}
         per_pair = {name: _rest(amount, done.traded.get(name)) for name, amount in limits.max_per_pair.items()}
+        spent = {name: _rest(amount, done.spent.get(name)) for name, amount in limits.max_per_day.items()}
         total, cost = limits.max_value_per_day, limits.max_cost_per_day
         return Terms(
             base_asset=self.base,
@@ -181,6 +189,7 @@ class Market:
             return_to=self.trading.returns_to,
             max_spend=most,
             max_turnover=turnover,
+            max_spent=spent,
             max_per_pair=per_pair,
             max_total=None if total is None else _rest(total, sum(done.traded.values(), ZERO)),
             max_cost=None if cost is None else _rest(cost, done.cost),

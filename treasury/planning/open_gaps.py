@@ -115,11 +115,8 @@ class _Open:
             limit = terms.max_spend[way.spends]
             if book.worth(way, limit) < terms.min_trade or (there and self._is_small(way.spends, limit - there)):
                 return f"max_per_trade (or max_share_percent), {canonical(limit)} {way.spends}, {REACHED}"
-        for currency in (way.spends, way.receives):
-            if currency in terms.max_turnover:
-                limit = terms.max_turnover[currency]
-                if self._is_small(currency, limit - self._turnover(currency)):
-                    return f"max_turnover, of which {canonical(limit)} {currency} are left today, {REACHED}"
+        if (moved := self._limit_of_currency(way)) is not None:
+            return moved
         if way.symbol in terms.max_per_pair:
             limit = terms.max_per_pair[way.symbol]
             worth = sum((book.worth(e.arc, e.amount) for e in self.trades if e.arc.symbol == way.symbol), ZERO)
@@ -131,6 +128,21 @@ class _Open:
             smallest = book.cost(way, book.spend_for_worth(way, terms.min_trade))
             if terms.max_cost - self.cost < smallest:
                 return f"max_cost_per_day, of which {canonical(terms.max_cost)} {base} are left, {REACHED}"
+        return None
+
+    def _limit_of_currency(self, way: Arc) -> str | None:
+        """The limit on what may be spent, or moved, of a currency that keeps this way from one more smallest trade."""
+        terms = self.book.terms
+        if way.spends in terms.max_spent:
+            limit = terms.max_spent[way.spends]
+            spent = sum((each.amount for each in self.trades if each.arc.spends == way.spends), ZERO)
+            if self._is_small(way.spends, limit - spent):
+                return f"max_per_day, of which {canonical(limit)} {way.spends} are left today, {REACHED}"
+        for currency in (way.spends, way.receives):
+            if currency in terms.max_turnover:
+                limit = terms.max_turnover[currency]
+                if self._is_small(currency, limit - self._turnover(currency)):
+                    return f"max_turnover, of which {canonical(limit)} {currency} are left today, {REACHED}"
         return None
 
     def _turnover(self, currency: str) -> Decimal:

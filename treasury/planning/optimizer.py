@@ -203,7 +203,7 @@ class _Model:
         most = []
         for arc, gross, worth in zip(self.arcs, self.gross, self.worth, strict=True):
             bounds = [funds]
-            for limits in (terms.max_spend, terms.max_turnover):
+            for limits in (terms.max_spend, terms.max_spent, terms.max_turnover):
                 if arc.spends in limits:
                     bounds.append(self.value(arc.spends, limits[arc.spends]))
             if arc.receives in terms.max_turnover:
@@ -350,6 +350,13 @@ class _Model:
                     moved |= self._spent(number, self.gross[number])
             if moved:
                 program.at_most(moved, self.value(currency, limit))
+        for currency, limit in terms.max_spent.items():
+            spent: dict[int, float] = {}
+            for number, arc in enumerate(self.arcs):
+                if currency == arc.spends:
+                    spent |= self._spent(number)
+            if spent:
+                program.at_most(spent, self.value(currency, limit))
         if terms.max_total is not None:
             worth: dict[int, float] = {}
             for number in range(len(self.arcs)):

@@ -5,8 +5,8 @@ documented (public fact 5.10 names `freezeBalance` alone). So each asset has two
 from which surpluses and funds are counted, and what is expected, from which shortfalls are.
 """
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal
 from functools import cache
 from typing import Any
@@ -46,6 +46,8 @@ class Obligation:
     asset: str
     amount: Decimal
     what: str
+    run_key: str | None = None
+    """The run that recorded it, if one did."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,8 @@ class Snapshot:
     """The fee that a conversion is expected to take of what it brings: what recent ones took (public fact 7.4)."""
     moved: Mapping[str, Decimal] = field(default_factory=dict)
     """Currency -> what conversions of this day spent and received of it."""
+    spent: Mapping[str, Decimal] = field(default_factory=dict)
+    """Currency -> what counts already, of all operations, towards its limit of the day; of those that have one."""
     traded: Mapping[str, Decimal] = field(default_factory=dict)
     """Pair -> what this day's trades of it were worth, in the base asset."""
     cost: Decimal = ZERO
@@ -88,6 +92,12 @@ class Snapshot:
     def from_dict(content: Mapping[str, Any]) -> "Snapshot":
         """The snapshot that `as_dict` wrote. Raises `ValueError` when it did not."""
         return _reader().validate_python(dict(content))
+
+
+def limited_to(snapshot: Snapshot, symbols: Collection[str]) -> Snapshot:
+    """The snapshot as if these pairs alone could be traded."""
+    others = {symbol: "a plan that people saw trades other pairs" for symbol in snapshot.rates if symbol not in symbols}
+    return replace(snapshot, missing={**others, **snapshot.missing})
 
 
 @cache

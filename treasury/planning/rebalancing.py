@@ -251,6 +251,7 @@ class _Decided:
         stopped = [
             f"{symbol}: {market.snapshot.missing[symbol]}" for symbol in own if symbol in market.snapshot.missing
         ]
+        stopped += [dear for symbol in own if (dear := market.why_too_dear(symbol)) is not None]
         return "; ".join(stopped) or reason
 
     def _is_wanted(self, asset: str) -> bool:

@@ -1,7 +1,7 @@
 """Trades of a rebalancing: what is converted, within which bounds, and what is wanted and not made; pure."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from decimal import Decimal, localcontext
 from enum import StrEnum
@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from treasury.money import EXACT, FRACTION_DIGITS, canonical, format_amount, round_down, round_up
+from treasury.money import EXACT, FRACTION_DIGITS, canonical, exact, format_amount, round_down, round_up
 from treasury.orders.decisions import OLDER_NAMES
 from treasury.planning.limits import ConversionLimits
 from treasury.planning.tables import BPS
@@ -215,3 +215,17 @@ def _over_value(trades: tuple[Trade, ...], limits: ConversionLimits, before: Tra
         if trades and most is not None and total > most:
             return f"with what was traded today it comes to {canonical(total)}, over {name}, {canonical(most)}"
     return None
+
+
+MOVED_BPS = 500
+"""So much more than is wanted now a trade may spend that was planned before: rates move meanwhile."""
+
+
+@exact
+def is_still_wanted(planned: Iterable[Trade], now: Iterable[Trade]) -> bool:
+    """Whether the trades that are wanted now hold every one that was planned before, but for what rates moved."""
+    most: dict[tuple[str, Side, str], Decimal] = {}
+    for trade in now:
+        way = (trade.symbol, trade.side, trade.currency)
+        most[way] = most.get(way, Decimal(0)) + trade.amount * (BPS + MOVED_BPS) / BPS
+    return all(trade.amount <= most.get((trade.symbol, trade.side, trade.currency), Decimal(0)) for trade in planned)

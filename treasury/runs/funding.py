@@ -20,19 +20,19 @@ from treasury.ledger.intents import newest_order
 from treasury.money import canonical
 from treasury.orders.records import Order
 from treasury.orders.states import NEVER_LEFT, OPEN, State
-from treasury.planning.funding import clipped, gap_of, is_still_needed, shown_gap
+from treasury.planning.funding import clipped, gap_of, shown_gap
 from treasury.planning.payouts import PayoutPlan
 from treasury.planning.policy import Policy
 from treasury.planning.position import Snapshot
-from treasury.planning.trades import TradePlan
+from treasury.planning.trades import TradePlan, is_still_wanted
 from treasury.reports.results import NOT_FUNDED, summarize_run, write_run_results
 from treasury.runs.approving import marks_of
 from treasury.runs.cancelling import cancel_order
 from treasury.runs.desk import Desk
 from treasury.runs.execution import ask_before_converting, follow_orders, open_orders
 from treasury.runs.fills import LOOK_SECONDS, LOOKS, Done, breaks_of, round_done, write_rounds
-from treasury.runs.funding_needs import Lack, paid_first, policy_of, read_funds, rows_to_pay, what_it_lacks
-from treasury.runs.funding_plans import UNDECIDED, Agreed, agreed_of, is_within_bounds, why_not_shown
+from treasury.runs.funding_needs import Lack, paid_first, policy_of, read_funds, rows_to_pay
+from treasury.runs.funding_plans import UNDECIDED, Agreed, agreed_of, is_within_bounds, lack_to_close, why_not_shown
 from treasury.runs.market import NOT_SENT_YET, how_to_end
 from treasury.runs.rebalancing import Planned, Round, decisions_of
 from treasury.runs.trade_orders import RecordedTrade, commit_part, name_trades
@@ -56,7 +56,7 @@ def next_round(
         _follow_earlier(desk, plan.run_key, seconds)
     keys = rounds_of(desk.ledger, plan.run_key)
     agreed, newest = agreed_of(desk, plan), newest_order(desk.ledger)
-    lack = None if agreed is None else _lack_to_close(desk, plan, before)
+    lack = None if agreed is None else _lack(desk, plan, agreed, before)
     if not before and (waiting := _gone_on_with(desk, plan, agreed, lack)) is not None:
         return waiting
     if agreed is None or lack is None or not lack.trades:
@@ -105,12 +105,12 @@ def _reasons_for_no_round(desk: Desk, plan: PayoutPlan, before: Sequence[Done]) 
     yield "this start made as many rounds as the policy's max_rounds allows: start it again"
 
 
-def _lack_to_close(desk: Desk, plan: PayoutPlan, before: Sequence[Done]) -> Lack | None:
+def _lack(desk: Desk, plan: PayoutPlan, agreed: Agreed, before: Sequence[Done]) -> Lack | None:
     """What a run lacks now; None where nothing may be converted for it in this start, or it cannot be had."""
     if why_no_round(desk, plan, before) is not None:
         return None
     try:
-        return what_it_lacks(desk, plan)
+        return lack_to_close(desk, plan, agreed)
     except NotFunded:
         return None
 
@@ -140,7 +140,7 @@ def _waits_to_be_asked_about(desk: Desk, run_key: str, agreed: Agreed, lack: Lac
     content = snapshots.snapshot_of(desk.ledger, run_key, run.plan_sha256)
     waiting = [trade for trade in recorded.trades if trade.row_ref in unsent]
     is_agreed = run.plan["part_of"]["plan_sha256"] == agreed.sha256
-    if content is None or not is_agreed or not is_still_needed(waiting, lack.trades, policy.trading.slippage_bps):
+    if content is None or not is_agreed or not is_still_wanted(waiting, lack.trades):
         return None
     return Planned(
         run_key=run_key,
@@ -238,12 +238,12 @@ def _why_nothing_more(desk: Desk, plan: PayoutPlan, done: Sequence[Done]) -> Ite
     if (why := why_no_round(desk, plan, done)) is not None:
         yield why
         return
+    agreed = agreed_of(desk, plan)
     try:
-        lack = what_it_lacks(desk, plan)
+        lack = lack_to_close(desk, plan, agreed)
     except NotFunded as error:
         yield str(error)
         return
-    agreed = agreed_of(desk, plan)
     if lack.trades and (agreed is None or not is_within_bounds(desk, plan.run_key, agreed, lack.trades)):
         yield "more has to be converted than was agreed to: start it again, and it is planned anew"
 

@@ -2,21 +2,20 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from treasury.errors import InputError, LimitExceeded, NotFunded
-from treasury.ledger.day import check_day
+from treasury.errors import InputError, NotFunded
 from treasury.ledger.funding_runs import rounds_of
-from treasury.ledger.in_flight import Waiting, states_of, waiting_before
+from treasury.ledger.in_flight import Waiting, recorded_after, states_of, waiting_before
 from treasury.ledger.payees import what_is_known
 from treasury.money import exact, format_amount, round_up
 from treasury.orders.states import Hold, State
 from treasury.planning.funding import plan_funding, why_unfunded
 from treasury.planning.limits import PayoutLimits
-from treasury.planning.payouts import OPERATIONS, PayoutPlan, plan_payouts
+from treasury.planning.payouts import OPERATIONS, PayoutPlan, add_sums, plan_payouts
 from treasury.planning.policy import Policy
-from treasury.planning.position import ZERO, Snapshot
+from treasury.planning.position import ZERO, Snapshot, limited_to
 from treasury.planning.rebalancing import Rebalancing
 from treasury.planning.rows import PayoutRow
 from treasury.planning.shown import Known
@@ -27,7 +26,6 @@ from treasury.runs import market
 from treasury.runs.desk import Desk
 from treasury.runs.offers import Questions
 from treasury.runs.preview import funding_of, rate_of
-from treasury.runs.trade_orders import plan_trade
 from treasury.sheets.reading import Sheet
 
 
@@ -118,11 +116,15 @@ def needs_of(desk: Desk, plan: PayoutPlan, *, with_margin: bool = True) -> dict[
 
 def _before(desk: Desk, paid: PayoutPlan) -> list[Waiting]:
     """What other runs pay before these rows are paid, in their currencies."""
-    states = states_of(desk.ledger, paid.run_key)
-    is_recorded = all(row.row_ref in states for row in paid.rows)
+    is_recorded = _is_recorded(desk, paid)
     currencies = {row.currency for row in paid.rows}
     others = waiting_before(desk.ledger, paid.run_key, is_recorded=is_recorded)
     return [each for each in others if each.currency in currencies]
+
+
+def _is_recorded(desk: Desk, paid: PayoutPlan) -> bool:
+    states = states_of(desk.ledger, paid.run_key)
+    return all(row.row_ref in states for row in paid.rows)
 
 
 @exact
@@ -205,33 +207,39 @@ def ask_own_payments(desk: Desk, run_key: str) -> None:
         )
 
 
-def what_it_lacks(desk: Desk, plan: PayoutPlan) -> Lack:
+def what_it_lacks(desk: Desk, plan: PayoutPlan, symbols: Collection[str] | None = None) -> Lack:
     """What a plan needs, and the conversions that close its gap, planned now; sends nothing that moves money.
 
-    Raises `NotFunded` where they cannot close it, and `InputError` where the policy says nothing of conversions.
+    `symbols`: the pairs that may be traded, where not all of the policy's are meant. Raises `NotFunded` where they
+    cannot close it, and `InputError` where the policy says nothing of conversions.
     """
     policy = policy_of(plan)
     ask_own_payments(desk, plan.run_key)
     needs, position = read_funds(desk, plan)
     try:
-        snapshot = market.read_rates(desk, policy, position, needed=needs)
+        replaced = rounds_of(desk.ledger, plan.run_key)
+        snapshot = market.read_rates(desk, policy, position, needed=needs, replaced=replaced)
     except InputError as error:  # its reference rates cannot be read
         raise NotFunded(str(error)) from None
+    snapshot = snapshot if symbols is None else limited_to(snapshot, symbols)
     if missing := [f"{asset}: {snapshot.missing[asset]}" for asset in needs if asset in snapshot.missing]:
         raise NotFunded("; ".join(missing))
+    if _is_recorded(desk, rows_to_pay(desk, plan)):  # who is recorded first is paid first, out of every asset
+        later = recorded_after(desk.ledger, plan.run_key)
+        kept = tuple(each for each in snapshot.obligations if each.run_key not in later)
+        snapshot = replace(snapshot, obligations=kept)
+    snapshot = replace(snapshot, spent=add_sums(snapshot.spent, _not_recorded(desk, plan)))
     lack = Lack(needs, snapshot, plan_funding(policy, snapshot, needs, plan.run_key))
     if (why := why_unfunded(lack.found, needs)) is not None:
         raise NotFunded(why)
-    if lack.trades:
-        _check_day(desk, policy, lack.trades)
     return lack
 
 
-def _check_day(desk: Desk, policy: Policy, trades: Iterable[Trade]) -> None:
-    """Raise `NotFunded` for conversions that do not fit into the limits of the day."""
-    most, day = policy.table("conversions").max_per_day, policy.day_of(desk.ledger.now())
-    intents = [plan_trade(each, desk.account.rules) for each in trades]
-    try:
-        desk.ledger.look(lambda connection: check_day(connection, day, most, intents))
-    except LimitExceeded as error:
-        raise NotFunded(str(error)) from None
+@exact
+def _not_recorded(desk: Desk, plan: PayoutPlan) -> Mapping[str, Decimal]:
+    """Currency -> what rows that are still to be recorded debit at the most, which counts towards the day, too."""
+    recorded, rows = states_of(desk.ledger, plan.run_key), Sheet[PayoutRow]()
+    for row in rows_to_pay(desk, plan).rows:
+        if row.row_ref not in recorded:
+            rows.append(row)
+    return plan_payouts(plan.run_key, rows, plan.policy).debits if rows else {}

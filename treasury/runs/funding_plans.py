@@ -4,7 +4,8 @@ What was agreed to is kept with the run, sealed, and only another plan that is a
 shown, or proposed, is kept by its hash until then.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -62,6 +63,21 @@ def is_within_bounds(desk: Desk, run_key: str, agreed: Agreed, trades: Sequence[
     return is_within(trades, agreed.conversions, _spent_by_pair(desk, run_key, agreed.sha256))
 
 
+def lack_within(
+    desk: Desk, plan: PayoutPlan, agreed: Iterable[FundingTrade], fits: Callable[[Sequence[Trade]], bool]
+) -> Lack:
+    """What a run lacks, closed by what was agreed to where that still does it; else by what costs least now.
+
+    Raises as `what_it_lacks`.
+    """
+    lack, symbols = what_it_lacks(desk, plan), {each.symbol for each in agreed}
+    if symbols and not fits(lack.trades):
+        with suppress(NotFunded):
+            same = what_it_lacks(desk, plan, symbols)
+            return same if fits(same.trades) else lack
+    return lack
+
+
 # --- plan --------------------------------------------------------------------------------------------------------
 
 
@@ -76,7 +92,7 @@ def plan_with_conversions(desk: Desk, plan: PayoutPlan, payments: PayoutPlan, *,
     plan = replace(plan, paid_first=paid_first(desk, payments))
     proposed = _proposed(desk, plan)
     try:
-        lack = what_it_lacks(desk, payments)
+        lack = lack_within(desk, payments, *_kept_to(proposed))
     except NotFunded as error:  # it may pass, and what was approved is approved then
         return replace(proposed or plan, unfunded=str(error))
     if not lack.trades and not plan.approvals:
@@ -98,18 +114,33 @@ def more_conversions(desk: Desk, plan: PayoutPlan, *, keep: bool) -> PayoutPlan 
         return None
     if (late := why_not_shown(desk, plan.run_key)) is not None:
         return replace(plan, unfunded=late)
+    agreed = agreed_of(desk, plan)
     try:
-        lack = what_it_lacks(desk, plan)
+        lack = lack_to_close(desk, plan, agreed)
+        if not lack.trades or (agreed is not None and is_within_bounds(desk, plan.run_key, agreed, lack.trades)):
+            return None
+        whole = replace(whole_run(desk, plan), paid_first=paid_first(desk, plan))
+        proposed = _proposed(desk, whole)
+        lack = lack_within(desk, plan, *_kept_to(proposed))
     except NotFunded as error:
         return replace(plan, unfunded=str(error))
-    agreed = agreed_of(desk, plan)
-    if not lack.trades or (agreed is not None and is_within_bounds(desk, plan.run_key, agreed, lack.trades)):
-        return None
-    whole = replace(whole_run(desk, plan), paid_first=paid_first(desk, plan))
-    proposed = _proposed(desk, whole)
     if proposed is not None and is_within(lack.trades, proposed.conversions, {}):
         return proposed
     return _planned(desk, whole, lack, keep=keep)
+
+
+def lack_to_close(desk: Desk, plan: PayoutPlan, agreed: Agreed | None) -> Lack:
+    """What a run that began lacks, closed by what was agreed to for it where that does it. Raises `NotFunded`."""
+    if agreed is None:
+        return what_it_lacks(desk, plan)
+    return lack_within(
+        desk, plan, agreed.conversions, lambda trades: is_within_bounds(desk, plan.run_key, agreed, trades)
+    )
+
+
+def _kept_to(proposed: PayoutPlan | None) -> tuple[Iterable[FundingTrade], Callable[[Sequence[Trade]], bool]]:
+    conversions = () if proposed is None else proposed.conversions
+    return conversions, lambda trades: is_within(trades, conversions, {})
 
 
 @exact

@@ -13,6 +13,7 @@ from typing import TypeVar
 from treasury.errors import IllegalTransition, InputError, InvalidFields, NotConnected, OutcomeUnknown, Refused
 from treasury.ledger import obligations
 from treasury.ledger.changed_orders import hold_changed_of
+from treasury.ledger.day import counted_on
 from treasury.ledger.in_flight import standing
 from treasury.ledger.snapshots import last_good_rates
 from treasury.money import format_amount
@@ -92,17 +93,12 @@ def read_position(
     """
     hold_changed_of(desk.ledger, obligations.conversions_since(desk.ledger, desk.ledger.now() - CHECKED_MS))
     ask_about(desk, desk.ledger.orders(ids=obligations.open_conversions(desk.ledger)))
-
-    def read() -> Snapshot:
-        in_flight = obligations.orders_in_flight(desk.ledger, replaced)
-        return _read_once(desk, policy, balances_file, needed, in_flight)
-
-    found = read()
+    found = _read_once(desk, policy, balances_file, needed, replaced)
     doubted = {each.request_id for each in not_explained(found)} if balances_file is None else set()
     if doubted:
         open_ones = [order for order in desk.ledger.orders(states=OPEN) if order.request_id in doubted]
         ask_about(desk, open_ones[:ASKED_AT_MOST])
-        found = read()
+        found = _read_once(desk, policy, balances_file, needed, replaced)
     return found
 
 
@@ -114,15 +110,17 @@ ASKED_AT_MOST = 200
 
 
 def _read_once(
-    desk: Desk, policy: Policy, balances_file: Path | None, needed: Iterable[str], in_flight: tuple[InFlight, ...]
+    desk: Desk, policy: Policy, balances_file: Path | None, needed: Iterable[str], replaced: Collection[str]
 ) -> Snapshot:
     now = desk.ledger.now()
+    in_flight = obligations.orders_in_flight(desk.ledger, replaced)
     needs = _needs(desk, policy)
     assets = assets_of(policy, {*needed, *(each.asset for each in needs[0])})
     found = _from_service(desk, assets) if balances_file is None else _from_file(desk, policy, assets, balances_file)
     for asset, available in found.available.items():
         desk.ledger.saw_balance(asset, available)
-    traded = obligations.traded_on(desk.ledger, policy.day_start_ms(datetime.fromtimestamp(now / 1000, UTC)))
+    today = policy.day_start_ms(datetime.fromtimestamp(now / 1000, UTC))
+    limits = policy.table("conversions").max_per_day
     return Snapshot(
         at=now,
         source="the service" if balances_file is None else balances_file.name,
@@ -134,7 +132,8 @@ def _read_once(
         missing=found.missing,
         notes=(*_pooled(found), *_not_sent(in_flight)),
         fee_bps=_expected_fee(desk, policy),
-        moved=traded.moved,
+        moved=obligations.traded_on(desk.ledger, today, replaced).moved,
+        spent=counted_on(desk.ledger, policy.day_of(now), limits, replaced),
     )
 
 
@@ -261,7 +260,14 @@ def _pooled(found: _Answers) -> Iterable[str]:
 # --- rates -------------------------------------------------------------------------------------------------------
 
 
-def read_rates(desk: Desk, policy: Policy, position: Snapshot, *, needed: Iterable[str] = ()) -> Snapshot:
+def read_rates(
+    desk: Desk,
+    policy: Policy,
+    position: Snapshot,
+    *,
+    needed: Iterable[str] = (),
+    replaced: Collection[str] = (),
+) -> Snapshot:
     """The same with the rates of the pairs that may be traded; a rate that a guard stops is named in `missing`."""
     symbols = pairs_of(policy, {*needed, *(each.asset for each in position.obligations)})
     seen, missing = _ask_rates(desk, policy, symbols)
@@ -272,7 +278,8 @@ def read_rates(desk: Desk, policy: Policy, position: Snapshot, *, needed: Iterab
         LOG.warning("rate %s is not traded at: %s", symbol, why)
     rates = {symbol: each.rates for symbol, each in seen.items()}
     with_rates = replace(position, rates=rates, missing={**position.missing, **missing, **stopped})
-    done = obligations.traded_on(desk.ledger, policy.day_start_ms(datetime.fromtimestamp(position.at / 1000, UTC)))
+    today = policy.day_start_ms(datetime.fromtimestamp(position.at / 1000, UTC))
+    done = obligations.traded_on(desk.ledger, today, replaced)
     traded = add_sums(done.value, worth_of(policy, with_rates, done.spent))
     return replace(with_rates, traded=traded, cost=done.cost)
 

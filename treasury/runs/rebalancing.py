@@ -30,10 +30,10 @@ from treasury.orders.states import NEVER_RELEASED, State
 from treasury.planning.funding import plan_funding
 from treasury.planning.limits import why_approvals
 from treasury.planning.policy import Policy
-from treasury.planning.position import Snapshot
+from treasury.planning.position import Snapshot, limited_to
 from treasury.planning.rebalancing import Rebalancing, plan_rebalancing
 from treasury.planning.shown import shown_trades
-from treasury.planning.trades import TradePlan
+from treasury.planning.trades import TradePlan, is_still_wanted
 from treasury.runs import market
 from treasury.runs.approving import approvals_of, maker_of
 from treasury.runs.desk import Desk
@@ -108,12 +108,16 @@ def _read_position(desk: Desk, policy: Policy, balances_file: Path | None) -> Sn
     run_key = _next_run_key(desk, policy)
 
     def read() -> Snapshot:
-        replaced = obligations.unsent_conversions(desk.ledger, KIND)  # `commit_trades` cancels them
-        return market.read_position(desk, policy, balances_file, replaced=replaced)
+        return market.read_position(desk, policy, balances_file, replaced=_replaced(desk))
 
     found, is_one_moment = market.at_one_moment(desk, read)
     notes = found.notes if is_one_moment else (*found.notes, MOVED_MEANWHILE)
     return dataclasses.replace(found, notes=notes, run_key=run_key)
+
+
+def _replaced(desk: Desk) -> list[str]:
+    """Earlier rounds with trades that were not sent: `commit_trades` of the next round cancels them."""
+    return obligations.unsent_conversions(desk.ledger, KIND)
 
 
 MOVED_MEANWHILE = "payments left while the balances were read: what left in that moment may count twice"
@@ -123,7 +127,8 @@ def rates_for(desk: Desk, policy_file: Path | None, position: Mapping[str, Any])
     """The position with the rates of the pairs that may be traded; nothing for nothing."""
     if not position:
         return {}
-    return market.read_rates(desk, _policy(desk, policy_file)[0], Snapshot.from_dict(position)).as_dict()
+    policy, _ = _policy(desk, policy_file)
+    return market.read_rates(desk, policy, Snapshot.from_dict(position), replaced=_replaced(desk)).as_dict()
 
 
 def planned_round(
@@ -141,6 +146,10 @@ def planned_round(
     """
     if plan is not None:
         found = round_of(desk, *plan_by_hash(desk, plan))
+        is_old = found.snapshot is not None and desk.ledger.now() - found.snapshot.at > OLD_MS
+        is_new = desk.ledger.run(found.run_key) is None
+        if is_old and is_new and (why := why_not_wanted(desk, policy_file, found)) is not None:
+            raise InputError(why)
     else:
         check_said_yes(desk)
         but = {symbol for each in before for symbol in each["unsettled"]}
@@ -156,6 +165,10 @@ def planned_round(
         is_first=not before,
         newest_order=None,
     )
+
+
+OLD_MS = 5 * 60_000
+"""A plan older than this is planned again before it begins, to see whether it is still needed, ms."""
 
 
 def propose(desk: Desk, planned: Planned, policy_file: Path | None) -> Planned:
@@ -197,7 +210,7 @@ def plan_round(desk: Desk, policy_file: Path | None, balances_file: Path | None)
 def read_market(desk: Desk, policy_file: Path | None, balances_file: Path | None = None) -> Snapshot:
     """Everything that a rebalancing is planned from."""
     policy = _policy(desk, policy_file)[0]
-    return market.read_rates(desk, policy, _read_position(desk, policy, balances_file))
+    return market.read_rates(desk, policy, _read_position(desk, policy, balances_file), replaced=_replaced(desk))
 
 
 def plan_from(desk: Desk, policy_file: Path | None, snapshot: Snapshot, but: Collection[str] = ()) -> Round:
@@ -219,13 +232,48 @@ def stored_round(desk: Desk, policy_file: Path | None) -> Round | None:
     newest = [key for key in _keys_of_day(desk, run_key_of_day(policy, _now(desk))) if desk.ledger.run(key) is not None]
     if newest and desk.ledger.orders(run_key=newest[-1], states=(State.PREPARED,)):
         run = desk.ledger.run(newest[-1])
-        return None if run is None else round_of(desk, newest[-1], TradePlan.from_dict(run.plan))
+        found = None if run is None else round_of(desk, newest[-1], TradePlan.from_dict(run.plan))
+        return found if found is None or _is_still_wanted(desk, policy_file, found) else None
     run_key = _next_run_key(desk, policy)
     waiting = waiting_plan(desk.ledger, run_key)
     if waiting is None or waiting.policy != version:
         return None
     found = round_of(desk, *plan_by_hash(desk, waiting.sha256))
-    return found if why_stale(desk, found) is None else None
+    return found if why_not_wanted(desk, policy_file, found) is None else None
+
+
+def why_not_wanted(desk: Desk, policy_file: Path | None, found: Round) -> str | None:
+    """Why a round that waited may not begin: others bought what it buys, or it is not needed; None while it may."""
+    if (why := why_stale(desk, found)) is not None:
+        return why
+    if _is_still_wanted(desk, policy_file, found):
+        return None
+    return (
+        f"run {found.run_key}: what it was to trade is not needed any more, or less of it; nothing was traded: start "
+        "it again, and it is planned anew"
+    )
+
+
+def _is_still_wanted(desk: Desk, policy_file: Path | None, found: Round) -> bool:
+    """Whether what is left to be made of a round is still needed.
+
+    It is planned again from what is held now: as well as can be, and with its own pairs alone, where others came to
+    cost less. What cannot be read now, or came from a file, says nothing against it.
+    """
+    if found.snapshot is None or found.snapshot.source != Snapshot(0).source:
+        return True
+    policy, now = _policy(desk, policy_file)[0], read_market(desk, policy_file)
+    made = {order.row_ref for order in desk.ledger.orders(run_key=found.run_key) if order.state is not State.PREPARED}
+    trades = [
+        each
+        for each in found.plan.trades
+        if each.row_ref not in made and not {each.symbol, each.currency, each.receive_currency} & {*now.missing}
+    ]
+    for snapshot in (now, limited_to(now, {each.symbol for each in found.plan.trades})):
+        again = plan_rebalancing(policy, snapshot).plan
+        if is_still_wanted(trades, (*again.trades, *again.later)):
+            return True
+    return False
 
 
 def why_stale(desk: Desk, found: Round) -> str | None:
