@@ -81,6 +81,7 @@ def propose_plan(
         ledger_id = identity_of_ledger(connection)
         is_known = plan is not None and (plan.sha256, plan.policy, plan.ledger) == (sha256, policy, ledger_id)
         is_known = is_known and plan is not None and plan.proposed_at >= since
+        is_known = is_known and plan is not None and not is_of_another_time(connection, ledger, plan)
         if plan is not None and is_known and not is_used(connection, ledger, plan):
             check_not_rejected(connection, ledger, plan)
             is_changed = decisions_of(connection, ledger, plan)[1] > 0
@@ -145,6 +146,8 @@ def approve_plan(
                 f"another plan of run {run_key} waits than {plan_named[:14]}: {plan.code} (plan {plan.sha256[:12]}); "
                 f"look at it with treasury show {run_key}"
             )
+        if is_of_another_time(connection, ledger, plan):
+            raise InputError(f"run {run_key}: {ANOTHER_TIME}; nothing was recorded")
         now = ledger.now()
         until = now + rules.hours * HOUR_MS
         approval = Approval(person, os_user, now, until if token is None else min(until, token.expires_at), token)
@@ -243,8 +246,20 @@ def judge(connection: Connection, ledger: Ledger, plan: WaitingPlan, rules: Appr
     approvals = [each.approval for each in found if each.decision == "approve"]
     if forged:  # one that was changed may have been a rejection
         return Judgement((), (BY_HAND,))
+    if is_of_another_time(connection, ledger, plan):
+        return Judgement((), (ANOTHER_TIME,) if approvals else ())
     return judge_approvals(plan.proposal, approvals, rules, ledger.now())
 
+
+def is_of_another_time(connection: Connection, ledger: Ledger, plan: WaitingPlan) -> bool:
+    """Whether another policy came into force after a plan was proposed; its own one may be in force again by now."""
+    table = schema.policies.c
+    since = (table.in_force_at > plan.proposed_at) & (table.in_force_at <= ledger.now()) & table.ended_at.is_(None)
+    other = table.version != plan.policy if plan.policy is not None else table.version.is_not(None)
+    return connection.execute(select(table.id).where(since, other).limit(1)).first() is not None
+
+
+ANOTHER_TIME = "the policy changed since, which ends its approvals: start it again, so that it is proposed anew"
 
 BY_HAND = (
     "what was decided about it was changed or written into the ledger by hand, so nothing of it counts: start it "
@@ -345,10 +360,12 @@ def why_ended(ledger: Ledger, run_key: str) -> str | None:
 
 
 def is_proposed_anew(ledger: Ledger, plan: WaitingPlan) -> bool:
-    """Whether the next start proposes the plan again: of a ledger before its restore, or changed by hand since."""
+    """Whether the next start proposes the plan again: of a ledger before its restore, of another policy's time, or
+    changed by hand since."""
 
     def work(connection: Connection) -> bool:
-        return plan.ledger != identity_of_ledger(connection) or decisions_of(connection, ledger, plan)[1] > 0
+        is_other = plan.ledger != identity_of_ledger(connection) or is_of_another_time(connection, ledger, plan)
+        return is_other or decisions_of(connection, ledger, plan)[1] > 0
 
     return ledger.look(work)
 

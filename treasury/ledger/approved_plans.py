@@ -10,7 +10,7 @@ from sqlalchemy import Connection, func, select, update
 from treasury.approving.judging import ApprovalRules
 from treasury.errors import ApprovalNeeded
 from treasury.ledger import schema
-from treasury.ledger.approvals import Decision, check_not_rejected, decisions_of, is_used, judge
+from treasury.ledger.approvals import Decision, check_not_rejected, decisions_of, is_of_another_time, is_used, judge
 from treasury.ledger.database import serialize
 from treasury.ledger.identity import identity_of_ledger
 from treasury.ledger.ledger import Ledger
@@ -126,7 +126,8 @@ def propose_lapsed(ledger: Ledger, run_key: str, policy: str | None, rules: Appr
         newest = newest_plan(connection, ledger, run_key)
         for plan in _carried_out(connection, ledger, run_key, policy):
             lacks = len(judge(connection, ledger, plan, rules).counted) < plan.needed
-            if lacks and newest is not None and newest.id != plan.id:
+            is_ended = is_of_another_time(connection, ledger, plan)
+            if lacks and newest is not None and (newest.id != plan.id or is_ended):
                 row = connection.execute(select(schema.plans).where(schema.plans.c.id == plan.id)).one()
                 kept = ("run_key", "plan_sha256", "maker", "os_user", "is_listed", "needed", "policy", "token")
                 return add_proposal(connection, ledger, {name: row._mapping[name] for name in kept})
