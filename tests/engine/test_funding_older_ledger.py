@@ -1,5 +1,6 @@
 """Fund and pay from a ledger that may be older than the service: its rows are asked about before it converts."""
 
+import shutil
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -7,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from tests.engine.funded import BTC, HELD, PAYOUTS, ROWS, clock_of, fund_and_pay, rules_of_a_day
-from tests.engine.rounds import kinds, policy
+from tests.engine.funded import BTC, HELD, PAYOUTS, ROWS, clock_of, fund_and_pay, record, rules_of_a_day
+from tests.engine.rounds import kinds, policy, start
 from tests.engine.runs import results, sheet
 from treasury.orders.states import State
+from treasury.runs import rebalancing
 from treasury.runs.desk import Desk
 
 D = Decimal
@@ -33,6 +35,28 @@ def test_nothing_is_converted_for_a_run_that_another_ledger_paid(
     second = open_desk(sandbox.base_url, ledger=f"sqlite:///{tmp_path / 'another.db'}")
     assert fund_and_pay(second, file, rules, tmp_path / "again")["counts"] == {"held": 3}
     assert kinds(sandbox) == DONE
+
+
+def test_a_rebalancing_buys_nothing_for_rows_that_may_have_been_paid(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
+    other = sheet(tmp_path, ("z", "5", "12345670901"), name="other.csv")
+    assert fund_and_pay(desk, other, rules, tmp_path / "other", "other")["counts"] == {"settled": 1}
+    file = sheet(tmp_path, *ROWS)
+    record(desk, file, rules)
+    desk.close()
+    shutil.copy(tmp_path / "ledger.db", tmp_path / "copy.db")
+    desk = open_desk(sandbox.base_url)
+    assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
+    desk.close()
+    shutil.copy(tmp_path / "copy.db", tmp_path / "ledger.db")
+    desk = open_desk(sandbox.base_url)
+    start(desk, rules, tmp_path / "rebalanced")
+    assert kinds(sandbox).count("conversion_execute") == 1
+    [note] = rebalancing.plan_round(desk, rules, None).decided.notes
+    assert "1200 USDT_TRC20 are kept for payments that may have been made" in note
 
 
 def test_in_an_epoch_a_new_run_is_funded_once_its_rows_and_its_conversion_were_asked_about(

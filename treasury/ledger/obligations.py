@@ -23,7 +23,7 @@ from treasury.provider.conversion import ConversionExecute
 
 CONVERSION = ConversionExecute.operation_name()
 
-HELD_BACK = (Hold.LIMIT, Hold.COOLING, Hold.PAYEE, Hold.OLDER)
+HELD_BACK = (Hold.LIMIT, Hold.COOLING, Hold.PAYEE)
 """Why an order is held that is likely to be paid once a person, or time, releases it."""
 
 ADDS = "adds"
@@ -139,6 +139,18 @@ def _debits(shown: Mapping[str, Any]) -> dict[str, Decimal]:
         for each in shown.get("funding", ()):
             sums[each["currency"]] += parse_amount(each.get("estimated") or "0")
     return sums
+
+
+@exact
+def may_have_been_paid(ledger: Ledger) -> dict[str, Decimal]:
+    """Currency -> what payments debit that are held because the ledger may be older than the service."""
+    table = schema.orders.c
+    held = (table.state == State.HELD.value) & (table.hold_kind == Hold.OLDER.value) & (table.operation != CONVERSION)
+    sums: dict[str, Decimal] = defaultdict(Decimal)
+    query = select(table.currency, table.amount, table.ceiling).where(held, table.currency.is_not(None))
+    for row in ledger.read(query):
+        sums[row.currency] += parse_amount(row.amount or row.ceiling or "0")
+    return dict(sorted(sums.items()))
 
 
 def runs_since(ledger: Ledger, since: int) -> list[str]:

@@ -121,7 +121,7 @@ class Market:
         position = self.positions[asset]
         floor, minimum, target = (self.level(asset, name) or ZERO for name in ("floor", "minimum", "target"))
         maximum = self.level(asset, "maximum") if self.has_upper_edge(asset) else None
-        reserve = self.level(asset, "reserve") or ZERO
+        reserve = (self.level(asset, "reserve") or ZERO) + self.snapshot.doubtful.get(asset, ZERO)
         need = self._with_slippage(position.need, position.expected)
         left = max(position.expected - need, ZERO)
         return Holding(

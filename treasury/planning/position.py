@@ -66,6 +66,8 @@ class Snapshot:
     rates: Mapping[str, Rates] = field(default_factory=dict)
     in_flight: tuple[InFlight, ...] = ()
     obligations: tuple[Obligation, ...] = ()
+    doubtful: Mapping[str, Decimal] = field(default_factory=dict)
+    """Asset -> what payments debit that may have been paid: it is kept, and nothing is bought for them."""
     daily: Mapping[str, Decimal] = field(default_factory=dict)
     """Asset -> what was paid out of it on a day, on the average."""
     missing: Mapping[str, str] = field(default_factory=dict)

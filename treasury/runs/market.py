@@ -120,7 +120,7 @@ def _read_once(
     for asset, available in found.available.items():
         desk.ledger.saw_balance(asset, available)
     today = policy.day_start_ms(datetime.fromtimestamp(now / 1000, UTC))
-    limits = policy.table("conversions").max_per_day
+    limits, doubtful = policy.table("conversions").max_per_day, obligations.may_have_been_paid(desk.ledger)
     return Snapshot(
         at=now,
         source="the service" if balances_file is None else balances_file.name,
@@ -128,9 +128,10 @@ def _read_once(
         held=found.held,
         in_flight=in_flight,
         obligations=needs[0],
+        doubtful=doubtful,
         daily=needs[1],
         missing=found.missing,
-        notes=(*_pooled(found), *_not_sent(in_flight)),
+        notes=(*_pooled(found), *_not_sent(in_flight), *_in_doubt(doubtful)),
         fee_bps=_expected_fee(desk, policy),
         moved=obligations.traded_on(desk.ledger, today, replaced).moved,
         spent=counted_on(desk.ledger, policy.day_of(now), limits, replaced),
@@ -141,6 +142,15 @@ def _not_sent(in_flight: Iterable[InFlight]) -> Iterator[str]:
     """Runs whose conversions count as on their way although they were not sent; a killed start leaves them so."""
     for run_key in sorted({each.run_key for each in in_flight if not each.is_sent}):
         yield f"conversions of run {run_key} are {NOT_SENT_YET}, and count as on their way: {how_to_end(run_key)}"
+
+
+def _in_doubt(doubtful: Mapping[str, Decimal]) -> Iterator[str]:
+    for asset, amount in doubtful.items():
+        yield (
+            f"{format_amount(amount)} {asset} are kept for payments that may have been made, because this ledger may "
+            "be older than the service; nothing is bought for them: treasury doctor says what is held, and treasury "
+            "release, or cancel, decides"
+        )
 
 
 NOT_SENT_YET = "recorded and not sent"

@@ -106,6 +106,7 @@ def _read_position(desk: Desk, policy: Policy, balances_file: Path | None) -> Sn
     refused then, for its round began.
     """
     run_key = _next_run_key(desk, policy)
+    desk.standing = desk.check_standing()  # of an older ledger, payments that wait may have been made
 
     def read() -> Snapshot:
         return market.read_position(desk, policy, balances_file, replaced=_replaced(desk))
