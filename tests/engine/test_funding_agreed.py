@@ -213,6 +213,17 @@ def test_a_rejected_larger_plan_does_not_end_what_was_approved_before(
     assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
 
 
+def test_a_hash_that_was_never_shown_is_no_plan_of_a_run_that_began(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    desk, rules, file = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC), sheet(tmp_path, *ROWS)
+    shown = record(desk, file, rules)
+    with pytest.raises(InputError, match="no plan abababababab was shown"):
+        payouts.commit_payouts(desk, file, "run", rules, shown="ab" * 32)
+    assert payouts.commit_payouts(desk, file, "run", rules, shown=shown.sha256)
+
+
 def test_what_was_lost_exactly_is_converted_again(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
     sandbox = start_sandbox(balances=HELD)
     desk, rules = open_desk(sandbox.base_url), rules_of_a_day(tmp_path)

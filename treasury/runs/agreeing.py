@@ -21,6 +21,7 @@ from treasury.runs.funding_plans import (
     named_by,
     plan_with_conversions,
     shown_before,
+    was_shown,
     whole_run,
 )
 from treasury.runs.governing import govern
@@ -86,6 +87,10 @@ def plan_as_shown(desk: Desk, plan: PayoutPlan, sha256: str, *, add: bool) -> Pa
             )
         return shown
     agreed, shown = agreed_of(desk, plan), shown_before(desk, plan, sha256)
+    if shown is None and not was_shown(desk, plan, sha256):
+        raise InputError(
+            f"run {plan.run_key}: no plan {sha256[:12]} was shown for it; nothing was sent: start it again"
+        )
     if shown is None or not shown.conversions or (agreed is not None and agreed.sha256 == sha256):
         return None
     return replace(shown, recorded=whole_run(desk, plan).recorded)

@@ -199,6 +199,13 @@ def shown_before(desk: Desk, plan: PayoutPlan, sha256: str) -> PayoutPlan | None
     return None
 
 
+def was_shown(desk: Desk, plan: PayoutPlan, sha256: str) -> bool:
+    """Whether a plan of this run was shown, or began, under a hash, whatever became of it."""
+    run = desk.ledger.run(plan.run_key)
+    kept = snapshots.snapshots_of(desk.ledger, plan.run_key, governing(desk).version)
+    return sha256 in {None if run is None else run.plan_sha256, *(each["plan_sha256"] for each in kept)}
+
+
 def named_by(desk: Desk, plan: PayoutPlan, proposal: str) -> str | None:
     """The hash of the plan that its maker signed, among those that were shown for these payments."""
     code, version = read_token(proposal).code, governing(desk).version
