@@ -26,7 +26,8 @@ from treasury.files import copy_file, write_json
 from treasury.ledger.approvals import waiting_plan
 from treasury.ledger.funding_runs import rounds_of
 from treasury.ledger.snapshots import snapshot_of
-from treasury.money import format_amount
+from treasury.money import format_amount, round_up
+from treasury.planning.market import DIGITS
 from treasury.reports.rebalancing import as_lines, explained, table, write_page
 from treasury.reports.results import in_words, summarize_run
 from treasury.reports.starts import start_folder
@@ -208,8 +209,9 @@ def show_round(desk: Desk, found: Round) -> None:
         when = "" if trade in plan.trades else ", once what pays for it is settled"
         print(f"  {trade.side.value} {trade.asset}: {trade.amount:f} {trade.currency} for {bring}{when}")
     for skipped in plan.skipped:
-        amount = format_amount(skipped.amount)
-        print(f"  skipped {skipped.side.value} {skipped.asset}: {amount} {skipped.currency}: {skipped.reason}")
+        amount = round_up(skipped.amount, DIGITS)  # how much is not always known
+        of = f" {format_amount(amount)} {skipped.currency}:" if amount else ""
+        print(f"  skipped {skipped.side.value} {skipped.asset}:{of} {skipped.reason}")
 
 
 def show_costs(desk: Desk, folder: Path) -> int:

@@ -11,9 +11,11 @@ from treasury.errors import OutcomeUnknown, Refused
 from treasury.files import copy_file, write_json
 from treasury.ledger.obligations import moved_since
 from treasury.ledger.snapshots import snapshot_of
+from treasury.money import round_up
 from treasury.orders.records import Order
 from treasury.orders.states import State
 from treasury.planning.fills import Proof, Verdict, fill_of, prove_fills
+from treasury.planning.market import DIGITS
 from treasury.planning.position import Snapshot
 from treasury.planning.trades import SkippedTrade, TradePlan
 from treasury.provider.funds import PartnerBalance
@@ -191,6 +193,6 @@ def _as_row(skipped: SkippedTrade, next_action: str) -> dict[str, object]:
         "outcome": "not_sent",
         "reason": skipped.reason,
         "currency": skipped.currency,
-        "amount": skipped.amount,
+        "amount": round_up(skipped.amount, DIGITS),
         "next_action": next_action,
     }
