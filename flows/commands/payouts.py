@@ -34,7 +34,7 @@ from treasury.reports.plan import PlanPage, as_lines, facts_as_lines, left_out_o
 from treasury.reports.refused import write_refused
 from treasury.reports.results import REHEARSAL
 from treasury.reports.starts import start_folder
-from treasury.runs.agreeing import plan_as_shown, plan_to_execute, propose_payouts
+from treasury.runs.agreeing import check_today, plan_as_shown, plan_to_execute, propose_payouts
 from treasury.runs.approving import BY_NAME_ONLY, sign_proposal
 from treasury.runs.desk import Desk
 from treasury.runs.execution import check_run_key
@@ -122,6 +122,7 @@ def pay(
         print(_signed(configured_desk(), plan, key))
         return DONE
     if dry_run:
+        check_today(configured_desk(), plan)
         print(f"{len(plan.rows)} payments planned, nothing was sent")
         return DONE
     if not agreed(yes=yes, left_out=len(plan.left_out)):

@@ -130,6 +130,7 @@ def _rebalance(
     decisions = decisions_of(desk, found, policy)
     _keep(desk, found, decisions, folder)
     if dry_run:  # a look proposes nothing
+        check_limits(decisions)
         print(f"{len(found.plan.trades)} trades planned, nothing was traded")
         return DONE
     keep_plan(desk, found.run_key, found.plan, policy, signer(desk, None if key is None else signing_key(key)))

@@ -223,3 +223,14 @@ def test_what_waits_under_another_policy_is_no_dead_end(office: Office, sandbox:
 def next_run(office: Office) -> str:
     [folder] = (office.home / "runs").glob("rebalance-*")
     return folder.name
+
+
+def test_a_dry_run_says_what_the_day_has_no_room_for(office: Office) -> None:
+    assert adopt(office, '[payouts.max_per_day]\nUSDT_TRC20 = "100"\n').code == 0
+    first = office.sheet(("d1", "80", "12345670101"), name="first.csv")
+    assert office.run("pay", first, "--run-key", "one", "--yes", "--follow", "20").code == 0
+    second = office.sheet(("d2", "60", "12345670102"), name="second.csv")
+    dry, start = (office.run("pay", second, "--run-key", "two", way) for way in ("--dry-run", "--yes"))
+    assert (dry.code, start.code) == (2, 2)
+    assert "80 count already, and this run adds 60" in dry.err
+    assert office.run("pay", first, "--run-key", "one", "--dry-run").code == 0  # what is recorded counts once

@@ -7,6 +7,7 @@ from treasury.approving.tokens import read_token
 from treasury.errors import InputError, InvalidSheet, LimitExceeded
 from treasury.ledger.approvals import check_no_rejection
 from treasury.ledger.approved_plans import propose_lapsed
+from treasury.ledger.day import check_day
 from treasury.ledger.in_flight import recorded_debits
 from treasury.ledger.intents import check_bound
 from treasury.ledger.obligations import ADDS
@@ -35,6 +36,15 @@ def check_limits(file: Path | str, plan: PayoutPlan) -> None:
         raise InvalidSheet(str(file), over)
     if plan.over is not None:
         raise LimitExceeded(f"run {plan.run_key}: {plan.over}; nothing was sent")
+
+
+def check_today(desk: Desk, plan: PayoutPlan) -> None:
+    """Raise `LimitExceeded` where what of a plan is not recorded yet does not fit into the limits of today."""
+    if plan.policy is None:
+        return
+    recorded, most = recorded_debits(desk.ledger, plan.run_key).rows, plan.policy.table("payouts").max_per_day
+    new, day = [each for each in plan.intents if each.row_ref not in recorded], plan.policy.day_of(desk.ledger.now())
+    desk.ledger.look(lambda connection: check_day(connection, day, most, new))
 
 
 def added_plan(desk: Desk, plan: PayoutPlan) -> PayoutPlan | None:
