@@ -1,9 +1,8 @@
 """Doors that a person, a form or a script could go around a control by: plans, accounts, schedules, files."""
 
 import json
-import sqlite3
+import re
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -96,16 +95,18 @@ def test_a_mistyped_target_and_a_schedule_that_nobody_said_yes_to_trade_nothing(
 
 
 def test_what_is_left_of_an_earlier_day_is_cancelled(office: Office, sandbox: RunningSandbox) -> None:
+    """At any hour the two zones have another date."""
+    text = POLICY.read_text()
+    earlier, later = (
+        office.file(f"{name}.toml", re.sub(r'time_zone = ".*"', f'time_zone = "{zone}"', text))
+        for name, zone in (("earlier", "Etc/GMT+12"), ("later", "Pacific/Kiritimati"))
+    )
     office.run("stop", *BY, "--why", "a look first")
-    assert office.run("rebalance", "--policy", POLICY, "--yes", "--follow", "1").code == 4
+    assert office.run("rebalance", "--policy", earlier, "--yes", "--follow", "1").code == 4
     office.run("stop", "--lift", *BY)
-    with closing(sqlite3.connect(office.home / "ledger.db")) as ledger, ledger:  # it began long ago
-        for table in ("orders", "plans", "runs"):
-            ledger.execute(f"UPDATE {table} SET run_key = 'rebalance-2020-01-01'")
-        ledger.execute("UPDATE orders SET request_id = 'old-' || id")
-    ledger.close()
-    assert office.run("rebalance", "--policy", POLICY, "--yes", "--follow", "20").last.endswith("settled")
-    shown = office.run("show", "rebalance-2020-01-01")
+    [before] = (office.home / "runs").glob("rebalance-*")
+    assert office.run("rebalance", "--policy", later, "--yes", "--follow", "20").last.endswith("settled")
+    shown = office.run("show", before.name)
     assert "cancelled" in shown.last
     assert "its rebalancing is over" in shown.out
 

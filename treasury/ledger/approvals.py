@@ -279,24 +279,30 @@ def check_not_rejected(connection: Connection, ledger: Ledger, plan: WaitingPlan
             raise PlanRejected(plan.run_key, each.name, each.why or "")
 
 
-def check_payments_not_rejected(connection: Connection, ledger: Ledger, run_key: str, hashes: Collection[str]) -> None:
+def check_payments_not_rejected(
+    connection: Connection, ledger: Ledger, run_key: str, hashes: Collection[str], policy: str | None, asked: int
+) -> None:
     """Raise `PlanRejected` where a person rejected one of these plans of a run, also with other conversions.
 
-    `hashes`: of a plan, and of its payments alone. A no to payments counts whatever has to be converted for them now.
+    `hashes`: of a plan, and of its payments alone; `policy`: the version in force; `asked`: approvals that it needs.
+    After another plan was proposed, a rejected one may be proposed again, to be approved; without approvals it never
+    leaves.
     """
     plans, kept = schema.plans, schema.snapshots.c
-    query = select(kept.content).where(kept.run_key == run_key)
-    contents = [json.loads(row.content) for row in connection.execute(query)]
+    contents = [
+        json.loads(row.content) for row in connection.execute(select(kept.content).where(kept.run_key == run_key))
+    ]
     payments_of = {each["plan_sha256"]: each.get("payments_sha256") for each in contents}
-    for row in connection.execute(select(plans).where(plans.c.run_key == run_key)).fetchall():
+    rows = connection.execute(select(plans).where(plans.c.run_key == run_key).order_by(plans.c.id.desc())).fetchall()
+    for row in rows if not asked else rows[:1]:
         is_meant = row.plan_sha256 in hashes or payments_of.get(row.plan_sha256) in hashes
-        if is_meant and is_sealed(ledger.key, plans, row):
+        if is_meant and row.policy == policy and is_sealed(ledger.key, plans, row):
             check_not_rejected(connection, ledger, plan_of(ledger, row))
 
 
-def check_no_rejection(ledger: Ledger, run_key: str, hashes: Collection[str]) -> None:
+def check_no_rejection(ledger: Ledger, run_key: str, hashes: Collection[str], policy: str | None, asked: int) -> None:
     """The same as `check_payments_not_rejected`, outside of a transaction."""
-    ledger.look(lambda connection: check_payments_not_rejected(connection, ledger, run_key, hashes))
+    ledger.look(lambda connection: check_payments_not_rejected(connection, ledger, run_key, hashes, policy, asked))
 
 
 # --- waiting plans -----------------------------------------------------------------------------------------------

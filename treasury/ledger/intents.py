@@ -116,7 +116,7 @@ def commit_plan(
         if rules.newest_order is not None and _newest_order(connection) > rules.newest_order:
             raise Overtaken(f"other orders were recorded since run {run_key} was planned; nothing of it was recorded")
         if rules.part_of is None:
-            check_payments_not_rejected(connection, ledger, run_key, {sha256, *rules.payments})
+            _check_not_rejected(connection, ledger, run_key, sha256, rules)
             check_approved(connection, ledger, run_key, sha256, rules.version, rules.approving)
         else:
             _check_part(connection, ledger, rules, rules.part_of)
@@ -128,6 +128,11 @@ def commit_plan(
         return _record(ledger, connection, run_key, intents, rules)
 
     return _commit(ledger, work)
+
+
+def _check_not_rejected(connection: Connection, ledger: Ledger, run_key: str, sha256: str, rules: IntentRules) -> None:
+    hashes, asked = {sha256, *rules.payments}, rules.approving.asked
+    check_payments_not_rejected(connection, ledger, run_key, hashes, rules.version, asked)
 
 
 def _check_part(connection: Connection, ledger: Ledger, rules: IntentRules, of: PartOf) -> None:
@@ -186,7 +191,7 @@ def add_to_plan(
             )
         check_not_cancelled(connection, run_key)
         _check_binding(ledger, connection, run_key, recorded)
-        check_payments_not_rejected(connection, ledger, run_key, {sha256, *rules.payments})
+        _check_not_rejected(connection, ledger, run_key, sha256, rules)
         check_approved(connection, ledger, run_key, sha256, rules.version, rules.approving)
         if rules.day is not None:
             check_day(connection, rules.day, rules.max_per_day, added)

@@ -137,7 +137,8 @@ def propose_payouts(
     if added is None and desk.ledger.run(plan.run_key) is not None:
         check_bound(desk.ledger, plan.run_key, plan.intents)  # another plan of it could never be paid
     else:
-        check_no_rejection(desk.ledger, plan.run_key, {proposed.sha256, (added or plan).sha256})
+        hashes = {proposed.sha256, (added or plan).sha256}
+        check_no_rejection(desk.ledger, plan.run_key, hashes, governed.version, proposed.approvals)
     token = None if proposal is None else read_token(proposal)
     seen = {**look(desk, proposed), ADDS: added is not None} if proposed.approvals else None
     propose(desk, governed, plan.run_key, proposed.sha256, proposed.approvals, shown=seen, token=token)
