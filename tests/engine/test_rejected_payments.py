@@ -67,3 +67,20 @@ def test_added_rows_that_were_rejected_with_their_conversions_are_not_paid_witho
     with pytest.raises(PlanRejected, match="row b is paid already"):
         payouts.commit_payouts(desk, more, "run", rules, add=True)
     assert kinds(sandbox) == ["payout"] * 3
+
+
+def test_a_plan_in_between_does_not_let_rejected_payments_leave_without_an_approval(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    desk, file = open_desk(sandbox.base_url), sheet(tmp_path, *ROWS)
+    rules = adopted(desk, policy(tmp_path, tail=above("conversions", "USDT", "500"), BTC=BTC))
+    with pytest.raises(ApprovalNeeded):
+        fund_and_pay(desk, file, rules, tmp_path / "out")
+    rejected(desk)
+    with pytest.raises(ApprovalNeeded):
+        fund_and_pay(desk, sheet(tmp_path, *MORE, name="more.csv"), rules, tmp_path / "out")
+    sandbox.deposit("USDT_TRC20", "1500")
+    with pytest.raises(PlanRejected, match="row b is paid already"):
+        pay(desk, file, tmp_path / "out")
+    assert kinds(sandbox) == []
