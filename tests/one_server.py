@@ -90,6 +90,7 @@ class OneServer:
             "PREFECT_UI_ENABLED": "0",
             "PREFECT__SERVER_EPHEMERAL": "1",
             "PREFECT__SERVER_FINAL": "1",
+            "PREFECT_SERVER_DATABASE_TIMEOUT": "60",
         }
         environ["PREFECT_HOME"] = str(self._folder / "prefect")
         process = self._running.enter_context(child("uvicorn", arguments, environ))

@@ -28,6 +28,9 @@ from treasury.private_files import close_to_others, make_folder
 START_SECONDS = 120
 """Four first starts at once on one fresh home wait for each other's migration."""
 
+SILENT_SECONDS = 60
+"""How long a configured server that takes a question may be silent; where none is, a connection is refused at once."""
+
 QUIET = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "DO_NOT_TRACK": "1",
@@ -35,6 +38,8 @@ QUIET = {
     # could not write in time ("Error flushing 1 events"), which its own retry writes later.
     "PREFECT_LOGGING_LEVEL": "CRITICAL",
     "PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL",
+    # Of commands that run beside each other on a slow disk one waits for the other, and longer than Prefect's 10 s.
+    "PREFECT_SERVER_DATABASE_TIMEOUT": "60",
 }
 
 
@@ -68,7 +73,7 @@ def prefect_api(*meanwhile: str) -> Iterator[None]:
     prepare_environment()
     api = configured_api()
     if api is not None:
-        if not answers(f"{api}/health"):
+        if not answers(f"{api}/health", SILENT_SECONDS):
             raise ConfigurationError(f"no Prefect server answers at {api}; nothing was sent")
         _check_password(api)
         yield
@@ -137,10 +142,10 @@ def _check_password(api: str) -> None:
         return
 
 
-def answers(url: str) -> bool:
-    """Whether a server is there; one that asks who we are is."""
+def answers(url: str, seconds: float = 5) -> bool:
+    """Whether a server is there and answers in time; one that asks who we are is."""
     try:
-        with urllib.request.urlopen(url, timeout=5):  # noqa: S310 - a server of ours, or one the operator named
+        with urllib.request.urlopen(url, timeout=seconds):  # noqa: S310 - a server of ours, or one the operator named
             return True
     except urllib.error.HTTPError:
         return True

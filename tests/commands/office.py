@@ -102,6 +102,7 @@ class Office:
             except subprocess.TimeoutExpired:
                 os.killpg(process.pid, signal.SIGKILL)
                 raise
+        print(f"treasury {arguments} ended with {process.returncode}\n{out}{err}")  # shown where a test fails
         return Ended(process.returncode, out, err)
 
     def run_all(self, lines: Mapping[str, Sequence[str]]) -> dict[str, Ended]:

@@ -1,5 +1,6 @@
 """Prefect's servers of ours: a password, no page of another origin, and nothing on the disk that others can read."""
 
+import os
 import re
 import signal
 import socket
@@ -90,6 +91,22 @@ def test_prefects_folder_is_closed_to_others(served: Served) -> None:
     ours = [served.office.home / "prefect", served.office.home / "prefect.auth", served.office.home / "prefect.servers"]
     assert (served.office.home / "prefect" / "prefect.db").exists()
     assert [str(each) for each in openings(*ours)] == []
+
+
+def test_a_server_that_is_silent_for_some_seconds_is_waited_for(served: Served) -> None:
+    office, stopped = served.office, processes_with(f"TREASURY_HOME={served.office.home}")
+    row = office.sheet(("b", "9", "12345670009"), name="silent.csv")
+    url = f"http://127.0.0.1:{served.port}/api"
+    with office.start("pay", row, "--run-key", "silent", "--yes", "--follow", "20", PREFECT_API_URL=url) as process:
+        try:
+            for number in stopped:
+                os.kill(number, signal.SIGSTOP)
+            time.sleep(12)  # the command comes to its question after some seconds, and asked for five of them only
+        finally:
+            for number in stopped:
+                os.kill(number, signal.SIGCONT)
+        out, err = process.communicate(timeout=PATIENCE)
+    assert (process.returncode, out.splitlines()[-1]) == (0, "1 settled"), out + err
 
 
 def test_a_command_of_this_home_knows_the_password_and_one_of_another_does_not(
