@@ -84,14 +84,18 @@ def pay_beneficiaries(
             if fund:
                 parts = convert_what_it_lacks(proposed, parts, converted, follow_seconds, account)
             # Following starts when all orders were sent: the first ones have had the most time to settle.
-            followed = follow_orders(run_key, send_in_parts(parts, account), follow_seconds, account)
+            sent = send_in_parts(proposed, parts, account, fund=fund)
+            followed = follow_orders(run_key, sent, follow_seconds, account)
         except TreasuryError as error:
             raise told_after(error, write_payout_results(proposed, None, account, converted)) from error
         return write_payout_results(proposed, followed, account, converted)
 
 
-def send_in_parts(parts: list[Part], account: str | None) -> list[Any]:
-    """Send the parts of a run, one after the other; quotes of a part are fetched while the one before is created."""
+def send_in_parts(source: Source, parts: list[Part], account: str | None, *, fund: bool) -> list[Any]:
+    """Send the parts of a run, one after the other; quotes of a part are fetched while the one before is created.
+
+    Of a run that is funded no quote is confirmed before everything is there that the quotes ask for.
+    """
     sent = [send_payouts(part, account) for part in parts if not part["quoted"]]
     creating: list[Any] = []
     try:
@@ -99,7 +103,10 @@ def send_in_parts(parts: list[Part], account: str | None) -> list[Any]:
             quotes = fetch_fiat_quotes(part, account)
             for before in creating[-1:]:
                 before.wait()
-            creating.append(create_payouts.submit(part, quotes, account))
+            funded = check_funds(source, [part], (), account, quotes) if fund else [part]
+            creating += [create_payouts.submit(each, quotes, account) for each in funded]
+            if funded != [part]:
+                break
     finally:
         for payouts in creating:
             payouts.wait()

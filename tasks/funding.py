@@ -1,6 +1,7 @@
 """Tasks that fund a payout run: plan the conversions of its gap, record them, and check that the money is there."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
@@ -44,8 +45,14 @@ def record_conversions(planned: Planned, source: Source, account: str | None = N
 
 
 @task(cache_policy=NO_CACHE, task_run_name="check funds of {source[run_key]}")
-def check_funds(source: Source, parts: list[Part], done: Sequence[Done], account: str | None = None) -> list[Part]:
-    """The parts of the run, if everything that it needs is there; else what left of them before, to be followed."""
+def check_funds(
+    source: Source,
+    parts: list[Part],
+    done: Sequence[Done],
+    account: str | None = None,
+    quotes: Mapping[str, Any] | None = None,  # noqa: ARG001 - an edge: they say what their rows debit
+) -> list[Part]:
+    """These parts, if everything that the run needs is there; else what left of the run before, to be followed."""
     desk = open_desk(account)
     why = funding.why_not_funded(desk, plan_of(desk, source), done)
     return parts if why is None else parts_that_left(desk, source["run_key"])

@@ -1,5 +1,6 @@
 """`treasury pay --fund`: what a run lacks is converted first, under the run's plan; nothing is paid before."""
 
+import csv
 import json
 import threading
 from collections.abc import Callable
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import data
 from tests.commands.approvers import key, waiting_hash, with_people
 from tests.commands.office import Ended, Office, eventually
 from tests.engine.rounds import available, kinds, policy
@@ -91,6 +93,50 @@ def test_conversions_that_do_not_settle_leave_it_unpaid_and_are_not_made_again(
     assert kinds(sandbox).count("conversion_execute") == 1
     converted = office.results("payroll", "funding/results.csv")
     assert [row["outcome"] for row in converted.values()] == ["settled"]
+
+
+def by_receipt(office: Office, rows: int, receives: str, most: str = "") -> Path:
+    """A sheet of quoted rows that fix what is received, with a ceiling or none."""
+    with data.path("beneficiaries.csv").open(newline="") as stream:
+        sample = list(csv.DictReader(stream))
+    [like] = [row for row in sample if row["row_ref"] == "INV-103"]
+    file = office.home / "by-receipt.csv"
+    with file.open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, [*like, "max_pay_amount"])
+        writer.writeheader()
+        for number in range(rows):
+            account = f"88910452{6000 + number}"
+            changed = {"row_ref": f"r{number}", "receive_amount": receives, "account_no": account}
+            writer.writerow({**like, **changed, "max_pay_amount": most})
+    return file
+
+
+@pytest.mark.parametrize("limit", ["", '[payouts.max_per_payout]\nUSDT = "400"\n'])
+def test_fees_inside_quotes_are_funded_before_any_quote_is_confirmed(
+    open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office], tmp_path: Path, limit: str
+) -> None:
+    """30 rows of 20 USD: each fee is 1.25 USDT, far more than the slippage that the policy allows."""
+    sandbox = open_sandbox(balances={"USDT": D(600), "BTC": D("0.8")})
+    office, rules = (
+        open_office(sandbox.base_url),
+        policy(tmp_path, tail="[payouts]\nduplicate_days = 0\n" + limit, BTC=BTC),
+    )
+    file = by_receipt(office, 30, "20.00")
+    arguments = ("pay", file, "--run-key", "payroll", "--policy", rules, "--yes", *FUND)
+    first = office.run(*arguments)
+    if not limit:  # no fee is known yet, and nothing limits it
+        assert (first.code, first.last) == (4, "0 settled, 30 not sent"), first.out + first.err
+        reasons = {row["reason"] for row in office.results("payroll").values()}
+        assert any("USDT missing" in reason for reason in reasons), reasons
+        assert "fiat_payout" not in " ".join(kinds(sandbox))
+        first = office.run(*arguments)
+    assert (first.code, first.last) == (0, "30 settled"), first.out + first.err
+    again = by_receipt(office, 30, "21.00")
+    sandbox.deposit("BTC", "1")
+    before = available(sandbox, "USDT")
+    second = office.run("pay", again, "--run-key", "second", "--policy", rules, "--yes", *FUND)
+    assert (second.code, second.last) == (0, "30 settled"), second.out + second.err
+    assert available(sandbox, "USDT") < before + 100  # what its quotes ask is funded, not its ceilings
 
 
 def test_one_approval_covers_the_conversions_and_the_payments(

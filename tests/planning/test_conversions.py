@@ -220,7 +220,7 @@ def test_each_asset_by_itself_does_no_better(treasury: Treasury) -> None:
         mine, other = open_values(treasury, plan), open_values(treasury, naive)
         for left, at_best in zip(mine, other, strict=True):
             assert left <= at_best + NEAR
-            if left < at_best - D("1e-5"):
+            if left < at_best - D("1e-9"):  # it closes more, be it by a unit: a trade is at least the smallest one
                 return
         assert plan.cost <= naive.cost + NEAR
         if plan.cost >= naive.cost - NEAR / 1000:

@@ -73,10 +73,17 @@ class Waiting:
     run_key: str
     operation: str
     currency: str
-    debit: Decimal | None
-    """What it debits at the most, without a fee on top; None where only a quote will tell."""
+    amount: Decimal | None
+    """What it debits, without a fee on top; None where only a quote will tell."""
+    ceiling: Decimal | None
+    """What its quote may ask at the most, where that is limited."""
     receives: tuple[str, Decimal] | None
     """What its beneficiary receives, where that is known: currency and amount."""
+
+    @property
+    def most(self) -> Decimal | None:
+        """What it debits at the most, without a fee on top, where that is known."""
+        return self.ceiling if self.amount is None else self.amount
 
 
 def waiting_before(ledger: Ledger, run_key: str, *, is_recorded: bool) -> list[Waiting]:
@@ -92,7 +99,17 @@ def waiting_before(ledger: Ledger, run_key: str, *, is_recorded: bool) -> list[W
     rows = ledger.read(select(*columns, *received).where(waits).order_by(table.id))
     last = max((row.id for row in rows if row.run_key == run_key), default=None) if is_recorded else None
     others = (row for row in rows if row.run_key != run_key and (last is None or row.id < last))
-    return [Waiting(row.run_key, row.operation, row.currency, _debit(row), _received(row)) for row in others]
+    return [
+        Waiting(
+            run_key=row.run_key,
+            operation=row.operation,
+            currency=row.currency,
+            amount=_as_amount(row.amount),
+            ceiling=_as_amount(row.ceiling),
+            receives=_received(row),
+        )
+        for row in others
+    ]
 
 
 def recorded_after(ledger: Ledger, run_key: str) -> set[str]:
@@ -114,7 +131,10 @@ def _received(row: Any) -> tuple[str, Decimal] | None:
 
 
 def _debit(row: Any) -> Decimal | None:
-    text = row.amount if row.amount is not None else row.ceiling
+    return _as_amount(row.amount if row.amount is not None else row.ceiling)
+
+
+def _as_amount(text: str | None) -> Decimal | None:
     return None if text is None else Decimal(text)
 
 

@@ -1,6 +1,7 @@
 """Quotes in the ledger: recorded before they are asked for, and not replaced while they may be confirmed."""
 
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 from sqlalchemy import Connection, select
@@ -17,6 +18,9 @@ from treasury.ledger.statements import LAST_QUOTE, fetch_one
 from treasury.orders.records import Order, Quote, Stage, derive_request_id
 from treasury.orders.states import State
 from treasury.provider.retries import QUOTE
+
+QUOTES_SEEN = 50
+"""So many newest quotes of a pair say which fee the next one is expected to take."""
 
 MAX_GENERATIONS = QUOTE.attempts
 """Quotes that one payment may ever have, each under an id of its own."""
@@ -108,6 +112,31 @@ def quotes_of_run(ledger: Ledger, run_key: str) -> Iterator[Quote]:
     query = select(schema.quotes).join_from(schema.quotes, schema.orders).where(schema.orders.c.run_key == run_key)
     with ledger.snapshot() as stream:
         yield from (read_row(Quote, row) for row in stream(query.order_by(schema.quotes.c.id)))
+
+
+def quotes_seen(ledger: Ledger, pays: str, receives: str) -> list[Quote]:
+    """The newest quotes of a pair of currencies, but for what somebody changed by hand."""
+    table = schema.quotes.c
+    chosen = (table.pay_currency == pays) & (table.receive_currency == receives) & table.pay_amount.is_not(None)
+    rows = ledger.read(select(schema.quotes).where(chosen).order_by(table.id.desc()).limit(QUOTES_SEEN))
+    found = (read_row(Quote, row) for row in rows)
+    return [quote for quote in found if is_sealed_quote(ledger.key, quote)]
+
+
+def live_quotes(ledger: Ledger, run_key: str) -> dict[str, Decimal]:
+    """Row -> what its quote debits, of the payments of a run that wait with a quote which may still be confirmed."""
+    orders, table = schema.orders.c, schema.quotes.c
+    is_live = (table.stage == Stage.ANSWERED.value) & (table.expires_at > ledger.now())
+    chosen = (orders.run_key == run_key) & (orders.state == State.PREPARED.value) & is_live
+    rows = ledger.read(
+        select(schema.quotes, orders.row_ref).join_from(schema.quotes, schema.orders).where(chosen).order_by(table.id)
+    )
+    found = ((row.row_ref, read_row(Quote, row)) for row in rows)
+    return {
+        name: quote.pay_amount
+        for name, quote in found
+        if quote.pay_amount is not None and is_sealed_quote(ledger.key, quote)
+    }
 
 
 def _at(ledger: Ledger, connection: Connection, order: Order, generation: int, confirmation: str | None) -> Order:

@@ -25,7 +25,7 @@ from treasury.provider.funds import EstimateFee
 from treasury.runs import market
 from treasury.runs.desk import Desk
 from treasury.runs.offers import Questions
-from treasury.runs.preview import funding_of, rate_of
+from treasury.runs.preview import Estimates, funding_of
 from treasury.sheets.reading import Sheet
 
 
@@ -99,7 +99,7 @@ def needs_of(desk: Desk, plan: PayoutPlan, *, with_margin: bool = True) -> dict[
     """
     margin = Decimal(BPS + (policy_of(plan).trading.slippage_bps if with_margin else 0)) / BPS
     plan, questions = rows_to_pay(desk, plan), Questions(desk)
-    own, before = funding_of(questions, plan, {}), _before(desk, plan)
+    own, before = funding_of(desk, questions, plan, {}, margin), _before(desk, plan)
     needs = _fees_on_top(desk, questions, plan, before)
     for each in own:
         if each.not_known:
@@ -107,10 +107,10 @@ def needs_of(desk: Desk, plan: PayoutPlan, *, with_margin: bool = True) -> dict[
                 f"what {each.not_known} row(s) debit in {each.currency} is not known beforehand: give their "
                 "max_pay_amount, or set max_per_payout in the policy"
             )
-        needs[each.currency] = needs.get(each.currency, ZERO) + each.debit + each.estimated * margin
+        needs[each.currency] = needs.get(each.currency, ZERO) + each.debit + each.estimated
+    estimates = Estimates(desk, questions, margin)
     for waits in before:
-        debit = _estimated(questions, waits) * margin if waits.debit is None else waits.debit
-        needs[waits.currency] += debit
+        needs[waits.currency] += _estimated(estimates, waits) if waits.amount is None else waits.amount
     return needs
 
 
@@ -133,22 +133,23 @@ def paid_first(desk: Desk, plan: PayoutPlan) -> tuple[str, ...]:
     sums: dict[tuple[str, str], Decimal | None] = {}
     for each in _before(desk, rows_to_pay(desk, plan)):
         name, so_far = (each.run_key, each.currency), sums.get((each.run_key, each.currency), ZERO)
-        sums[name] = None if so_far is None or each.debit is None else so_far + each.debit
+        sums[name] = None if so_far is None or each.amount is None else so_far + each.amount
     return tuple(
         f"run {run_key}: {currency + ', as its quotes say' if total is None else f'{format_amount(total)} {currency}'}"
         for (run_key, currency), total in sorted(sums.items())
     )
 
 
-def _estimated(questions: Questions, waits: Waiting) -> Decimal:
+def _estimated(estimates: Estimates, waits: Waiting) -> Decimal:
     """What a payment of another run debits by the rate of now, whose debit only a quote will tell."""
-    rate = None if waits.receives is None else rate_of(questions, waits.currency, waits.receives[0])
-    if waits.receives is None or rate is None:
+    receives, ceiling = waits.receives, waits.ceiling
+    debit = ceiling if receives is None else estimates.debit_of(waits.currency, *receives, ceiling)
+    if debit is None:
         raise NotFunded(
             f"what run {waits.run_key} debits in {waits.currency}, which was recorded before and has not left, is not "
             "known beforehand: pay or cancel it first"
         )
-    return round_up(waits.receives[1] / rate, 2)
+    return round_up(debit, 2)
 
 
 def _fees_on_top(desk: Desk, questions: Questions, plan: PayoutPlan, before: Iterable[Waiting]) -> dict[str, Decimal]:
@@ -158,7 +159,7 @@ def _fees_on_top(desk: Desk, questions: Questions, plan: PayoutPlan, before: Ite
         (OPERATIONS[row.route], row.currency, row.ceiling(most.get(row.currency)) if row.amount is None else row.amount)
         for row in plan.rows
     ]
-    payments += [(each.operation, each.currency, each.debit) for each in before]
+    payments += [(each.operation, each.currency, each.most) for each in before]
     charged: dict[str, list[Decimal | None]] = defaultdict(list)
     for operation, currency, amount in payments:
         if operation in desk.account.rules.fee_on_top:

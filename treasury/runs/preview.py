@@ -9,11 +9,13 @@ from typing import Any
 from treasury.errors import InvalidSheet
 from treasury.ledger.in_flight import in_flight, states_of
 from treasury.ledger.payees import what_is_known
+from treasury.ledger.quotes import live_quotes, quotes_seen
 from treasury.money import exact, format_amount, parse_amount, round_up
 from treasury.orders.states import NEVER_LEFT
 from treasury.planning.offers import Funding, judge_offered
 from treasury.planning.payouts import PayoutPlan, plan_payouts
 from treasury.planning.people import People
+from treasury.planning.quoted_debits import SeenFee, expected_debit, seen_fees
 from treasury.planning.rows import PayoutRow
 from treasury.planning.shown import shown_payouts
 from treasury.provider.funds import EstimateFee, PartnerBalance, TradeRate
@@ -39,7 +41,7 @@ def look(desk: Desk, plan: PayoutPlan, file: Path | None = None, *, in_full: boo
         raise InvalidSheet(str(file or plan.run_key), problems)
     desk.looked_at.add(plan.sha256)
     waiting = _waiting(desk, plan)
-    funding = funding_of(questions, waiting, in_flight(desk.ledger, except_run=plan.run_key))
+    funding = funding_of(desk, questions, waiting, in_flight(desk.ledger, except_run=plan.run_key))
     shown: dict[str, Any] = {"funding": [_as_text(each) for each in funding]}
     if waiting is not plan:
         shown["waiting"] = len(waiting.rows)
@@ -69,31 +71,60 @@ def _waiting(desk: Desk, plan: PayoutPlan) -> PayoutPlan:
 
 
 @exact
-def funding_of(questions: Questions, plan: PayoutPlan, flying: Mapping[str, Decimal]) -> list[Funding]:
-    """What each currency has to hold, beside what it holds."""
-    open_ends: dict[tuple[str, str], list[Decimal]] = defaultdict(list)
-    for row in plan.rows:
-        if row.amount is None and row.ceiling(plan.limits.max_per_payout.get(row.currency)) is None:
-            open_ends[row.currency, row.receive_currency].append(row.receive_amount or Decimal(0))
+def funding_of(
+    desk: Desk, questions: Questions, plan: PayoutPlan, flying: Mapping[str, Decimal], margin: Decimal = Decimal(1)
+) -> list[Funding]:
+    """What each currency has to hold, beside what it holds.
+
+    `margin`: what is estimated is multiplied by it. A quote that may still be confirmed says what its row debits.
+    """
+    estimates, quoted = Estimates(desk, questions, margin), live_quotes(desk.ledger, plan.run_key)
+    debits: dict[str, Decimal] = defaultdict(Decimal)
     estimated: dict[str, Decimal] = defaultdict(Decimal)
     not_known: Counter[str] = Counter()
-    for (pays, receives), amounts in sorted(open_ends.items()):
-        rate = rate_of(questions, pays, receives)
-        if rate is None:
-            not_known[pays] += len(amounts)
+    for row in plan.rows:
+        debit = row.amount if row.amount is not None else quoted.get(row.row_ref)
+        if debit is not None:
+            debits[row.currency] += debit
+            continue
+        ceiling = row.ceiling(plan.limits.max_per_payout.get(row.currency))
+        expected = estimates.debit_of(row.currency, row.receive_currency, row.receive_amount or Decimal(0), ceiling)
+        if expected is None:
+            not_known[row.currency] += 1
+        elif expected == ceiling:
+            debits[row.currency] += expected
         else:
-            estimated[pays] += round_up(sum(amounts, Decimal(0)) / rate, 2)
+            estimated[row.currency] += expected
     return [
         Funding(
             currency,
-            plan.debits.get(currency, Decimal(0)),
-            estimated[currency],
+            debits[currency],
+            round_up(total, 2) if (total := estimated[currency]) else total,
             not_known[currency],
             questions.ask(PartnerBalance(currency=currency), f"balance of {currency}", lambda reply: reply.available),
             flying.get(currency, Decimal(0)),
         )
-        for currency in sorted({*plan.debits, *estimated, *not_known})
+        for currency in sorted({*debits, *estimated, *not_known})
     ]
+
+
+class Estimates:
+    """What payments debit whose quotes will tell: by the rates of now, and by what the newest quotes took as fees."""
+
+    def __init__(self, desk: Desk, questions: Questions, margin: Decimal) -> None:
+        self._desk, self._questions, self._margin = desk, questions, margin
+        self._seen: dict[tuple[str, str], tuple[SeenFee, ...]] = {}
+        self._rates: dict[tuple[str, str], Decimal | None] = {}
+
+    def debit_of(self, pays: str, receives: str, amount: Decimal, ceiling: Decimal | None) -> Decimal | None:
+        """What is debited for an amount received; None where neither a rate nor a ceiling is known."""
+        pair = (pays, receives)
+        if pair not in self._seen:
+            self._seen[pair] = seen_fees(quotes_seen(self._desk.ledger, pays, receives))
+        seen = self._seen[pair]
+        if (ceiling is None or seen) and pair not in self._rates:
+            self._rates[pair] = rate_of(self._questions, pays, receives)
+        return expected_debit(amount, self._rates.get(pair), ceiling, seen, self._margin)
 
 
 def rate_of(questions: Questions, pays: str, receives: str) -> Decimal | None:
