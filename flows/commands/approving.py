@@ -237,5 +237,7 @@ def reject(key: str, /, *, by: str, why: str) -> int:
     desk = configured_desk()
     desk.check_standing()  # what an older ledger says of its plans is not to be believed
     plan = reject_plan(desk.ledger, key, by=by, why=why, os_user=os_user())
-    print(f"plan {plan.sha256[:12]} of run {key} is rejected by {by.strip()}; it is not paid")
+    began = desk.ledger.run(plan.run_key) is not None
+    says = "the run goes on as it was agreed to before" if began else "it is not paid"
+    print(f"plan {plan.sha256[:12]} of run {key} is rejected by {by.strip()}; {says}")
     return DONE

@@ -27,7 +27,7 @@ from flows.commands.progress import showing
 from treasury.errors import ApprovalNeeded, InputError, InvalidSheet
 from treasury.files import copy_file, write_json
 from treasury.ledger import progress
-from treasury.ledger.approvals import waiting_plan
+from treasury.ledger.approvals import standing_of, waiting_plan
 from treasury.ledger.duplicates import earlier_payments
 from treasury.planning.payouts import PayoutPlan
 from treasury.reports.plan import PlanPage, as_lines, facts_as_lines, left_out_of, preview_page, write_plan
@@ -35,7 +35,7 @@ from treasury.reports.refused import write_refused
 from treasury.reports.results import REHEARSAL
 from treasury.reports.starts import start_folder
 from treasury.runs.agreeing import check_today, plan_as_shown, plan_to_execute, propose_payouts
-from treasury.runs.approving import BY_NAME_ONLY, sign_proposal
+from treasury.runs.approving import BY_NAME_ONLY, rules_of, sign_proposal
 from treasury.runs.desk import Desk
 from treasury.runs.execution import check_run_key
 from treasury.runs.governing import would_rehearse
@@ -311,6 +311,18 @@ def show_plan(plan: PayoutPlan, *, in_full: bool = False) -> None:
     if plan.unfunded and not in_full:
         print(f"  CANNOT BE FUNDED: {plan.unfunded}")
     if plan.approvals:
-        print(f"  needs {plan.approvals} approval(s) besides yours; plan {plan.sha256[:12]}")
+        print(f"  {_approvals_of(plan)}; plan {plan.sha256[:12]}")
         for line in [] if in_full else _by_name(plan).values():
             print(f"  {line}")
+
+
+def _approvals_of(plan: PayoutPlan) -> str:
+    """What the plan needs of approvals, or that it has them."""
+    if read_settings().has_account:
+        desk = configured_desk()
+        waiting = waiting_plan(desk.ledger, plan.run_key)
+        if waiting is not None and waiting.sha256 == plan.sha256:
+            judged, _ = standing_of(desk.ledger, waiting, rules_of(desk, waiting))
+            if len(judged.counted) >= waiting.needed:
+                return f"approved by {', '.join(judged.counted)}"
+    return f"needs {plan.approvals} approval(s) besides yours"

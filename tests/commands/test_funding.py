@@ -153,6 +153,7 @@ def test_one_approval_covers_the_conversions_and_the_payments(
     assert office.run("approve", "payroll", "--by", "Checker").code == 0
     done = pay(office, rules, "--yes", *FUND)
     assert (done.code, done.last) == (0, "3 settled"), done.out + done.err
+    assert ("approved by Checker; plan" in done.out, "besides yours" in done.out) == (True, False), done.out
     assert kinds(sandbox).count("conversion_execute") == 1
     assert {row["approved_by"] for row in office.results("payroll").values()} == {"Checker"}
 
@@ -164,6 +165,15 @@ def test_a_run_whose_plan_was_ended_is_known(office: Office, sandbox: RunningSan
     shown = office.run("show", "payroll")
     assert (shown.code, "was rejected by Checker (too much)" in shown.out) == (0, True), shown.out + shown.err
     assert office.run("show", "another").code == 2
+
+
+def test_a_rejection_of_rows_to_be_added_does_not_say_that_the_run_is_not_paid(office: Office, tmp_path: Path) -> None:
+    rules = policy(tmp_path, tail=PAYOUTS + '[payouts.one_approval_above]\nUSDT_TRC20 = "1200"\n', BTC=BTC)
+    assert pay(office, rules, "--yes", *FUND).last == "3 settled"
+    added = pay(office, rules, "--yes", "--add", rows=(*ROWS, ("d", "10", "12345670601")))
+    assert added.code == 3, added.out + added.err
+    rejected = office.run("reject", "payroll", "--by", "Checker", "--why", "too much")
+    assert (rejected.code, rejected.last.partition("; ")[2]) == (0, "the run goes on as it was agreed to before")
 
 
 def test_without_a_policy_it_says_what_is_needed(office: Office, sandbox: RunningSandbox) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from treasury.errors import InputError, NotConnected, OutcomeUnknown, Refused
 from treasury.ledger.epoch import absences_needed
+from treasury.ledger.in_flight import CONVERSION
 from treasury.ledger.intents import judge_anew
 from treasury.ledger.quotes import MAX_GENERATIONS, finish_quote, last_quote
 from treasury.orders.decisions import certain_end, disagreements, has_ended
@@ -214,7 +215,12 @@ def _as_sent(desk: Desk, order: Order, cause: str, *, alone: bool) -> Decision:
         return Decision(order, False, "the service shows its quote, and no payment yet; try again when it does")
     differs = [] if seen is None else disagreements(order, seen)
     if differs:
-        return Decision(order, False, f"{'; '.join(differs)}: it stays as it is")
+        how = (
+            "another conversion: treasury cancel ends this one"
+            if order.operation == CONVERSION
+            else "it stays as it is"
+        )
+        return Decision(order, False, f"{'; '.join(differs)}: {how}")
     order = desk.ledger.step(order, Event.RESOLVE_SENT, cause=cause, reason=None, hold_kind=None, first_answer=None)
     if seen is not None:
         order = desk.submission.apply(order, seen)[0]
