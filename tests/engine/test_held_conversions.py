@@ -13,7 +13,7 @@ from tests.engine.funded import BTC, HELD, PAYOUTS, ROWS, fund_and_pay, plan_rou
 from tests.engine.rounds import kinds, policy, start
 from tests.engine.runs import results, sheet
 from treasury.ledger import schema
-from treasury.runs import execution
+from treasury.runs import cancelling, execution, resolving
 from treasury.runs.desk import Desk
 
 D = Decimal
@@ -111,3 +111,29 @@ def test_a_rebalancing_does_not_make_a_conversion_again_that_an_older_ledger_doe
     for _ in range(3):
         start(desk, rules, tmp_path / "out", seconds=0)
     assert kinds(sandbox) == ["conversion_execute"]
+
+
+def test_a_conversion_that_the_service_made_with_other_amounts_is_ended_and_planned_again(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances={**HELD, "USDT": D(50_000), "BTC": D("0.1")})
+    desk, rules = open_desk(sandbox.base_url), policy(tmp_path, BTC=BTC)
+    desk.close()
+    shutil.copy(tmp_path / "ledger.db", tmp_path / "copy.db")
+    desk = open_desk(sandbox.base_url)
+    assert start(desk, rules, tmp_path / "out")["counts"] == {"settled": 1}
+    desk.close()
+    shutil.copy(tmp_path / "copy.db", tmp_path / "ledger.db")
+    desk = open_desk(sandbox.base_url)
+    sandbox.deposit("USDT", "3000")
+    policy(tmp_path, BTC=("0.5", "0.6", "0.9"))  # more is bought than before
+    start(desk, rules, tmp_path / "out")
+    [held] = desk.ledger.orders()
+    assert str(held.reason).endswith(f"treasury cancel {held.request_id} ends this one"), held.reason
+    [told] = resolving.resolve_as_sent(desk, held.request_id, by="Ada", why="looked at the portal")
+    assert (told.done, told.says.endswith("treasury cancel ends this one")) == (False, True), told
+    [ended] = cancelling.cancel(desk, held.request_id, by="Ada", why="it is another one").decisions
+    assert ended.done, ended
+    assert "the service made another conversion" in str(ended.order.reason)
+    start(desk, rules, tmp_path / "out")
+    assert kinds(sandbox).count("conversion_execute") == 2

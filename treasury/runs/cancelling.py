@@ -12,7 +12,9 @@ from treasury.ledger.approvals import waiting_plan
 from treasury.ledger.changed_orders import may_have_left
 from treasury.ledger.epoch import ABSENCES, epoch_began
 from treasury.ledger.funding_runs import rounds_of
+from treasury.ledger.in_flight import CONVERSION
 from treasury.ledger.proposals import WaitingPlan, cancel_plan
+from treasury.orders.decisions import disagreements
 from treasury.orders.records import Order
 from treasury.orders.states import NEVER_LEFT, Event, Hold, State
 from treasury.runs.desk import Desk
@@ -61,12 +63,13 @@ def cancel_order(desk: Desk, order: Order, cause: str) -> Decision:
 
     What an older ledger brought back may have left: the service is asked first.
     """
-    while (why_not := _why_not(desk, order)) is None:
+    other = _made_otherwise(desk, order)
+    while (why_not := None if other else _why_not(desk, order)) is None:
         try:
-            if _of_an_older_ledger(desk, order) and (found := desk.submission.known_at_service(order)):
+            if not other and _of_an_older_ledger(desk, order) and (found := desk.submission.known_at_service(order)):
                 order = desk.submission.hold_found(order, found, "asked before it is cancelled")
                 continue
-            facts = {"reason": f"cancelled by {cause}", "hold_kind": None}
+            facts = {"reason": f"cancelled by {cause}{other}", "hold_kind": None}
             crash_point("cancel.before")
             cancelled = desk.ledger.step(order, Event.CANCEL, cause=cause, **facts)
             crash_point("cancel.committed")
@@ -76,6 +79,22 @@ def cancel_order(desk: Desk, order: Order, cause: str) -> Decision:
         except (NotConnected, OutcomeUnknown, Refused) as error:
             return Decision(order, False, f"it may have left before, and could not be asked about ({error}); try again")
     return Decision(order, order.state is State.CANCELLED, why_not)
+
+
+def _made_otherwise(desk: Desk, order: Order) -> str:
+    """How the conversion differs that the service made under an order's reference; nothing where it is the same one.
+
+    What a ledger that was put back planned anew is not what it had sent before: it never left. Of payments such a
+    difference stays for a person to look at, because what is cancelled may be paid anew.
+    """
+    if order.hold_kind != Hold.KNOWN or order.operation != CONVERSION:
+        return ""
+    try:
+        seen = desk.submission.query(order)
+    except (NotConnected, OutcomeUnknown, Refused):
+        return ""
+    differs = [] if seen is None else disagreements(order, seen)
+    return f"; the service made another conversion under its reference ({'; '.join(differs)})" if differs else ""
 
 
 def _of_an_older_ledger(desk: Desk, order: Order) -> bool:

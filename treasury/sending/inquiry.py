@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from treasury.concurrency.crash_points import crash_point
 from treasury.errors import IllegalTransition, Refused
+from treasury.ledger.in_flight import CONVERSION
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.quotes import MAX_GENERATIONS, last_quote, reference_of
 from treasury.ledger.statuses import saw_status
@@ -159,6 +160,11 @@ class Inquiry:
             f"the service knows {reference}, and {ours}: if it was paid, treasury resolve {reference} --as sent; "
             f"if its support says that it never will be, treasury resolve {reference} --as not-sent"
         )
+        if order.operation == CONVERSION and (differs := disagreements(order, seen)):
+            reason = (
+                f"the service made another conversion under {reference} ({'; '.join(differs)}), and {ours}: treasury "
+                f"cancel {reference} ends this one"
+            )
         facts = {**self._under(order, generation), "hold_kind": Hold.KNOWN, "reason": reason}
         facts |= {"order_no": seen.order_no, "status": seen.status} if self.shows_payment(order, seen) else {}
         if order.state is State.HELD:  # under another quote; who decides about it now is journaled with the decision
