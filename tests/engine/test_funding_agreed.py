@@ -394,3 +394,16 @@ def test_a_start_that_has_nothing_to_pay_replaces_no_plan_that_waits(
     assert fund_and_pay(desk, first, rules, tmp_path / "out")["counts"] == {"settled": 1, "failed": 1}
     assert approving.newest(desk, "run") == waits
     assert fund_and_pay(desk, added, rules, tmp_path / "out", add=True)["counts"] == {"settled": 2, "failed": 1}
+
+
+@pytest.mark.parametrize("held", ["0", "100", "499"])
+def test_a_run_is_funded_in_two_steps_through_an_asset_below_its_own_minimum(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, held: str
+) -> None:
+    """BTC is sold for USDT, of which less than its minimum of 500 is there, and USDT buys what is lacking."""
+    sandbox = start_sandbox(balances={"USDT": D(held), "BTC": D("0.8"), "USDT_TRC20": D(0)})
+    desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
+    done = fund_and_pay(desk, sheet(tmp_path, ROWS[0]), rules, tmp_path / "out")
+    assert done["counts"] == {"settled": 1}, results(tmp_path / "out")
+    assert kinds(sandbox).count("conversion_execute") == 2
+    assert available(sandbox, "USDT") >= D(held)

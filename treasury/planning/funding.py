@@ -34,7 +34,8 @@ def _kept_for_others(snapshot: Snapshot, needs: Mapping[str, Decimal]) -> Iterab
             sums[each.asset] = sums.get(each.asset, ZERO) + each.amount
     for asset, amount in sorted(sums.items()):
         position = position_of(snapshot, asset)
-        there = min(amount, position.expected, position.spendable)
+        others = min(position.expected, position.spendable) - snapshot.brought.get(asset, ZERO)
+        there = min(amount, others)
         if there > 0:
             yield Obligation(asset, there, "other payments")
 

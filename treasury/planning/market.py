@@ -122,6 +122,8 @@ class Market:
         floor, minimum, target = (self.level(asset, name) or ZERO for name in ("floor", "minimum", "target"))
         maximum = self.level(asset, "maximum") if self.has_upper_edge(asset) else None
         reserve = (self.level(asset, "reserve") or ZERO) + self.snapshot.doubtful.get(asset, ZERO)
+        if brought := self.snapshot.brought.get(asset, ZERO):
+            reserve = min(reserve, max(position.spendable - brought, ZERO))
         need = self._with_slippage(position.need, position.expected)
         left = max(position.expected - need, ZERO)
         return Holding(

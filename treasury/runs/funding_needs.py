@@ -10,7 +10,7 @@ from treasury.ledger.funding_runs import rounds_of
 from treasury.ledger.in_flight import Waiting, recorded_after, states_of, waiting_before
 from treasury.ledger.payees import what_is_known
 from treasury.money import exact, format_amount, round_up
-from treasury.orders.states import Hold, State
+from treasury.orders.states import NEVER_LEFT, Hold, State
 from treasury.planning.funding import plan_funding, why_unfunded
 from treasury.planning.limits import PayoutLimits
 from treasury.planning.payouts import OPERATIONS, PayoutPlan, add_sums, plan_payouts
@@ -229,11 +229,25 @@ def what_it_lacks(desk: Desk, plan: PayoutPlan, symbols: Collection[str] | None 
         later = recorded_after(desk.ledger, plan.run_key)
         kept = tuple(each for each in snapshot.obligations if each.run_key not in later)
         snapshot = replace(snapshot, obligations=kept)
-    snapshot = replace(snapshot, spent=add_sums(snapshot.spent, _not_recorded(desk, plan)))
+    brought = _brought(desk, plan.run_key)
+    snapshot = replace(snapshot, spent=add_sums(snapshot.spent, _not_recorded(desk, plan)), brought=brought)
     lack = Lack(needs, snapshot, plan_funding(policy, snapshot, needs, plan.run_key))
     if (why := why_unfunded(lack.found, needs)) is not None:
         raise NotFunded(why)
     return lack
+
+
+@exact
+def _brought(desk: Desk, run_key: str) -> dict[str, Decimal]:
+    """Asset -> what conversions for a run brought, less what others of them spent, or may have."""
+    sums: dict[str, Decimal] = defaultdict(Decimal)
+    for key in rounds_of(desk.ledger, run_key):
+        for order in desk.ledger.orders(run_key=key):
+            if order.state is State.SETTLED and order.receive_currency is not None:
+                sums[order.receive_currency] += order.receive_amount or ZERO
+            if order.currency is not None and order.state not in NEVER_LEFT and not order.state.may_be_replaced:
+                sums[order.currency] -= order.amount or ZERO
+    return {asset: amount for asset, amount in sorted(sums.items()) if amount > 0}
 
 
 @exact
