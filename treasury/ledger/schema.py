@@ -411,4 +411,4 @@ snapshots = Table(
     Column("policy", String(64)),
     Column("content", Text, nullable=False),
 )
-"""What rebalancings were planned from and decided, JSON: snapshot, plan, and a line for each asset."""
+"""What rebalancings were planned from and decided, JSON: snapshot, plan, a line for each asset; and a checksum."""

@@ -4,12 +4,13 @@ Of a payout run that is funded, what people agreed to is kept: the bounds of its
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sqlalchemy import insert, select
+from sqlalchemy import ColumnElement, Row, Select, insert, select
 
 from treasury.ledger import schema
+from treasury.ledger.cipher import LedgerKey
 from treasury.ledger.ledger import Ledger
 from treasury.planning.rate_guards import GOOD_FOR_MS
 from treasury.planning.trades import Rates
@@ -17,15 +18,16 @@ from treasury.planning.trades import Rates
 
 def keep_snapshot(ledger: Ledger, run_key: str, policy: str | None, content: Mapping[str, Any]) -> None:
     """Keep what a rebalancing was planned from, and what was decided. `policy`: the version in force."""
-    row = {"run_key": run_key, "at": ledger.now(), "policy": policy, "content": json.dumps(content, ensure_ascii=False)}
+    row = {"run_key": run_key, "at": ledger.now(), "policy": policy}
+    sealed = {"checksum": _checksum(ledger.key, row, content), "content": content}
+    row["content"] = json.dumps(sealed, ensure_ascii=False)
     ledger.write(lambda connection: connection.execute(insert(schema.snapshots).values(**row)).rowcount)
 
 
 def snapshot_of(ledger: Ledger, run_key: str, plan_sha256: str | None = None) -> dict[str, Any] | None:
     """The newest snapshot of a run, of this plan where one is named; None where none was kept."""
     table = schema.snapshots.c
-    query = select(table.content).where(table.run_key == run_key).order_by(table.id.desc())
-    contents = (dict(json.loads(row.content)) for row in ledger.read(query))
+    contents = _contents(ledger, of_run(run_key).order_by(table.id.desc()))
     return next((each for each in contents if plan_sha256 in (None, each["plan_sha256"])), None)
 
 
@@ -33,16 +35,14 @@ def snapshots_of(ledger: Ledger, run_key: str, policy: str | None) -> list[dict[
     """Everything that was kept for a run under a policy, the newest first."""
     table = schema.snapshots.c
     same = table.policy.is_(None) if policy is None else table.policy == policy
-    query = select(table.content).where(table.run_key == run_key, same).order_by(table.id.desc())
-    return [dict(json.loads(row.content)) for row in ledger.read(query)]
+    return list(_contents(ledger, of_run(run_key, same).order_by(table.id.desc())))
 
 
 def snapshots_between(ledger: Ledger, since: int, until: int) -> list[dict[str, Any]]:
     """The snapshots of a time, oldest first; Unix ms, the end not included."""
     table = schema.snapshots.c
-    query = select(table.content).where(table.at >= since, table.at < until).order_by(table.id)
-    contents = [dict(json.loads(row.content)) for row in ledger.read(query)]
-    return [each for each in contents if "snapshot" in each]
+    query = select(schema.snapshots).where(table.at >= since, table.at < until).order_by(table.id)
+    return [each for each in _contents(ledger, query) if "snapshot" in each]
 
 
 def last_good_rates(ledger: Ledger) -> dict[str, Rates]:
@@ -55,3 +55,30 @@ def last_good_rates(ledger: Ledger) -> dict[str, Rates]:
             if symbol not in snapshot["missing"]:
                 found[symbol] = Rates.from_text(each)
     return found
+
+
+def of_run(run_key: str, *more: ColumnElement[bool]) -> Select[Any]:
+    """What was kept for a run: rows for `read_content`."""
+    return select(schema.snapshots).where(schema.snapshots.c.run_key == run_key, *more)
+
+
+def read_content(key: LedgerKey, row: Row[Any]) -> tuple[dict[str, Any], bool]:
+    """What a row keeps, and whether nobody changed it by hand."""
+    kept = json.loads(row.content)
+    content = dict(kept.get("content", kept))
+    is_sealed = kept.get("checksum") == _checksum(
+        key, {"run_key": row.run_key, "at": row.at, "policy": row.policy}, content
+    )
+    return content, is_sealed
+
+
+def _contents(ledger: Ledger, query: Select[Any]) -> Iterator[dict[str, Any]]:
+    """What rows keep, but for what somebody changed by hand."""
+    for row in ledger.read(query):
+        content, is_sealed = read_content(ledger.key, row)
+        if is_sealed:
+            yield content
+
+
+def _checksum(key: LedgerKey, row: Mapping[str, Any], content: Mapping[str, Any]) -> str:
+    return key.checksum(["snapshots", row["run_key"], row["at"], row["policy"], dict(content)])
