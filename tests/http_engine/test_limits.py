@@ -8,8 +8,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.http_engine.servers import ANSWER, HEAD, Conversation, RawServer
-from treasury.provider.engine import Answer, Engine, Limits, NoResponse
+from tests.http_engine.servers import ANSWER, HEAD, Conversation, RawServer, reset
+from treasury.provider.engine import NOT_WHOLE, TOO_LATE, Answer, Engine, Limits, NoResponse
 from treasury.provider.httpx_engine import Httpx
 from treasury.provider.pyreqwest_engine import Reqwest
 
@@ -121,6 +121,46 @@ def test_an_answer_beyond_the_limits_is_lost_in_time_and_its_connection_dropped(
     assert time.monotonic() - began < 3 * LIMITS.exchange_seconds
     assert _post_anew(engine, server.base_url).body == ANSWER
     assert server.connections == 2
+
+
+def _silent(one: Conversation, _: int) -> None:
+    one.read()
+    time.sleep(2 * LIMITS.exchange_seconds)
+
+
+def _closed_without_a_word(one: Conversation, _: int) -> None:
+    one.read()
+
+
+def _reset_halfway(one: Conversation, _: int) -> None:
+    one.read()
+    one.answer(body=b"{")
+    reset(one.connection)
+
+
+def _no_http(one: Conversation, _: int) -> None:
+    one.read()
+    one.answer(b"220 mail.example.com ESMTP\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    ("script", "said"),
+    [
+        (_silent, TOO_LATE),
+        (_body_byte_by_byte, TOO_LATE),
+        (_closed_without_a_word, NOT_WHOLE),
+        (_reset_halfway, NOT_WHOLE),
+        (_no_http, NOT_WHOLE),
+    ],
+    ids=lambda value: getattr(value, "__name__", "").strip("_"),
+)
+def test_why_there_is_no_answer_is_said_in_words(
+    engine: Engine, serve: Callable[..., RawServer], script: Callable[[Conversation, int], None], said: str
+) -> None:
+    """A library's names of its errors ("RemoteProtocolError") stood in the reasons of rows."""
+    with pytest.raises(NoResponse) as raised:
+        engine.post(serve(script).base_url, b"{}")
+    assert str(raised.value) == said
 
 
 def _post_anew(engine: Engine, url: str) -> Answer:

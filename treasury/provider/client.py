@@ -221,7 +221,7 @@ class Client:
         except NotConnected as error:
             raise NotConnected(f"{name}: no connection to {self.account.base_url}: {error}") from None
         except NoResponse as error:
-            raise OutcomeUnknown(name, f"{error} after the request left") from None
+            raise OutcomeUnknown(name, f"the request left; {error}") from None
         crash_point("client.answered")
         self._date = answer.headers.get("date", ""), uptime()
         try:

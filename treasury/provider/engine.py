@@ -62,6 +62,10 @@ class NoResponse(Exception):
     """The request left, or may have, and no whole answer came; the message says how that showed."""
 
 
+TOO_LATE = "no answer came in time"
+NOT_WHOLE = "the connection ended before a whole answer came"
+
+
 class Engine(Protocol):
     """Sends requests. Safe to use from several threads.
 

@@ -15,6 +15,8 @@ from treasury.provider.engine import (
     HEADERS,
     IDLE_SECONDS,
     LIMITS,
+    NOT_WHOLE,
+    TOO_LATE,
     Answer,
     Limits,
     NoResponse,
@@ -75,11 +77,11 @@ class Httpx:
                 known = read_headers(found.headers.get)
                 return Answer(found.status_code, known, self._read(found, known))
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
-            raise NotConnected(str(error) or type(error).__name__) from None
+            raise NotConnected(str(error) or TOO_LATE) from None
         except (httpx.UnsupportedProtocol, httpx.InvalidURL) as error:
             raise ConfigurationError(f"the base URL cannot be used: {error}") from None
         except httpx.HTTPError as error:
-            raise NoResponse(type(error).__name__) from None
+            raise NoResponse(TOO_LATE if isinstance(error, httpx.TimeoutException) else NOT_WHOLE) from None
 
     def _read(self, found: httpx.Response, headers: Mapping[str, str]) -> bytes:
         """The body as it travelled: one that was packed without being asked to is no JSON."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import uvloop
 from pyreqwest.client import ClientBuilder
-from pyreqwest.exceptions import BuilderError, DetailedPyreqwestError
+from pyreqwest.exceptions import BuilderError, DetailedPyreqwestError, RequestTimeoutError
 from pyreqwest.proxy import ProxyBuilder
 
 from treasury.concurrency.turns import Deliver, await_result
@@ -23,6 +23,8 @@ from treasury.provider.engine import (
     HEADERS,
     IDLE_SECONDS,
     LIMITS,
+    NOT_WHOLE,
+    TOO_LATE,
     Answer,
     Limits,
     NoResponse,
@@ -104,7 +106,7 @@ class Reqwest:
             causes = [cause["message"] for cause in error.details["causes"] or ()]
             if NEVER_CONNECTED in causes:
                 raise NotConnected(causes[-1]) from None
-            raise NoResponse(type(error).__name__) from None
+            raise NoResponse(TOO_LATE if isinstance(error, RequestTimeoutError) else NOT_WHOLE) from None
         return answer
 
     async def _read(self, reader: Any, headers: Mapping[str, str]) -> bytes:
