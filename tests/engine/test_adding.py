@@ -8,7 +8,7 @@ import pytest
 
 from tests.engine.runs import results, sheet
 from treasury.errors import ApprovalNeeded, InputError, LimitExceeded, PlanRejected, RunKeyConflict
-from treasury.ledger.approvals import reject_plan, waiting_plan
+from treasury.ledger.approvals import reject_plan, waiting_plan, waiting_plans
 from treasury.ledger.approved_plans import approved_by
 from treasury.ledger.policies import adopt_policy
 from treasury.planning.policy import parse_policy
@@ -167,6 +167,10 @@ def test_an_approval_that_ended_is_given_again_though_a_newer_plan_waits_or_was_
     clock, desk.ledger._clock = desk.ledger._clock, lambda: clock() + 73 * 3600
     with pytest.raises(ApprovalNeeded, match="ended before anything was sent"):  # the added plan waits
         start(desk, file, tmp_path / "out", add=False)
+    [listed] = waiting_plans(desk.ledger)  # as `treasury approvals` lists it, with its payments
+    assert listed.shown is not None
+    assert [row["row_ref"] for row in listed.shown["rows"]] == ["a", "b"]
+    assert "its approvals ended before anything was sent" in listed.shown["why"]
     approving.approve(desk, "run", name="Ben Example")
     with pytest.raises(ApprovalNeeded):  # the added rows are proposed again
         start(desk, late, tmp_path / "out", add=True)
@@ -178,3 +182,4 @@ def test_an_approval_that_ended_is_given_again_though_a_newer_plan_waits_or_was_
             start(desk, late, tmp_path / "out", add=False)
         approving.approve(desk, "run", name=name)
     assert start(desk, late, tmp_path / "out", add=False)["counts"] == {"settled": 3}
+    assert waiting_plans(desk.ledger) == []

@@ -3,7 +3,8 @@
 From then on the approvals are used, and count for nothing else.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any, NoReturn
 
 from sqlalchemy import Connection, func, select, update
 
@@ -24,6 +25,9 @@ from treasury.ledger.proposals import (
     plans_of_run,
 )
 from treasury.ledger.seals import is_sealed, seal
+
+ENDED = "its approvals ended before anything was sent"
+"""Why a plan that was carried out is proposed again."""
 
 
 def check_approved(
@@ -115,27 +119,38 @@ def _was_used(connection: Connection, ledger: Ledger, plan: WaitingPlan) -> bool
     return any(is_used(connection, ledger, plan_of(ledger, row)) for row in rows if is_sealed(ledger.key, table, row))
 
 
-def propose_lapsed(ledger: Ledger, run_key: str, policy: str | None, rules: ApprovalRules) -> None:
-    """Propose a plan again that was carried out, whose approvals ended before anything left, while a newer one waits.
+def lapsed_plan(ledger: Ledger, run_key: str, policy: str | None, rules: ApprovalRules) -> WaitingPlan | None:
+    """A plan that was carried out, whose approvals ended before anything left, while a newer one waits; None for none.
 
-    Approvals are given to the newest proposal alone. Raises `ApprovalNeeded` for one.
+    Approvals are given to the newest proposal alone: `propose_again` makes it that.
     """
 
     def work(connection: Connection) -> WaitingPlan | None:
-        serialize(connection)
         newest = newest_plan(connection, ledger, run_key)
         for plan in _carried_out(connection, ledger, run_key, policy):
             lacks = len(judge(connection, ledger, plan, rules).counted) < plan.needed
             is_ended = is_of_another_time(connection, ledger, plan)
             if lacks and newest is not None and (newest.id != plan.id or is_ended):
-                row = connection.execute(select(schema.plans).where(schema.plans.c.id == plan.id)).one()
-                kept = ("run_key", "plan_sha256", "maker", "os_user", "is_listed", "needed", "policy", "token")
-                return add_proposal(connection, ledger, {name: row._mapping[name] for name in kept})
+                return plan
         return None
 
-    plan = ledger.write(work)
-    if plan is not None:
-        raise ApprovalNeeded(run_key, plan.needed, (), ("its approvals ended before anything was sent",), plan.code)
+    return ledger.look(work)
+
+
+def propose_again(ledger: Ledger, plan: WaitingPlan, shown: Mapping[str, Any]) -> NoReturn:
+    """Propose a plan again, as it was, whose approvals ended. `shown`: what approvers see of it.
+
+    Raises `ApprovalNeeded` for it.
+    """
+
+    def work(connection: Connection) -> WaitingPlan:
+        serialize(connection)
+        row = connection.execute(select(schema.plans).where(schema.plans.c.id == plan.id)).one()
+        kept = ("run_key", "plan_sha256", "maker", "os_user", "is_listed", "needed", "policy", "token")
+        return add_proposal(connection, ledger, {name: row._mapping[name] for name in kept}, shown)
+
+    again = ledger.write(work)
+    raise ApprovalNeeded(again.run_key, again.needed, (), (ENDED,), again.code)
 
 
 def approved_by(ledger: Ledger, run_key: str) -> list[Decision]:

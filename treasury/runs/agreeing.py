@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from treasury.approving.tokens import read_token
 from treasury.errors import InputError, InvalidSheet, LimitExceeded
 from treasury.ledger.approvals import check_no_rejection
-from treasury.ledger.approved_plans import propose_lapsed
+from treasury.ledger.approved_plans import ENDED, lapsed_plan, propose_again
 from treasury.ledger.day import check_day
 from treasury.ledger.in_flight import recorded_debits
 from treasury.ledger.intents import check_bound
@@ -111,6 +112,17 @@ def shown_and_signed(desk: Desk, plan: PayoutPlan, proposal: str, *, add: bool) 
     return named_by(desk, (added_plan(desk, plan) if add else None) or plan, proposal)
 
 
+def _shown_again(desk: Desk, plan: PayoutPlan, sha256: str) -> dict[str, Any]:
+    """What approvers see of a recorded plan whose approvals ended, from the sheet of the start that found it so.
+
+    Its payments are recorded, and count as such: it adds none.
+    """
+    why = [ENDED]
+    if sha256 != plan.sha256:
+        why.append("the payments shown are those of the sheet that was given now: the plan is of the recorded ones")
+    return {**look(desk, plan), "plan_sha256": sha256, "why": why, ADDS: False}
+
+
 def propose_payouts(
     desk: Desk,
     plan: PayoutPlan,
@@ -132,7 +144,9 @@ def propose_payouts(
         proposed = plan_as_shown(desk, plan, shown, add=add) or proposed
     if added is None and not proposed.conversions and is_recorded(desk, governed, plan.run_key):
         rules = governed.rules(desk, "payouts", {}, {})
-        propose_lapsed(desk.ledger, plan.run_key, governed.version, rules.approving)
+        lapsed = lapsed_plan(desk.ledger, plan.run_key, governed.version, rules.approving)
+        if lapsed is not None:
+            propose_again(desk.ledger, lapsed, _shown_again(desk, plan, lapsed.sha256))
         return
     if added is None and desk.ledger.run(plan.run_key) is not None:
         check_bound(desk.ledger, plan.run_key, plan.intents)  # another plan of it could never be paid
