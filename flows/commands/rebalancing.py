@@ -131,11 +131,11 @@ def _rebalance(
     _keep(desk, found, decisions, folder)
     if dry_run:  # a look proposes nothing
         check_limits(decisions)
-        print(f"{len(found.plan.trades)} trades planned, nothing was traded")
+        print(f"{trades_of(found)} planned, nothing was traded")
         return DONE
     keep_plan(desk, found.run_key, found.plan, policy, signer(desk, None if key is None else signing_key(key)))
     if found.plan.trades and not agreed(yes=yes):
-        return say_waiting(f"{len(found.plan.trades)} trades planned")
+        return say_waiting(f"{trades_of(found)} planned")
     if found.plan.trades or yes:  # nobody was asked about nothing
         say_yes(desk)
     if not found.plan.trades:  # nothing is sent, and Prefect is not started for it
@@ -196,13 +196,19 @@ def _put(folder: Path) -> None:
         say_files(folder / name for name in FILES)
 
 
+def trades_of(found: Round) -> str:
+    """How many trades a round has, in words."""
+    count = len(found.plan.trades)
+    return "1 trade" if count == 1 else f"{count} trades"
+
+
 def show_round(desk: Desk, found: Round) -> None:
     """A round in a few lines, and what was traded on its day before."""
     before = orders_of_day(desk, found.run_key)
     if before:
         print(f"today so far: {in_words(summarize_run(first_run_key(found.run_key), KIND, before))}")
     plan = found.plan
-    print(f"run {found.run_key}: {len(plan.trades)} trades, {len(plan.skipped)} skipped")
+    print(f"run {found.run_key}: {trades_of(found)}, {len(plan.skipped)} skipped")
     for line in as_lines(found.decided):
         print(line)
     for trade in (*plan.trades, *plan.later):

@@ -40,7 +40,7 @@ def flow(office: Office, call: str) -> Ended:
 def test_a_day_of_two_starts_is_told_as_it_was(office: Office, sandbox: RunningSandbox, tmp_path: Path) -> None:
     rules = policy(tmp_path, BTC=BTC, DOGE=DOGE)
     dry = office.run("rebalance", "--policy", rules, "--dry-run")
-    assert (dry.code, dry.last) == (0, "1 trades planned, nothing was traded")
+    assert (dry.code, dry.last) == (0, "1 trade planned, nothing was traded")
     assert "once what pays for it is settled" in dry.out
     assert dry.out.startswith(f"policy: {rules}, for none is in force\n")
     assert sandbox.orders() == []
@@ -93,7 +93,7 @@ def test_a_dry_start_proposes_nothing(office: Office, sandbox: RunningSandbox, t
     assert office.run("policy", "adopt", rules, "--by", "A Tester").code == 0
     dry = office.run("rebalance", "--dry-run")
     assert dry.out.startswith("policy: the one in force, ")
-    assert (dry.code, dry.last) == (0, "1 trades planned, nothing was traded"), dry.err
+    assert (dry.code, dry.last) == (0, "1 trade planned, nothing was traded"), dry.err
     assert "rebalance-" not in office.run("approvals").out
     assert office.run("rebalance", "--yes").code == 3
     assert "rebalance-" in office.run("approvals").out

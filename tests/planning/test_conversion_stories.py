@@ -213,17 +213,17 @@ def test_one_pair_is_never_traded_both_ways() -> None:
 
 
 LIMITED = [
-    ({"max_spend": {"USDT": D(150)}}, 150, "max_per_trade (or max_share_percent), 150 USDT, is reached"),
-    ({"max_spent": {"USDT": D(250)}}, 250, "max_per_day, of which 250 USDT are left today, is reached"),
-    ({"max_turnover": {"USDT": D(250)}}, 250, "max_turnover, of which 250 USDT are left today, is reached"),
-    ({"max_turnover": {"ETH": D("0.1")}}, 200, "max_turnover, of which 0.1 ETH are left today, is reached"),
+    ({"max_spend": {"USDT": D(150)}}, 150, "max_per_trade (or max_share_percent), 150 USDT, allows no more"),
+    ({"max_spent": {"USDT": D(250)}}, 250, "max_per_day, of which 250 USDT are left today, allows no more"),
+    ({"max_turnover": {"USDT": D(250)}}, 250, "max_turnover, of which 250 USDT are left today, allows no more"),
+    ({"max_turnover": {"ETH": D("0.1")}}, 200, "max_turnover, of which 0.1 ETH are left today, allows no more"),
     (
         {"max_per_pair": {"ETH-USDT": D(300)}},
         300,
-        "max_per_pair of ETH-USDT, of which 300 USDT are left today, is reached",
+        "max_per_pair of ETH-USDT, of which 300 USDT are left today, allows no more",
     ),
-    ({"max_total": D(350)}, 350, "max_value_per_day, of which 350 USDT are left, is reached"),
-    ({"max_cost": D(2), "fee_bps": D(50)}, 400, "max_cost_per_day, of which 2 USDT are left, is reached"),
+    ({"max_total": D(350)}, 350, "max_value_per_day, of which 350 USDT are left, allows no more"),
+    ({"max_cost": D(2), "fee_bps": D(50)}, 400, "max_cost_per_day, of which 2 USDT are left, allows no more"),
 ]
 
 

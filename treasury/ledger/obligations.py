@@ -12,6 +12,7 @@ from sqlalchemy import select
 from treasury.ledger import schema
 from treasury.ledger.approvals import waiting_plans
 from treasury.ledger.day import NOT_COUNTED
+from treasury.ledger.in_flight import CONVERSION
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.mapping import read_row
 from treasury.money import canonical, exact, parse_amount
@@ -19,9 +20,6 @@ from treasury.orders.records import Order
 from treasury.orders.states import NEVER_RELEASED, OPEN, Hold, State
 from treasury.planning.position import ZERO, InFlight, Obligation
 from treasury.planning.trades import Trade, Traded, TradePlan
-from treasury.provider.conversion import ConversionExecute
-
-CONVERSION = ConversionExecute.operation_name()
 
 HELD_BACK = (Hold.LIMIT, Hold.COOLING, Hold.PAYEE)
 """Why an order is held that is likely to be paid once a person, or time, releases it."""

@@ -23,7 +23,7 @@ class Purpose(StrEnum):
 TOO_SMALL = "worth less than the smallest trade"
 """How the reason of a shortfall begins that no trade is worth being made for."""
 
-REACHED = "is reached"
+NO_MORE = "allows no more"
 """How the reason of a shortfall ends that a limit keeps open."""
 
 TIERS = tuple(Purpose)

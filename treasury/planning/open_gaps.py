@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from decimal import Decimal
 
 from treasury.money import canonical, round_up
-from treasury.planning.conversion_model import REACHED, TIERS, TOO_SMALL, Pair, Purpose, Shortfall
+from treasury.planning.conversion_model import NO_MORE, TIERS, TOO_SMALL, Pair, Purpose, Shortfall
 from treasury.planning.exact_amounts import Sized, changes
 from treasury.planning.positions import COST_DIGITS, ZERO, Arc, Book
 
@@ -114,20 +114,20 @@ class _Open:
         if way.spends in terms.max_spend:
             limit = terms.max_spend[way.spends]
             if book.worth(way, limit) < terms.min_trade or (there and self._is_small(way.spends, limit - there)):
-                return f"max_per_trade (or max_share_percent), {canonical(limit)} {way.spends}, {REACHED}"
+                return f"max_per_trade (or max_share_percent), {canonical(limit)} {way.spends}, {NO_MORE}"
         if (moved := self._limit_of_currency(way)) is not None:
             return moved
         if way.symbol in terms.max_per_pair:
             limit = terms.max_per_pair[way.symbol]
             worth = sum((book.worth(e.arc, e.amount) for e in self.trades if e.arc.symbol == way.symbol), ZERO)
             if limit - worth < terms.min_trade:
-                return f"max_per_pair of {way.symbol}, of which {canonical(limit)} {base} are left today, {REACHED}"
+                return f"max_per_pair of {way.symbol}, of which {canonical(limit)} {base} are left today, {NO_MORE}"
         if terms.max_total is not None and terms.max_total - self.worth < terms.min_trade:
-            return f"max_value_per_day, of which {canonical(terms.max_total)} {base} are left, {REACHED}"
+            return f"max_value_per_day, of which {canonical(terms.max_total)} {base} are left, {NO_MORE}"
         if terms.max_cost is not None:
             smallest = book.cost(way, book.spend_for_worth(way, terms.min_trade))
             if terms.max_cost - self.cost < smallest:
-                return f"max_cost_per_day, of which {canonical(terms.max_cost)} {base} are left, {REACHED}"
+                return f"max_cost_per_day, of which {canonical(terms.max_cost)} {base} are left, {NO_MORE}"
         return None
 
     def _limit_of_currency(self, way: Arc) -> str | None:
@@ -137,12 +137,12 @@ class _Open:
             limit = terms.max_spent[way.spends]
             spent = sum((each.amount for each in self.trades if each.arc.spends == way.spends), ZERO)
             if self._is_small(way.spends, limit - spent):
-                return f"max_per_day, of which {canonical(limit)} {way.spends} are left today, {REACHED}"
+                return f"max_per_day, of which {canonical(limit)} {way.spends} are left today, {NO_MORE}"
         for currency in (way.spends, way.receives):
             if currency in terms.max_turnover:
                 limit = terms.max_turnover[currency]
                 if self._is_small(currency, limit - self._turnover(currency)):
-                    return f"max_turnover, of which {canonical(limit)} {currency} are left today, {REACHED}"
+                    return f"max_turnover, of which {canonical(limit)} {currency} are left today, {NO_MORE}"
         return None
 
     def _turnover(self, currency: str) -> Decimal:

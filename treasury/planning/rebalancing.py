@@ -6,7 +6,7 @@ from decimal import Decimal, localcontext
 from typing import Any
 
 from treasury.money import EXACT, FRACTION_DIGITS, canonical, round_down
-from treasury.planning.conversion_model import REACHED, TOO_SMALL, Purpose, Shortfall
+from treasury.planning.conversion_model import NO_MORE, TOO_SMALL, Purpose, Shortfall
 from treasury.planning.conversions import Conversion, ConversionPlan, Holding, plan_conversions
 from treasury.planning.market import DIGITS, Market, worth_of
 from treasury.planning.policy import Policy
@@ -149,7 +149,7 @@ def _certain(market: Market, holding: Holding) -> Holding:
 
 def _is_over(shortfall: Shortfall) -> bool:
     """Whether a limit stands against what an asset's floor or band wants. Obligations are met as far as limits go."""
-    return shortfall.purpose is not Purpose.OBLIGATION and shortfall.reason.endswith(REACHED)
+    return shortfall.purpose is not Purpose.OBLIGATION and shortfall.reason.endswith(NO_MORE)
 
 
 def _without_band(holding: Holding) -> Holding:

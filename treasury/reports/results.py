@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from treasury.files import copy_file, write_json
+from treasury.ledger.in_flight import CONVERSION
 from treasury.money import exact, format_amount
 from treasury.orders.records import Order
 from treasury.orders.states import OUTCOMES, Hold, State
@@ -53,6 +54,14 @@ NEXT_ACTIONS: Mapping[str, str] = {
     "not_sent": "start the same run again: it is sent then",
 }
 """Outcome -> what happens or is to be done next."""
+
+CONVERSION_ACTIONS: Mapping[str, str] = {
+    **NEXT_ACTIONS,
+    **dict.fromkeys(("failed", "closed", "rejected"), "find out why; the next start plans anew what is still needed"),
+    "cancelled": "none: it is never sent; the next start plans anew what is still needed",
+    "not_sent": "start it again: it is sent then, or planned anew where less of it is needed",
+}
+"""The same for conversions, which are never put into a sheet."""
 
 STAYED = ("not_sent", "held", "cancelled")
 """Outcomes of what never left."""
@@ -161,7 +170,7 @@ def next_action(order: Order) -> str:
         return HELD_ACTIONS[order.hold_kind].format(request_id=order.request_id, run_key=order.run_key)
     if order.state is State.PREPARED and (order.reason or "").startswith(NOT_FUNDED):
         return "see to what its reason names, then start the same run again"
-    return NEXT_ACTIONS[order.state.outcome]
+    return (CONVERSION_ACTIONS if order.operation == CONVERSION else NEXT_ACTIONS)[order.state.outcome]
 
 
 MAX_SHOWN_ROWS = 200

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from treasury.errors import InputError
 from treasury.files import write_text
-from treasury.ledger.obligations import CONVERSION, paid_by_day
+from treasury.ledger.in_flight import CONVERSION
+from treasury.ledger.obligations import paid_by_day
 from treasury.ledger.snapshots import snapshots_between
 from treasury.money import exact
 from treasury.orders.states import State

@@ -14,7 +14,7 @@ from treasury.errors import IllegalTransition, InputError, InvalidFields, NotCon
 from treasury.ledger import obligations
 from treasury.ledger.changed_orders import hold_changed_of
 from treasury.ledger.day import counted_on
-from treasury.ledger.in_flight import standing
+from treasury.ledger.in_flight import CONVERSION, standing
 from treasury.ledger.snapshots import last_good_rates
 from treasury.money import format_amount
 from treasury.orders.records import Order
@@ -244,7 +244,7 @@ def _from_file(desk: Desk, policy: Policy, assets: Iterable[str], file: Path) ->
     if age < -MAX_AHEAD_MINUTES:
         raise InputError(f"{file}: its column as_of says {seen_at:%Y-%m-%d %H:%M} UTC, which is still to come")
     since = obligations.moved_since(desk.ledger, "", int(seen_at.timestamp() * 1000), ())
-    if any(order.operation == obligations.CONVERSION for order in since):
+    if any(order.operation == CONVERSION for order in since):
         raise InputError(
             f"{file}: conversions were made since these balances were true ({seen_at:%Y-%m-%d %H:%M:%S} UTC), and are "
             "not in them; nothing was traded: give newer ones, or leave out --balances and the service is asked"
