@@ -41,6 +41,7 @@ from treasury.runs.cancelling import cancel
 from treasury.runs.desk import Desk
 from treasury.runs.resolving import resolve_as_not_sent
 from treasury.runs.trade_costs import trades_made
+from treasury.sending.stop_loss import StopLoss
 
 D = Decimal
 OpenDesk = Callable[..., Desk]
@@ -405,3 +406,33 @@ def test_a_run_of_the_name_of_conversions_is_left_alone(
     desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
     with pytest.raises(InputError, match="choose a run key that does not end so"):
         payouts.plan_of(desk, sheet(tmp_path, *ROWS), "payroll.fund", rules)
+
+
+def test_a_run_of_which_nothing_waits_is_not_said_to_lack_anything(
+    start_sandbox: Any, tmp_path: Path, key_file: Path
+) -> None:
+    """One row, of which nobody knows whether it was paid: there is nothing to fund."""
+    rules = rules_of_a_day(tmp_path)
+    spec = spec_of(tmp_path, start_sandbox(balances={**HELD, "USDT_TRC20": D(5000)}), key_file, rules)
+    spec["file"] = str(sheet(tmp_path, ROWS[0]))
+    assert in_own_process({**spec, "point": "send.marked", "hits": 1}).returncode == -9
+    with closing(desk_of_process(spec)) as desk:
+        payments = payouts.plan_of(desk, Path(spec["file"]), "run", rules)
+        assert agreeing.plan_to_execute(desk, payments, add=False, fund=True) is None
+        [order] = desk.ledger.orders()
+        assert order.state is State.SENDING
+
+
+def test_nothing_is_converted_for_a_run_that_its_stop_loss_stopped(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances=HELD)
+    desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
+    file = sheet(tmp_path, *ROWS)
+    record(desk, file, rules)
+    with desk.hold("run"):  # a start holds its run from beginning to end
+        desk.stop_losses["run"] = StopLoss(why="50 sends in a row failed in the same way (500)")
+        why = convert(desk, file, rules)
+    assert why is not None
+    assert "the run was stopped: 50 sends in a row failed" in why
+    assert sandbox.orders() == []

@@ -81,6 +81,8 @@ def test_what_looks_like_an_account_or_an_address_is_masked_whoever_it_is(text: 
         "the quote's pay amount is 1234567890, not 100",
         "the quote's rate is 0.000000001234, less than 0.0000000013",
         "not funded: 164.1206026869 USDT_TRC20, 12345678901 BTC missing (603.01507538 USDT cannot be had: no rate)",
+        "max_per_day, of which 12345.67890123 USDT are left today, allows no more",
+        "max_per_trade (or max_share_percent), 1234567890 USDT, allows no more",
         "order P-2026110300012345 does not exist",
         "the service knows tf-ab234567234567234567234567, which this ledger has not sent",
         "closed at 2026-11-21 23:31:35",

@@ -88,6 +88,11 @@ def ask_before_converting(desk: Desk, run_key: str) -> None:
         desk.run_concurrently(lambda order: _carefully(desk, order, desk.submission.ask_before_sending), doubtful)
 
 
+def why_stopped(desk: Desk, run_key: str) -> str | None:
+    """Why the stop-loss of a run sends nothing more in this start; None while it does."""
+    return _stop_loss(desk, run_key).why
+
+
 def fetch_quotes(desk: Desk, run_key: str, ids: Sequence[int]) -> int:
     """Ask for the quotes of these orders, and confirm none; returns how many have one. Raises as `send_orders`.
 

@@ -29,7 +29,7 @@ from treasury.reports.results import NOT_FUNDED, summarize_run, write_run_result
 from treasury.runs.approving import marks_of
 from treasury.runs.cancelling import cancel_order
 from treasury.runs.desk import Desk
-from treasury.runs.execution import ask_before_converting, follow_orders, open_orders
+from treasury.runs.execution import ask_before_converting, follow_orders, open_orders, why_stopped
 from treasury.runs.fills import LOOK_SECONDS, LOOKS, Done, breaks_of, round_done, write_rounds
 from treasury.runs.funding_needs import Lack, paid_first, policy_of, read_funds, rows_to_pay
 from treasury.runs.funding_plans import UNDECIDED, Agreed, agreed_of, is_within_bounds, lack_to_close, why_not_shown
@@ -88,6 +88,8 @@ def _reasons_for_no_round(desk: Desk, plan: PayoutPlan, before: Sequence[Done]) 
     made = [each for each in before if desk.ledger.run(each["run_key"]) is not None]
     if made and made[-1]["unsettled"]:
         yield "a conversion of this start was not settled"
+    if (stopped := why_stopped(desk, plan.run_key)) is not None:
+        yield f"the run was stopped: {stopped}"
     if asked := asked_first(desk.ledger, plan.run_key):
         yield (
             f"{asked} row(s) are asked about before anything is converted for them, because this ledger may be older "

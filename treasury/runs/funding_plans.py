@@ -29,7 +29,7 @@ from treasury.planning.trades import Trade, TradePlan
 from treasury.runs.approving import binding_of, is_recorded
 from treasury.runs.desk import Desk
 from treasury.runs.fills import proofs_of
-from treasury.runs.funding_needs import Lack, paid_first, policy_of, what_it_lacks
+from treasury.runs.funding_needs import Lack, paid_first, policy_of, rows_to_pay, what_it_lacks
 from treasury.runs.governing import governing
 
 
@@ -105,12 +105,12 @@ def plan_with_conversions(desk: Desk, plan: PayoutPlan, payments: PayoutPlan, *,
 def more_conversions(desk: Desk, plan: PayoutPlan, *, keep: bool) -> PayoutPlan | None:
     """The plan of a run that began, with conversions that its gap needs now and that nobody agreed to.
 
-    None where none are needed, and while earlier ones are on their way. Raises `RunKeyConflict` for other rows, and
-    `InputError` for a sheet without rows that wait: what is agreed to is agreed to for the whole run.
+    None where none are needed, where no row waits, and while earlier ones are on their way. Raises `RunKeyConflict` for
+    other rows, and `InputError` for a sheet without rows that wait: what is agreed to is agreed to for the whole run.
     """
     check_bound(desk.ledger, plan.run_key, plan.intents)
     check_name_of_round(desk.ledger, plan.run_key)
-    if _is_on_its_way(desk, plan.run_key):
+    if _is_on_its_way(desk, plan.run_key) or not rows_to_pay(desk, plan).rows:
         return None
     if (late := why_not_shown(desk, plan.run_key)) is not None:
         return replace(plan, unfunded=late)
