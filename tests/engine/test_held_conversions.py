@@ -113,6 +113,50 @@ def test_a_rebalancing_does_not_make_a_conversion_again_that_an_older_ledger_doe
     assert kinds(sandbox) == ["conversion_execute"]
 
 
+def test_no_start_ends_a_conversion_that_the_service_made_with_other_amounts(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    """The rate moved since, so the ledger that was put back plans other amounts under the same reference."""
+    sandbox = start_sandbox(balances={**HELD, "USDT": D(50_000), "BTC": D("0.1")}, settle_seconds=60)
+    desk, rules = open_desk(sandbox.base_url), policy(tmp_path, BTC=BTC)
+    desk.close()
+    shutil.copy(tmp_path / "ledger.db", tmp_path / "copy.db")
+    desk = open_desk(sandbox.base_url)
+    assert start(desk, rules, tmp_path / "out", seconds=0)["counts"] == {"in_progress": 1}
+    desk.close()
+    shutil.copy(tmp_path / "copy.db", tmp_path / "ledger.db")
+    desk = open_desk(sandbox.base_url)
+    policy(tmp_path, BTC=("0.5", "0.6", "0.9"))  # more is bought than before
+    for _ in range(4):
+        start(desk, rules, tmp_path / "out", seconds=0)
+    assert kinds(sandbox) == ["conversion_execute"]
+    policy(tmp_path, BTC=("0.4", "0.5", "0.9"))  # another policy is in force than the order was recorded under
+    for _ in range(3):
+        start(desk, rules, tmp_path / "out", seconds=0)
+    assert kinds(sandbox) == ["conversion_execute"]
+    assert [order.state.value for order in desk.ledger.orders()] == ["held"]
+
+
+def test_no_start_of_a_payment_run_ends_a_conversion_that_the_service_made_with_other_amounts(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances=HELD, settle_seconds=60)
+    desk, rules, file = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC), sheet(tmp_path, *ROWS)
+    record(desk, file, rules)
+    desk.close()
+    shutil.copy(tmp_path / "ledger.db", tmp_path / "copy.db")
+    desk = open_desk(sandbox.base_url)
+    send_round(desk, file, rules)
+    desk.close()
+    shutil.copy(tmp_path / "copy.db", tmp_path / "ledger.db")
+    desk = open_desk(sandbox.base_url)
+    sandbox.deposit("USDT", "100")  # less is lacking than before
+    for _ in range(4):
+        fund_and_pay(desk, file, rules, tmp_path / "out", seconds=1)
+    assert kinds(sandbox).count("conversion_execute") == 1
+    assert "held" in {order.state.value for order in desk.ledger.orders()}
+
+
 def test_a_conversion_that_the_service_made_with_other_amounts_is_ended_and_planned_again(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:

@@ -54,22 +54,27 @@ def cancel(desk: Desk, reference: str, *, by: str, why: str) -> Cancelled:
     rounds = rounds_of(desk.ledger, run_key) if any(order.run_key == run_key for order in orders) else []
     for key in rounds:
         orders += desk.ledger.orders(run_key=key, states=NEVER_LEFT)
-    decisions = [cancel_order(desk, order, cause) for order in orders]
+    decisions = [cancel_order(desk, order, cause, made_otherwise=_made_otherwise(desk, order)) for order in orders]
     return Cancelled(plan, decisions, tuple(key for key in rounds if desk.ledger.order_ids(key, MAY_BE_MADE)))
 
 
-def cancel_order(desk: Desk, order: Order, cause: str) -> Decision:
+def cancel_order(desk: Desk, order: Order, cause: str, *, made_otherwise: str = "") -> Decision:
     """Cancel one order, if it never left; `cause` says who did, and why.
 
-    What an older ledger brought back may have left: the service is asked first.
+    What an older ledger brought back may have left: the service is asked first. `made_otherwise`: how the conversion
+    differs that the service made under the order's reference, where a person ends the order although the service knows
+    that reference. Nobody else may: what is ended is planned anew.
     """
-    other = _made_otherwise(desk, order)
-    while (why_not := None if other else _why_not(desk, order)) is None:
+    while (why_not := None if made_otherwise else _why_not(desk, order)) is None:
         try:
-            if not other and _of_an_older_ledger(desk, order) and (found := desk.submission.known_at_service(order)):
+            if (
+                not made_otherwise
+                and _of_an_older_ledger(desk, order)
+                and (found := desk.submission.known_at_service(order))
+            ):
                 order = desk.submission.hold_found(order, found, "asked before it is cancelled")
                 continue
-            facts = {"reason": f"cancelled by {cause}{other}", "hold_kind": None}
+            facts = {"reason": f"cancelled by {cause}{made_otherwise}", "hold_kind": None}
             crash_point("cancel.before")
             cancelled = desk.ledger.step(order, Event.CANCEL, cause=cause, **facts)
             crash_point("cancel.committed")
