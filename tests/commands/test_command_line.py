@@ -104,7 +104,7 @@ def test_reading_commands_do_not_import_prefect(office: Office, tmp_path: Path, 
         "    assert 'pandas' not in sys.modules, arguments\n"
         "print('all')\n"
     )
-    ended = office.python("import os; stdin = os.open('/dev/null', os.O_RDONLY); os.dup2(stdin, 0)\n" + code)
+    ended = office.process(code, runs="-c")
     assert ended.code == 0, ended.err
     assert ended.last == "all"
 

@@ -58,8 +58,8 @@ def test_only_a_plan_that_this_ledger_made_is_traded(office: Office, sandbox: Ru
         refused = flow(office, f"rebalance_treasury({str(POLICY)!r}, plan={plan!r})")
         assert "InputError this ledger made no rebalancing plan" in refused.out, refused.err
     code = (
-        "from tasks.rebalancing import record_trades\nfrom prefect import flow\nimport json\n"
-        f"planned = {{**json.load(open({str(made)!r})), 'policy': {str(POLICY)!r}}}\n"
+        "from tasks.rebalancing import record_trades\nfrom prefect import flow\nimport json, pathlib\n"
+        f"planned = {{**json.loads(pathlib.Path({str(made)!r}).read_text()), 'policy': {str(POLICY)!r}}}\n"
         "@flow\ndef own():\n    return record_trades(planned)\n"
         "try:\n    own()\nexcept Exception as error:\n    print(error)\n"
     )

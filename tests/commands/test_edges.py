@@ -3,12 +3,11 @@
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests import parts
 from tests.commands.office import PARTNER_ID, Ended, Office, one_line_error
 from treasury.ledger.ledger import Ledger
 from treasury.orders.records import derive_request_id
@@ -73,17 +72,11 @@ def test_every_way_to_name_an_account_refuses_an_address_without_tls(
     assert not (office.home / "ledger.db").exists()
 
 
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Callable[[], str]]:
-    with parts.postgresql() as new_database:
-        yield new_database
-
-
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_no_key_is_made_where_a_ledger_exists(
     kind: str, sandbox: RunningSandbox, open_office: Callable[..., Office], request: pytest.FixtureRequest
 ) -> None:
-    elsewhere = {} if kind == "sqlite" else {"TREASURY_LEDGER_URL": request.getfixturevalue("postgres")()}
+    elsewhere = {} if kind == "sqlite" else {"TREASURY_LEDGER_URL": request.getfixturevalue("postgres")(empty=True)}
     office = open_office(sandbox.base_url, prefect=False, **elsewhere)
     sheet = office.sheet(("a", "10", "12345670001"))
     key, kept = office.home / "ledger.key", office.home / "kept.key"

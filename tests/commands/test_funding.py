@@ -304,7 +304,7 @@ def test_more_than_was_shown_is_not_converted(office: Office, sandbox: RunningSa
 
     thread = threading.Thread(target=take)
     thread.start()
-    ended = office.python(SLOWLY.format(ready=str(ready), gone=str(gone), line=line))
+    ended = office.process(SLOWLY.format(ready=str(ready), gone=str(gone), line=line), runs="-c")
     thread.join()
     assert "at most 1021.59213367 USDT" in ended.out, ended.out + ended.err
     assert sandbox.orders() == []

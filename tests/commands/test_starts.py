@@ -1,17 +1,17 @@
 """Starts of the whole command at once, and kills of it in the middle, each with an embedded Prefect of its own."""
 
-import os
 import random
 from collections.abc import Callable
 
 import pytest
 
 from tests.commands.office import PATIENCE, Office, eventually, processes_with
+from tests.proofs import tries
 from treasury.sandbox import RunningSandbox
 
 pytestmark = pytest.mark.prefect
 
-KILLS = int(os.environ.get("FLOW_KILLS", "4"))
+KILLS = tries("FLOW_KILLS", 2, 12)
 ROWS = [(f"r{number}", "1.00", f"1234567{number:04d}1") for number in range(600)]
 
 

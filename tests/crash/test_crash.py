@@ -2,7 +2,6 @@
 
 import ast
 import logging
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,11 @@ import pytest
 import treasury
 from tests.crash.campaign import Tally, postgres_ledgers, run_campaign, sqlite_ledger
 from tests.crash.cases import PAYING, PEOPLE, make_case
+from tests.proofs import tries
 from treasury.concurrency import crash_points
 from treasury.concurrency.crash_points import POINTS
 
-KILLS = int(os.environ.get("KILLS_IN_TEST", "250"))
+KILLS = tries("KILLS", 40, 800)
 """All in all; one in eight with the ledger in PostgreSQL."""
 ON_POSTGRESQL = KILLS // 8
 FIRST_RANDOM = 1_000

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from tests import parts
 from tests.engine.planned import PARTNER_ID, PlannedService
 from treasury.ledger.ledger import Ledger
 from treasury.provider.client import Account
@@ -20,13 +19,6 @@ from treasury.settings import Settings
 @pytest.fixture(scope="session")
 def keys(treasury_keys: tuple[str, str]) -> tuple[str, str]:
     return treasury_keys
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Callable[[], str]]:
-    """A real PostgreSQL server; gives the URL of a new database at each call."""
-    with parts.postgresql() as new_database:
-        yield new_database
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

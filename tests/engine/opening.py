@@ -3,8 +3,8 @@
     python -m tests.engine.opening '{"url": ..., "account": ..., "key": ...}'
 
 `point`: killed there. `slow`: so many seconds before each statement of a migration. Prints how many statements changed
-a table. `kill_everywhere`: a process is forked for each statement and killed before it, until one comes through; the
-ledger must hold after each what it held before. Prints how many were killed.
+a table. `kill_each`: a process is forked for the first statement and every so many later, and killed before it, until
+one comes through; the ledger must hold after each what it held before. Prints how many were killed.
 """
 
 import json
@@ -25,8 +25,8 @@ from treasury.ledger.ledger import Ledger
 
 def main(spec: dict[str, Any]) -> None:
     """As the specification says."""
-    if spec.get("kill_everywhere"):
-        print(kill_everywhere(spec))
+    if "kill_each" in spec:
+        print(kill_each(spec, spec["kill_each"]))
         return
     seen: list[str] = []
 
@@ -53,13 +53,13 @@ def open_one(spec: dict[str, Any], before: Callable[[str], None]) -> None:
     Ledger(spec["url"], spec["account"], Path(spec["key"])).close()
 
 
-def kill_everywhere(spec: dict[str, Any]) -> int:
-    """Kill one process before its first statement, the next before its second, and so on."""
+def kill_each(spec: dict[str, Any], step: int) -> int:
+    """Kill one process before its first statement, the next `step` statements later, and so on."""
     held = contents(spec["url"])
     killed = 0
-    while _dies_at(spec, killed + 1):
+    while _dies_at(spec, killed * step + 1):
         killed += 1
-        assert contents(spec["url"]) == held, f"killed before statement {killed}"
+        assert contents(spec["url"]) == held, f"killed before statement {(killed - 1) * step + 1}"
     return killed
 
 

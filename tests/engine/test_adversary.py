@@ -71,6 +71,7 @@ def test_approvals_that_brought_a_policy_do_not_bring_it_again(desk: Desk) -> No
     assert policy_in_force(desk.ledger).version == strict.version  # type: ignore[union-attr]
 
 
+@pytest.mark.both_databases
 def test_a_rejection_that_comes_while_a_policy_is_adopted_counts(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     adopt(desk, changes={"approvals": 1})
     before = policy_in_force(desk.ledger)
@@ -129,6 +130,7 @@ def test_a_run_that_claims_to_be_a_smaller_sheet_is_compared_with_it(desk: Desk,
 # --- proposals ---------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.both_databases
 def test_a_replaced_plan_does_not_come_back_when_its_successor_is_hidden(desk: Desk, tmp_path: Path) -> None:
     adopt(desk)
     first = sheet(tmp_path, ("a", "20", "12345670001"), name="first.csv")
@@ -256,6 +258,7 @@ def test_a_quote_of_somebody_else_is_not_confirmed(desk: Desk, tmp_path: Path, s
     assert sum(order["effects"] for order in sandbox.orders()) == 1
 
 
+@pytest.mark.both_databases
 def test_rows_of_another_accounts_ledger_with_the_same_key_count_as_none(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, ledger_url: str
 ) -> None:

@@ -47,6 +47,7 @@ def desk(open_desk: OpenDesk, start_sandbox: Any) -> Desk:
     return opened
 
 
+@pytest.mark.both_databases
 def test_a_plan_is_paid_with_the_approvals_of_listed_people(desk: Desk, tmp_path: Path) -> None:
     file = sheet(tmp_path, ("a", "120", "12345670001"))
     plan = waits(desk, file)
@@ -284,6 +285,7 @@ def test_without_a_list_an_invisible_or_lookalike_letter_makes_nobody_else(
 # --- the ledger itself -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.both_databases
 def test_an_approval_that_was_written_by_hand_counts_as_none(desk: Desk, tmp_path: Path) -> None:
     file = sheet(tmp_path, ("a", "20", "12345670001"))
     plan = waits(desk, file)
@@ -294,6 +296,7 @@ def test_an_approval_that_was_written_by_hand_counts_as_none(desk: Desk, tmp_pat
         start(desk, file)
 
 
+@pytest.mark.both_databases
 def test_an_approval_that_was_changed_by_hand_counts_as_none(desk: Desk, tmp_path: Path) -> None:
     file = sheet(tmp_path, ("a", "20", "12345670001"))
     waits(desk, file)
@@ -304,6 +307,7 @@ def test_an_approval_that_was_changed_by_hand_counts_as_none(desk: Desk, tmp_pat
         start(desk, file)
 
 
+@pytest.mark.both_databases
 def test_a_proposal_that_was_changed_by_hand_counts_as_none(desk: Desk, tmp_path: Path) -> None:
     file = sheet(tmp_path, ("a", "120", "12345670001"))
     waits(desk, file)
@@ -318,6 +322,7 @@ def test_a_proposal_that_was_changed_by_hand_counts_as_none(desk: Desk, tmp_path
 
 
 @pytest.mark.parametrize("how", ["changed", "added"])
+@pytest.mark.both_databases
 def test_while_a_policy_was_written_by_hand_nothing_leaves(desk: Desk, tmp_path: Path, how: str) -> None:
     file = sheet(tmp_path, ("a", "5", "12345670001"))
     before = policy_in_force(desk.ledger)

@@ -9,6 +9,7 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ from treasury.ledger.restore import restore_backup
 from treasury.orders.states import Event, State
 from treasury.settings import Settings, read_settings
 
+pytestmark = pytest.mark.both_databases
+
 ROOT = Path(__file__).parents[2]
 ACCOUNT = "http://127.0.0.1:1|1"
 
@@ -36,6 +39,12 @@ def home_of(folder: Path, ledger_url: str | None = None) -> Settings:
     """A home in this folder, which is not made."""
     environ = {"TREASURY_HOME": str(folder)}
     return read_settings(environ | ({} if ledger_url is None else {"TREASURY_LEDGER_URL": ledger_url}))
+
+
+@pytest.fixture
+def postgres(postgres: Callable[..., str]) -> Callable[..., str]:
+    """Databases without tables: an older version's ledger is put there, or a backup."""
+    return partial(postgres, empty=True)
 
 
 @pytest.fixture

@@ -17,6 +17,8 @@ from treasury.runs.cancelling import cancel
 from treasury.runs.desk import Desk
 from treasury.runs.resolving import release_orders, resolve_as_ended, resolve_as_not_sent, resolve_as_sent
 
+pytestmark = pytest.mark.both_databases
+
 OpenDesk = Callable[..., Desk]
 PERSON = {"by": "Ada Example", "why": "looked at the portal"}
 ORDERS = schema.orders

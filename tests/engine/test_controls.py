@@ -59,6 +59,7 @@ def test_the_same_payment_twice_in_a_file_is_held(open_desk: OpenDesk, start_san
     assert [entry.event for entry in desk.ledger.journal(held)] == ["hold"]
 
 
+@pytest.mark.both_databases
 def test_the_same_list_under_another_run_key_is_held_with_the_earlier_reference(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:
@@ -96,6 +97,7 @@ def test_what_was_not_paid_or_long_ago_is_no_duplicate(open_desk: OpenDesk, star
     assert start(desk, sheet(tmp_path, *paid), "four") == {"a": "settled"}
 
 
+@pytest.mark.both_databases
 def test_two_runs_of_one_list_started_in_the_same_second_pay_once(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:
@@ -139,6 +141,7 @@ def test_a_row_over_a_limit_is_named_and_nothing_is_sent(
     assert (sandbox.orders(), desk.ledger.runs()) == ([], [])
 
 
+@pytest.mark.both_databases
 def test_a_run_and_a_day_have_limits(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
     sandbox = start_sandbox()
     desk = open_desk(sandbox.base_url)
@@ -259,6 +262,7 @@ def test_while_a_stop_stands_nothing_is_sent(open_desk: OpenDesk, start_sandbox:
         stop_sending(desk.ledger, "", "why")
 
 
+@pytest.mark.both_databases
 def test_a_stop_reaches_a_run_in_the_middle(open_desk: OpenDesk, service: Any, tmp_path: Path) -> None:
     desk = open_desk(service.base_url)
     other = open_desk(service.base_url)
@@ -333,6 +337,7 @@ def test_a_clock_that_is_off_sends_nothing(open_desk: OpenDesk, start_sandbox: A
     assert desk.ledger.orders()[0].state is State.PREPARED
 
 
+@pytest.mark.both_databases
 def test_after_a_restore_every_waiting_order_is_asked_before_it_is_sent(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:

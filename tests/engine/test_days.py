@@ -2,18 +2,16 @@
 killed once."""
 
 import json
-import os
 import random
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from tests.engine.own_process import in_own_process
 from tests.engine.rounds import available, policy, start
 from tests.engine.runs import sheet
+from tests.proofs import tries
 from treasury.orders.states import State
 from treasury.runs import execution, payouts
 from treasury.runs.desk import Desk
@@ -21,7 +19,7 @@ from treasury.runs.resolving import resolve_as_not_sent
 from treasury.runs.trade_costs import trades_made
 
 D = Decimal
-DAYS = int(os.environ.get("DAYS", "4"))
+DAYS = tries("DAYS", 4, 20)
 QUIET = 3
 """Days at the end without payouts and kills, in which what had to wait for a person is paid."""
 DAY = 86_400
@@ -32,7 +30,6 @@ POINTS = (
 FAULTS = {"drop_after": 0.03, "drop_before": 0.03}
 
 
-@pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
 def test_every_need_that_can_be_met_is_met_and_the_books_agree(
     open_desk: Callable[..., Desk], start_sandbox: Any, tmp_path: Path, key_file: Path
 ) -> None:

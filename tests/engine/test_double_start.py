@@ -5,6 +5,10 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+pytestmark = pytest.mark.both_databases
+
 STARTS = 8
 ROWS = 1000
 

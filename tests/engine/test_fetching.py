@@ -123,6 +123,7 @@ def test_a_run_that_an_error_ended_says_so_instead_of_sending_nothing(
     assert execution.send_orders(desk, "run", ids) == 3
 
 
+@pytest.mark.both_databases
 def test_an_error_in_one_thread_ends_what_another_thread_sends(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:

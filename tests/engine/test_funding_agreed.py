@@ -40,8 +40,6 @@ OpenDesk = Callable[..., Desk]
 APPROVED = above("payouts", "USDT_TRC20", "1000")
 CONVERSIONS = above("conversions", "USDT", "100")
 
-pytestmark = pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
-
 
 def approved_and_recorded(desk: Desk, folder: Path, rules: Path) -> Path:
     """A run that waited for its approval, has it, and is recorded."""

@@ -140,6 +140,7 @@ def test_of_two_runs_that_lack_the_same_money_the_one_recorded_first_has_it(
     assert sandbox.orders() == []
 
 
+@pytest.mark.both_databases
 def test_runs_that_are_funded_at_the_same_moment_convert_what_both_lack_and_no_more(
     start_sandbox: Any, tmp_path: Path, key_file: Path
 ) -> None:
@@ -162,6 +163,7 @@ def test_runs_that_are_funded_at_the_same_moment_convert_what_both_lack_and_no_m
     assert 0 <= available(sandbox, "USDT_TRC20") < 60
 
 
+@pytest.mark.both_databases
 def test_what_is_recorded_between_the_plan_of_a_round_and_its_record_has_it_planned_again(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:
@@ -224,6 +226,7 @@ def test_what_leaves_while_the_rebalancing_reads_the_balances_is_counted_once(
     assert rebalancing.MOVED_MEANWHILE in rebalancing.read_market(desk, rules).notes
 
 
+@pytest.mark.both_databases
 def test_two_rounds_that_fit_into_a_limit_alone_do_not_pass_it_together(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:
@@ -296,7 +299,6 @@ def test_approvals_count_what_earlier_plans_of_a_run_converted(
     assert [run.run_key for run in desk.ledger.runs()] == ["run.fund-2", "run.fund", "run"]
 
 
-@pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
 def test_a_conversion_that_nobody_knows_of_asks_for_a_decision_and_for_no_new_approval(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, key_file: Path
 ) -> None:
@@ -342,7 +344,6 @@ def test_whoever_made_a_plan_cannot_approve_its_conversions(
 
 
 @pytest.mark.parametrize("moment", ["before the conversions", "before the payments"])
-@pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
 def test_a_ledger_that_is_put_back_converts_and_pays_nothing_twice(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, moment: str
 ) -> None:

@@ -43,9 +43,6 @@ from treasury.sandbox.behaviour import Behaviour
 D = Decimal
 OpenDesk = Callable[..., Desk]
 
-pytestmark = pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
-
-
 # --- its own payments ----------------------------------------------------------------------------------------------
 
 

@@ -29,7 +29,6 @@ from treasury.runs.desk import Desk
 
 D = Decimal
 OpenDesk = Callable[..., Desk]
-pytestmark = pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
 
 
 def test_a_round_that_was_forged_is_not_recorded(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:

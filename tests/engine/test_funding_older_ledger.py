@@ -17,7 +17,7 @@ from treasury.runs.desk import Desk
 
 D = Decimal
 OpenDesk = Callable[..., Desk]
-pytestmark = pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
+
 DONE = ["conversion_execute", *["payout"] * 3]
 
 

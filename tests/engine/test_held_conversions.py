@@ -18,7 +18,7 @@ from treasury.runs.desk import Desk
 
 D = Decimal
 OpenDesk = Callable[..., Desk]
-pytestmark = pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
+
 CHANGES = [{"amount": "1"}, {"state": "failed"}]
 
 

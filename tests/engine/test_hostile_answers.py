@@ -7,6 +7,8 @@ from contextlib import closing as closed
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.engine.hostile import HOSTILE, answer
 from tests.engine.planned import PlannedService
 from tests.engine.runs import night, pay, results, sheet
@@ -134,6 +136,7 @@ def test_a_fee_that_cannot_be_read_leaves_a_paid_payout_paid(
     assert json.loads(stored.service_side)["unreadable"] == "arrive_amount, fee_amount"
 
 
+@pytest.mark.both_databases
 def test_amounts_with_an_exponent_are_plain_in_the_ledger(
     open_desk: OpenDesk, service: PlannedService, tmp_path: Path
 ) -> None:
@@ -190,6 +193,7 @@ def test_a_second_night_of_the_same_answers_changes_nothing(
     assert desk.submission.is_current(order, seen)
 
 
+@pytest.mark.both_databases
 def test_a_ledger_of_before_masks_what_can_be_masked(
     tmp_path: Path, open_desk: OpenDesk, service: PlannedService
 ) -> None:

@@ -18,6 +18,8 @@ from treasury.runs.desk import Desk
 from treasury.runs.resolving import release_orders
 from treasury.texts import as_it_looks
 
+pytestmark = pytest.mark.both_databases
+
 OpenDesk = Callable[..., Desk]
 DAY = 86_400
 PERSON = {"by": "Ada Example", "why": "a test"}

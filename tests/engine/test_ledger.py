@@ -26,6 +26,8 @@ from treasury.ledger.seals import with_seal
 from treasury.orders.records import Intent, Order, derive_request_id
 from treasury.orders.states import STEPS, Event, State
 
+pytestmark = pytest.mark.both_databases
+
 OpenLedger = Callable[..., Ledger]
 
 

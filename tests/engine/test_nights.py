@@ -30,6 +30,8 @@ from treasury.runs import payouts, sweep
 from treasury.runs.desk import Desk
 from treasury.sending.stop_loss import UNREACHED
 
+pytestmark = pytest.mark.both_databases
+
 OpenDesk = Callable[..., Desk]
 
 ROWS = (("a", "10", "12345670001"), ("b", "20", "12345670044"), ("c", "30", "12345670022"))

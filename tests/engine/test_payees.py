@@ -44,6 +44,7 @@ def adopt(desk: Desk, **limits: Any) -> None:
     adopt_policy(desk.ledger, policy, "policy", by="Ada Example", os_user="ada")
 
 
+@pytest.mark.both_databases
 def test_the_ledger_remembers_who_was_paid_under_which_names(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:

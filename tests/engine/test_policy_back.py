@@ -17,7 +17,7 @@ from treasury.runs.approving import rules_of
 from treasury.runs.desk import Desk
 
 OpenDesk = Callable[..., Desk]
-pytestmark = pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
+
 BTC = ("0.2", "0.4", "0.9")
 
 

@@ -146,6 +146,7 @@ def test_what_may_have_been_paid_is_never_replaced(
     assert desk.ledger.run("again") is None
 
 
+@pytest.mark.both_databases
 def test_two_rows_do_not_replace_one_payment(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
     desk = open_desk(start_sandbox().base_url)
     pay(desk, sheet(tmp_path, ("b", "20", FAILS)), tmp_path / "out", seconds=1)

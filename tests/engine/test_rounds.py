@@ -218,6 +218,7 @@ def test_what_has_to_be_paid_is_bought_where_the_day_has_no_room_for_a_band(
     assert "max_per_day" in skipped["reason"]
 
 
+@pytest.mark.both_databases
 def test_turnover_counts_the_rounds_of_a_day_together(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
     sandbox = start_sandbox(balances=holding(BTC="2"))
     desk = open_desk(sandbox.base_url)
@@ -453,7 +454,6 @@ def test_a_cancelled_plan_does_not_end_the_day(open_desk: OpenDesk, start_sandbo
     assert sandbox.orders() == []
 
 
-@pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
 def test_what_a_dead_start_left_sending_is_named_and_a_person_can_end_it(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, key_file: Path
 ) -> None:

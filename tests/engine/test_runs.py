@@ -31,6 +31,7 @@ from treasury.runs.reporting import report_sweep
 OpenDesk = Callable[..., Desk]
 
 
+@pytest.mark.both_databases
 def test_the_sample_file_is_paid_and_the_books_agree(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
     sandbox = start_sandbox()
     desk = open_desk(sandbox.base_url)
@@ -135,6 +136,7 @@ def test_a_plan_is_good_for_its_own_day_wherever_its_policy_is_named(
     assert len(trade_orders.commit_trades(desk, found.run_key, found.plan)) == len(found.plan.trades) > 0
 
 
+@pytest.mark.both_databases
 def test_rebalancing_brings_assets_home_and_then_rests(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
     desk, policy = open_desk(start_sandbox().base_url), data.path("treasury_policy.toml")
     first = start(desk, policy, tmp_path / "out")
@@ -151,6 +153,7 @@ def test_rebalancing_brings_assets_home_and_then_rests(open_desk: OpenDesk, star
         assert order.receive_amount >= trade.min_receive - trade.max_fee
 
 
+@pytest.mark.both_databases
 def test_provisioning_twice_finds_the_same_users(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
     desk = open_desk(start_sandbox().base_url)
     first = provisioning.provision_users(desk, data.path("card_users.csv"))
@@ -234,6 +237,7 @@ def test_a_single_operation_acts_once_for_its_reference(open_desk: OpenDesk, sta
     assert len(sandbox.orders()) == 1
 
 
+@pytest.mark.both_databases
 def test_a_long_file_is_planned_and_recorded_in_little_memory(open_desk: OpenDesk, tmp_path: Path) -> None:
     """What more rows need each: next to nothing. When all of them were objects at once it was a thousand bytes."""
     desk = open_desk("http://127.0.0.1:9")

@@ -19,7 +19,6 @@ from treasury.runs.desk import Desk
 
 D = Decimal
 OpenDesk = Callable[..., Desk]
-pytestmark = pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
 
 
 def change_by_hand(desk: Desk, old: str, new: str) -> None:

@@ -22,6 +22,8 @@ from treasury.ledger.quotes import finish_quote, note_quote, open_quote
 from treasury.orders.records import Order
 from treasury.orders.states import Event, State
 
+pytestmark = pytest.mark.both_databases
+
 OpenLedger = Callable[..., Ledger]
 
 

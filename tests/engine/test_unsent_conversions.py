@@ -30,7 +30,6 @@ from treasury.runs.desk import Desk
 
 D = Decimal
 OpenDesk = Callable[..., Desk]
-pytestmark = pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
 
 
 def plan_rebalancing(desk: Desk, rules: Path) -> rebalancing.Planned:

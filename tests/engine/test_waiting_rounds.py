@@ -20,7 +20,7 @@ from treasury.runs.rebalancing import run_key_of_day
 
 D = Decimal
 OpenDesk = Callable[..., Desk]
-pytestmark = pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
+
 ETH = ("4", "5", "6")
 
 

@@ -4,7 +4,6 @@
 """
 
 import json
-import os
 import re
 import threading
 from collections.abc import Iterator, Mapping
@@ -20,6 +19,7 @@ from hypothesis import strategies as st
 
 from tests.engine.hostile import SUCCESS
 from tests.listening import Answer, Listening
+from tests.proofs import tries
 from treasury.errors import TreasuryError
 from treasury.ledger.intents import commit_plan
 from treasury.orders.records import Intent
@@ -37,7 +37,7 @@ from treasury.sandbox import generate_key_pair
 from treasury.settings import Settings
 from treasury.texts import UNSAFE
 
-ANSWERS = int(os.environ.get("FUZZ") or 500)
+ANSWERS = tries("FUZZ", 100, 10_000)
 BATCH = 100
 """Answers that one run, its nights and a few look-ups are given."""
 ORDERS = 30

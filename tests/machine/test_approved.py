@@ -7,7 +7,6 @@ so many (`make histories`).
 """
 
 import json
-import os
 import random
 import sqlite3
 import time
@@ -24,6 +23,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from tests.listening import Answer, Listening
 from tests.machine.approved_books import HOURS, NO_LIMIT, Books, Rules, Signature, labels
 from tests.machine.office import open_desk, write_sheet
+from tests.proofs import tries
 from treasury.approving.keys import public_text
 from treasury.approving.tokens import Purpose, read_token, sign
 from treasury.errors import ApprovalNeeded, InputError, PolicyChanged, Stopped
@@ -36,7 +36,7 @@ from treasury.runs import agreeing, approving, execution, payouts
 from treasury.runs.resolving import release_orders
 from treasury.sandbox import generate_key_pair
 
-HISTORIES = int(os.environ.get("HISTORIES", "40"))
+HISTORIES = tries("HISTORIES", 6, 300)
 STEPS = 60
 HOUR = 3_600_000
 PEOPLE = ("ada", "ben", "cleo")

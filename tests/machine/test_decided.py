@@ -6,7 +6,6 @@ back. `HISTORIES=2000` runs so many (`make histories`).
 """
 
 import json
-import os
 import random
 import shutil
 import sqlite3
@@ -23,10 +22,11 @@ import pytest
 
 from tests.machine.books import NO_LIMIT, Memory, Place, Rules, Service
 from tests.machine.office import open_desk, perform, set_day, waiting_ids, write_sheet
+from tests.proofs import tries
 from treasury.ledger import halts
 from treasury.sandbox import generate_key_pair
 
-HISTORIES = int(os.environ.get("HISTORIES", "40"))
+HISTORIES = tries("HISTORIES", 6, 300)
 STEPS = 14
 ROUNDS = 6
 """Most rounds of decisions and starts at the end: what an older ledger brought back is asked about twice first."""

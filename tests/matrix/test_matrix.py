@@ -3,7 +3,6 @@
 A quick cut runs always; `make matrix` runs all of it.
 """
 
-import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,9 +13,9 @@ import stamina
 from tests.crash.oracle import judge
 from tests.crash.payments import KINDS, PARTNER_ID, make_kind
 from tests.matrix.faulty import Trial, open_short_desk, run_trial
+from tests.proofs import ALL
 from treasury.sandbox import FAULTS, SandboxSettings, generate_key_pair, running_sandbox
 
-ALL = os.environ.get("MATRIX") == "all"
 NAMES = (*KINDS, "confirmation")
 QUICK = ("payout", "fiat_payout")
 QUICK_FAULTS = ("drop_before", "drop_after", "rate_limit_429_bare", "quote_expired")

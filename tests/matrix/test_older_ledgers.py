@@ -4,14 +4,12 @@ Every way in which a ledger comes to be older, against every kind of payment, at
 refuses a repeated reference, one that answers it with the first order, one that acts again.
 """
 
-import os
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
-import psycopg
 import pytest
 import stamina
 from sqlalchemy import make_url
@@ -20,13 +18,13 @@ from tests import parts
 from tests.crash.oracle import judge
 from tests.crash.payments import KINDS, PARTNER_ID, Kind, ask_quotes, make_kind
 from tests.matrix.faulty import open_short_desk
+from tests.proofs import ALL
 from treasury.errors import InputError
 from treasury.orders.states import Hold, State
 from treasury.provider.client import Account, Client
 from treasury.runs.resolving import release_orders, resolve_as_sent
 from treasury.sandbox import RunningSandbox, SandboxSettings, generate_key_pair, running_sandbox
 
-ALL = os.environ.get("MATRIX") == "all"
 NAMES = (*KINDS, "confirmation") if ALL else ("payout", "fiat_payout")
 SERVICES = {"refuses": {}, "answers first": {"repeat_answers_first": 1.0}, "acts again": {"repeat_acts": 1.0}}
 ACCIDENTS = ("home restored", "ledger copied back", "ledger lost", "home lost", "another home")
@@ -37,12 +35,6 @@ PERSON = {"by": "Ada Example", "why": "looked at the portal"}
 @pytest.fixture(scope="module")
 def keys() -> tuple[str, str]:
     return generate_key_pair()
-
-
-@pytest.fixture(scope="module")
-def new_database() -> Iterator[Callable[[], str]]:
-    with parts.postgresql() as create:
-        yield create
 
 
 @pytest.fixture(autouse=True)
@@ -174,27 +166,20 @@ def copy_over(source: Path, target: Path) -> None:
 @pytest.mark.parametrize("service", SERVICES if ALL else ["acts again"])
 @pytest.mark.parametrize("name", NAMES if ALL else ["fiat_payout"])
 def test_a_postgresql_ledger_that_is_older_pays_nobody_twice(
-    name: str, service: str, accident: str, tmp_path: Path, keys: tuple[str, str], new_database: Callable[[], str]
+    name: str, service: str, accident: str, tmp_path: Path, keys: tuple[str, str], postgres: Callable[..., str]
 ) -> None:
-    url = new_database()
+    url = postgres()
     with running_sandbox(open_sandbox(keys, service)) as sandbox:
         trial = Trial(name, sandbox, tmp_path, keys[0], url)
         database = str(make_url(url).database)
 
         def before() -> None:
-            on_server(url, f"CREATE DATABASE {database}_copy TEMPLATE {database}")
+            parts.on_server(url, f"CREATE DATABASE {database}_copy TEMPLATE {database}")
 
         def happens() -> None:
             template = f"TEMPLATE {database}_copy" if accident == "database restored" else ""
             # Set aside, not dropped: dropping makes the server write all it has, which a busy machine may not survive.
             aside = f"ALTER DATABASE {database} RENAME TO {database}_before"
-            on_server(url, aside, f"CREATE DATABASE {database} {template}")
+            parts.on_server(url, aside, f"CREATE DATABASE {database} {template}")
 
         run_trial(trial, before, happens)
-
-
-def on_server(url: str, *statements: str) -> None:
-    parsed = make_url(url).set(database="postgres", drivername="postgresql")
-    with psycopg.connect(parsed.render_as_string(hide_password=False), autocommit=True) as connection:
-        for statement in statements:
-            connection.execute(statement.encode())

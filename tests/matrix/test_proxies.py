@@ -1,6 +1,5 @@
 """What stands between the engine and the service may resend, answer by itself, or ask for fewer requests."""
 
-import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,12 +12,12 @@ from tests.crash.payments import KINDS, PARTNER_ID, make_kind
 from tests.engine.runs import sheet
 from tests.matrix.faulty import open_short_desk
 from tests.matrix.proxies import BEHAVIOURS, HOSTILE_BEHAVIOURS, PacedService, Proxy
+from tests.proofs import ALL
 from treasury.errors import ConfigurationError
 from treasury.orders.states import State
 from treasury.runs import execution, payouts
 from treasury.sandbox import SandboxSettings, generate_key_pair, running_sandbox
 
-ALL = os.environ.get("MATRIX") == "all"
 NAMES = tuple(KINDS) if ALL else ("payout", "fiat_payout")
 SHOWN = BEHAVIOURS if ALL else ("resends", "400 after", "403 before", "429 after", "502 after")
 REPEATS = ("repeat_acts", "repeat_answers_first", None)

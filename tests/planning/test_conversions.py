@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 
 from tests.planning import oracle
 from tests.planning.treasuries import Treasury, digits_of, received, treasuries
+from tests.proofs import tries
 from treasury.planning import program
 from treasury.planning.conversions import ROUNDING, ConversionPlan, Purpose, Side, check_conversions, plan_conversions
 
 D = Decimal
-PLANS = int(os.environ.get("PLANS") or 200)
-"""Random treasuries of each property; `make plans` tries 5,000."""
+PLANS = tries("PLANS", 60, 2_000)
+"""Random treasuries of each property."""
 ALWAYS_THE_SAME = "PLANS" not in os.environ
 """`make test` tries the same ones each time, so that a rare one is met by whoever looks for it."""
 many = settings(max_examples=PLANS, deadline=None, derandomize=ALWAYS_THE_SAME, suppress_health_check=list(HealthCheck))

@@ -8,12 +8,13 @@ from typing import Any
 import pandas
 import pytest
 
+from tests.proofs import tries
 from tests.reconciliation import naive
 from treasury.reconciliation.comparison import COLUMNS
 from treasury.reconciliation.report import ReconciliationInput, build_report
 
 AS_OF = 1_795_230_000_000
-LEDGERS = 2000
+LEDGERS = tries("LEDGERS", 300, 4_000)
 PARTS = 8
 NO_BREAK = ("matched", "in_progress", "quote_expired_unused")
 

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from tests.commands.office import eventually, processes_with
-from tests.one_server import answers
+from tests.servers import answers
 
 ROOT = Path(__file__).resolve().parents[2]
 HOLDER = """
 import os, time
 from concurrent.futures import ThreadPoolExecutor
-from tests.one_server import OneServer, await_server
-os.environ.update(OneServer().environ)
+from tests.servers import Servers, await_server
+os.environ.update(Servers().environ)
 with ThreadPoolExecutor(3) as three:
-    print(*three.map(lambda _: await_server(), range(3)), flush=True)
+    print(*three.map(lambda _: await_server("prefect"), range(3)), flush=True)
 time.sleep(600)
 """
 

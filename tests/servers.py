@@ -1,7 +1,7 @@
-"""One Prefect server for all processes of a test run: the first process starts it when one of them asks for it.
+"""One Prefect server and one PostgreSQL server for all processes of a test run, each started when one asks for it.
 
-It takes seconds to start, and pytest-xdist's workers end one before the other: the controller holds it, and it ends
-with the controller, also when that is killed.
+Both take seconds to start, and pytest-xdist's workers end one before the other: the controller holds them, and they end
+with the controller, Prefect's also when that is killed.
 """
 
 import os
@@ -9,39 +9,44 @@ import shutil
 import socket
 import tempfile
 import threading
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
 
 from flows.commands.prefect_server import free_port
+from tests import parts
 from tests.commands.office import eventually
 from treasury.concurrency.children import child
 
-ADDRESS = "TESTS_PREFECT_SERVER"
-"""Environment variable: the port of the process that starts the server. Workers inherit it."""
+ADDRESS = "TESTS_SERVERS"
+"""Environment variable: the port of the process that starts the servers. Workers inherit it."""
 
 START_SECONDS = 120
-STARTED, FAILED = b"started", b"failed"
 
 
 def answers(url: str) -> bool:
-    """Whether something answers there."""
+    """Return True if a server answers there with 200."""
     try:
         return httpx.get(url, timeout=2).status_code == 200
     except httpx.HTTPError:
         return False
 
 
-def await_server() -> str:
-    """The address of the server's API, once it answers."""
-    with socket.create_connection(("127.0.0.1", int(os.environ[ADDRESS])), START_SECONDS + 30) as asks:
-        assert asks.recv(100) == STARTED, "Prefect's server did not start"
-    return os.environ["PREFECT_API_URL"]
+def await_server(name: str) -> str:
+    """Return the address of `prefect` (its API) or `postgresql` (a URL of its database `postgres`) once it answers."""
+    with socket.create_connection(("127.0.0.1", int(os.environ[ADDRESS])), 2 * START_SECONDS) as asks:
+        asks.sendall(name.encode())
+        asks.shutdown(socket.SHUT_WR)
+        with asks.makefile() as said:
+            address = said.read()
+    assert address, f"the server {name} did not start"
+    return address
 
 
-class OneServer:
-    """What the first process holds: the port from the beginning, the server from the first question on."""
+class Servers:
+    """Held by the first process: the ports from the beginning, a server from the first question about it on."""
 
     def __init__(self) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="treasury-tests-server-"))
@@ -54,16 +59,17 @@ class OneServer:
         self._asked = socket.create_server(("127.0.0.1", 0), backlog=100)
         self._running = ExitStack()
         self._closing = threading.Event()
-        self._thread = threading.Thread(target=self._answer, name="one Prefect server", daemon=True)
+        self._addresses: dict[str, str] = {}
+        self._thread = threading.Thread(target=self._answer, name="servers of the tests", daemon=True)
         self._thread.start()
 
     @property
     def environ(self) -> dict[str, str]:
-        """What every process of the run has to know before it imports Prefect."""
+        """Return the variables that every process of the run needs before it imports Prefect."""
         return {ADDRESS: str(self._asked.getsockname()[1]), "PREFECT_API_URL": self._url}
 
     def close(self) -> None:
-        """End the server, if it was ever started."""
+        """End the servers that were started."""
         self._closing.set()
         self._asked.shutdown(socket.SHUT_RDWR)
         self._thread.join()
@@ -73,17 +79,22 @@ class OneServer:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _answer(self) -> None:
-        started = None
+        starts: dict[str, Callable[[], str]] = {"prefect": self._start_prefect, "postgresql": self._start_postgresql}
         while True:
             try:
                 asks, _ = self._asked.accept()
             except OSError:  # it was shut
                 return
             with asks:
-                started = self._start() if started is None else started
-                asks.send(STARTED if started else FAILED)
+                name = asks.recv(100).decode()
+                if name not in self._addresses:
+                    self._addresses[name] = starts[name]()
+                asks.sendall(self._addresses[name].encode())
 
-    def _start(self) -> bool:
+    def _start_postgresql(self) -> str:
+        return self._running.enter_context(parts.postgresql_server())
+
+    def _start_prefect(self) -> str:
         arguments = ["--factory", "prefect.server.api.server:create_app", "--host", "127.0.0.1"]
         arguments += ["--port", str(self._port), "--log-level", "critical", "--lifespan", "on"]
         environ = os.environ | {
@@ -101,5 +112,5 @@ class OneServer:
         try:
             eventually(lambda: answers(f"{self._url}/health") or over(), START_SECONDS)
         except AssertionError:
-            return False
-        return not over()
+            return ""
+        return "" if over() else self._url
