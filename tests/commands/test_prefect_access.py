@@ -7,12 +7,14 @@ import socket
 import stat
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
 import pytest
 
+import data
 from flows.commands.prefect_server import free_port
 from tests.commands.office import PATIENCE, Office, eventually, one_line_error, processes_with
 from treasury.private_files import openings
@@ -129,17 +131,38 @@ def test_a_command_of_this_home_knows_the_password_and_one_of_another_does_not(
     assert ended.last == "1 settled", ended.out + ended.err
 
 
-def test_a_deployment_that_is_started_from_the_dashboard_runs(served: Served) -> None:
+def test_every_flow_runs_from_its_deployment_and_says_in_its_log_what_it_did(served: Served, tmp_path: Path) -> None:
+    limit = tmp_path / "limit.toml"
+    limit.write_text('[payouts.one_approval_above]\nUSDT_TRC20 = "1"\n')
+    sheet = str(served.office.sheet(("a", "12", "12345670009"), name="served.csv"))
+    row = {"run_key": "served", "file": sheet, "policy": str(limit)}
+    trades, users = str(data.path("treasury_policy.toml")), str(data.path("card_users.csv"))
+    wanted: dict[str, tuple[dict[str, str], str, str]] = {
+        "provision_card_users": ({"file": users}, "Provisioned('4 created'", "card users: 4 absent"),
+        "rebalance_treasury": ({"policy": trades}, "Settled('3 settled'", "balance of BTC is proven"),
+        "pay_beneficiaries": (row, "WaitingForApproval('run served needs 1", "run served: 1 payments; debits 12"),
+        "approve_and_pay": ({**row, "approved_by": "Checker"}, "Settled('1 settled'", "Beginning flow run 'approve"),
+        "reconcile_transactions": ({}, "Reconciled('", "Beginning flow run 'reconcile"),
+    }
     with httpx.Client(base_url=served.url, auth=served.auth, timeout=20) as api:
-        found = {each["entrypoint"]: each for each in api.post("/deployments/filter", json={}).json()}
-        chosen = found["flows.reconcile_transactions.reconcile_transactions"]
-        run: dict[str, Any] = api.post(f"/deployments/{chosen['id']}/create_flow_run", json={}).json()
 
-        def state() -> str:
-            return str(api.get(f"/flow_runs/{run['id']}").json()["state"]["type"])
+        def asked(path: str, body: dict[str, Any]) -> Any:
+            return api.post(path, json=body).json()
 
-        eventually(lambda: state() in ("COMPLETED", "FAILED", "CRASHED"), PATIENCE)
-        assert state() == "COMPLETED"
+        def log(run: str) -> str:
+            of_run = {"logs": {"flow_run_id": {"any_": [run]}}, "sort": "TIMESTAMP_ASC"}
+            return "\n".join(each["message"] for each in asked("/logs/filter", of_run))
+
+        def ended(run: str, how: str) -> bool:
+            return f"Finished in state {how}" in log(run)
+
+        ids = {each["entrypoint"].rpartition(".")[2]: each["id"] for each in asked("/deployments/filter", {})}
+        assert ids.keys() == wanted.keys()
+        for name, (parameters, ends, said) in wanted.items():
+            run = asked(f"/deployments/{ids[name]}/create_flow_run", {"parameters": parameters})["id"]
+            eventually(partial(ended, run, ends), PATIENCE, name)
+            assert said in log(run)
+            assert "Logging error" not in log(run)
     assert [str(each) for each in openings(served.office.home / "reconciliation")] == []
 
 
