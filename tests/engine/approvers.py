@@ -71,8 +71,7 @@ def start(desk: Desk, file: Path, run_key: str = "run") -> dict[str, str]:
 
 
 def later(desk: Desk, hours: float) -> None:
-    clock = desk.ledger._clock
-    desk.ledger._clock = lambda: clock() + hours * 3600
+    clock_of(desk).move(hours * 3600)
 
 
 def change(desk: Desk, statement: Any) -> None:

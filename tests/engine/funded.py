@@ -112,9 +112,3 @@ def approve(desk: Desk, run_key: str = "run") -> None:
     approve_plan(desk.ledger, run_key, rules_of(desk, plan), "somebody-else", name="Checker")
 
 
-def clock_of(desk: Desk) -> list[float]:
-    """Seconds that the ledger's clock is ahead, to be changed; the service's follows."""
-    wall, ahead = desk.ledger._clock, [0.0]
-    desk.ledger._clock = lambda: wall() + ahead[0]
-    vars(desk.client)["service_now"] = desk.ledger.now
-    return ahead

@@ -35,8 +35,7 @@ def start(desk: Desk, file: Path, run_key: str) -> dict[str, str]:
 
 
 def tomorrow(desk: Desk) -> None:
-    clock = desk.ledger._clock
-    desk.ledger._clock = lambda: clock() + DAY
+    clock_of(desk).move(DAY)
 
 
 def test_what_waited_over_midnight_is_judged_by_the_new_day(

@@ -160,8 +160,6 @@ def test_another_quote_follows_a_confirmation_that_did_not_act_once_its_quote_ha
     open_desk: OpenDesk, service: Any, absence: Any
 ) -> None:
     desk = open_desk(service.base_url, unconfirmed={11}, resend_after=600)
-    now = [1_800_000_000.0]
-    desk.ledger._clock = lambda: now[0]
     service.plan(QUOTE, fiat_quote(transaction_time=None, expire_time=None))
     service.plan(CREATE, "drop", confirmed)
     service.plan(FIAT_QUERY, absence)
@@ -215,7 +213,7 @@ def test_a_quote_that_is_refused_with_429_waits_as_asked(
         slept.append(seconds)
         desk.client.pace._held_until = desk.client.pace._next_at = 0.0
 
-    desk.client._sleep = sleep
+    vars(desk.clock)["sleep"] = sleep
     service.plan(QUOTE, (429, {"code": 429, "message": "slow down"}, {"Retry-After": asked}), fiat_quote())
     service.plan(CREATE, confirmed)
     order = desk.submission.submit(plan(desk, fiat_payout()))

@@ -272,7 +272,7 @@ def test_the_content_of_an_unpaid_payment_is_kept_until_it_is_replaced_or_old(
     assert kept == {"c"}
     forget_old_contents(desk.ledger)
     assert {order.row_ref for order in desk.ledger.orders(run_key="run") if order.payload is not None} == {"c"}
-    clock, desk.ledger._clock = desk.ledger._clock, lambda: clock() + (KEPT_DAYS + 1) * 86_400
+    clock_of(desk).move((KEPT_DAYS + 1) * 86_400)
     forget_old_contents(desk.ledger)
     assert all(order.payload is None for order in desk.ledger.orders(run_key="run"))
     assert pay(desk, sheet(tmp_path, ("b", "20", GOOD), ("c", "30", FAILS)), tmp_path / "o", seconds=0)

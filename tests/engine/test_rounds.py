@@ -287,7 +287,7 @@ def test_what_is_scheduled_is_held_ready_until_its_run_has_begun(
 ) -> None:
     sandbox = start_sandbox(balances=holding(USDT_TRC20="100"))
     desk = open_desk(sandbox.base_url)
-    weekday = f"{datetime.now(UTC):%A}".lower()
+    weekday = f"{MovedClock().now():%A}".lower()
     tail = f'[[scheduled]]\nname = "rent"\ncurrency = "USDT_TRC20"\namount = "700"\nweekday = "{weekday}"\n'
     rules = policy(tmp_path, tail=tail, DOGE=("0", "0", "9999999"))
     assert decided(desk, rules)["USDT_TRC20"]["need"] == "700"
@@ -425,7 +425,7 @@ def test_one_run_stands_for_one_date_and_one_that_ended_unpaid_for_none(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:
     desk = open_desk(start_sandbox(balances=holding(USDT_TRC20="9000")).base_url)
-    weekday = f"{datetime.now(UTC):%A}".lower()
+    weekday = f"{MovedClock().now():%A}".lower()
     tail = f'[[scheduled]]\nname = "rent"\ncurrency = "USDT_TRC20"\namount = "700"\nweekday = "{weekday}"\n'
     rules = policy(tmp_path, "horizon_days = 8", tail, DOGE=("0", "0", "9999999"))
     payouts.commit_payouts(desk, sheet(tmp_path, ("a", "5", "12345670001")), "rental-cars")
@@ -480,10 +480,10 @@ def test_a_start_over_midnight_tells_the_rounds_of_both_days(
 ) -> None:
     sandbox = start_sandbox(balances=holding(BTC="2", DOGE="2000"))
     desk, rules = open_desk(sandbox.base_url), policy(tmp_path, "max_rate_age_seconds = 86400", BTC=BTC, DOGE=DOGE)
-    clock, now = desk.ledger._clock, datetime.now(UTC)
+    now = desk.clock.now()
     start(desk, rules, tmp_path / "before")
     left = 86_400 - (now.hour * 3600 + now.minute * 60 + now.second)
-    desk.ledger._clock = lambda: clock() + left
+    clock_of(desk).move(left)
     sandbox.deposit("DOGE", "9000")
     start(desk, rules, tmp_path / "after")
     rounds = [json.loads((tmp_path / name / "decisions.json").read_text()) for name in ("before", "after")]

@@ -111,8 +111,8 @@ def wait_for_the_pace(desk: Desk, meanwhile: Callable[[], None]) -> None:
         if left:
             left.pop()()
 
-    desk.client._sleep = sleep
-    desk.client.pace.too_many(7.0, time.monotonic())
+    vars(desk.client.clock)["sleep"] = sleep
+    desk.client.pace.too_many(7.0, desk.clock.monotonic())
 
 
 def test_nothing_leaves_once_another_answer_refused_the_account_while_it_waited(
@@ -128,11 +128,9 @@ def test_nothing_leaves_once_another_answer_refused_the_account_while_it_waited(
 
 def test_a_quote_that_ends_while_its_confirmation_waits_is_not_confirmed(open_desk: OpenDesk, service: Any) -> None:
     desk = open_desk(service.base_url)
-    now = [1_800_000_000.0]
-    desk.ledger._clock = lambda: now[0]
 
     def quote_then_wait(body: Mapping[str, Any]) -> tuple[int, Any]:
-        wait_for_the_pace(desk, lambda: now.__setitem__(0, now[0] + 61))
+        wait_for_the_pace(desk, lambda: clock_of(desk).move(61))
         return fiat_quote(transaction_time=None, expire_time=1_800_000_060_000)(body)
 
     service.plan(QUOTE, quote_then_wait, fiat_quote(transaction_time=None, expire_time=None))

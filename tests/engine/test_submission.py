@@ -104,8 +104,6 @@ def test_a_refusal_that_depends_on_state_is_believed_after_two_looks_and_never_r
     open_desk: OpenDesk, service: Any, code: Any
 ) -> None:
     desk = open_desk(service.base_url, resend_after=600)
-    now = [1_800_000_000.0]
-    desk.ledger._clock = lambda: now[0]
     service.plan(PAYOUT, refused(code))
     order = desk.submission.submit(plan(desk, payout()))
     assert (order.state, order.first_answer) == (State.UNKNOWN, str(code))
@@ -238,8 +236,6 @@ def test_an_unknown_order_that_is_found_different_stays_unknown(
 
 def test_absence_counts_only_twice_and_far_enough_apart(open_desk: OpenDesk, service: Any) -> None:
     desk = open_desk(service.base_url, resend_after=600)
-    now = [1_800_000_000.0]
-    desk.ledger._clock = lambda: now[0]
     order = lost(desk, service)
     order = desk.submission.submit(order)
     now[0] += 599
