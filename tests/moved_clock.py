@@ -2,6 +2,8 @@
 
 import threading
 
+import pytest
+
 from treasury.clock import MACHINE, Clock
 from treasury.runs.desk import Desk
 
@@ -9,10 +11,15 @@ START = 1_800_000_000.0
 """Friday, 2027-01-15, 8 o'clock UTC."""
 
 
-class MovedClock(Clock):
-    """Stands still at `start`, Unix seconds, until it is moved; None: runs with the machine, and is moved besides.
+RUNS = pytest.mark.parametrize("clock", ["runs"], indirect=True)
+"""Marks a test whose threads or processes wait for each other: its clock runs with the machine's."""
 
-    `sleep` returns at once and moves all three clocks. Safe to use from several threads.
+
+class MovedClock(Clock):
+    """Stands still at `start`, Unix seconds, until it is moved: `sleep` returns at once and moves all three clocks.
+
+    With `start` None it runs with the machine, sleeps really and is moved besides: for threads and processes that wait
+    for each other. Safe to use from several threads.
     """
 
     def __init__(self, start: float | None = START) -> None:
@@ -20,7 +27,7 @@ class MovedClock(Clock):
         self._guard = threading.Lock()
         self._moved = self._wall_alone = 0.0
         self.slept: list[float] = []
-        """How long each sleep would have taken, seconds."""
+        """How long each sleep took, or would have taken, seconds."""
 
     def wall(self) -> float:
         return (MACHINE.wall() if self._start is None else self._start) + self._moved + self._wall_alone
@@ -34,7 +41,10 @@ class MovedClock(Clock):
     def sleep(self, seconds: float) -> None:
         with self._guard:
             self.slept.append(seconds)
-        self.move(seconds)
+        if self._start is None:
+            MACHINE.sleep(seconds)
+        else:
+            self.move(seconds)
 
     def move(self, seconds: float) -> None:
         """Let so much time pass, by all three clocks."""

@@ -50,7 +50,7 @@ class Kind:
 
 def hurry(desk: Desk) -> None:
     """Pauses after a 429 are short, so that a test does not take minutes."""
-    pace = Pace(desk.client._connections, retry=Retry(8, 0.01, 0.05), min_rate=50)
+    pace = Pace(desk.client._connections, desk.clock, retry=Retry(8, 0.01, 0.05), min_rate=50)
     desk.client.pace = pace
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from tests.moved_clock import clock_of
 from treasury.approving.keys import public_text
 from treasury.approving.tokens import Purpose, Token, sign
 from treasury.errors import ApprovalNeeded

@@ -9,7 +9,7 @@ import pytest
 
 from tests import parts
 from tests.engine.planned import PARTNER_ID, PlannedService
-from tests.moved_clock import MovedClock
+from tests.moved_clock import START, MovedClock
 from treasury.clock import Clock
 from treasury.ledger.ledger import Ledger
 from treasury.provider.client import Account
@@ -20,12 +20,12 @@ from treasury.settings import Settings
 
 
 @pytest.fixture
-def clock() -> Clock:
-    """The clock of every desk, ledger and sandbox of a test in this process; nobody really sleeps by it.
+def clock(request: pytest.FixtureRequest) -> MovedClock:
+    """The clock of every desk, ledger and service of a test in this process. It stands still, and nobody really sleeps.
 
-    Modules whose threads or processes wait for each other have a `clock` of their own, the machine's.
+    Marked with `RUNS` it goes with the machine's.
     """
-    return MovedClock()
+    return MovedClock(None if getattr(request, "param", "stands still") == "runs" else START)
 
 
 @pytest.fixture(scope="session")
@@ -61,9 +61,7 @@ def open_ledger(ledger_url: str, tmp_path: Path, clock: Clock) -> Iterator[Calla
 
 
 @pytest.fixture
-def open_desk(
-    ledger_url: str, tmp_path: Path, keys: tuple[str, str], clock: Clock
-) -> Iterator[Callable[..., Desk]]:
+def open_desk(ledger_url: str, tmp_path: Path, keys: tuple[str, str], clock: Clock) -> Iterator[Callable[..., Desk]]:
     """Opens a desk at a base URL; its waits are short."""
     with ExitStack() as opened:
 

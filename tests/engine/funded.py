@@ -110,5 +110,3 @@ def approve(desk: Desk, run_key: str = "run") -> None:
     plan = waiting_plan(desk.ledger, run_key)
     assert plan is not None
     approve_plan(desk.ledger, run_key, rules_of(desk, plan), "somebody-else", name="Checker")
-
-

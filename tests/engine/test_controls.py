@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.engine.runs import sheet
+from tests.moved_clock import MovedClock, clock_of
 from treasury.errors import (
     ApprovalNeeded,
     ConfigurationError,

@@ -17,6 +17,7 @@ from tests.engine.answers import CREATE, FIAT_QUERY, QUOTE, ok
 from tests.engine.hostile import answer
 from tests.engine.planned import PlannedService
 from tests.engine.runs import night, pay
+from tests.moved_clock import clock_of
 from treasury.errors import Refused
 from treasury.ledger import schema
 from treasury.ledger.replacements import KEPT_DAYS, forget_old_contents

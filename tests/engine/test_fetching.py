@@ -1,7 +1,6 @@
 """Quotes that are fetched before they are confirmed: counted, in time, and never the end of a run by mistake."""
 
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.commands.office import eventually, quoted_sheet
+from tests.moved_clock import clock_of
 from treasury.errors import InputError, Stopped
 from treasury.orders.states import State
 from treasury.runs import execution, payouts
@@ -101,7 +101,7 @@ def test_quotes_that_ended_since_an_earlier_start_do_not_end_the_fetching(
     with desk.hold("run"):
         desk.checked_runs.add("run")
         assert execution.fetch_quotes(desk, "run", ids[:2]) == 2
-        time.sleep(4.1)
+        clock_of(desk).move(4.1)
         assert execution.fetch_quotes(desk, "run", ids) == 18
         assert execution.send_orders(desk, "run", ids) == 20
     assert effects(sandbox) == [1] * 20

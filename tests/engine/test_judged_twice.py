@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.engine.runs import sheet
+from tests.moved_clock import clock_of
 from treasury.errors import LimitExceeded, PolicyChanged
 from treasury.ledger.policies import adopt_policy, policy_in_force
 from treasury.ledger.stops import lift_stop, stop_sending

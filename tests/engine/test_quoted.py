@@ -25,6 +25,7 @@ from tests.engine.answers import (
     plan,
     refused,
 )
+from tests.moved_clock import clock_of
 from treasury.errors import Stopped
 from treasury.orders.states import State
 
@@ -167,9 +168,9 @@ def test_another_quote_follows_a_confirmation_that_did_not_act_once_its_quote_ha
     for seconds in (86_400, 599, 1, 599):  # a quote without an end lives for a day; then the margin
         order = desk.submission.submit(order)
         assert (order.state, order.generation) == (State.UNKNOWN, 1)
-        now[0] += seconds
+        clock_of(desk).move(seconds)
     order = desk.submission.submit(order)
-    now[0] += 1
+    clock_of(desk).move(1)
     order = desk.submission.submit(order)
     assert (order.state, order.generation, order.doubtful) == (State.ACCEPTED, 2, False)
     assert [sent["order_no"] for sent in service.sent_to(CREATE)] == [

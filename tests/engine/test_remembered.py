@@ -26,6 +26,7 @@ from tests.engine.answers import (
     restored,
     shown,
 )
+from tests.moved_clock import MovedClock
 from treasury.errors import IllegalTransition
 from treasury.orders.decisions import Next
 from treasury.orders.records import Order

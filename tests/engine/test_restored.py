@@ -27,6 +27,7 @@ from tests.engine.answers import (
     shown,
     steps,
 )
+from tests.moved_clock import clock_of
 from treasury.errors import IllegalTransition
 from treasury.ledger.quotes import reference_of
 from treasury.orders.decisions import Bounds
@@ -94,7 +95,7 @@ def test_in_an_epoch_two_absences_a_window_apart_are_needed(open_desk: OpenDesk,
         clock_of(desk).move(seconds)
         order = desk.submission.submit(order)
         assert (order.state, service.sent_to(PAYOUT)) == (State.PREPARED, [])
-    now[0] += 1
+    clock_of(desk).move(1)
     assert desk.submission.submit(order).state is State.ACCEPTED
 
 

@@ -1,7 +1,6 @@
 """One order on its way out: how often it is tried, what stops it at the last moment, what a refusal leaves behind."""
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from tests.engine.answers import (
     shown,
     steps,
 )
+from tests.moved_clock import clock_of
 from treasury.errors import Refused
 from treasury.orders.records import Order
 from treasury.orders.states import State
