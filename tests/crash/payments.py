@@ -1,7 +1,6 @@
 """Kinds of payments, each as the engine is given it by a real run: what the crash and matrix tests send."""
 
 import csv
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -61,7 +60,7 @@ def _finish(desk: Desk, run_key: str, ids: list[int]) -> None:
         for _ in range(PASSES):
             if follow_orders(desk, run_key, ids, 0.001) == 0:
                 break
-            time.sleep(desk.settings.resend_after_seconds)
+            desk.clock.sleep(desk.settings.resend_after_seconds)
         send_orders(desk, run_key, ids)  # what was refused for a reason that passed
 
 
