@@ -38,6 +38,7 @@ PEOPLE: Mapping[str, Any] = {
 def adopt(desk: Desk, people: Mapping[str, Any] = PEOPLE, key: str | None = None, **tables: Any) -> None:
     policy = parse_policy({"payouts": ASKS, "people": people, **tables}, "policy.toml")
     signed = None if key is None else KEYS[key]
+    clock_of(desk).move(1)  # after what was judged by the policy before
     adopt_policy(desk.ledger, policy, "policy.toml", by=key or "ada", os_user="ada", key=signed)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.engine.rounds import policy
+from tests.moved_clock import clock_of
 from treasury.ledger.approvals import approve_plan, waiting_plan
 from treasury.ledger.policies import adopt_policy
 from treasury.planning.payouts import PayoutPlan
@@ -100,7 +101,8 @@ def convert(
 
 
 def adopted(desk: Desk, file: Path) -> Path:
-    """A policy file, put in force."""
+    """A policy file, put in force after what was judged by the one before."""
+    clock_of(desk).move(1)
     adopt_policy(desk.ledger, read_policy(file), "policy.toml", by="Owner", os_user="owner")
     return file
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.commands.office import eventually, quoted_sheet
-from tests.moved_clock import clock_of
+from tests.moved_clock import RUNS, clock_of
 from treasury.errors import InputError, Stopped
 from treasury.orders.states import State
 from treasury.runs import execution, payouts
@@ -75,6 +75,7 @@ def test_fifty_quotes_that_fail_for_the_same_reason_stop_the_run(
     assert {order.state for order in desk.ledger.orders()} == {State.PREPARED}
 
 
+@RUNS
 def test_fetching_ends_long_before_the_first_quote_does(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:

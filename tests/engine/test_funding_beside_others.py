@@ -285,6 +285,7 @@ def test_approvals_count_what_earlier_plans_of_a_run_converted(
     )
     file = sheet(tmp_path, *ROWS)
     record(desk, file, rules)
+    clock_of(desk).move(1)
     assert convert(desk, file, rules) is None
     sandbox.deposit("USDT_TRC20", "-600")
     clock_of(desk).move(660)  # a balance that does not show a conversion yet is taken for late at first

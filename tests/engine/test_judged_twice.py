@@ -25,6 +25,7 @@ PERSON = {"by": "Ada Example", "why": "a test"}
 
 
 def adopt(desk: Desk, **tables: Any) -> None:
+    clock_of(desk).move(1)  # after what was judged by the policy before
     adopt_policy(desk.ledger, parse_policy(tables, "policy.toml"), "policy.toml", by="Ada Example", os_user="ada")
 
 

@@ -15,7 +15,7 @@ from tests.engine.funded import PAYOUTS
 from tests.engine.own_process import in_own_process
 from tests.engine.rounds import available, decided, policy, start, traded
 from tests.engine.runs import sheet
-from tests.moved_clock import MovedClock, clock_of
+from tests.moved_clock import RUNS, MovedClock, clock_of
 from treasury.errors import ApprovalNeeded, InputError, LimitExceeded
 from treasury.ledger.approvals import waiting_plans
 from treasury.ledger.policies import adopt_policy
@@ -252,6 +252,7 @@ def test_less_than_the_fills_explain_is_a_break_the_same_minute(
     content = json.loads((tmp_path / "one" / "decisions.json").read_text())
     assert [each["verdict"] for each in content["after"][0]["proofs"]] == ["proven", "proven"], content["after"]
     assert proven["breaks"] == []
+    clock_of(desk).move(1)
     sandbox.deposit("BTC", "3")
     found = rebalancing.planned_round(
         desk, None, rules, rebalancing.rates_for(desk, rules, rebalancing.position_for(desk, rules, None, None)), None
@@ -313,6 +314,7 @@ def test_a_rate_is_judged_by_the_last_good_one(open_desk: OpenDesk, start_sandbo
     assert "when it was last good: further than max_rate_move_bps, 2500" in skipped["reason"]
 
 
+@RUNS
 def test_a_file_of_balances_is_not_believed_twice(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
     sandbox = start_sandbox(balances=holding(BTC="5"))
     desk, rules = open_desk(sandbox.base_url), policy(tmp_path, BTC=BTC)
@@ -352,6 +354,7 @@ def test_what_waits_for_proceeds_that_did_not_come_is_told(
     assert (row["row_ref"], row["reason"]) == ("buy-DOGE", "what pays for it is not settled yet")
 
 
+@RUNS
 def test_what_no_further_round_of_the_start_makes_says_why(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:
@@ -453,6 +456,7 @@ def test_a_cancelled_plan_does_not_end_the_day(open_desk: OpenDesk, start_sandbo
     assert sandbox.orders() == []
 
 
+@RUNS
 @pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
 def test_what_a_dead_start_left_sending_is_named_and_a_person_can_end_it(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, key_file: Path

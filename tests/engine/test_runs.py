@@ -14,7 +14,7 @@ import pytest
 import data
 from tests.engine.rounds import start
 from tests.engine.runs import pay, results, sheet
-from tests.moved_clock import clock_of
+from tests.moved_clock import RUNS, clock_of
 from tests.parts import DIRECT
 from tests.parts import sheet as long_sheet
 from treasury.errors import InputError, RunKeyConflict
@@ -248,6 +248,7 @@ def test_a_long_file_is_planned_and_recorded_in_little_memory(open_desk: OpenDes
     assert most[5_000] - most[1_000] < 4_000 * 500
 
 
+@RUNS
 def test_following_looks_at_a_few_orders_at_a_time_until_the_time_is_up(
     open_desk: OpenDesk, service: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
