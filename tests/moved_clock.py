@@ -1,6 +1,7 @@
 """A clock that tests move: nobody waits, and days, pauses and the age of a signature can be told apart."""
 
 import threading
+from collections.abc import Callable
 
 import pytest
 
@@ -28,6 +29,8 @@ class MovedClock(Clock):
         self._moved = self._wall_alone = 0.0
         self.slept: list[float] = []
         """How long each sleep took, or would have taken, seconds."""
+        self.meanwhile: Callable[[], object] = lambda: None
+        """Called in each sleep, before it ends."""
 
     def wall(self) -> float:
         return (MACHINE.wall() if self._start is None else self._start) + self._moved + self._wall_alone
@@ -41,6 +44,7 @@ class MovedClock(Clock):
     def sleep(self, seconds: float) -> None:
         with self._guard:
             self.slept.append(seconds)
+        self.meanwhile()
         if self._start is None:
             MACHINE.sleep(seconds)
         else:

@@ -208,18 +208,11 @@ def test_a_quote_that_is_refused_with_429_waits_as_asked(
     open_desk: OpenDesk, service: Any, asked: str, waited: float
 ) -> None:
     desk = open_desk(service.base_url)
-    slept: list[float] = []
-
-    def sleep(seconds: float) -> None:
-        slept.append(seconds)
-        desk.client.pace._held_until = desk.client.pace._next_at = 0.0
-
-    vars(desk.clock)["sleep"] = sleep
     service.plan(QUOTE, (429, {"code": 429, "message": "slow down"}, {"Retry-After": asked}), fiat_quote())
     service.plan(CREATE, confirmed)
     order = desk.submission.submit(plan(desk, fiat_payout()))
     assert order.state is State.ACCEPTED
-    assert slept[0] == pytest.approx(waited, abs=0.2)
+    assert clock_of(desk).slept[0] == waited
 
 
 def test_a_service_that_asks_for_a_long_pause_ends_the_run(open_desk: OpenDesk, service: Any) -> None:

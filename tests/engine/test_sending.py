@@ -106,12 +106,7 @@ def wait_for_the_pace(desk: Desk, meanwhile: Callable[[], None]) -> None:
     """Let the next request wait, as after a 429; `meanwhile` is called once, while it waits."""
     left = [meanwhile]
 
-    def sleep(_: float) -> None:
-        desk.client.pace._held_until = desk.client.pace._next_at = 0.0
-        if left:
-            left.pop()()
-
-    vars(desk.client.clock)["sleep"] = sleep
+    clock_of(desk).meanwhile = lambda: left and left.pop()()
     desk.client.pace.too_many(7.0, desk.clock.monotonic())
 
 
