@@ -87,14 +87,14 @@ def _object(request: httpx.Request) -> dict[str, object]:
     return fields
 
 
-def signing_client(account: Account, *, timeout_seconds: float = 30.0) -> httpx.Client:
+def signing_client(account: Account, *, timeout_seconds: float = 30.0, clock: Clock = MACHINE) -> httpx.Client:
     """An HTTP client of this account whose requests are signed; paths are relative to the base URL.
 
     One transmission for each call: no retry, no redirect.
     """
     return httpx.Client(
         base_url=account.base_url,
-        auth=RequestSignature(account),
+        auth=RequestSignature(account, clock),
         timeout=httpx.Timeout(timeout_seconds, connect=CONNECT_SECONDS),
         follow_redirects=False,
         transport=httpx.HTTPTransport(retries=0, http2=False),
