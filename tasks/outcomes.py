@@ -2,7 +2,6 @@
 
 import functools
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import Any, ParamSpec
 
 from prefect import Task
@@ -10,6 +9,7 @@ from prefect.artifacts import create_table_artifact
 from prefect.client.schemas.objects import State, TaskRun
 from prefect.states import Cancelled, Completed, Failed
 
+from treasury.clock import MACHINE
 from treasury.errors import (
     ApprovalNeeded,
     ConfigurationError,
@@ -30,7 +30,7 @@ P = ParamSpec("P")
 
 def dated(words: str) -> Callable[[], str]:
     """A name for each run of a flow: these words and today's date, UTC."""
-    return lambda: f"{words} {datetime.now(UTC):%Y-%m-%d}"
+    return lambda: f"{words} {MACHINE.now():%Y-%m-%d}"
 
 
 def ends_in_a_named_state(flow_function: Callable[P, Mapping[str, Any]]) -> Callable[P, Mapping[str, Any]]:

@@ -2,7 +2,10 @@
 
 import threading
 from collections.abc import Callable, Mapping
+from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+from treasury.clock import MACHINE, Clock
 
 Answer = tuple[int, bytes, Mapping[str, str]] | None
 """HTTP status, body, further headers; None closes the connection without an answer."""
@@ -11,8 +14,8 @@ Answer = tuple[int, bytes, Mapping[str, str]] | None
 class Listening:
     """Listens from the start until `close`. Requests come on threads of their own."""
 
-    def __init__(self, answer: Callable[[str, bytes], Answer]) -> None:
-        """`answer`: what is answered to a POST, by its path and body."""
+    def __init__(self, answer: Callable[[str, bytes], Answer], clock: Clock = MACHINE) -> None:
+        """`answer`: what is answered to a POST, by its path and body; the date of answers is the clock's."""
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
@@ -30,6 +33,9 @@ class Listening:
                     self.send_header(name, value)
                 self.end_headers()
                 self.wfile.write(body)
+
+            def date_time_string(self, timestamp: float | None = None) -> str:
+                return formatdate(clock.wall() if timestamp is None else timestamp, usegmt=True)
 
             def log_message(self, *_: object) -> None:
                 pass

@@ -2,7 +2,6 @@
 
 import json
 import os
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import Any
 import data
 from flows.commands.common import BREAKS, DONE, TROUBLE, say_files, summary_of
 from flows.commands.prefect_server import prefect_api
+from treasury.clock import MACHINE
 from treasury.concurrency.children import child
 from treasury.errors import TreasuryError
 from treasury.files import write_text
@@ -36,7 +36,7 @@ def demo(*, home: Path = Path(".demo"), seed: int = 1) -> int:
         What the sandbox's rates follow from.
 
     """
-    folder = home.absolute() / time.strftime("%Y%m%d-%H%M%S", time.gmtime())
+    folder = home.absolute() / f"{MACHINE.now():%Y%m%d-%H%M%S}"
     # One home for all demos: only the first start of Prefect on it has tables to make.
     os.environ["PREFECT_HOME"] = str(home.absolute() / "prefect")
     os.environ.pop("PREFECT_API_URL", None)

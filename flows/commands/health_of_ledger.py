@@ -120,7 +120,7 @@ def say_epoch(ledger: Ledger) -> str:
 
 def say_stop(ledger: Ledger) -> str:
     """Check that no stop is in force. Raises `Stopped`."""
-    ledger.write(check_not_stopped)
+    ledger.write(lambda connection: check_not_stopped(connection, ledger.now()))
     return "not stopped"
 
 

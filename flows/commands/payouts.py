@@ -1,6 +1,5 @@
 """`treasury pay`."""
 
-import time
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -24,6 +23,7 @@ from flows.commands.common import (
 )
 from flows.commands.prefect_server import prefect_api
 from flows.commands.progress import showing
+from treasury.clock import MACHINE
 from treasury.errors import ApprovalNeeded, InputError, InvalidSheet
 from treasury.files import copy_file, write_json
 from treasury.ledger import progress
@@ -222,7 +222,7 @@ def _read(
 
 def _show(plan: PayoutPlan, shown: Mapping[str, Any] | None, folder: Path, *, in_full: bool) -> None:
     """Show the plan; in full, and as a page and a workbook, to whoever has yet to say yes."""
-    page = None if shown is None or not in_full else preview_page(shown, time.time_ns() // 1_000_000)
+    page = None if shown is None or not in_full else preview_page(shown, int(MACHINE.wall() * 1000))
     show_plan(plan, in_full=page is not None)
     if page is not None:
         facts = [(name, value) for name, value in page.facts if name not in SAID_BEFORE]

@@ -5,7 +5,6 @@ import fcntl
 import importlib
 import os
 import socket
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Iterator
@@ -21,6 +20,7 @@ from flows.commands.prefect_access import (
     prefect_home,
     use_kept_password,
 )
+from treasury.clock import MACHINE
 from treasury.concurrency.children import child
 from treasury.errors import ConfigurationError, TreasuryError
 from treasury.private_files import close_to_others, make_folder
@@ -94,13 +94,13 @@ def _embedded_server(port: int, meanwhile: Iterable[str]) -> Iterator[None]:
         for module in ("prefect", *meanwhile):
             importlib.import_module(module)
         url = os.environ["PREFECT_API_URL"]
-        deadline = time.monotonic() + START_SECONDS
+        deadline = MACHINE.monotonic() + START_SECONDS
         while not (answers(f"{url}/health") and _is_ready()):
-            if process.poll() is not None or time.monotonic() > deadline:
+            if process.poll() is not None or MACHINE.monotonic() > deadline:
                 raise PrefectDidNotStart(
                     f"Prefect's embedded server did not start within {START_SECONDS} s; nothing was sent: start again"
                 )
-            time.sleep(0.05)
+            MACHINE.sleep(0.05)
         _release_first_start()
         try:
             yield

@@ -2,10 +2,10 @@
 
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from treasury.clock import MACHINE
 from treasury.errors import TreasuryError
 
 BAR_SECONDS = 0.5
@@ -42,10 +42,10 @@ def _quiet(count: Count) -> Count:
 
 
 def _print_lines(what: str, count: Count, over: threading.Event) -> None:
-    first, began = count()[0], time.monotonic()
+    first, began = count()[0], MACHINE.monotonic()
     while not over.wait(LINE_SECONDS):
         done, total = count()
-        rate = (done - first) / (time.monotonic() - began)
+        rate = (done - first) / (MACHINE.monotonic() - began)
         if total and done < total and rate > 0:
             left = (total - done) / rate
             print(f"{what} {done} of {total}, {rate:.0f} a second, {left:.0f} s left", flush=True)
@@ -55,10 +55,10 @@ def _draw_bar(what: str, count: Count, over: threading.Event) -> None:
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[rate]}"))
-    first, began = count()[0], time.monotonic()
+    first, began = count()[0], MACHINE.monotonic()
     with Progress(*columns, TimeRemainingColumn(), transient=True) as progress:
         task = progress.add_task(what, total=None, rate="")
         while not over.wait(BAR_SECONDS):
             done, total = count()
-            rate = (done - first) / (time.monotonic() - began)
+            rate = (done - first) / (MACHINE.monotonic() - began)
             progress.update(task, completed=done, total=total or None, rate=f"{rate:.0f} a second")

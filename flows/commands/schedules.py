@@ -4,10 +4,11 @@ import fcntl
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from flows.commands.prefect_access import prefect_home
+from treasury.clock import MACHINE
 from treasury.errors import AlreadyServed
 from treasury.files import write_text
 
@@ -85,7 +86,7 @@ def end_missed_runs(client: Any, deployments: Sequence[Any]) -> int:
     from prefect.client.schemas.objects import StateType
     from prefect.states import Cancelled
 
-    before = datetime.now(UTC) - timedelta(seconds=LATE_SECONDS)
+    before = MACHINE.now() - timedelta(seconds=LATE_SECONDS)
     said = "nobody served at its time; start it by hand if it is wanted"
     wanted = FlowRunFilterStateType(any_=[StateType.SCHEDULED])
     return _end_all(client, deployments, wanted, Cancelled(name="Missed", message=said), before)

@@ -5,7 +5,6 @@ import importlib
 import os
 import signal
 import socket
-import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -35,6 +34,7 @@ from flows.commands.schedules import (
     paused_slugs,
     serve_alone,
 )
+from treasury.clock import MACHINE
 from treasury.concurrency.children import child, importing_ours
 from treasury.errors import ConfigurationError
 from treasury.private_files import close_to_others
@@ -126,11 +126,11 @@ def _server(port: int) -> Iterator[None]:
     arguments = ["server", "start", "--host", "127.0.0.1", "--port", str(port), "--log-level", "ERROR"]
     os.environ["PREFECT_API_URL"] = url  # before Prefect is imported, which reads it once
     with child("prefect", arguments) as process:
-        deadline = time.monotonic() + START_SECONDS
+        deadline = MACHINE.monotonic() + START_SECONDS
         while not answers(f"{url}/health"):
-            if process.poll() is not None or time.monotonic() > deadline:
+            if process.poll() is not None or MACHINE.monotonic() > deadline:
                 raise ConfigurationError(f"Prefect's server did not start on port {port}; is the port free?")
-            time.sleep(0.2)
+            MACHINE.sleep(0.2)
         if is_kept:
             remember_server(url)
         close_to_others(pages_folder().rglob("*"))  # Prefect copies them with the modes of the installation

@@ -10,6 +10,7 @@ import pytest
 import data
 from tests.commands.approvers import HOUR, LIMITS, code_of, key, pay_line, policy, refused, waits, with_people
 from tests.commands.office import Office
+from tests.moved_clock import MovedClock
 from treasury.approving.keys import read_key
 from treasury.errors import InputError
 from treasury.ledger.approvals import standing_of, waiting_plans
@@ -78,8 +79,8 @@ def test_the_approval_of_a_rebalancing_ends_with_its_day(office: Office, sandbox
     done = office.run_all({"show": ["show", plan.run_key], "approve": approve})
     assert f"{midnight:%Y-%m-%dT%H:%M:%SZ}" in done["show"].out
     assert done["approve"].code == 0, done["approve"].err
-    clock = desk.ledger._clock
-    desk.ledger._clock = lambda: clock() + 24 * HOUR / 1000
+    desk.ledger.clock = ahead = MovedClock(None)
+    ahead.move(24 * HOUR / 1000)
     with pytest.raises(InputError, match="the day of the plan is over"):
         approving.approve(desk, plan.run_key, key=read_key(office.home / "keys" / "cleo.key"))
     judged, _ = standing_of(desk.ledger, plan, approving.rules_of(desk, plan))

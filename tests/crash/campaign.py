@@ -34,7 +34,7 @@ from tests.crash.oracle import Verdict, judge
 from tests.crash.payments import PARTNER_ID, ask_quotes, make_kind
 from tests.crash.people import Place, confirmed_in, still_meant
 from treasury.provider.client import Account, Client
-from treasury.sandbox import Clock, RunningSandbox, SandboxSettings, generate_key_pair, running_sandbox
+from treasury.sandbox import RunningSandbox, SandboxClock, SandboxSettings, generate_key_pair, running_sandbox
 
 FIRST_TIME = 1_790_000_000.0
 MAX_STARTS = 25
@@ -122,7 +122,7 @@ def run_case(case: Case, forker: Forker, keys: tuple[str, str], new_ledger: Call
         quote_seconds=case.quote_seconds,
         faults=faults,
     )
-    clock = Clock(FIRST_TIME) if case.fixed_clock else Clock()
+    clock = SandboxClock(start=FIRST_TIME if case.fixed_clock else None)
     kills: Counter[str] = Counter()
     try:
         with running_sandbox(settings, clock) as sandbox:

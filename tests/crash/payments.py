@@ -1,7 +1,6 @@
 """Kinds of payments, each as the engine is given it by a real run: what the crash and matrix tests send."""
 
 import csv
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -50,7 +49,7 @@ class Kind:
 
 def hurry(desk: Desk) -> None:
     """Pauses after a 429 are short, so that a test does not take minutes."""
-    pace = Pace(desk.client._connections, retry=Retry(8, 0.01, 0.05), min_rate=50)
+    pace = Pace(desk.client._connections, desk.clock, retry=Retry(8, 0.01, 0.05), min_rate=50)
     desk.client.pace = pace
 
 
@@ -61,7 +60,7 @@ def _finish(desk: Desk, run_key: str, ids: list[int]) -> None:
         for _ in range(PASSES):
             if follow_orders(desk, run_key, ids, 0.001) == 0:
                 break
-            time.sleep(desk.settings.resend_after_seconds)
+            desk.clock.sleep(desk.settings.resend_after_seconds)
         send_orders(desk, run_key, ids)  # what was refused for a reason that passed
 
 

@@ -1,10 +1,10 @@
 """What a service answers to plan, and the intents whose orders are sent to it."""
 
-import time
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
+from tests.moved_clock import START
 from treasury.ledger.intents import commit_plan
 from treasury.ledger.quotes import reference_of
 from treasury.orders.decisions import Bounds
@@ -18,7 +18,7 @@ ABSENT = (200, {"code": 7000, "message": "ORDER_NOT_EXIST"})
 OpenDesk = Callable[..., Desk]
 DAY, MARGIN, WINDOW = 86_400, 600, 600
 """Seconds: the life of a quote without an end, the margin after it, and how far apart two absences are."""
-FAR = 1_800_000_000
+FAR = int(START)
 """Where a clock begins that is set by hand: later than any real one, Unix seconds."""
 
 
@@ -106,7 +106,7 @@ def fiat_quote(rate: str = "0.95", **changes: Any) -> Callable[[Mapping[str, Any
             "exchange_rate": rate,
             "request_id": body["request_id"],
         }
-        now = int(time.time() * 1000)
+        now = FAR * 1000
         data |= {"transaction_time": now, "expire_time": now + 60_000}
         return ok(**{**data, **changes})
 
@@ -115,7 +115,7 @@ def fiat_quote(rate: str = "0.95", **changes: Any) -> Callable[[Mapping[str, Any
 
 def lives(seconds: int) -> dict[str, int]:
     """A conversion quote that is made now."""
-    now = int(time.time() * 1000)
+    now = FAR * 1000
     return {"timeMills": now, "expiredMills": now + seconds * 1000}
 
 
@@ -144,11 +144,3 @@ def under(desk: Desk, order: Order, generation: int, answer: Any) -> Callable[[M
         return tuple(answer(body)) if body["request_id"] == reference else ABSENT
 
     return reply
-
-
-class Clock:
-    """The ledger's clock, set by hand."""
-
-    def __init__(self, desk: Desk) -> None:
-        self.seconds = float(FAR)
-        desk.ledger._clock = lambda: self.seconds

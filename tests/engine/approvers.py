@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from tests.moved_clock import clock_of
 from treasury.approving.keys import public_text
 from treasury.approving.tokens import Purpose, Token, sign
 from treasury.errors import ApprovalNeeded
@@ -37,6 +38,7 @@ PEOPLE: Mapping[str, Any] = {
 def adopt(desk: Desk, people: Mapping[str, Any] = PEOPLE, key: str | None = None, **tables: Any) -> None:
     policy = parse_policy({"payouts": ASKS, "people": people, **tables}, "policy.toml")
     signed = None if key is None else KEYS[key]
+    clock_of(desk).move(1)  # after what was judged by the policy before
     adopt_policy(desk.ledger, policy, "policy.toml", by=key or "ada", os_user="ada", key=signed)
 
 
@@ -71,8 +73,7 @@ def start(desk: Desk, file: Path, run_key: str = "run") -> dict[str, str]:
 
 
 def later(desk: Desk, hours: float) -> None:
-    clock = desk.ledger._clock
-    desk.ledger._clock = lambda: clock() + hours * 3600
+    clock_of(desk).move(hours * 3600)
 
 
 def change(desk: Desk, statement: Any) -> None:

@@ -8,12 +8,23 @@ from typing import Any
 import pytest
 
 from tests.engine.planned import PARTNER_ID, PlannedService
+from tests.moved_clock import START, MovedClock
+from treasury.clock import Clock
 from treasury.ledger.ledger import Ledger
 from treasury.provider.client import Account
 from treasury.provider.service_rules import ServiceRules
 from treasury.runs.desk import Desk
-from treasury.sandbox import RunningSandbox, SandboxSettings, running_sandbox
+from treasury.sandbox import RunningSandbox, SandboxClock, SandboxSettings, running_sandbox
 from treasury.settings import Settings
+
+
+@pytest.fixture
+def clock(request: pytest.FixtureRequest) -> MovedClock:
+    """The clock of every desk, ledger and service of a test in this process. It stands still, and nobody really sleeps.
+
+    Marked with `RUNS` it goes with the machine's.
+    """
+    return MovedClock(None if getattr(request, "param", "stands still") == "runs" else START)
 
 
 @pytest.fixture(scope="session")
@@ -29,12 +40,12 @@ def ledger_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def open_ledger(ledger_url: str, tmp_path: Path) -> Iterator[Callable[..., Ledger]]:
+def open_ledger(ledger_url: str, tmp_path: Path, clock: Clock) -> Iterator[Callable[..., Ledger]]:
     """Opens the ledger of this test, as often as asked, as another process would."""
     with ExitStack() as opened:
 
         def open_one(account: str = "http://127.0.0.1:1|1", key: str = "ledger.key", **options: Any) -> Ledger:
-            ledger = Ledger(ledger_url, account, tmp_path / key, **options)
+            ledger = Ledger(ledger_url, account, tmp_path / key, **{"clock": clock, **options})
             opened.callback(ledger.close)
             return ledger
 
@@ -42,7 +53,7 @@ def open_ledger(ledger_url: str, tmp_path: Path) -> Iterator[Callable[..., Ledge
 
 
 @pytest.fixture
-def open_desk(ledger_url: str, tmp_path: Path, keys: tuple[str, str]) -> Iterator[Callable[..., Desk]]:
+def open_desk(ledger_url: str, tmp_path: Path, keys: tuple[str, str], clock: Clock) -> Iterator[Callable[..., Desk]]:
     """Opens a desk at a base URL; its waits are short."""
     with ExitStack() as opened:
 
@@ -67,7 +78,7 @@ def open_desk(ledger_url: str, tmp_path: Path, keys: tuple[str, str]) -> Iterato
                 **more,
             )
             rules = service.model_copy(update={"unconfirmed_statuses": frozenset(unconfirmed or ())})
-            desk = Desk(Account(base_url, PARTNER_ID, keys[0], rules=rules), settings)
+            desk = Desk(Account(base_url, PARTNER_ID, keys[0], rules=rules), settings, clock=clock)
             opened.callback(desk.close)
             return desk
 
@@ -75,18 +86,18 @@ def open_desk(ledger_url: str, tmp_path: Path, keys: tuple[str, str]) -> Iterato
 
 
 @pytest.fixture
-def start_sandbox(keys: tuple[str, str]) -> Iterator[Callable[..., RunningSandbox]]:
+def start_sandbox(keys: tuple[str, str], clock: Clock) -> Iterator[Callable[..., RunningSandbox]]:
     with ExitStack() as running:
 
         def start(**settings: Any) -> RunningSandbox:
             settings = {"partner_id": PARTNER_ID, "public_key": keys[1], "settle_seconds": 0.2, **settings}
-            return running.enter_context(running_sandbox(SandboxSettings(**settings)))
+            return running.enter_context(running_sandbox(SandboxSettings(**settings), SandboxClock(clock)))
 
         yield start
 
 
 @pytest.fixture
-def service() -> Iterator[PlannedService]:
-    planned = PlannedService()
+def service(clock: Clock) -> Iterator[PlannedService]:
+    planned = PlannedService(clock)
     yield planned
     planned.close()

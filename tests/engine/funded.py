@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.engine.rounds import policy
+from tests.moved_clock import clock_of
 from treasury.ledger.approvals import approve_plan, waiting_plan
 from treasury.ledger.policies import adopt_policy
 from treasury.planning.payouts import PayoutPlan
@@ -100,7 +101,8 @@ def convert(
 
 
 def adopted(desk: Desk, file: Path) -> Path:
-    """A policy file, put in force."""
+    """A policy file, put in force after what was judged by the one before."""
+    clock_of(desk).move(1)
     adopt_policy(desk.ledger, read_policy(file), "policy.toml", by="Owner", os_user="owner")
     return file
 
@@ -110,11 +112,3 @@ def approve(desk: Desk, run_key: str = "run") -> None:
     plan = waiting_plan(desk.ledger, run_key)
     assert plan is not None
     approve_plan(desk.ledger, run_key, rules_of(desk, plan), "somebody-else", name="Checker")
-
-
-def clock_of(desk: Desk) -> list[float]:
-    """Seconds that the ledger's clock is ahead, to be changed; the service's follows."""
-    wall, ahead = desk.ledger._clock, [0.0]
-    desk.ledger._clock = lambda: wall() + ahead[0]
-    vars(desk.client)["service_now"] = desk.ledger.now
-    return ahead

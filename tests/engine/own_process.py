@@ -2,8 +2,8 @@
 
     python -m tests.engine.own_process '{"act": "rebalance", "home": ..., "base_url": ..., "key": ..., "rules": ...}'
 
-`point`, `hits`: where it is killed, at which passing. `ahead`: seconds that the ledger's
-clock is ahead. Prints what came of it.
+`point`, `hits`: where it is killed, at which passing. `ahead`: seconds that its clock is ahead of the machine's.
+Prints what came of it.
 """
 
 import json
@@ -16,6 +16,7 @@ from typing import Any
 from tests.engine.funded import fund_and_pay
 from tests.engine.planned import PARTNER_ID
 from tests.engine.rounds import start
+from tests.moved_clock import MovedClock
 from treasury.concurrency import crash_points
 from treasury.provider.client import Account
 from treasury.runs.desk import Desk
@@ -54,11 +55,9 @@ def desk_of_process(spec: Mapping[str, Any]) -> Desk:
         ledger_key_file=home / "ledger.key",
         resend_after_seconds=0.0,
     )
-    desk = Desk(Account(spec["base_url"], PARTNER_ID, Path(spec["key"]).read_text()), settings)
-    wall, ahead = desk.ledger._clock, spec.get("ahead", 0)
-    desk.ledger._clock = lambda: wall() + ahead
-    vars(desk.client)["service_now"] = desk.ledger.now
-    return desk
+    clock = MovedClock(None)
+    clock.move(spec.get("ahead", 0))
+    return Desk(Account(spec["base_url"], PARTNER_ID, Path(spec["key"]).read_text()), settings, clock=clock)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from typing import Any
 
 from tests import listening
 from tests.listening import Listening
+from treasury.clock import MACHINE, Clock
 
 PARTNER_ID = "900001"
 Answer = tuple[Any, ...] | str
@@ -25,13 +26,14 @@ def _names(body: Mapping[str, Any]) -> set[Any]:
 class PlannedService:
     """A real HTTP service whose answers the test decides: path -> list of answers, the last one repeats."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock = MACHINE) -> None:
+        self.clock = clock
         self.plans: dict[str, list[Answer | Callable[[Mapping[str, Any]], Answer]]] = {}
         self.requests: list[tuple[str, dict[str, Any]]] = []
         self.knows_only_what_was_sent = False
         """Whether a query about a reference that nothing was sent under is answered with "no such order"."""
         self._guard = threading.Lock()
-        self._listening = Listening(self._reply)
+        self._listening = Listening(self._reply, clock)
         self.base_url = self._listening.base_url
 
     def _reply(self, path: str, content: bytes) -> listening.Answer:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.engine.runs import results, sheet
+from tests.moved_clock import clock_of
 from treasury.errors import ApprovalNeeded, InputError, LimitExceeded, PlanRejected, RunKeyConflict
 from treasury.ledger.approvals import reject_plan, waiting_plan, waiting_plans
 from treasury.ledger.approved_plans import approved_by
@@ -147,11 +148,11 @@ def test_approvals_of_both_plans_are_checked_again_before_the_first_payment(
     """Both are recorded, nothing left; then the first one's approvals grow old."""
     desk = open_desk(start_sandbox().base_url)
     waits(desk, tmp_path)
-    clock, desk.ledger._clock = desk.ledger._clock, lambda: clock() + 48 * 3600
+    clock_of(desk).move(48 * 3600)
     approving.approve(desk, "run", name="Cleo Example")
     late = tmp_path / "late.csv"
     payouts.commit_payouts(desk, late, "run", add=True)
-    desk.ledger._clock = lambda: clock() + 73 * 3600
+    clock_of(desk).move(25 * 3600)
     for ids in payouts.commit_payouts(desk, late, "run"):
         with pytest.raises(ApprovalNeeded, match="expired"):
             execution.send_orders(desk, "run", ids)
@@ -164,7 +165,7 @@ def test_an_approval_that_ended_is_given_again_though_a_newer_plan_waits_or_was_
     """Approvals go to the newest proposal: the next start proposes again what was recorded under ended ones."""
     desk = open_desk(start_sandbox().base_url)
     file, late = waits(desk, tmp_path), tmp_path / "late.csv"
-    clock, desk.ledger._clock = desk.ledger._clock, lambda: clock() + 73 * 3600
+    clock_of(desk).move(73 * 3600)
     with pytest.raises(ApprovalNeeded, match="ended before anything was sent"):  # the added plan waits
         start(desk, file, tmp_path / "out", add=False)
     [listed] = waiting_plans(desk.ledger)  # as `treasury approvals` lists it, with its payments
@@ -176,7 +177,7 @@ def test_an_approval_that_ended_is_given_again_though_a_newer_plan_waits_or_was_
         start(desk, late, tmp_path / "out", add=True)
     approving.approve(desk, "run", name="Cleo Example")
     payouts.commit_payouts(desk, late, "run", add=True)
-    desk.ledger._clock = lambda: clock() + 146 * 3600  # both ended, the newer one is used
+    clock_of(desk).move(73 * 3600)  # both ended, the newer one is used
     for name in ("Ben Example", "Cleo Example"):
         with pytest.raises(ApprovalNeeded):
             start(desk, late, tmp_path / "out", add=False)

@@ -331,6 +331,7 @@ def test_while_a_policy_was_written_by_hand_nothing_leaves(desk: Desk, tmp_path:
     row = {"version": "f" * 64, "source": "x", "adopted_by": "ada", "os_user": "ada", "recovery": False}
     row |= {"content": "{}", "adopted_at": before.adopted_at + 1, "in_force_at": before.in_force_at + 1}
     change(desk, loose if how == "changed" else schema.policies.insert().values(**row))
+    later(desk, 1)
     with pytest.raises(ConfigurationError, match="by hand"):
         start(desk, file)
     adopt(desk, key=None if how == "changed" else "ada")

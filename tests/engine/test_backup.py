@@ -19,6 +19,7 @@ from sqlalchemy import func, select, text
 from tests.engine.intents import commit, intent
 from tests.engine.planned import PARTNER_ID
 from tests.ledger_fixture import contents, plain_engine, put_old_ledger
+from tests.moved_clock import RUNS
 from tests.parts import sheet
 from treasury.errors import ConfigurationError, InputError, WrongLedgerKey
 from treasury.ledger import schema
@@ -180,6 +181,7 @@ desk.close()
 """
 
 
+@RUNS
 def test_a_backup_that_is_made_while_rows_are_sent_agrees_with_itself(
     ledger_url: str, start_sandbox: Callable[..., Any], keys: tuple[str, str], tmp_path: Path
 ) -> None:

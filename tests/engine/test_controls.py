@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.engine.runs import sheet
+from tests.moved_clock import MovedClock, clock_of
 from treasury.errors import (
     ApprovalNeeded,
     ConfigurationError,
@@ -90,10 +91,8 @@ def test_what_was_not_paid_or_long_ago_is_no_duplicate(open_desk: OpenDesk, star
     assert start(desk, sheet(tmp_path, *failing), "one") == {"a": "failed"}
     assert start(desk, sheet(tmp_path, *failing), "two") == {"a": "failed"}
     paid = (("a", "10", "12345670001"),)
-    clock = desk.ledger._clock
-    desk.ledger._clock = lambda: clock() - 26 * 86400
     start(desk, sheet(tmp_path, *paid), "three")
-    desk.ledger._clock = clock
+    clock_of(desk).move(26 * 86400)
     assert start(desk, sheet(tmp_path, *paid), "four") == {"a": "settled"}
 
 
@@ -330,7 +329,7 @@ def test_a_person_decides_about_an_unknown_order(open_desk: OpenDesk, service: A
 def test_a_clock_that_is_off_sends_nothing(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
     sandbox = start_sandbox()
     desk = open_desk(sandbox.base_url)
-    desk.client._clock = lambda: 1_000_000_000.0
+    desk.client.clock = MovedClock(1_000_000_000.0)
     with pytest.raises(ConfigurationError, match="clock is"):
         start(desk, sheet(tmp_path, ("a", "10", "12345670001")))
     assert sandbox.orders() == []

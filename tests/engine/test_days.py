@@ -11,6 +11,7 @@ from typing import Any
 from tests.engine.own_process import in_own_process
 from tests.engine.rounds import available, policy, start
 from tests.engine.runs import sheet
+from tests.moved_clock import RUNS, clock_of
 from tests.proofs import tries
 from treasury.orders.states import State
 from treasury.runs import execution, payouts
@@ -30,6 +31,7 @@ POINTS = (
 FAULTS = {"drop_after": 0.03, "drop_before": 0.03}
 
 
+@RUNS
 def test_every_need_that_can_be_met_is_met_and_the_books_agree(
     open_desk: Callable[..., Desk], start_sandbox: Any, tmp_path: Path, key_file: Path
 ) -> None:
@@ -37,9 +39,6 @@ def test_every_need_that_can_be_met_is_met_and_the_books_agree(
     opening = {"USDT": D(60_000), "BTC": D("0.4"), "DOGE": D(20_000), "USDT_TRC20": D(500)}
     sandbox = start_sandbox(balances=opening, faults=FAULTS, settle_seconds=0.05)
     desk = open_desk(sandbox.base_url)
-    wall = desk.ledger._clock
-    # The days of ledger and sandbox go on together; the `Date` of HTTP answers stays that of this machine.
-    vars(desk.client)["service_now"] = desk.ledger.now
     rules = policy(tmp_path, BTC=("0.2", "0.4", "0.6"), DOGE=("10000", "20000", "40000"))
     spec = {"act": "rebalance", "home": str(tmp_path), "base_url": sandbox.base_url, "key": str(key_file)}
     spec |= {"rules": str(rules), "out": str(tmp_path / "killed"), "seconds": 30}
@@ -47,7 +46,7 @@ def test_every_need_that_can_be_met_is_met_and_the_books_agree(
     killed = 0
     owed: dict[str, Decimal] = {}
     for day in range(DAYS + QUIET):
-        desk.ledger._clock = lambda: wall() + day * DAY  # noqa: B023 - called within its day
+        clock_of(desk).move(DAY if day else 0)
         for currency, most in (("BTC", "0.3"), ("USDT", "9000"), ("DOGE", "9000")):
             if chance.random() < 0.4:
                 amount = (D(most) * D(chance.randint(1, 100)) / 100).quantize(D("0.0001"))

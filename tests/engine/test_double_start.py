@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.moved_clock import RUNS
+
 pytestmark = pytest.mark.both_databases
 
 STARTS = 8
@@ -79,6 +81,7 @@ def start_all(arguments: list[list[str]]) -> list[tuple[int, str, str]]:
     return ended
 
 
+@RUNS
 def test_eight_starts_of_one_run_pay_each_row_once(
     start_sandbox: Any, ledger_url: str, keys: tuple[str, str], tmp_path: Path
 ) -> None:
@@ -96,6 +99,7 @@ def test_eight_starts_of_one_run_pay_each_row_once(
     assert {order["effects"] for order in orders} == {1}
 
 
+@RUNS
 def test_three_runs_of_one_list_in_one_ledger_pay_it_once(
     start_sandbox: Any, ledger_url: str, keys: tuple[str, str], tmp_path: Path
 ) -> None:

@@ -19,7 +19,6 @@ from tests.engine.answers import (
     QUERY,
     QUOTE,
     WINDOW,
-    Clock,
     OpenDesk,
     accepted,
     confirmed,
@@ -29,6 +28,7 @@ from tests.engine.answers import (
     payout,
     refused,
 )
+from tests.moved_clock import clock_of
 from treasury.errors import IllegalTransition
 from treasury.ledger.intents import commit_plan
 from treasury.orders.records import Intent, Order
@@ -84,25 +84,25 @@ def hide_the_witness(desk: Desk, service: Any) -> None:
 
 def test_a_lost_payout_is_not_sent_again_before_the_witness_is_shown(open_desk: OpenDesk, service: Any) -> None:
     desk = open_desk(service.base_url, resend_after=WINDOW)
-    clock = Clock(desk)
+    clock = clock_of(desk)
     order = witness_and_order(desk, service, payout())
     service.plan(PAYOUT, "drop", accepted)
     order = desk.submission.submit(order)
     for _ in range(3):
         order = desk.submission.submit(order)
-        clock.seconds += WINDOW
+        clock.move(WINDOW)
         assert (order.state, order.absent_since) == (State.UNKNOWN, None)
         assert DOUBT in str(order.reason)
     show_the_witness(desk, service)
     order = desk.submission.submit(order)
-    assert (order.absent_since, order.reason) == (clock.seconds * 1000, "the service knows no such order")
+    assert (order.absent_since, order.reason) == (clock.wall() * 1000, "the service knows no such order")
     hide_the_witness(desk, service)
-    clock.seconds += 1  # too early to count: the witness is not asked
+    clock.move(1)  # too early to count: the witness is not asked
     order = desk.submission.submit(order)
     assert (order.state, order.reason) == (State.UNKNOWN, "the service knows no such order")
-    clock.seconds += WINDOW
+    clock.move(WINDOW)
     order = desk.submission.submit(order)
-    assert (order.state, DOUBT in str(order.reason), order.asked_at) == (State.UNKNOWN, True, clock.seconds * 1000)
+    assert (order.state, DOUBT in str(order.reason), order.asked_at) == (State.UNKNOWN, True, clock.wall() * 1000)
     show_the_witness(desk, service)
     assert desk.submission.submit(order).state is State.ACCEPTED
 
@@ -161,7 +161,7 @@ def test_a_row_that_is_asked_about_first_waits_while_there_is_doubt(
 @pytest.mark.parametrize("moved", [False, True])
 def test_a_refused_quote_is_not_counted_while_there_is_doubt(open_desk: OpenDesk, service: Any, moved: bool) -> None:
     desk = open_desk(service.base_url, resend_after=WINDOW)
-    clock = Clock(desk)
+    clock = clock_of(desk)
     order = witness_and_order(desk, service, fiat_payout())
     service.plan(QUOTE, refused(202203))
     if moved:
@@ -179,32 +179,32 @@ def test_a_refused_quote_is_not_counted_while_there_is_doubt(open_desk: OpenDesk
     order = desk.submission.submit(order)
     assert (order.first_answer, order.absent_since) == ("202203", FAR * 1000)
     hide_the_witness(desk, service)
-    clock.seconds += WINDOW
+    clock.move(WINDOW)
     order = desk.submission.submit(order)
     assert (order.state, order.first_answer, order.absent_since) == (State.PREPARED, "202203", None)
     assert DOUBT in str(order.reason)
     show_the_witness(desk, service)
     order = desk.submission.submit(order)
-    assert (order.state, order.absent_since) == (State.PREPARED, clock.seconds * 1000)
-    clock.seconds += WINDOW
+    assert (order.state, order.absent_since) == (State.PREPARED, clock.wall() * 1000)
+    clock.move(WINDOW)
     assert desk.submission.submit(order).state is State.REJECTED
 
 
 def test_a_foreign_quote_is_not_replaced_while_there_is_doubt(open_desk: OpenDesk, service: Any) -> None:
     desk = open_desk(service.base_url, resend_after=WINDOW)
-    clock = Clock(desk)
+    clock = clock_of(desk)
     order = witness_and_order(desk, service, fiat_payout())
     service.plan(QUOTE, KNOWN, fiat_quote(transaction_time=None, expire_time=None))
     for seconds, doubted in ((0, False), (DAY, False), (MARGIN, True), (WINDOW, True)):
-        clock.seconds += seconds
+        clock.move(seconds)
         order = desk.submission.submit(order)
         assert (order.state, order.absent_since, DOUBT in str(order.reason)) == (State.PREPARED, None, doubted)
         assert "which somebody else asked for" in str(order.reason)
     show_the_witness(desk, service)
     order = desk.submission.submit(order)
-    assert (order.state, order.absent_since) == (State.PREPARED, clock.seconds * 1000)
+    assert (order.state, order.absent_since) == (State.PREPARED, clock.wall() * 1000)
     hide_the_witness(desk, service)
-    clock.seconds += WINDOW
+    clock.move(WINDOW)
     order = desk.submission.submit(order)
     assert (order.state, order.generation, DOUBT in str(order.reason)) == (State.PREPARED, 1, True)
     show_the_witness(desk, service)

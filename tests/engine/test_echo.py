@@ -17,6 +17,7 @@ from tests.engine.answers import CREATE, FIAT_QUERY, QUOTE, ok
 from tests.engine.hostile import answer
 from tests.engine.planned import PlannedService
 from tests.engine.runs import night, pay
+from tests.moved_clock import clock_of
 from treasury.errors import Refused
 from treasury.ledger import schema
 from treasury.ledger.replacements import KEPT_DAYS, forget_old_contents
@@ -180,9 +181,8 @@ OUR_SHEETS = ("direct.csv", "quoted.csv", "users.csv", "ledger.key", "remaining.
 
 def forget_contents(desk: Desk) -> None:
     """Forget what payments that ended unpaid held, as a night does 35 days later."""
-    clock, desk.ledger._clock = desk.ledger._clock, lambda: clock() + (KEPT_DAYS + 1) * 86_400
+    clock_of(desk).move((KEPT_DAYS + 1) * 86_400)
     forget_old_contents(desk.ledger)
-    desk.ledger._clock = clock
 
 
 def everything(folder: Path, ledger_url: str) -> dict[str, str]:

@@ -16,6 +16,7 @@ import pytest
 
 from tests.engine.answers import accepted, payout, plan
 from tests.engine.planned import PARTNER_ID
+from tests.moved_clock import RUNS
 from treasury.errors import ConfigurationError, NotSentInTime
 from treasury.ledger.holder import MachineLock
 from treasury.orders.states import State
@@ -54,6 +55,7 @@ def ledger_url(postgres: Callable[[], str]) -> str:
     return postgres()
 
 
+@RUNS
 def test_a_sender_that_was_stopped_after_its_mark_sends_nothing_when_it_is_thawed(
     open_desk: OpenDesk, service: Any, ledger_url: str, keys: tuple[str, str], tmp_path: Path
 ) -> None:

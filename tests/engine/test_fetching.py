@@ -1,7 +1,6 @@
 """Quotes that are fetched before they are confirmed: counted, in time, and never the end of a run by mistake."""
 
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.commands.office import eventually, quoted_sheet
+from tests.moved_clock import RUNS, clock_of
 from treasury.errors import InputError, Stopped
 from treasury.orders.states import State
 from treasury.runs import execution, payouts
@@ -75,6 +75,7 @@ def test_fifty_quotes_that_fail_for_the_same_reason_stop_the_run(
     assert {order.state for order in desk.ledger.orders()} == {State.PREPARED}
 
 
+@RUNS
 def test_fetching_ends_long_before_the_first_quote_does(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:
@@ -101,7 +102,7 @@ def test_quotes_that_ended_since_an_earlier_start_do_not_end_the_fetching(
     with desk.hold("run"):
         desk.checked_runs.add("run")
         assert execution.fetch_quotes(desk, "run", ids[:2]) == 2
-        time.sleep(4.1)
+        clock_of(desk).move(4.1)
         assert execution.fetch_quotes(desk, "run", ids) == 18
         assert execution.send_orders(desk, "run", ids) == 20
     assert effects(sandbox) == [1] * 20

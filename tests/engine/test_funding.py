@@ -18,7 +18,6 @@ from tests.engine.funded import (
     above,
     adopted,
     approve,
-    clock_of,
     convert,
     fund_and_pay,
     plan_round,
@@ -30,6 +29,7 @@ from tests.engine.funded import (
 from tests.engine.own_process import desk_of_process, in_own_process
 from tests.engine.rounds import available, kinds, policy
 from tests.engine.runs import results, sheet
+from tests.moved_clock import RUNS, MovedClock, clock_of
 from treasury.errors import ApprovalNeeded, InputError, LimitExceeded, PlanRejected
 from treasury.ledger.approvals import reject_plan
 from treasury.orders.states import State
@@ -275,6 +275,7 @@ def spec_of(folder: Path, sandbox: Any, key_file: Path, rules: Path) -> dict[str
     }
 
 
+@RUNS
 @pytest.mark.parametrize(("point", "hits"), POINTS)
 def test_killed_anywhere_it_is_funded_and_paid_once(
     start_sandbox: Any, tmp_path: Path, key_file: Path, point: str, hits: int
@@ -300,9 +301,10 @@ def test_killed_anywhere_it_is_funded_and_paid_once(
         assert [fill["outcome"] for each in decisions["after"] for fill in each["fills"]].count("settled") == 1
 
 
+@RUNS
 @pytest.mark.parametrize("point", ["send.marked", "send.answered"])
 def test_a_person_says_what_became_of_a_conversion_and_the_run_goes_on(
-    start_sandbox: Any, tmp_path: Path, key_file: Path, point: str
+    start_sandbox: Any, tmp_path: Path, key_file: Path, point: str, clock: MovedClock
 ) -> None:
     sandbox = start_sandbox(balances=HELD)
     spec = spec_of(tmp_path, sandbox, key_file, rules_of_a_day(tmp_path))
@@ -311,7 +313,8 @@ def test_a_person_says_what_became_of_a_conversion_and_the_run_goes_on(
         assert json.loads(in_own_process(spec).stdout) == {"not_sent": 3}
         [why] = {row["reason"] for row in results(tmp_path / "out").values()}
         assert "nobody knows whether buy-USDT_TRC20 was made: treasury resolve" in why
-        spec["ahead"] = 3600  # its quote can be confirmed no more
+        spec["ahead"] = 3600
+        clock.move(3600)  # its quote can be confirmed no more
         with closing(desk_of_process(spec)) as desk:
             [decided] = resolve_as_not_sent(desk, "run.fund", by="Ada", why="their support says that it never arrived")
         assert decided.done, decided.says
@@ -360,12 +363,11 @@ def test_what_was_spent_under_an_earlier_plan_does_not_count_against_a_later_one
 ) -> None:
     sandbox = start_sandbox(balances=HELD)
     desk, rules = open_desk(sandbox.base_url), rules_of_a_day(tmp_path)
-    ahead = clock_of(desk)
     file = sheet(tmp_path, *ROWS)
     record(desk, file, rules)
     assert convert(desk, file, rules) is None
     sandbox.deposit("USDT_TRC20", "-600")  # gone before the rows were sent
-    ahead[0] = 660  # a balance that does not show a conversion yet is taken for late at first
+    clock_of(desk).move(660)  # a balance that does not show a conversion yet is taken for late at first
     assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
 
 
@@ -408,6 +410,7 @@ def test_a_run_of_the_name_of_conversions_is_left_alone(
         payouts.plan_of(desk, sheet(tmp_path, *ROWS), "payroll.fund", rules)
 
 
+@RUNS
 def test_a_run_of_which_nothing_waits_is_not_said_to_lack_anything(
     start_sandbox: Any, tmp_path: Path, key_file: Path
 ) -> None:

@@ -16,7 +16,6 @@ from tests.engine.funded import (
     above,
     adopted,
     approve,
-    clock_of,
     convert,
     fund_and_pay,
     propose,
@@ -26,6 +25,7 @@ from tests.engine.funded import (
 from tests.engine.rounds import available, kinds, policy
 from tests.engine.rounds import start as rebalance
 from tests.engine.runs import results, sheet
+from tests.moved_clock import clock_of
 from treasury.errors import ApprovalNeeded, InputError, RunKeyConflict
 from treasury.ledger import obligations
 from treasury.ledger.approvals import reject_plan
@@ -173,11 +173,11 @@ def test_a_run_whose_first_approval_expired_goes_on_under_a_newer_one(
 ) -> None:
     sandbox = start_sandbox(balances=HELD)
     desk = open_desk(sandbox.base_url)
-    ahead, rules = clock_of(desk), short_lived(desk, tmp_path)
+    rules = short_lived(desk, tmp_path)
     file = approved_and_recorded(desk, tmp_path, rules)
     sandbox.deposit("USDT_TRC20", "-150")
     assert convert(desk, file, rules) is not None
-    ahead[0] = 2 * 3600  # an approval counts for one
+    clock_of(desk).move(2 * 3600)  # an approval counts for one
     with pytest.raises(ApprovalNeeded):
         fund_and_pay(desk, file, rules, tmp_path / "out")
     approve(desk)
@@ -189,10 +189,10 @@ def test_an_approval_that_expires_between_the_rounds_is_given_again(
 ) -> None:
     sandbox = start_sandbox(balances=HELD)
     desk = open_desk(sandbox.base_url)
-    ahead, rules = clock_of(desk), short_lived(desk, tmp_path)
+    rules = short_lived(desk, tmp_path)
     file = approved_and_recorded(desk, tmp_path, rules)
     assert convert(desk, file, rules) is None
-    ahead[0] = 2 * 3600
+    clock_of(desk).move(2 * 3600)
     with pytest.raises(ApprovalNeeded):
         fund_and_pay(desk, file, rules, tmp_path / "out")
     approving.approve(desk, "run", name="Checker")
@@ -225,11 +225,11 @@ def test_a_hash_that_was_never_shown_is_no_plan_of_a_run_that_began(
 def test_what_was_lost_exactly_is_converted_again(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
     sandbox = start_sandbox(balances=HELD)
     desk, rules = open_desk(sandbox.base_url), rules_of_a_day(tmp_path)
-    ahead, file = clock_of(desk), sheet(tmp_path, *ROWS)
+    file = sheet(tmp_path, *ROWS)
     record(desk, file, rules)
     assert convert(desk, file, rules) is None
     sandbox.deposit("USDT_TRC20", str(D(200) - available(sandbox, "USDT_TRC20")))  # as it was before
-    ahead[0] = 660
+    clock_of(desk).move(660)
     assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
 
 

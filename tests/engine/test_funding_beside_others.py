@@ -21,7 +21,6 @@ from tests.engine.funded import (
     above,
     adopted,
     approve,
-    clock_of,
     convert,
     fund_and_pay,
     plan_round,
@@ -32,6 +31,7 @@ from tests.engine.own_process import in_own_process
 from tests.engine.rounds import available, kinds, policy
 from tests.engine.rounds import start as rebalance
 from tests.engine.runs import results, sheet
+from tests.moved_clock import RUNS, clock_of
 from treasury.errors import ApprovalNeeded, InputError, LimitExceeded
 from treasury.ledger.approvals import approve_plan, waiting_plan
 from treasury.orders.states import Hold, State
@@ -141,6 +141,7 @@ def test_of_two_runs_that_lack_the_same_money_the_one_recorded_first_has_it(
 
 
 @pytest.mark.both_databases
+@RUNS
 def test_runs_that_are_funded_at_the_same_moment_convert_what_both_lack_and_no_more(
     start_sandbox: Any, tmp_path: Path, key_file: Path
 ) -> None:
@@ -285,12 +286,12 @@ def test_approvals_count_what_earlier_plans_of_a_run_converted(
             BTC=BTC,
         ),
     )
-    ahead = clock_of(desk)
     file = sheet(tmp_path, *ROWS)
     record(desk, file, rules)
+    clock_of(desk).move(1)
     assert convert(desk, file, rules) is None
     sandbox.deposit("USDT_TRC20", "-600")
-    ahead[0] = 660  # a balance that does not show a conversion yet is taken for late at first
+    clock_of(desk).move(660)  # a balance that does not show a conversion yet is taken for late at first
     with pytest.raises(ApprovalNeeded):  # 1000 and 600
         fund_and_pay(desk, file, rules, tmp_path / "out")
     assert [order["operation"] for order in sandbox.orders()] == ["conversion_execute"]
@@ -299,6 +300,7 @@ def test_approvals_count_what_earlier_plans_of_a_run_converted(
     assert [run.run_key for run in desk.ledger.runs()] == ["run.fund-2", "run.fund", "run"]
 
 
+@RUNS
 def test_a_conversion_that_nobody_knows_of_asks_for_a_decision_and_for_no_new_approval(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, key_file: Path
 ) -> None:
@@ -308,19 +310,15 @@ def test_a_conversion_that_nobody_knows_of_asks_for_a_decision_and_for_no_new_ap
     spec |= {"rules": str(rules), "file": str(file), "out": str(tmp_path / "out"), "seconds": 3}
     assert in_own_process({**spec, "point": "send.marked", "hits": 1}).returncode == -9
     desk = open_desk(sandbox.base_url)
-    wall, ahead = desk.ledger._clock, [0.0]
-    desk.ledger._clock = lambda: wall() + ahead[0]
-    vars(desk.client)["service_now"] = desk.ledger.now
     [order] = desk.ledger.orders(run_key="run.fund")
     for _ in range(2):
         assert fund_and_pay(desk, file, rules, tmp_path / "out", seconds=1)["counts"] == {"not_sent": 3}
         [why] = {row["reason"] for row in results(tmp_path / "out").values()}
         assert f"nobody knows whether buy-USDT_TRC20 was made: treasury resolve {order.request_id}" in why
     assert "run.fund-2" not in [run.run_key for run in desk.ledger.runs()]
-    ahead[0] = 3600  # its quote cannot be confirmed any more
+    clock_of(desk).move(3600)  # its quote cannot be confirmed any more
     [said] = resolve_as_not_sent(desk, order.request_id, by="Ada", why="the portal does not show it")
     assert said.done, said.says
-    ahead[0] = 0
     assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
     assert [each["operation"] for each in sandbox.orders()].count("conversion_execute") == 1
 

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable
 from decimal import Decimal
@@ -30,6 +29,7 @@ from tests.engine.funded import (
 )
 from tests.engine.rounds import available, kinds, policy
 from tests.engine.runs import results, sheet
+from tests.moved_clock import RUNS, clock_of
 from treasury.errors import ApprovalNeeded
 from treasury.orders.states import State
 from treasury.planning.trades import TradePlan
@@ -61,6 +61,7 @@ execution.send_orders(desk, "run", ids[:1])
 """Pays the first row of a run, and is killed; with more rows than are sent at once."""
 
 
+@RUNS
 @pytest.mark.parametrize("point", ["send.marked", "send.answered"])
 def test_a_kill_while_paying_converts_nothing_for_what_may_have_been_paid(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, key_file: Path, point: str
@@ -248,15 +249,12 @@ def test_a_balance_that_is_shown_late_is_not_converted_for_again(
 
     def hide_it() -> None:
         """What was converted is not shown."""
-        end = time.monotonic() + 60
-        while "conversion_execute" not in kinds(sandbox) and time.monotonic() < end:
-            time.sleep(0.02)
-        sandbox.deposit("USDT_TRC20", "-101")
+        if "conversion_execute" in kinds(sandbox):
+            sandbox.deposit("USDT_TRC20", "-101")
+            clock_of(desk).meanwhile = lambda: None
 
-    hiding = threading.Thread(target=hide_it)
-    hiding.start()
+    clock_of(desk).meanwhile = hide_it
     why = convert(desk, file, rules, seconds=5)
-    hiding.join()
     for _ in range(2):
         assert why is not None
         assert "the balance does not show what was converted (USDT_TRC20: 101 USDT_TRC20 less is there" in why
@@ -368,7 +366,7 @@ def test_what_another_run_was_paid_and_nobody_asked_about_is_counted_once(
     desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
     one = sheet(tmp_path, ("x", "150", "12345670301"), ("y", "20", "12345670302"), name="one.csv")
     assert fund_and_pay(desk, one, rules, tmp_path / "one", "one", seconds=0.1)["counts"] == {"in_progress": 2}
-    time.sleep(1.5)
+    clock_of(desk).move(1.5)
     assert fund_and_pay(desk, sheet(tmp_path, *ROWS), rules, tmp_path / "out")["counts"] == {"settled": 3}
     [made] = trades_made(desk)
     assert 1165 < made.value < 1190  # 1170 are lacking

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.engine.funded import BTC, HELD, PAYOUTS, ROWS, clock_of, fund_and_pay, record, rules_of_a_day
+from tests.engine.funded import BTC, HELD, PAYOUTS, ROWS, fund_and_pay, record, rules_of_a_day
 from tests.engine.rounds import kinds, policy, start
 from tests.engine.runs import results, sheet
+from tests.moved_clock import clock_of
 from treasury.orders.states import State
 from treasury.runs import rebalancing
 from treasury.runs.desk import Desk
@@ -64,7 +65,6 @@ def test_in_an_epoch_a_new_run_is_funded_once_its_rows_and_its_conversion_were_a
 ) -> None:
     sandbox = start_sandbox(balances=HELD)
     desk, rules, file = open_desk(sandbox.base_url, resend_after=60.0), rules_of_a_day(tmp_path), sheet(tmp_path, *ROWS)
-    ahead = clock_of(desk)
     desk.begin_epoch("a test says so")
     for number in range(3):
         found = fund_and_pay(desk, file, rules, tmp_path / "out", seconds=1)
@@ -72,7 +72,7 @@ def test_in_an_epoch_a_new_run_is_funded_once_its_rows_and_its_conversion_were_a
         reason = next(iter(results(tmp_path / "out").values()))["reason"]
         assert "second query" in reason or "asked about" in reason
         if number != 1:  # too early: nothing changes
-            ahead[0] += 61
+            clock_of(desk).move(61)
     assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
     assert kinds(sandbox) == DONE
     assert [order.state for order in desk.ledger.orders(run_key="run.fund")] == [State.SETTLED]
@@ -84,13 +84,12 @@ def test_in_an_epoch_a_recorded_conversion_that_is_needed_no_more_is_not_made(
 ) -> None:
     sandbox = start_sandbox(balances=HELD)
     desk, rules, file = open_desk(sandbox.base_url, resend_after=60.0), rules_of_a_day(tmp_path), sheet(tmp_path, *ROWS)
-    ahead = clock_of(desk)
     desk.begin_epoch("a test says so")
     fund_and_pay(desk, file, rules, tmp_path / "out", seconds=1)
-    ahead[0] += 61
+    clock_of(desk).move(61)
     fund_and_pay(desk, file, rules, tmp_path / "out", seconds=1)
     assert len(desk.ledger.orders(run_key="run.fund", states=(State.PREPARED,))) == 1
     sandbox.deposit("USDT_TRC20", "1000")
-    ahead[0] += 61
+    clock_of(desk).move(61)
     assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
     assert kinds(sandbox) == ["payout"] * 3

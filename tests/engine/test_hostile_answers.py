@@ -26,7 +26,7 @@ def hurried(desk: Desk) -> Desk:
     """The desk with a client whose exchanges are short, so that what is asked again does not take long."""
     desk.client.close()
     limits = Limits(exchange_seconds=3.0)
-    desk.client = desk.submission._client = Client(desk.account, connections=8, limits=limits)
+    desk.client = desk.submission._client = Client(desk.account, connections=8, limits=limits, clock=desk.clock)
     return desk
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.engine.runs import sheet
+from tests.moved_clock import clock_of
 from treasury.errors import LimitExceeded, PolicyChanged
 from treasury.ledger.policies import adopt_policy, policy_in_force
 from treasury.ledger.stops import lift_stop, stop_sending
@@ -26,6 +27,7 @@ PERSON = {"by": "Ada Example", "why": "a test"}
 
 
 def adopt(desk: Desk, **tables: Any) -> None:
+    clock_of(desk).move(1)  # after what was judged by the policy before
     adopt_policy(desk.ledger, parse_policy(tables, "policy.toml"), "policy.toml", by="Ada Example", os_user="ada")
 
 
@@ -37,8 +39,7 @@ def start(desk: Desk, file: Path, run_key: str) -> dict[str, str]:
 
 
 def tomorrow(desk: Desk) -> None:
-    clock = desk.ledger._clock
-    desk.ledger._clock = lambda: clock() + DAY
+    clock_of(desk).move(DAY)
 
 
 def test_what_waited_over_midnight_is_judged_by_the_new_day(

@@ -1,6 +1,5 @@
 """Quotes whose reference the service knew before: whose they are, when they may be confirmed, how long is waited."""
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from tests.engine.answers import (
     MARGIN,
     QUOTE,
     WINDOW,
-    Clock,
     OpenDesk,
     confirmed,
     conversion,
@@ -29,6 +27,7 @@ from tests.engine.answers import (
     plan,
     under,
 )
+from tests.moved_clock import clock_of
 from treasury.errors import IllegalTransition
 from treasury.orders.records import Order
 from treasury.orders.states import Event, State
@@ -73,19 +72,19 @@ def foreign(desk: Desk, service: Any) -> Order:
 
 def test_a_quote_of_somebody_else_is_waited_for_until_nobody_can_confirm_it(open_desk: OpenDesk, service: Any) -> None:
     desk = open_desk(service.base_url, resend_after=WINDOW)
-    clock = Clock(desk)
+    clock = clock_of(desk)
     order = foreign(desk, service)
     [quote] = desk.ledger.quotes()
     assert (quote.stage, quote.quote, quote.ends_at) == ("foreign", None, (FAR + DAY) * 1000)
     assert (order.state, order.code) == (State.PREPARED, "202224")
     assert str(order.reason).startswith(f"the service knows {order.request_id}, which somebody else asked for")
     for seconds in (DAY, MARGIN - 1, 1, WINDOW - 1):
-        clock.seconds += seconds
-        counts = clock.seconds >= FAR + DAY + MARGIN
+        clock.move(seconds)
+        counts = clock.wall() >= FAR + DAY + MARGIN
         order = desk.submission.submit(order)
         assert (order.state, order.generation, len(service.sent_to(QUOTE))) == (State.PREPARED, 1, 1)
         assert order.absent_since == ((FAR + DAY + MARGIN) * 1000 if counts else None)
-    clock.seconds += 1
+    clock.move(1)
     order = desk.submission.submit(order)
     assert (order.state, order.generation, order.reason) == (State.ACCEPTED, 2, None)
     assert [quote.note for quote in desk.ledger.quotes()] == ["it ended, and nobody confirmed it", None]
@@ -94,24 +93,24 @@ def test_a_quote_of_somebody_else_is_waited_for_until_nobody_can_confirm_it(open
 @pytest.mark.parametrize("status", [11, 12, None])
 def test_while_a_query_shows_it_it_is_not_absent(open_desk: OpenDesk, service: Any, status: int | None) -> None:
     desk = open_desk(service.base_url, resend_after=WINDOW)
-    clock = Clock(desk)
+    clock = clock_of(desk)
     order = foreign(desk, service)
-    clock.seconds += DAY + MARGIN
+    clock.move(DAY + MARGIN)
     order = desk.submission.submit(order)
-    assert order.absent_since == clock.seconds * 1000
+    assert order.absent_since == clock.wall() * 1000
     service.plan(FIAT_QUERY, under(desk, order, 1, unused(status=status)))
-    clock.seconds += WINDOW
+    clock.move(WINDOW)
     order = desk.submission.submit(order)
     assert (order.state, order.absent_since, len(service.sent_to(QUOTE))) == (State.PREPARED, None, 1)
 
 
 def test_a_status_that_no_payment_shows_is_as_good_as_absent(open_desk: OpenDesk, service: Any) -> None:
     desk = open_desk(service.base_url, resend_after=WINDOW, unconfirmed={11})
-    clock = Clock(desk)
+    clock = clock_of(desk)
     order = foreign(desk, service)
     service.plan(FIAT_QUERY, under(desk, order, 1, unused()))
     for seconds in (DAY + MARGIN, WINDOW):
-        clock.seconds += seconds
+        clock.move(seconds)
         order = desk.submission.submit(order)
     assert (order.state, order.generation) == (State.ACCEPTED, 2)
 
@@ -136,12 +135,12 @@ def test_nothing_is_noted_of_a_foreign_quote_once_another_hand_moved_its_row(
     open_desk: OpenDesk, service: Any, seconds: tuple[int, ...], answer: Any
 ) -> None:
     desk = open_desk(service.base_url, resend_after=WINDOW)
-    clock = Clock(desk)
+    clock = clock_of(desk)
     order = foreign(desk, service)
     for each in seconds[:-1]:
-        clock.seconds += each
+        clock.move(each)
         order = desk.submission.submit(order)
-    clock.seconds += seconds[-1]
+    clock.move(seconds[-1])
     moved: list[Order] = []
 
     def meddle(body: Mapping[str, Any]) -> tuple[int, Any]:
@@ -176,7 +175,6 @@ def test_a_quote_that_a_query_shows_is_confirmed_whoever_asked_for_it(
     open_desk: OpenDesk, service: Any, asked: str, made_before_seconds: int | None
 ) -> None:
     desk = open_desk(service.base_url)
-    Clock(desk)
     order = plan(desk, fiat_payout())
     made = None if made_before_seconds is None else (FAR - made_before_seconds) * 1000
     service.plan(QUOTE, *(["drop"] if asked == "twice" else []), KNOWN)
@@ -242,13 +240,13 @@ def test_a_foreign_quote_that_was_fetched_is_confirmed_at_the_next_start(open_de
 
 def test_a_foreign_quote_that_has_expired_is_asked_about_and_not_confirmed(open_desk: OpenDesk, service: Any) -> None:
     desk = open_desk(service.base_url, resend_after=WINDOW)
-    clock = Clock(desk)
+    clock = clock_of(desk)
     order = plan(desk, fiat_payout())
     service.plan(QUOTE, KNOWN)
     service.plan(FIAT_QUERY, under(desk, order, 1, unused()))
     service.plan(CREATE, confirmed)
     order = desk.submission.fetch_quote(order).order
-    clock.seconds += DAY
+    clock.move(DAY)
     order = desk.submission.submit(order)
     assert (order.state, service.sent_to(CREATE)) == (State.PREPARED, [])
     assert str(order.reason).startswith("the service knows")
@@ -281,7 +279,7 @@ def test_a_quote_whose_answer_was_lost_and_that_no_query_shows_is_replaced_at_on
 
 def made_before(seconds: int) -> Callable[[Mapping[str, Any]], tuple[int, Any]]:
     """A quote that the service made so long before it was asked for, and that ends in a minute."""
-    now = int(time.time() * 1000)
+    now = FAR * 1000
     return fiat_quote(transaction_time=now - seconds * 1000, expire_time=now + 60_000)
 
 

@@ -16,6 +16,7 @@ import pytest
 from sqlalchemy import event, text, update
 
 from tests.engine.intents import commit, intent
+from treasury.clock import Clock
 from treasury.errors import ConfigurationError, IllegalTransition, RunHeld, RunKeyConflict, WrongAccount, WrongLedgerKey
 from treasury.ledger import schema
 from treasury.ledger.database import open_engine
@@ -120,8 +121,12 @@ def test_of_many_that_look_alike_the_first_is_paid_and_named(open_ledger: OpenLe
 
 
 def test_what_waits_counts_however_few_days_do(open_ledger: OpenLedger) -> None:
+    class Ticking(Clock):
+        def wall(self) -> float:
+            return next(times)
+
     times = iter(range(1_700_000_000, 1_800_000_000, 60))
-    ledger = open_ledger(clock=lambda: next(times))
+    ledger = open_ledger(clock=Ticking())
     same = [intent(f"r{number}", duplicate_key=("payee", "USDT", "10")) for number in range(3)]
     commit_plan(ledger, "one", "payout", {}, "", same, IntentRules(duplicate_days=0))
     commit_plan(ledger, "two", "payout", {}, "", [same[0]], IntentRules(duplicate_days=0))

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.engine.runs import HEADER, pay
+from tests.moved_clock import clock_of
 from tests.parts import DIRECT, QUOTED
 from treasury.concurrency.batches import Packed
 from treasury.errors import InvalidSheet
@@ -231,13 +232,7 @@ def test_another_account_of_a_known_name_waits_so_many_days(
         Hold.PAYEE,
         "this name was paid to another account before: it waits 3 days",
     )
-    recorded = held.created_at
-
-    def clock() -> float:
-        return recorded / 1000 + 3 * 86_400 + 1
-
-    before, desk.ledger._clock = desk.ledger._clock, clock
+    clock_of(desk).move(3 * 86_400 + 1)
     payouts.commit_payouts(desk, file, "second")
-    desk.ledger._clock = before
     [cooled] = [order for order in desk.ledger.orders(run_key="second") if order.row_ref == "a"]
     assert cooled.state.value == "prepared"

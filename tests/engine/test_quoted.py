@@ -25,6 +25,7 @@ from tests.engine.answers import (
     plan,
     refused,
 )
+from tests.moved_clock import clock_of
 from treasury.errors import Stopped
 from treasury.orders.states import State
 
@@ -160,8 +161,6 @@ def test_another_quote_follows_a_confirmation_that_did_not_act_once_its_quote_ha
     open_desk: OpenDesk, service: Any, absence: Any
 ) -> None:
     desk = open_desk(service.base_url, unconfirmed={11}, resend_after=600)
-    now = [1_800_000_000.0]
-    desk.ledger._clock = lambda: now[0]
     service.plan(QUOTE, fiat_quote(transaction_time=None, expire_time=None))
     service.plan(CREATE, "drop", confirmed)
     service.plan(FIAT_QUERY, absence)
@@ -169,9 +168,9 @@ def test_another_quote_follows_a_confirmation_that_did_not_act_once_its_quote_ha
     for seconds in (86_400, 599, 1, 599):  # a quote without an end lives for a day; then the margin
         order = desk.submission.submit(order)
         assert (order.state, order.generation) == (State.UNKNOWN, 1)
-        now[0] += seconds
+        clock_of(desk).move(seconds)
     order = desk.submission.submit(order)
-    now[0] += 1
+    clock_of(desk).move(1)
     order = desk.submission.submit(order)
     assert (order.state, order.generation, order.doubtful) == (State.ACCEPTED, 2, False)
     assert [sent["order_no"] for sent in service.sent_to(CREATE)] == [
@@ -209,18 +208,11 @@ def test_a_quote_that_is_refused_with_429_waits_as_asked(
     open_desk: OpenDesk, service: Any, asked: str, waited: float
 ) -> None:
     desk = open_desk(service.base_url)
-    slept: list[float] = []
-
-    def sleep(seconds: float) -> None:
-        slept.append(seconds)
-        desk.client.pace._held_until = desk.client.pace._next_at = 0.0
-
-    desk.client._sleep = sleep
     service.plan(QUOTE, (429, {"code": 429, "message": "slow down"}, {"Retry-After": asked}), fiat_quote())
     service.plan(CREATE, confirmed)
     order = desk.submission.submit(plan(desk, fiat_payout()))
     assert order.state is State.ACCEPTED
-    assert slept[0] == pytest.approx(waited, abs=0.2)
+    assert clock_of(desk).slept[0] == waited
 
 
 def test_a_service_that_asks_for_a_long_pause_ends_the_run(open_desk: OpenDesk, service: Any) -> None:

@@ -15,7 +15,6 @@ from tests.engine.answers import (
     MARGIN,
     QUOTE,
     WINDOW,
-    Clock,
     OpenDesk,
     confirmed,
     fiat_payout,
@@ -26,6 +25,7 @@ from tests.engine.answers import (
     steps,
     under,
 )
+from tests.moved_clock import clock_of
 from treasury.errors import IllegalTransition, Stopped
 from treasury.ledger.quotes import reference_of
 from treasury.orders.records import Order
@@ -53,15 +53,15 @@ def _one_attempt() -> Iterator[None]:
 
 def test_a_quote_refused_for_a_state_rejects_its_row_after_two_looks(open_desk: OpenDesk, service: Any) -> None:
     desk = open_desk(service.base_url, resend_after=WINDOW)
-    clock = Clock(desk)
+    clock = clock_of(desk)
     service.plan(QUOTE, refused(202203))
     order = plan(desk, fiat_payout())
     for seconds in (0, WINDOW - 1):
-        clock.seconds += seconds
+        clock.move(seconds)
         order = desk.submission.submit(order)
         assert (order.state, order.first_answer, order.absent_since) == (State.PREPARED, "202203", FAR * 1000)
         assert (order.code, order.reason) == ("202203", "no")
-    clock.seconds += 1
+    clock.move(1)
     order = desk.submission.submit(order)
     assert (order.state, order.code, order.reason) == (State.REJECTED, "202203", "no")
     assert desk.ledger.journal(order)[-1].cause == "its quote was refused, and two queries found nothing"
@@ -71,11 +71,11 @@ def test_a_quote_refused_for_a_state_rejects_its_row_after_two_looks(open_desk: 
 
 def test_an_absence_from_before_the_refusal_does_not_reject_the_row(open_desk: OpenDesk, service: Any) -> None:
     desk = open_desk(service.base_url, resend_after=WINDOW)
-    clock = Clock(desk)
+    clock = clock_of(desk)
     service.plan(QUOTE, refused(202203))
     order = desk.ledger.note(plan(desk, fiat_payout()), absent_since=(FAR - DAY) * 1000)
     order = desk.submission.submit(order)
-    assert (order.state, order.absent_since) == (State.PREPARED, clock.seconds * 1000)
+    assert (order.state, order.absent_since) == (State.PREPARED, clock.wall() * 1000)
 
 
 def test_what_was_paid_is_held_when_another_quote_for_it_is_refused(open_desk: OpenDesk, service: Any) -> None:
@@ -242,17 +242,17 @@ def test_a_confirmation_that_did_not_act_is_given_up_only_where_no_other_quote_w
     open_desk: OpenDesk, service: Any, first_answer: Any, paid: bool
 ) -> None:
     desk = open_desk(service.base_url, resend_after=WINDOW)
-    clock = Clock(desk)
+    clock = clock_of(desk)
     service.plan(QUOTE, fiat_quote(transaction_time=None, expire_time=None))
     service.plan(CREATE, first_answer, confirmed)
     order = desk.submission.submit(plan(desk, fiat_payout()))
     assert order.state is State.UNKNOWN
     if paid:
         service.plan(FIAT_QUERY, under(desk, order, 5, PAID))
-    clock.seconds += DAY + MARGIN
+    clock.move(DAY + MARGIN)
     order = desk.submission.submit(order)
-    assert (order.state, order.absent_since) == (State.UNKNOWN, clock.seconds * 1000)
-    clock.seconds += WINDOW
+    assert (order.state, order.absent_since) == (State.UNKNOWN, clock.wall() * 1000)
+    clock.move(WINDOW)
     order = desk.submission.submit(order)
     if paid:
         assert (order.state, order.generation, order.status) == (State.HELD, 5, 22)

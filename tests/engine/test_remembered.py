@@ -26,6 +26,7 @@ from tests.engine.answers import (
     restored,
     shown,
 )
+from tests.moved_clock import MovedClock
 from treasury.errors import IllegalTransition
 from treasury.orders.decisions import Next
 from treasury.orders.records import Order
@@ -115,7 +116,7 @@ def test_a_resend_that_never_connected_is_still_in_doubt(open_desk: OpenDesk, se
 
 
 def at(desk: Desk, seconds: int) -> None:
-    desk.ledger._clock = lambda: seconds
+    desk.ledger.clock = MovedClock(seconds)
 
 
 @pytest.mark.parametrize("state", [State.UNKNOWN, State.ACCEPTED])
@@ -266,7 +267,6 @@ def meddling(desk: Desk, event: Event, answer: Any) -> Answer:
 )
 def test_a_quote_is_not_confirmed_once_a_person_holds_its_row(open_desk: OpenDesk, service: Any, quoted: Any) -> None:
     desk = open_desk(service.base_url)
-    desk.client._sleep = lambda _: None
     service.plan(QUOTE, meddling(desk, Event.HOLD, quoted))
     service.plan(CREATE, confirmed)
     before = plan(desk, fiat_payout())

@@ -2,7 +2,6 @@
 
 import csv
 import shutil
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from sqlalchemy import update
 
 from tests.engine.planned import PlannedService
 from tests.engine.runs import pay, results, sheet
+from tests.moved_clock import clock_of
 from treasury.errors import InputError, InvalidSheet
 from treasury.ledger import schema
 from treasury.ledger.replacements import KEPT_DAYS, forget_old_contents
@@ -273,7 +273,7 @@ def test_the_content_of_an_unpaid_payment_is_kept_until_it_is_replaced_or_old(
     assert kept == {"c"}
     forget_old_contents(desk.ledger)
     assert {order.row_ref for order in desk.ledger.orders(run_key="run") if order.payload is not None} == {"c"}
-    clock, desk.ledger._clock = desk.ledger._clock, lambda: clock() + (KEPT_DAYS + 1) * 86_400
+    clock_of(desk).move((KEPT_DAYS + 1) * 86_400)
     forget_old_contents(desk.ledger)
     assert all(order.payload is None for order in desk.ledger.orders(run_key="run"))
     assert pay(desk, sheet(tmp_path, ("b", "20", GOOD), ("c", "30", FAILS)), tmp_path / "o", seconds=0)
@@ -288,7 +288,7 @@ def test_a_payment_that_was_quoted_twice_is_replaced_once_by_whichever_of_its_id
     file.write_text(FAILING_QUOTED)
     for ids in payouts.commit_payouts(desk, file, "run"):
         execution.fetch_quotes(desk, "run", ids)
-        time.sleep(0.8)  # the first quote ends unconfirmed, so that another follows
+        clock_of(desk).move(0.8)  # the first quote ends unconfirmed, so that another follows
     assert pay(desk, file, tmp_path / "out", seconds=5)["counts"] == {"failed": 1}
     [order] = desk.ledger.orders(run_key="run")
     names = [quote.request_id for quote in desk.ledger.quotes([order.id])]

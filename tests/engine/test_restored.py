@@ -27,6 +27,7 @@ from tests.engine.answers import (
     shown,
     steps,
 )
+from tests.moved_clock import clock_of
 from treasury.errors import IllegalTransition
 from treasury.ledger.quotes import reference_of
 from treasury.orders.decisions import Bounds
@@ -88,15 +89,13 @@ def test_forgotten_quotes_are_asked_for_too(open_desk: OpenDesk, service: Any, g
 
 def test_in_an_epoch_two_absences_a_window_apart_are_needed(open_desk: OpenDesk, service: Any) -> None:
     desk = open_desk(service.base_url, resend_after=600)
-    now = [1_800_000_000.0]
-    desk.ledger._clock = lambda: now[0]
     service.plan(PAYOUT, accepted)
     order = desk.ledger.note(plan(desk, payout()), absences_needed=2)
     for seconds in (0, 599):
-        now[0] += seconds
+        clock_of(desk).move(seconds)
         order = desk.submission.submit(order)
         assert (order.state, service.sent_to(PAYOUT)) == (State.PREPARED, [])
-    now[0] += 1
+    clock_of(desk).move(1)
     assert desk.submission.submit(order).state is State.ACCEPTED
 
 
@@ -105,7 +104,6 @@ def test_what_is_asked_before_it_is_sent_says_what_is_waited_for(
     open_desk: OpenDesk, service: Any, absences_needed: int
 ) -> None:
     desk = open_desk(service.base_url, resend_after=600)
-    desk.ledger._clock = lambda: 1_800_000_000.0
     service.plan(PAYOUT, accepted)
     order = desk.submission.submit(desk.ledger.note(plan(desk, payout()), absences_needed=absences_needed))
     if absences_needed != 2:

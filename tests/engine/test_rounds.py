@@ -5,7 +5,6 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from tests.engine.funded import PAYOUTS
 from tests.engine.own_process import in_own_process
 from tests.engine.rounds import available, decided, policy, start, traded
 from tests.engine.runs import sheet
+from tests.moved_clock import RUNS, MovedClock, clock_of
 from treasury.errors import ApprovalNeeded, InputError, LimitExceeded
 from treasury.ledger.approvals import waiting_plans
 from treasury.ledger.policies import adopt_policy
@@ -253,6 +253,7 @@ def test_less_than_the_fills_explain_is_a_break_the_same_minute(
     content = json.loads((tmp_path / "one" / "decisions.json").read_text())
     assert [each["verdict"] for each in content["after"][0]["proofs"]] == ["proven", "proven"], content["after"]
     assert proven["breaks"] == []
+    clock_of(desk).move(1)
     sandbox.deposit("BTC", "3")
     found = rebalancing.planned_round(
         desk, None, rules, rebalancing.rates_for(desk, rules, rebalancing.position_for(desk, rules, None, None)), None
@@ -288,7 +289,7 @@ def test_what_is_scheduled_is_held_ready_until_its_run_has_begun(
 ) -> None:
     sandbox = start_sandbox(balances=holding(USDT_TRC20="100"))
     desk = open_desk(sandbox.base_url)
-    weekday = f"{datetime.now(UTC):%A}".lower()
+    weekday = f"{MovedClock().now():%A}".lower()
     tail = f'[[scheduled]]\nname = "rent"\ncurrency = "USDT_TRC20"\namount = "700"\nweekday = "{weekday}"\n'
     rules = policy(tmp_path, tail=tail, DOGE=("0", "0", "9999999"))
     assert decided(desk, rules)["USDT_TRC20"]["need"] == "700"
@@ -314,6 +315,7 @@ def test_a_rate_is_judged_by_the_last_good_one(open_desk: OpenDesk, start_sandbo
     assert "when it was last good: further than max_rate_move_bps, 2500" in skipped["reason"]
 
 
+@RUNS
 def test_a_file_of_balances_is_not_believed_twice(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
     sandbox = start_sandbox(balances=holding(BTC="5"))
     desk, rules = open_desk(sandbox.base_url), policy(tmp_path, BTC=BTC)
@@ -353,6 +355,7 @@ def test_what_waits_for_proceeds_that_did_not_come_is_told(
     assert (row["row_ref"], row["reason"]) == ("buy-DOGE", "what pays for it is not settled yet")
 
 
+@RUNS
 def test_what_no_further_round_of_the_start_makes_says_why(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:
@@ -426,7 +429,7 @@ def test_one_run_stands_for_one_date_and_one_that_ended_unpaid_for_none(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:
     desk = open_desk(start_sandbox(balances=holding(USDT_TRC20="9000")).base_url)
-    weekday = f"{datetime.now(UTC):%A}".lower()
+    weekday = f"{MovedClock().now():%A}".lower()
     tail = f'[[scheduled]]\nname = "rent"\ncurrency = "USDT_TRC20"\namount = "700"\nweekday = "{weekday}"\n'
     rules = policy(tmp_path, "horizon_days = 8", tail, DOGE=("0", "0", "9999999"))
     payouts.commit_payouts(desk, sheet(tmp_path, ("a", "5", "12345670001")), "rental-cars")
@@ -454,6 +457,7 @@ def test_a_cancelled_plan_does_not_end_the_day(open_desk: OpenDesk, start_sandbo
     assert sandbox.orders() == []
 
 
+@RUNS
 def test_what_a_dead_start_left_sending_is_named_and_a_person_can_end_it(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, key_file: Path
 ) -> None:
@@ -480,10 +484,10 @@ def test_a_start_over_midnight_tells_the_rounds_of_both_days(
 ) -> None:
     sandbox = start_sandbox(balances=holding(BTC="2", DOGE="2000"))
     desk, rules = open_desk(sandbox.base_url), policy(tmp_path, "max_rate_age_seconds = 86400", BTC=BTC, DOGE=DOGE)
-    clock, now = desk.ledger._clock, datetime.now(UTC)
+    now = desk.clock.now()
     start(desk, rules, tmp_path / "before")
     left = 86_400 - (now.hour * 3600 + now.minute * 60 + now.second)
-    desk.ledger._clock = lambda: clock() + left
+    clock_of(desk).move(left)
     sandbox.deposit("DOGE", "9000")
     start(desk, rules, tmp_path / "after")
     rounds = [json.loads((tmp_path / name / "decisions.json").read_text()) for name in ("before", "after")]

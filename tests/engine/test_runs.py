@@ -2,7 +2,6 @@
 
 import json
 import re
-import time
 import tracemalloc
 from collections.abc import Callable, Mapping
 from decimal import Decimal
@@ -15,6 +14,7 @@ import pytest
 import data
 from tests.engine.rounds import start
 from tests.engine.runs import pay, results, sheet
+from tests.moved_clock import RUNS, clock_of
 from tests.parts import DIRECT
 from tests.parts import sheet as long_sheet
 from treasury.errors import InputError, RunKeyConflict
@@ -252,6 +252,7 @@ def test_a_long_file_is_planned_and_recorded_in_little_memory(open_desk: OpenDes
     assert most[5_000] - most[1_000] < 4_000 * 500
 
 
+@RUNS
 def test_following_looks_at_a_few_orders_at_a_time_until_the_time_is_up(
     open_desk: OpenDesk, service: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -268,7 +269,7 @@ def test_following_looks_at_a_few_orders_at_a_time_until_the_time_is_up(
     assert execution.follow_orders(desk, "run", ids, 1e-9) == 12
     assert {order.state for order in desk.ledger.orders()} == {State.ACCEPTED}
     asked = {order.id: order.asked_at for order in desk.ledger.orders()}
-    time.sleep(0.01)
+    clock_of(desk).move(0.01)
     assert execution.follow_orders(desk, "run", ids, 1e-9) == 12
     assert [order.id for order in desk.ledger.orders() if order.asked_at != asked[order.id]] == ids[:5]
 

@@ -1,7 +1,6 @@
 """One order on its way out: how often it is tried, what stops it at the last moment, what a refusal leaves behind."""
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,6 +23,7 @@ from tests.engine.answers import (
     shown,
     steps,
 )
+from tests.moved_clock import clock_of
 from treasury.errors import Refused
 from treasury.orders.records import Order
 from treasury.orders.states import State
@@ -106,13 +106,8 @@ def wait_for_the_pace(desk: Desk, meanwhile: Callable[[], None]) -> None:
     """Let the next request wait, as after a 429; `meanwhile` is called once, while it waits."""
     left = [meanwhile]
 
-    def sleep(_: float) -> None:
-        desk.client.pace._held_until = desk.client.pace._next_at = 0.0
-        if left:
-            left.pop()()
-
-    desk.client._sleep = sleep
-    desk.client.pace.too_many(7.0, time.monotonic())
+    clock_of(desk).meanwhile = lambda: left and left.pop()()
+    desk.client.pace.too_many(7.0, desk.clock.monotonic())
 
 
 def test_nothing_leaves_once_another_answer_refused_the_account_while_it_waited(
@@ -128,11 +123,9 @@ def test_nothing_leaves_once_another_answer_refused_the_account_while_it_waited(
 
 def test_a_quote_that_ends_while_its_confirmation_waits_is_not_confirmed(open_desk: OpenDesk, service: Any) -> None:
     desk = open_desk(service.base_url)
-    now = [1_800_000_000.0]
-    desk.ledger._clock = lambda: now[0]
 
     def quote_then_wait(body: Mapping[str, Any]) -> tuple[int, Any]:
-        wait_for_the_pace(desk, lambda: now.__setitem__(0, now[0] + 61))
+        wait_for_the_pace(desk, lambda: clock_of(desk).move(61))
         return fiat_quote(transaction_time=None, expire_time=1_800_000_060_000)(body)
 
     service.plan(QUOTE, quote_then_wait, fiat_quote(transaction_time=None, expire_time=None))

@@ -248,7 +248,6 @@ def test_what_a_person_ended_of_it_is_looked_at_as_any_other(open_desk: OpenDesk
 
 def test_a_row_that_was_not_sent_keeps_its_words_when_its_quote_is_shown(open_desk: OpenDesk, service: Any) -> None:
     desk = open_desk(service.base_url)
-    desk.ledger._clock = lambda: 1_800_000_000.0
     order = desk.ledger.note(plan(desk, fiat_payout()), reason="its own words")
     service.plan(FIAT_QUERY, _status(11))
     order = desk.submission.ask(order)

@@ -22,6 +22,7 @@ from tests.engine.answers import (
     shown,
     steps,
 )
+from tests.moved_clock import clock_of
 from treasury.errors import NotConnected, OutcomeUnknown, Refused, Stopped
 from treasury.orders.records import Intent, Order
 from treasury.orders.states import State
@@ -104,16 +105,14 @@ def test_a_refusal_that_depends_on_state_is_believed_after_two_looks_and_never_r
     open_desk: OpenDesk, service: Any, code: Any
 ) -> None:
     desk = open_desk(service.base_url, resend_after=600)
-    now = [1_800_000_000.0]
-    desk.ledger._clock = lambda: now[0]
     service.plan(PAYOUT, refused(code))
     order = desk.submission.submit(plan(desk, payout()))
     assert (order.state, order.first_answer) == (State.UNKNOWN, str(code))
     order = desk.submission.submit(order)
-    now[0] += 599
+    clock_of(desk).move(599)
     order = desk.submission.submit(order)
     assert order.state is State.UNKNOWN
-    now[0] += 1
+    clock_of(desk).move(1)
     order = desk.submission.submit(order)
     assert (order.state, order.code, order.reason) == (State.REJECTED, str(code), "no")
     assert desk.submission.submit(order).state is State.REJECTED
@@ -238,14 +237,12 @@ def test_an_unknown_order_that_is_found_different_stays_unknown(
 
 def test_absence_counts_only_twice_and_far_enough_apart(open_desk: OpenDesk, service: Any) -> None:
     desk = open_desk(service.base_url, resend_after=600)
-    now = [1_800_000_000.0]
-    desk.ledger._clock = lambda: now[0]
     order = lost(desk, service)
     order = desk.submission.submit(order)
-    now[0] += 599
+    clock_of(desk).move(599)
     order = desk.submission.submit(order)
     assert (order.state, len(service.sent_to(PAYOUT))) == (State.UNKNOWN, 1)
-    now[0] += 1
+    clock_of(desk).move(1)
     order = desk.submission.submit(order)
     assert order.state is State.ACCEPTED
     first, second = service.sent_to(PAYOUT)

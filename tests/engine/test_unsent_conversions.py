@@ -1,6 +1,5 @@
 """Conversions that are recorded and not sent count as on their way, whoever plans meanwhile: none is made twice."""
 
-import time
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -13,7 +12,6 @@ from tests.engine.funded import (
     HELD,
     PAYOUTS,
     ROWS,
-    clock_of,
     fund_and_pay,
     plan_round,
     record,
@@ -22,6 +20,7 @@ from tests.engine.funded import (
 )
 from tests.engine.rounds import kinds, policy, start
 from tests.engine.runs import results, sheet
+from tests.moved_clock import clock_of
 from treasury.errors import InputError
 from treasury.orders.states import State
 from treasury.planning.trades import TradePlan
@@ -125,9 +124,9 @@ def test_what_an_earlier_rebalancing_left_unsent_counts_for_none(
 ) -> None:
     sandbox = start_sandbox(balances={**HELD, "BTC": D("0.1")})
     desk = open_desk(sandbox.base_url)
-    rules, ahead = rules_of_a_day(tmp_path, ""), clock_of(desk)
+    rules = rules_of_a_day(tmp_path, "")
     assert record_rebalancing(desk, plan_rebalancing(desk, rules), rules)  # and is killed
-    ahead[0] = 86_401 - time.time() % 86_400  # just after midnight
+    clock_of(desk).move(86_401 - desk.clock.wall() % 86_400)  # just after midnight
     start(desk, rules, tmp_path / "next day")
     assert kinds(sandbox) == ["conversion_execute"]
 
@@ -137,10 +136,10 @@ def test_what_an_earlier_rebalancing_left_unsent_is_cancelled_also_where_nothing
 ) -> None:
     sandbox = start_sandbox(balances={**HELD, "BTC": D("0.1")})
     desk = open_desk(sandbox.base_url)
-    rules, ahead = rules_of_a_day(tmp_path, ""), clock_of(desk)
+    rules = rules_of_a_day(tmp_path, "")
     assert record_rebalancing(desk, plan_rebalancing(desk, rules), rules)  # and is killed
     sandbox.deposit("BTC", "0.4")
-    ahead[0] = 86_401 - time.time() % 86_400  # just after midnight
+    clock_of(desk).move(86_401 - desk.clock.wall() % 86_400)  # just after midnight
     start(desk, rules, tmp_path / "next day")
     assert kinds(sandbox) == []
     assert {order.state for order in desk.ledger.orders()} == {State.CANCELLED}

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.engine.funded import HELD, PAYOUTS, ROWS, above, adopted, approve, clock_of, fund_and_pay, record
+from tests.engine.funded import HELD, PAYOUTS, ROWS, above, adopted, approve, fund_and_pay, record
 from tests.engine.rounds import available, kinds, policy, start
 from tests.engine.runs import sheet
+from tests.moved_clock import clock_of
 from treasury.errors import ApprovalNeeded, InputError
 from treasury.orders.states import State
 from treasury.planning.trades import TradePlan
@@ -31,7 +32,7 @@ def waiting(desk: Desk, rules: Path, out: Path) -> str:
         start(desk, rules, out)
     policy_in_force = governing(desk).policy
     assert policy_in_force is not None
-    run_key = run_key_of_day(policy_in_force)
+    run_key = run_key_of_day(policy_in_force, desk.clock.now())
     approve(desk, run_key)
     return run_key
 
@@ -80,13 +81,12 @@ def test_an_older_plan_that_is_named_by_its_hash_is_refused_once_it_is_not_neede
 ) -> None:
     sandbox = start_sandbox(balances={"USDT": D(50000), "ETH": D(0)})
     desk = open_desk(sandbox.base_url)
-    ahead = clock_of(desk)
     more = "max_rate_age_seconds = 86400"
     rules = adopted(desk, policy(tmp_path, more, tail=PAYOUTS, ETH=ETH))
     rebalancing.say_yes(desk)
     planned = rebalancing.propose(desk, rebalancing.planned_round(desk, None, rules, {}, None), rules)
     sandbox.deposit("ETH", "5")
-    ahead[0] += 301
+    clock_of(desk).move(301)
     with pytest.raises(InputError, match="not needed any more"):
         rebalancing.planned_round(desk, None, rules, {}, planned["decisions"]["plan_sha256"])
 

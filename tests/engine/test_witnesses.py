@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.listening import Answer, Listening
+from treasury.clock import Clock
 from treasury.provider.orders import Withdraw
 from treasury.runs import execution
 from treasury.runs.calls import run_key_of_call, submit_operation
@@ -19,12 +20,12 @@ OpenDesk = Callable[..., Desk]
 class Forgetful:
     """Takes withdrawals, but for those that it never reads; while it forgets, its query finds nothing."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
         self.forgets = False
         self.never_reads: set[str] = set()
         self.taken: list[str] = []
         self.asked: list[str] = []
-        self.listening = Listening(self._reply)
+        self.listening = Listening(self._reply, clock)
 
     def _reply(self, path: str, content: bytes) -> Answer:
         body = json.loads(content)
@@ -42,8 +43,8 @@ class Forgetful:
 
 
 @pytest.fixture
-def service() -> Iterator[Forgetful]:
-    forgetful = Forgetful()
+def service(clock: Clock) -> Iterator[Forgetful]:
+    forgetful = Forgetful(clock)
     yield forgetful
     forgetful.listening.close()
 

@@ -113,10 +113,32 @@ CLOCKS_AND_FILES = {"now", "today", "utcnow", "open", "read_text", "write_text",
 def test_a_pure_room_touches_no_database_network_file_or_clock(room: str) -> None:
     for file in (ROOT / "treasury" / room).rglob("*.py"):
         assert not {name.partition(".")[0] for name in imports_of(file)} & TOUCHES_THE_WORLD, shown(file)
+        assert not [name for name in imports_of(file) if name.startswith("treasury.clock")], shown(file)
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Call):
                 called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
                 assert called not in CLOCKS_AND_FILES, f"{shown(file)}:{node.lineno} calls {called}"
+
+
+CLOCK = "treasury/clock.py"
+
+
+@pytest.mark.parametrize("file", MODULES, ids=shown)
+def test_the_machine_is_asked_for_the_time_in_one_place(file: Path) -> None:
+    """The clock itself takes no time from settings, files or the environment: it imports nothing of ours."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    asks = [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and node.attr in ("now", "utcnow", "today")
+        and getattr(node.value, "attr", getattr(node.value, "id", "")) in ("datetime", "date")
+    ]
+    if shown(file) == CLOCK:
+        assert set(imported(file)) == {"time", "datetime"}
+    else:
+        assert "time" not in imported(file), shown(file)
+        assert not asks, f"{shown(file)}:{asks}"
 
 
 def test_pure_rooms_are_imported_without_a_database_or_an_engine() -> None:

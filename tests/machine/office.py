@@ -12,12 +12,11 @@ import urllib.request
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 from tests.engine.runs import HEADER
+from tests.moved_clock import MovedClock
 from treasury.errors import ApprovalNeeded, InputError, RunHeld, Stopped
-from treasury.ledger import halts
 from treasury.ledger.policies import adopt_policy
 from treasury.ledger.stops import lift_stop, stop_sending
 from treasury.orders.states import State
@@ -65,8 +64,8 @@ def open_desk(folder: Path, base_url: str, key: str, day: int) -> Desk:
 
 def set_day(desk: Desk, day: int) -> None:
     """Let it be another day for this process."""
-    vars(halts)["time"] = SimpleNamespace(time=lambda: time.time() + day * DAY)  # as much as it uses
-    desk.ledger._clock = lambda: time.time() + day * DAY
+    desk.ledger.clock = ahead = MovedClock(None)
+    ahead.move(day * DAY)
 
 
 def perform(desk: Desk, folder: Path, act: str, about: Sequence[Any]) -> dict[str, Any]:

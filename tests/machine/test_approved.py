@@ -9,12 +9,10 @@ so many (`make histories`).
 import json
 import random
 import sqlite3
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing, suppress
 from decimal import Decimal
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,8 +24,8 @@ from tests.machine.office import open_desk, write_sheet
 from tests.proofs import tries
 from treasury.approving.keys import public_text
 from treasury.approving.tokens import Purpose, read_token, sign
+from treasury.clock import Clock
 from treasury.errors import ApprovalNeeded, InputError, PolicyChanged, Stopped
-from treasury.ledger import halts
 from treasury.ledger.approvals import reject_plan, waiting_plan
 from treasury.ledger.policies import adopt_policy
 from treasury.ledger.stops import lift_stop, stop_sending
@@ -49,6 +47,16 @@ ACTS = {"begin": 4, "start": 8, "sign": 24, "paste": 10, "reject": 2, "later": 3
 ACTS |= {"stop": 1, "lift": 3, "forge": 1, "change": 1, "record": 2, "send": 2, "release": 1}
 
 
+class Hours(Clock):
+    """The machine's time, and the hours of a history that passed."""
+
+    def __init__(self, books: Books) -> None:
+        self._books = books
+
+    def wall(self) -> float:
+        return super().wall() + self._books.now * 3600
+
+
 class Office:
     """People at one ledger, the service that they pay at, and the tokens that somebody keeps."""
 
@@ -65,14 +73,7 @@ class Office:
 
     def open(self) -> None:
         self.desk = open_desk(self.folder, self.listening.base_url, self.key, 0)
-        self.set_clock()
-
-    def set_clock(self) -> None:
-        vars(halts)["time"] = SimpleNamespace(time=self.clock)
-        self.desk.ledger._clock = self.clock
-
-    def clock(self) -> float:
-        return time.time() + self.books.now * 3600
+        self.desk.ledger.clock = Hours(self.books)
 
     def reply(self, path: str, content: bytes) -> Answer:
         """The service pays at once, and shows what it paid."""
@@ -342,13 +343,6 @@ class Office:
 @pytest.fixture(scope="module")
 def key() -> str:
     return generate_key_pair()[0]
-
-
-@pytest.fixture(autouse=True)
-def _real_time_afterwards() -> Iterator[None]:
-    before = vars(halts)["time"]
-    yield
-    vars(halts)["time"] = before
 
 
 @pytest.mark.parametrize("seed", range(HISTORIES))

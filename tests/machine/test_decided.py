@@ -23,7 +23,6 @@ import pytest
 from tests.machine.books import NO_LIMIT, Memory, Place, Rules, Service
 from tests.machine.office import open_desk, perform, set_day, waiting_ids, write_sheet
 from tests.proofs import tries
-from treasury.ledger import halts
 from treasury.sandbox import generate_key_pair
 
 HISTORIES = tries("HISTORIES", 6, 300)
@@ -258,13 +257,6 @@ def forker() -> Iterator["subprocess.Popen[str]"]:
     process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     yield process
     process.communicate(timeout=10)
-
-
-@pytest.fixture(autouse=True)
-def _real_time_afterwards() -> Iterator[None]:
-    before = vars(halts)["time"]
-    yield
-    vars(halts)["time"] = before
 
 
 @pytest.mark.parametrize("seed", range(HISTORIES))

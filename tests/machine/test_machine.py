@@ -4,7 +4,6 @@ The oracle is the service's own dictionary of what it did (`honest_books`); it s
 """
 
 import tempfile
-import time
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from tests.machine.honest_books import MOODS, HonestBooks, Truth
 from tests.machine.intents import PAYEES, all_intents
+from tests.moved_clock import MovedClock
 from treasury.errors import IllegalTransition, NotConnected, OutcomeUnknown, Refused
 from treasury.ledger.intents import commit_plan
 from treasury.orders.records import Order
@@ -163,7 +163,8 @@ class MoneyMachine(RuleBasedStateMachine):
                     truth.status = 99
             self.open()
             # An hour later: what was confirmed and lost is waited for until its quote has ended.
-            self.desk.ledger._clock = lambda: time.time() + 3_600
+            self.desk.ledger.clock = ahead = MovedClock(None)
+            ahead.move(3_600)
             for _ in range(4):
                 for row in PAYEES:
                     with suppress(*EXPECTED), self.desk.hold(RUN):

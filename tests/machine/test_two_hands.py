@@ -9,6 +9,7 @@ import stamina
 
 from tests.machine.honest_books import HonestBooks
 from tests.machine.intents import all_intents
+from tests.moved_clock import MovedClock, clock_of
 from treasury.errors import IllegalTransition, Stopped
 from treasury.ledger.intents import commit_plan
 from treasury.ledger.quotes import open_quote
@@ -34,7 +35,7 @@ def books() -> Iterator[HonestBooks]:
 def desk(books: HonestBooks, tmp_path: Path) -> Iterator[Desk]:
     ledger = f"sqlite:///{tmp_path / 'ledger.db'}"
     settings = Settings(tmp_path, books.base_url, "900001", None, None, ledger, tmp_path / "key", 0)
-    opened = Desk(Account(books.base_url, "900001", generate_key_pair()[0]), settings)
+    opened = Desk(Account(books.base_url, "900001", generate_key_pair()[0]), settings, clock=MovedClock())
     opened.client.pace.too_many = lambda *_: None  # type: ignore[method-assign]  # nobody waits for minutes here
     commit_plan(opened.ledger, "run", "test", {}, "0" * 64, all_intents())
     stamina.set_testing(True, attempts=1)
@@ -100,9 +101,7 @@ def test_a_quote_confirmed_by_its_number_is_known_by_it(books: HonestBooks, desk
 
 
 def test_a_service_that_asks_to_wait_a_day_does_not_hold_up_the_run(books: HonestBooks, desk: Desk) -> None:
-    waits: list[float] = []
-    desk.client._sleep = waits.append
-    desk.client.pace = Pace(desk.client._connections)
+    desk.client.pace = Pace(desk.client._connections, desk.clock)
     real = books.answer
     patient = b'{"code": 429, "message": "later"}'
     books.answer = lambda path, body: (429, patient) if path.endswith("/quote") else real(path, body)  # type: ignore[method-assign]
@@ -110,4 +109,4 @@ def test_a_service_that_asks_to_wait_a_day_does_not_hold_up_the_run(books: Hones
     with pytest.raises(Stopped, match="86400"):
         desk.submission.submit(order_of(desk, "fiat-1"))
     assert order_of(desk, "fiat-1").state is State.PREPARED
-    assert waits == []
+    assert clock_of(desk).slept == []

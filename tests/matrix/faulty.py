@@ -1,12 +1,13 @@
 """One kind of payment against one fault: a start with the fault, starts without it, a sweep, and the comparison."""
 
-import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tests.crash.oracle import Verdict, judge
 from tests.crash.payments import PARTNER_ID, Kind, ask_quotes, hurry, make_kind
+from tests.moved_clock import MovedClock
+from treasury.clock import MACHINE, Clock
 from treasury.orders.states import State
 from treasury.provider.client import Account, Client
 from treasury.provider.service_rules import ServiceRules
@@ -14,7 +15,7 @@ from treasury.reconciliation.scope import Scope
 from treasury.runs import sweep
 from treasury.runs.cancelling import cancel
 from treasury.runs.desk import Desk
-from treasury.sandbox import RunningSandbox, SandboxSettings, running_sandbox
+from treasury.sandbox import RunningSandbox, SandboxClock, SandboxSettings, running_sandbox
 from treasury.sending.submission import Submission
 from treasury.settings import Settings, read_settings
 
@@ -58,30 +59,31 @@ def run_trial(trial: Trial, folder: Path, keys: tuple[str, str]) -> tuple[Verdic
         flip_seconds=0.05,
         quote_seconds=60.0 if trial.kind == "confirmation" else QUOTE_SECONDS,
     )
-    with running_sandbox(settings) as sandbox:
+    clock = MovedClock()
+    with running_sandbox(settings, SandboxClock(clock)) as sandbox:
         numbers: list[str] = []
         if trial.kind == "confirmation":
-            with Client(Account(sandbox.base_url, PARTNER_ID, keys[0])) as client:
+            with Client(Account(sandbox.base_url, PARTNER_ID, keys[0]), clock=clock) as client:
                 numbers = ask_quotes(client)
         kind = make_kind(trial.kind, numbers)
         ledger_url = f"sqlite:///{folder / 'ledger.db'}"
         calm = {trial.repeat: 1.0, **({"flip_final": trial.rate} if trial.fault == "flip_final" else {})}
         calm |= {"read_lag": trial.rate} if trial.fault == "read_lag" else {}
         faults |= {**calm, trial.fault: trial.rate}
-        _start(sandbox.base_url, kind, folder, keys[0], trial.fault)
+        _start(sandbox.base_url, kind, folder, keys[0], trial.fault, clock)
         during = [] if trial.fault == "flip_final" else judge(ledger_url, sandbox.orders(), kind.rows).faults
-        cancelled = _cancel(sandbox.base_url, folder, keys[0]) if trial.cancels else []
+        cancelled = _cancel(sandbox.base_url, folder, keys[0], clock) if trial.cancels else []
         faults.clear()
         faults |= calm
         for start in range(STARTS_OF_QUOTES if trial.kind == "fiat_payout" else STARTS):
             if start >= STARTS:
-                time.sleep(QUOTE_SECONDS / 2)
-            _start(sandbox.base_url, kind, folder, keys[0], trial.fault)
+                clock.move(QUOTE_SECONDS / 2)
+            _start(sandbox.base_url, kind, folder, keys[0], trial.fault, clock)
             if not judge(ledger_url, sandbox.orders(), kind.rows, cancelled).waiting:
                 break
         if trial.fault == "flip_final":
-            time.sleep(0.06)
-        _sweep(sandbox, folder, keys[0])
+            clock.move(0.06)
+        _sweep(sandbox, folder, keys[0], clock)
         verdict = judge(ledger_url, sandbox.orders(), kind.rows, cancelled)
         if len(cancelled) != verdict.states.get("cancelled", 0):
             verdict.faults.append(f"{len(cancelled)} rows were cancelled, the ledger says {verdict.states}")
@@ -100,6 +102,7 @@ def open_short_desk(
     *,
     ledger_url: str | None = None,
     service: ServiceRules = SHORT_SERVICE,
+    clock: Clock = MACHINE,
     **more: Any,
 ) -> Desk:
     """A desk whose waits are short, with the engine that TREASURY_HTTP_ENGINE chooses."""
@@ -115,9 +118,10 @@ def open_short_desk(
         **{"quote_margin_seconds": 0.05, **more},
     )
     account = Account(base_url, PARTNER_ID, private_key, rules=service)
-    desk = Desk(account, replace(settings, in_flight=4))
+    desk = Desk(account, replace(settings, in_flight=4), clock=clock)
     desk.client.close()
-    desk.client = Client(account, connections=4, timeout_seconds=TIMEOUT_SECONDS, engine=read_settings().http_engine)
+    engine = read_settings().http_engine
+    desk.client = Client(account, connections=4, timeout_seconds=TIMEOUT_SECONDS, engine=engine, clock=clock)
     hurry(desk)
     desk.submission = Submission(
         desk.client, desk.ledger, desk.settings.evidence(service), found_known=desk.begin_epoch
@@ -125,18 +129,18 @@ def open_short_desk(
     return desk
 
 
-def _start(base_url: str, kind: Kind, folder: Path, private_key: str, fault: str) -> None:
+def _start(base_url: str, kind: Kind, folder: Path, private_key: str, fault: str, clock: Clock) -> None:
     resend_after = AFTER_THE_LAG if fault in ("read_lag", "slow") else RESEND_AFTER
-    desk = open_short_desk(base_url, folder, private_key, resend_after)
+    desk = open_short_desk(base_url, folder, private_key, resend_after, clock=clock)
     try:
         kind.start(desk, folder)
     finally:
         desk.close()
 
 
-def _cancel(base_url: str, folder: Path, private_key: str) -> list[tuple[str, str]]:
+def _cancel(base_url: str, folder: Path, private_key: str, clock: Clock) -> list[tuple[str, str]]:
     """A person cancels every run; the rows of which the person is told that they are cancelled."""
-    desk = open_short_desk(base_url, folder, private_key)
+    desk = open_short_desk(base_url, folder, private_key, clock=clock)
     try:
         waiting = [order for order in desk.ledger.orders() if order.state is State.PREPARED and not order.doubtful]
         runs = sorted({order.run_key for order in desk.ledger.orders()})
@@ -149,9 +153,9 @@ def _cancel(base_url: str, folder: Path, private_key: str) -> list[tuple[str, st
         desk.close()
 
 
-def _sweep(sandbox: RunningSandbox, folder: Path, private_key: str) -> None:
+def _sweep(sandbox: RunningSandbox, folder: Path, private_key: str, clock: Clock) -> None:
     """The nightly sweep: the ledger catches up with what the service shows."""
-    desk = open_short_desk(sandbox.base_url, folder, private_key)
+    desk = open_short_desk(sandbox.base_url, folder, private_key, clock=clock)
     try:
         for ids in sweep.open_chunks(desk, sweep.start_or_resume_sweep(desk, Scope())):
             sweep.ask_orders(desk, ids)

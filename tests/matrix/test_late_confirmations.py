@@ -3,7 +3,6 @@
 import json
 import shutil
 import threading
-import time
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from pathlib import Path
@@ -16,6 +15,7 @@ from tests.crash.payments import QUOTED, fiat_payout
 from tests.ibans import german_iban
 from tests.listening import Answer, Listening
 from tests.matrix.faulty import SHORT_SERVICE, open_short_desk
+from tests.moved_clock import MovedClock
 from treasury.orders.states import Event
 from treasury.provider.service_rules import ServiceRules
 from treasury.runs import execution, payouts
@@ -31,8 +31,9 @@ PERSON = {"by": "Ada Example", "why": "the service's support says so"}
 class SlowToConfirm:
     """Quotes, and confirms without an answer the first time; a confirmation that is repeated acts again."""
 
-    def __init__(self, mode: str) -> None:
+    def __init__(self, mode: str, clock: MovedClock) -> None:
         self.mode = mode
+        self.clock = clock
         self.refuses = False
         """Whether the first confirmation is refused with 400 instead of getting no answer."""
         self.shows_11_for = 1.2
@@ -43,12 +44,12 @@ class SlowToConfirm:
         self._payee: dict[str, str] = {}
         self._lost: set[str] = set()
         self._guard = threading.Lock()
-        self._listening = Listening(self._reply)
+        self._listening = Listening(self._reply, clock)
         self.base_url = self._listening.base_url
 
     def paid(self) -> list[int]:
         """How often money has moved by now, payee by payee."""
-        return [sum(at <= time.time() for at in moves) for moves in self.effects.values()]
+        return [sum(at <= self.clock.wall() for at in moves) for moves in self.effects.values()]
 
     def _reply(self, path: str, content: bytes) -> Answer:
         with self._guard:
@@ -58,7 +59,7 @@ class SlowToConfirm:
 
     def _quote(self, body: Mapping[str, Any]) -> dict[str, Any]:
         reference = body["request_id"]
-        now = int(time.time() * 1000)
+        now = int(self.clock.wall() * 1000)
         self._payee[f"Q-{reference}"] = body["individual_beneficiary"]["account_no"]
         self.effects.setdefault(self._payee[f"Q-{reference}"], [])
         later = sum(payee == self._payee[f"Q-{reference}"] for payee in self._payee.values()) > 1
@@ -83,7 +84,7 @@ class SlowToConfirm:
         moves = self.effects[payee]
         if not (first and self.mode.startswith("never")):
             late = self._quotes[number[2:]]["expire_time"] / 1000 + MARGIN * 0.7  # however late the request came
-            moves.append(late if first and self.mode == "acts late" else time.time())
+            moves.append(late if first and self.mode == "acts late" else self.clock.wall())
         self._quotes[number[2:]]["confirmed"] = moves[-1] if moves else None
         if first:
             return {"code": 400, "message": "INVALID_REQUEST"} if self.refuses else None
@@ -95,7 +96,7 @@ class SlowToConfirm:
         if quote is None:
             return absent
         moved = quote.get("confirmed")
-        age = -1.0 if moved is None else time.time() - moved
+        age = -1.0 if moved is None else self.clock.wall() - moved
         if self.mode == "shows 11, then 12":
             status = 11 if age < self.shows_11_for else 12 if age < 2 * self.shows_11_for else 99
         elif age < 0 and self.mode == "never, shown as 11":
@@ -126,14 +127,14 @@ def key() -> str:
 def outcomes(slow: SlowToConfirm, folder: Path, key: str, seconds: float, **more: Any) -> set[str]:
     """Start the run again and again for so long; nobody is ever paid twice. What its rows are then."""
     kind = fiat_payout(ROWS)
-    until = time.time() + seconds
+    until = slow.clock.wall() + seconds
     while True:
-        desk = open_short_desk(slow.base_url, folder, key, WINDOW, **settings(more))
+        desk = open_short_desk(slow.base_url, folder, key, WINDOW, clock=slow.clock, **settings(more))
         kind.start(desk, folder)
         found = {order.state.value for order in desk.ledger.orders()}
         desk.close()
         assert max(slow.paid()) <= 1
-        if found == {"settled"} or time.time() > until:
+        if found == {"settled"} or slow.clock.wall() > until:
             return found
 
 
@@ -143,10 +144,10 @@ def settings(more: Mapping[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("mode", ["acts late", "lags", "shows 11, then 12", "never, absent"])
 def test_whatever_becomes_of_a_lost_confirmation_its_row_is_paid_once(mode: str, tmp_path: Path, key: str) -> None:
-    service = SlowToConfirm(mode)
+    service = SlowToConfirm(mode, MovedClock())
     try:
         assert outcomes(service, tmp_path, key, 12.0) == {"settled"}
-        time.sleep(LIFE)
+        service.clock.move(LIFE)
         assert service.paid() == [1] * ROWS
     finally:
         service.close()
@@ -155,17 +156,19 @@ def test_whatever_becomes_of_a_lost_confirmation_its_row_is_paid_once(mode: str,
 def test_what_may_be_a_payment_waits_for_a_person_who_is_believed_once_the_quote_has_ended(
     tmp_path: Path, key: str
 ) -> None:
-    service = SlowToConfirm("never, shown as 11")
+    service = SlowToConfirm("never, shown as 11", MovedClock())
     try:
         kind = fiat_payout(ROWS)
-        desk = open_short_desk(service.base_url, tmp_path, key, WINDOW, **settings({"quote_margin_seconds": 300.0}))
+        desk = open_short_desk(
+            service.base_url, tmp_path, key, WINDOW, clock=service.clock, **settings({"quote_margin_seconds": 300.0})
+        )
         kind.start(desk, tmp_path)
         [decision, *_] = resolve_as_not_sent(desk, "fiat", **PERSON)
         assert not decision.done
         assert "confirmed until" in decision.says
         desk.close()
         assert outcomes(service, tmp_path, key, LIFE + MARGIN + 1.0) == {"unknown"}
-        desk = open_short_desk(service.base_url, tmp_path, key, WINDOW, **settings({}))
+        desk = open_short_desk(service.base_url, tmp_path, key, WINDOW, clock=service.clock, **settings({}))
         assert "treasury resolve" in str(desk.ledger.orders()[0].reason)
         assert all(decision.done for decision in resolve_as_not_sent(desk, "fiat", **PERSON))
         desk.close()
@@ -176,7 +179,7 @@ def test_what_may_be_a_payment_waits_for_a_person_who_is_believed_once_the_quote
 
 
 def test_an_account_that_never_shows_11_for_a_payment_needs_no_person(tmp_path: Path, key: str) -> None:
-    service = SlowToConfirm("never, shown as 11")
+    service = SlowToConfirm("never, shown as 11", MovedClock())
     try:
         assert outcomes(service, tmp_path, key, 12.0, service=SHORT_SERVICE) == {"settled"}
         assert service.paid() == [1] * ROWS
@@ -185,13 +188,13 @@ def test_an_account_that_never_shows_11_for_a_payment_needs_no_person(tmp_path: 
 
 
 def test_a_person_is_not_believed_while_the_service_shows_a_payment(tmp_path: Path, key: str) -> None:
-    service = SlowToConfirm("lags")
+    service = SlowToConfirm("lags", MovedClock())
     try:
-        desk = open_short_desk(service.base_url, tmp_path, key, WINDOW, **settings({}))
+        desk = open_short_desk(service.base_url, tmp_path, key, WINDOW, clock=service.clock, **settings({}))
         for ids in payouts.commit_payouts(desk, sheet_of(tmp_path), "fiat"):
             execution.send_orders(desk, "fiat", ids)
         assert {order.state.value for order in desk.ledger.orders()} == {"unknown"}
-        time.sleep(LIFE + MARGIN + 0.2)
+        service.clock.move(LIFE + MARGIN + 0.2)
         decisions = resolve_as_not_sent(desk, "fiat", **PERSON)
         assert {decision.done for decision in decisions} == {False}
         assert {order.state.value for order in desk.ledger.orders()} == {"settled"}
@@ -216,25 +219,25 @@ def sheet_of(folder: Path) -> Path:
 @pytest.mark.parametrize("first_answer", ["lost", "refused with 400"])
 def test_an_older_ledger_finds_what_was_paid_under_a_later_quote(first_answer: str, tmp_path: Path, key: str) -> None:
     """The copy knows of a confirmation that did not act; since then another quote was paid."""
-    service = SlowToConfirm("never, absent")
+    service = SlowToConfirm("never, absent", MovedClock())
     service.refuses = first_answer != "lost"
     home, copy = tmp_path / "home", tmp_path / "copy"
     home.mkdir()
     try:
-        desk = open_short_desk(service.base_url, home, key, WINDOW, **settings({}))
+        desk = open_short_desk(service.base_url, home, key, WINDOW, clock=service.clock, **settings({}))
         for ids in payouts.commit_payouts(desk, sheet_of(home), "fiat"):
             execution.send_orders(desk, "fiat", ids)
         assert {order.state.value for order in desk.ledger.orders()} == {"unknown"}
         desk.close()
         shutil.copytree(home, copy)
-        time.sleep(LIFE + MARGIN + 1.1)  # a service shows whole seconds
+        service.clock.move(LIFE + MARGIN + 1.1)  # a service shows whole seconds
         if service.refuses:
-            desk = open_short_desk(service.base_url, home, key, WINDOW, **settings({}))
+            desk = open_short_desk(service.base_url, home, key, WINDOW, clock=service.clock, **settings({}))
             assert all(decision.done for decision in resolve_as_not_sent(desk, "fiat", **PERSON))
             desk.close()
         assert outcomes(service, home, key, 8.0) == {"settled"}
         assert outcomes(service, copy, key, 3.0) == {"held"}
-        desk = open_short_desk(service.base_url, copy, key, WINDOW, **settings({}))
+        desk = open_short_desk(service.base_url, copy, key, WINDOW, clock=service.clock, **settings({}))
         assert all(decision.done for decision in resolve_as_sent(desk, "fiat", **PERSON))
         taken = {(order.state.value, order.receive_amount) for order in desk.ledger.orders()}
         assert taken == {("settled", Decimal(91))}
@@ -245,14 +248,14 @@ def test_an_older_ledger_finds_what_was_paid_under_a_later_quote(first_answer: s
 
 
 def test_what_acts_after_a_person_said_that_it_did_not_is_found_at_the_next_start(tmp_path: Path, key: str) -> None:
-    service = SlowToConfirm("shows 11, then 12")
+    service = SlowToConfirm("shows 11, then 12", MovedClock())
     service.shows_11_for = 3600.0
     try:
-        desk = open_short_desk(service.base_url, tmp_path, key, WINDOW, **settings({}))
+        desk = open_short_desk(service.base_url, tmp_path, key, WINDOW, clock=service.clock, **settings({}))
         for ids in payouts.commit_payouts(desk, sheet_of(tmp_path), "fiat"):
             execution.send_orders(desk, "fiat", ids)
         for _ in range(20):  # a service shows whole seconds, and this machine may be busy
-            time.sleep(1.0)
+            service.clock.move(1.0)
             if all(decision.done for decision in resolve_as_not_sent(desk, "fiat", **PERSON)):  # wrongly
                 break
         desk.close()
@@ -264,21 +267,21 @@ def test_what_acts_after_a_person_said_that_it_did_not_is_found_at_the_next_star
 
 
 def test_a_row_that_is_held_under_one_quote_is_taken_over_under_the_one_that_was_paid(tmp_path: Path, key: str) -> None:
-    service = SlowToConfirm("never, shown as 11")
+    service = SlowToConfirm("never, shown as 11", MovedClock())
     home, copy = tmp_path / "home", tmp_path / "copy"
     home.mkdir()
     try:
-        desk = open_short_desk(service.base_url, home, key, WINDOW, **settings({}))
+        desk = open_short_desk(service.base_url, home, key, WINDOW, clock=service.clock, **settings({}))
         [ids] = payouts.commit_payouts(desk, sheet_of(home), "fiat")
         desk.close()
         shutil.copytree(home, copy)
-        desk = open_short_desk(service.base_url, home, key, WINDOW, **settings({}))
+        desk = open_short_desk(service.base_url, home, key, WINDOW, clock=service.clock, **settings({}))
         execution.send_orders(desk, "fiat", ids)
-        time.sleep(LIFE + MARGIN + 1.1)  # a service shows whole seconds
+        service.clock.move(LIFE + MARGIN + 1.1)  # a service shows whole seconds
         assert all(decision.done for decision in resolve_as_not_sent(desk, "fiat", **PERSON))
         desk.close()
         assert outcomes(service, home, key, 8.0) == {"settled"}
-        desk = open_short_desk(service.base_url, copy, key, WINDOW, **settings({}))
+        desk = open_short_desk(service.base_url, copy, key, WINDOW, clock=service.clock, **settings({}))
         for order in desk.ledger.orders():  # as a start does that asks under its own reference alone
             quoted = desk.submission.query(order)
             assert quoted is not None
@@ -295,23 +298,23 @@ def test_a_row_that_is_held_under_one_quote_is_taken_over_under_the_one_that_was
 
 def test_a_row_that_a_person_said_was_sent_ends_with_the_quote_that_was_paid(tmp_path: Path, key: str) -> None:
     """In progress on a person's word; the service shows it paid under a later quote, which an older ledger misses."""
-    service = SlowToConfirm("never, absent")
+    service = SlowToConfirm("never, absent", MovedClock())
     home, copy = tmp_path / "home", tmp_path / "copy"
     home.mkdir()
     try:
-        desk = open_short_desk(service.base_url, home, key, WINDOW, **settings({}))
+        desk = open_short_desk(service.base_url, home, key, WINDOW, clock=service.clock, **settings({}))
         for ids in payouts.commit_payouts(desk, sheet_of(home), "fiat"):
             execution.send_orders(desk, "fiat", ids)
         for order in desk.ledger.orders():
             desk.ledger.step(order, Event.RESOLVE_SENT, cause="Ada Example: on the telephone", reason=None)
         desk.close()
         shutil.copytree(home, copy)
-        time.sleep(LIFE + MARGIN + 1.1)  # a service shows whole seconds
-        desk = open_short_desk(service.base_url, home, key, WINDOW, **settings({}))
+        service.clock.move(LIFE + MARGIN + 1.1)  # a service shows whole seconds
+        desk = open_short_desk(service.base_url, home, key, WINDOW, clock=service.clock, **settings({}))
         assert all(decision.done for decision in resolve_as_not_sent(desk, "fiat", **PERSON))
         desk.close()
         assert outcomes(service, home, key, 8.0) == {"settled"}
-        desk = open_short_desk(service.base_url, copy, key, WINDOW, **settings({}))
+        desk = open_short_desk(service.base_url, copy, key, WINDOW, clock=service.clock, **settings({}))
         said = resolve_as_not_sent(desk, "fiat", **PERSON)
         assert {(decision.done, decision.says) for decision in said} == {
             (False, "the service shows it: settled; it is not sent again")

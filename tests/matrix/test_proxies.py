@@ -1,6 +1,5 @@
 """What stands between the engine and the service may resend, answer by itself, or ask for fewer requests."""
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from tests.crash.payments import KINDS, PARTNER_ID, make_kind
 from tests.engine.runs import sheet
 from tests.matrix.faulty import open_short_desk
 from tests.matrix.proxies import BEHAVIOURS, HOSTILE_BEHAVIOURS, PacedService, Proxy
+from tests.moved_clock import MovedClock
 from tests.proofs import ALL
 from treasury.errors import ConfigurationError
 from treasury.orders.states import State
@@ -128,7 +128,8 @@ def test_a_clock_that_is_wrong_is_named(tmp_path: Path, keys: tuple[str, str]) -
     settings = SandboxSettings(partner_id=PARTNER_ID, public_key=keys[1], timestamp_tolerance_seconds=300)
     with running_sandbox(settings) as sandbox:
         desk = open_short_desk(sandbox.base_url, tmp_path, keys[0])
-        desk.client._clock = lambda: time.time() - 600
+        desk.client.clock = behind = MovedClock(None)
+        behind.set_wall(-600)
         desk._clock_checked = True  # the service shows no time of its own here
         with pytest.raises(ConfigurationError, match=r"412 .* the clock, or the unit"):
             make_kind("payout").start(desk, tmp_path)

@@ -6,13 +6,13 @@ import pytest
 
 from tests.sandbox.builders import START, client_of, settings
 from treasury.provider.client import Client
-from treasury.sandbox import Clock, RunningSandbox, running_sandbox
+from treasury.sandbox import RunningSandbox, SandboxClock, running_sandbox
 
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[RunningSandbox]:
     """One sandbox for all tests of a module that only add orders under names of their own."""
-    with running_sandbox(settings(), Clock(START)) as sandbox:
+    with running_sandbox(settings(), SandboxClock(start=START)) as sandbox:
         yield sandbox
 
 
@@ -26,7 +26,7 @@ def client(shared: RunningSandbox) -> Iterator[Client]:
 @pytest.fixture
 def sandbox() -> Iterator[RunningSandbox]:
     """A sandbox of the test's own, where orders take 3 seconds."""
-    with running_sandbox(settings(settle_seconds=3.0), Clock(START)) as sandbox:
+    with running_sandbox(settings(settle_seconds=3.0), SandboxClock(start=START)) as sandbox:
         yield sandbox
 
 

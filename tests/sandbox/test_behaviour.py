@@ -32,7 +32,7 @@ from tests.sandbox.builders import (
 from treasury.errors import InputError, NotTrusted
 from treasury.provider.service_rules import ServiceRules
 from treasury.provider.signing import load_private_key, load_public_key, sign, verify
-from treasury.sandbox import Behaviour, Clock, RunningSandbox, read_switches, running_sandbox
+from treasury.sandbox import Behaviour, RunningSandbox, SandboxClock, read_switches, running_sandbox
 from treasury.sandbox.answers import java_text
 from treasury.sandbox.behaviour import allowed, default_of
 
@@ -102,7 +102,7 @@ class Teller:
 def behaving(rules: ServiceRules = ServiceRules(), settle: float = 0, **switches: Any) -> Iterator[Teller]:
     """A sandbox with these switches; when it ends, its books must balance."""
     behaviour = Behaviour(**switches)
-    with running_sandbox(settings(settle_seconds=settle, behaviour=behaviour), Clock(START)) as sandbox:
+    with running_sandbox(settings(settle_seconds=settle, behaviour=behaviour), SandboxClock(start=START)) as sandbox:
         yield Teller(sandbox, rules)
         sandbox.advance(1000)
         assert set(sandbox.books()["sums"].values()) == {Decimal(0)}
@@ -366,9 +366,9 @@ def test_a_conversion_is_found_by_what_is_set(found_by: str) -> None:
 def test_a_conversion_found_by_its_order_number_is_so_after_a_restart(tmp_path: Path) -> None:
     behaviour = Behaviour(conversion_found_by="order_no")
     kept = settings(state=tmp_path / "state.db", behaviour=behaviour)
-    with running_sandbox(kept, Clock(START)) as sandbox:
+    with running_sandbox(kept, SandboxClock(start=START)) as sandbox:
         quoted, order_no = Teller(sandbox).convert("x-1")
-    with running_sandbox(kept, Clock(START)) as sandbox:
+    with running_sandbox(kept, SandboxClock(start=START)) as sandbox:
         teller = Teller(sandbox)
         assert (teller.query("x-1")["code"], teller.query(order_no)["code"]) == ("7000", "200")
         assert teller.ask("/v1/conversion/execute", {"quoteId": quoted["quoteId"]})["code"] == "202224"

@@ -27,7 +27,7 @@ from treasury.errors import Refused
 from treasury.provider.client import Client
 from treasury.provider.conversion import ConversionExecute
 from treasury.provider.fiat_payouts import CreateFiatPayout
-from treasury.sandbox import DEFAULT_BALANCES, Behaviour, Clock, RunningSandbox, build_promptpay, running_sandbox
+from treasury.sandbox import DEFAULT_BALANCES, Behaviour, RunningSandbox, SandboxClock, build_promptpay, running_sandbox
 
 names = (f"c-{number}" for number in itertools.count())
 
@@ -52,7 +52,7 @@ BEHAVIOURS = {
 def world(request: pytest.FixtureRequest) -> Iterator[tuple[RunningSandbox, Client]]:
     """One sandbox for all examples: the books must hold over all of them together."""
     chosen = builders.settings(settle_seconds=3.0, behaviour=BEHAVIOURS[request.param])
-    with running_sandbox(chosen, Clock(START)) as sandbox, client_of(sandbox) as client:
+    with running_sandbox(chosen, SandboxClock(start=START)) as sandbox, client_of(sandbox) as client:
         yield sandbox, client
 
 

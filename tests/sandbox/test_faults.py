@@ -17,14 +17,17 @@ from treasury.provider.conversion import ConversionRate
 from treasury.provider.fiat_payouts import CreateFiatPayout
 from treasury.provider.funds import PartnerBalance
 from treasury.provider.orders import QueryTransaction
-from treasury.sandbox import FAULTS, Clock, RunningSandbox, running_sandbox
+from treasury.sandbox import FAULTS, RunningSandbox, SandboxClock, running_sandbox
 
 
 @contextmanager
 def faulty(*names: str, rate: float = 1.0, **changed: Any) -> Iterator[tuple[RunningSandbox, Client]]:
     """A sandbox with these faults, and its client."""
     faults = dict.fromkeys(names, rate)
-    with running_sandbox(settings(faults=faults, **changed), Clock(START)) as sandbox, client_of(sandbox) as client:
+    with (
+        running_sandbox(settings(faults=faults, **changed), SandboxClock(start=START)) as sandbox,
+        client_of(sandbox) as client,
+    ):
         yield sandbox, client
 
 

@@ -18,7 +18,7 @@ from treasury.provider.fiat_payouts import (
     SupportedNetworks,
 )
 from treasury.provider.funds import PayoutChannels, TradeRate
-from treasury.sandbox import Clock, RunningSandbox, running_sandbox
+from treasury.sandbox import RunningSandbox, SandboxClock, running_sandbox
 
 
 def confirmation(quoted: FiatPayoutQuoteRecord) -> CreateFiatPayout:
@@ -47,7 +47,10 @@ def test_a_quote_expires_after_its_time(sandbox: RunningSandbox, teller: Client)
 
 
 def test_the_validity_of_fiat_quotes_can_be_set() -> None:
-    with running_sandbox(settings(quote_seconds=900), Clock(START)) as sandbox, client_of(sandbox) as client:
+    with (
+        running_sandbox(settings(quote_seconds=900), SandboxClock(start=START)) as sandbox,
+        client_of(sandbox) as client,
+    ):
         quoted = client.send(fiat_quote("q"))
         assert quoted.transaction_time is not None
         assert quoted.expire_time == quoted.transaction_time + 900_000
@@ -193,7 +196,7 @@ def test_a_rate_is_valid_for_a_minute_and_moves(sandbox: RunningSandbox, teller:
 def test_the_same_seed_and_clock_answer_the_same() -> None:
     seen = []
     for seed in (7, 7, 8):
-        with running_sandbox(settings(seed=seed), Clock(START)) as sandbox, client_of(sandbox) as client:
+        with running_sandbox(settings(seed=seed), SandboxClock(start=START)) as sandbox, client_of(sandbox) as client:
             answers = [client.send(convert("x")), client.send(fiat_quote("q"))]
             seen.append([answer.envelope for answer in answers])
     assert seen[0] == seen[1]

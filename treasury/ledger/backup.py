@@ -9,7 +9,6 @@ import json
 import os
 import shutil
 import tempfile
-import time
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -18,6 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from treasury.clock import MACHINE, Clock
 from treasury.concurrency.crash_points import crash_point
 from treasury.errors import ConfigurationError, InputError, WrongLedgerKey
 from treasury.ledger import schema
@@ -83,7 +83,7 @@ def _old_token(settings: Settings) -> Path:
     return settings.ledger_key_file.with_name(settings.ledger_key_file.name + ".epoch")
 
 
-def make_backup(settings: Settings, file: Path) -> Manifest:
+def make_backup(settings: Settings, file: Path, *, clock: Clock = MACHINE) -> Manifest:
     """Write a backup to a new file, mode 0600, completely or not at all.
 
     Raises `InputError` when the file exists, `ConfigurationError` when ledger or key cannot be read.
@@ -93,7 +93,7 @@ def make_backup(settings: Settings, file: Path) -> Manifest:
         make_folder(file.parent)
         with tempfile.TemporaryDirectory(prefix=f".{file.name}.", dir=file.parent) as folder:
             whole = Path(folder) / "backup"
-            manifest = _write(settings, Path(folder) / LEDGER, whole)
+            manifest = _write(settings, Path(folder) / LEDGER, whole, clock)
             sync(whole)
             crash_point("backup.written")
             try:
@@ -111,7 +111,7 @@ def _refuse_existing(file: Path) -> None:
         raise InputError(f"{file} exists already, and a backup replaces nothing: give another name")
 
 
-def _write(settings: Settings, copy: Path, whole: Path) -> Manifest:
+def _write(settings: Settings, copy: Path, whole: Path, clock: Clock) -> Manifest:
     meta = copy_ledger(settings.ledger_url, copy)
     check_copy(copy)
     # Race: tokens are read after the ledger, so they can only be ahead of it. That begins an epoch, which is safe.
@@ -120,7 +120,7 @@ def _write(settings: Settings, copy: Path, whole: Path) -> Manifest:
     with copy.open("rb") as ledger:
         sha256 = {LEDGER: hashlib.file_digest(ledger, "sha256").hexdigest()}
     sha256 |= {name: hashlib.sha256(content).hexdigest() for name, content in small.items()}
-    created_at = int(time.time() * 1000)
+    created_at = int(clock.wall() * 1000)
     manifest = Manifest(FORMAT, meta["schema"], meta["account"], created_at, count_rows(copy), sha256)
     handle = os.open(whole, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with (

@@ -3,7 +3,6 @@
 import queue
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Engine, Table, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
+from treasury.clock import MACHINE
 from treasury.concurrency.crash_points import crash_point
 from treasury.concurrency.turns import Deliver, await_result
 from treasury.errors import ConfigurationError
@@ -90,14 +90,14 @@ def _open_sqlite(url: str, *, writes: bool) -> Engine:
 
 def _use_write_ahead_log(connection: sqlite3.Connection) -> None:
     # Race: of two processes that open a new ledger, SQLite tells one that it is locked at once, whatever its timeout.
-    deadline = time.monotonic() + OPEN_SECONDS
+    deadline = MACHINE.monotonic() + OPEN_SECONDS
     while True:
         try:
             connection.execute("PRAGMA journal_mode=WAL")
         except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > deadline:
+            if "locked" not in str(error) or MACHINE.monotonic() > deadline:
                 raise
-            time.sleep(0.02)
+            MACHINE.sleep(0.02)
         else:
             return
 

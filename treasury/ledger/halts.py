@@ -1,6 +1,5 @@
 """What halts all sending: a person's stop, and a recovery of the policy until it takes effect."""
 
-import time
 from datetime import UTC, datetime
 
 from sqlalchemy import Connection
@@ -13,18 +12,17 @@ NEVER = 2**62
 """Later than any time, Unix milliseconds."""
 
 
-def check_not_stopped(connection: Connection, judged_since: int | None = None) -> None:
+def check_not_stopped(connection: Connection, now: int, judged_since: int | None = None) -> None:
     """Raise `Stopped` while a stop is in force, and `RecoveryRuns` while a recovery of the policy is.
 
-    `judged_since`: when the policy that payments were judged by took effect, Unix ms. Raises `PolicyChanged` when
-    another one took effect after it.
+    `now` is the ledger's time, Unix ms. `judged_since`: when the policy that payments were judged by took effect, Unix
+    ms. Raises `PolicyChanged` when another one took effect after it.
 
     Read once for all steps of a group, which are one transaction.
     """
     group = group_of(connection)
     if group.not_stopped:
         return
-    now = int(time.time() * 1000)
     row = connection.execute(
         STANDING_STOP, {"now": now, "since": NEVER if judged_since is None else judged_since}
     ).first()

@@ -8,7 +8,6 @@ import json
 import os
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Protocol
 
 from sqlalchemy import Connection, text
 
+from treasury.clock import MACHINE
 from treasury.errors import ConfigurationError, RunHeld
 from treasury.ledger.database import Writer
 from treasury.private_files import make_folder
@@ -32,7 +32,7 @@ class Lock(Protocol):
 
 
 def _here() -> dict[str, str]:
-    since = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    since = f"{MACHINE.now():%Y-%m-%dT%H:%M:%SZ}"
     return {"process": str(os.getpid()), "host": socket.gethostname(), "since": since}
 
 

@@ -3,7 +3,6 @@
 import json
 import os
 import socket
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from decimal import Decimal
@@ -13,6 +12,7 @@ from typing import Any, TypeVar
 from sqlalchemy import ColumnElement, Connection, insert, select, update
 from sqlalchemy.exc import DBAPIError
 
+from treasury.clock import MACHINE, Clock
 from treasury.concurrency.crash_points import crash_point
 from treasury.errors import (
     ChangedByHand,
@@ -49,10 +49,10 @@ _UNSAID = {"cause": None, "code": None, "status": None}
 class Ledger:
     """The ledger of one account. Safe to use from several threads and, for different runs, several processes."""
 
-    def __init__(self, url: str, account: str, key_file: Path, *, clock: Callable[[], float] = time.time) -> None:
+    def __init__(self, url: str, account: str, key_file: Path, *, clock: Clock = MACHINE) -> None:
         self.account = account
         """The account as this ledger spells it: request ids derive from the spelling that the ledger was made with."""
-        self._clock = clock
+        self.clock = clock
         self.day_of: Callable[[int], str] | None = None
         """The business date of a moment, Unix ms, by the policy that applies; None where none does."""
         self.judged_since: int | None = None
@@ -82,7 +82,7 @@ class Ledger:
 
     def now(self) -> int:
         """The time, Unix ms."""
-        return int(self._clock() * 1000)
+        return int(self.clock.wall() * 1000)
 
     def hold(self, run_key: str) -> AbstractContextManager[bool]:
         """Hold a run for this process; yields whether it was just taken. Raises `RunHeld`."""
@@ -150,7 +150,7 @@ class Ledger:
 
         def work(connection: Connection) -> Order:
             if sends:
-                check_not_stopped(connection, self.judged_since)
+                check_not_stopped(connection, self.now(), self.judged_since)
             group_of(connection).marks += sends or event is Event.CANCEL
             stepped = group_of(connection).change(order, known, values, ("sends",) if sends else ())
             if stepped is None:

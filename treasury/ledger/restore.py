@@ -8,13 +8,13 @@ import os
 import shutil
 import sqlite3
 import tempfile
-import time
 from contextlib import nullcontext, suppress
 from pathlib import Path
 
 from sqlalchemy import delete, inspect
 from sqlalchemy.exc import DBAPIError
 
+from treasury.clock import MACHINE, Clock
 from treasury.concurrency.crash_points import crash_point
 from treasury.errors import ConfigurationError, InputError
 from treasury.ledger import schema
@@ -32,7 +32,7 @@ _UNFINISHED = ".restore-"
 """Folders beside the ledger, only while a restore is under way."""
 
 
-def restore_backup(settings: Settings, file: Path) -> Manifest:
+def restore_backup(settings: Settings, file: Path, *, clock: Clock = MACHINE) -> Manifest:
     """Restore ledger, key and tokens into an empty home.
 
     Raises `InputError` when something is in the way or the file is no whole backup, and `ConfigurationError` when the
@@ -42,7 +42,7 @@ def restore_backup(settings: Settings, file: Path) -> Manifest:
         begun = _check_empty(settings, backup)
         try:
             if not begun:
-                _place_ledger(settings, backup)
+                _place_ledger(settings, backup, clock)
             crash_point("restore.ledger")
             for part, content in backup.small.items():
                 _place(place_of(settings, part), content)
@@ -101,7 +101,7 @@ def _ledger_in_the_way(url: str) -> tuple[list[str], str | None]:
         engine.dispose()
 
 
-def _place_ledger(settings: Settings, backup: Backup) -> None:
+def _place_ledger(settings: Settings, backup: Backup, clock: Clock) -> None:
     file = sqlite_file(settings.ledger_url)
     folder = settings.home if file is None else file.parent
     make_folder(settings.home)
@@ -112,7 +112,7 @@ def _place_ledger(settings: Settings, backup: Backup) -> None:
         copy = Path(unpacked) / "ledger.db"
         backup.unpack_ledger(copy)
         with open_copy(copy) as connection:
-            rows = {RESTORED_AT: str(int(time.time() * 1000)), RESTORING: backup.manifest.digest}
+            rows = {RESTORED_AT: str(int(clock.wall() * 1000)), RESTORING: backup.manifest.digest}
             # The restored token agrees with the restored ledger, so the restore itself has to be recorded.
             set_meta(connection, rows | ({"epoch": "restored"} if "epoch" in read_meta(connection) else {}))
         place_copy(copy, settings.ledger_url)

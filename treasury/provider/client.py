@@ -4,8 +4,6 @@ import copy
 import json
 import os
 import random
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from email.utils import parsedate_to_datetime
 from functools import cached_property
@@ -15,6 +13,7 @@ from typing import Any, Generic, Self, TypeVar
 import stamina
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from treasury.clock import MACHINE, Clock
 from treasury.concurrency.crash_points import crash_point
 from treasury.concurrency.turns import WorkerThreads
 from treasury.errors import NotConnected, NotSentInTime, OutcomeUnknown, Refused
@@ -97,14 +96,6 @@ def _passes(error: Exception) -> bool:
     return isinstance(error, NotConnected | OutcomeUnknown)
 
 
-_UPTIME = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-
-
-def uptime() -> float:
-    """Seconds since the machine started, its sleep included: nobody can set this clock."""
-    return time.clock_gettime(_UPTIME)
-
-
 def _asked_seconds(header: str, now: float) -> float | None:
     """What a `Retry-After` header asks for, in seconds: it holds a number or a date."""
     text = header.strip()
@@ -118,7 +109,7 @@ def _asked_seconds(header: str, now: float) -> float | None:
 
 @dataclass(frozen=True)
 class Signed(Generic[R]):
-    """A request as it leaves: the very bytes, and when they were signed (`uptime` seconds)."""
+    """A request as it leaves: the very bytes, and when they were signed (`Clock.uptime`)."""
 
     operation: Operation[R]
     content: bytes = field(repr=False)
@@ -136,13 +127,12 @@ class Client:
         timeout_seconds: float = 30.0,
         limits: Limits = LIMITS,
         engine: EngineName | None = None,
-        clock: Callable[[], float] = time.time,
-        sleep: Callable[[float], None] = time.sleep,
+        clock: Clock = MACHINE,
     ) -> None:
         self.account = account
-        self._sleep = sleep
+        self.clock = clock
         self._key = account.signing_key
-        self._clock = clock
+        self._seconds_old = 0.0
         self._engine = open_engine(connections, timeout_seconds, limits, name=engine)
         self._limits = limits
         self._nonces = random.Random()  # noqa: S311 - never the same twice is all they must be; seeded by the system
@@ -151,7 +141,7 @@ class Client:
         # Not the waiters: who repeats a question there waits for a connection, and its holder would wait for them.
         self._pacers = WorkerThreads(connections)
         self._connections = Connections(connections)
-        self.pace = Pace(self._connections)
+        self.pace = Pace(self._connections, clock)
         self._date = "", 0.0
 
     def __enter__(self) -> Self:
@@ -173,13 +163,14 @@ class Client:
         """The same connections, with requests that are signed by other rules and dated so long ago."""
         other = copy.copy(self)
         other.account = replace(self.account, rules=rules)
-        other._clock = lambda: self._clock() - seconds_old
+        other._seconds_old = seconds_old
         return other
 
     def signed_body(self, operation: Operation[Any]) -> dict[str, Any]:
         """The body as it travels: own fields, common parameters, signature (document, Authentication)."""
         rules = self.account.rules
-        common = common_parameters(self.account, self._clock(), f"{self._nonces.getrandbits(128):032x}")
+        dated, nonce = self.clock.wall() - self._seconds_old, f"{self._nonces.getrandbits(128):032x}"
+        common = common_parameters(self.account, dated, nonce)
         fields: dict[str, Any] = clean({**rules.as_sent(operation), **common}, rules)
         fields["sign"] = self._signers.do(sign, fields, self._key, rules)
         return fields
@@ -191,7 +182,7 @@ class Client:
         """
         self._connections.take()
         try:
-            self.pace.wait(lambda seconds: self._pacers.do(self._sleep, seconds))
+            self.pace.wait(lambda seconds: self._pacers.do(self.clock.sleep, seconds))
         except BaseException:
             self._connections.give_back()
             raise
@@ -202,7 +193,7 @@ class Client:
 
     def sign(self, operation: Operation[R]) -> Signed[R]:
         """Build and sign a request; nothing leaves."""
-        at = uptime()
+        at = self.clock.uptime()
         return Signed(operation, encode(self.signed_body(operation)).encode(), at)
 
     def transmit(self, signed: Signed[R]) -> R:
@@ -212,10 +203,10 @@ class Client:
         """
         name = signed.operation.operation_name()
         crash_point("client.before")
-        age = uptime() - signed.at
+        age = self._age(signed)
         if age > MAX_AGE_SECONDS:
             raise NotSentInTime(f"{name}: signed {age:.0f} s ago, so it was not sent")
-        began = time.monotonic()
+        began = self.clock.monotonic()
         try:
             answer = self._engine.post(self.account.base_url + signed.operation.path, signed.content)
         except NotConnected as error:
@@ -223,11 +214,11 @@ class Client:
         except NoResponse as error:
             raise OutcomeUnknown(name, f"the request left; {error}") from None
         crash_point("client.answered")
-        self._date = answer.headers.get("date", ""), uptime()
+        self._date = answer.headers.get("date", ""), self.clock.uptime()
         try:
             reply = read_answer(signed.operation, answer.status, answer.body)
         except Refused as refusal:
-            refusal.retry_after_seconds = _asked_seconds(answer.headers.get("retry-after", ""), self._clock())
+            refusal.retry_after_seconds = _asked_seconds(answer.headers.get("retry-after", ""), self.clock.wall())
             if says_too_many(refusal):
                 self.pace.too_many(refusal.retry_after_seconds, began)
             else:
@@ -235,6 +226,9 @@ class Client:
             raise
         self.pace.went_well()
         return reply
+
+    def _age(self, signed: Signed[Any]) -> float:
+        return self.clock.uptime() - signed.at
 
     def send(self, operation: Operation[R]) -> R:
         """Send an operation in exactly one transmission and read its answer.
@@ -245,7 +239,7 @@ class Client:
         signed = self.sign(operation) if self.pace.is_free else None
         self.take_connection()
         try:
-            if signed is None or uptime() - signed.at > MAX_AGE_SECONDS / 2:  # it waited, and its signature grew old
+            if signed is None or self._age(signed) > MAX_AGE_SECONDS / 2:  # it waited, and its signature grew old
                 signed = self.sign(operation)
             return self.transmit(signed)
         finally:
@@ -255,7 +249,7 @@ class Client:
         """The service's time by its last answer, Unix ms; None when it shows none."""
         date, at = self._date
         try:
-            return int((parsedate_to_datetime(date).timestamp() + uptime() - at) * 1000)
+            return int((parsedate_to_datetime(date).timestamp() + self.clock.uptime() - at) * 1000)
         except (ValueError, OverflowError):
             return None
 
@@ -266,7 +260,7 @@ class Client:
         """
         try:
             answer = self._engine.get(self.account.base_url + "/", CLOCK_SECONDS)
-            return seconds_ahead(answer.headers, self._clock())
+            return seconds_ahead(answer.headers, self.clock.wall())
         except (NotConnected, NoResponse) as error:
             raise NotConnected(f"{self.account.base_url} does not answer: {error}") from None
 
@@ -277,12 +271,12 @@ class Client:
         """
         if operation.effect is not Effect.READS:
             raise AssertionError(f"{operation.operation_name()} does more than read")
-        began = time.monotonic()
+        began = self.clock.monotonic()
         try:
             return self.send(operation)
         except (Refused, NotConnected, OutcomeUnknown) as error:
             first = error
-        left = self._limits.exchange_seconds - (time.monotonic() - began)
+        left = self._limits.exchange_seconds - (self.clock.monotonic() - began)
         if left <= 0 or not _passes(first):
             raise first
         reply: R = self._waiters.do(self._read_again, operation, first, left)
@@ -290,16 +284,19 @@ class Client:
 
     def _read_again(self, operation: Operation[R], first: Exception | None, seconds: float) -> R:
         """What is set up only after a failure, which counts as the first attempt: it costs as much as a request."""
+        until = self.clock.monotonic() + seconds
+
+        def passes(error: Exception) -> bool:
+            return _passes(error) and self.clock.monotonic() < until
+
+        # The pauses are the clock's, so stamina makes none.
         for attempt in stamina.retry_context(
-            on=_passes,
-            attempts=retries.READ.attempts,
-            timeout=seconds,
-            wait_initial=retries.READ.first_pause,
-            wait_max=retries.READ.max_pause,
+            on=passes, attempts=retries.READ.attempts, timeout=None, wait_initial=0, wait_max=0, wait_jitter=0
         ):
             with attempt:
                 if first is not None:
                     failed, first = first, None
                     raise failed
+                self.clock.sleep(retries.READ.pause_after(attempt.num - 1))
                 return self.send(operation)
         raise AssertionError("unreachable")

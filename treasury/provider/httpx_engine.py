@@ -1,13 +1,13 @@
 """The HTTP engine that httpx makes; in a module of its own, for to import httpx takes as long as half a command."""
 
 import threading
-import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import httpcore
 import httpx
 
+from treasury.clock import MACHINE
 from treasury.concurrency.turns import WorkerThreads
 from treasury.errors import ConfigurationError, NotConnected
 from treasury.provider.engine import (
@@ -102,11 +102,11 @@ class _Deadline(threading.local):
 
     def begin(self, seconds: float) -> None:
         """Start the time of an exchange."""
-        self.at = time.monotonic() + seconds
+        self.at = MACHINE.monotonic() + seconds
 
     def within(self, timeout: float | None, error: type[Exception]) -> float:
         """What is left for one step of the exchange. Raises this error when nothing is."""
-        left = self.at - time.monotonic()
+        left = self.at - MACHINE.monotonic()
         if left <= 0:
             raise error("the exchange took too long")
         return left if timeout is None else min(timeout, left)

@@ -1,10 +1,10 @@
 """How fast an account's requests leave: free connections, and the pace that a service with 429 asks for."""
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
 
+from treasury.clock import Clock
 from treasury.concurrency.turns import Deliver, await_result
 from treasury.errors import Stopped
 from treasury.provider.retries import MAX_ASKED_PAUSE, TOO_MANY, Retry
@@ -66,11 +66,13 @@ class Pace:
     def __init__(
         self,
         connections: Connections,
+        clock: Clock,
         *,
         retry: Retry = TOO_MANY,
         min_rate: float = MIN_RATE,
     ) -> None:
         self._connections = connections
+        self._clock = clock
         self._retry, self._min_rate = retry, min_rate
         self._guard = threading.Lock()
         self.rate: float | None = None
@@ -88,7 +90,7 @@ class Pace:
 
     def wait(self, sleep: Callable[[float], None]) -> None:
         """Wait for one's turn. Raises `Stopped` when the service asked for a pause that is too long to wait for."""
-        now = time.monotonic()
+        now = self._clock.monotonic()
         self._recent.append(now)
         if self.rate is None:
             return
@@ -100,7 +102,7 @@ class Pace:
         with self._guard:
             if self._too_long is not None:
                 raise Stopped(self._too_long)
-            now = time.monotonic()
+            now = self._clock.monotonic()
             if self._held_until > now:
                 return self._held_until - now
             if self._next_at > now:
@@ -123,7 +125,7 @@ class Pace:
         Those that were on their way together count once: one pause, one halving.
         """
         with self._guard:
-            now = time.monotonic()
+            now = self._clock.monotonic()
             together = began < self._changed_at or began < self._held_until
             if asked_seconds is not None and asked_seconds > MAX_ASKED_PAUSE:
                 self._too_long = (

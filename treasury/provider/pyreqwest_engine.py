@@ -5,7 +5,6 @@ import atexit
 import gc
 import sys
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import timedelta
@@ -16,6 +15,7 @@ from pyreqwest.client import ClientBuilder
 from pyreqwest.exceptions import BuilderError, DetailedPyreqwestError, RequestTimeoutError
 from pyreqwest.proxy import ProxyBuilder
 
+from treasury.clock import MACHINE
 from treasury.concurrency.turns import Deliver, await_result
 from treasury.errors import ConfigurationError, NotConnected
 from treasury.provider.engine import (
@@ -209,8 +209,8 @@ def _await_strangers(others: set[int], seconds: float = 1.0) -> None:
     pyreqwest's thread tells the loop of an answer from inside Python, and gives the interpreter's lock away on the way
     back. An interpreter that ends just then aborts, and the exit code is lost.
     """
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        time.sleep(0.002)  # without the lock: whoever waits for it gets it
+    deadline = MACHINE.monotonic() + seconds
+    while MACHINE.monotonic() < deadline:
+        MACHINE.sleep(0.002)  # without the lock: whoever waits for it gets it
         if not _strangers() - others:
             return

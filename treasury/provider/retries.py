@@ -1,5 +1,6 @@
 """How often each kind of request is tried, and how long the pauses between the tries are: the one table of both."""
 
+import random
 import sys
 from dataclasses import dataclass
 
@@ -14,6 +15,11 @@ class Retry:
     """Seconds."""
     max_pause: float = 0.0
     """Seconds."""
+
+    def pause_after(self, attempt: int) -> float:
+        """Seconds to wait after this try, the first is 1: twice as long each time, and up to a second by chance."""
+        by_chance = random.random()  # noqa: S311 - it spreads requests out, and keeps no secret
+        return min(self.max_pause, self.first_pause * 2.0 ** (attempt - 1) + by_chance)
 
 
 READ = Retry(attempts=4, first_pause=0.2, max_pause=3.0)

@@ -6,12 +6,12 @@ What moves money has one way out (`treasury.sending`): through `treasury call`, 
 import json
 import random
 import re
-import time
 from collections.abc import Generator
 from urllib.parse import urlsplit
 
 import httpx
 
+from treasury.clock import MACHINE, Clock
 from treasury.errors import ConfigurationError
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.client import Account, common_parameters, encode
@@ -39,8 +39,9 @@ class RequestSignature(httpx.Auth):
 
     requires_request_body = True
 
-    def __init__(self, account: Account) -> None:
+    def __init__(self, account: Account, clock: Clock = MACHINE) -> None:
         self._account = account
+        self._clock = clock
         self._nonces = random.Random()  # noqa: S311 - never the same twice is all they must be; seeded by the system
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
@@ -48,7 +49,7 @@ class RequestSignature(httpx.Auth):
         self._check(request)
         account, rules = self._account, self._account.rules
         nonce = f"{self._nonces.getrandbits(128):032x}"
-        fields = clean({**_object(request), **common_parameters(account, time.time(), nonce)}, rules)
+        fields = clean({**_object(request), **common_parameters(account, self._clock.wall(), nonce)}, rules)
         fields[SIGN] = sign(fields, account.signing_key, rules)
         yield httpx.Request(
             "POST",
@@ -86,14 +87,14 @@ def _object(request: httpx.Request) -> dict[str, object]:
     return fields
 
 
-def signing_client(account: Account, *, timeout_seconds: float = 30.0) -> httpx.Client:
+def signing_client(account: Account, *, timeout_seconds: float = 30.0, clock: Clock = MACHINE) -> httpx.Client:
     """An HTTP client of this account whose requests are signed; paths are relative to the base URL.
 
     One transmission for each call: no retry, no redirect.
     """
     return httpx.Client(
         base_url=account.base_url,
-        auth=RequestSignature(account),
+        auth=RequestSignature(account, clock),
         timeout=httpx.Timeout(timeout_seconds, connect=CONNECT_SECONDS),
         follow_redirects=False,
         transport=httpx.HTTPTransport(retries=0, http2=False),

@@ -2,14 +2,15 @@
 
 import functools
 import os
-from datetime import UTC, datetime
 from pathlib import Path
+
+from treasury.clock import MACHINE
 
 
 @functools.cache
 def start_folder(folder: Path) -> Path:
     """The folder of this process's start in a folder of results: `starts/<UTC time>-<pid>`, until `end_start`."""
-    name = f"{datetime.now(UTC):%Y-%m-%dT%H-%M-%SZ}-{os.getpid()}"
+    name = f"{MACHINE.now():%Y-%m-%dT%H-%M-%SZ}-{os.getpid()}"
     taken = len(list((folder / "starts").glob(f"{name}*")))  # by starts of this very second
     return folder / "starts" / (f"{name}-{taken + 1}" if taken else name)
 

@@ -1,6 +1,5 @@
 """Proposes plans and approves them: who makes one, which rules it is approved by, what approvers see of it."""
 
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -8,6 +7,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from treasury.approving.judging import HOUR_MS, ApprovalRules
 from treasury.approving.tokens import Binding, Purpose, Token, sign
+from treasury.clock import MACHINE, Clock
 from treasury.errors import InputError
 from treasury.ledger import approvals
 from treasury.ledger.approvals import Approved
@@ -117,9 +117,11 @@ def signer(desk: Desk, key: Ed25519PrivateKey | None) -> Callable[[str, str], To
     return lambda run_key, sha256: None if key is None else sign_proposal(desk, key, run_key, sha256)
 
 
-def print_approval(key: Ed25519PrivateKey, run_key: str, code: str, hours: int = APPROVAL_HOURS) -> str:
+def print_approval(
+    key: Ed25519PrivateKey, run_key: str, code: str, hours: int = APPROVAL_HOURS, *, clock: Clock = MACHINE
+) -> str:
     """A token that approves the proposal with this code. Needs neither ledger nor account."""
-    return str(sign(key, Purpose.APPROVE, run_key, code, int(time.time() * 1000) + hours * HOUR_MS))
+    return str(sign(key, Purpose.APPROVE, run_key, code, int(clock.wall() * 1000) + hours * HOUR_MS))
 
 
 def approve(

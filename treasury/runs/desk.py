@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
+from treasury.clock import MACHINE, Clock
 from treasury.concurrency.turns import run_concurrently
 from treasury.errors import ConfigurationError, NotConnected, RowProblem, RunHeld, Stopped
 from treasury.ledger.changed_orders import hold_changed
@@ -30,14 +31,15 @@ U = TypeVar("U")
 class Desk:
     """An account with everything that a run needs. Safe to use from several threads."""
 
-    def __init__(self, account: Account, settings: Settings) -> None:
+    def __init__(self, account: Account, settings: Settings, *, clock: Clock = MACHINE) -> None:
         self.account = account
         self.settings = settings
+        self.clock = clock
         self.in_flight = settings.in_flight
         self.client = Client(
-            account, connections=settings.in_flight, limits=settings.limits, engine=settings.http_engine
+            account, connections=settings.in_flight, limits=settings.limits, engine=settings.http_engine, clock=clock
         )
-        self.ledger = Ledger(settings.ledger_url, account.identity, settings.ledger_key_file)
+        self.ledger = Ledger(settings.ledger_url, account.identity, settings.ledger_key_file, clock=clock)
         self.machine = MachineLock(account.identity)
         self.token = Token(settings.token_folder, account.identity)
         self.standing = Standing.KNOWN

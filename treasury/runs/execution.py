@@ -3,7 +3,6 @@
 import contextlib
 import logging
 import re
-import time
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from itertools import takewhile
@@ -228,7 +227,7 @@ def follow_orders(desk: Desk, run_key: str, ids: Sequence[int], seconds: float) 
     """
     if not 0 <= seconds < float("inf"):
         raise InputError(f"following takes a number of seconds, zero or more (got {seconds})")
-    deadline = time.monotonic() + seconds
+    deadline = desk.clock.monotonic() + seconds
     pause = FOLLOW.first_pause
     states: tuple[State, ...] = (State.UNKNOWN, State.ACCEPTED) if seconds > 0 else (State.UNKNOWN,)
     followed = set(ids)
@@ -245,12 +244,12 @@ def follow_orders(desk: Desk, run_key: str, ids: Sequence[int], seconds: float) 
             asking: tuple[State, ...] = (*states, State.PREPARED)
             for some in batched(waiting, ORDERS_PER_TASK):
                 _follow_all(desk, desk.ledger.orders(ids=some, states=asking), asked)
-                if time.monotonic() > deadline:
+                if desk.clock.monotonic() > deadline:
                     asking = (State.UNKNOWN, State.PREPARED)
-            waiting, left = still_open(), deadline - time.monotonic()
+            waiting, left = still_open(), deadline - desk.clock.monotonic()
             if left <= 0 or not waiting:
                 break
-            time.sleep(min(pause, left))
+            desk.clock.sleep(min(pause, left))
             pause = min(pause * 1.5, FOLLOW.max_pause)
         return len(waiting)
 

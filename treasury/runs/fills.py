@@ -1,7 +1,6 @@
 """After a round: whether the balances agree with the orders, what was achieved, what follows, and the files."""
 
 import logging
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -93,7 +92,7 @@ def proofs_of(desk: Desk, run_key: str) -> list[Proof]:
     proofs: list[Proof] = []
     for look in range(LOOKS):
         if look:
-            time.sleep(LOOK_SECONDS)
+            desk.clock.sleep(LOOK_SECONDS)
         after = _balances(desk, own)
         others = moved_since(desk.ledger, run_key, snapshot.at, flying)
         proofs = prove_fills(snapshot.available, after, desk.ledger.orders(run_key=run_key), others)

@@ -6,7 +6,6 @@ obligation that everybody sees; and of two runs that lack the same money the one
 
 import dataclasses
 import logging
-import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
@@ -198,7 +197,7 @@ def why_not_funded(desk: Desk, plan: PayoutPlan, done: Sequence[Done] = ()) -> s
     gap: Mapping[str, Decimal] = {}
     for look in range(LOOKS if done else 1):
         if look:
-            time.sleep(LOOK_SECONDS)
+            desk.clock.sleep(LOOK_SECONDS)
         try:
             needs, position = read_funds(desk, plan, with_margin=False)
         except NotFunded as error:

@@ -2,7 +2,6 @@
 
 import logging
 import tempfile
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
@@ -61,7 +60,7 @@ def at_one_moment(desk: Desk, read: Callable[[], T]) -> tuple[T, bool]:
         look += 1
         if is_one or look == LOOKS:
             return found, is_one
-        time.sleep(look * LOOK_SECONDS)
+        desk.clock.sleep(look * LOOK_SECONDS)
 
 
 @dataclass

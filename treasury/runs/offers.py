@@ -3,7 +3,6 @@
 import hashlib
 import json
 import logging
-import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -65,6 +64,7 @@ class Lists:
 
     def __init__(self, desk: Desk, questions: Questions) -> None:
         self._questions = questions
+        self._clock = desk.clock
         name = hashlib.sha256(desk.ledger.account.encode()).hexdigest()[:16]
         self._file = desk.settings.home / "lists" / f"{name}.json"
         self._kept = _read(self._file)
@@ -74,11 +74,11 @@ class Lists:
         """What `read` makes of the answer, plain JSON values; None where it is empty, or there is none."""
         name = json.dumps([operation.operation_name(), operation.body()], sort_keys=True)
         kept = self._kept.get(name)
-        if kept is not None and 0 <= time.time() - kept["at"] < KEPT_SECONDS:
+        if kept is not None and 0 <= self._clock.wall() - kept["at"] < KEPT_SECONDS:
             return kept["says"]
         says = self._questions.ask(operation, what, lambda reply: read(reply) or None)
         if says is not None:
-            self._kept[name] = {"at": time.time(), "says": says}
+            self._kept[name] = {"at": self._clock.wall(), "says": says}
             self._changed = True
         return says
 

@@ -48,9 +48,9 @@ TABLE = "conversions"
 LOG = logging.getLogger("treasury")
 
 
-def run_key_of_day(policy: Policy, now: datetime | None = None, number: int = 1) -> str:
+def run_key_of_day(policy: Policy, now: datetime, number: int = 1) -> str:
     """The run key of a rebalancing: its business date in the policy's time zone; later rounds of a day are numbered."""
-    key = f"rebalance-{policy.business_date(now or datetime.now(UTC)).isoformat()}"
+    key = f"rebalance-{policy.business_date(now).isoformat()}"
     return key if number == 1 else f"{key}-{number}"
 
 

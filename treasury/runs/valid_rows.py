@@ -1,6 +1,5 @@
 """Which rows of a sheet are left out, so that the valid ones are paid."""
 
-import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -55,10 +54,10 @@ def plan_without(
 def remembered(desk: Desk, name: str, find: Callable[[], PayoutPlan], read: Read) -> PayoutPlan:
     """The plan that `find` finds; where this process found it a short while ago, without the same rows again."""
     at, problems = desk.left_out.get(name, (-KEPT_SECONDS, ()))
-    if time.monotonic() - at < KEPT_SECONDS:
+    if desk.clock.monotonic() - at < KEPT_SECONDS:
         return read(problems)
     plan = find()
-    desk.left_out[name] = time.monotonic(), tuple(each for row in plan.left_out for each in row.problems)
+    desk.left_out[name] = desk.clock.monotonic(), tuple(each for row in plan.left_out for each in row.problems)
     return plan
 
 

@@ -1,7 +1,7 @@
 """A stand-in for the service over real HTTP: real balances, real signatures, and faults on purpose."""
 
 from treasury.sandbox.behaviour import Behaviour
-from treasury.sandbox.clock import Clock
+from treasury.sandbox.clock import SandboxClock
 from treasury.sandbox.faults import FAULTS
 from treasury.sandbox.keys import generate_key_pair
 from treasury.sandbox.promptpay import build_promptpay
@@ -13,8 +13,8 @@ __all__ = [
     "DEFAULT_BALANCES",
     "FAULTS",
     "Behaviour",
-    "Clock",
     "RunningSandbox",
+    "SandboxClock",
     "SandboxSettings",
     "build_promptpay",
     "generate_key_pair",

@@ -5,19 +5,22 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict
 from decimal import Decimal
+from email.utils import formatdate
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from treasury.money import parse_amount
 from treasury.provider.bounded_json import read_json
 from treasury.sandbox.answers import Answer, envelope, json_bytes
 from treasury.sandbox.books import BookAccount
+from treasury.sandbox.clock import SandboxClock
 from treasury.sandbox.completeness import check_complete
 from treasury.sandbox.currencies import find_currency
 from treasury.sandbox.desk import Desk
@@ -54,6 +57,25 @@ class AnswerResponse(Response):
         await _hang_up(receive, run_concurrently=False)
 
 
+class Dated:
+    """Sends the `Date` of every answer by the sandbox's clock, without what was advanced."""
+
+    def __init__(self, app: ASGIApp, clock: SandboxClock) -> None:
+        self._app = app
+        self._clock = clock
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, with the date."""
+
+        async def send_dated(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                date = formatdate(self._clock.wall(), usegmt=True).encode()
+                message["headers"] = [*message["headers"], (b"date", date)]
+            await send(message)
+
+        await self._app(scope, receive, send_dated)
+
+
 async def _hang_up(receive: Receive, *, run_concurrently: bool) -> None:
     """Close the socket under uvicorn, whose request cycle `receive` belongs to, and wait until it has noticed."""
     transport = receive.__self__.transport  # type: ignore[attr-defined]  # ASGI itself knows no way to hang up
@@ -74,6 +96,7 @@ def build_app(world: World) -> Starlette:
             *Pages(world).routes,
             *_doors(world),
         ],
+        middleware=[Middleware(Dated, clock=world.clock)],
         exception_handlers={HTTPException: _not_found},
         lifespan=_lifespan(world),
     )

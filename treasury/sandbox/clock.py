@@ -1,23 +1,27 @@
-"""The sandbox's clock: real time plus what was advanced, or a time that stands still until it is advanced."""
+"""The sandbox's clock: a clock's time plus what was advanced, or a time that stands still until it is advanced."""
 
-import time
+from treasury.clock import MACHINE, Clock
 
 
-class Clock:
-    """Unix seconds of the sandbox. `Clock()` runs with the machine; `Clock(start)` stands still at `start`."""
+class SandboxClock:
+    """Unix seconds of the sandbox, which its orders, quotes and rates move with.
 
-    def __init__(self, start: float | None = None) -> None:
+    `SandboxClock()` runs with the machine, `SandboxClock(clock)` with that clock, and with `start` it stands still.
+    """
+
+    def __init__(self, clock: Clock = MACHINE, *, start: float | None = None) -> None:
+        self._clock = clock
         self._start = start
         self.advanced = 0.0
         """Seconds it was put forward by; kept in the state file, so that time never runs back over a restart."""
 
     def now(self) -> float:
         """The sandbox's time, Unix seconds."""
-        return (time.time() if self._start is None else self._start) + self.advanced
+        return (self.wall() if self._start is None else self._start) + self.advanced
 
     def wall(self) -> float:
-        """The machine's own time: a client's `timestamp` is judged by it, for no client follows our advances."""
-        return time.time()
+        """The time without what was advanced, Unix seconds: a client's `timestamp` is judged by it."""
+        return self._clock.wall()
 
     def advance(self, seconds: float) -> None:
         """Put the clock forward. Raises `ValueError` for a negative number."""

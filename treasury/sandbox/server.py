@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from treasury.errors import ConfigurationError
-from treasury.sandbox.clock import Clock
+from treasury.sandbox.clock import SandboxClock
 from treasury.sandbox.settings import SandboxSettings
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ class RunningSandbox:
     """A sandbox that runs in this process."""
 
     base_url: str
-    clock: Clock
+    clock: SandboxClock
     _world: "World"
 
     def books(self) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def _listen(port: int) -> socket.socket:
         listener.close()
 
 
-def _prepare(settings: SandboxSettings, clock: Clock) -> "tuple[World, Server, socket.socket]":
+def _prepare(settings: SandboxSettings, clock: SandboxClock) -> "tuple[World, Server, socket.socket]":
     import uvicorn
 
     from treasury.sandbox.app import build_app
@@ -102,6 +102,7 @@ def _prepare(settings: SandboxSettings, clock: Clock) -> "tuple[World, Server, s
         lifespan="on",
         proxy_headers=False,
         server_header=False,
+        date_header=False,  # the application says the time by the sandbox's clock
         timeout_keep_alive=60,
         timeout_graceful_shutdown=1,
     )
@@ -110,7 +111,7 @@ def _prepare(settings: SandboxSettings, clock: Clock) -> "tuple[World, Server, s
 
 def serve(settings: SandboxSettings) -> None:
     """Run until SIGTERM or Ctrl-C; prints one line with the address once it answers."""
-    world, server, listener = _prepare(settings, Clock())
+    world, server, listener = _prepare(settings, SandboxClock())
     url = f"http://{HOST}:{listener.getsockname()[1]}"
 
     def tell() -> None:
@@ -132,9 +133,9 @@ def serve(settings: SandboxSettings) -> None:
 
 
 @contextmanager
-def running_sandbox(settings: SandboxSettings, clock: Clock | None = None) -> Iterator[RunningSandbox]:
+def running_sandbox(settings: SandboxSettings, clock: SandboxClock | None = None) -> Iterator[RunningSandbox]:
     """Run in a thread of this process for as long as the block lasts."""
-    clock = clock or Clock()
+    clock = clock or SandboxClock()
     world, server, listener = _prepare(settings, clock)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="sandbox", daemon=True)
     thread.start()

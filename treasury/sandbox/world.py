@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from treasury.provider.signing import load_private_key
 from treasury.sandbox.books import BookAccount, Books
-from treasury.sandbox.clock import Clock
+from treasury.sandbox.clock import SandboxClock
 from treasury.sandbox.dice import digits
 from treasury.sandbox.entities import CardUser, Notification, Order, Quote
 from treasury.sandbox.keys import generate_key_pair, public_half
@@ -26,7 +26,7 @@ from treasury.sandbox.store import Store
 class World:
     """All state. Whoever reads or changes it does so inside `open()`."""
 
-    def __init__(self, settings: SandboxSettings, clock: Clock, public_url: str) -> None:
+    def __init__(self, settings: SandboxSettings, clock: SandboxClock, public_url: str) -> None:
         self.settings = settings
         self.clock = clock
         self.public_url = settings.public_url.rstrip("/") or public_url

@@ -1,6 +1,5 @@
 """Decides whether "no such order" counts now, by querying orders that the service showed before."""
 
-import time
 from collections.abc import Callable
 
 from treasury.errors import NotConnected, OutcomeUnknown, Refused
@@ -39,9 +38,9 @@ class Witnesses:
         if not same_query:
             return None
         asked_at, doubt = self._asked.get(same_query[0], (0.0, None))
-        if not asked_at or time.monotonic() - asked_at > BELIEVED_SECONDS:
+        if not asked_at or self._ledger.clock.monotonic() - asked_at > BELIEVED_SECONDS:
             doubt = self._ask(same_query)
-            self._asked[same_query[0]] = time.monotonic(), doubt
+            self._asked[same_query[0]] = self._ledger.clock.monotonic(), doubt
         return doubt
 
     def _ask(self, operations: list[str]) -> str | None:

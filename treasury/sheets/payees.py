@@ -1,8 +1,9 @@
 """Which column of a beneficiary holds which number, and what is wrong with it (public facts 5.6, 6 and 7.2)."""
 
 from collections.abc import Callable, Iterator, Mapping
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, timedelta
 
+from treasury.clock import MACHINE
 from treasury.errors import Problem
 from treasury.masking import mask
 from treasury.planning.rows import Route
@@ -111,4 +112,4 @@ def is_date(text: str) -> bool:
 
 def latest_birth_date() -> date:
     """Today where it is latest on earth."""
-    return (datetime.now(UTC) + timedelta(hours=14)).date()
+    return (MACHINE.now() + timedelta(hours=14)).date()
