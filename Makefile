@@ -9,7 +9,7 @@ MUTANTS ?= 0
 HISTORIES ?= 2000
 DAYS ?= 90
 
-.PHONY: install demo test quick coverage crash matrix fuzz histories plans days mutate million bench profile office lint format clean
+.PHONY: install demo test quick proofs coverage crash matrix fuzz histories plans days mutate million bench profile office lint format clean
 
 install: .venv/.installed
 
@@ -24,49 +24,56 @@ install: .venv/.installed
 demo: install
 	$(BIN)/treasury demo
 
+# bash's `time` prints the wall time and the processor time of all processes that it waited for.
+test: SHELL := /bin/bash
 test: install
-	$(BIN)/python -m pytest -n 3 --dist loadfile
+	time $(BIN)/python -m pytest -n 3 --dist loadfile
 
 # The loop while one works: rules, plans, orders, policy, interface, house; no Prefect, no other processes, no long nights,
 # SQLite alone. Which tests are slow or thorough stands in tests/conftest.py.
 quick: install
 	$(BIN)/python -m pytest -n 3 --dist loadfile -m "not slow and not thorough and not prefect" -k "not postgresql"
 
+# For nights: what `make test` tries a few of, many times, and what is marked `proof`, every engine test on PostgreSQL too.
+PROOFS := PROOFS=all $(BIN)/python -m pytest -q --max-costs 0 --costs -n 3
+proofs: install
+	$(PROOFS) --dist worksteal tests/matrix tests/machine tests/crash tests/fuzz tests/planning tests/reconciliation
+	$(PROOFS) --dist loadfile tests/engine tests/browser tests/commands tests/flows
+
 # The whole suite, and which lines of the four packages none of its own processes ran; slower than `make test`.
 coverage: install
-	$(BIN)/python -m pytest -n 3 --dist loadfile --cov --cov-report=term
+	$(BIN)/python -m pytest -n 3 --dist loadfile --max-costs 0 --cov --cov-report=term
 
-# What `make test` proves in small: KILLS processes killed and started again; every fault against every payment;
-# whether the tests notice a broken engine (MUTANTS=0 is all of them).
+# One proof alone, as long as its variable says: KILLS processes killed and started again; every fault against every payment;
+# 20,000 answers that nobody should give; HISTORIES of what people decide, and of approvals by key, against oracles; 5,000
+# treasuries for each property of planned conversions; DAYS of rebalancing on the sandbox, each started twice.
+ONE := $(BIN)/python -m pytest -q --max-costs 0
 crash: install
 	$(BIN)/python -m tests.crash.campaign --kills $(KILLS)
-	FLOW_KILLS=20 $(BIN)/python -m pytest -q tests/commands/test_starts.py
+	FLOW_KILLS=20 $(ONE) tests/commands/test_starts.py
 
 matrix: install
-	MATRIX=all $(BIN)/python -m pytest -q -n 3 tests/matrix
+	PROOFS=all $(ONE) -n 3 tests/matrix
 
-# 20,000 answers that nobody should give, to runs and nights on a real HTTP server.
 fuzz: install
-	FUZZ=20000 $(BIN)/python -m pytest -q tests/fuzz
+	FUZZ=20000 $(ONE) tests/fuzz
 
-# 2,000 random histories of what people decide, and 2,000 of approvals by key, against oracles of their own.
 histories: install
-	HISTORIES=$(HISTORIES) $(BIN)/python -m pytest -q -n 2 tests/machine/test_decided.py tests/machine/test_approved.py
+	HISTORIES=$(HISTORIES) $(ONE) -n 2 tests/machine/test_decided.py tests/machine/test_approved.py
 
-# 5,000 random treasuries for each property of planned conversions, and an oracle beside an eighth of them.
 plans: install
-	PLANS=5000 $(BIN)/python -m pytest -q -n 2 tests/planning/test_conversions.py
+	PLANS=5000 $(ONE) -n 2 tests/planning/test_conversions.py
 
+days: install
+	DAYS=$(DAYS) $(ONE) tests/engine/test_days.py
+
+# Whether the tests notice a broken engine (MUTANTS=0 is all of them).
 mutate: install
 	$(BIN)/python -m tests.mutate.mutate --mutants $(MUTANTS)
 
 # How a reconciliation grows: 100,000 and 1,000,000 orders from stored answers.
 million: install
 	$(BIN)/python -m tests.reconciliation.million
-
-# 90 days of rebalancing: moving rates, payouts, deposits, lost answers, each day started twice.
-days: install
-	DAYS=$(DAYS) $(BIN)/python -m pytest -q tests/engine/test_days.py
 
 # The workbooks and sheets in LibreOffice (`soffice` must be there).
 office: install

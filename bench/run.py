@@ -130,7 +130,7 @@ def main() -> None:
     parser.add_argument("--large", type=int, default=0, help="rows of the commands, less a tenth; 0 leaves them out")
     asked = parser.parse_args()
     key = generate_key_pair()[0]
-    with postgresql() as new_database:
+    with postgresql(durable=True) as new_database:
         rounds = [one_round(asked.rows, asked.tasks, key, new_database) for _ in range(asked.rounds)]
         with service() as url:
             waits = waits_of_marks(url, key, 200, 50)
