@@ -1,7 +1,7 @@
 """Counts what each test costs: its processor time with the processes that it ended, and the processes that it started.
 
-Prints the ten that cost most, with `--costs` a table of the folders, and fails a test that takes more than
-`MAX_SECONDS` of processor time and is not marked `costly`, with the reason.
+Prints the ten that cost most, with `--costs` a hundred and a table of folders and files. Fails a test that takes more
+than `MAX_SECONDS` of processor time and is not marked `costly`, with the reason.
 """
 
 import resource
@@ -10,6 +10,7 @@ import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,7 +41,7 @@ def _now() -> tuple[float, float, int]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--costs", action="store_true", help="print what the tests of each folder cost")
+    parser.addoption("--costs", action="store_true", help="print what the tests of each folder and file cost")
     parser.addoption("--max-costs", type=float, default=MAX_SECONDS, help="processor seconds of a test; 0: no limit")
 
 
@@ -93,18 +94,20 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """Print the ten that cost most, and the folders."""
+    """Print the tests that cost most, and the places."""
     if not _spent:
         return
     terminalreporter.section("costs: processor seconds, seconds, processes started")
-    for name, spent in sorted(_spent.items(), key=lambda each: -each[1][0])[:10]:
+    shown = config.getoption("--costs")
+    for name, spent in sorted(_spent.items(), key=lambda each: -each[1][0])[: 100 if shown else 10]:
         terminalreporter.write_line(f"{_line(spent)}  {name}")
-    folders: dict[str, list[tuple[float, float, int]]] = defaultdict(list)
+    places: dict[str, list[tuple[float, float, int]]] = defaultdict(list)
     for name, spent in _spent.items():
-        folders["all"].append(spent)
-        folders["/".join(name.split("::")[0].split("/")[:-1])].append(spent)
-    for name, each in sorted(folders.items()):
-        if config.getoption("--costs") or name == "all":
+        file = name.split("::")[0]
+        for place in ("all", str(Path(file).parent), file):
+            places[place].append(spent)
+    for name, each in sorted(places.items()):
+        if shown or name == "all":
             totals = sum(one[0] for one in each), sum(one[1] for one in each), sum(one[2] for one in each)
             terminalreporter.write_line(f"{_line(totals)}  {name}: {len(each)} tests")
 

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from tests.moved_clock import RUNS
+from tests.proofs import tries
 
 pytestmark = pytest.mark.both_databases
 
-STARTS = 8
+STARTS = tries("STARTS", 4, 8)
 ROWS = 1000
 
 ENGINE = """

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tests.listening import Answer, Listening
+from treasury.clock import MACHINE, Clock
 
 ACTS = ("answer", "drop after", "500 after", "unlisted after", "half after", "other amount after")
 """Moods in which a request that moves money acts."""
@@ -30,9 +31,9 @@ class Truth:
 class HonestBooks:
     """Answers payouts, fiat payouts, conversions and queries; `moods` says how the next ones that move money go."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock = MACHINE) -> None:
         self.clear()
-        self._listening = Listening(self._reply)
+        self._listening = Listening(self._reply, clock)
         self.base_url = self._listening.base_url
 
     def _reply(self, path: str, content: bytes) -> Answer:

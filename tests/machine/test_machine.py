@@ -17,6 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from tests.machine.honest_books import MOODS, HonestBooks, Truth
 from tests.machine.intents import PAYEES, all_intents
 from tests.moved_clock import MovedClock
+from tests.proofs import tries
 from treasury.errors import IllegalTransition, NotConnected, OutcomeUnknown, Refused
 from treasury.ledger.intents import commit_plan
 from treasury.orders.records import Order
@@ -204,7 +205,7 @@ def test_any_history_ends_with_one_effect_and_the_truth() -> None:
 
 def _settings() -> Any:
     return settings(
-        max_examples=32,
+        max_examples=tries("EXAMPLES", 10, 200),
         stateful_step_count=18,
         deadline=None,
         derandomize=True,

@@ -25,17 +25,22 @@ from treasury.settings import Settings
 
 
 @pytest.fixture
-def books() -> Iterator[HonestBooks]:
-    service = HonestBooks()
+def clock() -> MovedClock:
+    return MovedClock()
+
+
+@pytest.fixture
+def books(clock: MovedClock) -> Iterator[HonestBooks]:
+    service = HonestBooks(clock)
     yield service
     service.close()
 
 
 @pytest.fixture
-def desk(books: HonestBooks, tmp_path: Path) -> Iterator[Desk]:
+def desk(books: HonestBooks, clock: MovedClock, tmp_path: Path) -> Iterator[Desk]:
     ledger = f"sqlite:///{tmp_path / 'ledger.db'}"
     settings = Settings(tmp_path, books.base_url, "900001", None, None, ledger, tmp_path / "key", 0)
-    opened = Desk(Account(books.base_url, "900001", generate_key_pair()[0]), settings, clock=MovedClock())
+    opened = Desk(Account(books.base_url, "900001", generate_key_pair()[0]), settings, clock=clock)
     opened.client.pace.too_many = lambda *_: None  # type: ignore[method-assign]  # nobody waits for minutes here
     commit_plan(opened.ledger, "run", "test", {}, "0" * 64, all_intents())
     stamina.set_testing(True, attempts=1)

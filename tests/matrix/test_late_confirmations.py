@@ -136,6 +136,7 @@ def outcomes(slow: SlowToConfirm, folder: Path, key: str, seconds: float, **more
         assert max(slow.paid()) <= 1
         if found == {"settled"} or slow.clock.wall() > until:
             return found
+        slow.clock.move(0.1)
 
 
 def settings(more: Mapping[str, Any]) -> dict[str, Any]:

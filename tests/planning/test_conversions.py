@@ -1,6 +1,5 @@
 """Conversions: no plan of them breaks a rule, loses value beyond its cost, or does worse than another way."""
 
-import os
 import random
 from collections import defaultdict
 from decimal import Decimal, localcontext
