@@ -91,6 +91,7 @@ def test_a_payout_waits_is_read_and_is_paid_with_a_token_of_another_machine(
     assert served.office.results("form")["a"]["approved_by"] == "ben"
 
 
+@pytest.mark.proof
 def test_a_payout_whose_plan_was_rejected_ends_rejected(served: Served) -> None:
     before = len(served.sandbox.orders())
     starts(served, "no", "12345670021")

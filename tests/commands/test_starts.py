@@ -32,6 +32,7 @@ def test_of_four_starts_on_a_fresh_home_one_works_and_three_say_so(
     assert len(sandbox.orders()) == 20
 
 
+@pytest.mark.proof
 def test_different_runs_start_on_one_fresh_prefect_home(
     open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office]
 ) -> None:

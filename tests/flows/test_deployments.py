@@ -170,6 +170,7 @@ class Served:
 
 
 @pytest.mark.prefect
+@pytest.mark.proof
 def test_a_paused_schedule_stays_paused_a_left_run_crashes_and_a_second_one_ends(
     open_office: Callable[..., Office], tmp_path: Path
 ) -> None:

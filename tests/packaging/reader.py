@@ -66,7 +66,8 @@ class Reader:
         """Run a line in a shell, a command of ours alone in this process; its exit code, output and errors."""
         if line.startswith("treasury ") and not set(line) & set("|&;<>$`"):
             with fresh_process(self.environ, self.home) as streams:
-                code = run_command(shlex.split(line, comments=True)[1:], streams)
+                words = shlex.split(line.replace(" ~/", f" {self.home}/"), comments=True)
+                code = run_command(words[1:], streams)
             return code, streams.out.getvalue(), streams.err.getvalue()
         done = subprocess.run(
             ["/bin/bash", "-c", line],
