@@ -27,7 +27,7 @@ demo: install
 # bash's `time` prints the wall time and the processor time of all processes that it waited for.
 test: SHELL := /bin/bash
 test: install
-	time $(BIN)/python -m pytest -n 3 --dist loadfile
+	time $(BIN)/python -m pytest -n 4 --dist loadfile
 
 # The loop while one works: rules, plans, orders, policy, interface, house; no Prefect, no other processes, no long nights,
 # SQLite alone. Which tests are slow or thorough stands in tests/conftest.py.

@@ -67,7 +67,7 @@ def _proof(item: pytest.Item) -> bool:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what is for `make proofs`; mark what takes long by where it stands."""
+    """Leave out what is for `make proofs`; mark what takes long by where it stands, and begin with it."""
     if not ALL:
         config.hook.pytest_deselected(items=[item for item in items if _proof(item)])
         items[:] = [item for item in items if not _proof(item)]
@@ -80,6 +80,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("slow")
         if f"{place}::{item.name}".startswith(THOROUGH):
             item.add_marker("thorough")
+    first = (*SLOW, "flows")  # files that take minutes
+    items.sort(key=lambda item: item.path.relative_to(here).parts[0] not in first)
 
 
 @pytest.hookimpl(trylast=True)

@@ -25,6 +25,8 @@ ADDRESS = "TESTS_SERVERS"
 
 START_SECONDS = 120
 
+IN_MEMORY = "sqlite+aiosqlite:///file::memory:?cache=shared&uri=true&check_same_thread=false"
+
 
 def answers(url: str) -> bool:
     """Return True if a server answers there with 200."""
@@ -101,7 +103,8 @@ class Servers:
             "PREFECT_UI_ENABLED": "0",
             "PREFECT__SERVER_EPHEMERAL": "1",
             "PREFECT__SERVER_FINAL": "1",
-            "PREFECT_SERVER_DATABASE_TIMEOUT": "60",
+            # One connection: at a file, the requests of several workers wait for SQLite's locks, by polling.
+            "PREFECT_SERVER_DATABASE_CONNECTION_URL": IN_MEMORY,
         }
         environ["PREFECT_HOME"] = str(self._folder / "prefect")
         process = self._running.enter_context(child("uvicorn", arguments, environ))

@@ -69,6 +69,7 @@ def starts(served: Served, run_key: str, account: str) -> str:
     return dashboard.text()
 
 
+@pytest.mark.costly("a browser, and a server that serves")
 def test_a_payout_waits_is_read_and_is_paid_with_a_token_of_another_machine(
     served: Served, open_office: Callable[..., Office]
 ) -> None:

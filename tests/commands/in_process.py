@@ -86,6 +86,8 @@ def fresh_process(environ: Mapping[str, str], folder: Path, text: str = "") -> I
         os.umask(umask)
         _begin(log)
         log.handlers[:], log.propagate, log.level = kept
+        if (found := sys.modules.get("tasks.run_log")) is not None:  # imported meanwhile: once in a process
+            found.show_in_run_log()
         _alone.release()
 
 

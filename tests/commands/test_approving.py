@@ -60,6 +60,7 @@ def test_keys_are_for_their_owner_alone_and_never_overwritten(elsewhere: Office)
     assert public_text(read_key(files[0])) == publics[0]
 
 
+@pytest.mark.costly("seven processes at terminals")
 def test_a_passphrase_is_asked_for_and_locks_the_key(elsewhere: Office) -> None:
     made = on_a_terminal(elsewhere, ["keys", "new", "ada", "--passphrase"], [("a new passphrase: ", "open sesame")])
     assert made.code == 0, made.out

@@ -71,6 +71,7 @@ def test_a_run_that_was_stopped_half_way_is_cancelled_and_its_corrected_list_pai
     assert paid(sandbox) == 4
 
 
+@pytest.mark.costly("a process that sends meanwhile")
 def test_a_run_is_cancelled_while_it_is_sent(
     open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office], prefect_url: str
 ) -> None:

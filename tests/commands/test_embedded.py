@@ -15,6 +15,7 @@ pytestmark = pytest.mark.prefect
 ROWS = [(f"r{number}", "1.00", f"1234567{number:04d}1") for number in range(300)]
 
 
+@pytest.mark.costly("an embedded Prefect, twice")
 def test_a_killed_run_leaves_no_process_and_the_next_start_pays_each_row_once(
     open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office]
 ) -> None:
@@ -40,6 +41,7 @@ def test_a_killed_run_leaves_no_process_and_the_next_start_pays_each_row_once(
     assert sum(order["amount"] for order in orders) == len(ROWS)
 
 
+@pytest.mark.costly("an embedded Prefect that starts slowly")
 def test_an_embedded_server_that_starts_slowly_is_waited_for(
     open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office]
 ) -> None:

@@ -292,6 +292,7 @@ raise SystemExit(run({line!r}))
 """
 
 
+@pytest.mark.costly("a process whose plan changes meanwhile")
 def test_more_than_was_shown_is_not_converted(office: Office, sandbox: RunningSandbox, tmp_path: Path) -> None:
     rules = policy(tmp_path, tail=PAYOUTS, BTC=BTC)
     ready, gone = tmp_path / "ready", tmp_path / "gone"

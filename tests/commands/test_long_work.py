@@ -51,6 +51,7 @@ def service() -> Iterator[SlowService]:
     slow.listening.close()
 
 
+@pytest.mark.costly("a long run, twice")
 def test_an_interrupted_run_finishes_what_is_on_its_way_and_goes_on_where_it_was(
     open_office: Callable[..., Office], service: SlowService
 ) -> None:
@@ -75,6 +76,7 @@ def test_an_interrupted_run_finishes_what_is_on_its_way_and_goes_on_where_it_was
     assert len(service.came) == ROWS
 
 
+@pytest.mark.costly("a long run, twice")
 def test_an_interrupted_run_of_quotes_sends_nothing_more_and_goes_on_where_it_was(
     open_office: Callable[..., Office], open_sandbox: Callable[..., RunningSandbox], tmp_path: Path
 ) -> None:
@@ -102,6 +104,7 @@ def test_an_interrupted_run_of_quotes_sends_nothing_more_and_goes_on_where_it_wa
     assert paid() == ROWS
 
 
+@pytest.mark.costly("a long run at a terminal")
 def test_long_work_shows_a_bar_with_rate_and_time_left_on_a_terminal(
     open_office: Callable[..., Office], service: SlowService
 ) -> None:

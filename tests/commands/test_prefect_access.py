@@ -111,6 +111,7 @@ def test_a_server_that_is_silent_for_some_seconds_is_waited_for(served: Served) 
     assert (process.returncode, out.splitlines()[-1]) == (0, "1 settled"), out + err
 
 
+@pytest.mark.costly("four commands as processes")
 def test_a_command_of_this_home_knows_the_password_and_one_of_another_does_not(
     served: Served, open_office: Callable[..., Office]
 ) -> None:
@@ -178,6 +179,7 @@ def test_a_port_that_somebody_else_listens_on_is_told_nothing(open_office: Calla
     assert not (office.home / "prefect.servers").exists()
 
 
+@pytest.mark.proof
 def test_what_the_operator_set_stays(open_office: Callable[..., Office], tmp_path: Path) -> None:
     office, port = open_office("http://127.0.0.1:9", prefect=False), free_port()
     office.environ |= {
@@ -209,6 +211,7 @@ def test_what_the_operator_set_stays(open_office: Callable[..., Office], tmp_pat
     assert not (office.home / "prefect.auth").exists()
 
 
+@pytest.mark.costly("an embedded Prefect; ends the server that runs every flow")
 def test_the_server_of_one_command_has_a_password_of_its_own(
     open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office]
 ) -> None:

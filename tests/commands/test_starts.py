@@ -11,10 +11,11 @@ from treasury.sandbox import RunningSandbox
 
 pytestmark = pytest.mark.prefect
 
-KILLS = tries("FLOW_KILLS", 2, 12)
+KILLS = tries("FLOW_KILLS", 1, 12)
 ROWS = [(f"r{number}", "1.00", f"1234567{number:04d}1") for number in range(600)]
 
 
+@pytest.mark.costly("four processes and an embedded Prefect")
 def test_of_four_starts_on_a_fresh_home_one_works_and_three_say_so(
     open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office]
 ) -> None:
@@ -48,6 +49,7 @@ def test_different_runs_start_on_one_fresh_prefect_home(
     assert [code for _, code in ended] == [0, 0], ended
 
 
+@pytest.mark.costly("embedded Prefects, one after the other")
 def test_a_command_that_is_killed_again_and_again_pays_each_row_once(
     open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office]
 ) -> None:

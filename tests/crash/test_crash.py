@@ -15,7 +15,7 @@ from tests.proofs import tries
 from treasury.concurrency import crash_points
 from treasury.concurrency.crash_points import POINTS
 
-KILLS = tries("KILLS", 40, 800)
+KILLS = tries("KILLS", 24, 800)
 """All in all; one in eight with the ledger in PostgreSQL."""
 ON_POSTGRESQL = KILLS // 8
 FIRST_RANDOM = 1_000
@@ -59,6 +59,7 @@ def test_a_seed_always_makes_the_same_case() -> None:
         assert make_case(seed) == make_case(seed)
 
 
+@pytest.mark.costly("many killed processes")
 def test_killed_at_every_point_each_payment_is_made_once() -> None:
     """Through every point, for every kind of payment that reaches it."""
     kills = (KILLS - ON_POSTGRESQL) * 3 // 4
@@ -68,12 +69,14 @@ def test_killed_at_every_point_each_payment_is_made_once() -> None:
         assert {name for name in tally.kills if name != "instant"} >= {*PAYING, *PEOPLE} - {"apply.recorded"}
 
 
+@pytest.mark.costly("many killed processes")
 def test_killed_at_any_instant_each_payment_is_made_once() -> None:
     """Instants and points drawn from the seed, while the service drops requests and answers too."""
     kills = (KILLS - ON_POSTGRESQL) // 4
     assert_kept(run_campaign(kills, sqlite_ledger, seeds=iter(range(FIRST_RANDOM, 10**9))), kills)
 
 
+@pytest.mark.costly("many killed processes")
 def test_the_same_holds_with_a_ledger_in_postgresql() -> None:
     with postgres_ledgers() as new_ledger:
         seeds = iter(range(FIRST_RANDOM, 10**9))

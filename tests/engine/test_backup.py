@@ -182,6 +182,7 @@ desk.close()
 
 
 @RUNS
+@pytest.mark.costly("a process that sends meanwhile")
 def test_a_backup_that_is_made_while_rows_are_sent_agrees_with_itself(
     ledger_url: str, start_sandbox: Callable[..., Any], keys: tuple[str, str], tmp_path: Path
 ) -> None:

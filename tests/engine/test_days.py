@@ -8,6 +8,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.engine.own_process import in_own_process
 from tests.engine.rounds import available, policy, start
 from tests.engine.runs import sheet
@@ -32,6 +34,7 @@ FAULTS = {"drop_after": 0.03, "drop_before": 0.03}
 
 
 @RUNS
+@pytest.mark.costly("days, one after the other")
 def test_every_need_that_can_be_met_is_met_and_the_books_agree(
     open_desk: Callable[..., Desk], start_sandbox: Any, tmp_path: Path, key_file: Path
 ) -> None:

@@ -12,8 +12,8 @@ from tests.proofs import tries
 
 pytestmark = pytest.mark.both_databases
 
-STARTS = tries("STARTS", 4, 8)
-ROWS = 1000
+STARTS = tries("STARTS", 3, 8)
+ROWS = tries("START_ROWS", 300, 1_000)
 
 ENGINE = """
 import sys
@@ -83,6 +83,7 @@ def start_all(arguments: list[list[str]]) -> list[tuple[int, str, str]]:
 
 
 @RUNS
+@pytest.mark.costly("processes at once")
 def test_eight_starts_of_one_run_pay_each_row_once(
     start_sandbox: Any, ledger_url: str, keys: tuple[str, str], tmp_path: Path
 ) -> None:
@@ -101,6 +102,7 @@ def test_eight_starts_of_one_run_pay_each_row_once(
 
 
 @RUNS
+@pytest.mark.costly("processes at once")
 def test_three_runs_of_one_list_in_one_ledger_pay_it_once(
     start_sandbox: Any, ledger_url: str, keys: tuple[str, str], tmp_path: Path
 ) -> None:

@@ -142,6 +142,7 @@ def test_of_two_runs_that_lack_the_same_money_the_one_recorded_first_has_it(
 
 @pytest.mark.both_databases
 @RUNS
+@pytest.mark.costly("processes at once")
 def test_runs_that_are_funded_at_the_same_moment_convert_what_both_lack_and_no_more(
     start_sandbox: Any, tmp_path: Path, key_file: Path
 ) -> None:

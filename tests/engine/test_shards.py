@@ -41,6 +41,7 @@ def alive(pid: int) -> bool:
     return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
 
 
+@pytest.mark.costly("two processes and many orders")
 def test_both_processes_ask_and_every_order_is_answered_once(paid: Desk) -> None:
     sweep_id = sweep.start_or_resume_sweep(paid, Scope("run"))
     [pid] = started(paid)
@@ -54,6 +55,7 @@ def test_both_processes_ask_and_every_order_is_answered_once(paid: Desk) -> None
     assert not alive(pid)
 
 
+@pytest.mark.costly("two processes and many orders")
 def test_a_shard_that_dies_leaves_its_part_to_us(paid: Desk) -> None:
     sweep_id = sweep.start_or_resume_sweep(paid, Scope("run"))
     [pid] = started(paid)
@@ -65,6 +67,7 @@ def test_a_shard_that_dies_leaves_its_part_to_us(paid: Desk) -> None:
     sweep.end_sweep(paid, sweep_id)
 
 
+@pytest.mark.costly("many orders")
 def test_few_questions_need_no_other_process(paid: Desk) -> None:
     orders = paid.ledger.orders(run_key="run")
     sweep_id = sweep.start_or_resume_sweep(paid, Scope("run"))
@@ -75,6 +78,7 @@ def test_few_questions_need_no_other_process(paid: Desk) -> None:
     assert len(orders) == ROWS
 
 
+@pytest.mark.costly("two processes and many orders")
 def test_shards_end_with_a_process_that_is_killed(paid: Desk) -> None:
     """A process of its own calls shards and is killed: they are gone soon after."""
     code = (

@@ -93,6 +93,7 @@ def password_of(office: Office) -> tuple[str, str]:
     return user, password
 
 
+@pytest.mark.proof
 @pytest.mark.prefect
 def test_serving_registers_everything_and_ends_without_a_trace(
     open_office: Callable[..., Office], tmp_path: Path

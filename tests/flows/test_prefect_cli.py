@@ -41,13 +41,17 @@ def run_id(prefect_url: str) -> str:
 
     @flow(name="looked-at")
     def looked_at() -> str:
-        logging.getLogger("treasury").info("a line of the log")
+        log = logging.getLogger("treasury")
+        assert log.isEnabledFor(logging.INFO), (log.level, log.disabled, log.manager.disable)
+        assert log.handlers, "tasks.run_log adds one"
+        log.info("a line of the log")
         create_markdown_artifact("# something", key="looked-at")
         return str(flow_run.id)
 
     return looked_at()
 
 
+@pytest.mark.costly("starts Prefect's command line four times")
 def test_runs_logs_and_artifacts_are_listed(prefect_url: str, run_id: str, tmp_path: Path) -> None:
     assert "looked-at" in prefect(prefect_url, tmp_path, "flow-run", "ls", "--limit", "200")
     eventually(lambda: "a line of the log" in prefect(prefect_url, tmp_path, "flow-run", "logs", run_id), 60)
@@ -55,6 +59,7 @@ def test_runs_logs_and_artifacts_are_listed(prefect_url: str, run_id: str, tmp_p
     assert "looked-at" in prefect(prefect_url, tmp_path, "artifact", "inspect", "looked-at")
 
 
+@pytest.mark.costly("starts Prefect's command line three times")
 def test_every_deployment_is_deployed_to_a_work_pool_and_listed(prefect_url: str, tmp_path: Path) -> None:
     prefect(prefect_url, tmp_path, "work-pool", "create", "treasury", "--type", "process", "--overwrite")
     prefect(prefect_url, tmp_path, "deploy", "--all")

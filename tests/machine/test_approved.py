@@ -34,7 +34,7 @@ from treasury.runs import agreeing, approving, execution, payouts
 from treasury.runs.resolving import release_orders
 from treasury.sandbox import generate_key_pair
 
-HISTORIES = tries("HISTORIES", 6, 300)
+HISTORIES = tries("HISTORIES", 4, 300)
 STEPS = 60
 HOUR = 3_600_000
 PEOPLE = ("ada", "ben", "cleo")
@@ -346,6 +346,7 @@ def key() -> str:
 
 
 @pytest.mark.parametrize("seed", range(HISTORIES))
+@pytest.mark.costly("a history of some sixty steps")
 def test_nothing_unapproved_leaves_and_everything_approved_can(seed: int, tmp_path: Path, key: str) -> None:
     office = Office(tmp_path, key, seed)
     try:

@@ -25,7 +25,7 @@ from tests.machine.office import open_desk, perform, set_day, waiting_ids, write
 from tests.proofs import tries
 from treasury.sandbox import generate_key_pair
 
-HISTORIES = tries("HISTORIES", 6, 300)
+HISTORIES = tries("HISTORIES", 4, 300)
 STEPS = 14
 ROUNDS = 6
 """Most rounds of decisions and starts at the end: what an older ledger brought back is asked about twice first."""
@@ -260,6 +260,7 @@ def forker() -> Iterator["subprocess.Popen[str]"]:
 
 
 @pytest.mark.parametrize("seed", range(HISTORIES))
+@pytest.mark.costly("a history of some twenty starts")
 def test_only_what_was_allowed_leaves_and_all_of_it_can(
     seed: int, service: Service, tmp_path: Path, key: str, forker: "subprocess.Popen[str]"
 ) -> None:

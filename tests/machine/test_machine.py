@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
 import stamina
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -195,6 +196,7 @@ class MoneyMachine(RuleBasedStateMachine):
             assert {99: "settled", 44: "failed", 88: "closed"}[truth.status] == order.state.outcome, row
 
 
+@pytest.mark.costly("ten histories")
 def test_any_history_ends_with_one_effect_and_the_truth() -> None:
     stamina.set_testing(True, attempts=1)
     try:

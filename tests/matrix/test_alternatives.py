@@ -16,6 +16,8 @@ import stamina
 
 from tests.crash.payments import KINDS, PARTNER_ID
 from tests.matrix.faulty import open_short_desk
+from tests.moved_clock import MovedClock
+from treasury.clock import Clock
 from treasury.errors import TreasuryError
 from treasury.ledger.proofs import Verdict
 from treasury.planning.policy import Policy
@@ -25,7 +27,7 @@ from treasury.reconciliation.scope import Scope
 from treasury.runs import sweep
 from treasury.runs.desk import Desk
 from treasury.runs.reporting import report_sweep
-from treasury.sandbox import RunningSandbox, SandboxSettings, running_sandbox
+from treasury.sandbox import RunningSandbox, SandboxClock, SandboxSettings, running_sandbox
 from treasury.sandbox.behaviour import Behaviour
 
 ROWS = 2
@@ -104,22 +106,27 @@ def _short_pauses() -> Iterator[None]:
 
 
 @pytest.fixture
-def start(key_pair: tuple[str, str]) -> Iterator[Any]:
+def clock() -> MovedClock:
+    return MovedClock()
+
+
+@pytest.fixture
+def start(key_pair: tuple[str, str], clock: MovedClock) -> Iterator[Any]:
     with ExitStack() as running:
 
         def one(**behaves: Any) -> RunningSandbox:
             settings = SandboxSettings(
                 partner_id=PARTNER_ID, public_key=key_pair[1], behaviour=Behaviour(**behaves), **CHEAP
             )
-            return running.enter_context(running_sandbox(settings))
+            return running.enter_context(running_sandbox(settings, SandboxClock(clock)))
 
         yield one
 
 
-def outcomes(sandbox: RunningSandbox, folder: Path, key: str, kind: str, rules: ServiceRules) -> set[str]:
+def outcomes(sandbox: RunningSandbox, folder: Path, key: str, kind: str, rules: ServiceRules, clock: Clock) -> set[str]:
     """Start a run of this kind three times; what its rows are then, or why nothing left."""
     folder.mkdir(exist_ok=True)
-    desk = open_short_desk(sandbox.base_url, folder, key, service=rules)
+    desk = open_short_desk(sandbox.base_url, folder, key, service=rules, clock=clock)
     try:
         for _ in range(3):
             try:
@@ -142,20 +149,20 @@ def night(desk: Desk, out: Path) -> Mapping[str, Any]:
 
 @pytest.mark.parametrize("name", ALTERNATIVES)
 def test_with_its_entry_every_kind_is_paid_once(
-    name: str, start: Any, key_pair: tuple[str, str], tmp_path: Path
+    name: str, start: Any, key_pair: tuple[str, str], tmp_path: Path, clock: MovedClock
 ) -> None:
     each = ALTERNATIVES[name]
     sandbox = start(**each.behaves)
     rules = ServiceRules(**{"unconfirmed_statuses": {11}, **each.rules})
     for kind in each.kinds:
-        assert outcomes(sandbox, tmp_path / kind, key_pair[0], kind, rules) == PAID, kind
+        assert outcomes(sandbox, tmp_path / kind, key_pair[0], kind, rules, clock) == PAID, kind
     assert {order["effects"] for order in sandbox.orders()} == {1}
     assert len(sandbox.orders()) == ROWS * len(each.kinds)
     for kind in each.kinds:
-        desk = open_short_desk(sandbox.base_url, tmp_path / kind, key_pair[0], service=rules)
+        desk = open_short_desk(sandbox.base_url, tmp_path / kind, key_pair[0], service=rules, clock=clock)
         assert night(desk, tmp_path / kind / "night")["verdict"] == each.verdict, kind
         desk.close()
-    desk = open_short_desk(sandbox.base_url, tmp_path / each.kinds[-1], key_pair[0], service=rules)
+    desk = open_short_desk(sandbox.base_url, tmp_path / each.kinds[-1], key_pair[0], service=rules, clock=clock)
     wrong = [proof for proof in prove_service(desk).proofs if proof.verdict is Verdict.CONTRADICTED]
     desk.close()
     assert wrong == []
@@ -163,14 +170,14 @@ def test_with_its_entry_every_kind_is_paid_once(
 
 @pytest.mark.parametrize("name", ALTERNATIVES)
 def test_without_it_nothing_is_paid_twice_or_called_paid_and_the_proof_names_it(
-    name: str, start: Any, key_pair: tuple[str, str], tmp_path: Path
+    name: str, start: Any, key_pair: tuple[str, str], tmp_path: Path, clock: MovedClock
 ) -> None:
     each = ALTERNATIVES[name]
     sandbox = start(**each.behaves)
     for kind in each.kinds:
         folder = tmp_path / kind
-        outcomes(sandbox, folder, key_pair[0], kind, ServiceRules(unconfirmed_statuses={11}))
-        desk = open_short_desk(sandbox.base_url, folder, key_pair[0], service=ServiceRules())
+        outcomes(sandbox, folder, key_pair[0], kind, ServiceRules(unconfirmed_statuses={11}), clock)
+        desk = open_short_desk(sandbox.base_url, folder, key_pair[0], service=ServiceRules(), clock=clock)
         paid = {order["request_id"]: order for order in sandbox.orders()}
         for order in desk.ledger.orders():
             shown = paid.get(order.request_id)
@@ -181,7 +188,9 @@ def test_without_it_nothing_is_paid_twice_or_called_paid_and_the_proof_names_it(
                 assert shown is None
         desk.close()
     made = len(sandbox.orders())
-    desk = open_short_desk(sandbox.base_url, tmp_path / each.kinds[-1], key_pair[0], service=ServiceRules())
+    desk = open_short_desk(
+        sandbox.base_url, tmp_path / each.kinds[-1], key_pair[0], service=ServiceRules(), clock=clock
+    )
     findings = prove_service(desk)
     assert len(sandbox.orders()) == made
     wrong = {proof.name: proof for proof in findings.proofs if proof.verdict is Verdict.CONTRADICTED}

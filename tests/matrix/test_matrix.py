@@ -40,7 +40,11 @@ def _short_pauses() -> Iterator[None]:
 
 def always() -> list[Trial]:
     """Every request that moves money, and every quote, meets the fault; then it goes away."""
-    return [Trial(kind, fault) for kind in (NAMES if ALL else QUICK) for fault in FAULTS]
+    return [
+        Trial(kind, fault)
+        for kind in NAMES
+        for fault in (FAULTS if ALL or kind in QUICK else ("drop_before", "drop_after"))
+    ]
 
 
 def sometimes() -> list[Trial]:

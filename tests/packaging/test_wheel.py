@@ -107,6 +107,7 @@ def demo(installed: Installed) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.prefect
+@pytest.mark.costly("the whole demo")
 def test_the_demo_runs_from_nothing_and_leaves_nothing_running(
     demo: subprocess.CompletedProcess[str], installed: Installed
 ) -> None:

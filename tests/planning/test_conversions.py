@@ -189,6 +189,7 @@ NEAR = D("0.01")
 
 @given(treasuries(most_assets=4, most_pairs=4))
 @settings(many, max_examples=max(PLANS // 8, 1))
+@pytest.mark.costly("every plan against an exhaustive oracle")
 def test_nothing_does_better_than_a_plan(treasury: Treasury) -> None:
     plan = planned(treasury)
     near = NEAR + what_rounding_costs(treasury, plan)

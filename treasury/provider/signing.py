@@ -5,6 +5,7 @@ import binascii
 import json
 from collections.abc import Mapping
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -122,6 +123,7 @@ def _der(text: str, what: str) -> bytes:
         raise ConfigurationError(f"the {what} is neither PEM nor base64") from None
 
 
+@lru_cache(maxsize=8)  # reading checks the numbers of the key, which takes 40 ms
 def load_private_key(text: str) -> rsa.RSAPrivateKey:
     """Read an RSA private key: PEM, or bare base64 of PKCS#8 DER. Raises `ConfigurationError`."""
     try:
