@@ -184,3 +184,36 @@ def test_mistakes_in_what_a_reconciliation_is_given_are_said_before_anything_is_
     assert "no open break" in said["nothing"].err
     assert "needs a name" in said["nobody"].err
     assert proxy.asked == []
+
+
+def test_money_that_another_program_took_stays_open_until_a_person_accepts_it(
+    open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office]
+) -> None:
+    sandbox = open_sandbox()
+    office, other = open_office(sandbox.base_url), open_office(sandbox.base_url)
+
+    def night(number: int, *more: str) -> tuple[int, dict[str, tuple[str, str, str]]]:
+        out = office.home / f"night-{number}"
+        ended = office.run("reconcile", "--out", out, *more)
+        breaks = json.loads((out / "reconciliation.json").read_text())["breaks"]
+        return ended.code, {each["id"]: (each["class"], each["lifecycle"], each["amount"]) for each in breaks}
+
+    def pay(home: Office, key: str, amount: str) -> None:
+        ended = home.run("pay", home.sheet((key, amount, "12345670001")), "--run-key", key, "--yes", "--follow", "20")
+        assert ended.last == "1 settled", ended.err
+
+    pay(office, "ours", "10")
+    assert night(1) == (0, {})
+    pay(other, "theirs", "5000")
+    assert night(2, "--currency", "USDT_TRC20") == (0, {})
+    code, found = night(3)
+    [(gap, shown)] = found.items()
+    assert (code, shown) == (5, ("balance_gap", "new", "5000"))
+    sandbox.deposit("USDT_TRC20", "5000")
+    code, found = night(4)
+    assert code == 5
+    assert found[gap] == ("balance_gap", "persisting", "5000")
+    assert {each[0] for each in found.values()} == {"balance_gap", "unexplained_inflow"}
+    assert office.run("accept", gap, "--by", "Ana", "--why", "the other office's payroll").code == 0
+    code, found = night(5)
+    assert (code, found[gap][1]) == (0, "persisting"), "an inflow is a warning"

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import delete, update
+from sqlalchemy import delete, select, update
 
-from tests.engine.answers import fiat_payout
+from tests.crash.payments import make_kind
+from tests.engine.answers import accepted, fiat_payout, ok, refused, shown
 from tests.engine.runs import night, pay, remake, sheet
+from tests.moved_clock import clock_of
 from tests.parts import sheet as long_sheet
 from treasury.errors import InputError
 from treasury.ledger import closing, schema, sweeps
@@ -31,6 +33,8 @@ from treasury.runs.desk import Desk
 from treasury.sending.stop_loss import UNREACHED
 
 pytestmark = pytest.mark.both_databases
+
+DAY = 86_400
 
 OpenDesk = Callable[..., Desk]
 
@@ -66,25 +70,131 @@ def test_the_sums_of_two_nights_explain_themselves(open_desk: OpenDesk, start_sa
     assert balance(second)["judgement"] == "explained"
     third = night(desk, tmp_path / "3")
     assert line(third) == ("30", "0", "0", "0", "30", "0")
-    assert balance(third)["change"] == "0"
+    assert balance(third)["change"] == "-10"
 
 
-def test_money_that_left_by_another_way_is_a_balance_gap_for_a_night(
+def test_money_that_left_by_another_way_is_a_balance_gap_until_a_person_accepts_it(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:
     sandbox = start_sandbox(settle_seconds=1)
     desk = open_desk(sandbox.base_url)
     pay(desk, sheet(tmp_path, ROWS[0]), tmp_path / "out", seconds=20)
     assert night(desk, tmp_path / "1")["verdict"] == "reconciled"
-    fields = {"request_id": "by-hand", "currency": "USDT_TRC20", "amount": "25", "customer_ref_id": "c"}
-    desk.client.send(CATALOGUE["withdraw"](**fields, address="TXYZ" + "e" * 30))
-    sandbox.advance(60)
+    take(desk, "by-hand", "25")
     second = night(desk, tmp_path / "2")
     assert (second["verdict"], classes(second)) == ("breaks", {"USDT_TRC20": "balance_gap new"})
-    assert Decimal(balance(second)["unexplained"]) <= -24
+    assert balance(second)["unexplained"] == "-25"
+    clock_of(desk).move(DAY)
+    sandbox.deposit("USDT_TRC20", "30")
     third = night(desk, tmp_path / "3")
-    assert (third["verdict"], classes(third)) == ("reconciled", {"USDT_TRC20": "balance_gap resolved"})
-    assert classes(night(desk, tmp_path / "4")) == {}
+    assert (third["verdict"], balance(third)["unexplained"]) == ("breaks", "5")
+    lots = {(each["class"], each["lifecycle"], each["amount"]): each["id"] for each in third["breaks"]}
+    assert lots.keys() == {("balance_gap", "persisting", "25"), ("unexplained_inflow", "new", "30")}
+    for id in lots.values():
+        closing.accept_break(desk.ledger, id, by="Ana", os_user="ana", why="known")
+    fourth = night(desk, tmp_path / "4")
+    assert (fourth["verdict"], balance(fourth)["unexplained"], balance(fourth)["adjusted"]) == ("reconciled", "0", "5")
+    take(desk, "again", "25")
+    assert balance(night(desk, tmp_path / "5"))["unexplained"] == "-25"
+
+
+def take(desk: Desk, request_id: str, amount: str) -> None:
+    """Another program takes money out, and a day passes."""
+    fields = {"request_id": request_id, "currency": "USDT_TRC20", "amount": amount, "customer_ref_id": "c"}
+    desk.client.send(CATALOGUE["withdraw"](**fields, address="TXYZ" + "e" * 30))
+    clock_of(desk).move(DAY)
+
+
+def test_a_narrowed_report_between_two_whole_ones_changes_nothing(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(settle_seconds=1)
+    desk = open_desk(sandbox.base_url)
+    pay(desk, sheet(tmp_path, ROWS[0]), tmp_path / "out", seconds=20)
+    night(desk, tmp_path / "1")
+    take(desk, "by-hand", "300")
+    for number, scope in enumerate((Scope(currency="USDT_TRC20"), Scope(window_days=1), Scope(run_key="run"))):
+        narrowed = night(desk, tmp_path / f"narrowed-{number}", scope)
+        assert (narrowed["balances"], narrowed["breaks"]) == ([], [])
+    whole = night(desk, tmp_path / "2")
+    assert (whole["verdict"], balance(whole)["unexplained"]) == ("breaks", "-300")
+
+
+def test_an_order_in_progress_hides_its_amount_once_and_the_report_says_how_much(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(settle_seconds=1)
+    desk = open_desk(sandbox.base_url)
+    night(desk, tmp_path / "0")
+    pay(desk, sheet(tmp_path, ROWS[0]), tmp_path / "first", seconds=20, run_key="first")
+    night(desk, tmp_path / "1")
+    pay(desk, sheet(tmp_path, ("c", "2000", "12345670022")), tmp_path / "out", seconds=0)
+    unexplained = []
+    for number in range(3):
+        take(desk, f"x{number}", "900")
+        shown = balance(night(desk, tmp_path / f"{number + 2}"))
+        unexplained.append(shown["unexplained"])
+        assert (
+            shown["note"]
+            == f"not provable: between 0 and 2000, because of 1 open order, the oldest for {number + 1} days"
+        )
+    assert unexplained == ["0", "0", "-700"]
+
+
+def test_a_balance_that_was_read_before_and_is_refused_makes_the_night_incomplete_and_its_account_goes_on(
+    open_desk: OpenDesk, service: Any, tmp_path: Path
+) -> None:
+    service.plans |= {"/v1/order/payout": [accepted], "/v1/balance/partner": [refused(500)]}
+    desk = open_desk(service.base_url)
+    pay(desk, sheet(tmp_path, ROWS[0]), tmp_path / "out", seconds=0)
+    service.plans["/v1/order/query"] = [shown(99, currency="USDT_TRC20")]
+    never = night(desk, tmp_path / "0")
+    assert (never["verdict"], balance(never)["judgement"], never["breaks"]) == ("reconciled", "unreadable", [])
+    verdicts = []
+    for number, answer in enumerate((ok(balance="100"), refused(500), ok(balance="95"), refused(500))):
+        service.plans["/v1/balance/partner"] = [answer]
+        clock_of(desk).move(DAY)
+        report = night(desk, tmp_path / f"{number + 1}")
+        verdicts.append((report["verdict"], balance(report)["unexplained"]))
+    assert verdicts == [("reconciled", "0"), ("incomplete", "0"), ("breaks", "-5"), ("incomplete", "-5")]
+
+
+def test_a_balance_that_moves_while_it_is_read_is_read_again(open_desk: OpenDesk, service: Any, tmp_path: Path) -> None:
+    service.plans |= {"/v1/order/payout": [accepted], "/v1/balance/partner": [ok(balance="100")]}
+    desk = open_desk(service.base_url)
+    pay(desk, sheet(tmp_path, ROWS[0]), tmp_path / "out", seconds=0)
+    service.plans["/v1/order/query"] = [shown(99, currency="USDT_TRC20")]
+    night(desk, tmp_path / "1")
+    clock_of(desk).move(DAY)
+    service.plans["/v1/balance/partner"] = [ok(balance="98"), ok(balance="95"), ok(balance="95")]
+    moved = night(desk, tmp_path / "2")
+    assert (balance(moved)["unexplained"], balance(moved)["note"]) == ("-5", "")
+
+
+def test_the_record_of_another_order_says_nothing_about_ours(open_desk: OpenDesk, service: Any, tmp_path: Path) -> None:
+    service.plans |= {"/v1/order/payout": ["drop"], "/v1/balance/partner": [ok(balance="100")]}
+    service.plans["/v1/order/query"] = [shown(99, request_id="somebody-elses", order_no="X9")]
+    desk = open_desk(service.base_url)
+    pay(desk, sheet(tmp_path, ROWS[0]), tmp_path / "out", seconds=0)
+    report = night(desk, tmp_path / "1")
+    assert (report["verdict"], classes(report)) == ("breaks", {"a": "other_record new"})
+    [found] = report["breaks"]
+    assert found["severity"] == "high"
+    assert "as request id somebody-elses" in found["evidence"]
+
+
+def test_a_payment_by_a_scanned_code_is_an_entry_of_the_account(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(settle_seconds=1)
+    desk = open_desk(sandbox.base_url)
+    pay(desk, sheet(tmp_path, ROWS[0]), tmp_path / "out", seconds=20)
+    night(desk, tmp_path / "1")
+    make_kind("scan_to_pay").start(desk, tmp_path)
+    sandbox.advance(60)
+    second, third = night(desk, tmp_path / "2"), night(desk, tmp_path / "3")
+    for report in (second, third):
+        assert (report["verdict"], classes(report)) == ("reconciled", {}), report["breaks"]
 
 
 def test_a_break_persists_is_accepted_and_counts_again_when_it_changes(
@@ -215,7 +325,7 @@ def test_processes_that_sweep_at_once_record_everything_once(planned: Desk, open
         for step in (
             lambda: closing.record_balances(ledger, started, "before", seen),
             lambda: closing.record_balances(ledger, started, "after", seen),
-            lambda: closing.close_sweep(ledger, started, Scope()),
+            lambda: closing.close_sweep(ledger, started, Scope(), ()),
         ):
             gate.wait()
             step()
@@ -224,12 +334,12 @@ def test_processes_that_sweep_at_once_record_everything_once(planned: Desk, open
     with ThreadPoolExecutor(len(ledgers)) as pool:
         assert set(pool.map(work, ledgers)) == {1}
     assert len(sweeps.open_questions(planned.ledger, 1)) == 30
-    assert {each.currency for each in closing.balances_of(planned.ledger, 1)} == seen.keys()
+    assert {each.currency for each in planned.ledger.read(select(schema.sweep_balances))} == seen.keys()
 
 
 def test_a_sweep_that_another_process_ended_stays_as_it_was_reported(planned: Desk) -> None:
     ledger = planned.ledger
-    assert start_with(ledger, lambda: closing.close_sweep(ledger, 1, Scope())) == 1
+    assert start_with(ledger, lambda: closing.close_sweep(ledger, 1, Scope(), ())) == 1
     assert len(sweeps.open_questions(ledger, 1)) == 8
 
 
@@ -294,7 +404,7 @@ def test_the_statement_shows_what_the_ledger_never_meant(
     assert (found["order_no"], found["amount"], found["difference"]) == ("X1", "7.5", "7.5")
     statement.write_text("\n".join([*lines[:2], f"X9,{order.request_id},payout,22,USDT_TRC20,10,again"]) + "\n")
     twice = night(desk, tmp_path / "2", statement=statement)
-    assert twice["counts"] == {"duplicate_effect": 1}
+    assert twice["counts"] == {"duplicate_effect": 1, "missing_in_ledger": 1}, "another statement does not clear X1"
 
 
 def test_a_currency_and_a_window_narrow_what_is_asked(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:

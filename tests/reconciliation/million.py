@@ -61,7 +61,7 @@ def measure(orders: int) -> None:
             database.executemany(f"INSERT INTO answers ({columns}) VALUES (?, ?, ?, ?, ?, ?)", answers(orders, now))
         database.close()
         began, worked = time.monotonic(), time.process_time()
-        closing.close_sweep(desk.ledger, 1, Scope())
+        closing.close_sweep(desk.ledger, 1, Scope(), ())
         report = report_sweep(desk, 1, home / "out", Policy())
         took, work = time.monotonic() - began, time.process_time() - worked
         assert report["counts"] == {"amount_mismatch": orders // WRONG_EVERY, "matched": orders - orders // WRONG_EVERY}

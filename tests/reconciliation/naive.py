@@ -85,6 +85,17 @@ def query_failed(row: Row, rows: list[Row], as_of: int) -> bool:
     return row.get("answer") not in ("found", "absent")
 
 
+def other_record(row: Row, rows: list[Row], as_of: int) -> bool:
+    if row.get("answer") != "found":
+        return False
+    if row.get("seen_request_id") is not None:
+        return True
+    number = row.get("order_no")
+    if number is None or number == row.get("known_order_no") or row["operation"] in CONFIRM_A_QUOTE:
+        return False
+    return any(other is not row and other.get("known_order_no") == number for other in rows)
+
+
 def duplicate_effect(row: Row, rows: list[Row], as_of: int) -> bool:
     if row["operation"] not in CONFIRM_A_QUOTE and both_known_and_differ(
         row.get("known_order_no"), seen(row, "order_no")
@@ -134,6 +145,11 @@ def currency_mismatch(row: Row, rows: list[Row], as_of: int) -> bool:
 
 
 def amount_mismatch(row: Row, rows: list[Row], as_of: int) -> bool:
+    arrived, amount, fee = (seen_number(row, field) for field in ("arrive_amount", "seen_amount", "seen_fee"))
+    if seen(row, "status") == SUCCESS and arrived is not None and amount is not None and fee is not None:
+        fee_currency = first_known(row.get("seen_fee_currency"), row.get("fee_currency"))
+        if fee_currency in (None, first_known(row.get("seen_currency"), row.get("currency"))) and arrived > amount:
+            return True
     return (
         both_known_and_differ(number(row, "amount"), seen_number(row, "seen_amount"))
         or both_known_and_differ(number(row, "receive_amount"), seen_number(row, "seen_receive_amount"))
@@ -221,6 +237,7 @@ def quote_expired_unused(row: Row, rows: list[Row], as_of: int) -> bool:
 
 RULES: tuple[Callable[[Row, list[Row], int], bool], ...] = (
     query_failed,
+    other_record,
     duplicate_effect,
     orphan_success,
     missing_at_service,

@@ -36,12 +36,24 @@ def test_a_break_is_new_then_persists_under_the_same_id_whatever_its_class() -> 
     assert (second.found.id, second.first_seen) == (first.found.id, NOW)
 
 
-def test_only_a_report_that_asked_about_it_resolves_a_break() -> None:
+def test_only_a_whole_report_that_asked_about_it_resolves_a_break() -> None:
     old = finding()
     known = {old.id: Known(old, NOW - DAY_MS)}
-    assert lives(known=known) == []
+    [stays] = lives(known=known)
+    assert (stays.lifecycle, stays.counts, stays.age_days) == ("persisting", True, 1)
     [gone] = lives(known=known, covered=frozenset({old.id}))
     assert (gone.lifecycle, gone.counts) == ("resolved", False)
+    assert lives(known=known, is_whole=False) == []
+
+
+@pytest.mark.parametrize("name", ["reversed_after_final", "orphan_success"])
+def test_what_the_ledger_corrected_itself_stays_until_a_person_accepts_it(name: str) -> None:
+    old = finding(name=name)
+    night: dict[str, Any] = {"known": {old.id: Known(old, NOW)}, "covered": frozenset({old.id})}
+    [stays] = lives(**night)
+    assert (stays.lifecycle, stays.counts) == ("persisting", True)
+    [gone] = lives(**night, acceptances=accepted(old))
+    assert (gone.lifecycle, gone.accepted is not None) == ("resolved", True)
 
 
 @pytest.mark.parametrize(

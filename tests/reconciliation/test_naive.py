@@ -116,6 +116,7 @@ def an_order(dice: random.Random, request_id: str) -> naive.Row:
     if row["answer"] == "found":
         row |= {
             "status": status,
+            "seen_request_id": "another" if dice.random() < 0.05 else None,
             "order_no": order_no if dice.random() < 0.9 else some(dice, 0.8, f"N{dice.randrange(50)}"),
             "seen_currency": other_name(dice, currency),
             "seen_amount": amount if dice.random() < 0.6 else rewritten(dice, amount),

@@ -88,6 +88,8 @@ CASES = [
     ("orphan_success", side(state="superseded", operation="create_fiat_payout", status=99)),
     ("orphan_success", absent(state="failed", line_orders=1, line_status=99)),
     ("duplicate_effect", side(state="settled", status=99, known_order_no="P0")),
+    ("other_record", side(state="unknown", status=99, seen_request_id="r9")),
+    ("amount_mismatch", side(status=99, seen_fee="1", arrive_amount="10.01")),
     ("duplicate_effect", side(state="settled", status=99, line_orders=2)),
     ("matched", side(state="settled", status=99, known_order_no="P1", line_orders=1, line_status=99)),
     ("amount_mismatch", side(state="settled", status=99, line_orders=1, line_amount="10.01")),

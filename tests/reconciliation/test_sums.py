@@ -1,13 +1,11 @@
-"""The sums explain themselves: the statement of orders, and the proof of the balances beside it."""
+"""The sums explain themselves: the statement of orders."""
 
 from decimal import Decimal
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from treasury.orders.states import OPEN, STEPS, State
-from treasury.reconciliation.balances import BalanceSeen, Flows, Judgement, pool, prove_balance
 from treasury.reconciliation.statement import Move, StatementLine, draw_statement
 
 D = Decimal
@@ -74,49 +72,3 @@ def test_any_history_that_keeps_to_the_step_table_explains_itself(orders: list[l
             state = target
         closing += amount if state in OPEN else 0
     assert all(drawn.residual == 0 for drawn in draw_statement({}, moves, {"JPY": closing}))
-
-
-def proof(change: str, before: str | None = None, **flows: str) -> tuple[Judgement, Decimal | None]:
-    closing = D(1000) + D(change)
-    seen = BalanceSeen("USDT", closing if before is None else D(before), closing, D(1000))
-    drawn = prove_balance(seen, Flows(**{name: D(amount) for name, amount in flows.items()}))
-    return drawn.judgement, drawn.unexplained
-
-
-@pytest.mark.parametrize(
-    ("change", "flows", "judgement", "unexplained"),
-    [
-        ("0", {}, Judgement.EXPLAINED, "0"),
-        ("-100", {"arrived": "100"}, Judgement.EXPLAINED, "0"),
-        ("-100.01", {"arrived": "100"}, Judgement.OUTFLOW, "-0.01"),
-        ("-100.01", {"arrived": "100", "fees": "0.01"}, Judgement.EXPLAINED, "0"),
-        ("-99.99", {"arrived": "100"}, Judgement.INFLOW, "0.01"),
-        ("50", {"received": "50"}, Judgement.EXPLAINED, "0"),
-        ("-30", {"closing_in_flight": "30"}, Judgement.EXPLAINED, "0"),
-        ("0", {"closing_in_flight": "30"}, Judgement.EXPLAINED, "0"),
-        ("-31", {"closing_in_flight": "30"}, Judgement.OUTFLOW, "-1"),
-        ("0", {"arrived": "30", "opening_in_flight": "30"}, Judgement.EXPLAINED, "0"),
-        ("7", {"receiving": "7"}, Judgement.EXPLAINED, "0"),
-        ("-7", {"unpriced": "7"}, Judgement.EXPLAINED, "0"),
-    ],
-)
-def test_a_balance_is_explained_by_what_became_final_and_what_is_on_its_way(
-    change: str, flows: dict[str, str], judgement: Judgement, unexplained: str
-) -> None:
-    assert proof(change, **flows) == (judgement, D(unexplained))
-
-
-def test_the_first_night_a_moving_and_an_unreadable_balance_are_not_judged() -> None:
-    assert prove_balance(BalanceSeen("USDT", D(1), D(1), None), Flows()).judgement is Judgement.FIRST
-    assert proof("0", before="1001") == (Judgement.MOVING, None)
-    assert prove_balance(BalanceSeen("USDT", None, None, D(1)), Flows()).judgement is Judgement.UNREADABLE
-
-
-def test_codes_that_show_one_pooled_balance_are_explained_together() -> None:
-    seen = [BalanceSeen(code, D(70), D(70), D(100)) for code in ("USDT", "USDT_TRC20")]
-    seen.append(BalanceSeen("ETH", D(70), D(70), D(100)))
-    pooled = pool(seen, {"USDT": Flows(arrived=D(10)), "USDT_TRC20": Flows(arrived=D(20)), "ETH": Flows(arrived=D(30))})
-    assert all(prove_balance(each, pooled[each.currency]).judgement is Judgement.EXPLAINED for each in seen)
-    alone = pool([seen[0], BalanceSeen("USDT_TRC20", D(7), D(7), D(9))], {"USDT": Flows(arrived=D(10))})
-    assert alone["USDT"].arrived == 10
-    assert alone["USDT_TRC20"].arrived == 0

@@ -165,6 +165,7 @@ def rich_machine(verdict: str = "breaks") -> dict[str, Any]:
                 "explained_low": "-20000.00",
                 "explained_high": "-19999.75",
                 "unexplained": {"inflow": "1500.00", "outflow": "-300.000000000000000001"}.get(judgement, "0"),
+                "adjusted": "0",
                 "judgement": judgement,
                 "note": "deposits and pay-ins of others are not in the ledger" if judgement == "inflow" else "",
             }

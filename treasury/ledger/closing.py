@@ -2,13 +2,14 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 from sqlalchemy import Column, ColumnElement, Connection, delete, func, insert, select
 
+from treasury.concurrency.batches import batched
 from treasury.errors import InputError
 from treasury.ledger import schema
 from treasury.ledger.database import serialize
@@ -16,7 +17,7 @@ from treasury.ledger.ledger import Ledger
 from treasury.money import exact, format_amount
 from treasury.orders.states import OPEN, State
 from treasury.provider.catalogue import CATALOGUE
-from treasury.reconciliation.balances import BalanceSeen, Flows
+from treasury.reconciliation.balances import Flows, Night
 from treasury.reconciliation.breaks import RESOLVED, Acceptance, Break, Finding, Known
 from treasury.reconciliation.scope import Scope
 from treasury.reconciliation.statement import Move, StatementLine, draw_statement
@@ -29,7 +30,6 @@ class Closing:
     as_of: int
     since: int | None
     statement: list[StatementLine]
-    flows: Mapping[str, Flows]
 
 
 @dataclass(frozen=True)
@@ -41,27 +41,38 @@ class Unread:
 
 
 @exact
-def close_sweep(ledger: Ledger, sweep_id: int, scope: Scope) -> None:
-    """Draw the statement of this moment and end the sweep; does nothing when it has ended."""
+def close_sweep(ledger: Ledger, sweep_id: int, scope: Scope, fee_on_top: Collection[str]) -> None:
+    """Draw the statement of this moment and end the sweep; does nothing when it has ended.
+
+    `fee_on_top`: operations whose fee is debited beside their amount.
+    """
     before = _last_report(ledger, scope, sweep_id)
     opening = {} if before is None else {line.currency: line.closing_in_flight for line in _lines(before.statement)}
     first = 0 if before is None else before.journal_id
+    flows: dict[str, dict[str, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
+    ages: dict[str, list[int]] = defaultdict(list)
     with ledger.snapshot() as stream:
         [(last,)] = stream(select(func.coalesce(func.max(schema.journal.c.id), 0)))
         closing: dict[str, Decimal] = defaultdict(Decimal)
-        receiving: dict[str, Decimal] = defaultdict(Decimal)
-        fees: dict[str, Decimal] = defaultdict(Decimal)
         for row in stream(_orders_in_flight(scope)):
             closing[row.currency] += Decimal(row.amount)
+            ages[row.currency].append(row.created_at)
+            if row.operation in fee_on_top and row.fee is not None:
+                flows[row.fee_currency or row.currency]["in_flight"] += Decimal(row.fee)
             if CATALOGUE[row.operation].may_show_what_arrives and row.receive_amount is not None:
-                receiving[row.receive_currency] += Decimal(row.receive_amount)
-            if row.fee is not None:
-                fees[row.fee_currency or row.currency] += Decimal(row.fee)
-        received: dict[str, Decimal] = defaultdict(Decimal)
-        statement = draw_statement(opening, _moves(stream(_steps(scope, first, last)), received), closing)
-    sums = {"received": _texts(received), "receiving": _texts(receiving), "fees_in_flight": _texts(fees)}
+                flows[row.receive_currency]["receiving"] += Decimal(row.receive_amount)
+                ages[row.receive_currency].append(row.created_at)
+        statement = draw_statement(opening, _moves(stream(_steps(scope, first, last)), flows, fee_on_top), closing)
+        for row in stream(_unpriced(sweep_id)):
+            _add_unpriced(row, flows, fee_on_top)
+    for currency, amount in closing.items():
+        flows[currency]["in_flight"] += amount
+    said = {
+        currency: {**_texts(sums), "open_orders": len(ages[currency]), "open_since": min(ages[currency], default=None)}
+        for currency, sums in sorted(flows.items())
+    }
     row = {"sweep_id": sweep_id, "books": scope.books, "as_of": ledger.now(), "journal_id": last}
-    row["statement"] = json.dumps({"lines": [line.as_text() for line in statement], **sums})
+    row["statement"] = json.dumps({"lines": [line.as_text() for line in statement], "flows": said})
 
     def work(connection: Connection) -> None:
         serialize(connection)
@@ -71,21 +82,11 @@ def close_sweep(ledger: Ledger, sweep_id: int, scope: Scope) -> None:
     ledger.write(work)
 
 
-@exact
 def closing_of(ledger: Ledger, sweep_id: int, scope: Scope) -> Closing:
     """The sums of a sweep that has ended."""
     row = ledger.read(select(schema.reports).where(schema.reports.c.sweep_id == sweep_id))[0]
     before = _last_report(ledger, scope, sweep_id)
-    statement = _lines(row.statement)
-    flows: dict[str, Flows] = defaultdict(Flows)
-    for line in statement:
-        named = ("arrived", "fees", "opening_in_flight", "closing_in_flight")
-        flows[line.currency] += Flows(**{name: getattr(line, name) for name in named})
-    stored = json.loads(row.statement)
-    for name, meant in (("received", "received"), ("receiving", "receiving"), ("fees_in_flight", "fees")):
-        for currency, amount in stored[name].items():
-            flows[currency] += Flows(**{meant: Decimal(amount)})
-    return Closing(row.as_of, None if before is None else before.as_of, statement, flows)
+    return Closing(row.as_of, None if before is None else before.as_of, _lines(row.statement))
 
 
 def _last_report(ledger: Ledger, scope: Scope, sweep_id: int) -> Any | None:
@@ -124,7 +125,8 @@ def _money() -> list[Column[Any]]:
 
 def _orders_in_flight(scope: Scope) -> Any:
     orders = schema.orders.c
-    return select(*_money()).where(orders.state.in_([state.value for state in OPEN]), *_in_scope(scope))
+    is_open = orders.state.in_([state.value for state in OPEN])
+    return select(*_money(), orders.created_at).where(is_open, *_in_scope(scope))
 
 
 def _steps(scope: Scope, first: int, last: int) -> Any:
@@ -135,22 +137,55 @@ def _steps(scope: Scope, first: int, last: int) -> Any:
     return query.where(journal.id > first, journal.id <= last, *_in_scope(scope)).order_by(journal.id)
 
 
-def _moves(rows: Iterator[Any], received: dict[str, Decimal]) -> Iterator[Move]:
-    """The journal's steps as moves; sums up what conversions brought."""
+def _unpriced(sweep_id: int) -> Any:
+    """Orders whose debit nobody knew when they were sent, with what the service showed of them in this sweep."""
+    orders, answers = schema.orders.c, schema.answers.c
+    shown = (answers.sweep_id == sweep_id) & (answers.order_id == orders.id) & answers.service_side.is_not(None)
+    query = select(orders.operation, orders.currency, orders.state, orders.created_at, answers.service_side)
+    return query.join_from(schema.orders, schema.answers, shown).where(orders.amount.is_(None))
+
+
+def _add_unpriced(row: Any, flows: dict[str, dict[str, Decimal]], fee_on_top: Collection[str]) -> None:
+    shown, state = json.loads(row.service_side), State(row.state)
+    currency = row.currency or shown.get("seen_currency")
+    if currency is None or shown.get("seen_amount") is None or (state not in OPEN and state is not State.SETTLED):
+        return
+    name = "unpriced" if state is State.SETTLED else "in_flight"
+    flows[currency][name] += Decimal(shown["seen_amount"])
+    if row.operation in fee_on_top and shown.get("seen_fee") is not None:
+        flows[shown.get("seen_fee_currency") or currency][name] += Decimal(shown["seen_fee"])
+
+
+def _moves(rows: Iterator[Any], flows: dict[str, dict[str, Decimal]], fee_on_top: Collection[str]) -> Iterator[Move]:
+    """The journal's steps as moves; adds up what they moved of each balance."""
     for row in rows:
         source, target = State(row.source), State(row.target)
         landed = (target is State.SETTLED) - (source is State.SETTLED)
-        if landed and CATALOGUE[row.operation].may_show_what_arrives and row.receive_amount is not None:
-            received[row.receive_currency] += landed * Decimal(row.receive_amount)
         fee = None if row.fee is None else Decimal(row.fee)
+        if landed:
+            amount = landed * Decimal(row.amount)
+            _add_effect(flows[row.currency], "arrived", amount, source)
+            if fee is not None:
+                name = "fees" if row.operation in fee_on_top else "fees_beside"
+                _add_effect(flows[row.fee_currency or row.currency], name, landed * fee, source)
+            if CATALOGUE[row.operation].may_show_what_arrives and row.receive_amount is not None:
+                _add_effect(flows[row.receive_currency], "received", landed * Decimal(row.receive_amount), source)
         yield Move(row.currency, Decimal(row.amount), source, target, row.fee_currency, fee)
+
+
+def _add_effect(sums: dict[str, Decimal], name: str, amount: Decimal, source: State) -> None:
+    """Add an effect, which may have been earlier when its order had ended otherwise."""
+    sums[name] += amount
+    if source not in OPEN and name != "fees_beside":
+        debit = -amount if name == "received" else amount
+        sums["found" if debit > 0 else "returned"] += abs(debit)
 
 
 # --- balances ---
 
 
 def balance_currencies(ledger: Ledger, scope: Scope) -> list[str]:
-    """Currencies whose balance the orders of this ledger move: what they debit, and what conversions bring."""
+    """Return the currencies whose balance is read: what orders debit, what conversions bring, what was read before."""
     if not scope.is_whole:
         return []
     orders = schema.orders.c
@@ -158,7 +193,8 @@ def balance_currencies(ledger: Ledger, scope: Scope) -> list[str]:
     converts = [name for name, operation in CATALOGUE.items() if operation.may_show_what_arrives]
     brought = ledger.read(select(orders.receive_currency).where(orders.operation.in_(converts)).distinct())
     found = {row[0] for row in (*debited, *brought) if row[0] is not None}
-    return sorted(found if scope.currency is None else found & {scope.currency})
+    earlier = ledger.read(select(schema.sweep_balances.c.currency).distinct())
+    return sorted(found | {row[0] for row in earlier})
 
 
 def record_balances(ledger: Ledger, sweep_id: int, moment: str, seen: Mapping[str, Decimal | Unread]) -> None:
@@ -179,25 +215,54 @@ def record_balances(ledger: Ledger, sweep_id: int, moment: str, seen: Mapping[st
     ledger.write(work)
 
 
-def balances_of(ledger: Ledger, sweep_id: int) -> list[BalanceSeen]:
-    """The balances of a sweep, each with its opening: the closing one of the last report that read it."""
-    table = schema.sweep_balances.c
-    query = select(schema.sweep_balances).join(schema.reports, schema.reports.c.sweep_id == table.sweep_id)
-    opening: dict[str, Decimal] = {}
-    earlier = query.where(table.sweep_id < sweep_id, table.after.is_not(None)).order_by(table.sweep_id)
-    for row in ledger.read(earlier):
-        opening[row.currency] = Decimal(row.after)
-    return [
-        BalanceSeen(
-            currency=row.currency,
-            before=_amount(row.before),
-            after=_amount(row.after),
-            opening=opening.get(row.currency),
-            note=row.note,
-            refused=row.refused,
-        )
-        for row in ledger.read(query.where(table.sweep_id == sweep_id).order_by(table.currency))
+def begin_again(ledger: Ledger, sweep_id: int) -> list[str]:
+    """Let the second reading of each balance that moved be its first one; return their currencies."""
+    table = schema.sweep_balances
+    moved = (table.c.sweep_id == sweep_id) & (table.c.before != table.c.after)
+    currencies = [row.currency for row in ledger.read(select(table.c.currency).where(moved))]
+    ledger.write(
+        lambda connection: connection.execute(table.update().where(moved).values(before=table.c.after)).rowcount
+    )
+    return currencies
+
+
+def balance_nights(ledger: Ledger, sweep_id: int) -> dict[str, list[Night]]:
+    """Every currency in each report of all orders up to this sweep, oldest first. Balances are those of whole ones.
+
+    A report that was made before balances had accounts is left out: the next one opens them.
+    """
+    reports, sweeps = schema.reports, schema.sweeps
+    query = select(reports, sweeps.c.scope).join_from(reports, sweeps, reports.c.sweep_id == sweeps.c.id)
+    until = (reports.c.books == Scope().books) & (reports.c.sweep_id <= sweep_id)
+    rows = [
+        (row, flows)
+        for row in ledger.read(query.where(until).order_by(reports.c.sweep_id))
+        if (flows := json.loads(row.statement).get("flows")) is not None
     ]
+    whole = [row.sweep_id for row, _ in rows if Scope(**json.loads(row.scope)).is_whole]
+    read: dict[tuple[int, str], Any] = {
+        (row.sweep_id, row.currency): row
+        for some in batched(whole, _AT_ONCE)
+        for row in ledger.read(select(schema.sweep_balances).where(schema.sweep_balances.c.sweep_id.in_(some)))
+    }
+    return {
+        currency: [_night(row.as_of, read.get((row.sweep_id, currency)), flows.get(currency)) for row, flows in rows]
+        for currency in sorted({currency for _, currency in read})
+    }
+
+
+_AT_ONCE = 500
+
+
+def _night(as_of: int, seen: Any | None, said: Mapping[str, Any] | None) -> Night:
+    counts = ("open_orders", "open_since")
+    stored: dict[str, Any] = {name: value if name in counts else Decimal(value) for name, value in (said or {}).items()}
+    flows = Flows(**stored)
+    if seen is None:
+        return Night(as_of, None, flows=flows)
+    before, after = _amount(seen.before), _amount(seen.after)
+    moved = Decimal(0) if before is None or after is None else before - after
+    return Night(as_of, after, moved, flows, seen.note, seen.refused)
 
 
 def _amount(stored: str | None) -> Decimal | None:

@@ -75,6 +75,12 @@ class Break:
         return next((name for most, name in AGE_BUCKETS if self.age_days <= most), "over 30")
 
 
+GRAVE = ("other_record",)
+"""Classes that are of high severity whatever the amount: nothing is known of the order."""
+
+KEPT = ("orphan_success", "reversed_after_final")
+"""Classes that the ledger's own correction makes invisible the next night: they end only by a person's acceptance."""
+
 AGE_BUCKETS = ((1, "0-1"), (7, "2-7"), (30, "8-30"))
 
 
@@ -93,20 +99,23 @@ def assign_lifecycle(
     acceptances: Mapping[str, Acceptance],
     policy: Policy,
     as_of: int,
+    *,
+    is_whole: bool = True,
 ) -> list[Break]:
     """The breaks of a report, by priority of class, then amount, then id.
 
-    `known`: id -> the break as the last report had it, unless it was resolved there. `covered`: ids about which this
-    report can say that nothing is wrong any more. `acceptances`: id -> the latest.
+    `known`: id -> the break as the last whole report had it, unless it was resolved there. `covered`: ids about which
+    this report can say that the service corrected it, or that an entry explains it. `acceptances`: id -> the latest.
+    A break that is not found any more and was neither corrected nor accepted stays, in every report that `is_whole`.
     """
     now = {finding.id: finding for finding in findings}
-    alive = [_living(finding, known.get(key), acceptances.get(key), policy, as_of) for key, finding in now.items()]
-    gone = [
-        _aged(Break(old.found, old.first_seen, 0, RESOLVED, "low"), as_of)
-        for key, old in known.items()
-        if key not in now and key in covered
-    ]
-    return sorted(alive + gone, key=_place)
+    breaks = [_living(finding, known.get(key), acceptances.get(key), policy, as_of) for key, finding in now.items()]
+    for key, old in known.items() if is_whole else ():
+        if key not in now:
+            last = _living(old.found, old, acceptances.get(key), policy, as_of)
+            ended = last.accepted is not None or (key in covered and old.found.name not in KEPT)
+            breaks.append(replace(last, lifecycle=RESOLVED, severity="low") if ended else last)
+    return sorted(breaks, key=_place)
 
 
 def _living(finding: Finding, known: Known | None, acceptance: Acceptance | None, policy: Policy, as_of: int) -> Break:
@@ -135,7 +144,7 @@ def _severity(made: Break, policy: Policy) -> str:
     high = policy.reconciliation.high_amounts.get(made.found.currency or "")
     stake = made.found.amount or Decimal(0)
     large = high is not None and max(abs(stake), abs(made.found.difference)) >= high
-    return "high" if large or made.age_days > OLD_DAYS else "medium"
+    return "high" if large or made.found.name in GRAVE or made.age_days > OLD_DAYS else "medium"
 
 
 def _place(made: Break) -> tuple[bool, int, Decimal, str]:

@@ -36,6 +36,12 @@ class Class:
 CLASSES: tuple[Class, ...] = (
     Class("query_failed", Verdict.INCOMPLETE, "the service could not be asked", "run the reconciliation again"),
     Class(
+        "other_record",
+        Verdict.BREAKS,
+        "the service answered with the record of another order",
+        "ask the service with order number and request id: its answer says nothing about this order",
+    ),
+    Class(
         "duplicate_effect",
         Verdict.BREAKS,
         "the service shows more than one payment for what was meant once",
@@ -45,7 +51,7 @@ CLASSES: tuple[Class, ...] = (
         "orphan_success",
         Verdict.BREAKS,
         "the service paid what the ledger had as not paid",
-        "it was paid: do not pay it again; the ledger has journaled the correction where it could",
+        "it was paid: do not pay it again; accept it once you know why (`treasury accept`)",
     ),
     Class(
         "missing_in_ledger",
@@ -67,7 +73,7 @@ CLASSES: tuple[Class, ...] = (
         "reversed_after_final",
         Verdict.BREAKS,
         "the service changed its mind after a final status",
-        "find out why; the ledger has journaled the correction",
+        "find out why; accept it once the money is where it belongs (`treasury accept`)",
     ),
     Class(
         "status_conflict",
@@ -91,7 +97,7 @@ CLASSES: tuple[Class, ...] = (
         "balance_gap",
         Verdict.BREAKS,
         "more left the balance than the orders of this ledger explain",
-        "find what left: another program, a fee, a payment made by hand",
+        "find what left: another program, a fee, a payment made by hand; it stays until it is found or accepted",
     ),
     Class(
         "unclassified_status",
@@ -127,7 +133,7 @@ CLASSES: tuple[Class, ...] = (
         "unexplained_inflow",
         Verdict.WARNINGS,
         "more reached the balance than the orders of this ledger explain",
-        "usual for deposits and pay-ins: compare with the service's list of them",
+        "usual for deposits and pay-ins: compare with the service's list of them, and accept it (`treasury accept`)",
     ),
     Class("in_progress", Verdict.PENDING, "on its way, or not sent yet", "none: it is followed"),
     Class(

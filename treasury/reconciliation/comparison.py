@@ -28,10 +28,10 @@ OUR_COLUMNS = (
 THEIR_COLUMNS = (
     *("answer", "status", "order_no", "seen_currency", "seen_amount"),
     *("seen_receive_currency", "seen_receive_amount", "seen_fee", "seen_fee_currency", "seen_rate"),
-    *("arrive_amount", "unreadable", "seen_reason"),
+    *("arrive_amount", "unreadable", "seen_reason", "seen_request_id"),
 )
 """The service's side. `answer`: one of `Answer`, or None (not asked). `status`: a number. `unreadable`: what of the
-answer could not be read, if anything."""
+answer could not be read, if anything. `seen_request_id`: the one that the answer names, where it is another."""
 
 LINE_COLUMNS = ("line_orders", "line_currency", "line_amount", "line_status", "line_words")
 """The statement's side, if there is one. `line_orders`: how many different payments it shows under this id."""
@@ -209,6 +209,16 @@ class Sides:
         return {name: self.column(name) for name in COLUMNS}
 
     @cached_property
+    def is_other_record(self) -> Mask:
+        """Where the answer names another request id, or the order number by which the ledger knows another order."""
+        numbers = dict(zip(self.column("known_order_no"), self.column("request_id"), strict=True))
+        asked = zip(self.column("order_no"), self.column("known_order_no"), self.column("request_id"), strict=True)
+        taken = np.array(
+            [shown not in (None, known) and numbers.get(shown, own) != own for shown, known, own in asked], dtype=bool
+        )
+        return self.found & (self.known("seen_request_id") | (taken & ~self.confirms_quote))
+
+    @cached_property
     def paid_twice(self) -> Mask:
         """Where a payment stands beside another one that was meant to be the only one."""
         both = self.known("known_order_no") & self.known("order_no")
@@ -248,6 +258,15 @@ class Sides:
             short[place] = Decimal(arrived[place]) < should[place]
         return short
 
+    @cached_property
+    def excess(self) -> Mask:
+        """Where more arrived than was sent, in one currency."""
+        arrived, sent = self.column("arrive_amount"), self.column("seen_amount")
+        excess = np.zeros(len(self.frame), dtype=bool)
+        for place in np.flatnonzero(self.known("arrive_amount") & (self.should_arrive != None)).tolist():  # noqa: E711 - by element
+            excess[place] = Decimal(arrived[place]) > Decimal(sent[place])
+        return excess
+
 
 def _same(ours: object, theirs: object) -> bool:
     """Whether two values are the same amount; text that is none is compared as it is."""
@@ -279,7 +298,7 @@ def _currency(sides: Sides) -> Mask:
 
 def _amount(sides: Sides) -> Mask:
     shown = sides.differs("amount", "seen_amount") | sides.differs("receive_amount", "seen_receive_amount")
-    return (sides.found & ~sides.only_quoted & shown) | sides.differs("amount", "line_amount")
+    return (sides.found & ~sides.only_quoted & (shown | sides.excess)) | sides.differs("amount", "line_amount")
 
 
 def _reversed(sides: Sides) -> Mask:
@@ -312,6 +331,7 @@ def _rate(sides: Sides) -> Mask:
 
 RULES: tuple[tuple[str, Callable[[Sides], Mask]], ...] = (
     ("query_failed", _query_failed),
+    ("other_record", lambda sides: sides.is_other_record),
     ("duplicate_effect", lambda sides: sides.paid_twice),
     ("orphan_success", _orphan),
     ("missing_at_service", _missing),

@@ -70,6 +70,8 @@ def _service(record: Mapping[str, Any]) -> str:
         said += f", {_amount(record['arrive_amount'])} arrived"
     if record["order_no"] is not None and record["known_order_no"] not in (None, record["order_no"]):
         said += f", as order {record['order_no']} instead of {record['known_order_no']}"
+    if record["seen_request_id"] is not None:
+        said += f", as request id {record['seen_request_id']}"
     if record["unreadable"]:
         said += f", unreadable {record['unreadable']}"
     return said + (f" ({record['seen_reason']})" if record["seen_reason"] else "")

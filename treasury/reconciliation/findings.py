@@ -1,12 +1,14 @@
 """Pure: everything remarkable of a night, from orders, card users, the statement and the balances."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
 import pandas as pd
 
-from treasury.reconciliation.balances import BalanceLine, Judgement
+from treasury.money import canonical
+from treasury.reconciliation.balances import BalanceAccount, Lot
 from treasury.reconciliation.breaks import Finding
 from treasury.reconciliation.classes import UNREMARKABLE, Answer
 from treasury.reconciliation.entries import StatementEntry
@@ -17,7 +19,7 @@ ZERO = Decimal(0)
 PASSED = "3"
 """`kyc_status` of a card user who passed (public fact 2.4)."""
 
-BALANCE_CLASSES = {Judgement.OUTFLOW: "balance_gap", Judgement.INFLOW: "unexplained_inflow"}
+BALANCE_CLASSES = ("balance_gap", "unexplained_inflow")
 
 
 def records(orders: pd.DataFrame) -> Iterator[dict[str, Any]]:
@@ -78,21 +80,28 @@ def of_statement(entries: Sequence[StatementEntry], known_numbers: Collection[st
             )
 
 
-def of_balances(balances: Sequence[BalanceLine]) -> Iterator[Finding]:
-    """Balances that changed by more than the orders explain."""
-    for line in balances:
-        if line.judgement in BALANCE_CLASSES and line.unexplained is not None:
-            said = line.as_text()
-            words = (
-                f"balance {said['opening']} at the last report, {said['closing']} now: {said['change']}; "
-                f"the orders explain {said['explained_low']} to {said['explained_high']}"
-            )
-            yield Finding(
-                subject=f"balance {line.currency}",
-                name=BALANCE_CLASSES[line.judgement],
-                request_id=None,
-                currency=line.currency,
-                amount=abs(line.unexplained),
-                difference=-line.unexplained,
-                evidence=words,
-            )
+def of_balances(accounts: Sequence[BalanceAccount]) -> Iterator[Finding]:
+    """Lots of the balance accounts: what no order and no person explains."""
+    return (of_lot(account, lot) for account in accounts for lot in account.lots)
+
+
+def of_lot(account: BalanceAccount, lot: Lot) -> Finding:
+    """Return a lot as a finding; its subject names the report that found it."""
+    found, at = canonical(abs(lot.amount)), _when(lot.at)
+    words = f"{found} more {'came in' if lot.amount > 0 else 'left'} than the orders explain, found {at}; the account "
+    words += f"was opened {_when(account.opened_at or lot.at)} with {canonical(account.opening or ZERO)}"
+    if lot.fees and abs(lot.amount) == abs(lot.fees):
+        words += "; it is the sum of the fees of what arrived: see fee_on_top in the account's [service]"
+    return Finding(
+        subject=f"balance {account.currency} {lot.at}",
+        name="unexplained_inflow" if lot.amount > 0 else "balance_gap",
+        request_id=None,
+        currency=account.currency,
+        amount=abs(lot.amount),
+        difference=-lot.amount,
+        evidence=words,
+    )
+
+
+def _when(unix_ms: int) -> str:
+    return f"{datetime.fromtimestamp(unix_ms // 1000, UTC):%Y-%m-%d %H:%M} UTC"

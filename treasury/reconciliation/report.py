@@ -10,7 +10,7 @@ import pandas as pd
 from treasury.money import exact
 from treasury.planning.policy import Policy
 from treasury.reconciliation import findings
-from treasury.reconciliation.balances import BalanceLine, BalanceSeen, Flows, Judgement, pool, prove_balance
+from treasury.reconciliation.balances import BalanceAccount, BalanceLine, Night, judge_account, pooled, roll_forward
 from treasury.reconciliation.breaks import Acceptance, Break, Known, assign_lifecycle
 from treasury.reconciliation.classes import UNREMARKABLE, Verdict, verdict_of
 from treasury.reconciliation.comparison import LINE_COLUMNS, compare
@@ -34,8 +34,8 @@ class ReconciliationInput:
     """When the last report was made."""
     card_users: Sequence[Mapping[str, Any]] = ()
     statement: Sequence[StatementLine] = ()
-    flows: Mapping[str, Flows] = field(default_factory=dict)
-    balances: Sequence[BalanceSeen] = ()
+    balances: Mapping[str, Sequence[Night]] = field(default_factory=dict)
+    """Currency -> every report of all orders so far."""
     entries: Sequence[StatementEntry] = ()
     """Of the service's own statement."""
     known_numbers: Collection[str] = ()
@@ -68,7 +68,7 @@ class Report:
     @property
     def is_incomplete(self) -> bool:
         """Whether something besides the orders could not be read, or the sums do not explain themselves."""
-        missing = any(seen.after is None and not seen.refused for seen in self.night.balances)
+        missing = any(line.account.is_unread for line in self.balances)
         return missing or any(line.residual for line in self.night.statement)
 
 
@@ -76,17 +76,26 @@ class Report:
 def build_report(night: ReconciliationInput) -> Report:
     """Compare both sides of a night, explain its sums, and assign the findings their life cycle."""
     orders = compare(_with_lines(night.both_sides, night.entries), night.policy, night.as_of, night.fee_on_top)
-    balances = _prove(night, orders)
+    accounts = _roll_forward(night)
     found = [
         *findings.of_orders(orders),
         *findings.of_card_users(night.card_users),
         *findings.of_statement(night.entries, night.known_numbers),
-        *findings.of_balances(balances),
+        *findings.of_balances(accounts),
     ]
-    covered = _covered(night, orders, balances)
+    covered = _covered(night, orders, accounts)
     gone = frozenset(key for key, known in night.known_breaks.items() if known.found.subject in covered)
-    breaks = assign_lifecycle(found, night.known_breaks, gone, night.acceptances, night.policy, night.as_of)
-    return Report(night, orders, breaks, balances)
+    breaks = assign_lifecycle(
+        found,
+        night.known_breaks,
+        gone,
+        night.acceptances,
+        night.policy,
+        night.as_of,
+        is_whole=night.scope.is_whole,
+    )
+    accepted = {each.found.id for each in breaks if each.accepted is not None}
+    return Report(night, orders, breaks, [_judged(account, accepted) for account in accounts])
 
 
 def _with_lines(both_sides: pd.DataFrame, entries: Sequence[StatementEntry]) -> pd.DataFrame:
@@ -109,32 +118,29 @@ def _line_columns(entries: Sequence[StatementEntry]) -> dict[str, Any]:
     }
 
 
-def _prove(night: ReconciliationInput, orders: pd.DataFrame) -> list[BalanceLine]:
-    flows = {
-        seen.currency: night.flows.get(seen.currency, Flows()) + _unpriced(orders, seen.currency, night.since)
-        for seen in night.balances
-    }
-    pooled = pool(night.balances, flows)
-    return [prove_balance(seen, pooled[seen.currency]) for seen in night.balances]
+def _roll_forward(night: ReconciliationInput) -> list[BalanceAccount]:
+    """Roll the accounts forward; a narrowed report shows none."""
+    if not night.scope.is_whole:
+        return []
+    return [roll_forward(currency, nights) for currency, nights in pooled(night.balances).items()]
 
 
-def _unpriced(orders: pd.DataFrame, currency: str, since: int | None) -> Flows:
-    """Orders whose debit nobody knew when they were sent, and that ended since the last report, or have not."""
-    total = ZERO
-    for record in findings.records(orders[orders["currency"].isna() & (orders["seen_currency"] == currency)]):
-        if record["final_at"] is None or since is None or record["final_at"] >= since:
-            total += Decimal(record["seen_amount"] or 0) + Decimal(record["seen_fee"] or 0)
-    return Flows(unpriced=total)
+def _judged(account: BalanceAccount, accepted: Collection[str]) -> BalanceLine:
+    return judge_account(account, [lot for lot in account.lots if findings.of_lot(account, lot).id in accepted])
 
 
-def _covered(night: ReconciliationInput, orders: pd.DataFrame, balances: Sequence[BalanceLine]) -> frozenset[str]:
-    """Subjects that this report has read, and can therefore show as resolved."""
-    judged = (Judgement.EXPLAINED, *findings.BALANCE_CLASSES)
+def _covered(night: ReconciliationInput, orders: pd.DataFrame, accounts: Sequence[BalanceAccount]) -> frozenset[str]:
+    """Subjects that this report has read, and can therefore show as resolved; a narrowed one shows none."""
+    if not night.scope.is_whole:
+        return frozenset()
+    rolled = {account.currency for account in accounts if account.closing is not None}
+    known = (each.found for each in night.known_breaks.values())
+    lots = (found.subject for found in known if found.name in findings.BALANCE_CLASSES)
     return frozenset(
         {
             *orders["request_id"],
             *(user["request_id"] for user in night.card_users),
-            *(f"balance {line.currency}" for line in balances if line.judgement in judged),
+            *(subject for subject in lots if subject.split()[1] in rolled),
             *(f"statement {entry.order_no}" for entry in night.entries),
         }
     )

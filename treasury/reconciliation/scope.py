@@ -22,8 +22,8 @@ class Scope:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it takes in every order that a balance depends on, but for its window."""
-        return self.run_key is None
+        """Tell whether it takes in every order, so that balance accounts roll forward and breaks may end."""
+        return self == Scope()
 
     def as_text(self) -> str:
         """As it is stored."""

@@ -37,14 +37,14 @@ BALANCE_LINES: Mapping[str, str] = {
     "explained_low": "Explained, at least",
     "explained_high": "Explained, at most",
     "unexplained": "Unexplained",
+    "adjusted": "Accepted by a person",
 }
 
 JUDGEMENTS: Mapping[str, str] = {
     "explained": "explained",
     "inflow": "unexplained inflow",
     "outflow": "unexplained outflow",
-    "first": "first night: nothing to compare with",
-    "moving": "moved while it was read: not judged",
+    "first": "the account is opened with this balance",
     "unreadable": "could not be read",
 }
 

@@ -36,7 +36,7 @@ def reasons(machine: Machine) -> list[str]:
             found.append(
                 f"Balance of {balance['currency']}: {what} of {balance['unexplained'] or 'an unknown amount'}."
             )
-        elif balance["judgement"] in ("moving", "unreadable"):
+        elif balance["judgement"] == "unreadable":
             found.append(f"Balance of {balance['currency']}: {JUDGEMENTS[balance['judgement']]}.")
     return found
 

@@ -26,7 +26,8 @@ def report_sweep(
     from treasury.reports.reconciliation import write_reconciliation
 
     report = build_report(read_input(desk, sweep_id, policy, entries))
-    closing.record_breaks(desk.ledger, sweep_id, report.breaks)
+    if report.night.scope.is_whole:  # a narrowed report shows, and changes nothing
+        closing.record_breaks(desk.ledger, sweep_id, report.breaks)
     return write_reconciliation(out or desk.settings.night_folder(policy.day_of(report.night.as_of)), report)
 
 
@@ -51,8 +52,7 @@ def read_input(
         since=sums.since,
         card_users=users,
         statement=sums.statement,
-        flows=sums.flows,
-        balances=closing.balances_of(ledger, sweep_id),
+        balances=closing.balance_nights(ledger, sweep_id),
         entries=[entry for entry in entries if scope.run_key is None and scope.currency in (None, entry.currency)],
         known_numbers=ledger.known_numbers() if entries else (),
         known_breaks=closing.known_breaks(ledger, sweep_id),

@@ -202,7 +202,8 @@ def end_sweep(desk: Desk, sweep_id: int) -> None:
     found = sweeps.sweep(desk.ledger, sweep_id)
     if found.as_of is None:
         _read_balances(desk, sweep_id, found.scope, "after")
-        closing.close_sweep(desk.ledger, sweep_id, found.scope)
+        _read(desk, sweep_id, closing.begin_again(desk.ledger, sweep_id), "after")
+        closing.close_sweep(desk.ledger, sweep_id, found.scope, desk.account.rules.fee_on_top)
 
 
 def _ask(
@@ -228,7 +229,11 @@ def _ask(
     stop_loss.reached()
     if seen is None or reply is None:
         return None, {"answer": "absent"}
-    return seen, service_side(seen, reply, lambda: _words(desk, question, order))
+    side = service_side(seen, reply, lambda: _words(desk, question, order))
+    by_quote = order is not None and order.request_id == order.confirmation
+    if seen.request_id not in (None, question.request_id) and not by_quote:
+        side["seen_request_id"] = _words(desk, question, order).masked(str(seen.request_id))
+    return seen, side
 
 
 def _words(desk: Desk, question: sweeps.Question, order: Order | None) -> Words:
@@ -276,7 +281,10 @@ def service_side(seen: SeenOrder, reply: Reply, find_words: Callable[[], Words])
 
 
 def _read_balances(desk: Desk, sweep_id: int, scope: Scope, moment: str) -> None:
-    currencies = closing.balance_currencies(desk.ledger, scope)
+    _read(desk, sweep_id, closing.balance_currencies(desk.ledger, scope), moment)
+
+
+def _read(desk: Desk, sweep_id: int, currencies: Sequence[str], moment: str) -> None:
     seen = dict(zip(currencies, desk.run_concurrently(lambda each: _read_balance(desk, each), currencies), strict=True))
     closing.record_balances(desk.ledger, sweep_id, moment, seen)
 
