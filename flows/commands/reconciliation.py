@@ -56,6 +56,7 @@ def reconcile(
     """
     from treasury.planning.policy import Policy
     from treasury.reconciliation.scope import Scope
+    from treasury.reports.wording import missed
     from treasury.runs.governing import governing
     from treasury.runs.reporting import report_sweep
     from treasury.runs.sweep import stored_sweep
@@ -83,6 +84,8 @@ def reconcile(
                         where, run_key, window, currency=currency, statement=third, policy=limits
                     )
                 )
+    for line in missed(report):
+        print(line)
     say_files(report["files"])
     counts = ", ".join(f"{count} {name}" for name, count in report["counts"].items())
     print(f"{report['verdict']}: {counts or 'no orders'}")

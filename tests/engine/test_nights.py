@@ -14,6 +14,7 @@ from sqlalchemy import delete, select, update
 
 from tests.crash.payments import make_kind
 from tests.engine.answers import accepted, fiat_payout, ok, refused, shown
+from tests.engine.rounds import policy
 from tests.engine.runs import night, pay, remake, sheet
 from tests.moved_clock import clock_of
 from tests.parts import sheet as long_sheet
@@ -21,8 +22,10 @@ from treasury.errors import InputError
 from treasury.ledger import closing, schema, sweeps
 from treasury.ledger.intents import commit_plan
 from treasury.ledger.ledger import Ledger
+from treasury.ledger.policies import adopt_policy
 from treasury.ledger.quotes import finish_quote, open_quote
 from treasury.orders.records import Order
+from treasury.policy_file import read_policy
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.client import Client
 from treasury.provider.retries import Retry
@@ -35,6 +38,8 @@ from treasury.sending.stop_loss import UNREACHED
 pytestmark = pytest.mark.both_databases
 
 DAY = 86_400
+
+TAIL = "[payouts]\nduplicate_days = 0\n"
 
 OpenDesk = Callable[..., Desk]
 
@@ -118,6 +123,34 @@ def test_a_narrowed_report_between_two_whole_ones_changes_nothing(
         assert (narrowed["balances"], narrowed["breaks"]) == ([], [])
     whole = night(desk, tmp_path / "2")
     assert (whole["verdict"], balance(whole)["unexplained"]) == ("breaks", "-300")
+
+
+def test_a_currency_that_only_the_policy_names_is_watched(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances={"USDT": Decimal(500), "BTC": Decimal(1)})
+    desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=TAIL, BTC=("0.2", "0.4", "0.6"))
+    adopt_policy(desk.ledger, read_policy(rules), "policy.toml", by="Owner", os_user="owner")
+    assert balance(night(desk, tmp_path / "1"), "BTC")["judgement"] == "first"
+    clock_of(desk).move(DAY)
+    sandbox.deposit("BTC", "2")
+    report = night(desk, tmp_path / "2")
+    assert (report["verdict"], classes(report)) == ("warnings", {"BTC": "unexplained_inflow new"})
+
+
+def test_a_report_says_which_days_had_none(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
+    desk = open_desk(start_sandbox().base_url)
+    assert night(desk, tmp_path / "1")["missed_days"] == []
+    clock_of(desk).move(3 * DAY)
+    night(desk, tmp_path / "narrowed", Scope(window_days=1))
+    clock_of(desk).move(2 * DAY)
+    report = night(desk, tmp_path / "2")
+    assert report["missed_days"] == [f"2027-01-{day}" for day in (16, 17, 18, 19)]
+    said = "No report of everything was made on 4 days: 2027-01-16 to 2027-01-19."
+    for name in ("reconciliation.md", "reconciliation.html"):
+        assert said in (tmp_path / "2" / name).read_text()
+    clock_of(desk).move(DAY)
+    assert night(desk, tmp_path / "3")["missed_days"] == []
 
 
 def test_an_order_in_progress_hides_its_amount_once_and_the_report_says_how_much(

@@ -64,6 +64,7 @@ def empty_machine(**changes: Any) -> dict[str, Any]:
         "rehearsal": None,
         "as_of": "2026-11-20T05:30:00Z",
         "since": None,
+        "missed_days": [],
         "scope": {"run_key": None, "currency": None, "window_days": None, "statement": None},
         "counts": {},
         "statement": [],
@@ -148,6 +149,7 @@ def rich_machine(verdict: str = "breaks") -> dict[str, Any]:
     return empty_machine(
         verdict=verdict,
         since="2026-11-19T05:30:00Z",
+        missed_days=[],
         scope={"run_key": "payroll-2026-11", "currency": None, "window_days": 45, "statement": "november.csv"},
         counts=counts,
         statement=[

@@ -181,11 +181,20 @@ def _add_effect(sums: dict[str, Decimal], name: str, amount: Decimal, source: St
         sums["found" if debit > 0 else "returned"] += abs(debit)
 
 
+def last_whole_report(ledger: Ledger, sweep_id: int) -> int | None:
+    """Return when the last report of everything before this sweep was made, Unix ms; None if there was none."""
+    reports, sweeps = schema.reports.c, schema.sweeps.c
+    query = select(func.max(reports.as_of)).join_from(schema.reports, schema.sweeps, reports.sweep_id == sweeps.id)
+    found: int | None = ledger.read(query.where(sweeps.scope == Scope().as_text(), sweeps.id < sweep_id))[0][0]
+    return found
+
+
 # --- balances ---
 
 
-def balance_currencies(ledger: Ledger, scope: Scope) -> list[str]:
-    """Return the currencies whose balance is read: what orders debit, what conversions bring, what was read before."""
+def balance_currencies(ledger: Ledger, scope: Scope, named: Collection[str] = ()) -> list[str]:
+    """Return the currencies whose balance is read: what orders debit, what conversions bring, what was read before, and
+    those `named`; none for a narrowed report."""
     if not scope.is_whole:
         return []
     orders = schema.orders.c
@@ -194,7 +203,7 @@ def balance_currencies(ledger: Ledger, scope: Scope) -> list[str]:
     brought = ledger.read(select(orders.receive_currency).where(orders.operation.in_(converts)).distinct())
     found = {row[0] for row in (*debited, *brought) if row[0] is not None}
     earlier = ledger.read(select(schema.sweep_balances.c.currency).distinct())
-    return sorted(found | {row[0] for row in earlier})
+    return sorted({*found, *named, *(row[0] for row in earlier)})
 
 
 def record_balances(ledger: Ledger, sweep_id: int, moment: str, seen: Mapping[str, Decimal | Unread]) -> None:

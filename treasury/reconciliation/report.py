@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -32,6 +33,8 @@ class ReconciliationInput:
     scope: Scope = Scope()
     since: int | None = None
     """When the last report was made."""
+    last_whole: int | None = None
+    """When the last report of everything was made."""
     card_users: Sequence[Mapping[str, Any]] = ()
     statement: Sequence[StatementLine] = ()
     balances: Mapping[str, Sequence[Night]] = field(default_factory=dict)
@@ -64,6 +67,15 @@ class Report:
         classes = set(self.orders["class"])
         standing = {each.found.name for each in self.breaks if each.counts}
         return verdict_of(standing | {name for name in UNREMARKABLE if name in classes}, incomplete=self.is_incomplete)
+
+    @property
+    def missed_days(self) -> Sequence[str]:
+        """Return the days between the last report of everything and this one, in the policy's time zone."""
+        if self.night.last_whole is None:
+            return ()
+        moments = (self.night.last_whole, self.night.as_of)
+        first, last = (date.fromisoformat(self.night.policy.day_of(at)) for at in moments)
+        return [str(first + timedelta(days=number)) for number in range(1, (last - first).days)]
 
     @property
     def is_incomplete(self) -> bool:

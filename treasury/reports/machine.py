@@ -50,6 +50,7 @@ def as_machine(report: "Report") -> dict[str, Any]:
         "rehearsal": REHEARSAL if night.rehearsal else None,
         "as_of": time_text(night.as_of),
         "since": None if night.since is None else time_text(night.since),
+        "missed_days": list(report.missed_days),
         "scope": {**asdict(night.scope), "statement": f"{len(night.entries)} lines" if night.entries else None},
         "counts": {name: count for name, count in counts.items() if count},
         "statement": _statement(report),

@@ -23,9 +23,17 @@ def headline(machine: Machine) -> str:
     return said.get(machine["verdict"], in_words(machine["verdict"]))
 
 
+def missed(machine: Machine) -> list[str]:
+    """Say which days no report of everything was made on; empty if it was made on each."""
+    days = machine["missed_days"]
+    named = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}" if days else ""
+    return [f"No report of everything was made on {count_of(len(days), 'day')}: {named}."] if days else []
+
+
 def reasons(machine: Machine) -> list[str]:
     """What, apart from the breaks, keeps the verdict from being green."""
-    found = [
+    found = missed(machine)
+    found += [
         f"The sums of {line['currency']} leave {line['residual']} unexplained."
         for line in machine["statement"]
         if line["residual"] is not None and line["residual"].strip("-0.")

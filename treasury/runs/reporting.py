@@ -50,6 +50,7 @@ def read_input(
         policy=policy,
         scope=scope,
         since=sums.since,
+        last_whole=closing.last_whole_report(ledger, sweep_id),
         card_users=users,
         statement=sums.statement,
         balances=closing.balance_nights(ledger, sweep_id),

@@ -21,6 +21,7 @@ from treasury.errors import (
 )
 from treasury.ledger import closing, sweeps
 from treasury.ledger.personal import Words
+from treasury.ledger.policies import policy_in_force
 from treasury.ledger.replacements import forget_old_contents
 from treasury.orders.records import Order
 from treasury.provider.funds import PartnerBalance
@@ -281,7 +282,9 @@ def service_side(seen: SeenOrder, reply: Reply, find_words: Callable[[], Words])
 
 
 def _read_balances(desk: Desk, sweep_id: int, scope: Scope, moment: str) -> None:
-    _read(desk, sweep_id, closing.balance_currencies(desk.ledger, scope), moment)
+    adopted = policy_in_force(desk.ledger)
+    named = () if adopted is None else {*adopted.policy.assets, *filter(None, [adopted.policy.base_asset])}
+    _read(desk, sweep_id, closing.balance_currencies(desk.ledger, scope, named), moment)
 
 
 def _read(desk: Desk, sweep_id: int, currencies: Sequence[str], moment: str) -> None:
