@@ -125,6 +125,28 @@ def test_a_narrowed_report_between_two_whole_ones_changes_nothing(
     assert (whole["verdict"], balance(whole)["unexplained"]) == ("breaks", "-300")
 
 
+def test_a_payment_that_came_back_stays_open_until_a_person_accepts_it_and_is_an_entry(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(settle_seconds=1, faults={"flip_final": 1.0}, flip_seconds=3600)
+    desk = open_desk(sandbox.base_url)
+    pay(desk, sheet(tmp_path, ROWS[0]), tmp_path / "out", seconds=20)
+    assert night(desk, tmp_path / "1")["verdict"] == "reconciled"
+    clock_of(desk).move(DAY)
+    lives = []
+    for number in range(2, 4):
+        report = night(desk, tmp_path / f"{number}")
+        lives.append((report["verdict"], classes(report)["a"]))
+        assert (balance(report)["change"], balance(report)["unexplained"]) == ("10", "0")
+        clock_of(desk).move(DAY)
+    assert lives == [("breaks", "reversed_after_final new"), ("breaks", "reversed_after_final persisting")]
+    [found] = report["breaks"]
+    closing.accept_break(desk.ledger, found["id"], by="Ana", os_user="ana", why="paid again by hand")
+    fourth = night(desk, tmp_path / "4")
+    assert (fourth["verdict"], classes(fourth)) == ("reconciled", {"a": "reversed_after_final resolved"})
+    assert classes(night(desk, tmp_path / "5")) == {}
+
+
 def test_a_currency_that_only_the_policy_names_is_watched(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:
