@@ -45,9 +45,6 @@ SLOW = ("browser", "commands", "crash", "fuzz", "matrix", "packaging")
 THOROUGH = (
     # Folders: many examples, the sandbox itself, or both HTTP engines.
     *("http_engine/", "machine/", "sandbox/"),
-    # Several processes, or whole nights, one after the other.
-    *(f"engine/test_{name}.py" for name in ("backup", "double_start", "fences", "fetching", "migrations", "shards")),
-    *("engine/test_hostile_answers.py", "engine/test_nights.py"),
     # Drawn pages, thousands of random ledgers, and what starts an interpreter for one assertion.
     *("reports/test_page.py", "reconciliation/test_naive.py"),
     "planning/test_conversions.py",
@@ -55,6 +52,12 @@ THOROUGH = (
     "house/test_house.py::test_the_pinned_prefects_server_imports",
 )
 """Where tests stand that take seconds each and fail seldom while one works; `make quick` leaves them out too."""
+
+CORE = tuple(
+    f"engine/test_{name}.py"
+    for name in ("clocks", "doubts", "known_quotes", "quoted", "sending", "states", "submission", "witnesses")
+)
+"""Of the engine, with its ledgers and services, `make quick` runs these: one payment, sent and asked about."""
 
 MISSING = ("is not installed", "could not import")
 """In reasons of skipped tests that say what a machine lacks; with ALL_TESTS set they fail the run, as in `.ci/run`."""
@@ -72,13 +75,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=[item for item in items if _proof(item)])
         items[:] = [item for item in items if not _proof(item)]
     here = Path(__file__).parent
-    gone = [place for place in THOROUGH if not (here / place.partition("::")[0]).exists()]
+    gone = [place for place in (*THOROUGH, *CORE) if not (here / place.partition("::")[0]).exists()]
     assert not gone, f"tests/conftest.py names what is no more: {gone}"
     for item in items:
         place = item.path.relative_to(here)
         if place.parts[0] in SLOW:
             item.add_marker("slow")
-        if f"{place}::{item.name}".startswith(THOROUGH):
+        name = f"{place}::{item.name}"
+        if name.startswith(THOROUGH) or (place.parts[0] == "engine" and not name.startswith(CORE)):
             item.add_marker("thorough")
     first = (*SLOW, "flows")  # files that take minutes
     items.sort(key=lambda item: item.path.relative_to(here).parts[0] not in first)

@@ -211,12 +211,13 @@ class Sides:
     @cached_property
     def is_other_record(self) -> Mask:
         """Where the answer names another request id, or the order number by which the ledger knows another order."""
-        numbers = dict(zip(self.column("known_order_no"), self.column("request_id"), strict=True))
-        asked = zip(self.column("order_no"), self.column("known_order_no"), self.column("request_id"), strict=True)
-        taken = np.array(
-            [shown not in (None, known) and numbers.get(shown, own) != own for shown, known, own in asked], dtype=bool
-        )
-        return self.found & (self.known("seen_request_id") | (taken & ~self.confirms_quote))
+        taken = self.known("order_no") & self.unlike("known_order_no", "order_no") & ~self.confirms_quote
+        if taken.any():
+            numbers = dict(zip(self.column("known_order_no"), self.column("request_id"), strict=True))
+            for place in np.flatnonzero(taken):
+                own = self._columns["request_id"][place]
+                taken[place] = numbers.get(self._columns["order_no"][place], own) != own
+        return self.found & (self.known("seen_request_id") | taken)
 
     @cached_property
     def paid_twice(self) -> Mask:
