@@ -56,7 +56,6 @@ def reconcile(
     """
     from treasury.planning.policy import Policy
     from treasury.reconciliation.scope import Scope
-    from treasury.reports.wording import missed
     from treasury.runs.governing import governing
     from treasury.runs.reporting import report_sweep
     from treasury.runs.sweep import stored_sweep
@@ -84,6 +83,8 @@ def reconcile(
                         where, run_key, window, currency=currency, statement=third, policy=limits
                     )
                 )
+    from treasury.reports.wording import missed  # imports pandas
+
     for line in missed(report):
         print(line)
     say_files(report["files"])
