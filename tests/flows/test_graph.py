@@ -14,7 +14,7 @@ import pytest
 
 import data
 from flows.commands.prefect_server import free_port
-from tests.commands.office import eventually, quoted_sheet
+from tests.commands.office import PATIENCE, eventually, quoted_sheet
 from tests.engine.rounds import policy
 from tests.engine.runs import sheet
 from tests.flows.shown import artifact, artifacts, asked
@@ -26,10 +26,27 @@ pytestmark = pytest.mark.prefect
 SHEET = data.path("beneficiaries.csv")
 
 
+def await_recorded() -> None:
+    """Wait until Prefect's server, which records task runs late and in order, has those of this process until now."""
+    from prefect import flow, task
+
+    @task
+    def last() -> None:
+        """Comes after all others."""
+
+    @flow(name="recorded")
+    def recorded() -> None:
+        last()
+
+    ran = str(recorded(return_state=True).state_details.flow_run_id)
+    eventually(lambda: bool(asked("task_runs", flow_runs={"id": {"any_": [ran]}})), PATIENCE)
+
+
 class Graph:
     """A flow run as Prefect's server shows it."""
 
     def __init__(self, state: Any) -> None:
+        await_recorded()
         self.id = str(state.state_details.flow_run_id)
         [self.run] = asked("flow_runs", flow_runs={"id": {"any_": [self.id]}})
         self.tasks = {each["name"]: each for each in self._tasks()}
