@@ -64,7 +64,7 @@ def close_sweep(ledger: Ledger, sweep_id: int, scope: Scope, fee_on_top: Collect
                 ages[row.receive_currency].append(row.created_at)
         statement = draw_statement(opening, _moves(stream(_steps(scope, first, last)), flows, fee_on_top), closing)
         for row in stream(_unpriced(sweep_id)):
-            _add_unpriced(row, flows, fee_on_top)
+            _add_unpriced(row, flows, ages, fee_on_top)
     for currency, amount in closing.items():
         flows[currency]["in_flight"] += amount
     said = {
@@ -145,13 +145,17 @@ def _unpriced(sweep_id: int) -> Any:
     return query.join_from(schema.orders, schema.answers, shown).where(orders.amount.is_(None))
 
 
-def _add_unpriced(row: Any, flows: dict[str, dict[str, Decimal]], fee_on_top: Collection[str]) -> None:
+def _add_unpriced(
+    row: Any, flows: dict[str, dict[str, Decimal]], ages: dict[str, list[int]], fee_on_top: Collection[str]
+) -> None:
     shown, state = json.loads(row.service_side), State(row.state)
     currency = row.currency or shown.get("seen_currency")
     if currency is None or shown.get("seen_amount") is None or (state not in OPEN and state is not State.SETTLED):
         return
     name = "unpriced" if state is State.SETTLED else "in_flight"
     flows[currency][name] += Decimal(shown["seen_amount"])
+    if state in OPEN:
+        ages[currency].append(row.created_at)
     if row.operation in fee_on_top and shown.get("seen_fee") is not None:
         flows[shown.get("seen_fee_currency") or currency][name] += Decimal(shown["seen_fee"])
 

@@ -27,8 +27,8 @@ class Judgement(StrEnum):
 
 @dataclass(frozen=True)
 class Flows:
-    """What the orders say of one currency, amounts in it, zero or more (but `arrived`, `received` and `fees`, which
-    corrections may turn). The first five since the report before, the others at the time of the report."""
+    """Sums of one currency from the orders, zero or more (but `arrived`, `received` and `fees`, which corrections may
+    turn). The first five since the report before, the others at the time of the report."""
 
     arrived: Decimal = ZERO
     """Paid out for good."""
@@ -81,7 +81,7 @@ class Night:
 
 @dataclass(frozen=True)
 class Lot:
-    """What one report could not explain: more came in (positive), or left. `at`: when that report was made, Unix ms."""
+    """An amount that one report could not explain: more came in (positive), or left. `at`: its time, Unix ms."""
 
     at: int
     amount: Decimal
@@ -125,17 +125,19 @@ def roll_forward(currency: str, nights: Sequence[Night]) -> BalanceAccount:
     lots: list[Lot] = []
     total = pending = Flows()
     read, bounds = 0, (ZERO, ZERO)
-    change = ZERO
+    change = unpriced = ZERO
     for night in nights:
         if opening is None:
             if night.balance is not None:
-                opening, read = night, 1
+                opening, read, unpriced = night, 1, night.flows.unpriced
                 bounds = _bounds(opening, total, night)
             continue
         total, pending = _with(total, night.flows), _with(pending, night.flows)
         if night.balance is None or opening.balance is None:
             continue
         read += 1
+        settled, unpriced = night.flows.unpriced - unpriced, night.flows.unpriced
+        pending = _with(pending, Flows(found=max(settled, ZERO), returned=max(-settled, ZERO)))
         change, bounds = night.balance - opening.balance, _bounds(opening, total, night)
         lots = _explain(lots, change, bounds, pending, night.as_of)
         pending = Flows()

@@ -210,7 +210,7 @@ class Sides:
 
     @cached_property
     def is_other_record(self) -> Mask:
-        """Where the answer names another request id, or the order number by which the ledger knows another order."""
+        """Mark answers that name another request id, or the order number by which the ledger knows another order."""
         taken = self.known("order_no") & self.unlike("known_order_no", "order_no") & ~self.confirms_quote
         if taken.any():
             numbers = dict(zip(self.column("known_order_no"), self.column("request_id"), strict=True))
@@ -261,7 +261,7 @@ class Sides:
 
     @cached_property
     def excess(self) -> Mask:
-        """Where more arrived than was sent, in one currency."""
+        """Mark orders of which more arrived than was sent, in one currency."""
         arrived, sent = self.column("arrive_amount"), self.column("seen_amount")
         excess = np.zeros(len(self.frame), dtype=bool)
         for place in np.flatnonzero(self.known("arrive_amount") & (self.should_arrive != None)).tolist():  # noqa: E711 - by element

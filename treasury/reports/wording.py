@@ -33,6 +33,9 @@ def missed(machine: Machine) -> list[str]:
 def reasons(machine: Machine) -> list[str]:
     """What, apart from the breaks, keeps the verdict from being green."""
     found = missed(machine)
+    scope = machine["scope"]
+    if any(scope[name] is not None for name in ("run_key", "currency", "window_days")):
+        found.append("This report is narrowed: it reads no balances and ends no break.")
     found += [
         f"The sums of {line['currency']} leave {line['residual']} unexplained."
         for line in machine["statement"]
