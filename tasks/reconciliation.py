@@ -72,9 +72,9 @@ def write_report(
 ) -> Mapping[str, Any]:
     """Compare both sides, write the report, and show it in Prefect; returns its machine form."""
     rules = governing(open_desk(account), None if policy is None else policy_file(policy)).policy or Policy()
-    entries = [] if statement is None else read_statement(Path(statement))
+    third = None if statement is None else read_statement(Path(statement))
     folder = None if out is None else Path(out)
-    report = reporting.report_sweep(open_desk(account), ended["sweep_id"], folder, rules, entries)
+    report = reporting.report_sweep(open_desk(account), ended["sweep_id"], folder, rules, third)
     show_report(report)
     return report
 

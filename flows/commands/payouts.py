@@ -114,7 +114,9 @@ def pay(
     if (file is None) == (only_failed_of is None):
         raise InputError("name what is to be paid: either FILE, or --only-failed-of RUN")
     if file is None:
-        file = write_failed_of(configured_desk(), str(only_failed_of), run_key, folder)
+        file, lacking = write_failed_of(configured_desk(), str(only_failed_of), run_key, folder)
+        if lacking:
+            print(f"not in this run: {', '.join(lacking)}: the ledger keeps their content no more; see remaining.csv")
     rows = _Rows(sheet, add, valid_rows_only, fund, not dry_run or print_token)
     plan, shown = _plan(file, run_key, policy, folder, rows, in_full=dry_run or not yes)
     _show(plan, shown, folder, in_full=dry_run or not yes)

@@ -67,11 +67,11 @@ def reconcile(
     if run_key is not None and desk.ledger.run(run_key) is None:
         raise InputError(f"the ledger knows no run {run_key} (`treasury runs` lists them)")
     rules = governing(desk, policy).policy or Policy()  # a mistake in a file is reported before anything is asked
-    entries = [] if statement is None else read_statement(statement)
+    kept = None if statement is None else read_statement(statement)
     if offline:  # asks nothing, so it needs no Prefect
         print("reading the stored answers ...", flush=True)
         folder = None if out is None else out.absolute()
-        report = report_sweep(desk, stored_sweep(desk, Scope(run_key, currency, window)), folder, rules, entries)
+        report = report_sweep(desk, stored_sweep(desk, Scope(run_key, currency, window)), folder, rules, kept)
     else:
         where, third, limits = (None if path is None else str(path.absolute()) for path in (out, statement, policy))
         with prefect_api("flows.reconcile_transactions", *DRAWN_WITH):

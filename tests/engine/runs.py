@@ -51,5 +51,5 @@ def night(desk: Desk, out: Path, scope: Scope = Scope(), statement: Path | None 
 
 
 def remake(desk: Desk, sweep_id: int, out: Path, statement: Path | None = None) -> dict[str, Any]:
-    entries = [] if statement is None else read_statement(statement)
-    return dict(report_sweep(desk, sweep_id, out, Policy(), entries))
+    third = None if statement is None else read_statement(statement)
+    return dict(report_sweep(desk, sweep_id, out, Policy(), third))

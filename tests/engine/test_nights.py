@@ -13,13 +13,14 @@ import pytest
 from sqlalchemy import delete, select, update
 
 from tests.crash.payments import make_kind
-from tests.engine.answers import accepted, fiat_payout, ok, refused, shown
+from tests.engine.answers import ABSENT, accepted, fiat_payout, ok, refused, shown
 from tests.engine.rounds import policy
 from tests.engine.runs import night, pay, remake, sheet
 from tests.moved_clock import clock_of
 from tests.parts import sheet as long_sheet
 from treasury.errors import InputError
 from treasury.ledger import closing, schema, sweeps
+from treasury.ledger.day import counted_on
 from treasury.ledger.intents import commit_plan
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.policies import adopt_policy
@@ -33,6 +34,7 @@ from treasury.reconciliation.scope import Scope
 from treasury.reports.reconciliation import FILES
 from treasury.runs import payouts, sweep
 from treasury.runs.desk import Desk
+from treasury.runs.remaining import write_failed_of
 from treasury.sending.stop_loss import UNREACHED
 
 pytestmark = pytest.mark.both_databases
@@ -140,6 +142,10 @@ def test_a_payment_that_came_back_stays_open_until_a_person_accepts_it_and_is_an
         assert (balance(report)["change"], balance(report)["unexplained"]) == ("10", "0")
         clock_of(desk).move(DAY)
     assert lives == [("breaks", "reversed_after_final new"), ("breaks", "reversed_after_final persisting")]
+    with pytest.raises(InputError, match=r"came back .* copy a \(replaces tf-.*in the column replaces"):
+        write_failed_of(desk, "run", "again", tmp_path / "again")
+    payouts.write_payout_results(desk, sheet(tmp_path, ROWS[0]), "run", tmp_path / "out")
+    assert "copy its other columns" in (tmp_path / "out" / "remaining.csv").read_text()
     [found] = report["breaks"]
     closing.accept_break(desk.ledger, found["id"], by="Ana", os_user="ana", why="paid again by hand")
     fourth = night(desk, tmp_path / "4")
@@ -238,6 +244,21 @@ def test_the_record_of_another_order_says_nothing_about_ours(open_desk: OpenDesk
     assert "as request id somebody-elses" in found["evidence"]
 
 
+def test_a_fee_that_grew_since_it_was_told_first_stays_a_warning(
+    open_desk: OpenDesk, service: Any, tmp_path: Path
+) -> None:
+    def told(fee: str) -> Callable[[Any], tuple[int, Any]]:
+        return shown(99, currency="USDT_TRC20", fee_amount=fee, arrive_amount=str(10 - Decimal(fee)))
+
+    service.plans |= {"/v1/order/payout": [accepted], "/v1/balance/partner": [ok(balance="100")]}
+    service.plans["/v1/order/query"] = [ABSENT, told("1"), told("6")]
+    desk = open_desk(service.base_url)
+    pay(desk, sheet(tmp_path, ROWS[0]), tmp_path / "out", seconds=1)
+    for number, lifecycle in enumerate(("new", "persisting"), 1):
+        report = night(desk, tmp_path / f"{number}")
+        assert (report["verdict"], classes(report)) == ("warnings", {"a": f"fee_variance {lifecycle}"}), report["breaks"]
+
+
 def test_a_payment_by_a_scanned_code_is_an_entry_of_the_account(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:
@@ -250,6 +271,23 @@ def test_a_payment_by_a_scanned_code_is_an_entry_of_the_account(
     second, third = night(desk, tmp_path / "2"), night(desk, tmp_path / "3")
     for report in (second, third):
         assert (report["verdict"], classes(report)) == ("reconciled", {}), report["breaks"]
+
+
+def test_a_settled_payment_by_a_scanned_code_counts_in_its_day_at_what_it_debited(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(settle_seconds=1)
+    desk = open_desk(sandbox.base_url)
+    rules = tmp_path / "policy.toml"
+    rules.write_text('time_zone = "UTC"\n[payouts]\nmax_per_payout = {USDT = "1000"}\nmax_per_day = {USDT = "10000"}\n')
+    adopt_policy(desk.ledger, read_policy(rules), "policy.toml", by="Ana", os_user="ana")
+    make_kind("scan_to_pay", rows=3).start(desk, tmp_path)
+    sandbox.advance(60)
+    night(desk, tmp_path / "1")
+    debited = sum(Decimal(order["amount"]) for order in sandbox.orders())
+    [day] = {order.counted_on for order in desk.ledger.orders()}
+    assert 0 < debited < 100
+    assert counted_on(desk.ledger, str(day), ["USDT"]) == {"USDT": debited}
 
 
 def test_a_break_persists_is_accepted_and_counts_again_when_it_changes(
@@ -460,6 +498,31 @@ def test_the_statement_shows_what_the_ledger_never_meant(
     statement.write_text("\n".join([*lines[:2], f"X9,{order.request_id},payout,22,USDT_TRC20,10,again"]) + "\n")
     twice = night(desk, tmp_path / "2", statement=statement)
     assert twice["counts"] == {"duplicate_effect": 1, "missing_in_ledger": 1}, "another statement does not clear X1"
+
+
+def test_a_statement_is_kept_and_compared_both_ways(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
+    sandbox = start_sandbox(settle_seconds=1)
+    desk = open_desk(sandbox.base_url)
+    accounts = [("a", "100", "12345670001"), ("b", "20", "12345670002"), ("c", "30", "12345670003")]
+    pay(desk, sheet(tmp_path, *accounts), tmp_path / "out", seconds=20)
+    night(desk, tmp_path / "1")
+    a, b, c = (order.order_no for order in desk.ledger.orders())
+    take(desk, "by-hand", "5000")
+    statement = tmp_path / "statement.csv"
+    text = f"order_no,currency,amount,status\n{a},USDT_TRC20,900,99\n{b},USDT_TRC20,20,44\nX1,USDT_TRC20,5000,99\n"
+    statement.write_text(text)
+    kinds = {"a": "amount_mismatch", "b": "status_conflict", "c": "missing_in_statement"}
+    expected = {**kinds, "USDT_TRC20": "missing_in_ledger"}
+    for number, given in enumerate((statement, None, statement), 2):
+        report = night(desk, tmp_path / f"{number}", statement=given)
+        found = {name: said.split()[0] for name, said in classes(report).items()}
+        assert (report["verdict"], found, balance(report)["unexplained"]) == ("breaks", expected, "0"), number
+        clock_of(desk).move(DAY)
+    statement.write_text(text.replace("900", "100").replace("44", "99") + f"{c},USDT_TRC20,30,99\n")
+    corrected = night(desk, tmp_path / "5", statement=statement)
+    said = {"a": "amount_mismatch resolved", "b": "status_conflict resolved", "c": "missing_in_statement resolved"}
+    assert classes(corrected) == {**said, "USDT_TRC20": "missing_in_ledger persisting"}
+    assert len(desk.ledger.read(schema.statement_lines.select())) == 6, "the line that is as it was is kept once"
 
 
 def test_a_currency_and_a_window_narrow_what_is_asked(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:

@@ -168,6 +168,9 @@ def status_conflict(row: Row, rows: list[Row], as_of: int) -> bool:
         return False
     if row["state"] in ("prepared", "held", "rejected", "superseded"):
         return True
+    stated = row.get("line_status")
+    if stated in FINAL.values() and row.get("status") in FINAL.values() and stated != row.get("status"):
+        return True
     return row["state"] in FINAL and row.get("status") in (11, 22)
 
 
@@ -182,6 +185,18 @@ def partial(row: Row, rows: list[Row], as_of: int) -> bool:
     fee_currency = first_known(row.get("seen_fee_currency"), row.get("fee_currency"))
     currency = first_known(row.get("seen_currency"), row.get("currency"))
     return fee_currency in (None, currency) and arrived < amount - fee
+
+
+def missing_in_statement(row: Row, rows: list[Row], as_of: int) -> bool:
+    return bool(row.get("line_lacks"))
+
+
+def statement_variance(row: Row, rows: list[Row], as_of: int) -> bool:
+    if row.get("line_is_off"):
+        return True
+    if both_known_and_differ(row.get("seen_fee_currency"), row.get("line_fee_currency")):
+        return False
+    return both_known_and_differ(number(row, "seen_fee"), number(row, "line_fee"))
 
 
 def unclassified_status(row: Row, rows: list[Row], as_of: int) -> bool:
@@ -247,9 +262,11 @@ RULES: tuple[Callable[[Row, list[Row], int], bool], ...] = (
     status_conflict,
     unknown_outcome,
     partial,
+    missing_in_statement,
     unclassified_status,
     fee_variance,
     rate_variance,
+    statement_variance,
     pending_late,
     unreadable_metadata,
     in_progress,
@@ -288,6 +305,8 @@ def difference(row: Row, name: str) -> Decimal:
             return Decimal(first_known(answered, stated, ours, nothing))
         if name == "partial":
             return Decimal(row["arrive_amount"]) - (Decimal(row["seen_amount"]) - Decimal(row["seen_fee"]))
+        if name == "missing_in_statement":
+            return nothing if ours is None else -ours
         if name in ("missing_at_service", "reversed_after_final") and row["state"] in ("accepted", "settled"):
             return -Decimal(first_known(ours, answered, nothing))
     return nothing

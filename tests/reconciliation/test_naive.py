@@ -135,7 +135,12 @@ def an_order(dice: random.Random, request_id: str) -> naive.Row:
             "line_currency": other_name(dice, currency),
             "line_amount": amount if dice.random() < 0.7 else rewritten(dice, amount),
             "line_status": status if dice.random() < 0.6 else dice.choice(STATUSES),
+            "line_fee": some(dice, 0.3, fee),
+            "line_fee_currency": currency,
+            "line_is_off": some(dice, 0.05, True),
         }
+    elif dice.random() < 0.1:
+        row["line_lacks"] = True
     return row
 
 

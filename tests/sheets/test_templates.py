@@ -27,7 +27,7 @@ READERS: dict[str, Callable[[Path], Sized]] = {
     "pay": read_beneficiaries,
     "provision": read_card_users,
     "balances": lambda path: read_balances(path)[0],
-    "statement": read_statement,
+    "statement": lambda path: read_statement(path).entries,
 }
 LAYOUTS = {
     "pay": beneficiaries.LAYOUT,

@@ -15,7 +15,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-VERSION = "7"
+VERSION = "8"
 
 metadata = MetaData()
 
@@ -87,6 +87,8 @@ orders = Table(
     Column("personal", Text),
     Column("checksum", String(64)),
     Column("replaces", String(64)),
+    Column("told_fee", String(64)),
+    Column("told_fee_currency", String(40)),
     UniqueConstraint("run_key", "row_ref"),
     Index("orders_by_state", "state"),
     Index("orders_by_alike", "alike"),
@@ -110,6 +112,7 @@ hashes of account, country and bank, and of the name, as an eye reads them.
 replaced or 35 days old. `replaces`: the request id of the order that it is paid instead of. `confirmation`: the quote
 that was, or is about to be, confirmed. `absent_since`: when the service first said it does not know it, after the last
 send. `first_answer`: the code that answered the first transmission of this reference, when that was not success.
+`told_fee`: the fee that the service named first; `fee` is the one that it names now.
 """
 
 quotes = Table(
@@ -355,6 +358,20 @@ sweep_balances = Table(
     Column("refused", Boolean, nullable=False, default=False),
 )
 """Balances as the service showed them before and after a sweep; null where it did not."""
+
+statement_lines = Table(
+    "statement_lines",
+    metadata,
+    Column("id", _Id, primary_key=True, autoincrement=True),
+    Column("sweep_id", _Id, ForeignKey("sweeps.id"), nullable=False, index=True),
+    Column("file", String(64), nullable=False),
+    Column("given_by", String(100), nullable=False),
+    Column("given_at", BigInteger, nullable=False),
+    Column("order_no", String(200), nullable=False),
+    Column("content", Text, nullable=False),
+)
+"""Lines of the statements that reports were given, as JSON. `file`: SHA-256 of its bytes; `given_by`: the user of the
+operating system; `given_at`: the time of the report. A line that says the same as the one before it is kept once."""
 
 breaks = Table(
     "breaks",

@@ -207,7 +207,8 @@ def side_text(side: Mapping[str, Any]) -> str:
 
 
 def _order_side(order: Order, quote: Quote | None) -> dict[str, Any]:
-    """`fee` and `rate` are those of the quote it confirmed: what the service shows now is compared with them."""
+    """`fee` is the one of the quote it confirmed, else the one that was told first; `rate` is the quote's: what the
+    service shows now is compared with them."""
     return {
         "request_id": order.request_id,
         "run_key": order.run_key,
@@ -218,8 +219,8 @@ def _order_side(order: Order, quote: Quote | None) -> dict[str, Any]:
         "amount": order.amount,
         "receive_currency": order.receive_currency,
         "receive_amount": order.receive_amount,
-        "fee": None if quote is None else quote.fee,
-        "fee_currency": None if quote is None else quote.fee_currency,
+        "fee": order.told_fee if quote is None else quote.fee,
+        "fee_currency": order.told_fee_currency if quote is None else quote.fee_currency,
         "rate": None if quote is None else quote.rate,
         "known_order_no": order.order_no,
         "created_at": order.created_at,

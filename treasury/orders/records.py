@@ -124,6 +124,9 @@ class Order(Record):
     """The most that it may debit, where its amount is not known beforehand."""
     replaces: str | None
     """The first request id of the payment that ended unpaid and that this one is paid instead of."""
+    told_fee: Decimal | None
+    """The fee that the service named first; `fee` is the one that it names now."""
+    told_fee_currency: str | None
     personal: str | None = field(repr=False)
     payload: bytes | None = field(repr=False)
     checksum: str | None = field(repr=False)

@@ -28,7 +28,7 @@ class Judgement(StrEnum):
 @dataclass(frozen=True)
 class Flows:
     """Sums of one currency from the orders, zero or more (but `arrived`, `received` and `fees`, which corrections may
-    turn). The first five since the report before, the others at the time of the report."""
+    turn). Those up to `stated_in` since the report before, and `fees_beside`; the others at the time of the report."""
 
     arrived: Decimal = ZERO
     """Paid out for good."""
@@ -40,6 +40,10 @@ class Flows:
     """Part of what was debited: of orders that had been final without effect, so that it may have left earlier."""
     returned: Decimal = ZERO
     """Part of what came back: of orders that had been settled, so that it may have come earlier."""
+    stated_out: Decimal = ZERO
+    """What a statement shows to have left, by nobody's order here, not known to be later than the opening."""
+    stated_in: Decimal = ZERO
+    """What it shows to have come in like that."""
     in_flight: Decimal = ZERO
     """May be debited already, or only at the end: the interface does not say."""
     receiving: Decimal = ZERO
@@ -125,7 +129,7 @@ def roll_forward(currency: str, nights: Sequence[Night]) -> BalanceAccount:
     lots: list[Lot] = []
     total = pending = Flows()
     read, bounds = 0, (ZERO, ZERO)
-    change = unpriced = ZERO
+    change = unpriced = stated = ZERO
     for night in nights:
         if opening is None:
             if night.balance is not None:
@@ -138,9 +142,11 @@ def roll_forward(currency: str, nights: Sequence[Night]) -> BalanceAccount:
         read += 1
         settled, unpriced = night.flows.unpriced - unpriced, night.flows.unpriced
         pending = _with(pending, Flows(found=max(settled, ZERO), returned=max(-settled, ZERO)))
-        change, bounds = night.balance - opening.balance, _bounds(opening, total, night)
-        lots = _explain(lots, change, bounds, pending, night.as_of)
-        pending = Flows()
+        change, (low, high) = night.balance - opening.balance, _bounds(opening, total, night)
+        lots = _explain(lots, change, (low + stated, high + stated), pending, night.as_of)
+        lots, known = _stated(lots, pending)
+        stated += known
+        bounds, pending = (low + stated, high + stated), Flows()
     last = nights[-1]
     shown = None if opening is None or last.balance is None else (change, *bounds)
     return BalanceAccount(
@@ -159,7 +165,7 @@ def roll_forward(currency: str, nights: Sequence[Night]) -> BalanceAccount:
 
 def _with(total: Flows, flows: Flows) -> Flows:
     """Add the flows of one more report."""
-    since = ("arrived", "received", "fees", "found", "returned", "fees_beside")
+    since = ("arrived", "received", "fees", "found", "returned", "stated_out", "stated_in", "fees_beside")
     return replace(total, **{name: getattr(total, name) + getattr(flows, name) for name in since})
 
 
@@ -184,6 +190,14 @@ def _explain(
     kept = _reduced(lots, found)
     rest = over + known - sum((lot.amount for lot in kept), ZERO)
     return [*kept, *([Lot(at, rest, pending.fees_beside)] if rest else [])]
+
+
+def _stated(lots: Sequence[Lot], pending: Flows) -> tuple[list[Lot], Decimal]:
+    """Take what a statement shows off the lots of its sign, as far as they go; return them, and how much it was."""
+    left = sum((-lot.amount for lot in lots if lot.amount < 0), ZERO)
+    came = sum((lot.amount for lot in lots if lot.amount > 0), ZERO)
+    out, back = min(pending.stated_out, left), min(pending.stated_in, came)
+    return _reduced(_reduced(lots, out), -back), back - out
 
 
 def _reduced(lots: Sequence[Lot], found: Decimal) -> list[Lot]:

@@ -94,6 +94,12 @@ CLASSES: tuple[Class, ...] = (
         "ask the service for the rest",
     ),
     Class(
+        "missing_in_statement",
+        Verdict.BREAKS,
+        "the service says that it is paid, and its statement does not show it among others like it",
+        "ask the service which one is right, with order number and request id",
+    ),
+    Class(
         "balance_gap",
         Verdict.BREAKS,
         "more left the balance than the orders of this ledger explain",
@@ -116,6 +122,12 @@ CLASSES: tuple[Class, ...] = (
         Verdict.WARNINGS,
         "the rate differs from the quoted one by more than the tolerance",
         "compare the rate with the quote",
+    ),
+    Class(
+        "statement_variance",
+        Verdict.WARNINGS,
+        "the service's statement shows another fee, or a date that is not of the order's time",
+        "compare the line with the order",
     ),
     Class(
         "pending_late",

@@ -33,8 +33,12 @@ THEIR_COLUMNS = (
 """The service's side. `answer`: one of `Answer`, or None (not asked). `status`: a number. `unreadable`: what of the
 answer could not be read, if anything. `seen_request_id`: the one that the answer names, where it is another."""
 
-LINE_COLUMNS = ("line_orders", "line_currency", "line_amount", "line_status", "line_words")
-"""The statement's side, if there is one. `line_orders`: how many different payments it shows under this id."""
+LINE_COLUMNS = (
+    *("line_orders", "line_currency", "line_amount", "line_status", "line_words", "line_fee", "line_fee_currency"),
+    *("line_is_off", "line_lacks"),
+)
+"""The statement's side, if there is one. `line_orders`: how many different payments it shows under this id.
+`line_is_off`: its date is not of this order's time; `line_lacks`: it shows orders like this one, and not this one."""
 
 COLUMNS = (*OUR_COLUMNS, *THEIR_COLUMNS, *LINE_COLUMNS)
 """Both sides of an order, and the third. Amounts are exact decimal text (or `Decimal`); None is not known."""
@@ -136,6 +140,13 @@ class Sides:
         """Where the service shows a quote that nobody confirmed: not a payment (public fact 5.2)."""
         payment = self.status(*(status for status in OrderStatus if status.is_payment))
         return self.confirms_quote & self.found & ~payment & ~self.at_service
+
+    @cached_property
+    def ends_otherwise_in_the_statement(self) -> Mask:
+        """Mark orders that the statement shows with another end than the service's answer."""
+        stated, ends = self.number("line_status", -1), [int(status) for status in _ENDINGS.values()]
+        differs: Mask = np.isin(stated, ends) & np.isin(self._status, ends) & (stated != self._status)
+        return differs
 
     @cached_property
     def not_there(self) -> Mask:
@@ -315,7 +326,12 @@ def _conflict(sides: Sides) -> Mask:
     """Where an order is found although it never acted, or is no longer final although it was."""
     never = sides.state(State.PREPARED, State.HELD, State.REJECTED, State.CANCELLED, SUPERSEDED)
     again = sides.state(*_ENDINGS) & sides.status(OrderStatus.SUBMITTED, OrderStatus.PROCESSING)
-    return sides.found & ~sides.only_quoted & (never | again)
+    return sides.found & ~sides.only_quoted & (never | again | sides.ends_otherwise_in_the_statement)
+
+
+def _stated_otherwise(sides: Sides) -> Mask:
+    same = ~sides.differs("seen_fee_currency", "line_fee_currency")
+    return sides.known("line_is_off") | (same & sides.differs("seen_fee", "line_fee"))
 
 
 def _fee(sides: Sides) -> Mask:
@@ -342,9 +358,11 @@ RULES: tuple[tuple[str, Callable[[Sides], Mask]], ...] = (
     ("status_conflict", _conflict),
     ("unknown_outcome", lambda sides: sides.not_there & sides.state(State.SENDING, State.UNKNOWN)),
     ("partial", lambda sides: sides.short),
+    ("missing_in_statement", lambda sides: sides.known("line_lacks")),
     ("unclassified_status", lambda sides: sides.found & ~sides.only_quoted & ~sides.is_listed),
     ("fee_variance", _fee),
     ("rate_variance", _rate),
+    ("statement_variance", _stated_otherwise),
     ("pending_late", lambda sides: sides.waits & sides.late),
     ("unreadable_metadata", lambda sides: sides.found & ~sides.only_quoted & sides.known("unreadable")),
     ("in_progress", lambda sides: sides.waits),

@@ -32,6 +32,8 @@ def difference(record: Mapping[str, Any]) -> Decimal:
         return ZERO if arrived is None or should is None else arrived - should
     if name in ("orphan_success", "duplicate_effect"):
         return next((whole for whole in (seen, stated, ours) if whole is not None), ZERO)
+    if name == "missing_in_statement" and ours is not None:
+        return -ours
     if name in ("missing_at_service", "reversed_after_final") and record["state"] in _LEFT:
         return -next((whole for whole in (ours, seen) if whole is not None), ZERO)
     return ZERO
@@ -53,6 +55,8 @@ def evidence(record: Mapping[str, Any]) -> str:
     told = [f"ledger: {ours}{quoted}", f"service: {_service(record)}"]
     if record["line_words"]:
         told.append(f"statement: {record['line_words']}")
+    elif record["line_lacks"]:
+        told.append("statement: no such order")
     return "; ".join(told)
 
 

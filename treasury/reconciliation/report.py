@@ -14,10 +14,11 @@ from treasury.reconciliation import findings
 from treasury.reconciliation.balances import BalanceAccount, BalanceLine, Night, judge_account, pooled, roll_forward
 from treasury.reconciliation.breaks import Acceptance, Break, Known, assign_lifecycle
 from treasury.reconciliation.classes import UNREMARKABLE, Verdict, verdict_of
-from treasury.reconciliation.comparison import LINE_COLUMNS, compare
-from treasury.reconciliation.entries import StatementEntry, by_request
+from treasury.reconciliation.comparison import compare
+from treasury.reconciliation.entries import StatementEntry
 from treasury.reconciliation.scope import Scope
 from treasury.reconciliation.statement import StatementLine
+from treasury.reconciliation.third_side import with_entries, with_lines
 
 ZERO = Decimal(0)
 
@@ -40,7 +41,7 @@ class ReconciliationInput:
     balances: Mapping[str, Sequence[Night]] = field(default_factory=dict)
     """Currency -> every report of all orders so far."""
     entries: Sequence[StatementEntry] = ()
-    """Of the service's own statement."""
+    """Of the service's own statement: of this report and of earlier ones."""
     known_numbers: Collection[str] = ()
     """Every name under which the service may show something that the ledger meant."""
     known_breaks: Mapping[str, Known] = field(default_factory=dict)
@@ -87,7 +88,8 @@ class Report:
 @exact
 def build_report(night: ReconciliationInput) -> Report:
     """Compare both sides of a night, explain its sums, and assign the findings their life cycle."""
-    orders = compare(_with_lines(night.both_sides, night.entries), night.policy, night.as_of, night.fee_on_top)
+    sides = with_lines(night.both_sides, night.entries, night.policy)
+    orders = compare(sides, night.policy, night.as_of, night.fee_on_top)
     accounts = _roll_forward(night)
     found = [
         *findings.of_orders(orders),
@@ -110,31 +112,14 @@ def build_report(night: ReconciliationInput) -> Report:
     return Report(night, orders, breaks, [_judged(account, accepted) for account in accounts])
 
 
-def _with_lines(both_sides: pd.DataFrame, entries: Sequence[StatementEntry]) -> pd.DataFrame:
-    """The third side beside the other two: what the statement shows under each request id."""
-    lines = by_request(entries)
-    if not lines:
-        return both_sides
-    third = [_line_columns(lines[request_id]) if request_id in lines else {} for request_id in both_sides["request_id"]]
-    return both_sides.join(pd.DataFrame(third, index=both_sides.index, columns=list(LINE_COLUMNS), dtype=object))
-
-
-def _line_columns(entries: Sequence[StatementEntry]) -> dict[str, Any]:
-    first = entries[0]
-    return {
-        "line_orders": len(entries),
-        "line_currency": first.currency,
-        "line_amount": first.amount,
-        "line_status": first.status,
-        "line_words": "; ".join(entry.words for entry in entries),
-    }
-
-
 def _roll_forward(night: ReconciliationInput) -> list[BalanceAccount]:
     """Roll the accounts forward; a narrowed report shows none."""
     if not night.scope.is_whole:
         return []
-    return [roll_forward(currency, nights) for currency, nights in pooled(night.balances).items()]
+    # Where the policy lists people, a statement that no key stands behind explains nothing.
+    entries = () if night.policy.people else night.entries
+    balances = with_entries(night.balances, entries, night.known_numbers, night.policy)
+    return [roll_forward(currency, nights) for currency, nights in pooled(balances).items()]
 
 
 def _judged(account: BalanceAccount, accepted: Collection[str]) -> BalanceLine:

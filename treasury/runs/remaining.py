@@ -89,19 +89,28 @@ def _left_out_before(file: Path) -> list[LeftOut]:
 
 
 def remaining_of(desk: Desk, run_key: str) -> list[Remaining]:
-    """The rows of a run that ended unpaid and may be paid again; those whose content is kept no more are left out."""
+    """Return the rows of a run that ended unpaid and may be paid again.
+
+    One that was paid and came back, or that is older than `KEPT_DAYS`, has no content: what the ledger has forgotten,
+    a person copies from the sheet that it was paid from.
+    """
     return [
         Remaining(
-            *(order.row_ref, order.request_id, ROUTES[order.operation], desk.ledger.payload(order)),
-            *(order.state.outcome, order.reason or ""),
+            *(order.row_ref, order.request_id, ROUTES[order.operation]),
+            None if order.payload is None else desk.ledger.payload(order),
+            order.state.outcome,
+            (order.reason or "") if order.payload is not None else NOT_KEPT,
         )
         for order in remaining_orders(desk.ledger, run_key)
-        if order.payload is not None
     ]
 
 
-def write_failed_of(desk: Desk, earlier: str, run_key: str, folder: Path) -> Path:
-    """Write the sheet of a run that pays what ended unpaid of an earlier one; returns its path.
+NOT_KEPT = "copy its other columns from the sheet that it was paid from: they are kept here no more"
+
+
+def write_failed_of(desk: Desk, earlier: str, run_key: str, folder: Path) -> tuple[Path, list[str]]:
+    """Write the sheet of a run that pays what ended unpaid of an earlier one; return its path, and the rows that it
+    lacks because their content is kept no more.
 
     A run that began keeps the sheet that it has. Raises `InputError` when there is nothing to pay.
     """
@@ -112,12 +121,21 @@ def write_failed_of(desk: Desk, earlier: str, run_key: str, folder: Path) -> Pat
     if desk.ledger.run(run_key) is not None:
         if not file.exists():
             raise InputError(f"run {run_key} began with another sheet than {file}: start it again with that one")
-        return file
+        return file, []
     rows = remaining_of(desk, earlier)
+    kept, others = [row for row in rows if row.payload is not None], [row for row in rows if row.payload is None]
     if not rows:
+        raise InputError(f"nothing of run {earlier} failed, or was closed or rejected, that was not replaced already")
+    if not kept:
+        named = ", ".join(f"{row.row_ref} (replaces {row.replaces})" for row in others[:MAX_NAMED])
+        more = f", and {len(others) - MAX_NAMED} more" if len(others) > MAX_NAMED else ""
         raise InputError(
-            f"nothing of run {earlier} failed, or was closed or rejected, that was not replaced already, and whose "
-            f"content is still kept ({KEPT_DAYS} days)"
+            f"the ledger keeps the content of none of what ended unpaid of run {earlier} (a payment that came back after "
+            f"it had arrived, or {KEPT_DAYS} days): copy {named}{more} from the sheet that it was paid from, with its "
+            "request id in the column replaces"
         )
-    write_remaining_csv(file, rows)
-    return file
+    write_remaining_csv(file, kept)
+    return file, [row.row_ref for row in others]
+
+
+MAX_NAMED = 10

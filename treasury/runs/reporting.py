@@ -6,35 +6,41 @@ from typing import TYPE_CHECKING, Any
 
 from treasury.ledger import closing, sweeps
 from treasury.ledger.policies import is_rehearsal
+from treasury.ledger.statement_lines import keep_statement, kept_lines
 from treasury.planning.policy import Policy
-from treasury.reconciliation.entries import StatementEntry
+from treasury.reconciliation.entries import Statement, StatementEntry
 from treasury.runs.desk import Desk
+from treasury.settings import os_user
 
 if TYPE_CHECKING:
     from treasury.reconciliation.report import ReconciliationInput
 
 
 def report_sweep(
-    desk: Desk, sweep_id: int, out: Path | None, policy: Policy, entries: Sequence[StatementEntry] = ()
+    desk: Desk, sweep_id: int, out: Path | None, policy: Policy, statement: Statement | None = None
 ) -> Mapping[str, Any]:
     """Compare both sides of a sweep that has ended and write the report into a folder.
 
-    `entries`: of the service's own statement, if there is one. Returns the machine form with the paths. The same
-    sweep, policy and statement give the same bytes.
+    `statement`: the service's own, if there is one; a report of everything keeps its lines. Returns the machine form
+    with the paths. The same sweep, policy and statement give the same bytes.
     """
     from treasury.reconciliation.report import build_report
     from treasury.reports.reconciliation import write_reconciliation
 
-    report = build_report(read_input(desk, sweep_id, policy, entries))
+    scope = sweeps.sweep(desk.ledger, sweep_id).scope
+    if statement is not None and scope.is_whole:
+        as_of = closing.closing_of(desk.ledger, sweep_id, scope).as_of
+        keep_statement(desk.ledger, sweep_id, as_of, statement, os_user())
+    report = build_report(read_input(desk, sweep_id, policy, () if statement is None else statement.entries))
     if report.night.scope.is_whole:  # a narrowed report shows, and changes nothing
         closing.record_breaks(desk.ledger, sweep_id, report.breaks)
     return write_reconciliation(out or desk.settings.night_folder(policy.day_of(report.night.as_of)), report)
 
 
 def read_input(
-    desk: Desk, sweep_id: int, policy: Policy, entries: Sequence[StatementEntry] = ()
+    desk: Desk, sweep_id: int, policy: Policy, given: Sequence[StatementEntry] = ()
 ) -> "ReconciliationInput":
-    """Everything the report of a sweep is made from."""
+    """Read everything that the report of a sweep is made from; `given`: lines that it was given."""
     import pandas as pd
 
     from treasury.reconciliation.comparison import OUR_COLUMNS, THEIR_COLUMNS
@@ -43,6 +49,9 @@ def read_input(
     ledger = desk.ledger
     scope = sweeps.sweep(ledger, sweep_id).scope
     sums = closing.closing_of(ledger, sweep_id, scope)
+    kept = {entry.order_no: entry for entry in kept_lines(ledger, sweep_id)}
+    if not scope.is_whole:  # it shows the lines that it was given, and keeps none
+        kept |= {entry.order_no: entry for entry in given}
     columns, users = sweeps.both_sides(ledger, sweep_id, (*OUR_COLUMNS, *THEIR_COLUMNS))
     return ReconciliationInput(
         as_of=sums.as_of,
@@ -54,8 +63,10 @@ def read_input(
         card_users=users,
         statement=sums.statement,
         balances=closing.balance_nights(ledger, sweep_id),
-        entries=[entry for entry in entries if scope.run_key is None and scope.currency in (None, entry.currency)],
-        known_numbers=ledger.known_numbers() if entries else (),
+        entries=[
+            entry for entry in kept.values() if scope.run_key is None and scope.currency in (None, entry.currency)
+        ],
+        known_numbers=ledger.known_numbers() if kept else (),
         known_breaks=closing.known_breaks(ledger, sweep_id),
         acceptances=closing.acceptances(ledger),
         fee_on_top=desk.account.rules.fee_on_top,

@@ -1,6 +1,6 @@
 """Queries the service about orders and records the answers. Sends nothing that moves money."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -10,6 +10,7 @@ from treasury.ledger.in_flight import CONVERSION
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.quotes import MAX_GENERATIONS, last_quote, reference_of
 from treasury.ledger.statuses import saw_status
+from treasury.money import exact
 from treasury.orders.decisions import (
     COUNTED,
     EvidenceRules,
@@ -293,7 +294,8 @@ class Inquiry:
             if order.state is State.ACCEPTED and differs:
                 return self._ledger.step(order, Event.DISPUTE, cause=f"{where}: {reason}", **facts, reason=reason)
             return self._ledger.note(order, unmoved=True, **facts, reason=reason)
-        facts |= {**_amounts_taken_over(order, seen), "reason": seen.reason, "absent_since": None}
+        taken_over = _amounts_taken_over(order, seen, fee_on_top=self._rules.service.fee_on_top)
+        facts |= {**taken_over, "reason": seen.reason, "absent_since": None}
         if order.operation in QUOTED and seen.status is not None:
             saw_status(self._ledger, order.operation, seen.status)
         event = event_for(order.state, seen.status)
@@ -309,15 +311,26 @@ def _seen_facts(order: Order, seen: SeenOrder) -> dict[str, Any]:
         "status": seen.status,
         "rate": seen.rate,
     }
-    if order.fee is None or seen.fee_currency is not None:  # a fee without its currency never replaces a quoted one
+    # A fee without its currency never replaces a quoted one.
+    if order.fee is None or seen.fee_currency is not None or order.operation not in QUOTED:
         facts |= {"fee": seen.fee, "fee_currency": seen.fee_currency}
+    if order.told_fee is None and seen.fee is not None:
+        facts |= {"told_fee": seen.fee, "told_fee_currency": seen.fee_currency}
     return {name: value for name, value in facts.items() if value is not None}
 
 
-def _amounts_taken_over(order: Order, seen: SeenOrder) -> dict[str, Any]:
-    """Amounts that this ledger does not know, of an answer that agrees with all it knows; else it would agree with
-    itself the next time."""
+@exact
+def _amounts_taken_over(order: Order, seen: SeenOrder, fee_on_top: Collection[str]) -> dict[str, Any]:
+    """Return amounts that this ledger does not know, of an answer that agrees with all it knows; else it would agree
+    with itself the next time.
+
+    A success whose debit nobody knew beforehand (scan-to-pay) counts in its day at what it debited, fee included.
+    """
     facts: dict[str, Any] = {}
+    is_unpriced = order.amount is None and order.operation not in QUOTED and seen.currency == order.currency
+    if is_unpriced and seen.status is OrderStatus.SUCCESS and seen.amount is not None:
+        on_top = order.operation in fee_on_top and seen.fee_currency in (None, order.currency)
+        facts["ceiling"] = seen.amount + ((seen.fee or 0) if on_top else 0)
     taken_over = order.amount is None and order.confirmation is None and order.operation in QUOTED
     if taken_over and seen.amount is not None:  # paid under a quote that this ledger does not know
         facts |= {"amount": seen.amount, "currency": seen.currency or order.currency}

@@ -22,8 +22,8 @@ class Remaining:
     replaces: str
     """Request id of the payment that it is paid instead of."""
     route: Route
-    payload: Mapping[str, Any] = field(repr=False)
-    """What was sent, as the ledger kept it. Personal."""
+    payload: Mapping[str, Any] | None = field(repr=False)
+    """What was sent, as the ledger kept it; None where it keeps it no more. Personal."""
     outcome: str = ""
     reason: str = ""
     """Why it was not paid; nothing in it is personal."""
@@ -62,6 +62,8 @@ def cells_of(row: Remaining) -> dict[str, str]:
     """The cells of a row, by column: what the sheet said that it was read from."""
     named = {"row_ref": row.row_ref, "replaces": row.replaces, "route": row.route.value}
     named |= {STATUS: row.outcome, PROBLEM: row.reason}
+    if row.payload is None:
+        return named
     if row.route is Route.DIRECT:
         return named | {name: str(value) for name, value in row.payload.items()}
     return named | dict(_quoted(row.payload))

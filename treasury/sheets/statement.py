@@ -1,45 +1,82 @@
 """The statement in: the service's own list of transactions, when the operator has one, as a third side."""
 
+import hashlib
+from collections.abc import Callable
+from datetime import date, datetime
 from decimal import Decimal
 from pathlib import Path
+from typing import TypeVar
 
 from treasury.errors import InvalidFields, Problem
 from treasury.money import parse_amount
 from treasury.provider.status import OrderStatus
-from treasury.reconciliation.entries import StatementEntry
+from treasury.reconciliation.entries import Statement, StatementEntry
 from treasury.sheets.reading import Layout, Row, read_sheet
+
+T = TypeVar("T")
+
+MAX_STATUS_DIGITS = 6
 
 LAYOUT = Layout(
     key="order_no",
     required=("currency",),
-    optional=("amount", "order_amount", "request_id", "order_type", "status"),
-    amounts=frozenset({"amount", "order_amount"}),
+    optional=("amount", "order_amount", "request_id", "order_type", "status", "fee", "fee_currency", "date"),
+    amounts=frozenset({"amount", "order_amount", "fee"}),
     free_prefix="",  # a service's export has columns of its own; what is not needed is not read
 )
 
 
-def read_statement(path: Path) -> list[StatementEntry]:
-    """The transactions of a statement, in its order. Raises `InvalidSheet` with every problem of every line."""
-    return list(read_sheet(path, LAYOUT, _entry))
+def read_statement(path: Path) -> Statement:
+    """Read the transactions of a statement, in its order. Raises `InvalidSheet` with every problem of every line."""
+    entries = list(read_sheet(path, LAYOUT, _entry))
+    return Statement(hashlib.sha256(path.read_bytes()).hexdigest(), entries)
 
 
 def _entry(row: Row) -> StatementEntry:
-    problems = [] if "currency" in row.values else [Problem("currency", "is required")]
-    amount, status = Decimal(0), None
-    given = row.values.get("amount", row.values.get("order_amount"))
-    if given is None:
+    values, problems = row.values, []
+    if "currency" not in values:
+        problems.append(Problem("currency", "is required"))
+    if values.keys().isdisjoint({"amount", "order_amount"}):
         problems.append(Problem("amount", "is required (or order_amount)"))
-    else:
+
+    def read(names: tuple[str, ...], make: Callable[[str], T], otherwise: str | None = None) -> T | None:
+        name = next((name for name in names if name in values), None)
+        if name is None:
+            return None
         try:
-            amount = abs(parse_amount(given))
+            return make(values[name])
         except ValueError as error:
-            problems.append(Problem("amount", str(error), repr(given)))
-    text = row.values.get("status")
-    if text is not None and text.isascii() and text.isdigit() and len(text) < 6:
-        status = OrderStatus(int(text))
-    elif text is not None:
-        problems.append(Problem("status", "must be a status number, for example 99", repr(text)))
+            problems.append(Problem(name, otherwise or str(error), repr(values[name])))
+            return None
+
+    amount = read(("amount", "order_amount"), parse_amount)
+    fee = read(("fee",), parse_amount)
+    status = read(("status",), _status, "must be a status number, for example 99")
+    booked_on = read(("date",), _day, "must be a day as year-month-day, for example 2026-11-25; a time may follow")
     if problems:
         raise InvalidFields("row", problems)
-    named = (row.values.get("request_id"), row.values.get("order_type"))
-    return StatementEntry(row.line, row.ref, *named, row.values["currency"], amount, status)
+    return StatementEntry(
+        line=row.line,
+        order_no=row.ref,
+        request_id=values.get("request_id"),
+        order_type=values.get("order_type"),
+        currency=values["currency"],
+        amount=abs(amount or Decimal(0)),
+        status=status,
+        booked_on=booked_on,
+        fee=fee,
+        fee_currency=values.get("fee_currency"),
+    )
+
+
+def _status(text: str) -> OrderStatus:
+    if not (text.isascii() and text.isdigit() and len(text) < MAX_STATUS_DIGITS):
+        raise ValueError
+    return OrderStatus(int(text))
+
+
+def _day(text: str) -> date:
+    day = date.fromisoformat(text[:10])
+    if text[10:]:
+        datetime.fromisoformat(text)
+    return day

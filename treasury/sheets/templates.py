@@ -303,6 +303,9 @@ def _statement() -> Template:
         "request_id": "Your reference of it.",
         "order_type": "What kind of transaction it is.",
         "status": "The service's number of its status, for example 99.",
+        "fee": "Its fee, where the service shows one.",
+        "fee_currency": "The currency of the fee; currency where it is left out.",
+        "date": "The day that it was booked on, for example 2026-11-25; a time may follow.",
     }
     rows = tuple(
         {"order_no": f"{EXAMPLE}{number}", "currency": "USDT", "amount": f"{number}0.5", "status": "99"}

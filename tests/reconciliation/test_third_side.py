@@ -1,0 +1,127 @@
+"""The service's statement: a third side of every order, and entries of the balance accounts."""
+
+from dataclasses import replace
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from tests.reconciliation.test_reconciliation import AS_OF, side
+from treasury.planning.policy import Policy
+from treasury.provider.status import OrderStatus
+from treasury.reconciliation.balances import BalanceAccount, Night, roll_forward
+from treasury.reconciliation.comparison import COLUMNS
+from treasury.reconciliation.entries import StatementEntry
+from treasury.reconciliation.report import ReconciliationInput, build_report
+from treasury.reconciliation.third_side import with_entries
+
+D = Decimal
+DAY = 86_400_000
+
+SETTLED = {"state": "settled", "status": 99, "known_order_no": "P1", "final_at": AS_OF - 1, "seen_fee": "1"}
+
+
+def entry(order_no: str = "P1", amount: str = "10", **more: Any) -> StatementEntry:
+    given: dict[str, Any] = {"currency": "USDT", "order_type": "payout", "status": OrderStatus(99), "request_id": None}
+    return StatementEntry(line=2, order_no=order_no, amount=D(amount), **{**given, **more})
+
+
+def classed(row: dict[str, Any], *entries: StatementEntry) -> str:
+    rows = [row, side(**SETTLED | {"request_id": "r2", "known_order_no": "P2", "order_no": "P2"})]
+    frame = pd.DataFrame(rows, columns=list(COLUMNS), dtype=object)
+    given = [*entries, entry("P2")]
+    report = build_report(ReconciliationInput(AS_OF, frame, entries=given, known_numbers={"P1", "P2", "r1"}))
+    return str(report.orders["class"].iloc[0])
+
+
+@pytest.mark.parametrize(
+    ("expected", "entries"),
+    [
+        ("matched", [entry()]),
+        ("matched", [entry(fee=D("1.00"), booked_on=date(2026, 11, 21))]),
+        ("amount_mismatch", [entry(amount="900")]),
+        ("currency_mismatch", [entry(currency="USDC")]),
+        ("status_conflict", [entry(status=OrderStatus(44))]),
+        ("matched", [entry(status=OrderStatus(22))]),
+        ("statement_variance", [entry(fee=D("1.01"))]),
+        ("statement_variance", [entry(booked_on=date(2026, 11, 18))]),
+        ("statement_variance", [entry(booked_on=date(2026, 12, 18))]),
+        ("missing_in_statement", []),
+        ("missing_in_statement", [entry("P3")]),
+        ("duplicate_effect", [entry(), entry("P3", request_id="r1")]),
+    ],
+)
+def test_an_order_is_compared_with_its_line(expected: str, entries: list[StatementEntry]) -> None:
+    row = side(**SETTLED)
+    found = classed(row, *entries)
+    if entries and all(each.order_no == "P1" for each in entries) and expected == "matched":
+        assert classed(row | {"known_order_no": None}, *entries) == "matched"
+    assert found == expected
+
+
+@pytest.mark.parametrize(("given_at", "expected"), [(AS_OF - DAY, "matched"), (AS_OF, "orphan_success")])
+def test_a_line_from_before_an_order_came_back_says_nothing_about_its_end(given_at: int, expected: str) -> None:
+    came_back = side(**SETTLED | {"state": "failed", "status": 44})
+    assert classed(came_back, replace(entry(), given_at=given_at)) == expected
+
+
+def test_what_a_statement_cannot_show_is_not_missing_in_it() -> None:
+    for row in (side(), side(**SETTLED | {"currency": "BTC"}), side(**SETTLED | {"operation": "withdraw"})):
+        assert classed(row) != "missing_in_statement"
+    earlier = SETTLED | {"created_at": AS_OF - 40 * DAY, "sent_at": AS_OF - 40 * DAY, "final_at": AS_OF - 39 * DAY}
+    assert classed(side(**earlier)) == "matched"
+
+
+def rolled(balances: list[int], *entries: StatementEntry) -> BalanceAccount:
+    nights = [Night(AS_OF + number * DAY, D(balance)) for number, balance in enumerate(balances)]
+    return roll_forward("USDT", with_entries({"USDT": nights}, entries, {"P1"}, Policy())["USDT"])
+
+
+def lots(account: BalanceAccount) -> list[int]:
+    return [int(lot.amount) for lot in account.lots]
+
+
+NIGHTS = [AS_OF + number * DAY for number in range(5)]
+LATER = date(2026, 11, 22)
+IN = {"order_type": "charge"}
+
+
+@pytest.mark.parametrize(
+    ("balances", "entries", "expected"),
+    [
+        # Another program took 50, and a statement shows it the next night: with its day, or without.
+        ([100, 50, 50], [entry("X1", "50", given_at=NIGHTS[2])], []),
+        ([100, 50, 50], [entry("X1", "50", given_at=NIGHTS[2], booked_on=LATER)], []),
+        # The same line once more changes nothing; a line about something else ends only what it shows.
+        ([100, 50, 50, 50], [entry("X1", "50", given_at=NIGHTS[1])], []),
+        ([100, 50, 50], [entry("X1", "30", given_at=NIGHTS[2])], [-20]),
+        # A deposit does not pay back a theft, where the statement tells them apart.
+        ([100, 100], [entry("X1", "50", given_at=NIGHTS[1], booked_on=LATER, **IN)], [-50]),
+        ([100, 150], [entry("X1", "50", given_at=NIGHTS[1], **IN)], []),
+        # What is older than the opening, failed, on its way or ours is no entry.
+        ([100, 100, 100], [entry("X1", "50", given_at=NIGHTS[1], booked_on=date(2026, 11, 1))], []),
+        ([100, 50, 50], [entry("X1", "50", given_at=NIGHTS[1], status=OrderStatus(44))], [-50]),
+        ([100, 50, 50], [entry("X1", "50", given_at=NIGHTS[1], status=OrderStatus(22))], [-50]),
+        ([100, 50, 50], [entry("P1", "50", given_at=NIGHTS[1])], [-50]),
+    ],
+)
+def test_a_movement_that_a_statement_shows_is_an_entry(
+    balances: list[int], entries: list[StatementEntry], expected: list[int]
+) -> None:
+    account = rolled(balances, *entries)
+    assert lots(account) == expected
+    assert account.change is not None
+    assert account.explained_low is not None
+    assert account.change - account.explained_low == sum(expected)
+
+
+def test_where_people_are_listed_a_statement_without_a_key_explains_nothing() -> None:
+    nights = {"USDT": [Night(NIGHTS[0], D(100)), Night(NIGHTS[1], D(50))]}
+    people = {"people": {"ada": {"keys": ["ed25519:" + "A" * 43 + "="], "os_users": ["ada"], "may": ["change_policy"]}}}
+    frame = pd.DataFrame(columns=list(COLUMNS), dtype=object)
+    taken = entry("X1", "50", given_at=NIGHTS[1])
+    for policy, expected in ((Policy(), D(0)), (Policy.model_validate(people), D(-50))):
+        given = ReconciliationInput(NIGHTS[1], frame, policy, entries=[taken], balances=nights)
+        assert [line.unexplained for line in build_report(given).balances] == [expected]

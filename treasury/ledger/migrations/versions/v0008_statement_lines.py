@@ -1,0 +1,29 @@
+"""Revision 0008: lines of statements that are kept, and the fee that the service named first."""
+
+from alembic import op
+from sqlalchemy import BigInteger, Column, ForeignKey, Integer, String, Text
+
+revision = "0008"
+down_revision = "0007"
+
+NEW_TABLES = ("statement_lines",)
+NEW_COLUMNS: dict[str, tuple[str, ...]] = {"orders": ("told_fee", "told_fee_currency")}
+"""What this revision adds."""
+
+_Id = BigInteger().with_variant(Integer, "sqlite")
+
+
+def upgrade() -> None:
+    """Add the table and the columns."""
+    op.create_table(
+        "statement_lines",
+        Column("id", _Id, primary_key=True, autoincrement=True),
+        Column("sweep_id", _Id, ForeignKey("sweeps.id"), nullable=False, index=True),
+        Column("file", String(64), nullable=False),
+        Column("given_by", String(100), nullable=False),
+        Column("given_at", BigInteger, nullable=False),
+        Column("order_no", String(200), nullable=False),
+        Column("content", Text, nullable=False),
+    )
+    op.add_column("orders", Column("told_fee", String(64)))
+    op.add_column("orders", Column("told_fee_currency", String(40)))

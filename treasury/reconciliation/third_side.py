@@ -1,0 +1,146 @@
+"""Pure: the service's statement as a third side beside ledger and answers, and as entries of the balance accounts."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import date, timedelta
+from typing import Any
+
+import pandas as pd
+
+from treasury.money import exact
+from treasury.orders.states import State
+from treasury.planning.policy import Policy
+from treasury.provider.status import OrderStatus
+from treasury.reconciliation.balances import Flows, Night
+from treasury.reconciliation.comparison import LINE_COLUMNS
+from treasury.reconciliation.entries import StatementEntry
+
+SLACK = timedelta(days=1)
+"""Days by which a line's date may lie before the order was made: the service's day is another zone's."""
+
+DUE = timedelta(days=7)
+"""Days by which a line's date may lie after the end of its order: value dates are later than bookings."""
+
+
+def with_lines(both_sides: pd.DataFrame, entries: Sequence[StatementEntry], policy: Policy) -> pd.DataFrame:
+    """Add what the statement shows of each order, by its request id or the service's number, as `LINE_COLUMNS`."""
+    if not entries:
+        return both_sides
+    both_sides = both_sides.drop(columns=list(LINE_COLUMNS), errors="ignore")
+    lines = _by_name(entries)
+    names = ("request_id", "known_order_no", "order_no")
+    orders = both_sides[[*names, "operation", "state", "status", "currency", "created_at", "final_at"]]
+    rows = orders.astype(object).where(orders.notna(), None).to_dict("records")
+    shown = [_lines_of(row, lines, names) for row in rows]
+    periods = _periods(rows, shown, policy)
+    third = [_columns(row, found, periods, policy) for row, found in zip(rows, shown, strict=True)]
+    return both_sides.join(pd.DataFrame(third, index=both_sides.index, columns=list(LINE_COLUMNS), dtype=object))
+
+
+def _lines_of(
+    row: Mapping[Any, Any], lines: Mapping[str, Sequence[StatementEntry]], names: Sequence[str]
+) -> Sequence[StatementEntry]:
+    found = {entry.order_no: entry for name in names for entry in lines.get(row[name], ())}
+    return tuple(found.values())
+
+
+def _by_name(entries: Sequence[StatementEntry]) -> dict[str, list[StatementEntry]]:
+    """Return request id and order number -> the lines that go out under it; incoming money is no order of ours."""
+    found: dict[str, list[StatementEntry]] = {}
+    for entry in entries:
+        if not entry.is_incoming:
+            for name in {entry.request_id or entry.order_no, entry.order_no}:
+                found.setdefault(name, []).append(entry)
+    return found
+
+
+def _columns(
+    row: Mapping[Any, Any], found: Sequence[StatementEntry], periods: Mapping[Any, tuple[date, date]], policy: Policy
+) -> dict[str, Any]:
+    if not found:
+        return {"line_lacks": True} if _is_lacking(row, periods, policy) else {}
+    first = next((entry for entry in found if entry.has_effect), found[0])
+    # A line that was given before the order ended (or came back) says nothing about its end.
+    is_news = row["final_at"] is None or first.given_at == 0 or first.given_at >= row["final_at"]
+    return {
+        "line_orders": len({entry.order_no for entry in found if entry.has_effect}),
+        "line_currency": first.currency,
+        "line_amount": first.amount,
+        "line_status": first.status if is_news else None,
+        "line_words": "; ".join(entry.words for entry in found),
+        "line_fee": first.fee,
+        "line_fee_currency": first.fee_currency or first.currency,
+        "line_is_off": _is_off(row, first, policy) or None,
+    }
+
+
+def _is_off(row: Mapping[Any, Any], entry: StatementEntry, policy: Policy) -> bool:
+    """Tell whether a line's date lies before its order was made, or long after it ended."""
+    if entry.booked_on is None or row["created_at"] is None:
+        return False
+    made, ended = _day(row, "created_at", policy), None if row["final_at"] is None else _day(row, "final_at", policy)
+    return entry.booked_on < made - SLACK or (ended is not None and entry.booked_on > ended + DUE)
+
+
+def _is_lacking(row: Mapping[Any, Any], periods: Mapping[Any, tuple[date, date]], policy: Policy) -> bool:
+    """Tell whether a statement that shows orders like this one, of the days around it, lacks this one."""
+    if row["state"] != State.SETTLED or row["status"] != OrderStatus.SUCCESS or row["final_at"] is None:
+        return False
+    period = periods.get((row["currency"], row["operation"]))
+    if period is None:
+        return False
+    return period[0] <= _day(row, "created_at", policy) and _day(row, "final_at", policy) <= period[1]
+
+
+def _periods(
+    rows: Sequence[Mapping[Any, Any]], shown: Sequence[Sequence[StatementEntry]], policy: Policy
+) -> dict[Any, tuple[date, date]]:
+    """Return (currency, operation) -> first and last day of which the lines show orders.
+
+    Where lines have no dates they are the days of the orders themselves.
+    """
+    days: dict[Any, list[date]] = {}
+    for row, found in zip(rows, shown, strict=True):
+        for entry in found:
+            booked = [entry.booked_on] * 2 if entry.booked_on else _own_days(row, policy)
+            days.setdefault((row["currency"], row["operation"]), []).extend(booked)
+    return {kind: (min(each), max(each)) for kind, each in days.items() if each}
+
+
+def _own_days(row: Mapping[Any, Any], policy: Policy) -> list[date]:
+    return [_day(row, name, policy) for name in ("created_at", "final_at") if row[name] is not None]
+
+
+def _day(row: Mapping[Any, Any], name: str, policy: Policy) -> date:
+    return date.fromisoformat(policy.day_of(int(row[name])))
+
+
+@exact
+def with_entries(
+    balances: Mapping[str, Sequence[Night]], entries: Sequence[StatementEntry], ours: Collection[str], policy: Policy
+) -> dict[str, list[Night]]:
+    """Add what a statement shows of others' movements to the flows of the report that was given it.
+
+    `ours`: every name of an order of this ledger, whose movements are entries already. A movement that is known to be
+    later than the account's opening is an entry; any other one only ends lots of its sign.
+    """
+    series = {currency: list(nights) for currency, nights in balances.items()}
+    for entry in entries:
+        nights = series.get(entry.currency, [])
+        opening = next((night for night in nights if night.balance is not None), None)
+        place = next((place for place, night in enumerate(nights) if night.as_of >= entry.given_at), None)
+        is_ours = entry.order_no in ours or entry.request_id in ours
+        if entry.has_moved and not is_ours and opening is not None and place is not None:
+            opened_on = date.fromisoformat(policy.day_of(opening.as_of))
+            is_later = entry.booked_on is not None and entry.booked_on > opened_on
+            nights[place] = _with_movement(nights[place], entry, is_later=is_later)
+    return series
+
+
+def _with_movement(night: Night, entry: StatementEntry, *, is_later: bool) -> Night:
+    moved = Flows(stated_in=entry.amount) if entry.is_incoming else Flows(stated_out=entry.amount)
+    if is_later and entry.is_incoming:
+        moved = Flows(received=entry.amount, returned=entry.amount)
+    elif is_later:
+        moved = Flows(arrived=entry.amount, found=entry.amount)
+    return replace(night, flows=night.flows + moved)
