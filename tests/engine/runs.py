@@ -4,6 +4,7 @@ import csv
 from pathlib import Path
 from typing import Any
 
+from treasury.ledger import closing
 from treasury.planning.policy import Policy
 from treasury.reconciliation.scope import Scope
 from treasury.runs import execution, payouts, sweep
@@ -42,12 +43,28 @@ def results(out: Path) -> dict[str, dict[str, str]]:
         return {row["row_ref"]: row for row in csv.DictReader(file)}
 
 
-def night(desk: Desk, out: Path, scope: Scope = Scope(), statement: Path | None = None) -> dict[str, Any]:
+def night(
+    desk: Desk, out: Path, scope: Scope = Scope(), statement: Path | None = None, *, accepts: bool = True
+) -> dict[str, Any]:
+    """A whole night; somebody accepts the openings of the balance accounts, which are left out of what it returns."""
     sweep_id = sweep.start_or_resume_sweep(desk, scope)
     for ids in sweep.open_chunks(desk, sweep_id):
         sweep.ask_orders(desk, ids)
     sweep.end_sweep(desk, sweep_id)
-    return remake(desk, sweep_id, out, statement)
+    report = remake(desk, sweep_id, out, statement)
+    if not accepts:
+        return report
+    new = [each for each in report["breaks"] if each["class"] == "opening" and not each["accepted"]]
+    for each in new:
+        closing.accept_break(desk.ledger, each["id"], by="Ana", os_user="ana", why="as the service shows it")
+    return without_opening(remake(desk, sweep_id, out, statement) if new else report)
+
+
+def without_opening(report: dict[str, Any]) -> dict[str, Any]:
+    """The report without the accepted opening of its accounts."""
+    breaks = [each for each in report["breaks"] if each["class"] != "opening" or not each["accepted"]]
+    counts = {name: count for name, count in report["counts"].items() if name != "opening"}
+    return report | {"breaks": breaks, "counts": counts}
 
 
 def remake(desk: Desk, sweep_id: int, out: Path, statement: Path | None = None) -> dict[str, Any]:

@@ -80,6 +80,25 @@ def test_the_sums_of_two_nights_explain_themselves(open_desk: OpenDesk, start_sa
     assert balance(third)["change"] == "-10"
 
 
+def test_an_opening_is_a_warning_until_a_person_accepts_it_and_names_what_was_open(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    desk = open_desk(start_sandbox(settle_seconds=3600).base_url)
+    pay(desk, sheet(tmp_path, ROWS[0]), tmp_path / "out", seconds=0)
+    [order] = desk.ledger.orders()
+    for number, lifecycle in enumerate(("new", "persisting"), 1):
+        report = night(desk, tmp_path / f"{number}", accepts=False)
+        [found] = report["breaks"]
+        assert (report["verdict"], found["class"], found["lifecycle"]) == ("warnings", "opening", lifecycle)
+        assert f"{balance(report)['opening']} USDT_TRC20" in found["evidence"]
+        assert order.request_id in found["evidence"]
+        clock_of(desk).move(DAY)
+    closing.accept_break(desk.ledger, found["id"], by="Ana", os_user="ana", why="as the service's page shows it")
+    ended, after = (night(desk, tmp_path / f"{number}", accepts=False) for number in (3, 4))
+    assert [each["lifecycle"] for each in ended["breaks"]] == ["resolved"]
+    assert (after["verdict"], after["breaks"]) == ("pending", [])
+
+
 def test_money_that_left_by_another_way_is_a_balance_gap_until_a_person_accepts_it(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:
@@ -256,7 +275,7 @@ def test_a_fee_that_grew_since_it_was_told_first_stays_a_warning(
     pay(desk, sheet(tmp_path, ROWS[0]), tmp_path / "out", seconds=1)
     for number, lifecycle in enumerate(("new", "persisting"), 1):
         report = night(desk, tmp_path / f"{number}")
-        assert (report["verdict"], classes(report)) == ("warnings", {"a": f"fee_variance {lifecycle}"}), report["breaks"]
+        assert (report["verdict"], classes(report)) == ("warnings", {"a": f"fee_variance {lifecycle}"})
 
 
 def test_a_payment_by_a_scanned_code_is_an_entry_of_the_account(
@@ -366,7 +385,7 @@ def test_a_sweep_that_was_cut_off_goes_on_and_takes_in_what_is_new(
     assert sweep.open_chunks(again, first) == chunks[1:]
     sweep.ask_orders(again, chunks[1])
     sweep.end_sweep(again, first)
-    assert remake(again, first, tmp_path / "1")["counts"] == {"matched": 2, "in_progress": 1}
+    assert remake(again, first, tmp_path / "1")["counts"] == {"opening": 1, "matched": 2, "in_progress": 1}
     assert sweep.start_or_resume_sweep(again, Scope()) != first
 
 

@@ -197,7 +197,7 @@ def test_a_sweep_teaches_the_ledger_and_reports_both_sides(
     assert sweep.open_chunks(desk, sweep_id) == []
     sweep.end_sweep(desk, sweep_id)
     report = report_sweep(desk, sweep_id, tmp_path / "report", Policy())
-    assert (report["verdict"], report["counts"]) == ("reconciled", {"matched": 2})
+    assert (report["verdict"], report["counts"]) == ("warnings", {"opening": 1, "matched": 2})
     assert {order.row_ref: order.state for order in desk.ledger.orders()} == {"a": State.SETTLED, "b": State.FAILED}
     written = json.loads((tmp_path / "report" / "reconciliation.json").read_text())
     assert written == {name: value for name, value in report.items() if name != "files"}

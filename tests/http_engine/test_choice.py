@@ -58,5 +58,5 @@ def test_a_run_and_its_night_work_with_either(
     office = open_office(sandbox.base_url, TREASURY_HTTP_ENGINE=engine)
     paid = office.run("pay", str(data.path("beneficiaries.csv")), "--run-key", "run", "--yes", "--follow", "10")
     assert paid.last == "12 settled"
-    assert office.run("reconcile").last == "reconciled: 12 matched"
+    assert office.run("reconcile").last == "warnings: 1 opening, 12 matched"
     assert {order["effects"] for order in sandbox.orders()} == {1}

@@ -15,18 +15,14 @@ import pytest
 import stamina
 
 from tests.crash.payments import KINDS, PARTNER_ID
+from tests.engine.runs import night
 from tests.matrix.faulty import open_short_desk
 from tests.moved_clock import MovedClock
 from treasury.clock import Clock
 from treasury.errors import TreasuryError
 from treasury.ledger.proofs import Verdict
-from treasury.planning.policy import Policy
 from treasury.provider.service_rules import ServiceRules
 from treasury.proving import prove_service
-from treasury.reconciliation.scope import Scope
-from treasury.runs import sweep
-from treasury.runs.desk import Desk
-from treasury.runs.reporting import report_sweep
 from treasury.sandbox import RunningSandbox, SandboxClock, SandboxSettings, running_sandbox
 from treasury.sandbox.behaviour import Behaviour
 
@@ -136,15 +132,6 @@ def outcomes(sandbox: RunningSandbox, folder: Path, key: str, kind: str, rules: 
         return {order.state.outcome for order in desk.ledger.orders()}
     finally:
         desk.close()
-
-
-def night(desk: Desk, out: Path) -> Mapping[str, Any]:
-    """Ask for every order and report."""
-    sweep_id = sweep.start_or_resume_sweep(desk, Scope())
-    for ids in sweep.open_chunks(desk, sweep_id):
-        sweep.ask_orders(desk, ids)
-    sweep.end_sweep(desk, sweep_id)
-    return report_sweep(desk, sweep_id, out, Policy())
 
 
 @pytest.mark.parametrize("name", ALTERNATIVES)

@@ -152,7 +152,7 @@ def test_the_operation_that_the_page_adds_is_sent_once_asked_about_and_reported(
             sent = python(project, *call, **account)
             assert sent.returncode == 0, sent.stdout + sent.stderr
         night = python(project, "-m", "flows", "reconcile", "--out", str(tmp_path / "out"), **account)
-        assert (night.returncode, night.stdout.splitlines()[-1]) == (0, "reconciled: 1 matched"), night.stderr
+        assert (night.returncode, night.stdout.splitlines()[-1]) == (0, "warnings: 1 opening, 1 matched"), night.stderr
         report = json.loads((tmp_path / "out" / "reconciliation.json").read_text())
         assert report["settings"]["due_hours.send_gift"] == "12"
         task = "import tasks.operations; print(tasks.operations.send_gift.name, tasks.operations.send_gift.retries)"

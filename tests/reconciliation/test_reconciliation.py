@@ -141,7 +141,7 @@ def test_an_order_is_in_the_class_of_what_happened_to_it(name: str, row: dict[st
 
 
 def test_every_class_has_a_case() -> None:
-    others = {"missing_in_ledger", "balance_gap", "unexplained_inflow"}  # of the statement and the balances
+    others = {"missing_in_ledger", "balance_gap", "unexplained_inflow", "opening"}  # of the statement and the balances
     assert {name for name, _ in CASES} | others == {each.name for each in CLASSES}
 
 

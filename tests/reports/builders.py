@@ -59,7 +59,7 @@ LONG = "-123456789012345678.123456789012345678"
 
 def empty_machine(**changes: Any) -> dict[str, Any]:
     """The machine form of a ledger that holds nothing."""
-    return {
+    machine = {
         "verdict": "reconciled",
         "rehearsal": None,
         "as_of": "2026-11-20T05:30:00Z",
@@ -76,6 +76,7 @@ def empty_machine(**changes: Any) -> dict[str, Any]:
         "settings": {},
         **changes,
     }
+    return {"orders": sum(machine["counts"].values()), **machine}
 
 
 def request_id(number: int) -> str:

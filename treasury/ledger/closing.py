@@ -50,27 +50,24 @@ def close_sweep(ledger: Ledger, sweep_id: int, scope: Scope, fee_on_top: Collect
     opening = {} if before is None else {line.currency: line.closing_in_flight for line in _lines(before.statement)}
     first = 0 if before is None else before.journal_id
     flows: dict[str, dict[str, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
-    ages: dict[str, list[int]] = defaultdict(list)
+    ages: dict[str, list[tuple[int, str]]] = defaultdict(list)
     with ledger.snapshot() as stream:
         [(last,)] = stream(select(func.coalesce(func.max(schema.journal.c.id), 0)))
         closing: dict[str, Decimal] = defaultdict(Decimal)
         for row in stream(_orders_in_flight(scope)):
             closing[row.currency] += Decimal(row.amount)
-            ages[row.currency].append(row.created_at)
+            ages[row.currency].append((row.created_at, row.request_id))
             if row.operation in fee_on_top and row.fee is not None:
                 flows[row.fee_currency or row.currency]["in_flight"] += Decimal(row.fee)
             if CATALOGUE[row.operation].may_show_what_arrives and row.receive_amount is not None:
                 flows[row.receive_currency]["receiving"] += Decimal(row.receive_amount)
-                ages[row.receive_currency].append(row.created_at)
+                ages[row.receive_currency].append((row.created_at, row.request_id))
         statement = draw_statement(opening, _moves(stream(_steps(scope, first, last)), flows, fee_on_top), closing)
         for row in stream(_unpriced(sweep_id)):
             _add_unpriced(row, flows, ages, fee_on_top)
     for currency, amount in closing.items():
         flows[currency]["in_flight"] += amount
-    said = {
-        currency: {**_texts(sums), "open_orders": len(ages[currency]), "open_since": min(ages[currency], default=None)}
-        for currency, sums in sorted(flows.items())
-    }
+    said = {currency: {**_texts(sums), **_open(ages[currency])} for currency, sums in sorted(flows.items())}
     row = {"sweep_id": sweep_id, "books": scope.books, "as_of": ledger.now(), "journal_id": last}
     row["statement"] = json.dumps({"lines": [line.as_text() for line in statement], "flows": said})
 
@@ -80,6 +77,17 @@ def close_sweep(ledger: Ledger, sweep_id: int, scope: Scope, fee_on_top: Collect
             connection.execute(insert(schema.reports).values(**row))
 
     ledger.write(work)
+
+
+def _open(ages: Sequence[tuple[int, str]]) -> dict[str, Any]:
+    """Return what is said of the open orders of a currency, each given by its age and request id."""
+    oldest = sorted(ages)[:MAX_NAMED]
+    named = {"open_since": oldest[0][0], "open_named": [name for _, name in oldest]} if oldest else {}
+    return {"open_orders": len(ages), **named}
+
+
+MAX_NAMED = 20
+"""Open orders that a report names of each currency."""
 
 
 def closing_of(ledger: Ledger, sweep_id: int, scope: Scope) -> Closing:
@@ -126,7 +134,7 @@ def _money() -> list[Column[Any]]:
 def _orders_in_flight(scope: Scope) -> Any:
     orders = schema.orders.c
     is_open = orders.state.in_([state.value for state in OPEN])
-    return select(*_money(), orders.created_at).where(is_open, *_in_scope(scope))
+    return select(*_money(), orders.created_at, orders.request_id).where(is_open, *_in_scope(scope))
 
 
 def _steps(scope: Scope, first: int, last: int) -> Any:
@@ -141,12 +149,16 @@ def _unpriced(sweep_id: int) -> Any:
     """Orders whose debit nobody knew when they were sent, with what the service showed of them in this sweep."""
     orders, answers = schema.orders.c, schema.answers.c
     shown = (answers.sweep_id == sweep_id) & (answers.order_id == orders.id) & answers.service_side.is_not(None)
-    query = select(orders.operation, orders.currency, orders.state, orders.created_at, answers.service_side)
+    facts = (orders.operation, orders.currency, orders.state, orders.created_at, orders.request_id)
+    query = select(*facts, answers.service_side)
     return query.join_from(schema.orders, schema.answers, shown).where(orders.amount.is_(None))
 
 
 def _add_unpriced(
-    row: Any, flows: dict[str, dict[str, Decimal]], ages: dict[str, list[int]], fee_on_top: Collection[str]
+    row: Any,
+    flows: dict[str, dict[str, Decimal]],
+    ages: dict[str, list[tuple[int, str]]],
+    fee_on_top: Collection[str],
 ) -> None:
     shown, state = json.loads(row.service_side), State(row.state)
     currency = row.currency or shown.get("seen_currency")
@@ -155,7 +167,7 @@ def _add_unpriced(
     name = "unpriced" if state is State.SETTLED else "in_flight"
     flows[currency][name] += Decimal(shown["seen_amount"])
     if state in OPEN:
-        ages[currency].append(row.created_at)
+        ages[currency].append((row.created_at, row.request_id))
     if row.operation in fee_on_top and shown.get("seen_fee") is not None:
         flows[shown.get("seen_fee_currency") or currency][name] += Decimal(shown["seen_fee"])
 
@@ -268,9 +280,10 @@ _AT_ONCE = 500
 
 
 def _night(as_of: int, seen: Any | None, said: Mapping[str, Any] | None) -> Night:
-    counts = ("open_orders", "open_since")
-    stored: dict[str, Any] = {name: value if name in counts else Decimal(value) for name, value in (said or {}).items()}
-    flows = Flows(**stored)
+    stored: dict[str, Any] = {
+        name: value if name.startswith("open_") else Decimal(value) for name, value in (said or {}).items()
+    }
+    flows = Flows(**stored | {"open_named": tuple(stored.get("open_named", ()))})
     if seen is None:
         return Night(as_of, None, flows=flows)
     before, after = _amount(seen.before), _amount(seen.after)

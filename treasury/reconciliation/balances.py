@@ -56,12 +56,12 @@ class Flows:
     """Orders that `in_flight` and `receiving` are made of."""
     open_since: int | None = None
     """When the oldest of them was made, Unix ms."""
+    open_named: tuple[str, ...] = ()
+    """Request ids of the oldest of them."""
 
     def __add__(self, other: "Flows") -> "Flows":
         """Of two codes of one pooled balance."""
-        added = {
-            name: value + getattr(other, name) for name, value in vars(self).items() if name not in ("open_since",)
-        }
+        added = {name: value + getattr(other, name) for name, value in vars(self).items() if name != "open_since"}
         oldest = [each.open_since for each in (self, other) if each.open_since is not None]
         return Flows(**added, open_since=min(oldest, default=None))
 
@@ -111,6 +111,8 @@ class BalanceAccount:
     explained_high: Decimal | None
     lots: Sequence[Lot]
     last: Night
+    open_then: Sequence[str] = ()
+    """Request ids of orders that were open when it was opened, the oldest ones."""
 
     @property
     def is_unread(self) -> bool:
@@ -160,6 +162,7 @@ def roll_forward(currency: str, nights: Sequence[Night]) -> BalanceAccount:
         explained_high=None if shown is None else shown[2],
         lots=tuple(lots),
         last=last,
+        open_then=() if opening is None else opening.flows.open_named,
     )
 
 

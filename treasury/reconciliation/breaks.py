@@ -78,7 +78,7 @@ class Break:
 GRAVE = ("other_record",)
 """Classes that are of high severity whatever the amount: nothing is known of the order."""
 
-KEPT = ("orphan_success", "reversed_after_final")
+KEPT = ("orphan_success", "reversed_after_final", "opening")
 """Classes that the ledger's own correction makes invisible the next night: they end only by a person's acceptance."""
 
 AGE_BUCKETS = ((1, "0-1"), (7, "2-7"), (30, "8-30"))

@@ -142,6 +142,12 @@ CLASSES: tuple[Class, ...] = (
         "none: its amounts and status were read",
     ),
     Class(
+        "opening",
+        Verdict.WARNINGS,
+        "balance accounts were opened with what the service showed, and nobody has said that it is right",
+        "compare it with the service's own figures of that time, and accept it (`treasury accept`)",
+    ),
+    Class(
         "unexplained_inflow",
         Verdict.WARNINGS,
         "more reached the balance than the orders of this ledger explain",

@@ -85,6 +85,28 @@ def of_balances(accounts: Sequence[BalanceAccount]) -> Iterator[Finding]:
     return (of_lot(account, lot) for account in accounts for lot in account.lots)
 
 
+def of_openings(accounts: Sequence[BalanceAccount], as_of: int, accepted: Collection[str]) -> Iterator[Finding]:
+    """Openings of balance accounts that nobody has accepted before this report, one finding for each report that opened
+    any: what is judged from then on rests on them."""
+    opened: dict[int, list[BalanceAccount]] = {}
+    for account in accounts:
+        if account.opened_at is not None:
+            opened.setdefault(account.opened_at, []).append(account)
+    for at, some in opened.items():
+        found = Finding(f"opening {at}", "opening", None, None, None, ZERO, _opened_with(at, some))
+        if at == as_of or found.id not in accepted:
+            yield found
+
+
+def _opened_with(at: int, accounts: Sequence[BalanceAccount]) -> str:
+    words = ", ".join(f"{canonical(each.opening or ZERO)} {each.currency}" for each in accounts)
+    named = list(dict.fromkeys(name for each in accounts for name in each.open_then))
+    words = f"the balances at {_when(at)}: {words}"
+    if named:
+        words += f"; open at that time, so that their debit may be inside or still to come: {', '.join(named)}"
+    return words
+
+
 def of_lot(account: BalanceAccount, lot: Lot) -> Finding:
     """Return a lot as a finding; its subject names the report that found it."""
     found, at = canonical(abs(lot.amount)), _when(lot.at)

@@ -96,6 +96,7 @@ def build_report(night: ReconciliationInput) -> Report:
         *findings.of_card_users(night.card_users),
         *findings.of_statement(night.entries, night.known_numbers),
         *findings.of_balances(accounts),
+        *findings.of_openings(accounts, night.as_of, night.acceptances),
     ]
     covered = _covered(night, orders, accounts)
     gone = frozenset(key for key, known in night.known_breaks.items() if known.found.subject in covered)

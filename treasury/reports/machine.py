@@ -52,6 +52,7 @@ def as_machine(report: "Report") -> dict[str, Any]:
         "since": None if night.since is None else time_text(night.since),
         "missed_days": list(report.missed_days),
         "scope": {**asdict(night.scope), "statement": f"{len(night.entries)} lines" if night.entries else None},
+        "orders": len(orders),
         "counts": {name: count for name, count in counts.items() if count},
         "statement": _statement(report),
         "balances": [line.as_text() for line in report.balances],

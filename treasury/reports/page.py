@@ -105,7 +105,7 @@ def _tiles(machine: Machine) -> Sequence[tuple[str, int, str]]:
     """The numbers on top: label, number, where they are listed."""
     parts, counts = sort_breaks(machine), machine["counts"]
     return (
-        ("orders", sum(counts.values()), "classes"),
+        ("orders", machine["orders"], "classes"),
         ("matched", counts.get("matched", 0), "classes"),
         ("in flight", sum(counts.get(name, 0) for name in IN_FLIGHT), "in-flight"),
         ("to clear", len(parts.open), "breaks"),

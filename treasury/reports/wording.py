@@ -8,7 +8,7 @@ from treasury.reports.figures import IN_FLIGHT, JUDGEMENTS, Machine, count_of, i
 
 def headline(machine: Machine) -> str:
     """The verdict as one sentence."""
-    orders = sum(machine["counts"].values())
+    orders = machine["orders"]
     stand = len(sort_breaks(machine).open)
     on_the_way = sum(machine["counts"].get(name, 0) for name in IN_FLIGHT)
     said = {

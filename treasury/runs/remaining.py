@@ -130,9 +130,9 @@ def write_failed_of(desk: Desk, earlier: str, run_key: str, folder: Path) -> tup
         named = ", ".join(f"{row.row_ref} (replaces {row.replaces})" for row in others[:MAX_NAMED])
         more = f", and {len(others) - MAX_NAMED} more" if len(others) > MAX_NAMED else ""
         raise InputError(
-            f"the ledger keeps the content of none of what ended unpaid of run {earlier} (a payment that came back after "
-            f"it had arrived, or {KEPT_DAYS} days): copy {named}{more} from the sheet that it was paid from, with its "
-            "request id in the column replaces"
+            f"the ledger keeps the content of none of what ended unpaid of run {earlier} (a payment that came back "
+            f"after it had arrived, or {KEPT_DAYS} days): copy {named}{more} from the sheet that it was paid from, "
+            "with its request id in the column replaces"
         )
     write_remaining_csv(file, kept)
     return file, [row.row_ref for row in others]
