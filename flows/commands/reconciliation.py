@@ -83,9 +83,9 @@ def reconcile(
                         where, run_key, window, currency=currency, statement=third, policy=limits
                     )
                 )
-    from treasury.reports.wording import missed  # imports pandas
+    from treasury.reports.wording import missed, narrowed  # imports pandas
 
-    for line in missed(report):
+    for line in (*missed(report), *narrowed(report)):
         print(line)
     say_files(report["files"])
     counts = ", ".join(f"{count} {name}" for name, count in report["counts"].items())

@@ -9,6 +9,7 @@ import pytest
 
 from tests.browser.chromium import DESKTOP, PHONE, PROGRAM, Tab, browser
 from tests.reports.builders import LONG, MEANINGS, a_break, empty_machine, one_order_machine, order_frame, rich_machine
+from treasury.reports.figures import LINES
 from treasury.reports.page import write_page
 
 pytestmark = pytest.mark.skipif(PROGRAM is None, reason="chromium is not installed (apt-get install chromium)")
@@ -196,7 +197,7 @@ def test_an_amount_that_is_copied_is_exact(tab: Tab, pages: Path) -> None:
     )
     statement = rich_machine()["statement"]
     assert LONG in copied
-    assert copied == [amount for line in statement for name, amount in line.items() if name != "currency"]
+    assert copied == [line[name] for line in statement for name in LINES]
 
 
 def test_paper_gets_every_break_unfolded_and_no_controls(tab: Tab, pages: Path, tmp_path: Path) -> None:

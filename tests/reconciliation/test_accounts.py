@@ -111,9 +111,9 @@ def test_codes_that_show_one_pooled_balance_are_explained_together() -> None:
         "USDT_TRC20": [night(1, "100"), night(2, "70", arrived="20")],
         "ETH": [night(1, "100"), night(2, "70", arrived="30")],
     }
-    assert all(not roll(currency, nights).lots for currency, nights in pooled(together).items())
+    assert all(not roll(currency, nights).lots for currency, (_, nights) in pooled(together).items())
     apart = {"USDT": together["USDT"], "USDT_TRC20": [night(1, "9"), night(2, "7")]}
-    assert [lot.amount for lot in roll("USDT", pooled(apart)["USDT"]).lots] == [-20]
+    assert [lot.amount for lot in roll("USDT", pooled(apart)["USDT"][1]).lots] == [-20]
 
 
 WHAT = ("order", "order", "end", "theft", "deposit", "receipt", "return", "orphan", "told")

@@ -1,5 +1,6 @@
 """The sums explain themselves: the statement of orders."""
 
+from dataclasses import replace
 from decimal import Decimal
 
 from hypothesis import given
@@ -22,8 +23,17 @@ def line(*moves: Move, opening: str = "0", closing: str = "0") -> StatementLine:
 
 def test_an_order_that_arrived_is_sent_and_arrived() -> None:
     drawn = line(move(State.PREPARED, State.SENDING), move(State.SENDING, State.SETTLED, fee="0.1"))
-    assert (drawn.sent, drawn.arrived, drawn.fees, drawn.failed_and_returned) == (10, 10, D("0.1"), 0)
+    assert (drawn.sent, drawn.arrived, drawn.fees, drawn.failed_and_returned) == (10, D("9.9"), D("0.1"), 0)
     assert drawn.residual == 0
+
+
+def test_a_fee_on_top_or_in_another_currency_is_no_part_of_the_sum() -> None:
+    steps = [move(State.PREPARED, State.SENDING), replace(move(State.SENDING, State.SETTLED, fee="1"), is_on_top=True)]
+    drawn = line(*steps)
+    assert (drawn.arrived, drawn.fees, drawn.fees_beside, drawn.residual) == (10, 0, 1, 0)
+    steps[1] = replace(steps[1], is_on_top=False, fee_currency="ETH")
+    ether, drawn = draw_statement({}, steps, {})
+    assert (drawn.arrived, drawn.fees, drawn.residual, ether.fees_beside, ether.residual) == (10, 0, 0, 1, 0)
 
 
 def test_what_never_left_was_not_sent() -> None:
@@ -38,7 +48,7 @@ def test_what_never_left_was_not_sent() -> None:
 
 def test_a_late_flip_moves_the_amount_to_the_other_side() -> None:
     drawn = line(move(State.SETTLED, State.FAILED, fee="0.1"))
-    assert (drawn.sent, drawn.arrived, drawn.failed_and_returned, drawn.fees) == (0, -10, 10, D("-0.1"))
+    assert (drawn.sent, drawn.arrived, drawn.failed_and_returned, drawn.fees) == (0, D("-9.9"), 10, D("-0.1"))
     assert drawn.residual == 0
 
 

@@ -135,7 +135,8 @@ def rich_breaks() -> list[dict[str, Any]]:
 
 def statement_line(currency: str, amounts: tuple[str, ...]) -> dict[str, str]:
     names = ("opening_in_flight", "sent", "arrived", "fees", "failed_and_returned", "closing_in_flight", "residual")
-    return {"currency": currency, **dict(zip((*names, "breaks_gross", "breaks_net"), amounts, strict=True))}
+    said = dict(zip((*names, "breaks_gross", "breaks_net"), amounts, strict=True))
+    return {"currency": currency, **said, "fees_beside": "0"}
 
 
 def rich_machine(verdict: str = "breaks") -> dict[str, Any]:

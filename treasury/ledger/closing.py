@@ -186,7 +186,8 @@ def _moves(rows: Iterator[Any], flows: dict[str, dict[str, Decimal]], fee_on_top
                 _add_effect(flows[row.fee_currency or row.currency], name, landed * fee, source)
             if CATALOGUE[row.operation].may_show_what_arrives and row.receive_amount is not None:
                 _add_effect(flows[row.receive_currency], "received", landed * Decimal(row.receive_amount), source)
-        yield Move(row.currency, Decimal(row.amount), source, target, row.fee_currency, fee)
+        is_on_top = row.operation in fee_on_top
+        yield Move(row.currency, Decimal(row.amount), source, target, row.fee_currency, fee, is_on_top)
 
 
 def _add_effect(sums: dict[str, Decimal], name: str, amount: Decimal, source: State) -> None:

@@ -111,6 +111,8 @@ class BalanceAccount:
     explained_high: Decimal | None
     lots: Sequence[Lot]
     last: Night
+    codes: tuple[str, ...]
+    """All codes that show this balance, itself among them."""
     open_then: Sequence[str] = ()
     """Request ids of orders that were open when it was opened, the oldest ones."""
 
@@ -121,8 +123,10 @@ class BalanceAccount:
 
 
 @exact
-def roll_forward(currency: str, nights: Sequence[Night]) -> BalanceAccount:
+def roll_forward(currency: str, nights: Sequence[Night], codes: Sequence[str] = ()) -> BalanceAccount:
     """Roll the account of a currency forward over all reports, oldest first; the first that read it opens it.
+
+    `codes`: those that share its balance.
 
     A report that finds the change outside of what is explained makes a lot of the rest. An order whose effect became
     known late ends lots of its sign first; nothing else ends one.
@@ -162,6 +166,7 @@ def roll_forward(currency: str, nights: Sequence[Night]) -> BalanceAccount:
         explained_high=None if shown is None else shown[2],
         lots=tuple(lots),
         last=last,
+        codes=tuple(codes) or (currency,),
         open_then=() if opening is None else opening.flows.open_named,
     )
 
@@ -215,8 +220,8 @@ def _reduced(lots: Sequence[Lot], found: Decimal) -> list[Lot]:
     return sorted((lot for lot in kept if lot.amount), key=lambda lot: lot.at)
 
 
-def pooled(series: Mapping[str, Sequence[Night]]) -> dict[str, list[Night]]:
-    """Let every code of a pooled balance carry the flows of all its codes.
+def pooled(series: Mapping[str, Sequence[Night]]) -> dict[str, tuple[tuple[str, ...], list[Night]]]:
+    """Return each code with all codes of its balance, and its nights with the flows of all of them.
 
     Codes of one asset on several chains may show one pooled balance (public fact 5.10 leaves it open). Where every
     report that read them shows the same amounts they are one balance, and all their flows together explain it.
@@ -225,13 +230,16 @@ def pooled(series: Mapping[str, Sequence[Night]]) -> dict[str, list[Night]]:
     for currency, nights in series.items():
         shown = tuple((night.as_of, night.balance) for night in nights if night.balance is not None)
         pools.setdefault((currency.partition("_")[0], shown), []).append(currency)
+    together = {currency: tuple(codes) for codes in pools.values() for currency in codes}
     return {
-        currency: [
-            replace(night, flows=_sum(other.flows for other in together))
-            for night, *together in zip(series[currency], *(series[member] for member in members), strict=True)
-        ]
-        for members in pools.values()
-        for currency in members
+        currency: (
+            together[currency],
+            [
+                replace(night, flows=_sum(other.flows for other in others))
+                for night, *others in zip(nights, *(series[code] for code in together[currency]), strict=True)
+            ],
+        )
+        for currency, nights in series.items()
     }
 
 

@@ -168,6 +168,9 @@ BY_NAME: Mapping[str, Class] = {each.name: each for each in CLASSES}
 
 PRIORITY: Mapping[str, int] = {each.name: place for place, each in enumerate(CLASSES)}
 
+BALANCE_CLASSES = ("balance_gap", "unexplained_inflow")
+"""Classes of the lots of balance accounts."""
+
 UNREMARKABLE = ("in_progress", "quote_expired_unused", "matched")
 """Classes that are no breaks."""
 

@@ -70,7 +70,7 @@ def _service(record: Mapping[str, Any]) -> str:
     names = ("seen_amount", "seen_currency", "seen_receive_amount", "seen_receive_currency")
     said = _side(shown, *(record[name] for name in names))
     said += _terms(record["seen_fee"], record["seen_fee_currency"], record["seen_rate"])
-    if record["arrive_amount"] is not None:
+    if record["arrive_amount"] is not None and status is OrderStatus.SUCCESS:
         said += f", {_amount(record['arrive_amount'])} arrived"
     if record["order_no"] is not None and record["known_order_no"] not in (None, record["order_no"]):
         said += f", as order {record['order_no']} instead of {record['known_order_no']}"

@@ -19,8 +19,6 @@ ZERO = Decimal(0)
 PASSED = "3"
 """`kyc_status` of a card user who passed (public fact 2.4)."""
 
-BALANCE_CLASSES = ("balance_gap", "unexplained_inflow")
-
 
 def records(orders: pd.DataFrame) -> Iterator[dict[str, Any]]:
     """The rows of a frame, one by one."""
@@ -81,8 +79,12 @@ def of_statement(entries: Sequence[StatementEntry], known_numbers: Collection[st
 
 
 def of_balances(accounts: Sequence[BalanceAccount]) -> Iterator[Finding]:
-    """Lots of the balance accounts: what no order and no person explains."""
-    return (of_lot(account, lot) for account in accounts for lot in account.lots)
+    """Find the lots of the balance accounts: what no order and no person explains; those of a pooled balance once."""
+    return (of_lot(account, lot) for account in accounts if _is_first(account) for lot in account.lots)
+
+
+def _is_first(account: BalanceAccount) -> bool:
+    return account.currency == account.codes[0]
 
 
 def of_openings(accounts: Sequence[BalanceAccount], as_of: int, accepted: Collection[str]) -> Iterator[Finding]:
@@ -90,7 +92,7 @@ def of_openings(accounts: Sequence[BalanceAccount], as_of: int, accepted: Collec
     any: what is judged from then on rests on them."""
     opened: dict[int, list[BalanceAccount]] = {}
     for account in accounts:
-        if account.opened_at is not None:
+        if account.opened_at is not None and _is_first(account):
             opened.setdefault(account.opened_at, []).append(account)
     for at, some in opened.items():
         found = Finding(f"opening {at}", "opening", None, None, None, ZERO, _opened_with(at, some))
@@ -99,7 +101,7 @@ def of_openings(accounts: Sequence[BalanceAccount], as_of: int, accepted: Collec
 
 
 def _opened_with(at: int, accounts: Sequence[BalanceAccount]) -> str:
-    words = ", ".join(f"{canonical(each.opening or ZERO)} {each.currency}" for each in accounts)
+    words = ", ".join(f"{canonical(each.opening or ZERO)} {' = '.join(each.codes)}" for each in accounts)
     named = list(dict.fromkeys(name for each in accounts for name in each.open_then))
     words = f"the balances at {_when(at)}: {words}"
     if named:
@@ -108,17 +110,19 @@ def _opened_with(at: int, accounts: Sequence[BalanceAccount]) -> str:
 
 
 def of_lot(account: BalanceAccount, lot: Lot) -> Finding:
-    """Return a lot as a finding; its subject names the report that found it."""
+    """Return a lot as a finding; its subject names the balance and the report that found it."""
     found, at = canonical(abs(lot.amount)), _when(lot.at)
     words = f"{found} more {'came in' if lot.amount > 0 else 'left'} than the orders explain, found {at}; the account "
     words += f"was opened {_when(account.opened_at or lot.at)} with {canonical(account.opening or ZERO)}"
+    if len(account.codes) > 1:
+        words += f"; {' and '.join(account.codes)} show one balance"
     if lot.fees and abs(lot.amount) == abs(lot.fees):
         words += "; it is the sum of the fees of what arrived: see fee_on_top in the account's [service]"
     return Finding(
-        subject=f"balance {account.currency} {lot.at}",
+        subject=f"balance {account.codes[0]} {lot.at}",
         name="unexplained_inflow" if lot.amount > 0 else "balance_gap",
         request_id=None,
-        currency=account.currency,
+        currency=account.codes[0],
         amount=abs(lot.amount),
         difference=-lot.amount,
         evidence=words,

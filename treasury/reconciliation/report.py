@@ -13,7 +13,7 @@ from treasury.planning.policy import Policy
 from treasury.reconciliation import findings
 from treasury.reconciliation.balances import BalanceAccount, BalanceLine, Night, judge_account, pooled, roll_forward
 from treasury.reconciliation.breaks import Acceptance, Break, Known, assign_lifecycle
-from treasury.reconciliation.classes import UNREMARKABLE, Verdict, verdict_of
+from treasury.reconciliation.classes import BALANCE_CLASSES, UNREMARKABLE, Verdict, verdict_of
 from treasury.reconciliation.comparison import compare
 from treasury.reconciliation.entries import StatementEntry
 from treasury.reconciliation.scope import Scope
@@ -120,7 +120,7 @@ def _roll_forward(night: ReconciliationInput) -> list[BalanceAccount]:
     # Where the policy lists people, a statement that no key stands behind explains nothing.
     entries = () if night.policy.people else night.entries
     balances = with_entries(night.balances, entries, night.known_numbers, night.policy)
-    return [roll_forward(currency, nights) for currency, nights in pooled(balances).items()]
+    return [roll_forward(currency, nights, codes=codes) for currency, (codes, nights) in pooled(balances).items()]
 
 
 def _judged(account: BalanceAccount, accepted: Collection[str]) -> BalanceLine:
@@ -133,7 +133,7 @@ def _covered(night: ReconciliationInput, orders: pd.DataFrame, accounts: Sequenc
         return frozenset()
     rolled = {account.currency for account in accounts if account.closing is not None}
     known = (each.found for each in night.known_breaks.values())
-    lots = (found.subject for found in known if found.name in findings.BALANCE_CLASSES)
+    lots = (found.subject for found in known if found.name in BALANCE_CLASSES)
     return frozenset(
         {
             *orders["request_id"],

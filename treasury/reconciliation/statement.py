@@ -15,7 +15,7 @@ RETURNED = (State.FAILED, State.CLOSED)
 
 @dataclass(frozen=True)
 class Move:
-    """A step of the journal: an amount that went from one state to another."""
+    """A step of the journal: an amount that went from one state to another. `is_on_top`: its fee is no part of it."""
 
     currency: str
     amount: Decimal
@@ -23,12 +23,16 @@ class Move:
     target: State
     fee_currency: str | None = None
     fee: Decimal | None = None
+    is_on_top: bool = False
 
 
 @dataclass(frozen=True)
 class StatementLine:
-    """One currency, amounts in it. `sent`: less what turned out never to have left. `fees`: of what arrived, beside
-    the sums, for the interface does not say where they are taken."""
+    """One currency, amounts in it: opening in flight + sent = arrived + fees + failed and returned + closing in flight.
+
+    `sent`: less what turned out never to have left. `fees`: taken from the amounts of what arrived. `fees_beside`:
+    taken on top of them, or from amounts of another currency; no part of the sums.
+    """
 
     currency: str
     opening_in_flight: Decimal
@@ -37,12 +41,13 @@ class StatementLine:
     fees: Decimal
     failed_and_returned: Decimal
     closing_in_flight: Decimal
+    fees_beside: Decimal = ZERO
 
     @property
     @exact
     def residual(self) -> Decimal:
-        """What the journal's steps do not explain of the change in flight; zero, or the books are wrong."""
-        gone = self.arrived + self.failed_and_returned
+        """Return what the journal's steps do not explain of the change in flight; zero, or the books are wrong."""
+        gone = self.arrived + self.fees + self.failed_and_returned
         return self.opening_in_flight + self.sent - gone - self.closing_in_flight
 
     def as_text(self) -> dict[str, str]:
@@ -64,13 +69,19 @@ def draw_statement(
     arrived: dict[str, Decimal] = defaultdict(Decimal)
     returned: dict[str, Decimal] = defaultdict(Decimal)
     fees: dict[str, Decimal] = defaultdict(Decimal)
+    beside: dict[str, Decimal] = defaultdict(Decimal)
     for move in moves:
         sent[move.currency] += move.amount * (_left(move.target) - _left(move.source))
         landed = (move.target is State.SETTLED) - (move.source is State.SETTLED)
         arrived[move.currency] += move.amount * landed
         returned[move.currency] += move.amount * ((move.target in RETURNED) - (move.source in RETURNED))
         if move.fee is not None and landed:
-            fees[move.fee_currency or move.currency] += move.fee * landed
+            taken_in = move.fee_currency or move.currency
+            if move.is_on_top or taken_in != move.currency:
+                beside[taken_in] += move.fee * landed
+            else:
+                fees[taken_in] += move.fee * landed
+                arrived[taken_in] -= move.fee * landed
     return [
         StatementLine(
             currency=currency,
@@ -80,8 +91,9 @@ def draw_statement(
             fees=fees.get(currency, ZERO),
             failed_and_returned=returned.get(currency, ZERO),
             closing_in_flight=closing.get(currency, ZERO),
+            fees_beside=beside.get(currency, ZERO),
         )
-        for currency in sorted({*opening, *sent, *fees, *closing})
+        for currency in sorted({*opening, *sent, *beside, *closing})
     ]
 
 

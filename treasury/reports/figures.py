@@ -21,10 +21,11 @@ LINES: Mapping[str, str] = {
     "opening_in_flight": "Opening in flight",
     "sent": "Sent",
     "arrived": "Arrived",
-    "fees": "Fees",
+    "fees": "Fees, taken from it",
     "failed_and_returned": "Failed and returned",
     "closing_in_flight": "Closing in flight",
     "residual": "Residual",
+    "fees_beside": "Fees beside",
     "breaks_gross": "Breaks, gross",
     "breaks_net": "Breaks, net",
 }

@@ -14,7 +14,8 @@ from treasury.orders.states import State
 from treasury.planning.policy import Policy
 from treasury.planning.tables import BPS
 from treasury.reconciliation.breaks import RESOLVED, Break
-from treasury.reconciliation.classes import BY_NAME, CLASSES
+from treasury.reconciliation.classes import BALANCE_CLASSES, BY_NAME, CLASSES
+from treasury.reconciliation.statement import StatementLine
 from treasury.reports.results import REHEARSAL
 
 if TYPE_CHECKING:
@@ -69,21 +70,33 @@ def as_machine(report: "Report") -> dict[str, Any]:
 
 
 def _statement(report: "Report") -> list[dict[str, str]]:
-    """The statement, each line with the sums of its unresolved breaks: gross (absolute amounts) and net."""
-    gross: dict[str | None, Decimal] = defaultdict(Decimal)
-    net: dict[str | None, Decimal] = defaultdict(Decimal)
-    for each in report.breaks:
-        if each.lifecycle != RESOLVED:
-            gross[each.found.currency] += abs(each.found.difference)
-            net[each.found.currency] += each.found.difference
+    """Return the statement, each line with the sums of its open breaks: gross (absolute amounts) and net.
+
+    A break whose difference is not known stands in the gross sum with its whole amount. A lot of a balance account that
+    is just the difference of another break is the same event, and counts once.
+    """
+    gross: dict[str, Decimal] = defaultdict(Decimal)
+    net: dict[str, Decimal] = defaultdict(Decimal)
+    standing = [each.found for each in report.breaks if each.counts and each.found.currency is not None]
+    of_orders = Counter((found.currency, found.difference) for found in standing if found.name not in BALANCE_CLASSES)
+    for found in standing:
+        event = (found.currency, found.difference)
+        if found.name in BALANCE_CLASSES and of_orders[event]:
+            of_orders[event] -= 1
+            continue
+        stake = found.amount if found.name in UNCLEAR and not found.difference else found.difference
+        gross[str(found.currency)] += abs(stake or ZERO)
+        net[str(found.currency)] += found.difference
+    lines = {line.currency: line for line in report.night.statement}
+    lines |= {currency: StatementLine(currency, *[ZERO] * 6) for currency in gross if currency not in lines}
     return [
-        {
-            **line.as_text(),
-            "breaks_gross": canonical(gross[line.currency]),
-            "breaks_net": canonical(net[line.currency]),
-        }
-        for line in report.night.statement
+        {**line.as_text(), "breaks_gross": canonical(gross[currency]), "breaks_net": canonical(net[currency])}
+        for currency, line in sorted(lines.items())
     ]
+
+
+UNCLEAR = ("query_failed", "other_record", "currency_mismatch", "status_conflict", "unknown_outcome")
+"""Classes of breaks whose difference may be anything up to the amount."""
 
 
 def _break(each: Break) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from treasury.files import copy_file, write_json, write_text
 from treasury.reconciliation.classes import BY_NAME
 from treasury.reports.machine import as_machine, meanings, time_text
 from treasury.reports.starts import end_start, start_folder
-from treasury.reports.wording import missed
+from treasury.reports.wording import missed, narrowed
 from treasury.sheets.writing import write_csv
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ def as_markdown(report: Mapping[str, Any]) -> str:
     """The page people read in Prefect, from the machine form."""
     since = f", since {report['since']}" if report["since"] else ""
     lines = [f"# Reconciliation: {report['verdict']}", "", f"As of {report['as_of']}{since}.", ""]
-    lines += [*missed(report), ""] if report["missed_days"] else []
+    said = [*missed(report), *narrowed(report)]
+    lines += [*said, ""] if said else []
     lines += [report["rehearsal"], ""] if report["rehearsal"] else []
     lines += ["| class | orders | meaning |", "|---|---:|---|"]
     lines += [f"| {name} | {count} | {BY_NAME[name].meaning} |" for name, count in report["counts"].items()]
@@ -68,6 +69,7 @@ STATEMENT_COLUMNS = {
     "failed_and_returned": "failed and returned",
     "closing_in_flight": "closing in flight",
     "residual": "residual",
+    "fees_beside": "fees beside",
 }
 
 BALANCE_COLUMNS = {

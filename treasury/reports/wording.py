@@ -30,12 +30,15 @@ def missed(machine: Machine) -> list[str]:
     return [f"No report of everything was made on {count_of(len(days), 'day')}: {named}."] if days else []
 
 
+def narrowed(machine: Machine) -> list[str]:
+    """Say that the report is narrowed; empty if it is not."""
+    is_whole = all(machine["scope"][name] is None for name in ("run_key", "currency", "window_days"))
+    return [] if is_whole else ["This report is narrowed: it reads no balances and ends no break."]
+
+
 def reasons(machine: Machine) -> list[str]:
-    """What, apart from the breaks, keeps the verdict from being green."""
-    found = missed(machine)
-    scope = machine["scope"]
-    if any(scope[name] is not None for name in ("run_key", "currency", "window_days")):
-        found.append("This report is narrowed: it reads no balances and ends no break.")
+    """Say what, apart from the breaks, keeps the verdict from being green."""
+    found = [*missed(machine), *narrowed(machine)]
     found += [
         f"The sums of {line['currency']} leave {line['residual']} unexplained."
         for line in machine["statement"]

@@ -200,7 +200,8 @@ def write_statement(book: Book, machine: Machine) -> None:
     sheet.repeat_rows(1)
     sheet.autofilter(1, 0, below - 1, 3)
     book.text(sheet, below + 1, 0, "Balance proof", book.title)
-    book.text(sheet, below + 2, 0, "The service's balances against what became final since the last report.", book.note)
+    said = "The service's balances since their accounts were opened, against what the orders explain."
+    book.text(sheet, below + 2, 0, said, book.note)
     book.table(sheet, below + 3, BALANCES, _lines(machine["balances"], BALANCE_LINES, JUDGEMENTS))
 
 
