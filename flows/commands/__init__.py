@@ -45,6 +45,7 @@ COMMANDS = {
     "rebalance": ("rebalancing:rebalance", "Bring every asset back to its target."),
     "provision": ("provisioning:provision", "Set up card users with KYC links."),
     "reconcile": ("reconciliation:reconcile", "Ask what became of every order, and report."),
+    "report": ("reconciliation:report", "Write a month of the balance accounts, with entries for the books."),
     "accept": ("reconciliation:accept", "Accept a break of the last reconciliation."),
     "runs": ("reading:runs", "List the runs of the ledger."),
     "payees": ("reading:payees", "List everybody whom payouts name."),

@@ -93,6 +93,31 @@ def reconcile(
     return BREAKS if report["verdict"] in BAD_VERDICTS else DONE
 
 
+def report(*, month: str, policy: Path | None = None, out: Path | None = None) -> int:
+    """Write a month of the balance accounts from the entries of all reports: page, workbook, entries.csv. Asks nothing.
+
+    Parameters
+    ----------
+    month:
+        Year and month in the policy's time zone, for example 2026-11.
+    policy:
+        The policy in force applies; this may name it, TOML.
+    out:
+        Folder for the files; months/MONTH in the home when left out.
+
+    """
+    from treasury.planning.policy import Policy
+    from treasury.runs.governing import governing
+    from treasury.runs.months import report_month
+
+    desk = configured_desk()
+    rules = governing(desk, policy).policy or Policy()
+    written = report_month(desk, month, None if out is None else out.absolute(), rules)
+    say_files(written["files"])
+    print(f"{month}: {len(written['accounts'])} accounts, {written['entries']} entries")
+    return DONE
+
+
 def accept(break_id: str, /, *, by: str, why: str) -> int:
     """Accept a break of the last report: it stays visible, apart, and has no say in the verdict any more.
 

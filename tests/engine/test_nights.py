@@ -1,5 +1,6 @@
 """Nights in a row, on both databases: sums that explain themselves, breaks that live, sweeps that go on."""
 
+import csv
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -26,6 +27,7 @@ from treasury.ledger.ledger import Ledger
 from treasury.ledger.policies import adopt_policy
 from treasury.ledger.quotes import finish_quote, open_quote
 from treasury.orders.records import Order
+from treasury.planning.policy import Policy
 from treasury.policy_file import read_policy
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.client import Client
@@ -34,6 +36,7 @@ from treasury.reconciliation.scope import Scope
 from treasury.reports.reconciliation import FILES
 from treasury.runs import payouts, sweep
 from treasury.runs.desk import Desk
+from treasury.runs.months import report_month
 from treasury.runs.remaining import write_failed_of
 from treasury.sending.stop_loss import UNREACHED
 
@@ -576,3 +579,48 @@ def test_a_service_that_cannot_be_reached_ends_the_asking_and_the_next_start_ask
     back = open_desk(service.base_url)
     assert sweep.start_or_resume_sweep(back, Scope()) == sweep_id
     assert sum(sweep.ask_orders(back, ids) for ids in sweep.open_chunks(back, sweep_id)) == 300
+
+
+def month_of(desk: Desk, out: Path, month: str) -> dict[str, str]:
+    said = report_month(desk, month, out, Policy())
+    assert all(Path(file).is_file() for file in said["files"])
+    [found] = [each for each in said["accounts"] if each["currency"] == "USDT_TRC20"]
+    sums = ("opening", "received", "paid", "fees", "returned", "adjustments")
+    assert sum(Decimal(found[name]) for name in sums) == Decimal(found["closing"])
+    return {name: value for name, value in found.items() if value != "0"}
+
+
+def test_a_month_is_made_of_the_entries_and_months_add_up(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(settle_seconds=1)
+    desk = open_desk(sandbox.base_url)
+    clock_of(desk).move((42 - int(Policy().day_of(desk.ledger.now())[8:])) * DAY)  # so that no month ends meanwhile
+    with pytest.raises(InputError, match="no stored answers"):
+        report_month(desk, "2026-11", tmp_path, Policy())
+    pay(desk, sheet(tmp_path, ROWS[0]), tmp_path / "out", seconds=20)
+    opening = balance(night(desk, tmp_path / "1"))["opening"]
+    pay(desk, sheet(tmp_path, ("x", "10", "12345670005"), name="x.csv"), tmp_path / "x", "second", seconds=20)
+    take(desk, "by-hand", "25")
+    second = night(desk, tmp_path / "2")
+    [gap] = second["breaks"]
+    closing.accept_break(desk.ledger, gap["id"], by="Ana", os_user="ana", why="the other office")
+    today = Policy().day_of(desk.ledger.now())[:7]
+    found = month_of(desk, tmp_path / "month", today)
+    expected = {"paid": "-9.9", "fees": "-0.1", "adjustments": "-25", "closing": str(Decimal(opening) - 35)}
+    assert found == {"currency": "USDT_TRC20", "opening": opening, "shown": found["closing"], **expected}
+    assert month_of(desk, tmp_path / "month", today) == found
+    rows = list(csv.DictReader((tmp_path / "month" / "entries.csv").read_text().splitlines()))
+    assert [(row["kind"], row["amount"]) for row in rows] == [
+        ("fees", "-0.1"),
+        ("paid", "-9.9"),
+        ("adjustments", "-25"),
+    ]
+    assert len({row["id"] for row in rows}) == 3
+    clock_of(desk).move(40 * DAY)
+    night(desk, tmp_path / "3")
+    later = month_of(desk, tmp_path / "later", Policy().day_of(desk.ledger.now())[:7])
+    assert later["opening"] == later["closing"] == found["closing"]
+    for wrong in ("2026-13", "november", "2026-11-01"):
+        with pytest.raises(InputError, match="--month is a year and a month"):
+            report_month(desk, wrong, tmp_path, Policy())

@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from tests.reconciliation.sides import AS_OF, HOUR, absent, side
 from treasury.orders.states import State
 from treasury.reconciliation.classes import BY_NAME, CLASSES, UNREMARKABLE, Verdict
 from treasury.reconciliation.comparison import COLUMNS
@@ -16,31 +17,6 @@ from treasury.reports.machine import as_machine
 from treasury.reports.reconciliation import as_markdown
 
 D = Decimal
-
-AS_OF = 1_795_230_000_000
-"""2026-11-21T03:00:00Z in Unix ms."""
-
-HOUR = 3_600_000
-
-
-def side(**changes: Any) -> dict[str, Any]:
-    ours: dict[str, Any] = {"request_id": "r1", "run_key": "run", "row_ref": "a", "operation": "payout"}
-    ours |= {
-        "state": "accepted",
-        "currency": "USDT",
-        "amount": "10.00",
-        "receive_currency": "IDR",
-        "receive_amount": None,
-    }
-    ours |= {"created_at": AS_OF - 2 * HOUR, "sent_at": AS_OF - HOUR}
-    theirs: dict[str, Any] = {"answer": "found", "status": 22, "order_no": "P1", "seen_currency": "USDT"}
-    theirs |= {"seen_amount": "10"}
-    return {**dict.fromkeys(COLUMNS), **ours, **theirs, **changes}
-
-
-def absent(**changes: Any) -> dict[str, Any]:
-    gone = dict.fromkeys(("status", "order_no", "seen_currency", "seen_amount"))
-    return side(answer="absent", **{**gone, **changes})
 
 
 def report(*rows: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from tests.reconciliation.test_reconciliation import AS_OF, side
+from tests.reconciliation.sides import AS_OF, side
 from treasury.planning.policy import Policy
 from treasury.provider.status import OrderStatus
 from treasury.reconciliation.balances import BalanceAccount, Night, roll_forward

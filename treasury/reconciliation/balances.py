@@ -113,6 +113,8 @@ class BalanceAccount:
     last: Night
     codes: tuple[str, ...]
     """All codes that show this balance, itself among them."""
+    stated: Sequence[Lot]
+    """What lines of statements without a day have explained of its lots: when, and how much it moved the balance."""
     open_then: Sequence[str] = ()
     """Request ids of orders that were open when it was opened, the oldest ones."""
 
@@ -136,6 +138,7 @@ def roll_forward(currency: str, nights: Sequence[Night], codes: Sequence[str] = 
     total = pending = Flows()
     read, bounds = 0, (ZERO, ZERO)
     change = unpriced = stated = ZERO
+    said: list[Lot] = []
     for night in nights:
         if opening is None:
             if night.balance is not None:
@@ -152,6 +155,7 @@ def roll_forward(currency: str, nights: Sequence[Night], codes: Sequence[str] = 
         lots = _explain(lots, change, (low + stated, high + stated), pending, night.as_of)
         lots, known = _stated(lots, pending)
         stated += known
+        said += [Lot(night.as_of, known)] if known else []
         bounds, pending = (low + stated, high + stated), Flows()
     last = nights[-1]
     shown = None if opening is None or last.balance is None else (change, *bounds)
@@ -167,6 +171,7 @@ def roll_forward(currency: str, nights: Sequence[Night], codes: Sequence[str] = 
         lots=tuple(lots),
         last=last,
         codes=tuple(codes) or (currency,),
+        stated=tuple(said),
         open_then=() if opening is None else opening.flows.open_named,
     )
 

@@ -11,14 +11,14 @@ import pandas as pd
 from treasury.money import exact
 from treasury.planning.policy import Policy
 from treasury.reconciliation import findings
-from treasury.reconciliation.balances import BalanceAccount, BalanceLine, Night, judge_account, pooled, roll_forward
+from treasury.reconciliation.balances import BalanceAccount, BalanceLine, Night, judge_account
 from treasury.reconciliation.breaks import Acceptance, Break, Known, assign_lifecycle
 from treasury.reconciliation.classes import BALANCE_CLASSES, UNREMARKABLE, Verdict, verdict_of
 from treasury.reconciliation.comparison import compare
 from treasury.reconciliation.entries import StatementEntry
 from treasury.reconciliation.scope import Scope
 from treasury.reconciliation.statement import StatementLine
-from treasury.reconciliation.third_side import with_entries, with_lines
+from treasury.reconciliation.third_side import roll_accounts, with_lines
 
 ZERO = Decimal(0)
 
@@ -117,10 +117,7 @@ def _roll_forward(night: ReconciliationInput) -> list[BalanceAccount]:
     """Roll the accounts forward; a narrowed report shows none."""
     if not night.scope.is_whole:
         return []
-    # Where the policy lists people, a statement that no key stands behind explains nothing.
-    entries = () if night.policy.people else night.entries
-    balances = with_entries(night.balances, entries, night.known_numbers, night.policy)
-    return [roll_forward(currency, nights, codes=codes) for currency, (codes, nights) in pooled(balances).items()]
+    return roll_accounts(night.balances, night.entries, night.known_numbers, night.policy)
 
 
 def _judged(account: BalanceAccount, accepted: Collection[str]) -> BalanceLine:

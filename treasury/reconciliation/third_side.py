@@ -1,6 +1,6 @@
 """Pure: the service's statement as a third side beside ledger and answers, and as entries of the balance accounts."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
@@ -11,7 +11,7 @@ from treasury.money import exact
 from treasury.orders.states import State
 from treasury.planning.policy import Policy
 from treasury.provider.status import OrderStatus
-from treasury.reconciliation.balances import Flows, Night
+from treasury.reconciliation.balances import BalanceAccount, Flows, Night, pooled, roll_forward
 from treasury.reconciliation.comparison import LINE_COLUMNS
 from treasury.reconciliation.entries import StatementEntry
 
@@ -125,16 +125,26 @@ def with_entries(
     later than the account's opening is an entry; any other one only ends lots of its sign.
     """
     series = {currency: list(nights) for currency, nights in balances.items()}
-    for entry in entries:
+    for entry in others_movements(entries, ours):
         nights = series.get(entry.currency, [])
         opening = next((night for night in nights if night.balance is not None), None)
         place = next((place for place, night in enumerate(nights) if night.as_of >= entry.given_at), None)
-        is_ours = entry.order_no in ours or entry.request_id in ours
-        if entry.has_moved and not is_ours and opening is not None and place is not None:
-            opened_on = date.fromisoformat(policy.day_of(opening.as_of))
-            is_later = entry.booked_on is not None and entry.booked_on > opened_on
+        if opening is not None and place is not None:
+            is_later = is_later_than(opening.as_of, entry, policy)
             nights[place] = _with_movement(nights[place], entry, is_later=is_later)
     return series
+
+
+def others_movements(entries: Sequence[StatementEntry], ours: Collection[str]) -> Iterator[StatementEntry]:
+    """Yield the movements that no order of ours made."""
+    return (
+        entry for entry in entries if entry.has_moved and entry.order_no not in ours and entry.request_id not in ours
+    )
+
+
+def is_later_than(opened_at: int, entry: StatementEntry, policy: Policy) -> bool:
+    """Tell whether a movement is known to be of a day after the opening."""
+    return entry.booked_on is not None and entry.booked_on > date.fromisoformat(policy.day_of(opened_at))
 
 
 def _with_movement(night: Night, entry: StatementEntry, *, is_later: bool) -> Night:
@@ -144,3 +154,14 @@ def _with_movement(night: Night, entry: StatementEntry, *, is_later: bool) -> Ni
     elif is_later:
         moved = Flows(arrived=entry.amount, found=entry.amount)
     return replace(night, flows=night.flows + moved)
+
+
+def roll_accounts(
+    balances: Mapping[str, Sequence[Night]], entries: Sequence[StatementEntry], ours: Collection[str], policy: Policy
+) -> list[BalanceAccount]:
+    """Roll all accounts forward, with what statements show of others' movements.
+
+    Where the policy lists people, a statement that no key stands behind explains nothing.
+    """
+    series = with_entries(balances, () if policy.people else entries, ours, policy)
+    return [roll_forward(currency, nights, codes) for currency, (codes, nights) in pooled(series).items()]

@@ -1,0 +1,75 @@
+"""Entries of the balance accounts, read from the ledger: what each order's final step moved, once and for ever."""
+
+import json
+from collections.abc import Collection, Iterator, Mapping
+from decimal import Decimal
+from typing import Any
+
+from sqlalchemy import select
+
+from treasury.ledger import schema
+from treasury.ledger.ledger import Ledger
+from treasury.orders.states import State
+from treasury.provider.catalogue import CATALOGUE
+from treasury.reconciliation.months import Booking, EntryKind
+from treasury.reconciliation.scope import Scope
+
+
+def opened_after(ledger: Ledger, opened_at: Collection[int]) -> dict[int, int]:
+    """Return the time of a report of everything, Unix ms -> the last step of the journal that it holds."""
+    table = schema.reports.c
+    rows = ledger.read(select(table.as_of, table.journal_id).where(table.books == Scope().books))
+    return {row.as_of: row.journal_id for row in rows if row.as_of in opened_at}
+
+
+def order_bookings(ledger: Ledger, first_steps: Mapping[str, int], fee_on_top: Collection[str]) -> Iterator[Booking]:
+    """Read the entries of orders: one that settled left, one that was settled and is no more came back.
+
+    `first_steps`: currency -> the last step of the journal before its account was opened.
+    """
+    orders, journal = schema.orders.c, schema.journal.c
+    money = (orders.currency, orders.amount, orders.receive_currency, orders.receive_amount)
+    named = (orders.request_id, orders.run_key, orders.row_ref, orders.order_no, orders.operation)
+    query = (
+        select(journal.id, journal.at, journal.target, *money, orders.fee, orders.fee_currency, *named)
+        .join_from(schema.journal, schema.orders, journal.order_id == orders.id)
+        .where((journal.source == State.SETTLED.value) != (journal.target == State.SETTLED.value))
+        .order_by(journal.id)
+    )
+    debits = _debits_of_unpriced(ledger)
+    with ledger.snapshot() as stream:
+        for row in stream(query):
+            amount = debits.get(row.request_id) if row.amount is None else Decimal(row.amount)
+            for currency, kind, moved in _moved(row, amount, is_on_top=row.operation in fee_on_top):
+                if currency in first_steps and row.id > first_steps[currency]:
+                    named_by = (row.request_id, row.run_key, row.row_ref, row.order_no)
+                    yield Booking(f"J{row.id}-{kind.value}", row.at, currency, kind, moved, *named_by)
+
+
+def _moved(row: Any, amount: Decimal | None, *, is_on_top: bool) -> Iterator[tuple[str, EntryKind, Decimal]]:
+    """Yield currency, kind and signed amount of everything that a step moved."""
+    fee = None if row.fee is None else Decimal(row.fee)
+    taken_in, landed = row.fee_currency or row.currency, row.target == State.SETTLED.value
+    if row.currency is not None and amount is not None and landed:
+        inside = fee if fee is not None and not is_on_top and taken_in == row.currency else Decimal(0)
+        yield row.currency, EntryKind.PAID, inside - amount
+        if fee is not None and (is_on_top or taken_in == row.currency):
+            yield taken_in, EntryKind.FEE, -fee
+    elif row.currency is not None and amount is not None:
+        yield row.currency, EntryKind.RETURNED, amount
+        if fee is not None and is_on_top:
+            yield taken_in, EntryKind.FEE, fee
+    if CATALOGUE[row.operation].may_show_what_arrives and row.receive_amount is not None:
+        received = Decimal(row.receive_amount)
+        yield row.receive_currency, EntryKind.RECEIVED, received if landed else -received
+
+
+def _debits_of_unpriced(ledger: Ledger) -> dict[str, Decimal]:
+    """Return request id -> what the service last showed of orders whose debit nobody knew when they were sent."""
+    orders, answers = schema.orders.c, schema.answers.c
+    query = select(orders.request_id, answers.service_side).join_from(
+        schema.orders, schema.answers, answers.order_id == orders.id
+    )
+    rows = ledger.read(query.where(orders.amount.is_(None), answers.service_side.is_not(None)).order_by(answers.id))
+    shown = {row.request_id: json.loads(row.service_side).get("seen_amount") for row in rows}
+    return {name: Decimal(amount) for name, amount in shown.items() if amount is not None}

@@ -1,0 +1,116 @@
+"""Pure: a month of the balance accounts, and the entries that an accountant books."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from enum import StrEnum
+from zoneinfo import ZoneInfo
+
+from treasury.errors import InputError
+from treasury.money import canonical, exact
+from treasury.reconciliation.balances import BalanceAccount
+
+ZERO = Decimal(0)
+
+
+class EntryKind(StrEnum):
+    """The kind of an entry: the column of the month that it is added up in."""
+
+    RECEIVED = "received"
+    """Conversions brought it, or a statement shows it."""
+    PAID = "paid"
+    """It arrived, less the fee taken from it; or a statement shows that somebody else paid it."""
+    FEE = "fees"
+    RETURNED = "returned"
+    """It came back after it had arrived."""
+    ADJUSTED = "adjustments"
+    """A person accepted a movement that nothing explains."""
+
+
+@dataclass(frozen=True)
+class Booking:
+    """An entry of a balance account: `amount` in `currency`, negative where it leaves; `at`: Unix ms.
+
+    `id` is the same in every report. `reference`: the request id, the statement's order number, or the break.
+    """
+
+    id: str
+    at: int
+    currency: str
+    kind: EntryKind
+    amount: Decimal
+    reference: str
+    run_key: str | None = None
+    row_ref: str | None = None
+    order_no: str | None = None
+
+
+@dataclass(frozen=True)
+class MonthLine:
+    """A month of one account, outgoing sums negative: the opening and all sums are the closing."""
+
+    currency: str
+    opening: Decimal
+    sums: Mapping[EntryKind, Decimal]
+    shown: Decimal | None
+    """The balance at the service, in the last report of everything of the month."""
+
+    @property
+    @exact
+    def closing(self) -> Decimal:
+        """Return the balance by the entries."""
+        return sum(self.sums.values(), self.opening)
+
+    def as_text(self) -> dict[str, str | None]:
+        """Return it as exact text. `difference`: the shown balance less the closing: in flight, or not explained."""
+        said: dict[str, str | None] = {"currency": self.currency, "opening": canonical(self.opening)}
+        said |= {kind.value: canonical(self.sums.get(kind, ZERO)) for kind in EntryKind}
+        shown = None if self.shown is None else canonical(self.shown)
+        difference = None if self.shown is None else canonical(self.shown - self.closing)
+        return {**said, "closing": canonical(self.closing), "shown": shown, "difference": difference}
+
+
+def span_of(month: str, time_zone: str) -> tuple[int, int]:
+    """Return the first moment of a month, and of the one after it, in this time zone, Unix ms.
+
+    Raises `InputError` for what is no month.
+    """
+    try:
+        first = datetime.strptime(month, "%Y-%m").replace(tzinfo=ZoneInfo(time_zone))
+    except ValueError:
+        raise InputError(f"--month is a year and a month, for example 2026-11 (got {month!r})") from None
+    after = first.replace(year=first.year + first.month // 12, month=first.month % 12 + 1)
+    return int(first.timestamp() * 1000), int(after.timestamp() * 1000)
+
+
+@exact
+def draw_month(
+    accounts: Sequence[BalanceAccount],
+    bookings: Iterable[Booking],
+    shown: Mapping[str, Decimal],
+    span: tuple[int, int],
+) -> tuple[list[MonthLine], list[Booking]]:
+    """Draw the month of each account that was open in it; return the lines, and the entries of the month by time.
+
+    `shown`: currency -> the balance in the month's last report of everything. An account that is opened in the month
+    begins with its opening.
+    """
+    first, after = span
+    opening = {
+        each.currency: each.opening for each in accounts if each.opening is not None and (each.opened_at or 0) < after
+    }
+    sums: dict[str, dict[EntryKind, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
+    of_month = []
+    for each in sorted(bookings, key=lambda each: (each.at, each.id)):
+        if each.currency in opening and each.at < first:
+            opening[each.currency] += each.amount
+        elif each.currency in opening and each.at < after:
+            sums[each.currency][each.kind] += each.amount
+            of_month.append(each)
+    lines = [
+        MonthLine(currency, opening[currency], dict(sums[currency]), shown.get(currency))
+        for currency in sorted(opening)
+    ]
+    return lines, of_month
