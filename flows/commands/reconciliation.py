@@ -46,7 +46,7 @@ def reconcile(
     offline:
         Ask nothing; make the last report again from the stored answers.
     statement:
-        CSV file of the service's own transactions: finds payments that this ledger never meant.
+        The service's own transactions, a sheet, camt.053 or MT940: finds payments that this ledger never meant.
     policy:
         The policy in force applies; this may name it, TOML. Its [reconciliation] table has tolerances, due times and
         amounts of high severity.

@@ -1,0 +1,223 @@
+"""Statements in the banks' formats, camt.053 (ISO 20022) and MT940 (SWIFT): the fields that are compared."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import date, datetime
+from decimal import Decimal
+from xml.etree import ElementTree
+
+from treasury.money import exact, format_amount, parse_amount
+from treasury.provider.status import OrderStatus
+from treasury.reconciliation.entries import INCOMING, StatementEntry
+
+NO_REFERENCE = frozenset({"", "NONREF", "NOTPROVIDED", "NOTPROVIDED."})
+
+SIGN = {"CRDT": 1, "DBIT": -1, "C": 1, "D": -1, "RD": 1, "RC": -1}
+"""Mark of an amount -> its sign; `RD` is a debit that was reversed."""
+
+
+class NotAStatement(ValueError):
+    """The file is none of these, or does not add up; the text says why."""
+
+
+def is_camt(content: bytes) -> bool:
+    """Tell whether it looks like XML."""
+    return content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<")
+
+
+def is_mt940(content: bytes) -> bool:
+    """Tell whether it looks like a SWIFT message."""
+    return bool(re.match(rb"\s*(\{1:|:20:)", content))
+
+
+@exact
+def read_camt(content: bytes) -> list[StatementEntry]:
+    """Read the entries of a camt.053 file. Raises `NotAStatement` for one that cannot be read or does not add up."""
+    if b"<!DOCTYPE" in content or b"<!ENTITY" in content:
+        raise NotAStatement("holds a document type, which no camt.053 file has")
+    try:
+        root = ElementTree.fromstring(content)  # noqa: S314 - without a document type nothing can be expanded
+    except ElementTree.ParseError as error:
+        raise NotAStatement(f"is no XML that can be read: {error}") from None
+    statements = [each for each in root.iter() if _name(each) == "Stmt"]
+    if not statements:
+        raise NotAStatement("is XML without a statement (Stmt) of a camt.053 file")
+    found: list[StatementEntry] = []
+    for statement in statements:
+        balances = {_text(each, "Tp", "CdOrPrtry", "Cd"): _signed(each) for each in _all(statement, "Bal")}
+        lines = _all(statement, "Ntry")
+        booked = [_signed(each) for each in lines if _is_booked(each)]
+        _check_sum(balances.get("OPBD", balances.get("PRCD")), booked, balances.get("CLBD"))
+        found += [entry for each in lines for entry in _camt_entries(each)]
+    return _numbered(found)
+
+
+def _camt_entries(element: ElementTree.Element) -> Iterator[StatementEntry]:
+    """Yield an entry, or its transactions where it holds several with amounts of their own."""
+    amount, currency = _signed(element)
+    details = [each for group in _all(element, "NtryDtls") for each in _all(group, "TxDtls")]
+    several = len(details) > 1 and all(_child(each, "Amt") is not None for each in details)
+    names = [] if several else [_text(element, "AcctSvcrRef"), _text(element, "NtryRef")]
+    charges = _child(element, "Chrgs")
+    fee = None if charges is None or several else _child(charges, "TtlChrgsAndTaxAmt")
+    days = [_text(element, "BookgDt", "Dt"), _text(element, "BookgDt", "DtTm"), _text(element, "ValDt", "Dt")]
+    for detail in details if several else details[:1] or [element]:
+        refs = _child(detail, "Refs")
+        yield StatementEntry(
+            line=0,
+            order_no=_first(_text(refs, "AcctSvcrRef"), _text(refs, "TxId"), *names) or "",
+            request_id=_first(_text(refs, "EndToEndId"), _text(refs, "InstrId")),
+            order_type=INCOMING[0] if amount > 0 else None,
+            currency=currency,
+            amount=_amount_of(detail)[0] if several else abs(amount),
+            status=OrderStatus.SUCCESS if _is_booked(element) else OrderStatus.PROCESSING,
+            booked_on=next((_day(day[:10], "%Y-%m-%d") for day in days if day), None),
+            fee=None if fee is None else _number(fee.text or ""),
+            fee_currency=None if fee is None else fee.get("Ccy"),
+        )
+
+
+def _day(text: str, form: str) -> date:
+    try:
+        return datetime.strptime(text, form).date()  # noqa: DTZ007 - a bank's day has no zone
+    except ValueError:
+        raise NotAStatement(f"has a day that is none: {text!r}") from None
+
+
+def _is_booked(element: ElementTree.Element) -> bool:
+    return (_text(element, "Sts", "Cd") or _text(element, "Sts")) in ("BOOK", "")
+
+
+def _signed(element: ElementTree.Element) -> tuple[Decimal, str]:
+    """Return the amount of a balance or an entry, negative for a debit, and its currency."""
+    amount, currency = _amount_of(element)
+    mark = _text(element, "CdtDbtInd")
+    if mark not in ("CRDT", "DBIT"):
+        raise NotAStatement(f"has an amount without CRDT or DBIT ({mark or 'nothing'})")
+    return SIGN[mark] * amount, currency
+
+
+def _amount_of(element: ElementTree.Element) -> tuple[Decimal, str]:
+    amount = _child(element, "Amt")
+    if amount is None or not amount.get("Ccy"):
+        raise NotAStatement(f"has a {_name(element)} without an amount and its currency (Amt Ccy)")
+    return _number(amount.text or ""), str(amount.get("Ccy"))
+
+
+def _name(element: ElementTree.Element) -> str:
+    return element.tag.rpartition("}")[2]
+
+
+def _all(element: ElementTree.Element, name: str) -> list[ElementTree.Element]:
+    return [each for each in element if _name(each) == name]
+
+
+def _child(element: ElementTree.Element, name: str) -> ElementTree.Element | None:
+    return next(iter(_all(element, name)), None)
+
+
+def _text(element: ElementTree.Element | None, *path: str) -> str:
+    for name in path:
+        element = None if element is None else _child(element, name)
+    return "" if element is None else (element.text or "").strip()
+
+
+_TAG = re.compile(r"^:(\d{2}[A-Z]?):", re.MULTILINE)
+_BALANCE = re.compile(r"([CD])(\d{6})([A-Z]{3})([\d,]+)")
+_LINE = re.compile(r"(\d{6})(\d{4})?(R?[CD])([A-Z])?([\d,]+)([A-Z][A-Z0-9]{3})([^\n]*)")
+_END_TO_END = re.compile(r"EREF\+(?:\?\d\d)?([^?+\s]+)")
+
+
+@exact
+def read_mt940(text: str) -> list[StatementEntry]:
+    """Read the lines of an MT940 file. Raises `NotAStatement` for one that cannot be read or does not add up."""
+    parts = _TAG.split(text.replace("\r\n", "\n"))[1:]
+    currency, opening = "", None
+    moved: list[tuple[Decimal, str]] = []
+    found: list[StatementEntry] = []
+    for tag, value in zip(parts[::2], (each.strip() for each in parts[1::2]), strict=True):
+        if tag in ("60F", "60M", "62F", "62M"):
+            balance = _BALANCE.match(value)
+            if balance is None:
+                raise NotAStatement(f"has a balance that cannot be read: :{tag}:{value[:40]}")
+            mark, _, currency, amount = balance.groups()
+            signed = (SIGN[mark] * _number(amount), currency)
+            if tag.startswith("60"):
+                opening, moved = signed, []
+            else:
+                _check_sum(opening, moved, signed)
+        elif tag == "61":
+            entry, signed_amount = _mt940_entry(value, currency)
+            moved.append((signed_amount, currency))
+            found.append(entry)
+        elif tag == "86" and found and found[-1].request_id is None:
+            named = _END_TO_END.search(value.replace("\n", ""))
+            if named is not None and named.group(1) not in NO_REFERENCE:
+                found[-1] = replace(found[-1], request_id=named.group(1))
+    if not currency:
+        raise NotAStatement("is a SWIFT message without an opening balance (:60F:)")
+    return _numbered(found)
+
+
+def _mt940_entry(value: str, currency: str) -> tuple[StatementEntry, Decimal]:
+    line = _LINE.match(value)
+    if line is None:
+        raise NotAStatement(f"has a line that cannot be read: :61:{value[:40]}")
+    day, booked, mark, _, amount, _, references = line.groups()
+    ours, _, theirs = references.partition("//")
+    signed = SIGN[mark] * _number(amount)
+    valued = _day(day, "%y%m%d")
+    years = [valued.year + more for more in (0, 1, -1)]
+    near = [_day(f"{year}{booked}", "%Y%m%d") for year in years] if booked and booked != "0229" else [valued]
+    booked_on = min(near, key=lambda each: abs((each - valued).days))
+    entry = StatementEntry(
+        line=0,
+        order_no=_first(theirs) or "",
+        request_id=_first(ours),
+        order_type=INCOMING[0] if signed > 0 else None,
+        currency=currency,
+        amount=abs(signed),
+        status=OrderStatus.SUCCESS,
+        booked_on=booked_on,
+    )
+    return entry, signed
+
+
+def _first(*names: str) -> str | None:
+    return next((name.strip() for name in names if name.strip() not in NO_REFERENCE), None)
+
+
+def _number(text: str) -> Decimal:
+    try:
+        return parse_amount(text.strip().replace(",", ".").rstrip("."))
+    except ValueError:
+        raise NotAStatement(f"has an amount that is none: {text[:40]!r}") from None
+
+
+def _check_sum(
+    opening: tuple[Decimal, str] | None, moved: list[tuple[Decimal, str]], closing: tuple[Decimal, str] | None
+) -> None:
+    """Raise `NotAStatement` where the lines do not lead from the opening to the closing balance."""
+    if opening is None or closing is None:
+        return
+    reached = opening[0] + sum((amount for amount, _ in moved), Decimal(0))
+    if reached != closing[0]:
+        raise NotAStatement(
+            f"does not add up: from {format_amount(opening[0])} its lines lead to {format_amount(reached)} "
+            f"{opening[1]}, and it closes with {format_amount(closing[0])}: a page of it may be missing"
+        )
+
+
+def _numbered(entries: list[StatementEntry]) -> list[StatementEntry]:
+    """Give each its line, and one without a reference of the bank a name of what it says, the same in every file."""
+    seen: Counter[str] = Counter()
+    named = []
+    for line, entry in enumerate(entries, 1):
+        mark = "+" if entry.is_incoming else "-"
+        name = entry.order_no or entry.request_id
+        name = name or f"{entry.booked_on}{mark}{format_amount(entry.amount)}{entry.currency}"
+        seen[name] += 1
+        named.append(replace(entry, line=line, order_no=name if seen[name] == 1 else f"{name}#{seen[name]}"))
+    return named
