@@ -203,9 +203,12 @@ def test_a_report_says_which_days_had_none(open_desk: OpenDesk, start_sandbox: A
     assert night(desk, tmp_path / "3")["missed_days"] == []
 
 
-def test_an_order_in_progress_hides_its_amount_once_and_the_report_says_how_much(
-    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+@pytest.mark.parametrize("is_frozen", [True, False])
+def test_an_order_in_progress_hides_its_amount_once_unless_it_is_known_to_be_frozen(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_frozen: bool
 ) -> None:
+    if not is_frozen:
+        monkeypatch.setattr("treasury.sandbox.handlers.funds.FROZEN", "reserved")
     sandbox = start_sandbox(settle_seconds=1)
     desk = open_desk(sandbox.base_url)
     night(desk, tmp_path / "0")
@@ -215,13 +218,12 @@ def test_an_order_in_progress_hides_its_amount_once_and_the_report_says_how_much
     unexplained = []
     for number in range(3):
         take(desk, f"x{number}", "900")
+        sandbox.advance(60)
         shown = balance(night(desk, tmp_path / f"{number + 2}"))
         unexplained.append(shown["unexplained"])
-        assert (
-            shown["note"]
-            == f"not provable: between 0 and 2000, because of 1 open order, the oldest for {number + 1} days"
-        )
-    assert unexplained == ["0", "0", "-700"]
+        why = f"not provable: between 0 and 2000, because of 1 open order, the oldest for {number + 1} days"
+        assert shown["note"] == ("" if is_frozen else why)
+    assert unexplained == (["-900", "-1800", "-2700"] if is_frozen else ["0", "0", "-700"])
 
 
 def test_a_balance_that_was_read_before_and_is_refused_makes_the_night_incomplete_and_its_account_goes_on(
@@ -432,7 +434,7 @@ def test_processes_that_sweep_at_once_record_everything_once(planned: Desk, open
     """They share the sweep: its questions, its balances, its end."""
     ledgers = [open_ledger(planned.account.identity) for _ in range(4)]
     gate = threading.Barrier(len(ledgers), timeout=20)
-    seen = {f"C{number}": Decimal(number) for number in range(20)}
+    seen = {f"C{number}": closing.Shown(Decimal(number), None) for number in range(20)}
 
     def work(ledger: Ledger) -> int:
         gate.wait()
@@ -531,8 +533,12 @@ def test_a_statement_is_kept_and_compared_both_ways(open_desk: OpenDesk, start_s
     a, b, c = (order.order_no for order in desk.ledger.orders())
     take(desk, "by-hand", "5000")
     statement = tmp_path / "statement.csv"
-    text = f"order_no,currency,amount,status\n{a},USDT_TRC20,900,99\n{b},USDT_TRC20,20,44\nX1,USDT_TRC20,5000,99\n"
-    statement.write_text(text)
+
+    def text(of_a: int, of_b: int, *more: str) -> str:
+        lines = ["order_no,currency,amount,status", f"{a},USDT_TRC20,{of_a},99", f"{b},USDT_TRC20,20,{of_b}"]
+        return "\n".join([*lines, "X1,USDT_TRC20,5000,99", *more]) + "\n"
+
+    statement.write_text(text(900, 44))
     kinds = {"a": "amount_mismatch", "b": "status_conflict", "c": "missing_in_statement"}
     expected = {**kinds, "USDT_TRC20": "missing_in_ledger"}
     for number, given in enumerate((statement, None, statement), 2):
@@ -540,7 +546,7 @@ def test_a_statement_is_kept_and_compared_both_ways(open_desk: OpenDesk, start_s
         found = {name: said.split()[0] for name, said in classes(report).items()}
         assert (report["verdict"], found, balance(report)["unexplained"]) == ("breaks", expected, "0"), number
         clock_of(desk).move(DAY)
-    statement.write_text(text.replace("900", "100").replace("44", "99") + f"{c},USDT_TRC20,30,99\n")
+    statement.write_text(text(100, 99, f"{c},USDT_TRC20,30,99"))
     corrected = night(desk, tmp_path / "5", statement=statement)
     said = {"a": "amount_mismatch resolved", "b": "status_conflict resolved", "c": "missing_in_statement resolved"}
     assert classes(corrected) == {**said, "USDT_TRC20": "missing_in_ledger persisting"}

@@ -33,6 +33,14 @@ class Closing:
 
 
 @dataclass(frozen=True)
+class Shown:
+    """A balance as the service shows it; `frozen`: the part of it that is reserved for orders, where that is shown."""
+
+    balance: Decimal
+    frozen: Decimal | None
+
+
+@dataclass(frozen=True)
 class Unread:
     """Why a balance could not be read. `refused`: the service does not show it at all."""
 
@@ -223,7 +231,7 @@ def balance_currencies(ledger: Ledger, scope: Scope, named: Collection[str] = ()
     return sorted({*found, *named, *(row[0] for row in earlier)})
 
 
-def record_balances(ledger: Ledger, sweep_id: int, moment: str, seen: Mapping[str, Decimal | Unread]) -> None:
+def record_balances(ledger: Ledger, sweep_id: int, moment: str, seen: Mapping[str, Shown | Unread]) -> None:
     """Record the balances `before` or `after` a sweep."""
     table = schema.sweep_balances
 
@@ -231,7 +239,10 @@ def record_balances(ledger: Ledger, sweep_id: int, moment: str, seen: Mapping[st
         serialize(connection)  # Race: another process may be running the same sweep.
         held = {row.currency for row in connection.execute(select(table).where(table.c.sweep_id == sweep_id))}
         for currency, found in seen.items():
-            read = {moment: format_amount(found)} if isinstance(found, Decimal) else vars(found)
+            read: dict[str, Any] = vars(found)
+            if isinstance(found, Shown):
+                frozen = None if found.frozen is None else format_amount(found.frozen)
+                read = {moment: format_amount(found.balance), "frozen": frozen}
             if currency in held:
                 where = (table.c.sweep_id == sweep_id) & (table.c.currency == currency)
                 connection.execute(table.update().where(where).values(**read))
@@ -289,7 +300,7 @@ def _night(as_of: int, seen: Any | None, said: Mapping[str, Any] | None) -> Nigh
         return Night(as_of, None, flows=flows)
     before, after = _amount(seen.before), _amount(seen.after)
     moved = Decimal(0) if before is None or after is None else before - after
-    return Night(as_of, after, moved, flows, seen.note, seen.refused)
+    return Night(as_of, after, moved, flows, seen.note, seen.refused, _amount(seen.frozen))
 
 
 def _amount(stored: str | None) -> Decimal | None:

@@ -356,8 +356,10 @@ sweep_balances = Table(
     Column("after", String(64)),
     Column("note", Text),
     Column("refused", Boolean, nullable=False, default=False),
+    Column("frozen", String(64)),
 )
-"""Balances as the service showed them before and after a sweep; null where it did not."""
+"""Balances as the service showed them before and after a sweep, and how much of the last one was frozen; null where it
+did not."""
 
 statement_lines = Table(
     "statement_lines",

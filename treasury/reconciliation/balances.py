@@ -81,6 +81,15 @@ class Night:
     """Why it could not be read."""
     refused: bool = False
     """The service said that it does not show it."""
+    frozen: Decimal | None = None
+    """The part of it that the service reserves for orders, where it shows that."""
+
+    @property
+    def may_be_debited(self) -> Decimal:
+        """Return how much of what was on its way may have left the balance: nothing where just that is frozen."""
+        flows = self.flows
+        is_frozen = not self.moved and self.frozen is not None and self.frozen == flows.in_flight
+        return ZERO if is_frozen else flows.in_flight
 
 
 @dataclass(frozen=True)
@@ -186,8 +195,8 @@ def _bounds(opening: Night, total: Flows, night: Night) -> tuple[Decimal, Decima
     """Return the least and the greatest change since the opening that entries and open orders explain."""
     exactly = total.received - total.arrived - total.fees - (night.flows.unpriced - opening.flows.unpriced)
     moved = [ZERO, night.moved, -opening.moved, night.moved - opening.moved]
-    low = exactly - night.flows.in_flight - opening.flows.receiving - max(moved)
-    return low, exactly + opening.flows.in_flight + night.flows.receiving - min(moved)
+    low = exactly - night.may_be_debited - opening.flows.receiving - max(moved)
+    return low, exactly + opening.may_be_debited + night.flows.receiving - min(moved)
 
 
 def _explain(

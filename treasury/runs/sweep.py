@@ -4,7 +4,6 @@ import contextlib
 import functools
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from decimal import Decimal
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection
@@ -292,8 +291,8 @@ def _read(desk: Desk, sweep_id: int, currencies: Sequence[str], moment: str) -> 
     closing.record_balances(desk.ledger, sweep_id, moment, seen)
 
 
-def _read_balance(desk: Desk, currency: str) -> Decimal | closing.Unread:
-    """The balance of a currency, held amounts included; or why it could not be read."""
+def _read_balance(desk: Desk, currency: str) -> closing.Shown | closing.Unread:
+    """Return the balance of a currency, held amounts included; or why it could not be read."""
     try:
         read = desk.client.read(PartnerBalance(currency=currency))
     except Refused as refusal:
@@ -301,4 +300,6 @@ def _read_balance(desk: Desk, currency: str) -> Decimal | closing.Unread:
     except (NotConnected, OutcomeUnknown) as error:
         return closing.Unread(str(error), refused=False)
     whole = read.balance if read.balance is not None else read.available
-    return whole if whole is not None else closing.Unread("the answer shows no balance", refused=True)
+    if whole is None:
+        return closing.Unread("the answer shows no balance", refused=True)
+    return closing.Shown(whole, None if read.balance is None else read.frozen)

@@ -9,6 +9,9 @@ from treasury.sandbox.handlers.conversion import rate_record
 from treasury.sandbox.rates import share_fee, trim
 from treasury.sandbox.world import World
 
+FROZEN = "freezeBalance"
+"""Field of what is held (public fact 5.10)."""
+
 
 def balance(world: World, asked: PartnerBalance) -> dict[str, Any]:
     """The partner's balance: what may be spent, what is held, and their sum."""
@@ -19,7 +22,7 @@ def balance(world: World, asked: PartnerBalance) -> dict[str, Any]:
         "currency": currency,
         "balance": trim(available + held),
         "availableBalance": available,
-        "freezeBalance": held,
+        FROZEN: held,
         "pendingSettleBalance": ZERO,
     }
 

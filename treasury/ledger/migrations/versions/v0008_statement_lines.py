@@ -1,4 +1,4 @@
-"""Revision 0008: lines of statements that are kept, and the fee that the service named first."""
+"""Revision 0008: lines of statements that are kept, the fee that the service named first, and what was frozen."""
 
 from alembic import op
 from sqlalchemy import BigInteger, Column, ForeignKey, Integer, String, Text
@@ -7,7 +7,10 @@ revision = "0008"
 down_revision = "0007"
 
 NEW_TABLES = ("statement_lines",)
-NEW_COLUMNS: dict[str, tuple[str, ...]] = {"orders": ("told_fee", "told_fee_currency")}
+NEW_COLUMNS: dict[str, tuple[str, ...]] = {
+    "orders": ("told_fee", "told_fee_currency"),
+    "sweep_balances": ("frozen",),
+}
 """What this revision adds."""
 
 _Id = BigInteger().with_variant(Integer, "sqlite")
@@ -25,5 +28,6 @@ def upgrade() -> None:
         Column("order_no", String(200), nullable=False),
         Column("content", Text, nullable=False),
     )
+    op.add_column("sweep_balances", Column("frozen", String(64)))
     op.add_column("orders", Column("told_fee", String(64)))
     op.add_column("orders", Column("told_fee_currency", String(40)))
