@@ -1,0 +1,38 @@
+"""The files of a report, read as frames."""
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from tests.engine.runs import night, pay, sheet
+from treasury.errors import InputError
+from treasury.frames import AMOUNTS, read_orders
+from treasury.reports.reconciliation import ORDER_COLUMNS
+
+
+def test_orders_are_read_as_they_were_compared(open_desk: Any, start_sandbox: Any, tmp_path: Path) -> None:
+    desk = open_desk(start_sandbox(settle_seconds=1).base_url)
+    rows = (("a", "10.50", "12345670001"), ("b", "12345678901.123456", "12345670044"), ("c", "30", "12345670022"))
+    pay(desk, sheet(tmp_path, *rows), tmp_path / "out", seconds=5)
+    night(desk, tmp_path / "1")
+    orders = read_orders(tmp_path / "1" / "orders.csv").set_index("row_ref").sort_index()
+    assert list(orders["amount"]) == [Decimal("10.50"), Decimal("12345678901.123456"), Decimal("30")]
+    assert {type(each) for name in AMOUNTS for each in orders[name]} == {Decimal, type(None)}
+    assert orders.groupby("state", observed=True)["amount"].sum()["settled"] == Decimal("10.50")
+    assert isinstance(orders["class"].dtype, pd.CategoricalDtype)
+    assert orders["created_at"].dt.tz is not None
+    assert orders["final_at"].isna()["c"]
+
+
+def test_what_is_no_orders_file_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "orders.csv"
+    file.write_text("request_id\n1\n")
+    with pytest.raises(InputError, match="lacks the columns run_key"):
+        read_orders(file)
+    file.write_text(",".join(ORDER_COLUMNS) + "\n")
+    assert read_orders(file).empty
+    with pytest.raises(InputError, match="cannot be read"):
+        read_orders(tmp_path / "none.csv")
