@@ -30,7 +30,8 @@ pytestmark = pytest.mark.both_databases
 ROOT = Path(__file__).parents[2]
 ACCOUNT = "http://127.0.0.1:1|1"
 OpenLedger = Callable[..., Ledger]
-ADDED = ("hosts", "seen_statuses", "proofs", "adoptions", "policies", "consents", "decisions", "snapshots")
+KEYED = "keyed_decisions"
+ADDED = ("hosts", "seen_statuses", "proofs", "adoptions", "policies", "consents", "decisions", "snapshots", KEYED)
 """Tables that came after the first format."""
 DROPPED = {"approvals"}
 """Tables of the first format that are gone."""
@@ -123,7 +124,7 @@ def test_what_the_old_ledger_held_is_all_there(old_ledger: str, open_ledger: Ope
         assert all(old.keys() - new.keys() == dropped for old, new in pairs), name
         assert all(old[each] == new[each] for old, new in pairs for each in old.keys() - dropped)
     meta = {row["key"]: row["value"] for row in before["meta"]}
-    changed = {"schema": "7", "migrated_from": "0001"}
+    changed = {"schema": "8", "migrated_from": "0001"}
     assert {row["key"]: row["value"] for row in after["meta"]} == meta | changed
     assert all(after[name] == [] for name in ADDED if name != "decisions")
     [old], [taken] = before["approvals"], after["decisions"]
@@ -246,9 +247,9 @@ def test_a_ledger_that_is_newer_than_the_program_is_refused_with_the_remedy(
 ) -> None:
     open_ledger()
     with plain_engine(ledger_url).begin() as connection:
-        connection.execute(text("UPDATE meta SET value = '8' WHERE key = 'schema'"))
+        connection.execute(text("UPDATE meta SET value = '9' WHERE key = 'schema'"))
     held = contents(ledger_url)
-    with pytest.raises(ConfigurationError, match=r"has format 8, .* reads up to 7: install a newer treasury-flows"):
+    with pytest.raises(ConfigurationError, match=r"has format 9, .* reads up to 8: install a newer treasury-flows"):
         open_ledger()
     assert contents(ledger_url) == held
 
@@ -292,10 +293,11 @@ def test_the_tables_of_each_format_are_known() -> None:
         "consents",
         "decisions",
         "snapshots",
+        KEYED,
     }
     third, fourth = tables_of("3"), tables_of("4")
-    assert set(third.tables) == tables - {"policies", "consents", "decisions", "snapshots"}
-    assert set(fourth.tables) == tables - {"decisions", "snapshots"}
+    assert set(third.tables) == tables - {"policies", "consents", "decisions", "snapshots", KEYED}
+    assert set(fourth.tables) == tables - {"decisions", "snapshots", KEYED}
     columns = set(schema.orders.c.keys())
     assert columns - set(fourth.tables["orders"].c.keys()) == {"payee_name", "checksum", "replaces"}
     assert columns - set(third.tables["orders"].c.keys()) == {

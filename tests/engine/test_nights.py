@@ -20,6 +20,7 @@ from tests.moved_clock import clock_of
 from tests.parts import sheet as long_sheet
 from treasury.errors import InputError
 from treasury.ledger import closing, schema, sweeps
+from treasury.ledger.acceptances import accept_break
 from treasury.ledger.intents import commit_plan
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.policies import adopt_policy
@@ -96,7 +97,7 @@ def test_money_that_left_by_another_way_is_a_balance_gap_until_a_person_accepts_
     lots = {(each["class"], each["lifecycle"], each["amount"]): each["id"] for each in third["breaks"]}
     assert lots.keys() == {("balance_gap", "persisting", "25"), ("unexplained_inflow", "new", "30")}
     for id in lots.values():
-        closing.accept_break(desk.ledger, id, by="Ana", os_user="ana", why="known")
+        accept_break(desk.ledger, id, by="Ana", os_user="ana", why="known")
     fourth = night(desk, tmp_path / "4")
     assert (fourth["verdict"], balance(fourth)["unexplained"], balance(fourth)["adjusted"]) == ("reconciled", "0", "5")
     take(desk, "again", "25")
@@ -141,7 +142,7 @@ def test_a_payment_that_came_back_stays_open_until_a_person_accepts_it_and_is_an
         clock_of(desk).move(DAY)
     assert lives == [("breaks", "reversed_after_final new"), ("breaks", "reversed_after_final persisting")]
     [found] = report["breaks"]
-    closing.accept_break(desk.ledger, found["id"], by="Ana", os_user="ana", why="paid again by hand")
+    accept_break(desk.ledger, found["id"], by="Ana", os_user="ana", why="paid again by hand")
     fourth = night(desk, tmp_path / "4")
     assert (fourth["verdict"], classes(fourth)) == ("reconciled", {"a": "reversed_after_final resolved"})
     assert classes(night(desk, tmp_path / "5")) == {}
@@ -264,7 +265,7 @@ def test_a_break_persists_is_accepted_and_counts_again_when_it_changes(
     [found] = second["breaks"]
     assert (found["id"], found["first_seen"]) == (first["breaks"][0]["id"], first["as_of"])
     assert (found["amount"], found["difference"]) == ("9", "1")
-    known = closing.accept_break(desk.ledger, found["id"], by="Ana", os_user="ana", why="agreed")
+    known = accept_break(desk.ledger, found["id"], by="Ana", os_user="ana", why="agreed")
     assert known.found.name == "amount_mismatch"
     third = night(desk, tmp_path / "3")
     assert third["verdict"] == "reconciled"
@@ -272,7 +273,7 @@ def test_a_break_persists_is_accepted_and_counts_again_when_it_changes(
     forge(desk, amount="8")
     assert night(desk, tmp_path / "4")["verdict"] == "breaks"
     with pytest.raises(InputError, match="no open break"):
-        closing.accept_break(desk.ledger, "B-000000000000", by="Ana", os_user="ana", why="agreed")
+        accept_break(desk.ledger, "B-000000000000", by="Ana", os_user="ana", why="agreed")
 
 
 def forge(desk: Desk, **changed: str) -> None:

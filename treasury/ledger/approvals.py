@@ -10,10 +10,11 @@ from typing import Any
 from sqlalchemy import Connection, exists, func, insert, or_, select, update
 
 from treasury.approving.judging import HOUR_MS, Approval, ApprovalRules, Judgement, judge_approvals, why_not
-from treasury.approving.tokens import Token, read_token
+from treasury.approving.tokens import Matter, Purpose, Token, read_token
 from treasury.errors import ApprovalNeeded, InputError, PlanRejected
 from treasury.ledger import schema
 from treasury.ledger.database import group_of, serialize
+from treasury.ledger.deciding import Proof, Word, hear, matter_of
 from treasury.ledger.identity import identity_of_ledger
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.proposals import (
@@ -23,6 +24,7 @@ from treasury.ledger.proposals import (
     is_plan_of_run,
     newest_plan,
     plan_of,
+    plan_subject,
 )
 from treasury.ledger.seals import is_sealed, seal
 from treasury.ledger.snapshots import of_run, read_content
@@ -95,6 +97,23 @@ def propose_plan(
     plan, judged = ledger.write(work)
     if len(judged.counted) < plan.needed:
         raise ApprovalNeeded(run_key, plan.needed, judged.counted, judged.refused, plan.code)
+
+
+def note_maker(ledger: Ledger, run_key: str, sha256: str, maker: Maker, policy: str | None, token: Token) -> None:
+    """Record who signed a plan that needs no approvals: what is held of it is not for that person to release."""
+    table = schema.plans
+    row = {"run_key": run_key, "plan_sha256": sha256, "maker": maker.name, "os_user": maker.os_user, "needed": 0}
+    row |= {"policy": policy, "token": str(token), "is_listed": maker.is_listed}
+    known = select(table.c.id).where(
+        table.c.run_key == run_key, table.c.plan_sha256 == sha256, table.c.maker == maker.name
+    )
+
+    def work(connection: Connection) -> None:
+        serialize(connection)
+        if connection.execute(known.where(table.c.token.is_not(None)).limit(1)).first() is None:
+            add_proposal(connection, ledger, row)
+
+    ledger.write(work)
 
 
 # --- decide ------------------------------------------------------------------------------------------------------
@@ -171,22 +190,43 @@ def _tokens(connection: Connection, ledger: Ledger, plan: WaitingPlan) -> set[st
     return {each.token for each in decisions_of(connection, ledger, plan)[0]}
 
 
-def reject_plan(ledger: Ledger, run_key: str, *, by: str, why: str, os_user: str) -> WaitingPlan:
-    """Reject the newest plan of a run: its approvals end, and it is not paid. Raises `InputError`."""
-    person = " ".join(by.split())
-    if not as_a_name(person) or not why.strip():
+def reject_plan(
+    ledger: Ledger, run_key: str, *, by: str = "", why: str, os_user: str, proof: Proof | None = None
+) -> WaitingPlan:
+    """Reject the newest plan of a run: its approvals end, and it is not paid. Raises `InputError`.
+
+    `proof`: where people are listed, the key of one of them, or a token of it.
+    """
+    if not why.strip():
         raise InputError("a rejection needs a name and a reason: --by NAME --why TEXT")
+    word = Word(Purpose.REJECT, " ".join(by.split()), why, os_user, proof, named=run_key)
 
     def work(connection: Connection) -> WaitingPlan:
         serialize(connection)
         plan = _open_plan(connection, ledger, run_key)
         if is_plan_of_run(connection, plan) or is_used(connection, ledger, plan):
             raise InputError(f"run {run_key} has begun; end what never left with treasury cancel {run_key}")
-        _decide(connection, ledger, plan, "reject", person, os_user, why=why.strip())
+        decided = hear(connection, ledger, word, plan_subject(plan), ())
+        _decide(connection, ledger, plan, "reject", decided.name, os_user, why=why.strip())
         connection.execute(update(schema.plans).where(schema.plans.c.id == plan.id).values(shown=None))
         return plan
 
     return ledger.write(work)
+
+
+def matter_of_plan(ledger: Ledger, run_key: str) -> Matter:
+    """What rejecting the plan of a run that waits is about, and the code that is signed. Raises `InputError`."""
+
+    def work(connection: Connection) -> Matter:
+        plan = _open_plan(connection, ledger, run_key)
+        return matter_of(connection, ledger, Purpose.REJECT, (plan_subject(plan),), "")
+
+    return ledger.look(work)
+
+
+def decided_by(ledger: Ledger, plan: WaitingPlan) -> str:
+    """Who decided last about a proposal."""
+    return ledger.look(lambda connection: decisions_of(connection, ledger, plan)[0][-1].name)
 
 
 def as_a_name(text: str) -> bool:

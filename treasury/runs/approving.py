@@ -72,7 +72,7 @@ def propose(
     shown: Mapping[str, Any] | None = None,
     token: Token | None = None,
 ) -> None:
-    """Record a plan that needs so many approvals; nothing is recorded where it needs none.
+    """Record a plan that needs so many approvals; where it needs none, only who signed it.
 
     Raises `ApprovalNeeded` while it lacks them, `PlanRejected`, and `InputError` when it can never have them.
     """
@@ -86,6 +86,8 @@ def propose(
         rules = governed.approving(asked)
         policy = governed.version
         approvals.propose_plan(desk.ledger, run_key, sha256, maker, rules, policy=policy, shown=shown, token=token)
+    elif token is not None:
+        approvals.note_maker(desk.ledger, run_key, sha256, maker, governed.version, token)
 
 
 def is_recorded(desk: Desk, governed: Governing, run_key: str) -> bool:

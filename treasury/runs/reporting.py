@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from treasury.ledger import closing, sweeps
+from treasury.ledger.acceptances import acceptances
 from treasury.ledger.policies import is_rehearsal
 from treasury.planning.policy import Policy
 from treasury.reconciliation.entries import StatementEntry
@@ -57,7 +58,7 @@ def read_input(
         entries=[entry for entry in entries if scope.run_key is None and scope.currency in (None, entry.currency)],
         known_numbers=ledger.known_numbers() if entries else (),
         known_breaks=closing.known_breaks(ledger, sweep_id),
-        acceptances=closing.acceptances(ledger),
+        acceptances=acceptances(ledger, sums.as_of),
         fee_on_top=desk.account.rules.fee_on_top,
         rehearsal=is_rehearsal(ledger),
     )
