@@ -12,9 +12,8 @@ from treasury.errors import InputError
 from treasury.ledger import schema
 from treasury.ledger.closing import known_breaks
 from treasury.ledger.database import serialize
-from treasury.ledger.deciding import Proof, Word, hear, matter_of
+from treasury.ledger.deciding import Proof, Word, hear, makers_for, matter_of
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.makers import makers_of
 from treasury.money import format_amount
 from treasury.reconciliation.breaks import Acceptance, Known
 
@@ -51,7 +50,7 @@ def accept_break(
 
     def work(connection: Connection) -> Known:
         serialize(connection)
-        makers = () if known.found.run_key is None else makers_of(connection, ledger.key, known.found.run_key)
+        makers = makers_for(connection, ledger, Purpose.ACCEPT, known.found.run_key)
         decided = hear(connection, ledger, word, _subject(break_id, known), makers)
         said = {"accepted_by": decided.shown, "os_user": os_user, "why": why.strip(), "accepted_at": ledger.now()}
         connection.execute(insert(schema.acceptances).values(**row, **said, ends_at=ends_at))

@@ -16,6 +16,7 @@ from treasury.ledger import schema
 from treasury.ledger.database import group_of, serialize
 from treasury.ledger.deciding import Proof, Word, hear, matter_of
 from treasury.ledger.identity import identity_of_ledger
+from treasury.ledger.in_force import check_no_recovery
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.proposals import (
     WaitingPlan,
@@ -28,7 +29,7 @@ from treasury.ledger.proposals import (
 )
 from treasury.ledger.seals import is_sealed, seal
 from treasury.ledger.snapshots import of_run, read_content
-from treasury.planning.people import Maker, same_person
+from treasury.planning.people import Maker, Right, same_person
 
 
 @dataclass(frozen=True)
@@ -160,6 +161,8 @@ def approve_plan(
     def work(connection: Connection) -> Approved:
         serialize(connection)
         plan = _open_plan(connection, ledger, run_key)
+        if rules.people and rules.right is Right.APPROVE:  # a change of the policy itself may be approved meanwhile
+            check_no_recovery(connection, ledger.key, ledger.now())
         if plan_named is not None and not plan.is_named(plan_named):
             raise InputError(
                 f"another plan of run {run_key} waits than {plan_named[:14]}: {plan.code} (plan {plan.sha256[:12]}); "

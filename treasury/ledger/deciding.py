@@ -10,7 +10,7 @@ from typing import Protocol
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy import Connection, func, insert, select
 
-from treasury.approving.deciding import IN_A_RECOVERY, Decided, judge_decision, needs_key, refusal
+from treasury.approving.deciding import ANOTHERS, IN_A_RECOVERY, Decided, judge_decision, needs_key, refusal
 from treasury.approving.judging import HOUR_MS
 from treasury.approving.keys import public_text
 from treasury.approving.tokens import Matter, Purpose, Token, sign
@@ -109,6 +109,13 @@ def with_subjects(word: Word, connection: Connection, orders: Sequence[Order], *
     return replace(word, subjects=(*more, *(order_subject(connection, word.purpose, each) for each in orders)))
 
 
+def makers_for(connection: Connection, books: Books, purpose: Purpose, run_key: str | None) -> list[Maker]:
+    """Who made a run, where a decision about it is not for them. Raises `InputError` for one changed by hand."""
+    if run_key is None or purpose not in ANOTHERS or not people_at(connection, books):
+        return []
+    return makers_of(connection, books.key, run_key)
+
+
 # --- hearing one -------------------------------------------------------------------------------------------------
 
 
@@ -183,7 +190,7 @@ def check_step(connection: Connection, books: Books, event: Event, order: Order,
     if word is not None:
         if word.purpose is not PURPOSES[event]:
             raise refusal(f"it is to {word.purpose.value}, and this is to {PURPOSES[event].value}")
-        makers = makers_of(connection, books.key, order.run_key)
+        makers = makers_for(connection, books, word.purpose, order.run_key)
         hear(connection, books, word, order_subject(connection, word.purpose, order), makers)
         return
     policy = policy_at(connection, books.key, books.now())

@@ -25,7 +25,7 @@ from treasury.ledger.epoch import absences_needed
 from treasury.ledger.funding_runs import FUNDING
 from treasury.ledger.holds import hold_duplicates, hold_over, hold_payees, release_duplicates
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.makers import with_maker
+from treasury.ledger.makers import all_makers, with_maker
 from treasury.ledger.opening import check_account
 from treasury.ledger.payee_holds import PayeeRules
 from treasury.ledger.personal import personal_column
@@ -349,9 +349,11 @@ def _judge_by_another_policy(
     waits = (table.run_key == run_key) & (table.state == State.PREPARED.value)
     connection.execute(update(schema.orders).where(waits).values(counted_on=None))
     run = connection.execute(select(schema.runs).where(schema.runs.c.run_key == run_key)).one()
-    known = sha256 if is_sealed(ledger.key, schema.runs, run) else ""  # else its rows were compared one by one
+    is_ours = is_sealed(ledger.key, schema.runs, run)
+    known = sha256 if is_ours else ""  # else its rows were compared one by one
     said = _with_funding(run.plan, plan.get(FUNDING))
-    _bind_again(ledger, connection, run, plan_sha256=known, policy=rules.version, plan=said)
+    makers = run.makers if is_ours else all_makers(run.makers, people_at(connection, ledger))
+    _bind_again(ledger, connection, run, plan_sha256=known, policy=rules.version, plan=said, makers=makers)
 
 
 def _bind_again(ledger: Ledger, connection: Connection, run: Row[Any], **values: str | None) -> None:

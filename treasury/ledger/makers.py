@@ -1,15 +1,14 @@
 """Who made a run: who started it or added rows to it, and who proposed a plan of it."""
 
 import json
-from collections.abc import Iterator
-from typing import Any
 
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, select
 
+from treasury.errors import InputError
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
 from treasury.ledger.seals import is_sealed
-from treasury.planning.people import Maker
+from treasury.planning.people import Maker, People
 
 
 def with_maker(makers: str | None, maker: Maker | None) -> str | None:
@@ -21,23 +20,34 @@ def with_maker(makers: str | None, maker: Maker | None) -> str | None:
     return json.dumps(known if said in known else [*known, said])
 
 
+def all_makers(makers: str | None, people: People) -> str | None:
+    """The makers of a run that was changed by hand, as they are kept: anybody may have been one."""
+    for name in people.listed:
+        makers = with_maker(makers, Maker(name, "", is_listed=True, is_signed=True))
+    return makers
+
+
 def makers_of(connection: Connection, key: LedgerKey, run_key: str) -> list[Maker]:
-    """Everybody who made a run, or the run that it is part of; nobody for one from before that was kept."""
+    """Everybody who made a run, or the run that it is part of; nobody for one from before that was kept.
+
+    Raises `InputError` for a run that was changed by hand.
+    """
     runs = schema.runs
     run = connection.execute(select(runs).where(runs.c.run_key == run_key)).first()
-    found = [] if run is None else list(_of_run(run))
-    part_of = None if run is None else json.loads(run.plan).get("part_of")
-    for name in (run_key, *([] if part_of is None else [part_of["run_key"]])):
-        found += _of_plans(connection, key, name)
+    found = _of_plans(connection, key, run_key)
+    if run is None:
+        return found
+    if not is_sealed(key, runs, run):
+        raise InputError(
+            f"run {run_key} was changed in the ledger by hand, so nobody knows who made it; nothing was recorded: "
+            "start it again, so that it is judged anew, or end it with treasury cancel"
+        )
+    said = [] if run.makers is None else json.loads(run.makers)
+    found += [Maker(name, os_user, is_listed, is_signed) for name, os_user, is_listed, is_signed in said]
+    part_of = json.loads(run.plan).get("part_of")
     if part_of is not None:
-        parent = connection.execute(select(runs).where(runs.c.run_key == part_of["run_key"])).first()
-        found += [] if parent is None else _of_run(parent)
+        found += makers_of(connection, key, part_of["run_key"])
     return list(dict.fromkeys(found))
-
-
-def _of_run(run: Row[Any]) -> Iterator[Maker]:
-    for name, os_user, is_listed, is_signed in [] if run.makers is None else json.loads(run.makers):
-        yield Maker(name, os_user, is_listed, is_signed)
 
 
 def _of_plans(connection: Connection, key: LedgerKey, run_key: str) -> list[Maker]:

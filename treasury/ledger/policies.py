@@ -9,6 +9,7 @@ import json
 from dataclasses import replace
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from pydantic import ValidationError
 from sqlalchemy import Connection, insert, select, update
 
 from treasury.approving.judging import HOUR_MS, ApprovalRules
@@ -113,6 +114,7 @@ def adopt_policy(
             f"{source} limits nothing that moves money (no [payouts], [withdrawals] or [conversions]): if that is "
             'meant, say why in it: no_limits = "..."'
         )
+    _check_changeable(policy, source)
     before = policy_in_force(ledger)
     approved = None
     maker = Maker(_name(by), os_user) if before is None else _changer(before.policy, by, os_user, key)
@@ -132,6 +134,16 @@ def adopt_policy(
     return _record(
         ledger, policy, source, maker.name, os_user, in_force_at=ledger.now(), before=before, approved=approved
     )
+
+
+def _check_changeable(policy: Policy, source: str) -> None:
+    """Raise `InputError` for a policy under which nobody could ever change it again, also for one made by a script."""
+    try:
+        why = Policy.model_validate(policy.model_dump(mode="json")).why_never_changed
+    except ValidationError as error:
+        why = "; ".join(str(each["msg"]).removeprefix("Value error, ") for each in error.errors())
+    if why is not None:
+        raise InputError(f"{source}: {why}")
 
 
 def _changer(policy: Policy, by: str, os_user: str, key: Ed25519PrivateKey | None) -> Maker:
@@ -162,6 +174,7 @@ def recover_policy(ledger: Ledger, policy: Policy, source: str, *, by: str, os_u
 
     Raises `RecoveryRuns` while another one does.
     """
+    _check_changeable(policy, source)
     if (running := running_recovery(ledger)) is not None:
         raise RecoveryRuns(running.adopted_by, as_time(running.in_force_at))
     at = now + RECOVERY_HOURS * HOUR_MS

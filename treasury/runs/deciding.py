@@ -7,9 +7,17 @@ from sqlalchemy import Connection
 
 from treasury.approving.tokens import Purpose
 from treasury.errors import InputError
-from treasury.ledger.deciding import Proof, Word, judge_word, matter_of, order_subject, people_at, with_subjects
+from treasury.ledger.deciding import (
+    Proof,
+    Word,
+    judge_word,
+    makers_for,
+    matter_of,
+    order_subject,
+    people_at,
+    with_subjects,
+)
 from treasury.ledger.epoch import Standing
-from treasury.ledger.makers import makers_of
 from treasury.orders.records import Order
 from treasury.runs.desk import Desk
 from treasury.settings import os_user
@@ -49,7 +57,7 @@ def said(desk: Desk, word: Word, order: Order) -> Word:
     """The word with whose it is, about one of its orders. Raises `InputError` for a decision that does not count."""
 
     def work(connection: Connection) -> Word:
-        makers = makers_of(connection, desk.ledger.key, order.run_key)
+        makers = makers_for(connection, desk.ledger, word.purpose, order.run_key)
         subject = order_subject(connection, word.purpose, order)
         return replace(word, decided=judge_word(connection, desk.ledger, word, subject, makers))
 
