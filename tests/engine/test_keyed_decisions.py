@@ -29,8 +29,6 @@ from treasury.runs.resolving import decided_word, release_orders
 
 OpenDesk = Callable[..., Desk]
 WHY = "called the customer"
-LOW = {"payouts": {}}
-"""Limits that ask for no approvals."""
 ONE = ("a", "5", "12345670001")
 
 
@@ -272,8 +270,8 @@ def copied(desk: Desk, folder: Path) -> Desk:
     desk.ledger.close()
     shutil.copy(file, home / file.name)
     shutil.copy(desk.settings.ledger_key_file, home / "ledger.key")
-    changed = {"home": home, "ledger_url": f"sqlite:///{home / file.name}", "ledger_key_file": home / "ledger.key"}
-    return Desk(desk.account, replace(desk.settings, **changed))
+    settings = replace(desk.settings, home=home, ledger_url=f"sqlite:///{home / file.name}")
+    return Desk(desk.account, replace(settings, ledger_key_file=home / "ledger.key"))
 
 
 # --- a way out -------------------------------------------------------------------------------------------------------
