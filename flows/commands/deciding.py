@@ -63,7 +63,10 @@ class Person:
         if self.key is not None:
             return signing_key(self.key)
         if not self.by.strip():
-            raise InputError("a decision needs a person: --by NAME, or --key FILE where the policy lists people")
+            raise InputError(
+                "a decision needs a name and a reason: --by NAME --why TEXT, or --key FILE instead of the name where "
+                "the policy in force lists people"
+            )
         return None
 
     def print_for(self, purpose: Purpose, named: str, find_code: Callable[[], str]) -> int:

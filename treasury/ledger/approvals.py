@@ -100,23 +100,6 @@ def propose_plan(
         raise ApprovalNeeded(run_key, plan.needed, judged.counted, judged.refused, plan.code)
 
 
-def note_maker(ledger: Ledger, run_key: str, sha256: str, maker: Maker, policy: str | None, token: Token) -> None:
-    """Record who signed a plan that needs no approvals: what is held of it is not for that person to release."""
-    table = schema.plans
-    row = {"run_key": run_key, "plan_sha256": sha256, "maker": maker.name, "os_user": maker.os_user, "needed": 0}
-    row |= {"policy": policy, "token": str(token), "is_listed": maker.is_listed}
-    known = select(table.c.id).where(
-        table.c.run_key == run_key, table.c.plan_sha256 == sha256, table.c.maker == maker.name
-    )
-
-    def work(connection: Connection) -> None:
-        serialize(connection)
-        if connection.execute(known.where(table.c.token.is_not(None)).limit(1)).first() is None:
-            add_proposal(connection, ledger, row)
-
-    ledger.write(work)
-
-
 # --- decide ------------------------------------------------------------------------------------------------------
 
 

@@ -2,12 +2,13 @@
 
 import json
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, insert, select
 
+from treasury.approving.tokens import Purpose, Token
 from treasury.errors import InputError
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
-from treasury.ledger.seals import is_sealed
+from treasury.ledger.seals import is_sealed, seal
 from treasury.planning.people import Maker, People
 
 
@@ -18,6 +19,23 @@ def with_maker(makers: str | None, maker: Maker | None) -> str | None:
         return makers
     said = [maker.name, maker.os_user, maker.is_listed, maker.is_signed]
     return json.dumps(known if said in known else [*known, said])
+
+
+def note_maker(connection: Connection, key: LedgerKey, run_key: str, maker: Maker, token: Token, at: int) -> None:
+    """Record who signed a plan that needs no approvals: what is held of it is not for that person to release."""
+    table = schema.keyed_decisions
+    known = [each.name for each in _signers(connection, key, run_key)]
+    if maker.name not in known:
+        row = {"at": at, "verb": token.purpose.value, "subject": run_key, "name": maker.name, "why": ""}
+        row |= {"os_user": maker.os_user, "is_alone": False, "token": str(token)}
+        connection.execute(insert(table).values(**row, checksum=seal(key, table, row)))
+
+
+def _signers(connection: Connection, key: LedgerKey, run_key: str) -> list[Maker]:
+    table = schema.keyed_decisions
+    chosen = (table.c.subject == run_key) & (table.c.verb == Purpose.PROPOSE.value)
+    rows = connection.execute(select(table).where(chosen).order_by(table.c.id)).fetchall()
+    return [Maker(row.name, row.os_user, True, True) for row in rows if is_sealed(key, table, row)]
 
 
 def all_makers(makers: str | None, people: People) -> str | None:
@@ -34,7 +52,7 @@ def makers_of(connection: Connection, key: LedgerKey, run_key: str) -> list[Make
     """
     runs = schema.runs
     run = connection.execute(select(runs).where(runs.c.run_key == run_key)).first()
-    found = _of_plans(connection, key, run_key)
+    found = [*_of_plans(connection, key, run_key), *_signers(connection, key, run_key)]
     if run is None:
         return found
     if not is_sealed(key, runs, run):

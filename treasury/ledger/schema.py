@@ -306,7 +306,7 @@ keyed_decisions = Table(
     Column("id", _Id, primary_key=True, autoincrement=True),
     Column("at", BigInteger, nullable=False),
     Column("verb", String(40), nullable=False),
-    Column("subject", Text, nullable=False),
+    Column("subject", Text, nullable=False, index=True),
     Column("name", String(100), nullable=False),
     Column("os_user", String(100), nullable=False),
     Column("is_alone", Boolean, nullable=False),
@@ -314,7 +314,8 @@ keyed_decisions = Table(
     Column("token", Text, nullable=False),
     Column("checksum", String(64), nullable=False),
 )
-"""Append-only: every decision that a key signed, beside approvals, about one thing as it stood, with what was signed.
+"""Append-only: every decision that a key signed, beside approvals, about one thing as it stood, with what was signed;
+and who signed the plan of a run that needed no approvals.
 `is_alone`: by whoever made it, because nobody else was listed. `checksum`: keyed, over all of it."""
 
 card_users = Table(

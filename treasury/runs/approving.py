@@ -12,6 +12,7 @@ from treasury.errors import InputError
 from treasury.ledger import approvals
 from treasury.ledger.approvals import Approved
 from treasury.ledger.approved_plans import approved_by
+from treasury.ledger.makers import note_maker
 from treasury.ledger.policies import POLICY_KEY, change_rules, is_rehearsal, policy_in_force
 from treasury.ledger.proposals import WaitingPlan, newest_plan
 from treasury.planning.people import APPROVAL_HOURS, Maker, People, Right
@@ -87,7 +88,8 @@ def propose(
         policy = governed.version
         approvals.propose_plan(desk.ledger, run_key, sha256, maker, rules, policy=policy, shown=shown, token=token)
     elif token is not None:
-        approvals.note_maker(desk.ledger, run_key, sha256, maker, governed.version, token)
+        noted = (desk.ledger.key, run_key, maker, token, desk.ledger.now())
+        desk.ledger.write(lambda connection: note_maker(connection, *noted))
 
 
 def is_recorded(desk: Desk, governed: Governing, run_key: str) -> bool:

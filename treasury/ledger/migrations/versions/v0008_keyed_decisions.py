@@ -22,7 +22,7 @@ def upgrade() -> None:
         Column("id", BigInteger().with_variant(Integer, "sqlite"), primary_key=True, autoincrement=True),
         Column("at", BigInteger, nullable=False),
         Column("verb", String(40), nullable=False),
-        Column("subject", Text, nullable=False),
+        Column("subject", Text, nullable=False, index=True),
         Column("name", String(100), nullable=False),
         Column("os_user", String(100), nullable=False),
         Column("is_alone", Boolean, nullable=False),
