@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.commands.approvers import key, policy, refused, with_people
+from tests.commands.approvers import key, pay_line, policy, refused, with_people
 from tests.commands.office import Ended, Office
 from treasury.sandbox import RunningSandbox
 
@@ -211,3 +211,58 @@ def test_a_key_that_the_new_policy_does_not_list_decides_nothing(office: Office,
     refused(office.run("release", "k-revoked", "--token", token, *WHY), "does not list this key")
     refused(by_key(office, "ben", "release", "k-revoked"), "does not list this key")
     assert by_key(office, "ben-2", "release", "k-revoked").code == 0
+
+
+@pytest.mark.prefect
+def test_the_maker_writes_a_word_starts_again_and_it_does_not_leave(
+    sandbox: RunningSandbox, open_office: Callable[..., Office], prefect_url: str
+) -> None:
+    """Ada works here: what she starts is hers."""
+    office = with_people(open_office(sandbox.base_url), COOLING)
+    line = pay_line(office, "word-1", account="12345670777")
+    assert office.run(*line).last == "1 settled"
+    again = pay_line(office, "word-2", account="12345670777")
+    assert office.run(*again).last == "0 settled, 1 held"
+    reason = office.results("word-2")["a"]["reason"]
+    assert "releases it by key: treasury release ROW --key FILE" in reason
+    sheet = Path(again[1])
+    head, row = sheet.read_text().split()[0], sheet.read_text().splitlines()[1]
+    sheet.write_text(f"{head},duplicate_ok\n{row},second instalment\n")
+    assert office.run(*again).last == "0 settled, 1 held"
+    refused(by_key(office, "ada", "release", "word-2"), "ada made what it is about")
+    assert by_key(office, "ben", "release", "word-2").code == 0
+    assert office.run(*again).last == "1 settled"
+
+
+PLANT = """
+from decimal import Decimal
+from sqlalchemy import insert
+from flows.commands.common import configured_desk
+from treasury.ledger import schema
+from treasury.ledger.closing import record_breaks
+from treasury.reconciliation.breaks import Break, Finding
+ledger = configured_desk().ledger
+sweep = insert(schema.sweeps).values(started_at=1, scope="{}").returning(schema.sweeps.c.id)
+number = ledger.write(lambda connection: int(connection.execute(sweep).scalar_one()))
+found = Finding("statement 1", "missing_in_ledger", None, "USDT_TRC20", None, Decimal("5"), "a line", "call-k-broken")
+record_breaks(ledger, number, [Break(found, 0, 0, "new", "low")])
+print(found.id)
+"""
+
+
+def test_a_break_is_accepted_until_a_day_and_withdrawn_by_keys(office: Office, elsewhere: Office) -> None:
+    assert withdraw(office, "k-broken") == "held"
+    number = office.python(PLANT).out.strip()
+    refused(office.run("accept", number, "--by", "Ana", *WHY), "--key FILE instead of --by NAME")
+    refused(by_key(office, "ada", "accept", number), "ada made what it is about")
+    refused(by_key(office, "ben", "accept", number, "--until", "2020-01-31"), "is over already")
+    refused(by_key(office, "ben", "accept", number, "--until", "soon"), "YYYY-MM-DD")
+    until = ("--until", "2999-12-31")
+    code = code_in(office.run("accept", number, *until, "--by", "Ana", *WHY))
+    token = elsewhere.run("accept", number, "--print", "--code", code, "--key", key(office, "ben")).last
+    refused(office.run("accept", number, "--token", token, *WHY), "something else")  # for ever is more than until then
+    done = office.run("accept", number, "--token", token, *until, *WHY)
+    assert "is accepted by ben, until 2999-12-31" in done.out, done.err
+    refused(office.run("accept", number, "--withdraw", "--by", "Ana", *WHY), "--key FILE instead of --by NAME")
+    assert by_key(office, "ada", "accept", number, "--withdraw").last.startswith("1 acceptance(s) of")
+    refused(by_key(office, "ada", "accept", number, "--withdraw"), "nobody accepted")
