@@ -5,12 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import update
 
-from tests.engine.approvers import KEYS, PEOPLE, adopt, person
+from tests.engine.approvers import KEYS, PEOPLE, adopt, change, person
 from tests.engine.runs import night, pay, sheet
-from tests.engine.test_nights import ROWS, classes, forge
 from tests.moved_clock import clock_of
 from treasury.errors import InputError
+from treasury.ledger import schema
 from treasury.ledger.acceptances import accept_break, withdraw_acceptances
 from treasury.ledger.deciding import Proof
 from treasury.runs.desk import Desk
@@ -18,12 +19,22 @@ from treasury.settings import os_user
 
 OpenDesk = Callable[..., Desk]
 DAY = 86_400
+ROW = ("a", "10", "12345670001")
+
+
+def classes(report: Any) -> dict[str, str]:
+    return {each["row_ref"]: f"{each['class']} {each['lifecycle']}" for each in report["breaks"]}
+
+
+def forge(desk: Desk, amount: str) -> None:
+    """Somebody changes what the ledger says was paid."""
+    change(desk, update(schema.orders).values(amount=amount))
 
 
 @pytest.fixture
 def desk(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> Desk:
     opened = open_desk(start_sandbox().base_url)
-    pay(opened, sheet(tmp_path, ROWS[0]), tmp_path / "out", seconds=20)
+    pay(opened, sheet(tmp_path, ROW), tmp_path / "out", seconds=20)
     return opened
 
 
@@ -84,7 +95,7 @@ def test_a_break_that_was_gone_by_an_acceptance_is_back_once_that_is_withdrawn(
 ) -> None:
     """The ledger's own correction hides what came back, so nothing else would show it again."""
     desk = open_desk(start_sandbox(settle_seconds=1, faults={"flip_final": 1.0}, flip_seconds=3600).base_url)
-    pay(desk, sheet(tmp_path, ROWS[0]), tmp_path / "out", seconds=20)
+    pay(desk, sheet(tmp_path, ROW), tmp_path / "out", seconds=20)
     night(desk, tmp_path / "1")
     clock_of(desk).move(DAY)
     found = night(desk, tmp_path / "2")
@@ -104,7 +115,7 @@ def test_where_people_are_listed_the_maker_of_the_run_accepts_nothing_of_it(
 ) -> None:
     desk = open_desk(start_sandbox().base_url)
     adopt(desk, {**PEOPLE, "ada": person("ada", may=("make", "change_policy"), users=(os_user(),))}, payouts={})
-    pay(desk, sheet(tmp_path, ROWS[0]), tmp_path / "out", seconds=20)
+    pay(desk, sheet(tmp_path, ROW), tmp_path / "out", seconds=20)
     forge(desk, amount="9")
     found = night(desk, tmp_path / "1")
     for proof, said in ((None, "takes the key"), (KEYS["mallory"], "does not list"), (KEYS["ada"], "somebody else")):
