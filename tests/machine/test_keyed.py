@@ -47,7 +47,18 @@ ANOTHERS = ("release", "resolve as not sent", "resolve as failed", "accept", "li
 FREE = ("cancel", "reject")
 """Verbs that count while a recovery runs."""
 STEP_OF = {purpose.value: event for event, purpose in PURPOSES.items() if event is not Event.RESOLVE_REJECTED}
-ACTS = {"begin": 4, "decide": 30, "hold": 6, "stop": 3, "rotate": 2, "recover": 1, "epoch": 1, "later": 4, "break": 2}
+ACTS = {
+    "begin": 4,
+    "decide": 30,
+    "paste": 20,
+    "hold": 6,
+    "stop": 3,
+    "rotate": 2,
+    "recover": 1,
+    "epoch": 1,
+    "later": 4,
+    "break": 2,
+}
 
 
 @dataclass(frozen=True)
@@ -201,10 +212,24 @@ class Office:
 
     # --- who decides ---
 
-    def decide(self) -> None:
+    def paste(self) -> None:
+        """Somebody tries a kept token again, for the very verb and thing that it was signed about."""
+        kept = [(token, signed) for token, signed in self.bag if signed.verb != "none"]
+        if not kept:
+            return
+        token, signed = self.dice.choice(kept)
+        run = signed.about[0].partition(" ")[0]
+        held = {each.run_key: each for each in self.desk.ledger.orders(states=(State.HELD,))}
+        if signed.verb not in STEP_OF or run in held:
+            self.decide(signed.verb, held.get(run), token, signed)
+
+    def decide(
+        self, verb: str | None = None, order: Order | None = None, kept: Token | None = None, by: Signed | None = None
+    ) -> None:
         """Somebody tries a verb: with a key, by a name alone, or with a token; it acts exactly when it counts."""
-        verb = self.dice.choice([*STEP_OF, "lift a stop", "accept", "withdraw an acceptance"])
-        order = self.order() if verb in STEP_OF else None
+        if verb is None:
+            verb = self.dice.choice([*STEP_OF, "lift a stop", "accept", "withdraw an acceptance"])
+            order = self.order() if verb in STEP_OF else None
         if verb in STEP_OF and order is None:
             return
         things = self.things(verb, order)
@@ -212,7 +237,10 @@ class Office:
             return
         about = tuple(self.world.about(verb, thing) for thing in things)
         label = self.dice.choice([*KEYS])
-        proof, expected = self.proof(verb, order, about, label)
+        proof: Proof | None = kept
+        expected = by.label if by is not None and self.world.counts(by, verb, about) else None
+        if kept is None:
+            proof, expected = self.proof(verb, order, about, label)
         makers = self.makers(verb, order, things)
         allowed = [expected is not None and self.world.may(expected, verb, maker) for maker in makers]
         acted = self.act(verb, order, proof)
@@ -248,7 +276,7 @@ class Office:
         if how < 0.7 and self.bag:
             token, signed = self.dice.choice(self.bag)
             return token, signed.label if self.world.counts(signed, verb, about) else None
-        hours = self.dice.choice((1, 24, 200))
+        hours = self.dice.choice((1, 24, 2000))  # longer than an epoch
         other = verb if self.dice.random() < 0.8 else self.dice.choice([each.value for each in Purpose])
         until = self.desk.ledger.now() + hours * HOUR
         token = sign(KEYS[label], Purpose(other), "x", self.code(verb, order), until)
@@ -303,6 +331,7 @@ class Office:
         does: dict[str, Callable[[], object]] = {
             "begin": self.new_run,
             "decide": self.decide,
+            "paste": self.paste,
             "hold": self.hold,
             "stop": self.stop,
             "rotate": lambda: self.rotate(self.some_keys(), self.dice.choice([*self.world.keys])),
