@@ -59,7 +59,7 @@ fuzz: install
 	FUZZ=20000 $(ONE) tests/fuzz
 
 histories: install
-	HISTORIES=$(HISTORIES) $(ONE) -n 2 tests/machine/test_decided.py tests/machine/test_approved.py
+	HISTORIES=$(HISTORIES) $(ONE) -n 2 tests/machine/test_decided.py tests/machine/test_approved.py tests/machine/test_keyed.py
 
 plans: install
 	PLANS=5000 $(ONE) -n 2 tests/planning/test_conversions.py

@@ -1,14 +1,17 @@
 """The account at the service, as a Prefect block."""
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 from prefect.blocks.core import Block
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from treasury.account_file import MOVED
+from treasury.errors import ConfigurationError
 from treasury.provider.address import canonical_url, check_transport
 from treasury.provider.client import Account
 from treasury.provider.service_rules import ServiceRules
+from treasury.settings import read_private_key, read_settings
 
 if TYPE_CHECKING:
     import httpx
@@ -19,14 +22,21 @@ class PartnerAccount(Block):
 
     _block_type_name = "Partner Account"
     _block_type_slug = "partner-account"
-    _description = "An account at the partner payments service and the key that signs its requests."
+    _description = "An account at the partner payments service, and where the key is that signs its requests."
 
     base_url: str = Field(
         description="Address of the service, for example https://api.example.com; http:// for this machine alone."
     )
     partner_id: str = Field(description="Your partner identifier, as the service's portal shows it.")
-    private_key: SecretStr = Field(
-        description="The RSA private key that signs requests: PEM, or bare base64 of PKCS#8."
+    private_key_file: str | None = Field(
+        default=None,
+        description="Path of the file with the RSA private key that signs requests, on each machine that runs flows. "
+        "Left empty, the file that TREASURY_PRIVATE_KEY_FILE names there is used.",
+    )
+    private_key: SecretStr | None = Field(
+        default=None,
+        description="The key itself, PEM or bare base64 of PKCS#8, instead of its file: whoever may read Prefect's "
+        "database, and has its encryption key, has this one too. treasury connect never puts it here.",
     )
     platform_key: str | None = Field(
         default=None, description="The platform's public key, which notifications are verified with."
@@ -44,6 +54,12 @@ class PartnerAccount(Block):
             return content
         moved = {name: content.pop(name) for name in MOVED if name in content}
         return {**content, "service": {**moved, **dict(content.get("service") or {})}} if moved else content
+
+    @model_validator(mode="after")
+    def _names_one_key(self) -> Self:
+        if self.private_key is not None and self.private_key_file is not None:
+            raise ValueError("private_key_file: name the file, or give the key itself in private_key, not both")
+        return self
 
     @field_validator("base_url")
     @classmethod
@@ -63,6 +79,21 @@ class PartnerAccount(Block):
         return signing_client(self.get_account(), timeout_seconds=timeout_seconds)
 
     def get_account(self) -> Account:
-        """The account, ready to open a desk with."""
-        key = self.private_key.get_secret_value()
-        return Account(self.base_url, self.partner_id, key, self.platform_key, self.service)
+        """The account, ready to open a desk with. Raises `ConfigurationError` where its key is not on this machine."""
+        return Account(self.base_url, self.partner_id, self._key(), self.platform_key, self.service)
+
+    @property
+    def identity(self) -> str:
+        """The account's identity; for this no key is read."""
+        return Account(self.base_url, self.partner_id, "").identity
+
+    def _key(self) -> str:
+        if self.private_key is not None:
+            return self.private_key.get_secret_value()
+        file = read_settings().private_key_file if self.private_key_file is None else Path(self.private_key_file)
+        if file is None:
+            raise ConfigurationError(
+                "the Partner Account block names no private key: fill in its private_key_file, or set "
+                "TREASURY_PRIVATE_KEY_FILE where the flow runs; nothing was sent"
+            )
+        return read_private_key(file)

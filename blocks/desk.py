@@ -2,13 +2,16 @@
 
 import dataclasses
 import functools
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from treasury.errors import ConfigurationError
 from treasury.provider.client import Account
 from treasury.provider.service_rules import ServiceRules
 from treasury.runs.desk import Desk, desk_of
 from treasury.settings import Settings, read_settings
+
+if TYPE_CHECKING:
+    from blocks.account import PartnerAccount
 
 
 @functools.cache
@@ -29,12 +32,12 @@ def open_desk(account: str | None = None) -> Desk:
         raise ConfigurationError(f"there is no Partner Account block called {account}; nothing was sent") from None
     named = _with_ledger(settings, account)
     if settings.has_account:
-        _check_same(account, block.get_account(), named, settings)
+        _check_same(account, block, named, settings)
         return desk_of(settings.account(), settings)
     return desk_of(with_settings(block.get_account(), settings), named)
 
 
-def _check_same(name: str, block: Account, named: Settings, settings: Settings) -> None:
+def _check_same(name: str, block: "PartnerAccount", named: Settings, settings: Settings) -> None:
     """Raise `ConfigurationError` when a block that was named is not what this machine is configured for."""
     ours = settings.account()
     if block.identity != ours.identity:

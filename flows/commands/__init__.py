@@ -41,7 +41,7 @@ COMMANDS = {
     "keys": ("approving:keys", "Keys of people who approve: make a pair, or another one."),
     "approvals": ("approving:approvals", "List the plans that wait for approvals."),
     "approve": ("approving:approve", "Approve a plan that waits."),
-    "reject": ("approving:reject", "Reject a plan that waits."),
+    "reject": ("rejecting:reject", "Reject a plan that waits."),
     "rebalance": ("rebalancing:rebalance", "Bring every asset back to its target."),
     "provision": ("provisioning:provision", "Set up card users with KYC links."),
     "reconcile": ("reconciliation:reconcile", "Ask what became of every order, and report."),

@@ -1,17 +1,24 @@
 """`treasury connect`."""
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast
+
+from cyclopts import Parameter
 
 from flows.commands.common import BAD_INPUT, DONE, configured_desk
 from flows.commands.prefect_server import configured_api, prepare_environment
 from flows.commands.proving import in_short, show_findings
 from treasury.account_file import read_account_file, write_account_file
-from treasury.errors import ConfigurationError
+from treasury.errors import ConfigurationError, InputError
 from treasury.provider.client import Account
+from treasury.provider.service_rules import ServiceRules
 from treasury.provider.signing import load_private_key, load_public_key
 from treasury.proving import prove_service
 from treasury.settings import read_key_file, read_private_key, read_settings
+
+if TYPE_CHECKING:
+    from blocks import PartnerAccount
 
 
 def connect(
@@ -23,10 +30,12 @@ def connect(
     name: str = "default",
     hash: Literal["SHA1", "SHA256"] | None = None,
     timestamp_unit: Literal["ms", "s"] | None = None,
+    replace: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Save which account to work with, then compare it with its service (`treasury doctor --prove`).
 
-    Keys stay where they are and are only referred to. What the account file says besides stays as it is.
+    Keys stay where they are and are only referred to, also by the Prefect block: no key is sent anywhere. What the
+    account file says besides stays as it is.
 
     Parameters
     ----------
@@ -39,11 +48,14 @@ def connect(
     platform_key:
         File with the platform's public key, for notifications.
     name:
-        Name of the Prefect block that is saved too, when a Prefect server is configured.
+        Name of the Prefect block that is saved too, when a Prefect server is configured. It holds the path of the
+        private key.
     hash:
         The hash that is signed; SHA1 unless the account file says otherwise.
     timestamp_unit:
         Unit of the request timestamp; ms unless the account file says otherwise.
+    replace:
+        Overwrite a Prefect block of this name that says something else.
 
     """
     settings = read_settings()
@@ -58,31 +70,63 @@ def connect(
         load_public_key(read_key_file(platform_key, "platform key"))
     files = {"private_key_file": private_key, "platform_key_file": platform_key}
     paths = {entry: str(file.absolute()) for entry, file in files.items() if file is not None}
+    save = None
+    if configured_api() is not None:  # what stands there is looked at before anything is written
+        save = _block_to_save(account, paths["private_key_file"], platform_key, name, replace=replace)
     service = rules.model_dump(mode="json", exclude_unset=True)
     write_account_file(
         settings.account_file, base_url=account.base_url, partner_id=partner_id, service=service, **paths
     )
     print(f"  {settings.account_file}")
-    if configured_api() is not None:
-        _save_block(account, platform_key, name)
+    if save is not None:
+        save()
     findings = prove_service(configured_desk())
     show_findings(findings)
     print(f"connected: partner {partner_id} at {account.base_url}: {in_short(findings)}")
     return DONE if findings.is_well else BAD_INPUT
 
 
-def _save_block(account: Account, platform_key: Path | None, name: str) -> None:
-    prepare_environment()
-    from pydantic import SecretStr
+def _block_to_save(
+    account: Account, key_file: str, platform_key: Path | None, name: str, *, replace: bool
+) -> Callable[[], None]:
+    """What saves the Prefect block of this account, which refers to the key by its path.
 
+    Raises `InputError` where another block stands under this name and is not to be replaced.
+    """
+    prepare_environment()
     from blocks import PartnerAccount
 
     block = PartnerAccount(
         base_url=account.base_url,
         partner_id=account.partner_id,
-        private_key=SecretStr(account.private_key),
+        private_key_file=key_file,
         platform_key=None if platform_key is None else read_key_file(platform_key, "platform key"),
         service=account.rules,
     )
-    block.save(name, overwrite=True)
-    print(f"  Prefect block partner-account/{name}")
+    try:
+        there = cast(PartnerAccount, PartnerAccount.load(name, validate=False))
+    except ValueError:
+        there = None
+    if there is not None and not replace and _content(there) != _content(block):
+        if there.private_key is not None:
+            key = "it holds a private key itself"
+        else:
+            key = f"its private key is the file {there.private_key_file or 'that TREASURY_PRIVATE_KEY_FILE names'}"
+        raise InputError(
+            f"the Prefect block partner-account/{name} stands there already and says something else: partner "
+            f"{there.partner_id} at {there.base_url}, {key}; nothing was changed: choose another --name, or overwrite "
+            "it with --replace"
+        )
+
+    def save() -> None:
+        block.save(name, overwrite=True)
+        print(f"  Prefect block partner-account/{name}: the private key stays in {key_file}")
+
+    return save
+
+
+def _content(block: "PartnerAccount") -> Mapping[str, Any]:
+    """What a block says; a key in it is another thing than its path."""
+    said = ("base_url", "partner_id", "private_key_file", "platform_key")
+    content = {name: getattr(block, name, None) for name in said}
+    return {**content, "has_key": block.private_key is not None, "service": ServiceRules.model_validate(block.service)}

@@ -13,8 +13,9 @@ from flows.commands.common import DONE, WAITING, configured_desk
 from treasury.approving.keys import is_locked, make_key, public_text, read_key
 from treasury.approving.tokens import is_code, read_token
 from treasury.errors import InputError
-from treasury.ledger.approvals import reject_plan, standing_of, waiting_plan, waiting_plans
-from treasury.ledger.policies import POLICY_KEY, as_time
+from treasury.ledger.approvals import standing_of, waiting_plan, waiting_plans
+from treasury.ledger.in_force import as_time
+from treasury.ledger.policies import POLICY_KEY
 from treasury.ledger.proposals import WaitingPlan, newest_plan
 from treasury.planning.people import APPROVAL_HOURS
 from treasury.reports.plan import as_lines, waiting_page, write_plan
@@ -218,26 +219,4 @@ def _print_token(run_key: str, plan: str | None, key_file: Path | None, hours: i
         plan = waiting.code
     print(approving.print_approval(private, run_key, plan, hours))
     print(f"signed with {public_text(private)}", file=sys.stderr)
-    return DONE
-
-
-def reject(key: str, /, *, by: str, why: str) -> int:
-    """Reject the plan of a run that waits: its approvals end, and it is not paid.
-
-    Parameters
-    ----------
-    key:
-        The run key, as treasury approvals lists it.
-    by:
-        Your name.
-    why:
-        What is wrong with it, for whoever made it.
-
-    """
-    desk = configured_desk()
-    desk.check_standing()  # what an older ledger says of its plans is not to be believed
-    plan = reject_plan(desk.ledger, key, by=by, why=why, os_user=os_user())
-    began = desk.ledger.run(plan.run_key) is not None
-    says = "the run goes on as it was agreed to before" if began else "it is not paid"
-    print(f"plan {plan.sha256[:12]} of run {key} is rejected by {by.strip()}; {says}")
     return DONE

@@ -4,28 +4,36 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Annotated, Literal
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cyclopts import Parameter
 
 from flows.commands.common import DONE, TROUBLE, configured_desk
+from flows.commands.deciding import NOBODY, Person
+from treasury.approving.tokens import Purpose
 from treasury.errors import InputError, TreasuryError
-from treasury.ledger.stops import lift_stop, stop_sending
+from treasury.ledger.stops import lift_stop, lifted_by, standing_stops, stop_sending, stops_to_lift
 from treasury.orders.states import Hold, State
 from treasury.runs.cancelling import cancel as cancel_orders
+from treasury.runs.cancelling import cancel_word
+from treasury.runs.deciding import code_of
 from treasury.runs.resolving import (
     Decision,
+    decided_word,
     releasable,
     release_orders,
     resolve_as_ended,
     resolve_as_not_sent,
     resolve_as_sent,
 )
+from treasury.settings import os_user
 
 
-def release(reference: str, /, *, kind: str | None = None, by: str, why: str) -> int:
+def release(reference: str, /, *, kind: str | None = None, person: Person = NOBODY) -> int:
     """Let held orders be sent at the next start of their run.
 
     An order that the service knows cannot be released. One that was held because the ledger is older than the
-    service is asked about twice before it is sent.
+    service is asked about twice before it is sent. Where the policy in force lists people it takes the key of somebody
+    who did not make the run.
 
     Parameters
     ----------
@@ -33,13 +41,11 @@ def release(reference: str, /, *, kind: str | None = None, by: str, why: str) ->
         A run key, row reference or request id.
     kind:
         Only what is held for this reason: duplicate, limit, cooling or older.
-    by:
-        Your name.
-    why:
-        What you checked.
 
     """
-    desk = configured_desk()
+    if person.print_token:
+        return _print(Purpose.RELEASE, reference, person, kind=kind)
+    proof, desk = person.proof, configured_desk()
     orders = releasable(desk, reference, kind)
     if any(order.hold_kind == Hold.OLDER for order in orders):
         print(
@@ -49,26 +55,26 @@ def release(reference: str, /, *, kind: str | None = None, by: str, why: str) ->
     for order in orders:
         amount = "" if order.amount is None else f"  {order.amount:f} {order.currency}"
         print(f"  to be released: {order.row_ref}  {order.request_id}{amount}  {order.hold_kind}")
-    return _say(release_orders(desk, reference, kind, by=by, why=why))
+    return _say(release_orders(desk, reference, kind, proof, by=person.by, why=person.why))
 
 
-def cancel(reference: str, /, *, by: str, why: str) -> int:
+def cancel(reference: str, /, *, person: Person = NOBODY) -> int:
     """Cancel what never left: it is never sent, and counts as a duplicate of nothing. It cannot be undone.
 
     A plan that waits for approvals ends, too. What left, or may have left, is named and left alone. It works while the
-    run is being sent.
+    run is being sent. Where the policy in force lists people it takes the key of one of them.
 
     Parameters
     ----------
     reference:
         A run key (run:KEY where a row is called the same), row reference or request id.
-    by:
-        Your name.
-    why:
-        The reason.
 
     """
-    done = cancel_orders(configured_desk(), reference, by=by, why=why)
+    if person.print_token:
+        desk = configured_desk()
+        return person.print_for(Purpose.CANCEL, reference, lambda: code_of(desk, cancel_word(desk, reference)))
+    proof = person.proof
+    done = cancel_orders(configured_desk(), reference, proof, by=person.by, why=person.why)
     if done.plan is not None:
         print(f"  the plan of run {done.plan.run_key} that waited is cancelled; this run key is used up")
         if not done.decisions:
@@ -84,15 +90,15 @@ def resolve(
     *,
     as_: Annotated[Literal["sent", "not-sent", "settled", "failed"], Parameter(name="--as")],
     order_no: str | None = None,
-    by: str,
-    why: str,
+    person: Person = NOBODY,
 ) -> int:
     """Tell the ledger what a person found out about orders that are unknown, or whose end the service never reports.
 
     The service is asked once more first. `sent`: it has them; each whose amounts agree is taken over and followed from
     here on. `not-sent`: they never acted and never will; what the service does not show is sent at the next start, a
     quoted row under one more quote. `settled`, `failed`: one order ended so, and the service never says it; your word
-    stands in the reports until the service confirms it. Only say what the service's support confirmed.
+    stands in the reports until the service confirms it. Only say what the service's support confirmed. Where the policy
+    in force lists people it takes a key of one of them; `not-sent` and `failed` of one who did not make the run.
 
     Parameters
     ----------
@@ -102,20 +108,37 @@ def resolve(
         What is true.
     order_no:
         The service's number of the order, for settled and failed.
-    by:
-        Your name.
-    why:
-        How you know.
 
     """
-    desk = configured_desk()
+    if person.print_token:
+        return _print(RESOLVED_AS[as_], reference, person, detail=order_no or "")
+    proof, desk = person.proof, configured_desk()
     print(f"the service is asked about {reference}; then {AFTERWARDS[as_]}")
     if as_ in ("settled", "failed"):
-        return _say(resolve_as_ended(desk, reference, State(as_), order_no, by=by, why=why))
+        ending = State(as_)
+        return _say(resolve_as_ended(desk, reference, ending, order_no, proof, by=person.by, why=person.why))
     if order_no is not None:
         raise InputError("--order-no goes with --as settled or --as failed")
     decide = resolve_as_sent if as_ == "sent" else resolve_as_not_sent
-    return _say(decide(desk, reference, by=by, why=why))
+    return _say(decide(desk, reference, proof, by=person.by, why=person.why))
+
+
+RESOLVED_AS: Mapping[str, Purpose] = {
+    "sent": Purpose.SENT,
+    "not-sent": Purpose.NOT_SENT,
+    "settled": Purpose.SETTLED,
+    "failed": Purpose.FAILED,
+}
+
+
+def _print(purpose: Purpose, reference: str, person: Person, *, kind: str | None = None, detail: str = "") -> int:
+    """Print a token of a decision about rows."""
+
+    def code() -> str:
+        desk = configured_desk()
+        return code_of(desk, decided_word(desk, purpose, reference, kind=kind, detail=detail))
+
+    return person.print_for(purpose, reference, code)
 
 
 AFTERWARDS: Mapping[str, str] = {
@@ -135,26 +158,36 @@ def _say(decisions: list[Decision]) -> int:
     return DONE if done == len(decisions) else TROUBLE
 
 
-def stop(*, by: str, why: str | None = None, lift: Annotated[bool, Parameter(negative=())] = False) -> int:
+def stop(*, lift: Annotated[bool, Parameter(negative=())] = False, person: Person = NOBODY) -> int:
     """Stop all sending, of every process, before its next send; or lift the stop.
+
+    Anybody stops, at any time. Where the policy in force lists people, lifting takes the key of somebody who did not
+    make the stop.
 
     Parameters
     ----------
-    by:
-        Your name.
-    why:
-        The reason; needed to stop.
     lift:
         Lift the stop that stands.
 
     """
-    desk = configured_desk()
+    if person.print_token:
+        if not lift:
+            raise InputError("anybody stops by name; --print goes with --lift")
+        return person.print_for(Purpose.LIFT, "stop", lambda: stops_to_lift(configured_desk().ledger).code)
+    proof, desk = person.proof, configured_desk()
     ledger = desk.ledger
     with suppress(TreasuryError):  # whatever is wrong with this machine's files, a stop stops
         desk.check_standing()
     if lift:
-        print(f"{lift_stop(ledger, by)} stop(s) lifted by {by}")
+        count = lift_stop(ledger, person.by, os_user=os_user(), proof=proof)
+        print(f"{count} stop(s) lifted by {lifted_by(ledger) if count else person.by or 'nobody'}")
+        for left in ledger.look(standing_stops):
+            print(f"  a stop by {left.stopped_by} stands still ({left.why}): somebody else lifts it")
         return DONE
-    stop_sending(ledger, by, why or "")
-    print(f"nothing is sent from here on, until: treasury stop --lift --by NAME (stopped by {by}: {why})")
+    key = proof if isinstance(proof, Ed25519PrivateKey) else None
+    stop_sending(ledger, person.by, person.why, os_user=os_user(), key=key)
+    print(
+        "nothing is sent from here on, until: treasury stop --lift --by NAME, or --key FILE where the policy lists "
+        f"people (stopped by {person.by or 'key'}: {person.why})"
+    )
     return DONE

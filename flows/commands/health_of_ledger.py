@@ -9,8 +9,9 @@ from treasury.ledger import schema
 from treasury.ledger.approvals import waiting_plans
 from treasury.ledger.epoch import why_epoch
 from treasury.ledger.halts import check_not_stopped
+from treasury.ledger.in_force import as_time
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.policies import as_time, is_rehearsal, policy_in_force, running_recovery
+from treasury.ledger.policies import is_rehearsal, policy_in_force, running_recovery
 from treasury.ledger.proofs import Verdict, standing_proofs
 from treasury.orders.states import Hold, State
 from treasury.provider.client import Account

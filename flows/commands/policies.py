@@ -8,10 +8,9 @@ from cyclopts import App, Parameter
 from flows.commands.approving import signing_key
 from flows.commands.common import DONE, configured_desk
 from treasury.errors import ConfigurationError, InputError
+from treasury.ledger.in_force import Adopted, as_time
 from treasury.ledger.policies import (
-    Adopted,
     adopt_policy,
-    as_time,
     end_recovery,
     is_rehearsal,
     policy_in_force,

@@ -1,15 +1,19 @@
 """`treasury reconcile` and `treasury accept`."""
 
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from flows.commands.common import BREAKS, DONE, configured_desk, say_files, summary_of
+from flows.commands.deciding import NOBODY, Person
 from flows.commands.prefect_server import prefect_api
 from flows.commands.progress import showing
+from treasury.approving.tokens import Purpose
 from treasury.errors import InputError
 from treasury.ledger import progress
+from treasury.runs.desk import Desk
 from treasury.settings import os_user
 
 BAD_VERDICTS = ("incomplete", "breaks")
@@ -118,26 +122,72 @@ def report(*, month: str, policy: Path | None = None, out: Path | None = None) -
     return DONE
 
 
-def accept(break_id: str, /, *, by: str, why: str) -> int:
+def accept(
+    break_id: str,
+    /,
+    *,
+    until: str | None = None,
+    withdraw: Annotated[bool, Parameter(negative=())] = False,
+    person: Person = NOBODY,
+) -> int:
     """Accept a break of the last report: it stays visible, apart, and has no say in the verdict any more.
 
     Only as it is now: with another class or another difference it counts again. What could not be read is never
-    accepted.
+    accepted. A second acceptance adds to the first. Where the policy in force lists people it takes the key of somebody
+    who did not make the run that it is about.
 
     Parameters
     ----------
     break_id:
         The break's id, for example B-0123456789ab.
-    by:
-        Your name.
-    why:
-        Why it may stay.
+    until:
+        The last day on which it counts, YYYY-MM-DD in the policy's time zone; without it, until it is withdrawn.
+    withdraw:
+        Withdraw what was accepted of it: the next report counts it again. Any listed person may.
 
     """
-    from treasury.ledger.closing import accept_break
+    from treasury.ledger.acceptances import accept_break, acceptances, matter_of_break, withdraw_acceptances
 
-    if not by.strip() or not why.strip():
-        raise InputError("an acceptance needs a name and a reason: --by NAME --why TEXT")
-    found = accept_break(configured_desk().ledger, break_id, by=by.strip(), os_user=os_user(), why=why.strip()).found
-    print(f"{break_id} ({found.name}) is accepted by {by.strip()}: the next report shows it apart")
+    if withdraw and until is not None:
+        raise InputError("--withdraw ends what was accepted of a break; it has no --until")
+    purpose = Purpose.WITHDRAW if withdraw else Purpose.ACCEPT
+
+    def code() -> str:
+        desk = configured_desk()
+        return matter_of_break(desk.ledger, break_id, ends_at=_end_of(desk, until), withdraw=withdraw).code
+
+    if person.print_token:
+        return person.print_for(purpose, break_id, code)
+    proof, desk = person.proof, configured_desk()
+    desk.check_standing()  # what an older ledger says of its breaks is not to be believed
+    said = {"by": person.by, "os_user": os_user(), "why": person.why}
+    if withdraw:
+        count = withdraw_acceptances(desk.ledger, break_id, **said, proof=proof)
+        print(f"{count} acceptance(s) of {break_id} withdrawn: the next report counts it again")
+        return DONE
+    found = accept_break(desk.ledger, break_id, **said, proof=proof, ends_at=_end_of(desk, until)).found
+    name = acceptances(desk.ledger, desk.ledger.now())[break_id].accepted_by
+    counts = "" if until is None else f", until {until}"
+    print(f"{break_id} ({found.name}) is accepted by {name}{counts}: the next report shows it apart")
     return DONE
+
+
+def _end_of(desk: Desk, until: str | None) -> int | None:
+    """The end of a day in the time zone of the policy in force, Unix ms. Raises `InputError`."""
+    from treasury.planning.policy import Policy
+    from treasury.runs.governing import governing
+
+    if until is None:
+        return None
+    try:
+        noon = datetime.fromisoformat(f"{until}T12:00:00").replace(tzinfo=UTC)
+        day = date.fromisoformat(until)
+    except ValueError:
+        raise InputError(f"--until is a day as YYYY-MM-DD (got {until})") from None
+    policy = governing(desk).policy or Policy()
+    ends = policy.day_end_ms(int(noon.timestamp() * 1000))
+    if policy.business_date(noon) != day:  # noon in UTC is the next day at the far east
+        ends = policy.day_end_ms(int(noon.timestamp() * 1000) - 24 * 3_600_000)
+    if ends <= desk.ledger.now():
+        raise InputError(f"--until {until} is over already")
+    return ends

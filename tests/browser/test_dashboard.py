@@ -96,7 +96,7 @@ def test_a_payout_waits_is_read_and_is_paid_with_a_token_of_another_machine(
 def test_a_payout_whose_plan_was_rejected_ends_rejected(served: Served) -> None:
     before = len(served.sandbox.orders())
     starts(served, "no", "12345670021")
-    said = served.office.run("reject", "no", "--by", "Cleo Example", "--why", "the amount is wrong")
+    said = served.office.run("reject", "no", "--key", key(served.office, "cleo"), "--why", "the amount is wrong")
     assert said.code == 0, said.err
     file = str(served.office.home / "no.csv")
     run = served.dashboard.submit(served.deployments["pay_beneficiaries"], file=file, run_key="no")

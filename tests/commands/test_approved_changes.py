@@ -202,7 +202,7 @@ def test_a_key_signs_only_what_is_named_though_the_run_began(office: Office) -> 
     assert office.run(*line).code == 4
     done = office.run_all(
         {
-            "lift": ["stop", "--lift", *by],
+            "lift": ["stop", "--lift", "--key", key(office, "ben")],
             "adopt": ["policy", "adopt", strict, "--by", "ada", "--key", key(office, "ada")],
             "pay": line,
             "list": ["approvals"],

@@ -1,6 +1,7 @@
 """The command line itself: help, what is imported when, and bad input that names its place and sends nothing."""
 
 import csv
+import dataclasses
 import importlib
 import inspect
 import json
@@ -53,9 +54,16 @@ def test_every_option_is_documented(name: str) -> None:
         assert callable(command)
         documentation = inspect.getdoc(command) or ""
         assert documentation
-        for parameter in inspect.signature(command).parameters:
-            described = documentation.partition(f"\n{parameter}:\n")[2]
-            assert described.startswith("    "), f"{name}: {parameter} is not described"
+        for parameter, given in inspect.signature(command).parameters.items():
+            if dataclasses.is_dataclass(given.annotation):  # options that several commands share
+                documented = {
+                    each.name: inspect.getdoc(given.annotation) for each in dataclasses.fields(given.annotation)
+                }
+            else:
+                documented = {parameter: documentation}
+            for option, text in documented.items():
+                described = str(text).partition(f"\n{option}:\n")[2]
+                assert described.startswith("    "), f"{name}: {option} is not described"
 
 
 def test_the_help_lists_every_command_and_every_exit_code(office: Office) -> None:

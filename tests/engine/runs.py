@@ -4,7 +4,7 @@ import csv
 from pathlib import Path
 from typing import Any
 
-from treasury.ledger import closing
+from treasury.ledger.acceptances import accept_break
 from treasury.planning.policy import Policy
 from treasury.reconciliation.scope import Scope
 from treasury.runs import execution, payouts, sweep
@@ -56,7 +56,7 @@ def night(
         return report
     new = [each for each in report["breaks"] if each["class"] == "opening" and not each["accepted"]]
     for each in new:
-        closing.accept_break(desk.ledger, each["id"], by="Ana", os_user="ana", why="as the service shows it")
+        accept_break(desk.ledger, each["id"], by="Ana", os_user="ana", why="as the service shows it")
     return without_opening(remake(desk, sweep_id, out, statement) if new else report)
 
 

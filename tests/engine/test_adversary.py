@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import delete, insert, select, update
 
 from tests.commands.office import quoted_sheet
-from tests.engine.approvers import ASKS, PEOPLE, adopt, approve, change, later, start, waits
+from tests.engine.approvers import ASKS, KEYS, PEOPLE, adopt, approve, change, later, start, waits
 from tests.engine.runs import sheet
 from treasury.approving.tokens import PREFIX, read_token
 from treasury.errors import ApprovalNeeded, InputError, PlanRejected, PolicyChanged
@@ -44,7 +44,7 @@ def record(desk: Desk, file: Path, run_key: str = "run") -> None:
     """Record a run, of which nothing leaves."""
     stop_sending(desk.ledger, stopped_by="Ada Example", why="a look first")
     assert set(start(desk, file, run_key).values()) == {"not_sent"}
-    lift_stop(desk.ledger, "Ada Example")
+    lift_stop(desk.ledger, "ben", proof=KEYS["ben"])
 
 
 # --- policies ----------------------------------------------------------------------------------------------------
@@ -83,7 +83,7 @@ def test_a_rejection_that_comes_while_a_policy_is_adopted_counts(desk: Desk, mon
 
     def reject(_: str) -> None:
         monkeypatch.setattr(policies, "crash_point", lambda _: None)
-        reject_plan(desk.ledger, plan.run_key, by="Cleo", why="not this one", os_user="cleo")
+        reject_plan(desk.ledger, plan.run_key, why="not this one", os_user="cleo", proof=KEYS["cleo"])
 
     monkeypatch.setattr(policies, "crash_point", reject)
     with pytest.raises(PlanRejected):
@@ -147,7 +147,7 @@ def test_a_cancelled_plan_does_not_come_back_when_its_end_is_wiped_out(desk: Des
     file = sheet(tmp_path, ("a", "20", "12345670001"))
     waits(desk, file)
     approve(desk, "ben")
-    cancel(desk, "run", **PERSON)
+    cancel(desk, "run", KEYS["ben"], why="not needed")
     change(desk, update(schema.plans).values(cancelled_at=None, cancelled_by=None, cancel_why=None))
     with pytest.raises(ApprovalNeeded):
         start(desk, file)
@@ -165,7 +165,7 @@ def test_expired_approvals_are_noticed_when_their_proposal_was_changed(
     change(desk, update(schema.plans).values(maker="somebody"))
     with pytest.raises(ApprovalNeeded, match="by hand"):
         start(desk, file)
-    [cancelled] = cancel(desk, "run", **PERSON).decisions
+    [cancelled] = cancel(desk, "run", KEYS["ben"], why="not needed").decisions
     assert (cancelled.done, sandbox.orders()) == (True, [])
 
 

@@ -143,10 +143,10 @@ def test_a_rejected_plan_is_not_paid_until_another_one_is_made(desk: Desk, tmp_p
     file = sheet(tmp_path, ("a", "20", "12345670001"))
     plan = waits(desk, file)
     approve(desk, "ben")
-    reject_plan(desk.ledger, "run", by="Cleo", why="wrong amount", os_user="cleo")
+    reject_plan(desk.ledger, "run", why="wrong amount", os_user="cleo", proof=KEYS["cleo"])
     assert waiting_plan(desk.ledger, "run") is None
     for attempt in (lambda: start(desk, file), lambda: propose(desk, file), lambda: approve(desk, "cleo")):
-        with pytest.raises(PlanRejected, match=r"rejected by Cleo \(wrong amount\)"):
+        with pytest.raises(PlanRejected, match=r"rejected by cleo \(wrong amount\)"):
             attempt()
     with pytest.raises(PlanRejected):
         approve(desk, "ben", token=token_of(plan, "ben"))
@@ -173,7 +173,7 @@ def test_what_was_recorded_and_never_left_needs_an_approval_that_still_counts(de
     approve(desk, "ben")
     stop_sending(desk.ledger, "Ada Example", "a look first")
     assert start(desk, file) == {"a": "not_sent"}
-    lift_stop(desk.ledger, "Ada Example")
+    lift_stop(desk.ledger, proof=KEYS["ben"])
     later(desk, 73)
     with pytest.raises(ApprovalNeeded, match="ben: the approval is expired"):
         start(desk, file)
@@ -355,7 +355,7 @@ def test_an_approval_from_before_a_restore_counts_for_nothing(
     shutil.copy(tmp_path / "ledger.db", tmp_path / "copy.db")
     rejecting = open_desk(url)
     rejecting.check_standing()
-    reject_plan(rejecting.ledger, "run", by="Cleo", why="wrong", os_user="cleo")
+    reject_plan(rejecting.ledger, "run", why="wrong", os_user="cleo", proof=KEYS["cleo"])
     rejecting.close()
     shutil.copy(tmp_path / "copy.db", tmp_path / "ledger.db")  # over the same file
     again = open_desk(url)

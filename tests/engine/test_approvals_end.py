@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from sqlalchemy import update
 
-from tests.engine.approvers import adopt, approve, change, later, propose, start, token_of, waits
+from tests.engine.approvers import KEYS, adopt, approve, change, later, propose, start, token_of, waits
 from tests.engine.runs import sheet
 from treasury.errors import ApprovalNeeded, InputError, RunKeyConflict
 from treasury.ledger import schema
@@ -32,7 +32,7 @@ def stopped(desk: Desk, file: Path, run_key: str = "run") -> None:
     """A run is recorded, and nothing of it leaves."""
     stop_sending(desk.ledger, "Ada Example", "a look first")
     assert set(start(desk, file, run_key).values()) == {"not_sent"}
-    lift_stop(desk.ledger, "Ada Example")
+    lift_stop(desk.ledger, proof=KEYS["ben"])
 
 
 @pytest.mark.parametrize("values", [{"decision": "approve"}, {"why": "no"}], ids=str)
@@ -40,7 +40,7 @@ def test_a_rejection_that_was_changed_by_hand_lets_nothing_leave(desk: Desk, tmp
     file = sheet(tmp_path, ("a", "20", "12345670001"))
     waits(desk, file)
     approve(desk, "ben")
-    reject_plan(desk.ledger, "run", by="Cleo", why="wrong amount", os_user="cleo")
+    reject_plan(desk.ledger, "run", why="wrong amount", os_user="cleo", proof=KEYS["cleo"])
     change(desk, update(schema.decisions).where(schema.decisions.c.decision == "reject").values(**values))
     with pytest.raises(ApprovalNeeded, match="by hand"):
         start(desk, file)
@@ -97,7 +97,7 @@ def test_what_waits_again_under_another_policy_is_shown_and_can_be_cancelled(des
     plan = waits(desk, file)
     assert plan.shown is not None
     assert plan.shown["rows"][0]["account"] == "12345670001"
-    assert [each.done for each in cancel(desk, "run", by="Ada Example", why="not needed").decisions] == [True]
+    assert [each.done for each in cancel(desk, "run", KEYS["ada"], why="not needed").decisions] == [True]
     assert start(desk, file) == {"a": "cancelled"}
 
 
@@ -119,7 +119,7 @@ def test_what_was_held_takes_the_approvals_of_the_policy_in_force_when_it_is_rel
     adopt(desk, key="ada", **STRICT)
     with pytest.raises(ApprovalNeeded):  # a task that records, without one that proposes
         start(desk, file)
-    release_orders(desk, "run", None, by="Ada Example", why="it is meant")
+    release_orders(desk, "run", None, KEYS["ben"], why="it is meant")
     with pytest.raises(ApprovalNeeded):
         start(desk, file)
     waits(desk, file)

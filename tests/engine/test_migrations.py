@@ -30,6 +30,7 @@ pytestmark = pytest.mark.both_databases
 ROOT = Path(__file__).parents[2]
 ACCOUNT = "http://127.0.0.1:1|1"
 OpenLedger = Callable[..., Ledger]
+KEYED = "keyed_decisions"
 ADDED = (
     "hosts",
     "seen_statuses",
@@ -40,6 +41,7 @@ ADDED = (
     "decisions",
     "snapshots",
     "statement_lines",
+    KEYED,
 )
 """Tables that came after the first format."""
 DROPPED = {"approvals"}
@@ -294,7 +296,7 @@ def test_alembic_is_imported_only_for_a_migration(tmp_path: Path) -> None:
 
 def test_the_tables_of_each_format_are_known() -> None:
     tables = set(schema.metadata.tables) | DROPPED
-    later = ("snapshots", "statement_lines")
+    later = ("snapshots", "statement_lines", KEYED)
     assert set(tables_of("1").tables) == tables - set(ADDED)
     assert set(tables_of("2").tables) == tables - {"proofs", "adoptions", "policies", "consents", "decisions", *later}
     third, fourth = tables_of("3"), tables_of("4")

@@ -21,6 +21,7 @@ from tests.moved_clock import clock_of
 from tests.parts import sheet as long_sheet
 from treasury.errors import InputError
 from treasury.ledger import closing, schema, sweeps
+from treasury.ledger.acceptances import accept_break
 from treasury.ledger.day import counted_on
 from treasury.ledger.intents import commit_plan
 from treasury.ledger.ledger import Ledger
@@ -96,7 +97,7 @@ def test_an_opening_is_a_warning_until_a_person_accepts_it_and_names_what_was_op
         assert f"{balance(report)['opening']} USDT_TRC20" in found["evidence"]
         assert order.request_id in found["evidence"]
         clock_of(desk).move(DAY)
-    closing.accept_break(desk.ledger, found["id"], by="Ana", os_user="ana", why="as the service's page shows it")
+    accept_break(desk.ledger, found["id"], by="Ana", os_user="ana", why="as the service's page shows it")
     ended, after = (night(desk, tmp_path / f"{number}", accepts=False) for number in (3, 4))
     assert [each["lifecycle"] for each in ended["breaks"]] == ["resolved"]
     assert (after["verdict"], after["breaks"]) == ("reconciled", [])
@@ -120,7 +121,7 @@ def test_money_that_left_by_another_way_is_a_balance_gap_until_a_person_accepts_
     lots = {(each["class"], each["lifecycle"], each["amount"]): each["id"] for each in third["breaks"]}
     assert lots.keys() == {("balance_gap", "persisting", "25"), ("unexplained_inflow", "new", "30")}
     for id in lots.values():
-        closing.accept_break(desk.ledger, id, by="Ana", os_user="ana", why="known")
+        accept_break(desk.ledger, id, by="Ana", os_user="ana", why="known")
     fourth = night(desk, tmp_path / "4")
     assert (fourth["verdict"], balance(fourth)["unexplained"], balance(fourth)["adjusted"]) == ("reconciled", "0", "5")
     take(desk, "again", "25")
@@ -169,7 +170,7 @@ def test_a_payment_that_came_back_stays_open_until_a_person_accepts_it_and_is_an
     payouts.write_payout_results(desk, sheet(tmp_path, ROWS[0]), "run", tmp_path / "out")
     assert "copy its other columns" in (tmp_path / "out" / "remaining.csv").read_text()
     [found] = report["breaks"]
-    closing.accept_break(desk.ledger, found["id"], by="Ana", os_user="ana", why="paid again by hand")
+    accept_break(desk.ledger, found["id"], by="Ana", os_user="ana", why="paid again by hand")
     fourth = night(desk, tmp_path / "4")
     assert (fourth["verdict"], classes(fourth)) == ("reconciled", {"a": "reversed_after_final resolved"})
     assert classes(night(desk, tmp_path / "5")) == {}
@@ -326,7 +327,7 @@ def test_a_break_persists_is_accepted_and_counts_again_when_it_changes(
     [found] = second["breaks"]
     assert (found["id"], found["first_seen"]) == (first["breaks"][0]["id"], first["as_of"])
     assert (found["amount"], found["difference"]) == ("9", "1")
-    known = closing.accept_break(desk.ledger, found["id"], by="Ana", os_user="ana", why="agreed")
+    known = accept_break(desk.ledger, found["id"], by="Ana", os_user="ana", why="agreed")
     assert known.found.name == "amount_mismatch"
     third = night(desk, tmp_path / "3")
     assert third["verdict"] == "reconciled"
@@ -334,7 +335,7 @@ def test_a_break_persists_is_accepted_and_counts_again_when_it_changes(
     forge(desk, amount="8")
     assert night(desk, tmp_path / "4")["verdict"] == "breaks"
     with pytest.raises(InputError, match="no open break"):
-        closing.accept_break(desk.ledger, "B-000000000000", by="Ana", os_user="ana", why="agreed")
+        accept_break(desk.ledger, "B-000000000000", by="Ana", os_user="ana", why="agreed")
 
 
 def forge(desk: Desk, **changed: str) -> None:
@@ -610,7 +611,7 @@ def test_a_month_is_made_of_the_entries_and_months_add_up(
     take(desk, "by-hand", "25")
     second = night(desk, tmp_path / "2")
     [gap] = second["breaks"]
-    closing.accept_break(desk.ledger, gap["id"], by="Ana", os_user="ana", why="the other office")
+    accept_break(desk.ledger, gap["id"], by="Ana", os_user="ana", why="the other office")
     today = Policy().day_of(desk.ledger.now())[:7]
     found = month_of(desk, tmp_path / "month", today)
     expected = {"paid": "-9.9", "fees": "-0.1", "adjustments": "-25", "closing": str(Decimal(opening) - 35)}

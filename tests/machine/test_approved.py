@@ -174,11 +174,13 @@ class Office:
             self.books.approved(run, signature)
 
     def reject(self, run: str) -> None:
-        plan = self.books.newest(run)
+        plan, label = self.books.newest(run), self.dice.choice([*KEYS])
         try:
-            reject_plan(self.desk.ledger, run, by="Somebody", why="a history", os_user="x")
+            reject_plan(self.desk.ledger, run, why="a history", os_user="x", proof=KEYS[label])
         except InputError:
             return
+        if label not in self.books.rules.keys:
+            self.books.wrong.append(f"{label} rejected {run}, and is not listed")
         assert plan is not None
         plan.is_rejected = True
 
@@ -286,7 +288,7 @@ class Office:
             "lift": self.lift,
             "forge": lambda: self.forge(run),
             "change": lambda: self.change(run),
-            "release": lambda: release_orders(self.desk, run, None, by="Ada Example", why="a history"),
+            "release": lambda: self.release(run, self.dice.choice([*KEYS])),
         }
         try:
             does[act]()
@@ -294,10 +296,22 @@ class Office:
             assert act == "release"
 
     def lift(self) -> None:
+        """Somebody stopped whom nobody lists: any listed key lifts it."""
+        label = self.dice.choice([*KEYS])
         try:
-            lift_stop(self.desk.ledger, "Ada Example")
+            count = lift_stop(self.desk.ledger, proof=KEYS[label])
         except InputError:
             return
+        if count and label not in self.books.rules.keys:
+            self.books.wrong.append(f"{label} lifted a stop, and is not listed")
+
+    def release(self, run: str, label: str) -> None:
+        """Whoever signed a plan of the run does not release what is held of it while anybody else is listed."""
+        released = release_orders(self.desk, run, None, KEYS[label], why="a history")
+        person = self.books.rules.keys.get(label)
+        signed = {each.maker for each in self.books.proposed.get(run, ()) if each.is_signed}
+        if released and (person is None or (person in signed and self.books.rules.people - signed)):
+            self.books.wrong.append(f"{label} released {run}, which {sorted(signed)} made")
 
     def later(self) -> None:
         self.books.now += self.dice.choice((1, 10, 30, HOURS + 1))
@@ -308,12 +322,12 @@ class Office:
 
     def finish(self) -> None:
         """Everybody has both keys again, and approves each run that is not paid: then it is."""
-        self.lift()
         self.adopt(
             next(iter(self.books.rules.keys), None),
             Rules(dict(zip(labels(PEOPLE), ["ada", "ada", "ben", "ben", "cleo", "cleo"], strict=True)), 5, 50),
         )
         self.books.now += HOURS + 1
+        lift_stop(self.desk.ledger, proof=KEYS["ada-1"])
         for run in self.runs:
             begun = self.books.begun.get(run)
             for sheet in SHEETS if begun is None else begun[:1]:
@@ -326,8 +340,9 @@ class Office:
 
     def pay_in_the_end(self, run: str, sheet: str) -> None:
         for _ in range(2):
-            with suppress(InputError):
-                release_orders(self.desk, run, None, by="Ada Example", why="a history")
+            for person in PEOPLE:
+                with suppress(InputError):
+                    self.release(run, f"{person}-1")
             self.start(run, sheet, None)
             for person in PEOPLE:
                 plan = waiting_plan(self.desk.ledger, run)

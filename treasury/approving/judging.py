@@ -112,7 +112,7 @@ def _reasons_of_key(proposal: Proposal, approval: Approval, rules: ApprovalRules
     if not token.is_genuine:
         yield "the signature is not genuine"
     if token.purpose is not Purpose.APPROVE:
-        yield "this token proposes a plan, it approves none"
+        yield f"this token is to {token.purpose.value}, it approves none"
     if token.run_key != binding.run_key:
         yield f"the token is for run {token.run_key}"
     if token.code != binding.code:

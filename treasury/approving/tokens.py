@@ -1,4 +1,4 @@
-"""What an approval is bound to, and the token that carries one from one machine to another."""
+"""What an approval or a decision is bound to, and the token that carries one from one machine to another."""
 
 import base64
 import hashlib
@@ -28,6 +28,16 @@ class Purpose(StrEnum):
 
     APPROVE = "approve"
     PROPOSE = "propose"
+    REJECT = "reject"
+    CANCEL = "cancel"
+    RELEASE = "release"
+    SENT = "resolve as sent"
+    NOT_SENT = "resolve as not sent"
+    SETTLED = "resolve as settled"
+    FAILED = "resolve as failed"
+    ACCEPT = "accept"
+    WITHDRAW = "withdraw an acceptance"
+    LIFT = "lift a stop"
 
 
 @dataclass(frozen=True)
@@ -51,8 +61,30 @@ class Binding:
         return f"{self.number}-{hashlib.sha256(canonical_json(content).encode()).hexdigest()}"
 
 
+@dataclass(frozen=True)
+class Matter:
+    """What the signature of a decision is bound to: these very things as they stand, in one ledger of one account."""
+
+    purpose: Purpose
+    subjects: tuple[str, ...]
+    """Each thing as it stands: a row and its hold, a stop, a break and its amount."""
+    account: str
+    ledger: str
+    """The ledger's identity."""
+    epoch: str
+    """When the last epoch of the ledger began; empty when none ever did."""
+    detail: str = ""
+    """What else is said: an order number, the end of an acceptance."""
+
+    @property
+    def code(self) -> str:
+        """The number of things and the SHA-256 of all of it: what a person copies to another machine, and signs."""
+        content = [self.account, self.ledger, self.epoch, self.purpose.value, self.detail, sorted(self.subjects)]
+        return f"{len(self.subjects)}-{hashlib.sha256(canonical_json(content).encode()).hexdigest()}"
+
+
 def is_code(text: str) -> bool:
-    """Whether a text has the form of `Binding.code`."""
+    """Whether a text has the form of `Binding.code` and `Matter.code`."""
     return _CODE.fullmatch(text) is not None
 
 
@@ -62,6 +94,7 @@ class Token:
 
     purpose: Purpose
     run_key: str
+    """Of a decision the name of what it is about; only the code says which thing that was."""
     code: str
     expires_at: int
     """Unix milliseconds."""
@@ -103,7 +136,7 @@ def read_token(text: str) -> Token:
     """The token of a text. Raises `InputError` when it is none; whether it is genuine is another question."""
     joined = "".join(text.split())
     if not joined.startswith(PREFIX) or len(joined) > MAX_TOKEN:
-        raise InputError(f"this is no token of treasury approve --print: it begins with {PREFIX}")
+        raise InputError(f"this is no token that --print made: it begins with {PREFIX}")
     try:
         raw = joined.removeprefix(PREFIX).encode("ascii")
         members: dict[str, Any] = json.loads(base64.urlsafe_b64decode(raw + b"=" * (-len(raw) % 4)))
@@ -113,4 +146,4 @@ def read_token(text: str) -> Token:
             Purpose(members["for"]), named["run"], named["code"], int(members["expires"]), named["key"], signature
         )
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
-        raise InputError("this token is damaged: copy it whole, as treasury approve --print gave it") from None
+        raise InputError("this token is damaged: copy it whole, as --print gave it") from None

@@ -10,11 +10,13 @@ from typing import Any
 from sqlalchemy import Connection, exists, func, insert, or_, select, update
 
 from treasury.approving.judging import HOUR_MS, Approval, ApprovalRules, Judgement, judge_approvals, why_not
-from treasury.approving.tokens import Token, read_token
+from treasury.approving.tokens import Matter, Purpose, Token, read_token
 from treasury.errors import ApprovalNeeded, InputError, PlanRejected
 from treasury.ledger import schema
 from treasury.ledger.database import group_of, serialize
+from treasury.ledger.deciding import Proof, Word, hear, matter_of
 from treasury.ledger.identity import identity_of_ledger
+from treasury.ledger.in_force import check_no_recovery
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.proposals import (
     WaitingPlan,
@@ -23,10 +25,11 @@ from treasury.ledger.proposals import (
     is_plan_of_run,
     newest_plan,
     plan_of,
+    plan_subject,
 )
 from treasury.ledger.seals import is_sealed, seal
 from treasury.ledger.snapshots import of_run, read_content
-from treasury.planning.people import Maker, same_person
+from treasury.planning.people import Maker, Right, same_person
 
 
 @dataclass(frozen=True)
@@ -141,6 +144,8 @@ def approve_plan(
     def work(connection: Connection) -> Approved:
         serialize(connection)
         plan = _open_plan(connection, ledger, run_key)
+        if rules.people and rules.right is Right.APPROVE:  # a change of the policy itself may be approved meanwhile
+            check_no_recovery(connection, ledger.key, ledger.now())
         if plan_named is not None and not plan.is_named(plan_named):
             raise InputError(
                 f"another plan of run {run_key} waits than {plan_named[:14]}: {plan.code} (plan {plan.sha256[:12]}); "
@@ -171,22 +176,43 @@ def _tokens(connection: Connection, ledger: Ledger, plan: WaitingPlan) -> set[st
     return {each.token for each in decisions_of(connection, ledger, plan)[0]}
 
 
-def reject_plan(ledger: Ledger, run_key: str, *, by: str, why: str, os_user: str) -> WaitingPlan:
-    """Reject the newest plan of a run: its approvals end, and it is not paid. Raises `InputError`."""
-    person = " ".join(by.split())
-    if not as_a_name(person) or not why.strip():
+def reject_plan(
+    ledger: Ledger, run_key: str, *, by: str = "", why: str, os_user: str, proof: Proof | None = None
+) -> WaitingPlan:
+    """Reject the newest plan of a run: its approvals end, and it is not paid. Raises `InputError`.
+
+    `proof`: where people are listed, the key of one of them, or a token of it.
+    """
+    if not why.strip():
         raise InputError("a rejection needs a name and a reason: --by NAME --why TEXT")
+    word = Word(Purpose.REJECT, " ".join(by.split()), why, os_user, proof, named=run_key)
 
     def work(connection: Connection) -> WaitingPlan:
         serialize(connection)
         plan = _open_plan(connection, ledger, run_key)
         if is_plan_of_run(connection, plan) or is_used(connection, ledger, plan):
             raise InputError(f"run {run_key} has begun; end what never left with treasury cancel {run_key}")
-        _decide(connection, ledger, plan, "reject", person, os_user, why=why.strip())
+        decided = hear(connection, ledger, word, plan_subject(plan), ())
+        _decide(connection, ledger, plan, "reject", decided.name, os_user, why=why.strip())
         connection.execute(update(schema.plans).where(schema.plans.c.id == plan.id).values(shown=None))
         return plan
 
     return ledger.write(work)
+
+
+def matter_of_plan(ledger: Ledger, run_key: str) -> Matter:
+    """What rejecting the plan of a run that waits is about, and the code that is signed. Raises `InputError`."""
+
+    def work(connection: Connection) -> Matter:
+        plan = _open_plan(connection, ledger, run_key)
+        return matter_of(connection, ledger, Purpose.REJECT, (plan_subject(plan),), "")
+
+    return ledger.look(work)
+
+
+def decided_by(ledger: Ledger, plan: WaitingPlan) -> str:
+    """Who decided last about a proposal."""
+    return ledger.look(lambda connection: decisions_of(connection, ledger, plan)[0][-1].name)
 
 
 def as_a_name(text: str) -> bool:

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Connection, delete, func, insert, select
+from sqlalchemy import Column, ColumnElement, Connection, delete, exists, func, insert, select
 
 from treasury.concurrency.batches import batched
-from treasury.errors import InputError
 from treasury.ledger import schema
 from treasury.ledger.database import serialize
 from treasury.ledger.ledger import Ledger
@@ -18,7 +17,7 @@ from treasury.money import exact, format_amount
 from treasury.orders.states import OPEN, State
 from treasury.provider.catalogue import CATALOGUE
 from treasury.reconciliation.balances import Flows, Night
-from treasury.reconciliation.breaks import RESOLVED, Acceptance, Break, Finding, Known
+from treasury.reconciliation.breaks import RESOLVED, Break, Finding, Known
 from treasury.reconciliation.scope import Scope
 from treasury.reconciliation.statement import Move, StatementLine, draw_statement
 
@@ -311,14 +310,21 @@ def _amount(stored: str | None) -> Decimal | None:
 
 
 def known_breaks(ledger: Ledger, sweep_id: int | None = None) -> dict[str, Known]:
-    """Id -> the break as the last report before this sweep had it (or the very last), unless it was resolved there."""
+    """Id -> the break as the last report before this sweep had it (or the very last), unless it was resolved there.
+
+    One that is gone because somebody accepted it is back once that was withdrawn.
+    """
     table = schema.breaks
     latest = select(table.c.break_id, func.max(table.c.sweep_id).label("sweep_id")).group_by(table.c.break_id)
     if sweep_id is not None:
         latest = latest.where(table.c.sweep_id < sweep_id)
     last = latest.subquery()
     query = select(table).join(last, (last.c.break_id == table.c.break_id) & (last.c.sweep_id == table.c.sweep_id))
-    rows = ledger.read(query.where(table.c.lifecycle != RESOLVED).order_by(table.c.break_id))
+    accepted, report = schema.acceptances.c, schema.reports.c
+    since = select(report.as_of).where(report.sweep_id == table.c.sweep_id).scalar_subquery()
+    withdrawn = exists().where(accepted.break_id == table.c.break_id, accepted.withdrawn_at > since)
+    is_open = (table.c.lifecycle != RESOLVED) | withdrawn
+    rows = ledger.read(query.where(is_open).order_by(table.c.break_id))
     return {row.break_id: Known(_finding(row), row.first_seen) for row in rows}
 
 
@@ -356,26 +362,3 @@ def record_breaks(ledger: Ledger, sweep_id: int, breaks: Sequence[Break]) -> Non
             connection.execute(insert(schema.breaks), rows)
 
     ledger.write(work)
-
-
-def acceptances(ledger: Ledger) -> dict[str, Acceptance]:
-    """Break id -> its latest acceptance."""
-    rows = ledger.read(select(schema.acceptances).order_by(schema.acceptances.c.id))
-    return {
-        row.break_id: Acceptance(
-            row.break_id, row.name, Decimal(row.difference), row.accepted_by, row.why, row.accepted_at
-        )
-        for row in rows
-    }
-
-
-def accept_break(ledger: Ledger, break_id: str, *, by: str, os_user: str, why: str) -> Known:
-    """Record that a person accepts a break of the last report. Raises `InputError` when there is no such break."""
-    known = known_breaks(ledger).get(break_id)
-    if known is None:
-        raise InputError(f"the last report has no open break {break_id} (`reconciliation.json` lists them)")
-    row = {"break_id": break_id, "name": known.found.name, "difference": format_amount(known.found.difference)}
-    row |= {"accepted_by": by, "os_user": os_user, "why": why}
-    values = {**row, "accepted_at": ledger.now()}
-    ledger.write(lambda connection: connection.execute(insert(schema.acceptances).values(**values)).rowcount)
-    return known

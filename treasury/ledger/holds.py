@@ -17,6 +17,8 @@ from treasury.orders.states import Event, Hold, State
 _AT_ONCE = 500
 """Rows that one statement covers."""
 
+KEY_RELEASES = "somebody who did not make this run releases it by key: treasury release ROW --key FILE --why TEXT"
+
 
 def hold_over(ledger: Ledger, connection: Connection, run_key: str, over: Iterable[tuple[str, str]]) -> None:
     """Hold waiting payments that do not fit into a limit: row and reason."""
@@ -25,9 +27,18 @@ def hold_over(ledger: Ledger, connection: Connection, run_key: str, over: Iterab
 
 
 def hold_duplicates(
-    ledger: Ledger, connection: Connection, run_key: str, duplicate_days: int, intents: Iterable[Intent]
+    ledger: Ledger,
+    connection: Connection,
+    run_key: str,
+    duplicate_days: int,
+    intents: Iterable[Intent],
+    *,
+    is_keyed: bool,
 ) -> None:
-    """Hold each waiting payment that repeats another one without an excuse."""
+    """Hold each waiting payment that repeats another one without an excuse; `intents`: whose excuses count now.
+
+    `is_keyed`: people are listed with keys, and one of them releases what is meant.
+    """
     since = ledger.now() - duplicate_days * DAY_MS
     found = {each.row_ref: each.earlier for each in find_duplicates(connection, run_key, since)}
     for some in batched(excused(intents, found), _AT_ONCE):
@@ -36,7 +47,8 @@ def hold_duplicates(
         for row_ref in some:
             del found[row_ref]
     for row_ref, earlier in found.items():
-        reason = f"same payee, amount and currency as {earlier}; if it is meant, write why into duplicate_ok"
+        how = KEY_RELEASES if is_keyed else "write why into duplicate_ok"
+        reason = f"same payee, amount and currency as {earlier}; if it is meant, {how}"
         _step(ledger, connection, run_key, row_ref, Event.HOLD, State.PREPARED, State.HELD, reason, Hold.DUPLICATE)
 
 

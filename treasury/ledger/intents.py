@@ -20,10 +20,12 @@ from treasury.ledger.approvals import check_payments_not_rejected
 from treasury.ledger.approved_plans import check_approved, check_still_approved
 from treasury.ledger.database import serialize
 from treasury.ledger.day import check_day, judge_waiting
+from treasury.ledger.deciding import people_at
 from treasury.ledger.epoch import absences_needed
 from treasury.ledger.funding_runs import FUNDING
 from treasury.ledger.holds import hold_duplicates, hold_over, hold_payees, release_duplicates
 from treasury.ledger.ledger import Ledger
+from treasury.ledger.makers import all_makers, with_maker
 from treasury.ledger.opening import check_account
 from treasury.ledger.payee_holds import PayeeRules
 from treasury.ledger.personal import personal_column
@@ -34,8 +36,10 @@ from treasury.ledger.seals import NOT_JUDGED, is_sealed, judged_by, seal, seal_n
 from treasury.money import format_amount
 from treasury.orders.quoting import masked_payload
 from treasury.orders.records import Intent, derive_request_id
-from treasury.orders.states import State
+from treasury.orders.states import Hold, State
 from treasury.planning.limits import DUPLICATE_DAYS
+from treasury.planning.people import Maker
+from treasury.settings import os_user
 
 _AT_ONCE = 500
 """Intents that one statement covers; no more are in memory at a time."""
@@ -72,6 +76,8 @@ class IntentRules:
     """The hash of a new plan's payments alone, where it has conversions: a person may have rejected them before."""
     newest_order: int | None = None
     """The last order that was recorded when they were planned; None where others may be recorded in between."""
+    maker: Maker | None = None
+    """Who makes the run; None for the operating system's user."""
 
 
 def commit_plan(
@@ -104,11 +110,14 @@ def commit_plan(
                 raise RunKeyConflict(run_key, [kind], f"this run key stands for a {bound.kind}, not for this")
             if not sha256 or bound.plan_sha256 != sha256 or not is_sealed(ledger.key, schema.runs, bound):
                 _check_binding(ledger, connection, run_key, intents)
-            release_duplicates(ledger, connection, run_key, intents)
+            is_keyed = bool(people_at(connection, ledger))
+            if not is_keyed:  # else a word in a sheet that was recorded releases nothing: a key does
+                release_duplicates(ledger, connection, run_key, intents)
             if judged_by(ledger.key, bound) != rules.version:
                 _judge_by_another_policy(ledger, connection, run_key, plan, sha256, rules, intents)
             hold_over(ledger, connection, run_key, rules.over.items())
-            hold_duplicates(ledger, connection, run_key, rules.duplicate_days, intents)
+            excused = () if is_keyed else intents
+            hold_duplicates(ledger, connection, run_key, rules.duplicate_days, excused, is_keyed=is_keyed)
             hold_payees(ledger, connection, run_key, rules.payees)
             _judge_day(ledger, connection, run_key, rules)
             return 0
@@ -124,6 +133,7 @@ def commit_plan(
             check_day(connection, rules.day, rules.max_per_day, intents)
         run = {"run_key": run_key, "kind": kind, "created_at": ledger.now(), "plan_sha256": sha256}
         run |= {"policy": rules.version, "plan": json.dumps(plan, ensure_ascii=False)}
+        run["makers"] = with_maker(None, _maker(connection, ledger, rules))
         connection.execute(insert(schema.runs).values(**run, checksum=seal(ledger.key, schema.runs, run)))
         return _record(ledger, connection, run_key, intents, rules)
 
@@ -197,10 +207,16 @@ def add_to_plan(
             check_day(connection, rules.day, rules.max_per_day, added)
         is_more = next(iter(added), None) is not None
         of_run = bound.plan_sha256 if is_more else sha256
-        _bind_again(ledger, connection, bound, plan_sha256=of_run, plan=_with_funding(bound.plan, funding))
+        made = {"makers": with_maker(bound.makers, _maker(connection, ledger, rules))}
+        _bind_again(ledger, connection, bound, plan_sha256=of_run, plan=_with_funding(bound.plan, funding), **made)
         return _record(ledger, connection, run_key, added, rules)
 
     return _commit(ledger, work)
+
+
+def _maker(connection: Connection, ledger: Ledger, rules: IntentRules) -> Maker:
+    """Who makes what is recorded now: a person of the list where one works as this user of the operating system."""
+    return rules.maker or people_at(connection, ledger).maker(os_user())
 
 
 def _commit(ledger: Ledger, work: Callable[[Connection], int]) -> int:
@@ -221,7 +237,8 @@ def _record(ledger: Ledger, connection: Connection, run_key: str, intents: Itera
         connection.execute(insert(schema.orders), [{**row, "checksum": seal_new(ledger.key, row)} for row in rows])
         new += len(some)
     forget_replaced(connection, ledger, replaced.values())
-    hold_duplicates(ledger, connection, run_key, rules.duplicate_days, intents)
+    is_keyed = bool(people_at(connection, ledger))
+    hold_duplicates(ledger, connection, run_key, rules.duplicate_days, intents, is_keyed=is_keyed)
     hold_payees(ledger, connection, run_key, rules.payees)
     return new
 
@@ -274,6 +291,7 @@ def _row(ledger: Ledger, run_key: str, intent: Intent, replaces: str | None) -> 
         "payee_name": None if intent.payee_name is None else ledger.key.keyed_hash(intent.payee_name),
         "ceiling": None if intent.ceiling is None else format_amount(intent.ceiling),
         "replaces": replaces,
+        "released": Hold.DUPLICATE.value if intent.duplicate_ok else None,
         "created_at": ledger.now(),
     }
 
@@ -331,9 +349,11 @@ def _judge_by_another_policy(
     waits = (table.run_key == run_key) & (table.state == State.PREPARED.value)
     connection.execute(update(schema.orders).where(waits).values(counted_on=None))
     run = connection.execute(select(schema.runs).where(schema.runs.c.run_key == run_key)).one()
-    known = sha256 if is_sealed(ledger.key, schema.runs, run) else ""  # else its rows were compared one by one
+    is_ours = is_sealed(ledger.key, schema.runs, run)
+    known = sha256 if is_ours else ""  # else its rows were compared one by one
     said = _with_funding(run.plan, plan.get(FUNDING))
-    _bind_again(ledger, connection, run, plan_sha256=known, policy=rules.version, plan=said)
+    makers = run.makers if is_ours else all_makers(run.makers, people_at(connection, ledger))
+    _bind_again(ledger, connection, run, plan_sha256=known, policy=rules.version, plan=said, makers=makers)
 
 
 def _bind_again(ledger: Ledger, connection: Connection, run: Row[Any], **values: str | None) -> None:

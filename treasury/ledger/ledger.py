@@ -23,6 +23,7 @@ from treasury.errors import (
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
 from treasury.ledger.database import Writer, group_of, open_engine, sqlite_file
+from treasury.ledger.deciding import Word, check_step
 from treasury.ledger.halts import check_not_stopped
 from treasury.ledger.holder import FileLock, Holds, SessionLock
 from treasury.ledger.mapping import columns, read_row
@@ -118,12 +119,16 @@ class Ledger:
 
     # --- steps ---------------------------------------------------------------------------------------------------
 
-    def step(self, order: Order, event: Event, /, *, cause: str | None = None, **facts: Any) -> Order:
+    def step(
+        self, order: Order, event: Event, /, *, cause: str | None = None, word: Word | None = None, **facts: Any
+    ) -> Order:
         """Make a step of an order and journal it; on disk when this returns.
 
         `facts` are columns to set with it; its texts, and `cause`, are kept cleaned, cut and without the order's
-        personal values. The update itself demands a state the step may start from: raises `IllegalTransition` when the
-        order is in another state by now, and `ChangedByHand` when it would leave as nobody of this ledger wrote it.
+        personal values. `word`: of the person who decides it; where people are listed none is made without one.
+        The update itself demands a state the step may start from: raises `IllegalTransition` when the order is in
+        another state by now, `ChangedByHand` when it would leave as nobody of this ledger wrote it, and `InputError`
+        for a decision that does not count.
         """
         step = STEPS[event]
         kept = self._kept(order, facts)
@@ -151,6 +156,8 @@ class Ledger:
         def work(connection: Connection) -> Order:
             if sends:
                 check_not_stopped(connection, self.now(), self.judged_since)
+            if event in DECIDED:
+                check_step(connection, self, event, order, word)
             group_of(connection).marks += sends or event is Event.CANCEL
             stepped = group_of(connection).change(order, known, values, ("sends",) if sends else ())
             if stepped is None:

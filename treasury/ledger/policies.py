@@ -6,11 +6,10 @@ for, and until then nothing that moves money leaves.
 """
 
 import json
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from typing import Any
+from dataclasses import replace
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from pydantic import ValidationError
 from sqlalchemy import Connection, insert, select, update
 
 from treasury.approving.judging import HOUR_MS, ApprovalRules
@@ -22,9 +21,10 @@ from treasury.ledger import schema
 from treasury.ledger.approvals import check_not_rejected, propose_plan
 from treasury.ledger.approved_plans import use_approvals
 from treasury.ledger.database import group_of, serialize
+from treasury.ledger.in_force import Adopted, as_time, check_no_recovery, in_force_rows, newest_of, recovery_rows
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.proposals import newest_plan
-from treasury.ledger.seals import is_sealed, seal
+from treasury.ledger.seals import seal
 from treasury.planning.people import Maker, Right, same_person
 from treasury.planning.policy import Policy
 from treasury.provider.address import is_loopback
@@ -39,21 +39,6 @@ REHEARSAL = "rehearsal"
 """Row of `meta`: money moved, or was to move, without a policy in force; only on a service of this machine."""
 
 
-@dataclass(frozen=True)
-class Adopted:
-    """A policy of the ledger."""
-
-    id: int
-    version: str
-    policy: Policy
-    adopted_by: str
-    adopted_at: int
-    """Unix milliseconds."""
-    in_force_at: int
-    """Unix milliseconds."""
-    recovery: bool
-
-
 def policy_key(version: str) -> str:
     """What a policy that waits for approvals is approved under, as a run is under its run key."""
     return f"{POLICY_KEY}{version[:12]}"
@@ -61,7 +46,7 @@ def policy_key(version: str) -> str:
 
 def policy_in_force(ledger: Ledger) -> Adopted | None:
     """The policy in force; None when none was ever adopted. One that was changed or added by hand counts as none."""
-    return _newest(ledger, ledger.read(_in_force(ledger.now())))[0]
+    return newest_of(ledger.key, ledger.read(in_force_rows(ledger.now())))[0]
 
 
 def _check_genuine(newest: tuple[Adopted | None, bool]) -> None:
@@ -74,7 +59,7 @@ def _check_genuine(newest: tuple[Adopted | None, bool]) -> None:
 
 def running_recovery(ledger: Ledger) -> Adopted | None:
     """A recovery that has not taken effect yet."""
-    return _newest(ledger, ledger.read(_recoveries(ledger.now())))[0]
+    return newest_of(ledger.key, ledger.read(recovery_rows(ledger.now())))[0]
 
 
 def check_policy(connection: Connection, ledger: Ledger, version: str | None) -> None:
@@ -83,8 +68,8 @@ def check_policy(connection: Connection, ledger: Ledger, version: str | None) ->
     Raises `PolicyChanged` when it is not, `RecoveryRuns`, and `ConfigurationError` when none is and the service is not
     on this machine. Without one in force the ledger is marked as a rehearsal for ever.
     """
-    check_no_recovery(connection, ledger)
-    newest = _newest(ledger, connection.execute(_in_force(ledger.now())))
+    check_no_recovery(connection, ledger.key, ledger.now())
+    newest = newest_of(ledger.key, connection.execute(in_force_rows(ledger.now())))
     _check_genuine(newest)
     found = newest[0]
     if found is not None and found.version != version:
@@ -94,13 +79,6 @@ def check_policy(connection: Connection, ledger: Ledger, version: str | None) ->
         _mark_rehearsal(connection)
 
 
-def check_no_recovery(connection: Connection, ledger: Ledger) -> None:
-    """Raise `RecoveryRuns` while one has not taken effect."""
-    found, _ = _newest(ledger, connection.execute(_recoveries(ledger.now())))
-    if found is not None:
-        raise RecoveryRuns(found.adopted_by, as_time(found.in_force_at))
-
-
 def check_rehearsal(account: str) -> None:
     """Raise `ConfigurationError` for an account whose service is not on this machine: it needs a policy in force."""
     if not is_loopback(account.partition("|")[0]):
@@ -108,11 +86,6 @@ def check_rehearsal(account: str) -> None:
             "no policy is in force, so nothing that moves money leaves; nothing was sent: "
             "treasury policy adopt FILE --by NAME"
         )
-
-
-def as_time(ms: int) -> str:
-    """Unix milliseconds as people read them, UTC."""
-    return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def is_rehearsal(ledger: Ledger) -> bool:
@@ -141,6 +114,7 @@ def adopt_policy(
             f"{source} limits nothing that moves money (no [payouts], [withdrawals] or [conversions]): if that is "
             'meant, say why in it: no_limits = "..."'
         )
+    _check_changeable(policy, source)
     before = policy_in_force(ledger)
     approved = None
     maker = Maker(_name(by), os_user) if before is None else _changer(before.policy, by, os_user, key)
@@ -160,6 +134,16 @@ def adopt_policy(
     return _record(
         ledger, policy, source, maker.name, os_user, in_force_at=ledger.now(), before=before, approved=approved
     )
+
+
+def _check_changeable(policy: Policy, source: str) -> None:
+    """Raise `InputError` for a policy under which nobody could ever change it again, also for one made by a script."""
+    try:
+        why = Policy.model_validate(policy.model_dump(mode="json")).why_never_changed
+    except ValidationError as error:
+        why = "; ".join(str(each["msg"]).removeprefix("Value error, ") for each in error.errors())
+    if why is not None:
+        raise InputError(f"{source}: {why}")
 
 
 def _changer(policy: Policy, by: str, os_user: str, key: Ed25519PrivateKey | None) -> Maker:
@@ -190,6 +174,7 @@ def recover_policy(ledger: Ledger, policy: Policy, source: str, *, by: str, os_u
 
     Raises `RecoveryRuns` while another one does.
     """
+    _check_changeable(policy, source)
     if (running := running_recovery(ledger)) is not None:
         raise RecoveryRuns(running.adopted_by, as_time(running.in_force_at))
     at = now + RECOVERY_HOURS * HOUR_MS
@@ -243,7 +228,7 @@ def _record(
 
     def work(connection: Connection) -> int:
         serialize(connection)
-        found, _ = _newest(ledger, connection.execute(_in_force(ledger.now())))
+        found, _ = newest_of(ledger.key, connection.execute(in_force_rows(ledger.now())))
         if not recovery and (None if found is None else found.id) != (None if before is None else before.id):
             raise PolicyChanged("another policy was adopted meanwhile: look at it with treasury policy show")
         if approved is not None and (plan := newest_plan(connection, ledger, approved)) is not None:
@@ -258,32 +243,6 @@ def _record(
     number = ledger.write(work)
     crash_point("policy.committed")
     return Adopted(number, policy.version, policy, person, now, in_force_at, recovery)
-
-
-def _in_force(now: int) -> Any:
-    table = schema.policies.c
-    return (
-        select(schema.policies)
-        .where(table.in_force_at <= now, table.ended_at.is_(None))
-        .order_by(table.in_force_at.desc(), table.id.desc())
-    )
-
-
-def _recoveries(now: int) -> Any:
-    table = schema.policies.c
-    return select(schema.policies).where(table.recovery, table.in_force_at > now, table.ended_at.is_(None))
-
-
-def _newest(ledger: Ledger, rows: Any) -> tuple[Adopted | None, bool]:
-    """The first policy of these that nobody changed or added by hand; and whether one before it was."""
-    forged = False
-    for row in rows:
-        if is_sealed(ledger.key, schema.policies, row):
-            policy = Policy.model_validate(json.loads(row.content))
-            named = (row.id, row.version, policy, row.adopted_by, row.adopted_at, row.in_force_at, bool(row.recovery))
-            return Adopted(*named), forged
-        forged = True
-    return None, forged
 
 
 def _mark_rehearsal(connection: Connection) -> None:

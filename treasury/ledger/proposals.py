@@ -15,6 +15,7 @@ from treasury.approving.tokens import Binding
 from treasury.errors import InputError
 from treasury.ledger import schema
 from treasury.ledger.database import group_of, serialize
+from treasury.ledger.deciding import Word, hear
 from treasury.ledger.identity import identity_of_ledger
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.seals import is_sealed, seal
@@ -125,10 +126,15 @@ def is_plan_of_run(connection: Connection, plan: WaitingPlan) -> bool:
     return connection.execute(began).first() is not None
 
 
-def cancel_plan(ledger: Ledger, plan: WaitingPlan, *, by: str, why: str) -> None:
+def plan_subject(plan: WaitingPlan) -> str:
+    """A plan that waits, as a decision is about it: this proposal and no other."""
+    return f"plan {plan.code} of {plan.run_key}"
+
+
+def cancel_plan(ledger: Ledger, plan: WaitingPlan, word: Word) -> None:
     """End every plan of a run that waits, for ever: its approvals count for nothing, and its run key is used up.
 
-    Raises `InputError` when the run began meanwhile.
+    Raises `InputError` when the run began meanwhile, and for a decision that does not count.
     """
     table = schema.plans
 
@@ -136,8 +142,10 @@ def cancel_plan(ledger: Ledger, plan: WaitingPlan, *, by: str, why: str) -> None
         serialize(connection)
         if is_plan_of_run(connection, plan):
             raise InputError(f"run {plan.run_key} began meanwhile: cancel it again")
+        decided = hear(connection, ledger, word, plan_subject(plan), ())
         ended = select(table).where(table.c.run_key == plan.run_key, table.c.cancelled_at.is_(None))
-        said = {"cancelled_at": ledger.now(), "cancelled_by": by.strip(), "cancel_why": why.strip(), "shown": None}
+        said = {"cancelled_at": ledger.now(), "cancelled_by": decided.name, "cancel_why": word.why.strip()}
+        said["shown"] = None
         for row in connection.execute(ended).fetchall():
             sealed = seal(ledger.key, table, {**row._mapping, **said}) if is_sealed(ledger.key, table, row) else None
             connection.execute(update(table).where(table.c.id == row.id).values(**said, checksum=sealed))

@@ -15,7 +15,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-VERSION = "8"
+VERSION = "9"
 
 metadata = MetaData()
 
@@ -39,9 +39,11 @@ runs = Table(
     Column("plan_sha256", String(64), nullable=False),
     Column("policy", String(64)),
     Column("checksum", String(64)),
+    Column("makers", Text),
 )
 """Runs. `policy`: the version of the policy in force that what waits of it was judged by last. `checksum`: keyed, over
-all of it but when it began."""
+all of it but when it began. `makers`: who started it, and who added rows to it, JSON: name, user of the operating
+system, whether that person is listed, and whether a key signed."""
 
 orders = Table(
     "orders",
@@ -296,8 +298,28 @@ stops = Table(
     Column("why", Text, nullable=False),
     Column("lifted_at", BigInteger),
     Column("lifted_by", String(100)),
+    Column("os_user", String(100)),
+    Column("is_signed", Boolean),
 )
-"""Stops of all sending; a stop is in force until it is lifted."""
+"""Stops of all sending; a stop is in force until it is lifted. `os_user`, and whether a key signed, of who stopped."""
+
+keyed_decisions = Table(
+    "keyed_decisions",
+    metadata,
+    Column("id", _Id, primary_key=True, autoincrement=True),
+    Column("at", BigInteger, nullable=False),
+    Column("verb", String(40), nullable=False),
+    Column("subject", Text, nullable=False, index=True),
+    Column("name", String(100), nullable=False),
+    Column("os_user", String(100), nullable=False),
+    Column("is_alone", Boolean, nullable=False),
+    Column("why", Text, nullable=False),
+    Column("token", Text, nullable=False),
+    Column("checksum", String(64), nullable=False),
+)
+"""Append-only: every decision that a key signed, beside approvals, about one thing as it stood, with what was signed;
+and who signed the plan of a run that needed no approvals.
+`is_alone`: by whoever made it, because nobody else was listed. `checksum`: keyed, over all of it."""
 
 card_users = Table(
     "card_users",
@@ -408,8 +430,13 @@ acceptances = Table(
     Column("os_user", String(100), nullable=False),
     Column("why", Text, nullable=False),
     Column("accepted_at", BigInteger, nullable=False),
+    Column("ends_at", BigInteger),
+    Column("withdrawn_at", BigInteger),
+    Column("withdrawn_by", String(100)),
+    Column("withdraw_why", Text),
 )
-"""Breaks that a person accepted, with the class and difference they had then."""
+"""Breaks that a person accepted, with the class and difference they had then; each counts until `ends_at`, or until a
+person withdraws it."""
 
 balances = Table(
     "balances",

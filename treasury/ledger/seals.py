@@ -29,13 +29,18 @@ SEALED: Mapping[Table, tuple[str, ...]] = {
         "ended_at",
         "ended_by",
     ),
+    schema.keyed_decisions: ("at", "verb", "subject", "name", "os_user", "is_alone", "why", "token"),
 }
 """Table -> the columns that its rows' checksums cover."""
+
+LATER: Mapping[Table, tuple[str, ...]] = {schema.runs: ("makers",)}
+"""Columns that came later: covered where they have a value, so that older rows keep their checksums."""
 
 
 def seal(key: LedgerKey, table: Table, values: Mapping[str, Any]) -> str:
     """The checksum of a row; columns that are not given are empty."""
-    return key.checksum([table.name, *(_plain(values.get(name)) for name in SEALED[table])])
+    later = [[name, values[name]] for name in LATER.get(table, ()) if values.get(name) is not None]
+    return key.checksum([table.name, *(_plain(values.get(name)) for name in SEALED[table]), *later])
 
 
 def is_sealed(key: LedgerKey, table: Table, row: Row[Any]) -> bool:

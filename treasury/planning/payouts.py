@@ -136,10 +136,10 @@ def plan_payouts(
     """Plan the payment of these rows: one intent a row, sums per currency, a hash over what a person approves.
 
     The hash is the SHA-256 of the policy's version and, sorted, the SHA-256 of each row: its reference, its
-    `bound_content` and the bounds of its quote, all as canonical JSON; not balances, rates or times. `recorded`: what
-    the run debits besides, which its limits and approvals count, too. `mapped`, what headers of a person's own mean,
-    counts in the hash where there is any; `left_out` counts nowhere. Its `over` says when the sums are over the
-    policy's limit for a run.
+    `bound_content`, the bounds of its quote and its `duplicate_ok`, all as canonical JSON; not balances, rates or
+    times. `recorded`: what the run debits besides, which its limits and approvals count, too. `mapped`, what headers of
+    a person's own mean, counts in the hash where there is any; `left_out` counts nowhere. Its `over` says when the sums
+    are over the policy's limit for a run.
     """
     limits = _limits(policy)
     debits: dict[str, Decimal] = defaultdict(Decimal)
@@ -202,7 +202,8 @@ def _version(policy: Policy) -> str:
 
 def _hash_of(row: PayoutRow, limits: PayoutLimits) -> bytes:
     bounds = _bounds(row, limits).as_dict() if row.route is Route.QUOTED else None
-    return hashlib.sha256(canonical_json([row.row_ref, row.bound_content, bounds]).encode()).digest()
+    excuse = [row.duplicate_ok] if row.duplicate_ok else []
+    return hashlib.sha256(canonical_json([row.row_ref, row.bound_content, bounds, *excuse]).encode()).digest()
 
 
 OPERATIONS: Mapping[Route, str] = {

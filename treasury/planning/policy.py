@@ -21,6 +21,7 @@ from treasury.planning.people import APPROVAL_HOURS, Maker, People, Person, Righ
 from treasury.planning.tables import Bps, Change, Holding, PolicyTable, PositiveAmount, TimeZone
 from treasury.planning.tolerances import Tolerances
 from treasury.provider.fields import Symbol
+from treasury.texts import as_it_looks
 
 
 class AssetBand(PolicyTable):
@@ -208,6 +209,19 @@ class Policy(PolicyTable):
         elif all(missing):
             found.append(f"changes: {missing[0]}")
         return found
+
+    @property
+    def why_never_changed(self) -> str | None:
+        """Why nobody who is named in it could ever adopt another one; None where somebody could."""
+        if self.people or self.changes.people is None:
+            return None  # of people with keys the list itself is refused
+        names = {as_it_looks(name) for name in self.changes.people} - {""}
+        if len(names) > self.changes.approvals:
+            return None
+        return (
+            f"changes: a change takes {self.changes.approvals + 1} of the people that it names, and those are "
+            f"{len(names)}, so nobody could ever adopt another policy: name more of them, or ask for fewer approvals"
+        )
 
     @property
     def listed(self) -> People:

@@ -27,6 +27,10 @@ class Acceptance:
     accepted_by: str
     why: str
     accepted_at: int
+    ends_at: int | None = None
+    """When it counts no more, Unix ms."""
+    others: tuple["Acceptance", ...] = ()
+    """Earlier ones of the same break: a second one adds, it overwrites nothing."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +117,8 @@ def assign_lifecycle(
     for key, old in known.items() if is_whole else ():
         if key not in now:
             last = _living(old.found, old, acceptances.get(key), policy, as_of)
-            ended = last.accepted is not None or (key in covered and old.found.name not in KEPT)
+            accepted = last.accepted is not None and last.accepted.ends_at is None  # else it counts again one day
+            ended = accepted or (key in covered and old.found.name not in KEPT)
             breaks.append(replace(last, lifecycle=RESOLVED, severity="low") if ended else last)
     return sorted(breaks, key=_place)
 
@@ -121,10 +126,19 @@ def assign_lifecycle(
 def _living(finding: Finding, known: Known | None, acceptance: Acceptance | None, policy: Policy, as_of: int) -> Break:
     lifecycle = NEW if known is None else PERSISTING
     first_seen = as_of if known is None else known.first_seen
-    if acceptance is not None and not _still_accepted(finding, acceptance):
-        acceptance = None
-    made = _aged(Break(finding, first_seen, 0, lifecycle, "low", acceptance), as_of)
+    made = _aged(Break(finding, first_seen, 0, lifecycle, "low", _accepted_as(finding, acceptance)), as_of)
     return replace(made, severity=_severity(made, policy))
+
+
+def _accepted_as(finding: Finding, newest: Acceptance | None) -> Acceptance | None:
+    """What people accepted of a finding as it is: all who did, in one."""
+    said = () if newest is None else (*newest.others, newest)
+    hold = [each for each in said if _still_accepted(finding, each)]
+    if not hold:
+        return None
+    lasting = [each for each in hold if each.ends_at is None]
+    by, why = (dict.fromkeys(texts) for texts in zip(*((each.accepted_by, each.why) for each in hold), strict=True))
+    return replace((lasting or hold)[-1], accepted_by=", ".join(by), why="; ".join(why), others=())
 
 
 def _still_accepted(finding: Finding, acceptance: Acceptance) -> bool:

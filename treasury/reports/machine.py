@@ -104,6 +104,7 @@ def _break(each: Break) -> dict[str, Any]:
     said = None
     if accepted is not None:
         said = {"by": accepted.accepted_by, "why": accepted.why, "at": time_text(accepted.accepted_at)}
+        said |= {} if accepted.ends_at is None else {"until": time_text(accepted.ends_at)}
     return {
         "id": found.id,
         "request_id": found.request_id,

@@ -70,8 +70,8 @@ NOT_FUNDED = "not funded: "
 """How the reason of a row begins that waits for money."""
 
 HELD_ACTIONS: Mapping[str, str] = {
-    Hold.DUPLICATE: "if it is meant: treasury release {request_id}, or say why in duplicate_ok, and start the run "
-    "again; if it is not to be paid: treasury cancel {request_id}",
+    Hold.DUPLICATE: "if it is meant: treasury release {request_id} (where the policy lists nobody, duplicate_ok "
+    "in its row does it, too), and start the run again; if it is not to be paid: treasury cancel {request_id}",
     Hold.LIMIT: "to have it judged again, on another day or under another policy: treasury release {request_id}, and "
     "start the run again; if it is not to be paid: treasury cancel {request_id}",
     Hold.COOLING: "send it again after its cooling time; to send it now: treasury release {request_id}, and send it "
@@ -86,7 +86,8 @@ HELD_ACTIONS: Mapping[str, str] = {
     Hold.OLDER: "look whether it was paid meanwhile; then treasury release {run_key}, and start the run again; "
     "if it is not to be paid: treasury cancel {request_id}",
 }
-"""Why an order is held -> what a person does about it; each command wants --by NAME --why TEXT, too."""
+"""Why an order is held -> what a person does about it; each command wants --by NAME --why TEXT, too, or --key
+FILE instead of the name where the policy in force lists people."""
 
 BAD_OUTCOMES = ("rejected", "failed", "closed", "cancelled", "held", "unknown", "not_sent")
 """Outcomes for which a finished run ends with code 4."""

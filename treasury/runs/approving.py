@@ -12,6 +12,7 @@ from treasury.errors import InputError
 from treasury.ledger import approvals
 from treasury.ledger.approvals import Approved
 from treasury.ledger.approved_plans import approved_by
+from treasury.ledger.makers import note_maker
 from treasury.ledger.policies import POLICY_KEY, change_rules, is_rehearsal, policy_in_force
 from treasury.ledger.proposals import WaitingPlan, newest_plan
 from treasury.planning.people import APPROVAL_HOURS, Maker, People, Right
@@ -72,7 +73,7 @@ def propose(
     shown: Mapping[str, Any] | None = None,
     token: Token | None = None,
 ) -> None:
-    """Record a plan that needs so many approvals; nothing is recorded where it needs none.
+    """Record a plan that needs so many approvals; where it needs none, only who signed it.
 
     Raises `ApprovalNeeded` while it lacks them, `PlanRejected`, and `InputError` when it can never have them.
     """
@@ -86,6 +87,9 @@ def propose(
         rules = governed.approving(asked)
         policy = governed.version
         approvals.propose_plan(desk.ledger, run_key, sha256, maker, rules, policy=policy, shown=shown, token=token)
+    elif token is not None:
+        noted = (desk.ledger.key, run_key, maker, token, desk.ledger.now())
+        desk.ledger.write(lambda connection: note_maker(connection, *noted))
 
 
 def is_recorded(desk: Desk, governed: Governing, run_key: str) -> bool:

@@ -6,19 +6,22 @@ first wins, and the other one finds the order elsewhere.
 
 from dataclasses import dataclass
 
+from treasury.approving.tokens import Purpose
 from treasury.concurrency.crash_points import crash_point
 from treasury.errors import IllegalTransition, InputError, NotConnected, OutcomeUnknown, Refused
 from treasury.ledger.approvals import waiting_plan
 from treasury.ledger.changed_orders import may_have_left
+from treasury.ledger.deciding import Proof, Word
 from treasury.ledger.epoch import ABSENCES, epoch_began
 from treasury.ledger.funding_runs import rounds_of
 from treasury.ledger.in_flight import CONVERSION
-from treasury.ledger.proposals import WaitingPlan, cancel_plan
+from treasury.ledger.proposals import WaitingPlan, cancel_plan, plan_subject
 from treasury.orders.decisions import disagreements
 from treasury.orders.records import Order
 from treasury.orders.states import NEVER_LEFT, Event, Hold, State
+from treasury.runs.deciding import said, word_about
 from treasury.runs.desk import Desk
-from treasury.runs.resolving import Decision, cause_of, choose_orders, run_named
+from treasury.runs.resolving import Decision, choose_orders, run_named
 
 MAY_BE_MADE = (State.SENDING, State.UNKNOWN, State.ACCEPTED, State.SETTLED)
 """States of a conversion that was made, or may have been."""
@@ -34,12 +37,32 @@ class Cancelled:
     """Runs of conversions that were made for it, or may have been."""
 
 
-def cancel(desk: Desk, reference: str, *, by: str, why: str) -> Cancelled:
+def cancel(desk: Desk, reference: str, proof: Proof | None = None, /, *, by: str = "", why: str) -> Cancelled:
     """Cancel the orders, and the waiting plan, that a name stands for. Raises `InputError` when nothing can be.
 
-    What left, or may have left, is left alone and said so.
+    What left, or may have left, is left alone and said so. `proof`: where people are listed, the key of one of them.
     """
-    cause = cause_of(by, why)
+    plan, orders = cancellable(desk, reference)
+    run_key = run_named(reference)
+    rounds = rounds_of(desk.ledger, run_key) if any(order.run_key == run_key for order in orders) else []
+    more = [] if plan is None else [plan_subject(plan)]
+    word = word_about(desk, Purpose.CANCEL, reference, orders, *more, by=by, why=why, proof=proof)
+    words = [said(desk, word, order) for order in orders]
+    if plan is not None:
+        cancel_plan(desk.ledger, plan, word)
+    decisions = [
+        cancel_order(desk, order, own.cause, made_otherwise=_made_otherwise(desk, order), word=own)
+        for order, own in zip(orders, words, strict=True)
+    ]
+    for key in rounds:  # whoever ends a run ends what is converted for it
+        for order in desk.ledger.orders(run_key=key, states=NEVER_LEFT):
+            otherwise = _made_otherwise(desk, order)
+            decisions.append(cancel_order(desk, order, words[0].cause, made_otherwise=otherwise))
+    return Cancelled(plan, decisions, tuple(key for key in rounds if desk.ledger.order_ids(key, MAY_BE_MADE)))
+
+
+def cancellable(desk: Desk, reference: str) -> tuple[WaitingPlan | None, list[Order]]:
+    """The plan that waits, and the orders, that a name stands for. Raises `InputError`."""
     desk.check_standing()  # what an older ledger says of its rows is not to be believed
     run_key = run_named(reference)
     plan, run = waiting_plan(desk.ledger, run_key), desk.ledger.run(run_key)
@@ -49,17 +72,21 @@ def cancel(desk: Desk, reference: str, *, by: str, why: str) -> Cancelled:
     if plan is not None and any(order.run_key != plan.run_key for order in orders):
         listed = ", ".join(f"{order.row_ref} of run {order.run_key} ({order.request_id})" for order in orders[:5])
         raise InputError(f"{reference} names the waiting plan of run {plan.run_key}, and {listed}: give a request id")
-    if plan is not None:
-        cancel_plan(desk.ledger, plan, by=by, why=why)
-    rounds = rounds_of(desk.ledger, run_key) if any(order.run_key == run_key for order in orders) else []
-    for key in rounds:
-        orders += desk.ledger.orders(run_key=key, states=NEVER_LEFT)
-    decisions = [cancel_order(desk, order, cause, made_otherwise=_made_otherwise(desk, order)) for order in orders]
-    return Cancelled(plan, decisions, tuple(key for key in rounds if desk.ledger.order_ids(key, MAY_BE_MADE)))
+    return plan, orders
 
 
-def cancel_order(desk: Desk, order: Order, cause: str, *, made_otherwise: str = "") -> Decision:
-    """Cancel one order, if it never left; `cause` says who did, and why.
+def cancel_word(desk: Desk, reference: str) -> Word:
+    """What a person would sign to cancel what a name stands for. Raises `InputError`."""
+    plan, orders = cancellable(desk, reference)
+    more = [] if plan is None else [plan_subject(plan)]
+    return word_about(desk, Purpose.CANCEL, reference, orders, *more)
+
+
+def cancel_order(
+    desk: Desk, order: Order, cause: str, *, made_otherwise: str = "", word: Word | None = None
+) -> Decision:
+    """Cancel one order, if it never left; `cause` says who did, and why. `word`: of the person who does; no conversion
+    needs one, which a start plans anew.
 
     What an older ledger brought back may have left: the service is asked first. `made_otherwise`: how the conversion
     differs that the service made under the order's reference, where a person ends the order although the service knows
@@ -76,7 +103,7 @@ def cancel_order(desk: Desk, order: Order, cause: str, *, made_otherwise: str = 
                 continue
             facts = {"reason": f"cancelled by {cause}{made_otherwise}", "hold_kind": None}
             crash_point("cancel.before")
-            cancelled = desk.ledger.step(order, Event.CANCEL, cause=cause, **facts)
+            cancelled = desk.ledger.step(order, Event.CANCEL, cause=cause, word=word, **facts)
             crash_point("cancel.committed")
             return Decision(cancelled, True, "cancelled: it never left, and is never sent")
         except IllegalTransition:  # its run moved it meanwhile

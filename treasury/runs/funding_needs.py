@@ -59,6 +59,7 @@ def rows_to_pay(desk: Desk, plan: PayoutPlan) -> PayoutPlan:
     A row that is held, as a duplicate, for its payee or for any other reason, is not sent: a person decides first.
     """
     states = states_of(desk.ledger, plan.run_key)
+    is_keyed = plan.policy is not None and bool(plan.policy.listed)
     held: Collection[str] = ()
     if any(row.row_ref not in states for row in plan.rows):
         known = what_is_known(desk.ledger, plan.run_key, plan.intents, plan.limits.duplicate_days)
@@ -69,8 +70,8 @@ def rows_to_pay(desk: Desk, plan: PayoutPlan) -> PayoutPlan:
         if state is None:
             is_sent = row.row_ref not in held
         else:
-            is_released = (state, hold) == (State.HELD, Hold.DUPLICATE) and bool(row.duplicate_ok)
-            is_sent = state is State.PREPARED or is_released
+            is_excused = (state, hold) == (State.HELD, Hold.DUPLICATE) and bool(row.duplicate_ok)
+            is_sent = state is State.PREPARED or (is_excused and not is_keyed)
         if is_sent:
             paid.append(row)
     return plan if len(paid) == len(plan.rows) else plan_payouts(plan.run_key, paid, plan.policy)

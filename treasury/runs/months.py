@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from treasury.ledger import closing
+from treasury.ledger.acceptances import acceptances
 from treasury.ledger.bookings import opened_after, order_bookings
 from treasury.ledger.statement_lines import kept_lines
 from treasury.planning.policy import Policy
@@ -64,7 +65,7 @@ def _beside_orders(
     for lot in account.stated:
         kind = EntryKind.RECEIVED if lot.amount > 0 else EntryKind.PAID
         yield Booking(f"S{account.currency}-{lot.at}", lot.at, account.currency, kind, lot.amount, "statement")
-    accepted = closing.acceptances(desk.ledger)
+    accepted = acceptances(desk.ledger, desk.ledger.now())
     for lot in account.lots:
         if (acceptance := accepted.get(of_lot(account, lot).id)) is not None:
             named_by = acceptance.break_id

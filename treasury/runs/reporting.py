@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from treasury.ledger import closing, sweeps
+from treasury.ledger.acceptances import acceptances
 from treasury.ledger.policies import is_rehearsal
 from treasury.ledger.statement_lines import keep_statement, kept_lines
 from treasury.planning.policy import Policy
@@ -68,7 +69,7 @@ def read_input(
         ],
         known_numbers=ledger.known_numbers() if kept else (),
         known_breaks=closing.known_breaks(ledger, sweep_id),
-        acceptances=closing.acceptances(ledger),
+        acceptances=acceptances(ledger, sums.as_of),
         fee_on_top=desk.account.rules.fee_on_top,
         rehearsal=is_rehearsal(ledger),
     )

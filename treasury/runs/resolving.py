@@ -3,14 +3,16 @@
 The service is queried once more before a person's word that an order was not sent is accepted.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+from treasury.approving.tokens import Purpose
 from treasury.errors import InputError, NotConnected, OutcomeUnknown, Refused
+from treasury.ledger.deciding import Proof, Word
 from treasury.ledger.epoch import absences_needed
 from treasury.ledger.in_flight import CONVERSION
 from treasury.ledger.intents import judge_anew
@@ -20,8 +22,8 @@ from treasury.orders.quoting import QUOTED
 from treasury.orders.records import ON_A_PERSONS_WORD, Order
 from treasury.orders.states import NEVER_RELEASED, STEPS, Event, Hold, State
 from treasury.provider.operation import SeenOrder
+from treasury.runs.deciding import check_known, said, word_about
 from treasury.runs.desk import Desk
-from treasury.settings import os_user
 
 
 @dataclass(frozen=True)
@@ -88,21 +90,25 @@ def releasable(desk: Desk, reference: str, kind: str | None) -> list[Order]:
     return [order for order in orders if order.hold_kind not in NEVER_RELEASED and wanted in (None, order.hold_kind)]
 
 
-def release_orders(desk: Desk, reference: str, kind: str | None, *, by: str, why: str) -> list[Decision]:
-    """Let held orders be sent at the next start of their run, on a named person's word. Raises `InputError`.
+def release_orders(
+    desk: Desk, reference: str, kind: str | None, proof: Proof | None = None, /, *, by: str = "", why: str
+) -> list[Decision]:
+    """Let held orders be sent at the next start of their run, on a person's word. Raises `InputError`.
 
-    Orders that were held because the ledger is older than the service are queried twice before they are sent.
+    `proof`: where people are listed, the key of somebody who did not make the run, or a token of it. Orders that were
+    held because the ledger is older than the service are queried twice before they are sent.
     """
-    cause = cause_of(by, why)
+    check_known(desk)
     decisions = []
     with _held(desk, orders := releasable(desk, reference, kind)):
-        for order in orders:
+        word = word_about(desk, Purpose.RELEASE, reference, orders, by=by, why=why, proof=proof)
+        for order, own in [(order, said(desk, word, order)) for order in orders]:
             needed = desk.ledger.write(lambda connection: absences_needed(connection, desk.ledger.now()))
             facts: dict[str, Any] = {"hold_kind": None, "reason": None, "absences_needed": needed, "absent_since": None}
             facts |= {"released": f"{order.released or ''} {order.hold_kind}".strip()}
             if order.hold_kind == Hold.LIMIT:  # a limit is never waived, so nothing of its run leaves unjudged
                 desk.ledger.write(partial(judge_anew, run_key=order.run_key))
-            released = desk.ledger.step(order, Event.RELEASE, cause=cause, **facts)
+            released = desk.ledger.step(order, Event.RELEASE, cause=own.cause, word=own, **facts)
             decisions.append(Decision(released, True, _RELEASED.get(order.hold_kind or "", _MAY_BE_SENT)))
     return decisions
 
@@ -114,23 +120,55 @@ _RELEASED: Mapping[str, str] = {
 }
 
 
-def resolve_as_sent(desk: Desk, reference: str, *, by: str, why: str) -> list[Decision]:
-    """Record orders as sent, on a named person's word, where the amounts agree. Raises `InputError`."""
-    cause = cause_of(by, why)
+def resolve_as_sent(
+    desk: Desk, reference: str, proof: Proof | None = None, /, *, by: str = "", why: str
+) -> list[Decision]:
+    """Record orders as sent, on a person's word, where the amounts agree. Raises `InputError`."""
+    check_known(desk)
+    orders = takeable(desk, reference)
+    alone = all(order.run_key != reference for order in orders)
+    with _held(desk, orders):
+        word = word_about(desk, Purpose.SENT, reference, orders, by=by, why=why, proof=proof)
+        return _each(orders, lambda order: _as_sent(desk, order, said(desk, word, order), alone=alone))
+
+
+def _each(orders: list[Order], decide: Callable[[Order], Decision]) -> list[Decision]:
+    """Decide about one order after the other. One that moved while it was looked at needs another token."""
+    decisions = []
+    for order in orders:
+        try:
+            decisions.append(decide(order))
+        except InputError as error:
+            if not decisions:
+                raise
+            decisions.append(Decision(order, False, str(error)))
+    return decisions
+
+
+def takeable(desk: Desk, reference: str) -> list[Order]:
+    """The orders that may be resolved as sent. Raises `InputError`."""
     orders = [order for order in _recovered(desk, reference) if _may_be_sent(order)]
     if not orders:
         raise InputError(
             f"nothing of {reference} is unknown, or held because the service knows it; a row that is held for another "
             "reason never left: treasury release lets it be sent, treasury cancel ends it"
         )
-    alone = all(order.run_key != reference for order in orders)
+    return orders
+
+
+def resolve_as_not_sent(
+    desk: Desk, reference: str, proof: Proof | None = None, /, *, by: str = "", why: str
+) -> list[Decision]:
+    """Record orders as not sent, on a person's word, unless the service shows them. Raises `InputError`."""
+    check_known(desk)
+    orders = sendable_again(desk, reference)
     with _held(desk, orders):
-        return [_as_sent(desk, order, cause, alone=alone) for order in orders]
+        word = word_about(desk, Purpose.NOT_SENT, reference, orders, by=by, why=why, proof=proof)
+        return _each(orders, lambda order: _as_not_sent(desk, order, said(desk, word, order)))
 
 
-def resolve_as_not_sent(desk: Desk, reference: str, *, by: str, why: str) -> list[Decision]:
-    """Record orders as not sent, on a named person's word, unless the service shows them. Raises `InputError`."""
-    cause = cause_of(by, why)
+def sendable_again(desk: Desk, reference: str) -> list[Order]:
+    """The orders that may be resolved as not sent. Raises `InputError`."""
     chosen = _recovered(desk, reference)
     if any(order.hold_kind == Hold.CHANGED for order in chosen):
         raise InputError(
@@ -144,8 +182,19 @@ def resolve_as_not_sent(desk: Desk, reference: str, *, by: str, why: str) -> lis
         )
     if not orders:
         raise InputError(f"nothing of {reference} is unknown; what never left: treasury cancel ends it for ever")
-    with _held(desk, orders):
-        return [_as_not_sent(desk, order, cause) for order in orders]
+    return orders
+
+
+def decided_word(desk: Desk, purpose: Purpose, reference: str, *, kind: str | None = None, detail: str = "") -> Word:
+    """What a person would sign to decide about what a name stands for. Raises `InputError`."""
+    check_known(desk)
+    if purpose is Purpose.RELEASE:
+        orders = releasable(desk, reference, kind)
+    elif purpose is Purpose.SENT:
+        orders = takeable(desk, reference)
+    else:
+        orders = (sendable_again if purpose is Purpose.NOT_SENT else endable)(desk, reference)
+    return word_about(desk, purpose, reference, orders, detail=detail)
 
 
 def is_used_up(desk: Desk, order: Order) -> bool:
@@ -161,13 +210,31 @@ def _may_be_sent(order: Order) -> bool:
 
 
 def resolve_as_ended(
-    desk: Desk, reference: str, ending: State, order_no: str | None, *, by: str, why: str
+    desk: Desk,
+    reference: str,
+    ending: State,
+    order_no: str | None,
+    proof: Proof | None = None,
+    /,
+    *,
+    by: str = "",
+    why: str,
 ) -> list[Decision]:
-    """Record one order as settled or failed, on a named person's word, when the service never shows its end.
+    """Record one order as settled or failed, on a person's word, when the service never shows its end.
 
     Raises `InputError` when it is not one order, or not one that left.
     """
-    cause = cause_of(by, why)
+    check_known(desk)
+    orders = endable(desk, reference)
+    purpose = Purpose.SETTLED if ending is State.SETTLED else Purpose.FAILED
+    with _held(desk, orders):
+        detail = order_no or ""
+        word = word_about(desk, purpose, reference, orders, by=by, why=why, proof=proof, detail=detail)
+        return [_as_ended(desk, orders[0], ending, order_no, said(desk, word, orders[0]))]
+
+
+def endable(desk: Desk, reference: str) -> list[Order]:
+    """The one order that may be resolved as settled or failed. Raises `InputError`."""
     orders = _recovered(desk, reference)
     if len(orders) > 1:
         raise InputError(f"{reference} names {len(orders)} orders: an end is said of one at a time, by its request id")
@@ -177,11 +244,11 @@ def resolve_as_ended(
             f"{reference} is {orders[0].state.outcome.replace('_', ' ')}, and never left: treasury cancel ends it, "
             "treasury release lets what is held be sent"
         )
-    with _held(desk, orders):
-        return [_as_ended(desk, orders[0], ending, order_no, cause)]
+    return orders
 
 
-def _as_ended(desk: Desk, order: Order, ending: State, order_no: str | None, cause: str) -> Decision:
+def _as_ended(desk: Desk, order: Order, ending: State, order_no: str | None, word: Word) -> Decision:
+    cause = word.cause
     try:
         order = desk.submission.ask(order)
     except (NotConnected, OutcomeUnknown, Refused) as error:
@@ -192,7 +259,7 @@ def _as_ended(desk: Desk, order: Order, ending: State, order_no: str | None, cau
         return Decision(order, False, f"the service shows it as order {order.order_no}, not {order_no}: look again")
     event = Event.RESOLVE_SETTLED if ending is State.SETTLED else Event.RESOLVE_FAILED
     facts = {"reason": f"{ending.outcome} on a person's word, not confirmed by the service: {cause}", "hold_kind": None}
-    ended = desk.ledger.step(order, event, cause=cause, order_no=order.order_no or order_no, **facts)
+    ended = desk.ledger.step(order, event, cause=cause, word=word, order_no=order.order_no or order_no, **facts)
     return Decision(ended, True, f"{ending.outcome} on your word; the reconciliation names it until the service agrees")
 
 
@@ -201,7 +268,7 @@ def _on_a_persons_word(order: Order) -> bool:
     return order.state is State.ACCEPTED and order.order_no is None and order.status is None
 
 
-def _as_sent(desk: Desk, order: Order, cause: str, *, alone: bool) -> Decision:
+def _as_sent(desk: Desk, order: Order, word: Word, *, alone: bool) -> Decision:
     try:
         order = _where_paid(desk, order)
         seen = desk.submission.query(order)
@@ -221,7 +288,8 @@ def _as_sent(desk: Desk, order: Order, cause: str, *, alone: bool) -> Decision:
             else "it stays as it is"
         )
         return Decision(order, False, f"{'; '.join(differs)}: {how}")
-    order = desk.ledger.step(order, Event.RESOLVE_SENT, cause=cause, reason=None, hold_kind=None, first_answer=None)
+    facts: dict[str, Any] = {"reason": None, "hold_kind": None, "first_answer": None}
+    order = desk.ledger.step(order, Event.RESOLVE_SENT, cause=word.cause, word=word, **facts)
     if seen is not None:
         order = desk.submission.apply(order, seen)[0]
     return Decision(order, True, f"taken over: {order.state.outcome}")
@@ -235,16 +303,16 @@ def _where_paid(desk: Desk, order: Order) -> Order:
     return order if not paid or order.generation in paid else desk.submission.hold_found(order, paid, "looked at")
 
 
-def _as_not_sent(desk: Desk, order: Order, cause: str) -> Decision:
+def _as_not_sent(desk: Desk, order: Order, word: Word) -> Decision:
     if order.state is State.PREPARED:  # its quotes are used up
-        return _end(desk, order, cause)
+        return _end(desk, order, word)
     try:
         found = desk.submission.query_all_references(order)
     except (NotConnected, OutcomeUnknown, Refused) as error:
         return Decision(order, False, f"the service could not be asked ({error}); try again")
     paid = {each: seen for each, seen in found.items() if desk.submission.shows_payment(order, seen)}
     if paid:
-        return _is_paid(desk, order, paid, cause)
+        return _is_paid(desk, order, paid, word.cause)
     quote = last_quote(desk.ledger, order)
     if quote is not None:
         rules = desk.settings.evidence(desk.account.rules)
@@ -257,8 +325,8 @@ def _as_not_sent(desk: Desk, order: Order, cause: str) -> Decision:
                 f"its quote may still be confirmed until {end:%Y-%m-%dT%H:%M:%SZ}; say it again after that",
             )
         if quote.generation >= MAX_GENERATIONS:
-            return _end(desk, order, cause)
-    return _send_again(desk, order, cause)
+            return _end(desk, order, word)
+    return _send_again(desk, order, word)
 
 
 def _is_paid(desk: Desk, order: Order, paid: dict[int, SeenOrder], cause: str) -> Decision:
@@ -272,7 +340,7 @@ def _is_paid(desk: Desk, order: Order, paid: dict[int, SeenOrder], cause: str) -
     return Decision(order, False, f"the service shows it: {order.state.outcome}; it is not sent again")
 
 
-def _send_again(desk: Desk, order: Order, cause: str) -> Decision:
+def _send_again(desk: Desk, order: Order, word: Word) -> Decision:
     # Race: the service may show it between now and the next start, which therefore queries once more.
     facts: dict[str, Any] = {"hold_kind": None, "reason": None, "absent_since": None, "order_no": None, "status": None}
     facts |= {"absences_needed": ON_A_PERSONS_WORD}
@@ -284,14 +352,15 @@ def _send_again(desk: Desk, order: Order, cause: str) -> Decision:
 
     def work(_: object) -> Order:
         finish_quote(desk.ledger, quote, "a person says that it was not confirmed")
-        return desk.ledger.step(order, Event.RESOLVE_NOT_SENT, cause=cause, **facts)
+        return desk.ledger.step(order, Event.RESOLVE_NOT_SENT, cause=word.cause, word=word, **facts)
 
     return Decision(desk.ledger.write(work), True, says)
 
 
-def _end(desk: Desk, order: Order, cause: str) -> Decision:
+def _end(desk: Desk, order: Order, word: Word) -> Decision:
     reason = f"ended by a person after {MAX_GENERATIONS} quotes; it may be paid in a new run"
-    ended = desk.ledger.step(order, Event.RESOLVE_REJECTED, cause=cause, reason=reason, hold_kind=None)
+    facts = {"reason": reason, "hold_kind": None}
+    ended = desk.ledger.step(order, Event.RESOLVE_REJECTED, cause=word.cause, word=word, **facts)
     return Decision(ended, True, "ended as rejected; it may be paid in a new run")
 
 
@@ -302,12 +371,6 @@ def _held(desk: Desk, orders: list[Order]) -> Iterator[None]:
         for run_key in sorted({order.run_key for order in orders}):
             runs.enter_context(desk.hold(run_key))
         yield
-
-
-def cause_of(by: str, why: str) -> str:
-    if not by.strip() or not why.strip():
-        raise InputError("a decision needs a name and a reason: --by NAME --why TEXT")
-    return f"{by.strip()} ({os_user()}): {why.strip()}"
 
 
 def _kind(text: str) -> Hold:

@@ -1,0 +1,212 @@
+"""Decisions about rows, plans, stops and breaks, heard in the very transaction that records them.
+
+Where the policy in force lists people, each takes a key: `hear` checks it, whoever calls. Elsewhere typed names count.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from sqlalchemy import Connection, func, insert, select
+
+from treasury.approving.deciding import ANOTHERS, IN_A_RECOVERY, Decided, judge_decision, needs_key, refusal
+from treasury.approving.judging import HOUR_MS
+from treasury.approving.keys import public_text
+from treasury.approving.tokens import Matter, Purpose, Token, sign
+from treasury.errors import InputError
+from treasury.ledger import schema
+from treasury.ledger.cipher import LedgerKey
+from treasury.ledger.in_force import check_no_recovery, policy_at
+from treasury.ledger.makers import makers_of
+from treasury.ledger.seals import seal
+from treasury.orders.records import Order
+from treasury.orders.states import Event, Hold
+from treasury.planning.people import Maker, People, same_person
+from treasury.planning.policy import Policy
+from treasury.provider.catalogue import CATALOGUE
+
+Proof = Ed25519PrivateKey | Token
+"""What shows whose a decision is: a private key, which signs each thing as it stands, or a token that one signed."""
+
+
+class Books(Protocol):
+    """What of a ledger is needed here."""
+
+    account: str
+    key: LedgerKey
+
+    def now(self) -> int:
+        """The time, Unix ms."""
+
+
+@dataclass(frozen=True)
+class Word:
+    """What a person says about one or several things."""
+
+    purpose: Purpose
+    by: str
+    why: str
+    os_user: str
+    proof: Proof | None = None
+    subjects: tuple[str, ...] = ()
+    """All that it is about, each as it stood when the person looked: what a token was signed over."""
+    detail: str = ""
+    named: str = ""
+    """What the person called it."""
+    decided: Decided | None = None
+    """Whose it is, as it was found before the transaction that records it."""
+
+    @property
+    def cause(self) -> str:
+        """The decision as it is kept and shown."""
+        return (self.decided or Decided(self.by.strip())).says(self.os_user, self.why.strip())
+
+
+PURPOSES = {
+    Event.RELEASE: Purpose.RELEASE,
+    Event.CANCEL: Purpose.CANCEL,
+    Event.RESOLVE_SENT: Purpose.SENT,
+    Event.RESOLVE_NOT_SENT: Purpose.NOT_SENT,
+    Event.RESOLVE_REJECTED: Purpose.NOT_SENT,
+    Event.RESOLVE_SETTLED: Purpose.SETTLED,
+    Event.RESOLVE_FAILED: Purpose.FAILED,
+}
+"""Steps that people decide, and what they say by them."""
+
+
+def people_at(connection: Connection, books: Books) -> People:
+    """The people of the policy in force; nobody where typed names count."""
+    policy = policy_at(connection, books.key, books.now())
+    return People() if policy is None else policy.listed
+
+
+# --- what a decision is about ------------------------------------------------------------------------------------
+
+
+def matter_of(connection: Connection, books: Books, purpose: Purpose, subjects: Iterable[str], detail: str) -> Matter:
+    """What is signed by a decision about these things, in this ledger as it is."""
+    meta = schema.meta.c
+    rows = connection.execute(select(meta.key, meta.value).where(meta.key.in_(("identity", "epoch_at"))))
+    known = {row.key: row.value for row in rows}
+    place = (books.account, known.get("identity", ""), known.get("epoch_at", ""))
+    return Matter(purpose, tuple(subjects), *place, detail)
+
+
+def order_subject(connection: Connection, purpose: Purpose, order: Order) -> str:
+    """An order as it stands: with the step that brought it there. A cancellation is about the order for ever."""
+    who = f"order {order.request_id} of {order.run_key}, row {order.row_ref}"
+    if purpose is Purpose.CANCEL:
+        return who
+    journal = schema.journal.c
+    last = connection.execute(select(func.max(journal.id)).where(journal.order_id == order.id)).scalar() or 0
+    stands = f"{order.state.value}, held {order.hold_kind or 'not'}, quote {order.generation}, sent {order.sends}"
+    return f"{who}: {stands}, step {last}"
+
+
+def with_subjects(word: Word, connection: Connection, orders: Sequence[Order], *more: str) -> Word:
+    """The word of a person about these orders, as they stand."""
+    return replace(word, subjects=(*more, *(order_subject(connection, word.purpose, each) for each in orders)))
+
+
+def makers_for(connection: Connection, books: Books, purpose: Purpose, run_key: str | None) -> list[Maker]:
+    """Who made a run, where a decision about it is not for them. Raises `InputError` for one changed by hand."""
+    if run_key is None or purpose not in ANOTHERS or not people_at(connection, books):
+        return []
+    return makers_of(connection, books.key, run_key)
+
+
+# --- hearing one -------------------------------------------------------------------------------------------------
+
+
+def judge_word(connection: Connection, books: Books, word: Word, subject: str, makers: Sequence[Maker]) -> Decided:
+    """Whose decision about this thing it is. Raises `InputError` for one that does not count, and `RecoveryRuns`."""
+    return _judge(connection, books, word, subject, makers)[0]
+
+
+def hear(connection: Connection, books: Books, word: Word, subject: str, makers: Sequence[Maker]) -> Decided:
+    """Check, in the transaction that records it, that a person's decision about this thing counts; it is kept signed.
+
+    Raises `InputError`, also when it is another person's than was found before, and `RecoveryRuns`.
+    """
+    decided, token = _judge(connection, books, word, subject, makers)
+    if word.decided is not None and decided != word.decided:
+        raise refusal("who is listed, or who made it, changed at the same moment; say it again")
+    if token is not None:
+        table = schema.keyed_decisions
+        row = {"at": books.now(), "verb": word.purpose.value, "subject": subject, "name": decided.name}
+        row |= {"os_user": word.os_user, "is_alone": decided.alone, "why": word.why.strip(), "token": str(token)}
+        connection.execute(insert(table).values(**row, checksum=seal(books.key, table, row)))
+    return decided
+
+
+def _judge(
+    connection: Connection, books: Books, word: Word, subject: str, makers: Sequence[Maker]
+) -> tuple[Decided, Token | None]:
+    people = people_at(connection, books)
+    if not people:
+        return _by_name(word), None
+    subjects = word.subjects or (subject,)
+    if word.purpose not in IN_A_RECOVERY:
+        check_no_recovery(connection, books.key, books.now())
+    if word.proof is None:
+        raise needs_key(word.purpose, people, matter_of(connection, books, word.purpose, subjects, word.detail).code)
+    if not word.why.strip():
+        raise InputError("a decision needs a reason: --why TEXT")
+    if isinstance(word.proof, Token):
+        token, matter = word.proof, matter_of(connection, books, word.purpose, subjects, word.detail)
+        if subject not in subjects:
+            raise refusal(f"what it is about changed since: {subject}; sign another token")
+    else:
+        matter = matter_of(connection, books, word.purpose, (subject,), word.detail)
+        token = sign(word.proof, word.purpose, word.named, matter.code, books.now() + HOUR_MS)
+    decided = judge_decision(token, matter, people, makers, books.now())
+    if word.by.strip() and not same_person(word.by, decided.name):
+        raise refusal(f"the key is {decided.name}'s, not {' '.join(word.by.split())}'s")
+    return decided, token
+
+
+def _by_name(word: Word) -> Decided:
+    if word.proof is not None and not word.by.strip():
+        raise InputError("the policy in force lists nobody with keys, so a name counts: --by NAME")
+    if not same_person(word.by, word.by) or same_person(word.by, "") or not word.why.strip():
+        raise InputError("a decision needs a name and a reason: --by NAME --why TEXT")
+    return Decided(word.by.strip())
+
+
+def is_listed(connection: Connection, books: Books, key: Ed25519PrivateKey) -> str | None:
+    """The person of the policy in force whose key this is."""
+    return people_at(connection, books).with_key(public_text(key))
+
+
+# --- steps of orders ---------------------------------------------------------------------------------------------
+
+
+def check_step(connection: Connection, books: Books, event: Event, order: Order, word: Word | None) -> None:
+    """Check, in the transaction of a step that people decide, that one of them did, or that the rules themselves do.
+
+    Raises `InputError` and `RecoveryRuns`.
+    """
+    if word is not None:
+        if word.purpose is not PURPOSES[event]:
+            raise refusal(f"it is to {word.purpose.value}, and this is to {PURPOSES[event].value}")
+        makers = makers_for(connection, books, word.purpose, order.run_key)
+        hear(connection, books, word, order_subject(connection, word.purpose, order), makers)
+        return
+    policy = policy_at(connection, books.key, books.now())
+    if policy is None or not policy.listed or _is_ended_by_rules(event, order, policy, books.now()):
+        return
+    raise needs_key(
+        PURPOSES[event],
+        policy.listed,
+        matter_of(connection, books, PURPOSES[event], (order_subject(connection, PURPOSES[event], order),), "").code,
+    )
+
+
+def _is_ended_by_rules(event: Event, order: Order, policy: Policy, now: int) -> bool:
+    """Whether nobody needs to decide: a conversion that is planned anew, or a cooling time that is over."""
+    if event is Event.CANCEL:
+        return CATALOGUE[order.operation].limited_by == "conversions"
+    is_cooling = event is Event.RELEASE and order.hold_kind == Hold.COOLING and policy.withdrawals is not None
+    hours = policy.withdrawals.cooling_hours if is_cooling and policy.withdrawals is not None else None
+    return hours is not None and now >= order.created_at + hours * HOUR_MS

@@ -1,0 +1,78 @@
+"""Who made a run: who started it or added rows to it, and who proposed a plan of it."""
+
+import json
+
+from sqlalchemy import Connection, insert, select
+
+from treasury.approving.tokens import Purpose, Token
+from treasury.errors import InputError
+from treasury.ledger import schema
+from treasury.ledger.cipher import LedgerKey
+from treasury.ledger.seals import is_sealed, seal
+from treasury.planning.people import Maker, People
+
+
+def with_maker(makers: str | None, maker: Maker | None) -> str | None:
+    """The makers of a run as they are kept, with one more."""
+    known = [] if makers is None else json.loads(makers)
+    if maker is None:
+        return makers
+    said = [maker.name, maker.os_user, maker.is_listed, maker.is_signed]
+    return json.dumps(known if said in known else [*known, said])
+
+
+def note_maker(connection: Connection, key: LedgerKey, run_key: str, maker: Maker, token: Token, at: int) -> None:
+    """Record who signed a plan that needs no approvals: what is held of it is not for that person to release."""
+    table = schema.keyed_decisions
+    known = [each.name for each in _signers(connection, key, run_key)]
+    if maker.name not in known:
+        row = {"at": at, "verb": token.purpose.value, "subject": run_key, "name": maker.name, "why": ""}
+        row |= {"os_user": maker.os_user, "is_alone": False, "token": str(token)}
+        connection.execute(insert(table).values(**row, checksum=seal(key, table, row)))
+
+
+def _signers(connection: Connection, key: LedgerKey, run_key: str) -> list[Maker]:
+    table = schema.keyed_decisions
+    chosen = (table.c.subject == run_key) & (table.c.verb == Purpose.PROPOSE.value)
+    rows = connection.execute(select(table).where(chosen).order_by(table.c.id)).fetchall()
+    return [Maker(row.name, row.os_user, True, True) for row in rows if is_sealed(key, table, row)]
+
+
+def all_makers(makers: str | None, people: People) -> str | None:
+    """The makers of a run that was changed by hand, as they are kept: anybody may have been one."""
+    for name in people.listed:
+        makers = with_maker(makers, Maker(name, "", is_listed=True, is_signed=True))
+    return makers
+
+
+def makers_of(connection: Connection, key: LedgerKey, run_key: str) -> list[Maker]:
+    """Everybody who made a run, or the run that it is part of; nobody for one from before that was kept.
+
+    Raises `InputError` for a run that was changed by hand.
+    """
+    runs = schema.runs
+    run = connection.execute(select(runs).where(runs.c.run_key == run_key)).first()
+    found = [*_of_plans(connection, key, run_key), *_signers(connection, key, run_key)]
+    if run is None:
+        return found
+    if not is_sealed(key, runs, run):
+        raise InputError(
+            f"run {run_key} was changed in the ledger by hand, so nobody knows who made it; nothing was recorded: "
+            "start it again, so that it is judged anew, or end it with treasury cancel"
+        )
+    said = [] if run.makers is None else json.loads(run.makers)
+    found += [Maker(name, os_user, is_listed, is_signed) for name, os_user, is_listed, is_signed in said]
+    part_of = json.loads(run.plan).get("part_of")
+    if part_of is not None:
+        found += makers_of(connection, key, part_of["run_key"])
+    return list(dict.fromkeys(found))
+
+
+def _of_plans(connection: Connection, key: LedgerKey, run_key: str) -> list[Maker]:
+    table = schema.plans
+    rows = connection.execute(select(table).where(table.c.run_key == run_key).order_by(table.c.id)).fetchall()
+    return [
+        Maker(row.maker, row.os_user or row.maker, bool(row.is_listed), row.token is not None)
+        for row in rows
+        if is_sealed(key, table, row)
+    ]
