@@ -117,12 +117,12 @@ def test_where_people_are_listed_the_maker_of_the_run_accepts_nothing_of_it(
     adopt(desk, {**PEOPLE, "ada": person("ada", may=("make", "change_policy"), users=(os_user(),))}, payouts={})
     pay(desk, sheet(tmp_path, ROW), tmp_path / "out", seconds=20)
     forge(desk, amount="9")
-    found = night(desk, tmp_path / "1")
+    found = night(desk, tmp_path / "1", accepts=False)
     for proof, said in ((None, "takes the key"), (KEYS["mallory"], "does not list"), (KEYS["ada"], "somebody else")):
         with pytest.raises(InputError, match=said):
             accept(desk, found, "" if proof else "Ana", proof=proof)
     accept(desk, found, "", proof=KEYS["ben"])
-    assert night(desk, tmp_path / "2")["breaks"][0]["accepted"]["by"] == "ben"
+    assert night(desk, tmp_path / "2", accepts=False)["breaks"][0]["accepted"]["by"] == "ben"
     with pytest.raises(InputError, match="takes the key"):
         withdraw(desk, found, "ben")
     assert withdraw(desk, found, proof=KEYS["ada"]) == 1

@@ -321,9 +321,9 @@ def known_breaks(ledger: Ledger, sweep_id: int | None = None) -> dict[str, Known
     last = latest.subquery()
     query = select(table).join(last, (last.c.break_id == table.c.break_id) & (last.c.sweep_id == table.c.sweep_id))
     accepted, report = schema.acceptances.c, schema.reports.c
-    since = select(report.as_of).where(report.sweep_id == table.c.sweep_id).scalar_subquery()
-    withdrawn = exists().where(accepted.break_id == table.c.break_id, accepted.withdrawn_at > since)
-    is_open = (table.c.lifecycle != RESOLVED) | withdrawn
+    query = query.outerjoin(schema.reports, report.sweep_id == table.c.sweep_id)
+    ended_since = (accepted.break_id == table.c.break_id) & (accepted.withdrawn_at > report.as_of)
+    is_open = (table.c.lifecycle != RESOLVED) | exists().where(ended_since).correlate(table, schema.reports)
     rows = ledger.read(query.where(is_open).order_by(table.c.break_id))
     return {row.break_id: Known(_finding(row), row.first_seen) for row in rows}
 
