@@ -88,8 +88,9 @@ def test_a_rebalancing_that_was_changed_between_its_tasks_is_not_proposed(
     planned = rebalancing.planned_round(desk, None, rules, market, None)
     forged = json.loads(json.dumps(planned))
     forged["plan"]["trades"][0]["amount"] = "1"
-    old = {**forged, "decisions": {**forged["decisions"], "snapshot": None}}
-    for each, why in ((forged, "did not plan"), ({**planned, "run_key": "x1"}, "did not plan"), (old, "made no")):
+    old: Any = {**forged, "decisions": {**forged["decisions"], "snapshot": None}}
+    renamed: Any = {**planned, "run_key": "x1"}
+    for each, why in ((forged, "did not plan"), (renamed, "did not plan"), (old, "made no")):
         with pytest.raises(InputError, match=f"this ledger {why}"):
             rebalancing.propose(desk, each, rules)
     assert rebalancing.propose(desk, planned, rules) == planned
