@@ -46,13 +46,10 @@ def ends_in_a_named_state(flow_function: Callable[P, Mapping[str, Any]]) -> Call
     holds `RunHeld`. Whoever calls the flow gets its summary, or the error; of `NeedsAttention` the summary is a member.
     """
 
-    signature = inspect.signature(flow_function)
-
     @functools.wraps(flow_function)
     def told(*args: P.args, **kwargs: P.kwargs) -> Any:
         try:
-            if deployment.id is not None:  # a form's parameters, which anybody fills in who sees the dashboard
-                read_settings().check_out(signature.bind(*args, **kwargs).arguments.get("out"))
+            _check_out(inspect.signature(flow_function).bind(*args, **kwargs).arguments.get("out"))
             result = flow_function(*args, **kwargs)
         except PlanRejected as error:
             return Failed(name="Rejected", message=str(error), data=error)
@@ -68,6 +65,12 @@ def ends_in_a_named_state(flow_function: Callable[P, Mapping[str, Any]]) -> Call
         return result if isinstance(result, State) else _state_of(result)
 
     return told
+
+
+def _check_out(out: str | None) -> None:
+    """Raise `InputError` for a folder outside the home in a form, which anybody fills in who sees the dashboard."""
+    if deployment.id is not None:
+        read_settings().check_out(out)
 
 
 def told_after(error: TreasuryError, summary: Mapping[str, Any]) -> TreasuryError:

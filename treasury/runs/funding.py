@@ -16,6 +16,7 @@ from treasury.ledger import snapshots
 from treasury.ledger.funding_runs import PART, check_name_of_round, fund_key, rounds_of
 from treasury.ledger.in_flight import asked_first
 from treasury.ledger.intents import newest_order
+from treasury.ledger.trade_plans import plan_hash
 from treasury.money import canonical
 from treasury.orders.records import Order
 from treasury.orders.states import NEVER_LEFT, OPEN, State
@@ -33,7 +34,7 @@ from treasury.runs.fills import LOOK_SECONDS, LOOKS, Done, breaks_of, round_done
 from treasury.runs.funding_needs import Lack, paid_first, policy_of, read_funds, rows_to_pay
 from treasury.runs.funding_plans import UNDECIDED, Agreed, agreed_of, is_within_bounds, lack_to_close, why_not_shown
 from treasury.runs.market import NOT_SENT_YET, how_to_end
-from treasury.runs.rebalancing import Planned, Round, decisions_of, kept_round
+from treasury.runs.rebalancing import Planned, Round, decisions_of
 from treasury.runs.trade_orders import RecordedTrade, commit_part, name_trades
 
 LOG = logging.getLogger("treasury")
@@ -171,7 +172,8 @@ def record_round(
     planned again. What it has is read from the ledger, which kept it when it was planned. Raises `ApprovalNeeded`, and
     `InputError` for a round that this ledger did not plan for this run.
     """
-    kept, agreed = kept_round(desk, planned), agreed_of(desk, plan)
+    kept = snapshots.planned_snapshot(desk.ledger, planned["run_key"], plan_hash(planned["plan"]))
+    agreed = agreed_of(desk, plan)
     if (kept.get("funds") or {}).get("run_key") != plan.run_key:
         raise InputError(f"run {plan.run_key}: {planned['run_key']} was planned for another run; nothing was recorded")
     trades = TradePlan.from_dict(kept["decided"]["plan"])

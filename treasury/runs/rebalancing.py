@@ -16,7 +16,7 @@ from treasury.ledger import obligations, snapshots
 from treasury.ledger.approvals import waiting_plan
 from treasury.ledger.day import NOT_COUNTED
 from treasury.ledger.proposals import is_cancelled
-from treasury.ledger.snapshots import snapshot_of
+from treasury.ledger.snapshots import planned_snapshot, snapshot_of
 from treasury.ledger.trade_plans import (
     check_consent,
     give_consent,
@@ -94,21 +94,7 @@ def position_for(desk: Desk, policy_file: Path | None, balances_file: Path | Non
     """The position that a round is planned from; nothing where a plan was agreed to, or a round is gone on with."""
     if plan is not None or stored_round(desk, policy_file) is not None:
         return {}
-    return _sealed(desk, _read_position(desk, _policy(desk, policy_file)[0], balances_file))
-
-
-def _sealed(desk: Desk, snapshot: Snapshot) -> dict[str, Any]:
-    """A snapshot as tasks pass it on, with a checksum that only this ledger's key makes."""
-    content = snapshot.as_dict()
-    return {**content, "seal": desk.ledger.key.checksum(["market", content])}
-
-
-def _opened(desk: Desk, sealed: Mapping[str, Any]) -> Snapshot:
-    """The snapshot that tasks passed on. Raises `InputError` for one that was changed on the way."""
-    content = {name: value for name, value in sealed.items() if name != "seal"}
-    if sealed.get("seal") != desk.ledger.key.checksum(["market", content]):
-        raise InputError("balances and rates are not those that were read; nothing was planned: start it again")
-    return Snapshot.from_dict(content)
+    return market.sealed(desk, _read_position(desk, _policy(desk, policy_file)[0], balances_file))
 
 
 def _read_position(desk: Desk, policy: Policy, balances_file: Path | None) -> Snapshot:
@@ -141,7 +127,7 @@ def rates_for(desk: Desk, policy_file: Path | None, position: Mapping[str, Any])
     if not position:
         return {}
     policy, _ = _policy(desk, policy_file)
-    return _sealed(desk, market.read_rates(desk, policy, _opened(desk, position), replaced=_replaced(desk)))
+    return market.sealed(desk, market.read_rates(desk, policy, market.opened(desk, position), replaced=_replaced(desk)))
 
 
 def planned_round(
@@ -167,7 +153,7 @@ def planned_round(
         check_said_yes(desk)
         but = {symbol for each in before for symbol in each["unsettled"]}
         stored = None if snapshot else stored_round(desk, policy_file)
-        content = _opened(desk, snapshot) if snapshot else None
+        content = market.opened(desk, snapshot) if snapshot else None
         found = stored or plan_from(desk, policy_file, content or read_market(desk, policy_file), but)
     decisions = decisions_of(desk, found, policy_file)
     keep_snapshot(desk, decisions)
@@ -193,7 +179,8 @@ def propose(desk: Desk, planned: Planned, policy_file: Path | None) -> Planned:
     if planned["decisions"]["snapshot"] is None:  # an older plan, which stands in the ledger itself
         run_key, plan = plan_by_hash(desk, plan_hash(planned["plan"]))
     else:
-        kept, run_key = kept_round(desk, planned), planned["run_key"]
+        run_key = planned["run_key"]
+        kept = planned_snapshot(desk.ledger, run_key, plan_hash(planned["plan"]))
         plan = TradePlan.from_dict(kept["decided"]["plan"])
         if kept["snapshot"]["at"] < today_of(desk, _policy(desk, policy_file)[0]):
             raise InputError(f"run {run_key}: it was planned on an earlier day; nothing was traded: start it again")
@@ -202,19 +189,6 @@ def propose(desk: Desk, planned: Planned, policy_file: Path | None) -> Planned:
     if plan.trades:
         keep_plan(desk, run_key, plan, policy_file)
     return planned
-
-
-def kept_round(desk: Desk, planned: Planned) -> dict[str, Any]:
-    """A round as the ledger kept it when it was planned, sealed: only run key and hash of what is handed over count.
-
-    Raises `InputError` for one that was not planned here, or was changed since.
-    """
-    kept = snapshot_of(desk.ledger, planned["run_key"], plan_hash(planned["plan"]))
-    if kept is None:
-        raise InputError(
-            f"run {planned['run_key']}: this ledger did not plan this round; nothing was recorded: start it again"
-        )
-    return kept
 
 
 def check_limits(decisions: Mapping[str, Any]) -> None:
