@@ -12,6 +12,7 @@ from prefect import Task, task
 from prefect.cache_policies import NO_CACHE
 
 from blocks.desk import open_desk
+from tasks.outcomes import unless_rejected
 from treasury.provider.card_users import (
     ChangeCardUserEmail,
     CreateCardUser,
@@ -64,6 +65,7 @@ def as_task(operation: type[Operation[Any]]) -> Task[..., Mapping[str, Any]]:
         cache_policy=NO_CACHE,
         retries=TASK.attempts - 1 if reads else 0,
         retry_delay_seconds=TASK.first_pause if reads else 0,
+        retry_condition_fn=unless_rejected,
         tags={operation.effect.value.replace(" ", "-")},
     )(send)
 

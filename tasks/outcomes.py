@@ -1,12 +1,14 @@
 """Ends a flow run in a state that is named for its outcome; outcomes that need a person are failed states."""
 
 import functools
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec
 
 from prefect import Task
 from prefect.artifacts import create_table_artifact
 from prefect.client.schemas.objects import State, TaskRun
+from prefect.runtime import deployment
 from prefect.states import Cancelled, Completed, Failed
 
 from treasury.clock import MACHINE
@@ -19,11 +21,14 @@ from treasury.errors import (
     NotTrusted,
     PlanRejected,
     RecoveryRuns,
+    Refused,
     RunHeld,
     TreasuryError,
     WaitingForYes,
 )
+from treasury.provider.client import may_pass
 from treasury.reports.results import has_left, in_words, needs_a_person
+from treasury.settings import read_settings
 
 P = ParamSpec("P")
 
@@ -44,6 +49,7 @@ def ends_in_a_named_state(flow_function: Callable[P, Mapping[str, Any]]) -> Call
     @functools.wraps(flow_function)
     def told(*args: P.args, **kwargs: P.kwargs) -> Any:
         try:
+            _check_out(inspect.signature(flow_function).bind(*args, **kwargs).arguments.get("out"))
             result = flow_function(*args, **kwargs)
         except PlanRejected as error:
             return Failed(name="Rejected", message=str(error), data=error)
@@ -59,6 +65,12 @@ def ends_in_a_named_state(flow_function: Callable[P, Mapping[str, Any]]) -> Call
         return result if isinstance(result, State) else _state_of(result)
 
     return told
+
+
+def _check_out(out: str | None) -> None:
+    """Raise `InputError` for a folder outside the home in a form, which anybody fills in who sees the dashboard."""
+    if deployment.id is not None:
+        read_settings().check_out(out)
 
 
 def told_after(error: TreasuryError, summary: Mapping[str, Any]) -> TreasuryError:
@@ -80,8 +92,10 @@ def told_after(error: TreasuryError, summary: Mapping[str, Any]) -> TreasuryErro
 
 
 def unless_rejected(task: Task[..., Any], run: TaskRun, state: State[Any]) -> bool:  # noqa: ARG001 - Prefect names them
-    """Whether a task is tried again: not where its input is wrong, of which Prefect then logs no traceback."""
-    return not isinstance(state.data, InputError)
+    """Whether a task is tried again: not where its input is wrong, of which Prefect then logs no traceback, and not
+    where the service refused a question for good."""
+    error = state.data
+    return not isinstance(error, InputError) and (not isinstance(error, Refused) or may_pass(error))
 
 
 def _rejected(error: InputError) -> State[Any]:

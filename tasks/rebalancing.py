@@ -10,6 +10,7 @@ from prefect.cache_policies import NO_CACHE
 from blocks.desk import open_desk
 from blocks.policy import policy_file
 from tasks.artifacts import show_rebalancing, show_run, shown_while_it_waits
+from tasks.outcomes import unless_rejected
 from treasury.planning.trades import TradePlan
 from treasury.runs import execution, fills, rebalancing, trade_orders
 from treasury.runs.fills import Done
@@ -17,7 +18,13 @@ from treasury.runs.rebalancing import Planned
 from treasury.runs.trade_orders import RecordedTrade
 
 
-@task(cache_policy=NO_CACHE, retries=2, retry_delay_seconds=10, task_run_name="read position")
+@task(
+    cache_policy=NO_CACHE,
+    retries=2,
+    retry_delay_seconds=10,
+    retry_condition_fn=unless_rejected,
+    task_run_name="read position",
+)
 def read_position(
     policy: str | None, balances: str | None, plan: str | None, account: str | None = None
 ) -> dict[str, Any]:
@@ -26,7 +33,13 @@ def read_position(
     return rebalancing.position_for(open_desk(account), _file(policy), file, plan)
 
 
-@task(cache_policy=NO_CACHE, retries=2, retry_delay_seconds=10, task_run_name="fetch rates")
+@task(
+    cache_policy=NO_CACHE,
+    retries=2,
+    retry_delay_seconds=10,
+    retry_condition_fn=unless_rejected,
+    task_run_name="fetch rates",
+)
 def fetch_rates(position: Mapping[str, Any], policy: str | None, account: str | None = None) -> dict[str, Any]:
     """Ask for the rates of the pairs that may be traded, and judge them."""
     return rebalancing.rates_for(open_desk(account), _file(policy), position)

@@ -7,6 +7,7 @@ from pathlib import Path
 from treasury.errors import InputError
 from treasury.notices import warn_once
 from treasury.planning.policy import Policy, parse_policy
+from treasury.private_files import read_bounded
 
 
 def read_policy(path: Path, warn: Callable[[str], None] = warn_once) -> Policy:
@@ -15,7 +16,7 @@ def read_policy(path: Path, warn: Callable[[str], None] = warn_once) -> Policy:
     `warn` is called for each older name that the file uses, with the present name.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_bounded(path).decode("utf-8")
         content = tomllib.loads(text)
     except OSError as error:
         raise InputError(f"{path}: the policy cannot be read: {error.strerror}") from None

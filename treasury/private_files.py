@@ -4,6 +4,7 @@ A file that others can read, or that anybody else can write, holds no secret and
 can read is not refused: containers hand secrets over so.
 """
 
+import errno
 import os
 import stat
 import tempfile
@@ -11,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from treasury.errors import ConfigurationError
 
@@ -58,13 +60,45 @@ def make_once(file: Path, content: bytes) -> None:
         os.close(folder)
 
 
+MAX_SMALL_BYTES = 1_000_000
+"""Bytes of a policy, a key, a token, or the fields of an operation."""
+
+
+class FileTooLarge(OSError):
+    """A file does not end within its bound; a device never does."""
+
+
+def read_bounded(file: Path, most: int = MAX_SMALL_BYTES) -> bytes:
+    """What a file holds. Raises `OSError`, among them `FileTooLarge` for more than so many bytes.
+
+    A pipe is read to its end; one that nobody writes into is not waited for, and is no empty file.
+    """
+    with _opened(file) as opened:
+        return _read(opened, most)
+
+
 def read_private(file: Path, what: str) -> bytes:
     """What a file holds that only its owner may know. Raises `OSError`, and `ConfigurationError` when it is open."""
-    with file.open("rb") as opened:
+    with _opened(file) as opened:
         mode = os.fstat(opened.fileno()).st_mode  # of the very file that is read
         if stat.S_ISREG(mode):
             _check(file, mode, what)
-        return opened.read()
+        return _read(opened, MAX_SMALL_BYTES)
+
+
+def _opened(file: Path) -> BinaryIO:
+    opened = open(file, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK))  # noqa: SIM115 - theirs
+    os.set_blocking(opened.fileno(), True)
+    return opened
+
+
+def _read(opened: BinaryIO, most: int) -> bytes:
+    content = opened.read(most + 1)
+    if len(content) > most:
+        raise FileTooLarge(errno.EFBIG, f"it has more than {most:,} bytes")
+    if not content and not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
+        raise OSError(errno.ENODATA, "it is no file, and holds nothing")
+    return content
 
 
 def _check(file: Path, mode: int, what: str) -> None:

@@ -13,10 +13,10 @@ from typing import cast, get_args
 from pydantic import ValidationError
 
 from treasury.account_file import explain, read_account_file
-from treasury.errors import ConfigurationError
+from treasury.errors import ConfigurationError, InputError
 from treasury.notices import warn_once
 from treasury.orders.decisions import EvidenceRules
-from treasury.private_files import read_private
+from treasury.private_files import read_bounded, read_private
 from treasury.provider.client import Account
 from treasury.provider.engine import EXCHANGE_SECONDS, MAX_BYTES, EngineName, Limits
 from treasury.provider.service_rules import ServiceRules
@@ -72,6 +72,8 @@ class Settings:
     """What this account's service does where the interface document leaves it open."""
     service_in_environment: frozenset[str] = frozenset()
     """Entries of it that the environment says, whatever the account file says."""
+    out_folders: tuple[Path, ...] = ()
+    """Folders besides the home that the form of a deployed flow may name for its files."""
 
     @property
     def token_folder(self) -> Path:
@@ -113,6 +115,16 @@ class Settings:
         """Where the reconciliations of a day (ISO date) go unless said otherwise."""
         return self.home / "nights" / day
 
+    def check_out(self, out: str | None) -> None:
+        """Raise `InputError` for a folder that the form of a deployed flow names and no setting allows."""
+        allowed = [folder.resolve() for folder in (self.home, *self.out_folders)]
+        if out is not None and not any(Path(out).resolve().is_relative_to(each) for each in allowed):
+            named = ", ".join(map(str, allowed))
+            raise InputError(
+                f"out: {out} is not inside {named}; nothing was done: leave it out, or name the folder in "
+                "TREASURY_OUT_FOLDERS where the deployments are served"
+            )
+
     @property
     def has_account(self) -> bool:
         """Whether environment or account file name an account."""
@@ -149,7 +161,7 @@ def os_user() -> str:
 def read_key_file(path: Path, what: str) -> str:
     """The text of a key file. Raises `ConfigurationError`."""
     try:
-        return path.read_text(encoding="ascii")
+        return read_bounded(path).decode("ascii")
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigurationError(f"the {what} file {path} cannot be read: {type(error).__name__}") from None
 
@@ -202,6 +214,11 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         http_engine=_engine(environ),
         service=_service(environ, saved.service),
         service_in_environment=frozenset(_given(environ)),
+        out_folders=tuple(
+            Path(each).expanduser().absolute()
+            for each in environ.get("TREASURY_OUT_FOLDERS", "").split(os.pathsep)
+            if each
+        ),
     )
 
 

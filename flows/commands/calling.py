@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from flows.commands.approving import signing_key
 from flows.commands.common import DONE, TROUBLE, agreed, configured_desk, say_waiting
 from treasury.errors import InputError
+from treasury.private_files import read_bounded
 from treasury.provider.catalogue import CATALOGUE, find_operation
 from treasury.provider.engine import MAX_BYTES
 from treasury.provider.notifications import read_notification
@@ -74,7 +75,7 @@ def _submit(request: Operation[Any], key: Path | None, *, yes: bool) -> int:
 def _read_fields(text: str | None) -> dict[str, Any]:
     if text is not None and text.startswith("@"):
         try:
-            text = Path(text[1:]).read_text(encoding="utf-8")
+            text = read_bounded(Path(text[1:])).decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise InputError(f"{text[1:]} cannot be read: {type(error).__name__}") from None
     try:
@@ -112,12 +113,9 @@ def check_notification(file: Path, /, *, platform_key: Path | None = None) -> in
         raise InputError("no platform key is connected: name its file with --platform-key FILE")
     key = load_public_key(read_key_file(key_file, "platform key"))
     try:
-        with file.open("rb") as opened:
-            body = opened.read(MAX_BYTES + 1)
+        body = read_bounded(file, MAX_BYTES)
     except OSError as error:
-        raise InputError(f"{file} cannot be read: {type(error).__name__}") from None
-    if len(body) > MAX_BYTES:
-        raise InputError(f"{file} is longer than {MAX_BYTES:,} bytes: no notification is")
+        raise InputError(f"{file} cannot be read: {error.strerror}") from None
     fields = read_notification(body, key, settings.service)
     named = cut_text(f"{fields.get('order_type', 'notification')} {fields.get('request_id', '')}")
     print(f"valid: the platform signed this ({named})")

@@ -28,6 +28,7 @@ from treasury.ledger.funding_runs import rounds_of
 from treasury.ledger.snapshots import snapshot_of
 from treasury.money import format_amount, round_up
 from treasury.planning.market import DIGITS
+from treasury.private_files import read_bounded
 from treasury.reports.rebalancing import as_lines, explained, table, write_page
 from treasury.reports.results import in_words, summarize_run
 from treasury.reports.starts import start_folder
@@ -242,13 +243,17 @@ def show_backtest(desk: Desk, folder: Path, policies: list[Path], out: Path) -> 
     return DONE
 
 
+MAX_DECISIONS = 100_000_000
+"""Bytes of a `decisions.json`."""
+
+
 def explain_again(desk: Desk, named: str) -> int:
     """Plan a round again from what was known then; says whether the result is what was decided."""
     file = Path(named)
     run = desk.ledger.run(named)
     try:
         known = snapshot_of(desk.ledger, named, None if run is None else run.plan_sha256)
-        content = json.loads(file.read_text()) if file.is_file() else known
+        content = json.loads(read_bounded(file, MAX_DECISIONS)) if file.is_file() else known
         if keys := rounds_of(desk.ledger, named):
             raise InputError(
                 f"run {named} pays; what was converted for it is explained by its own name: {', '.join(keys)}"
@@ -256,7 +261,7 @@ def explain_again(desk: Desk, named: str) -> int:
         if content is None:
             raise InputError(f"this ledger kept no decisions of {named}, and there is no such file")
         again, same = explain(content)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OSError) as error:
         raise InputError(f"{named} holds no decisions of a rebalancing ({type(error).__name__})") from None
     for line in as_lines(again):
         print(line)

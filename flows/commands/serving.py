@@ -5,10 +5,11 @@ import importlib
 import os
 import signal
 import socket
-from collections.abc import Collection, Iterator
+import sys
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import yaml
 
@@ -59,6 +60,8 @@ def serve(*, port: int = DASHBOARD_PORT) -> int:
     # A shell that starts this process in the background ignores interrupts.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGTERM, _interrupt)
+    for name in ("stdout", "stderr"):
+        setattr(sys, name, _Outliving(getattr(sys, name)))
     os.environ.setdefault("PREFECT_LOGGING_LEVEL", "INFO")
     prepare_environment()
     os.environ.update(importing_ours(os.environ))  # for the processes of its runs
@@ -90,6 +93,33 @@ def serve(*, port: int = DASHBOARD_PORT) -> int:
         print("serving; Ctrl-C ends it", flush=True)
         asyncio.run(runner.start())
     return DONE
+
+
+class _Outliving:
+    """A stream that goes on, into nothing, when its reader has gone; so do the processes that are started then."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        """Write a text, or lose it."""
+        return int(self._do(lambda: self._stream.write(text)) or len(text))
+
+    def flush(self) -> None:
+        """Flush what can be."""
+        self._do(self._stream.flush)
+
+    def _do(self, work: Callable[[], Any]) -> Any:
+        try:
+            return work()
+        except BrokenPipeError:
+            nothing = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nothing, self._stream.fileno())
+            os.close(nothing)
+            return None
 
 
 def without_policy() -> set[str]:

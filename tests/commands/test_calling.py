@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+import data
 from tests.commands.office import Ended, Office, one_line_error
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.client import Client
@@ -147,6 +148,59 @@ def test_a_conversion_is_executed_once_by_its_quote(office: Office, sandbox: Run
         ended = call(office, "conversion_execute", {"quoteId": quote}, "--yes")
         assert ended.code == 0, ended.out + ended.err
         assert effects(sandbox)["x-1"] == 1
+
+
+@pytest.fixture
+def limited(sandbox: RunningSandbox, open_office: Callable[..., Office]) -> Office:
+    """A home under the sample policy."""
+    office = open_office(sandbox.base_url, prefect=False, PREFECT_API_URL="http://127.0.0.1:9/api")
+    adopted = office.run("policy", "adopt", data.path("treasury_policy.toml"), "--by", "Owner")
+    assert adopted.code == 0, adopted.err
+    return office
+
+
+def trade(office: Office, xid: str, symbol: str, amount: str) -> Ended:
+    """Ask for the quote of a purchase, and execute it."""
+    fields = {"symbol": symbol, "amount": amount, "currency": "USDT", "side": "BUY", "xid": xid}
+    quote = json.loads(call(office, "conversion_quote", fields).out)["data"]["quoteId"]
+    return call(office, "conversion_execute", {"quoteId": quote}, "--yes")
+
+
+def test_a_conversion_by_call_is_sent_inside_the_limits_of_the_sample_policy(
+    limited: Office, sandbox: RunningSandbox
+) -> None:
+    made = trade(limited, "x-10", "ETH-USDT", "100")
+    assert made.code == 0, made.out + made.err
+    assert effects(sandbox)["x-10"] == 1
+    over = trade(limited, "x-11", "ETH-USDT", "100001")
+    assert (over.code, "over the policy's limit of 100000" in over.err) == (2, True)
+    assert [trade(limited, f"x-1{each}", "ETH-USDT", f"9994{each}").code for each in (2, 3)] == [0, 0]
+    turned = trade(limited, "x-14", "ETH-USDT", "99900")
+    assert (turned.code, "max_turnover, 250000" in turned.err) == (2, True)
+    pair = trade(limited, "x-15", "TRX-USDT", "10")
+    assert (pair.code, "TRX-USDT is not a pair that the policy allows" in pair.err) == (2, True)
+    assert not {"x-11", "x-14", "x-15"} & effects(sandbox).keys()
+    unknown = call(limited, "conversion_execute", {"quoteId": "elsewhere"}, "--yes")
+    assert (unknown.code, "max_per_payout" in unknown.err) == (2, False)
+    assert "ask for its quote with treasury call conversion_quote" in unknown.err
+
+
+def test_a_fiat_payout_by_call_is_sent_inside_the_limits_of_the_sample_policy(
+    limited: Office, sandbox: RunningSandbox
+) -> None:
+    def confirmed(request_id: str, amount: str) -> Ended:
+        asked = call(limited, "fiat_payout_quote", {**QUOTE, "request_id": request_id, "pay_amount": amount})
+        number = json.loads(asked.out)["data"]["order_no"]
+        return call(limited, "create_fiat_payout", {"order_no": number, "purpose_code": "01"}, "--yes")
+
+    made = confirmed("q-10", "101")
+    assert made.code == 0, made.out + made.err
+    assert effects(sandbox)["q-10"] == 1
+    over = confirmed("q-11", "5001")
+    assert (over.code, "over the policy's limit of 5000" in over.err) == (2, True)
+    assert "q-11" not in effects(sandbox)
+    unknown = call(limited, "create_fiat_payout", {"order_no": "elsewhere", "purpose_code": "01"}, "--yes")
+    assert (unknown.code, "treasury call fiat_payout_quote" in unknown.err) == (2, True)
 
 
 def test_a_payout_by_call_acts_once(office: Office, sandbox: RunningSandbox) -> None:

@@ -22,6 +22,7 @@ from tests.engine.funded import (
 )
 from tests.engine.rounds import kinds, policy
 from tests.engine.runs import pay, results, sheet
+from tests.moved_clock import clock_of
 from treasury.errors import ApprovalNeeded, InputError
 from treasury.ledger.intents import commit_plan
 from treasury.runs import payouts, rebalancing
@@ -40,9 +41,62 @@ def test_a_round_that_was_forged_is_not_recorded(open_desk: OpenDesk, start_sand
     trade = forged["plan"]["trades"][0]
     for name in ("amount", "expected_receive", "min_receive", "max_fee", "value"):
         trade[name] = str(D(trade[name]) * 9)
-    with pytest.raises(InputError, match="more would be converted than was agreed to"):
+    with pytest.raises(InputError, match="this ledger did not plan this round; nothing was recorded"):
         record_round(desk, forged, file, rules)
     assert desk.ledger.orders(run_key="run.fund") == []
+
+
+def test_a_round_under_other_keys_is_not_recorded_again(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    """One yes bought as many conversions as a flow of one's own had names for the round."""
+    sandbox = start_sandbox(balances={**HELD, "USDT": D(20000)})
+    desk, file = open_desk(sandbox.base_url), sheet(tmp_path, *ROWS)
+    rules = adopted(desk, policy(tmp_path, tail=above("conversions", "USDT", "2000"), BTC=BTC))
+    record(desk, file, rules)
+    planned = plan_round(desk, file, rules)
+    assert planned is not None
+    loose = json.loads(json.dumps({**planned, "newest_order": None}))
+    loose["decisions"]["funds"]["run_key"] = "other"
+    for key in ("x1", "run.fund-2", "run"):
+        with pytest.raises(InputError, match="this ledger did not plan this round; nothing was recorded"):
+            record_round(desk, {**planned, "run_key": key}, file, rules)
+    other = sheet(tmp_path, ("z", "900", "12345670901"), name="other.csv")
+    record(desk, other, rules, "other")
+    with pytest.raises(InputError, match=r"run\.fund was planned for another run; nothing was recorded"):
+        record_round(desk, loose, other, rules, "other")
+    assert record_round(desk, loose, file, rules) == []  # the other run was recorded since it was planned
+    planned = plan_round(desk, file, rules)
+    assert planned is not None
+    [trade] = record_round(desk, planned, file, rules)
+    assert [trade] == record_round(desk, planned, file, rules)
+    assert [order.run_key for order in desk.ledger.orders() if order.operation == "conversion_execute"] == ["run.fund"]
+
+
+def test_a_rebalancing_that_was_changed_between_its_tasks_is_not_proposed(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(balances={**HELD, "BTC": D(2)})
+    desk, rules = open_desk(sandbox.base_url), policy(tmp_path, BTC=BTC)
+    position = rebalancing.position_for(desk, rules, None, None)
+    richer = {**position, "available": {**position["available"], "BTC": "9"}}
+    market = rebalancing.rates_for(desk, rules, position)
+    with pytest.raises(InputError, match="balances and rates are not those that were read"):
+        rebalancing.rates_for(desk, rules, richer)
+    with pytest.raises(InputError, match="balances and rates are not those that were read"):
+        rebalancing.planned_round(desk, None, rules, {**market, "rates": {}}, None)
+    planned = rebalancing.planned_round(desk, None, rules, market, None)
+    forged = json.loads(json.dumps(planned))
+    forged["plan"]["trades"][0]["amount"] = "1"
+    old: Any = {**forged, "decisions": {**forged["decisions"], "snapshot": None}}
+    renamed: Any = {**planned, "run_key": "x1"}
+    for each, why in ((forged, "did not plan"), (renamed, "did not plan"), (old, "made no")):
+        with pytest.raises(InputError, match=f"this ledger {why}"):
+            rebalancing.propose(desk, each, rules)
+    assert rebalancing.propose(desk, planned, rules) == planned
+    clock_of(desk).move(86_400)
+    with pytest.raises(InputError, match="planned on an earlier day"):
+        rebalancing.propose(desk, planned, rules)
 
 
 def test_no_approval_is_asked_for_conversions_that_are_needed_no_more(

@@ -142,6 +142,60 @@ def test_a_task_is_not_tried_again_for_a_wrong_sheet_and_prefect_logs_no_traceba
         assert again(task, None, Failed(data=OSError()))
 
 
+def test_a_question_that_is_refused_for_good_is_asked_once(home: Path, sandbox: RunningSandbox) -> None:
+    from prefect import flow
+    from prefect.client.orchestration import get_client
+    from prefect.states import Failed
+
+    from tasks.operations import OPERATION_TASKS, conversion_rate
+    from tasks.rebalancing import fetch_rates, read_position
+    from treasury.errors import OutcomeUnknown, Refused
+
+    asking: list[Any] = [*OPERATION_TASKS.values(), read_position, fetch_rates]
+    for task in asking:
+        again = task.retry_condition_fn
+        for code, http_status, passes in (("202211", 200, False), ("429", 429, True), (None, 503, True)):
+            assert again(task, None, Failed(data=Refused("x", http_status, code, "no"))) == passes
+        assert again(task, None, Failed(data=OutcomeUnknown("x", "no answer")))
+
+    @flow
+    def asks() -> int:
+        ended: Any = conversion_rate({"symbol": "NO-SUCH", "side": "BUY"}, return_state=True)
+        assert ended.is_failed()
+        with get_client(sync_client=True) as client:
+            return int(client.read_task_run(ended.state_details.task_run_id).run_count)
+
+    assert asks() == 1
+
+
+@pytest.mark.parametrize("out", ["/tmp/elsewhere", "..", "{home}/../x", "{link}"])
+def test_the_form_of_a_deployed_flow_names_no_folder_outside_the_home(
+    out: str,
+    home: Path,
+    sandbox: RunningSandbox,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from flows.provision_card_users import provision_card_users
+
+    link, allowed = home / "link", tmp_path_factory.mktemp("allowed")
+    link.symlink_to(allowed)
+    named = out.format(home=home, link=link / "x")
+    sheet = home / "bad.csv"
+    sheet.write_text("nothing\n")
+    monkeypatch.setenv("PREFECT__RUNTIME__DEPLOYMENT__ID", "a-deployment")
+    ended = provision_card_users(str(sheet), named, return_state=True)
+    assert (ended.name, "is not inside" in str(ended.message)) == ("InputRejected", True)
+    monkeypatch.setenv("TREASURY_OUT_FOLDERS", f"{allowed}:/nowhere")
+    for inside in (home / "x", allowed / "deep", None):
+        ended = provision_card_users(str(sheet), None if inside is None else str(inside), return_state=True)
+        assert (ended.name, "is not inside" in str(ended.message)) == ("InputRejected", False)
+    monkeypatch.delenv("PREFECT__RUNTIME__DEPLOYMENT__ID")
+    ended = provision_card_users(str(sheet), str(tmp_path_factory.mktemp("free")), return_state=True)
+    assert (ended.name, "is not inside" in str(ended.message)) == ("InputRejected", False)
+    link.unlink()
+
+
 @pytest.fixture
 def own_flow(home: Path) -> dict[str, Any]:
     """The README's flow of one's own, exactly as it stands there."""

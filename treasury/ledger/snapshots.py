@@ -9,6 +9,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Row, Select, insert, select
 
+from treasury.errors import InputError
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
 from treasury.ledger.ledger import Ledger
@@ -29,6 +30,17 @@ def snapshot_of(ledger: Ledger, run_key: str, plan_sha256: str | None = None) ->
     table = schema.snapshots.c
     contents = _contents(ledger, of_run(run_key).order_by(table.id.desc()))
     return next((each for each in contents if plan_sha256 in (None, each["plan_sha256"])), None)
+
+
+def planned_snapshot(ledger: Ledger, run_key: str, plan_sha256: str) -> dict[str, Any]:
+    """A round as it was kept when it was planned: of what tasks hand on, only its run key and hash count.
+
+    Raises `InputError` for one that was not planned here, or was changed since.
+    """
+    kept = snapshot_of(ledger, run_key, plan_sha256)
+    if kept is None:
+        raise InputError(f"run {run_key}: this ledger did not plan this round; nothing was recorded: start it again")
+    return kept
 
 
 def snapshots_of(ledger: Ledger, run_key: str, policy: str | None) -> list[dict[str, Any]]:

@@ -5,10 +5,13 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from treasury.money import format_amount
+from treasury.money import exact, format_amount
+from treasury.orders.quoting import QUOTED
 from treasury.planning.limits import ConversionLimits, Limits, PayoutLimits, WithdrawalLimits
 from treasury.planning.policy import Policy
 from treasury.provider.operation import Operation
+
+NOTHING: Mapping[str, Decimal] = {}
 
 
 @dataclass(frozen=True)
@@ -25,9 +28,32 @@ class Judged:
     """How long it waits when its payee is new."""
 
 
-def judge_operation(operation: Operation[Any], policy: Policy | None) -> Judged:
-    """Judge an operation that moves money by the table of the policy that is about its kind."""
-    currency, amount = debit_of(operation)
+@dataclass(frozen=True)
+class Quoted:
+    """A quote that was asked for here, and that an operation confirms."""
+
+    currency: str
+    amount: Decimal
+    """What it debits."""
+    receive_currency: str | None = None
+    receive_amount: Decimal | None = None
+    symbol: str | None = None
+    """The pair of a conversion."""
+    country: str | None = None
+    """Where the beneficiary of a fiat payout is."""
+
+
+def judge_operation(
+    operation: Operation[Any],
+    policy: Policy | None,
+    quoted: Quoted | None = None,
+    moved_today: Mapping[str, Decimal] = NOTHING,
+) -> Judged:
+    """Judge an operation that moves money by the table of the policy that is about its kind.
+
+    `quoted`: what it confirms, where that is known; `moved_today`: what conversions of the day moved, by currency.
+    """
+    currency, amount = debit_of(operation) if quoted is None else (quoted.currency, quoted.amount)
     if policy is None:
         return Judged()
     limits = policy.table(operation.limited_by)
@@ -35,19 +61,46 @@ def judge_operation(operation: Operation[Any], policy: Policy | None) -> Judged:
     if amount is None and (currency is None or most is None):
         unknown = limits.limited() if currency is None else limits.limited() & {currency}
         if unknown or (currency is None and _names_what_is_allowed(limits)):
-            where = "treasury rebalance" if operation.limited_by == "conversions" else "treasury pay"
-            rule = (
-                "what it debits is not known beforehand, and the policy limits "
-                f"{', '.join(sorted(unknown)) or 'it'}: use {where}, or set max_per_payout of its currency"
+            limited = ", ".join(sorted(unknown)) or "it"
+            return Judged(
+                (f"what it debits is not known beforehand, and the policy limits {limited}: {_way_out(operation)}",)
             )
-            return Judged((rule,))
         return Judged()
     assert currency is not None
     debit = amount if amount is not None else most
     assert debit is not None
-    problems = _problems(operation, limits, currency, debit, most)
+    problems = _problems(operation, limits, currency, debit, most, quoted)
+    if isinstance(limits, ConversionLimits) and quoted is not None:
+        problems += _conversion_problems(limits, quoted, moved_today)
     cooling = limits.cooling_hours if isinstance(limits, WithdrawalLimits) else 0
     return Judged(problems, {currency: debit}, None if amount is not None else debit, cooling)
+
+
+def _way_out(operation: Operation[Any]) -> str:
+    """How an operation whose debit is not known can be sent all the same."""
+    flow = "treasury rebalance" if operation.limited_by == "conversions" else "treasury pay"
+    if not operation.confirms_quote:
+        return f"use {flow}, or set max_per_payout of its currency"
+    asked_by = QUOTED[operation.operation_name()].asked_by.operation_name()
+    return f"ask for its quote with treasury call {asked_by} on this ledger and confirm that one, or use {flow}"
+
+
+@exact
+def _conversion_problems(
+    limits: ConversionLimits, quoted: Quoted, moved_today: Mapping[str, Decimal]
+) -> tuple[str, ...]:
+    problems = [
+        f"{name} cannot be judged for a conversion by itself: use treasury rebalance"
+        for name in ("max_value_per_day", "max_share_percent", "max_cost_per_day", "max_cost_bps", "max_per_pair")
+        if getattr(limits, name)
+    ]
+    if limits.pairs is not None and quoted.symbol not in limits.pairs:
+        problems.append(f"{quoted.symbol} is not a pair that the policy allows")
+    for currency, amount in ((quoted.currency, quoted.amount), (quoted.receive_currency, quoted.receive_amount)):
+        most = None if currency is None else limits.max_turnover.get(currency)
+        if most is not None and (amount is None or amount + moved_today.get(str(currency), Decimal(0)) > most):
+            problems.append(f"with it more {currency} is moved today than max_turnover, {format_amount(most)}")
+    return tuple(problems)
 
 
 def debit_of(operation: Operation[Any]) -> tuple[str | None, Decimal | None]:
@@ -75,7 +128,12 @@ def _names_what_is_allowed(limits: Limits) -> bool:
 
 
 def _problems(
-    operation: Operation[Any], limits: Limits, currency: str, debit: Decimal, most: Decimal | None
+    operation: Operation[Any],
+    limits: Limits,
+    currency: str,
+    debit: Decimal,
+    most: Decimal | None,
+    quoted: Quoted | None,
 ) -> tuple[str, ...]:
     problems = []
     if most is not None and debit > most:
@@ -85,7 +143,7 @@ def _problems(
     allowed = getattr(limits, "currencies", None)
     if allowed is not None and currency not in allowed:
         problems.append(f"{currency} is not a currency that the policy allows")
-    country = getattr(operation, "country", None)
+    country = getattr(operation, "country", None) if quoted is None else quoted.country
     if isinstance(limits, PayoutLimits) and country is not None and limits.countries is not None:
         problems += [] if country in limits.countries else [f"{country} is not a country that the policy allows"]
     address = getattr(operation, "address", None)

@@ -89,7 +89,7 @@ MAX_AGE_SECONDS = 5.0
 """How old a signature may be when its request leaves, counted by a clock that goes on while the machine sleeps."""
 
 
-def _passes(error: Exception) -> bool:
+def may_pass(error: Exception) -> bool:
     """Whether a read that failed so may succeed when repeated."""
     if isinstance(error, Refused):
         return error.http_status >= 500 or error.http_status == 429 or error.code in ("412", "429")
@@ -182,7 +182,7 @@ class Client:
         """
         self._connections.take()
         try:
-            self.pace.wait(lambda seconds: self._pacers.do(self.clock.sleep, seconds))
+            self.pace.wait(self._pacers.do)
         except BaseException:
             self._connections.give_back()
             raise
@@ -206,7 +206,7 @@ class Client:
         age = self._age(signed)
         if age > MAX_AGE_SECONDS:
             raise NotSentInTime(f"{name}: signed {age:.0f} s ago, so it was not sent")
-        began = self.clock.monotonic()
+        began = self.clock.monotonic() - age  # when the pace let it go: marking it on disk takes time
         try:
             answer = self._engine.post(self.account.base_url + signed.operation.path, signed.content)
         except NotConnected as error:
@@ -277,7 +277,7 @@ class Client:
         except (Refused, NotConnected, OutcomeUnknown) as error:
             first = error
         left = self._limits.exchange_seconds - (self.clock.monotonic() - began)
-        if left <= 0 or not _passes(first):
+        if left <= 0 or not may_pass(first):
             raise first
         reply: R = self._waiters.do(self._read_again, operation, first, left)
         return reply
@@ -287,7 +287,7 @@ class Client:
         until = self.clock.monotonic() + seconds
 
         def passes(error: Exception) -> bool:
-            return _passes(error) and self.clock.monotonic() < until
+            return may_pass(error) and self.clock.monotonic() < until
 
         # The pauses are the clock's, so stamina makes none.
         for attempt in stamina.retry_context(

@@ -1,24 +1,30 @@
 """Runs single operations: one that moves money goes through ledger and submission, any other is sent directly."""
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 from treasury.approving.tokens import Token
 from treasury.canonical import canonical_json
 from treasury.errors import InputError, LimitExceeded, RunKeyConflict
 from treasury.ledger.cooling import cool
-from treasury.ledger.intents import commit_plan
-from treasury.money import canonical
+from treasury.ledger.intents import commit_plan, newest_order
+from treasury.ledger.obligations import traded_on
+from treasury.ledger.snapshots import keep_snapshot, snapshot_of
+from treasury.money import canonical, parse_amount
+from treasury.orders.quoting import QUOTED
 from treasury.orders.records import Intent, Order
 from treasury.planning.limits import why_approvals
 from treasury.planning.shown import shown_single
-from treasury.planning.single import Judged, debit_of, judge_operation
+from treasury.planning.single import Judged, Quoted, debit_of, judge_operation
 from treasury.provider.operation import Effect, Operation, Reply
 from treasury.runs.approving import is_recorded, propose
 from treasury.runs.desk import Desk
 from treasury.runs.execution import follow_orders, open_orders, send_orders
 from treasury.runs.governing import govern
+from treasury.runs.rebalancing import today_of
 
 KIND = "call"
 
@@ -33,7 +39,47 @@ def send_operation(desk: Desk, operation: Operation[Any]) -> dict[str, Any]:
     if operation.effect is Effect.MOVES_MONEY:
         raise AssertionError(f"{operation.operation_name()} moves money")
     reply: Reply = desk.client.read(operation) if operation.effect is Effect.READS else desk.client.send(operation)
+    _keep_quote(desk, operation, reply)
     return reply.envelope
+
+
+def _keep_quote(desk: Desk, operation: Operation[Any], reply: Reply) -> None:
+    """Keep what a quote debits in the ledger, sealed: what confirms it says nothing but its number."""
+    for name, kind in QUOTED.items():
+        if not isinstance(operation, kind.asked_by):
+            continue
+        terms = kind.read(reply)
+        facts = {field: terms.facts[field] for field in TERMS if terms.facts[field] is not None}
+        if terms.quote and {"pay_currency", "pay_amount"} <= facts.keys():
+            content = {field: canonical(fact) if isinstance(fact, Decimal) else fact for field, fact in facts.items()}
+            content |= {"symbol": getattr(operation, "symbol", None)}
+            content |= {"country": getattr(operation, "beneficiary_country", None)}
+            keep_snapshot(desk.ledger, _name_of_quote(name, terms.quote), None, {"plan_sha256": None, "quote": content})
+
+
+TERMS = ("pay_currency", "pay_amount", "receive_currency", "receive_amount")
+
+
+def _name_of_quote(operation: str, quote: str) -> str:
+    return f"quote {operation} {quote}"  # no run key holds a space
+
+
+def _quote_of(desk: Desk, operation: Operation[Any]) -> Quoted | None:
+    """The quote that an operation confirms, if it was asked for here."""
+    name = _name_of_quote(operation.operation_name(), str(operation.reference_value))
+    kept = snapshot_of(desk.ledger, name) if operation.confirms_quote else None
+    if kept is None:
+        return None
+    quote = kept["quote"]
+    received = quote.get("receive_amount")
+    return Quoted(
+        currency=quote["pay_currency"],
+        amount=parse_amount(quote["pay_amount"]),
+        receive_currency=quote.get("receive_currency"),
+        receive_amount=None if received is None else parse_amount(received),
+        symbol=quote["symbol"],
+        country=quote["country"],
+    )
 
 
 def submit_operation(
@@ -47,14 +93,20 @@ def submit_operation(
     """
     run_key, name = run_key_of_call(operation), operation.operation_name()
     governed = govern(desk)
-    judged = judge_operation(operation, governed.policy)
-    intent = _intent(operation, judged)
+    quoted, newest = _quote_of(desk, operation), newest_order(desk.ledger)
+    moved: Mapping[str, Decimal] | None = None
+    if governed.policy is not None and quoted is not None and quoted.symbol is not None:
+        moved = traded_on(desk.ledger, today_of(desk, governed.policy), (run_key,)).moved
+    judged = judge_operation(operation, governed.policy, quoted, moved or {})
+    intent = _intent(operation, judged, quoted)
     run = desk.ledger.run(run_key)
     recorded = run is not None
     if judged.problems and not recorded:
         raise LimitExceeded(f"{name}: {'; '.join(judged.problems)}; nothing was sent")
     over = {intent.row_ref: "; ".join(judged.problems)} if judged.problems else {}
     rules = governed.rules(desk, operation.limited_by, judged.debits, over)
+    if moved is not None:  # Race: another conversion of the day may be recorded meanwhile
+        rules = replace(rules, newest_order=newest)
     sha256 = hashlib.sha256(canonical_json([governed.version, intent.bound_content]).encode()).hexdigest()
     if not is_recorded(desk, governed, run_key):
         why = why_approvals(judged.debits, governed.limits(operation.limited_by))
@@ -74,11 +126,11 @@ def submit_operation(
         return desk.ledger.orders(run_key=run_key)[0]
 
 
-def _intent(operation: Operation[Any], judged: Judged) -> Intent:
+def _intent(operation: Operation[Any], judged: Judged, quoted: Quoted | None = None) -> Intent:
     body = operation.body()
     reference = str(operation.reference_value)
     own = {name: value for name, value in body.items() if name != operation.reference}
-    currency, amount = debit_of(operation)
+    currency, amount = debit_of(operation) if quoted is None else (quoted.currency, quoted.amount)
     payee = operation.payee
     known = amount if amount is not None else getattr(operation, "amount", None)
     return Intent(
@@ -88,6 +140,8 @@ def _intent(operation: Operation[Any], judged: Judged) -> Intent:
         bound_content={"operation": operation.operation_name(), **body},
         currency=currency,
         amount=amount,
+        receive_currency=None if quoted is None else quoted.receive_currency,
+        receive_amount=None if quoted is None else quoted.receive_amount,
         ceiling=judged.ceiling,
         request_id=reference,
         confirmation=reference if operation.confirms_quote else None,

@@ -16,6 +16,7 @@ from treasury.ledger import snapshots
 from treasury.ledger.funding_runs import PART, check_name_of_round, fund_key, rounds_of
 from treasury.ledger.in_flight import asked_first
 from treasury.ledger.intents import newest_order
+from treasury.ledger.trade_plans import plan_hash
 from treasury.money import canonical
 from treasury.orders.records import Order
 from treasury.orders.states import NEVER_LEFT, OPEN, State
@@ -67,14 +68,15 @@ def next_round(
     for trade in lack.trades:
         LOG.info("run %s is funded by %s", plan.run_key, trade.name)
     funds = {"run_key": plan.run_key, "needs": {asset: canonical(amount) for asset, amount in lack.needs.items()}}
+    decisions = {**decisions_of(desk, decided, policy_file), "funds": funds, "newest_order": newest}
+    snapshots.keep_snapshot(desk.ledger, key, decisions["policy_in_force"], decisions)
     return Planned(
         run_key=key,
         plan=lack.found.plan.as_dict(),
         policy=None if policy_file is None else str(policy_file),
-        decisions={**decisions_of(desk, decided, policy_file), "funds": funds},
+        decisions=decisions,
         max_rounds=policy.trading.max_rounds,
         is_first=not before,
-        newest_order=newest,
     )
 
 
@@ -150,7 +152,6 @@ def _waits_to_be_asked_about(desk: Desk, run_key: str, agreed: Agreed, lack: Lac
         decisions=content,
         max_rounds=policy.trading.max_rounds,
         is_first=True,
-        newest_order=None,
     )
 
 
@@ -168,21 +169,25 @@ def record_round(
     """Record the conversions of a round, as part of the plan of the run that was agreed to; returns each with its name.
 
     None of them where something was recorded since the round was planned, or a limit of the day was reached: then it is
-    planned again. Raises `ApprovalNeeded`.
+    planned again. What it has is read from the ledger, which kept it when it was planned. Raises `ApprovalNeeded`, and
+    `InputError` for a round that this ledger did not plan for this run.
     """
-    trades, decisions, agreed = TradePlan.from_dict(planned["plan"]), planned["decisions"], agreed_of(desk, plan)
+    kept = snapshots.planned_snapshot(desk.ledger, planned["run_key"], plan_hash(planned["plan"]))
+    agreed = agreed_of(desk, plan)
+    if (kept.get("funds") or {}).get("run_key") != plan.run_key:
+        raise InputError(f"run {plan.run_key}: {planned['run_key']} was planned for another run; nothing was recorded")
+    trades = TradePlan.from_dict(kept["decided"]["plan"])
     if agreed is None:
         return []
     if desk.ledger.run(planned["run_key"]) is not None:  # it waited for a second query
         return name_trades(desk, trades, open_orders(desk, planned["run_key"]))
-    snapshots.keep_snapshot(desk.ledger, planned["run_key"], decisions["policy_in_force"], decisions)
     part_of = {"run_key": plan.run_key, "plan_sha256": agreed.sha256, "approvals": agreed.approvals}
     if not is_within_bounds(desk, plan.run_key, agreed, trades.trades):
         raise InputError(f"run {plan.run_key}: more would be converted than was agreed to; nothing was sent")
     with desk.hold(planned["run_key"]):
         bounds = [clipped(trade, agreed.conversions) for trade in trades.trades]
         try:
-            ids = commit_part(desk, planned["run_key"], trades, bounds, part_of, planned["newest_order"], policy_file)
+            ids = commit_part(desk, planned["run_key"], trades, bounds, part_of, kept["newest_order"], policy_file)
         except (Overtaken, LimitExceeded) as error:
             LOG.info("run %s: its conversions are planned again: %s", plan.run_key, error)
             return []

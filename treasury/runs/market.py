@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from treasury.errors import IllegalTransition, InputError, InvalidFields, NotConnected, OutcomeUnknown, Refused
 from treasury.ledger import obligations
@@ -359,3 +359,20 @@ def _references(source: str) -> Mapping[str, Decimal]:
         file = Path(folder) / "reference_rates.csv"
         file.write_bytes(answer.body)
         return read_rates_sheet(file)
+
+
+# --- between tasks -------------------------------------------------------------------------------------------------
+
+
+def sealed(desk: Desk, snapshot: Snapshot) -> dict[str, Any]:
+    """A snapshot as tasks pass it on, with a checksum that only this ledger's key makes."""
+    content = snapshot.as_dict()
+    return {**content, "seal": desk.ledger.key.checksum(["market", content])}
+
+
+def opened(desk: Desk, passed_on: Mapping[str, Any]) -> Snapshot:
+    """The snapshot that tasks passed on. Raises `InputError` for one that was changed on the way."""
+    content = {name: value for name, value in passed_on.items() if name != "seal"}
+    if passed_on.get("seal") != desk.ledger.key.checksum(["market", content]):
+        raise InputError("balances and rates are not those that were read; nothing was planned: start it again")
+    return Snapshot.from_dict(content)

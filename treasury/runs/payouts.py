@@ -39,6 +39,7 @@ from treasury.runs.parts import Part, split_run
 from treasury.runs.remaining import KIND, check_replaced, keep_left_out_rows, keep_remaining
 from treasury.runs.valid_rows import Read, plan_without, remembered
 from treasury.sheets.beneficiaries import LAYOUT, read_beneficiaries
+from treasury.sheets.cells import MAX_BYTES
 from treasury.sheets.mappings import Mappings, read_mappings
 
 LOG = logging.getLogger("treasury")
@@ -162,6 +163,8 @@ class _File:
     def of(cls, path: Path, sheet: str | None, mappings: Mappings) -> "_File":
         """The file at this path. One that cannot be read raises nothing here; reading its rows does."""
         try:
+            if not path.is_file() or path.stat().st_size > MAX_BYTES:
+                return cls("", path, sheet, mappings)
             with path.open("rb") as file:
                 return cls(hashlib.file_digest(file, "sha256").hexdigest(), path, sheet, mappings)
         except OSError:

@@ -16,7 +16,7 @@ from treasury.ledger import obligations, snapshots
 from treasury.ledger.approvals import waiting_plan
 from treasury.ledger.day import NOT_COUNTED
 from treasury.ledger.proposals import is_cancelled
-from treasury.ledger.snapshots import snapshot_of
+from treasury.ledger.snapshots import planned_snapshot, snapshot_of
 from treasury.ledger.trade_plans import (
     check_consent,
     give_consent,
@@ -88,15 +88,13 @@ class Planned(TypedDict):
     max_rounds: int
     is_first: bool
     """Whether it is the first round of its start."""
-    newest_order: int | None
-    """The last order that was recorded when it was planned, where nothing may be recorded in between."""
 
 
 def position_for(desk: Desk, policy_file: Path | None, balances_file: Path | None, plan: str | None) -> dict[str, Any]:
     """The position that a round is planned from; nothing where a plan was agreed to, or a round is gone on with."""
     if plan is not None or stored_round(desk, policy_file) is not None:
         return {}
-    return _read_position(desk, _policy(desk, policy_file)[0], balances_file).as_dict()
+    return market.sealed(desk, _read_position(desk, _policy(desk, policy_file)[0], balances_file))
 
 
 def _read_position(desk: Desk, policy: Policy, balances_file: Path | None) -> Snapshot:
@@ -129,7 +127,7 @@ def rates_for(desk: Desk, policy_file: Path | None, position: Mapping[str, Any])
     if not position:
         return {}
     policy, _ = _policy(desk, policy_file)
-    return market.read_rates(desk, policy, Snapshot.from_dict(position), replaced=_replaced(desk)).as_dict()
+    return market.sealed(desk, market.read_rates(desk, policy, market.opened(desk, position), replaced=_replaced(desk)))
 
 
 def planned_round(
@@ -155,16 +153,17 @@ def planned_round(
         check_said_yes(desk)
         but = {symbol for each in before for symbol in each["unsettled"]}
         stored = None if snapshot else stored_round(desk, policy_file)
-        content = Snapshot.from_dict(snapshot) if snapshot else None
+        content = market.opened(desk, snapshot) if snapshot else None
         found = stored or plan_from(desk, policy_file, content or read_market(desk, policy_file), but)
+    decisions = decisions_of(desk, found, policy_file)
+    keep_snapshot(desk, decisions)
     return Planned(
         run_key=found.run_key,
         plan=found.plan.as_dict(),
         policy=policy_name,
-        decisions=decisions_of(desk, found, policy_file),
+        decisions=decisions,
         max_rounds=_policy(desk, policy_file)[0].trading.max_rounds,
         is_first=not before,
-        newest_order=None,
     )
 
 
@@ -173,15 +172,22 @@ OLD_MS = 5 * 60_000
 
 
 def propose(desk: Desk, planned: Planned, policy_file: Path | None) -> Planned:
-    """Keep a round's plan, and what it was planned from, in the ledger; one without trades is kept, too.
+    """Keep a round's plan in the ledger, as it was kept when it was planned.
 
-    Raises `LimitExceeded` where limits leave nothing of it to trade.
+    Raises `LimitExceeded` where limits leave nothing of it to trade, `InputError` for one that was not planned today.
     """
-    keep_snapshot(desk, planned["decisions"])
-    if planned["is_first"]:
-        check_limits(planned["decisions"])
-    if planned["plan"]["trades"]:
-        keep_plan(desk, planned["run_key"], TradePlan.from_dict(planned["plan"]), policy_file)
+    if planned["decisions"]["snapshot"] is None:  # an older plan, which stands in the ledger itself
+        run_key, plan = plan_by_hash(desk, plan_hash(planned["plan"]))
+    else:
+        run_key = planned["run_key"]
+        kept = planned_snapshot(desk.ledger, run_key, plan_hash(planned["plan"]))
+        plan = TradePlan.from_dict(kept["decided"]["plan"])
+        if kept["snapshot"]["at"] < today_of(desk, _policy(desk, policy_file)[0]):
+            raise InputError(f"run {run_key}: it was planned on an earlier day; nothing was traded: start it again")
+        if planned["is_first"]:
+            check_limits(kept)
+    if plan.trades:
+        keep_plan(desk, run_key, plan, policy_file)
     return planned
 
 
