@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from treasury.errors import InvalidFields, Problem
 from treasury.money import parse_amount
+from treasury.private_files import read_bounded
 from treasury.provider.status import OrderStatus
 from treasury.reconciliation.entries import Statement, StatementEntry
 from treasury.sheets.bank_files import NotAStatement, is_camt, is_mt940, read_camt, read_mt940
@@ -33,27 +34,20 @@ def read_statement(path: Path) -> Statement:
 
     Raises `InvalidSheet` with every problem of every line of a sheet, or with the first one of a bank's file.
     """
-    content = _beginning(path)
-    if not is_camt(content) and not is_mt940(content):
-        entries = list(read_sheet(path, LAYOUT, _entry))
-        return Statement(hashlib.sha256(path.read_bytes()).hexdigest(), entries)
-    if len(content) > MAX_BYTES:
-        raise file_problem(path, f"has more than {MAX_BYTES // 1_000_000} MB: divide it into several files", "too_big")
     try:
-        entries = read_camt(content) if is_camt(content) else read_mt940(_decoded(content))
+        content = read_bounded(path, MAX_BYTES) if path.is_file() else b""
+    except OSError:
+        content = b""  # `read_sheet` says what is wrong
+    try:
+        if is_camt(content):
+            entries = read_camt(content)
+        elif is_mt940(content):
+            entries = read_mt940(_decoded(content))
+        else:
+            entries = list(read_sheet(path, LAYOUT, _entry))
     except NotAStatement as error:
         raise file_problem(path, str(error), "other_format") from None
     return Statement(hashlib.sha256(content).hexdigest(), entries)
-
-
-def _beginning(path: Path) -> bytes:
-    """Return the content of a bank's file, or the first bytes of anything else; `read_sheet` says what is wrong."""
-    try:
-        with path.open("rb") as file:
-            first = file.read(1_000) if path.is_file() else b""
-            return first + file.read(MAX_BYTES) if is_camt(first) or is_mt940(first) else first
-    except OSError:
-        return b""
 
 
 def _decoded(content: bytes) -> str:
