@@ -10,8 +10,11 @@ import pytest
 
 import data
 from tests.commands.office import Ended, Office, one_line_error
+from treasury.ledger.proofs import Verdict
+from treasury.orders.states import State
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.client import Client
+from treasury.proving.proving import prove_service
 from treasury.sandbox import RunningSandbox
 
 ADDRESS = "TXYZ" + "e" * 30
@@ -148,6 +151,24 @@ def test_a_conversion_is_executed_once_by_its_quote(office: Office, sandbox: Run
         ended = call(office, "conversion_execute", {"quoteId": quote}, "--yes")
         assert ended.code == 0, ended.out + ended.err
         assert effects(sandbox)["x-1"] == 1
+
+
+def test_a_conversion_by_call_is_asked_about_by_the_xid_of_its_quote(
+    open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office]
+) -> None:
+    sandbox = open_sandbox(settle_seconds=3600)
+    office = open_office(sandbox.base_url, prefect=False, PREFECT_API_URL="http://127.0.0.1:9/api")
+    assert trade(office, "x-20", "ETH-USDT", "100").code == 0
+    sandbox.advance(7200)
+    desk = office.desk()
+    try:
+        [order] = desk.ledger.orders()
+        assert desk.submission.ask(order).state is State.SETTLED
+        proofs = {proof.name: proof for proof in prove_service(desk).proofs}
+    finally:
+        desk.close()
+    found = proofs["conversion_found_by"]
+    assert (found.verdict, found.proposed) == (Verdict.PROVEN, None)
 
 
 @pytest.fixture

@@ -132,6 +132,11 @@ class Order(Record):
     checksum: str | None = field(repr=False)
     """Keyed, over what it is, where it stands, what it asks for and its payload."""
 
+    @property
+    def asked_as(self) -> str:
+        """Return the reference that it is asked about by: of one that confirmed a quote by itself, the quote's own."""
+        return self.row_ref if self.request_id == self.confirmation else self.request_id
+
 
 class Stage(StrEnum):
     """How far a quote has come."""

@@ -41,6 +41,8 @@ class Quoted:
     """The pair of a conversion."""
     country: str | None = None
     """Where the beneficiary of a fiat payout is."""
+    asked_as: str | None = None
+    """Our reference of the quote: the `xid` of a conversion's."""
 
 
 def judge_operation(

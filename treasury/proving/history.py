@@ -46,11 +46,12 @@ def prove_history(questions: Questions, ledger: Ledger) -> Iterator[Proof]:
 def _conversions(questions: Questions, ledger: Ledger) -> Proof:
     """By which of its ids the transaction query finds the last conversion that was accepted."""
     setting = questions.rules.conversion_found_by
-    known = [order for order in last_shown(ledger, [ConversionExecute.operation_name()], 1) if order.confirmation]
+    shown = last_shown(ledger, [ConversionExecute.operation_name()], 20)
+    known = [order for order in shown if order.confirmation and order.asked_as != order.confirmation][:1]
     if not known:
         return Proof("conversion_found_by", setting, Verdict.OPEN, "this ledger knows no conversion yet")
     [order] = known
-    ids = {"xid": order.request_id, "quote_id": str(order.confirmation), "order_no": str(order.order_no)}
+    ids = {"xid": order.asked_as, "quote_id": str(order.confirmation), "order_no": str(order.order_no)}
     found = [name for name, each in ids.items() if _finds(questions, each)]
     said = f"the last conversion is found by {', '.join(found) or 'none of xid, quote id and order number'}"
     right = setting in found or (setting == "nothing" and not found)
@@ -126,7 +127,7 @@ def _fees(questions: Questions, ledger: Ledger) -> Proof:
 def _query(questions: Questions, order: Order) -> SeenOrder | None:
     """What the service shows of an order, as it is; None when it shows nothing."""
     operation, rules = CATALOGUE[order.operation], questions.rules
-    answer = questions.ask(rules.question(operation, order.request_id, order.confirmation, order.order_no))
+    answer = questions.ask(rules.question(operation, order.asked_as, order.confirmation, order.order_no))
     if isinstance(answer, Refused) or not hasattr(answer, "as_order"):
         return None
     seen: SeenOrder = answer.as_order()

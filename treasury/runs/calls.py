@@ -19,6 +19,7 @@ from treasury.orders.records import Intent, Order
 from treasury.planning.limits import why_approvals
 from treasury.planning.shown import shown_single
 from treasury.planning.single import Judged, Quoted, debit_of, judge_operation
+from treasury.provider.conversion import ConversionExecute
 from treasury.provider.operation import Effect, Operation, Reply
 from treasury.runs.approving import is_recorded, propose
 from treasury.runs.desk import Desk
@@ -52,7 +53,7 @@ def _keep_quote(desk: Desk, operation: Operation[Any], reply: Reply) -> None:
         facts = {field: terms.facts[field] for field in TERMS if terms.facts[field] is not None}
         if terms.quote and {"pay_currency", "pay_amount"} <= facts.keys():
             content = {field: canonical(fact) if isinstance(fact, Decimal) else fact for field, fact in facts.items()}
-            content |= {"symbol": getattr(operation, "symbol", None)}
+            content |= {"symbol": getattr(operation, "symbol", None), "asked_as": operation.reference_value}
             content |= {"country": getattr(operation, "beneficiary_country", None)}
             keep_snapshot(desk.ledger, _name_of_quote(name, terms.quote), None, {"plan_sha256": None, "quote": content})
 
@@ -79,6 +80,7 @@ def _quote_of(desk: Desk, operation: Operation[Any]) -> Quoted | None:
         receive_amount=None if received is None else parse_amount(received),
         symbol=quote["symbol"],
         country=quote["country"],
+        asked_as=quote.get("asked_as"),
     )
 
 
@@ -101,6 +103,8 @@ def submit_operation(
     intent = _intent(operation, judged, quoted)
     run = desk.ledger.run(run_key)
     recorded = run is not None
+    if recorded:
+        intent = replace(intent, row_ref=desk.ledger.orders(run_key=run_key)[0].row_ref)
     if judged.problems and not recorded:
         raise LimitExceeded(f"{name}: {'; '.join(judged.problems)}; nothing was sent")
     over = {intent.row_ref: "; ".join(judged.problems)} if judged.problems else {}
@@ -133,8 +137,9 @@ def _intent(operation: Operation[Any], judged: Judged, quoted: Quoted | None = N
     currency, amount = debit_of(operation) if quoted is None else (quoted.currency, quoted.amount)
     payee = operation.payee
     known = amount if amount is not None else getattr(operation, "amount", None)
+    xid = quoted.asked_as if quoted is not None and isinstance(operation, ConversionExecute) else None
     return Intent(
-        row_ref=reference,
+        row_ref=xid or reference,
         operation=operation.operation_name(),
         payload={"confirm": own} if operation.confirms_quote else own,
         bound_content={"operation": operation.operation_name(), **body},

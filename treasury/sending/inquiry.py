@@ -55,7 +55,7 @@ class Inquiry:
         self._witnesses = Witnesses(ledger, self._finds)
 
     def _finds(self, order: Order) -> bool:
-        return self.query_reference(order.operation, order.request_id, order.confirmation, order.order_no) is not None
+        return self.query_reference(order.operation, order.asked_as, order.confirmation, order.order_no) is not None
 
     def ask(self, order: Order) -> Order:
         """Ask the service what became of an order and record the answer.
@@ -75,8 +75,8 @@ class Inquiry:
         return self.query_reference_with_reply(operation, request_id, confirmation, order_no).seen
 
     def query_with_reply(self, order: Order) -> Shown:
-        """The same as `query`, with the reply itself."""
-        return self._query(order, order.request_id, order.confirmation, order.order_no)
+        """Query an order as `query` does; return the reply itself, too."""
+        return self._query(order, order.asked_as, order.confirmation, order.order_no)
 
     def _query(
         self, order: Order, request_id: str, confirmation: str | None = None, order_no: str | None = None
