@@ -10,6 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from sqlalchemy import delete, select, update
 
@@ -19,7 +20,7 @@ from tests.engine.rounds import policy
 from tests.engine.runs import night, pay, remake, sheet
 from tests.moved_clock import clock_of
 from tests.parts import sheet as long_sheet
-from treasury.errors import InputError
+from treasury.errors import InputError, OutcomeUnknown
 from treasury.ledger import closing, schema, sweeps
 from treasury.ledger.acceptances import accept_break
 from treasury.ledger.day import counted_on
@@ -32,10 +33,11 @@ from treasury.planning.policy import Policy
 from treasury.policy_file import read_policy
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.client import Client
+from treasury.provider.orders import Pay
 from treasury.provider.retries import Retry
 from treasury.reconciliation.scope import Scope
 from treasury.reports.reconciliation import FILES
-from treasury.runs import payouts, sweep
+from treasury.runs import calls, payouts, sweep
 from treasury.runs.desk import Desk
 from treasury.runs.months import report_month
 from treasury.runs.remaining import write_failed_of
@@ -631,3 +633,36 @@ def test_a_month_is_made_of_the_entries_and_months_add_up(
     for wrong in ("2026-13", "november", "2026-11-01"):
         with pytest.raises(InputError, match="--month is a year and a month"):
             report_month(desk, wrong, tmp_path, Policy())
+
+
+def test_a_pay_in_of_ours_is_expected_and_no_unexplained_inflow(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(settle_seconds=1)
+    desk = open_desk(sandbox.base_url)
+    clock_of(desk).move((42 - int(Policy().day_of(desk.ledger.now())[8:])) * DAY)  # so that no month ends meanwhile
+    fields = {"payment_method": "on_line", "currency": "USDT_TRC20", "product_name": "p", "customer_ref_id": "c"}
+    asked = [Pay(request_id=f"in-{number}", amount=str(number), **fields) for number in (600, 7)]
+    pages = [calls.send_operation(desk, each)["data"]["checkout_url"] for each in asked]
+    opening = balance(night(desk, tmp_path / "1"))["opening"]
+    assert httpx.post(f"{pages[0]}/pay").status_code == 303
+    clock_of(desk).move(DAY)
+    second = night(desk, tmp_path / "2")
+    assert (second["verdict"], second["breaks"], balance(second)["change"]) == ("reconciled", [], "594")
+    clock_of(desk).move(DAY)
+    sandbox.deposit("USDT_TRC20", "5")
+    third = night(desk, tmp_path / "3")
+    assert (classes(third), balance(third)["unexplained"]) == ({"USDT_TRC20": "unexplained_inflow new"}, "5")
+    found = month_of(desk, tmp_path / "month", Policy().day_of(desk.ledger.now())[:7])
+    assert (found["opening"], found["received"]) == (opening, "594")
+
+
+def test_a_pay_in_that_the_service_does_not_know_is_a_break(open_desk: OpenDesk, service: Any, tmp_path: Path) -> None:
+    service.plans |= {"/v1/order/pay": ["drop"], "/v1/order/query": [ABSENT], "/v1/balance/partner": [ok(balance="1")]}
+    desk = open_desk(service.base_url)
+    fields = {"payment_method": "on_line", "currency": "USDT_TRC20", "product_name": "p", "customer_ref_id": "c"}
+    with pytest.raises(OutcomeUnknown):
+        calls.send_operation(desk, Pay(request_id="in-1", amount="600", **fields))
+    report = night(desk, tmp_path / "1")
+    [found] = report["breaks"]
+    assert (found["class"], found["request_id"], found["amount"]) == ("missing_at_service", "in-1", "600")

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import select
 
 from treasury.ledger import schema
+from treasury.ledger.closing import credit_of, receipt_answers
 from treasury.ledger.ledger import Ledger
 from treasury.orders.states import State
 from treasury.provider.catalogue import CATALOGUE
@@ -62,6 +63,19 @@ def _moved(row: Any, amount: Decimal | None, *, is_on_top: bool) -> Iterator[tup
     if CATALOGUE[row.operation].may_show_what_arrives and row.receive_amount is not None:
         received = Decimal(row.receive_amount)
         yield row.receive_currency, EntryKind.RECEIVED, received if landed else -received
+
+
+def receipt_bookings(ledger: Ledger, opened_at: Mapping[str, int]) -> Iterator[Booking]:
+    """Read the entries of pay-ins: of each what an answer shows more, or less, than the one before.
+
+    `opened_at`: currency -> when its account was opened, Unix ms; what was shown until then is inside the opening.
+    """
+    before: dict[str, Decimal] = {}
+    for row in ledger.read(receipt_answers().order_by(schema.answers.c.id)):
+        request_id, (currency, credited) = json.loads(row.ledger_side)["request_id"], credit_of(row)
+        moved, before[request_id] = credited - before.get(request_id, Decimal(0)), credited
+        if moved and currency in opened_at and row.asked_at > opened_at[currency]:
+            yield Booking(f"R{row.id}", row.asked_at, currency, EntryKind.RECEIVED, moved, request_id)
 
 
 def _debits_of_unpriced(ledger: Ledger) -> dict[str, Decimal]:

@@ -7,15 +7,18 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Connection, delete, exists, func, insert, select
+from sqlalchemy import Column, ColumnElement, Connection, Select, delete, exists, func, insert, select
 
 from treasury.concurrency.batches import batched
 from treasury.ledger import schema
 from treasury.ledger.database import serialize
 from treasury.ledger.ledger import Ledger
+from treasury.ledger.snapshots import expected_receipts
+from treasury.ledger.sweeps import RECEIPT
 from treasury.money import exact, format_amount
 from treasury.orders.states import OPEN, State
 from treasury.provider.catalogue import CATALOGUE
+from treasury.provider.status import OrderStatus
 from treasury.reconciliation.balances import Flows, Night
 from treasury.reconciliation.breaks import RESOLVED, Break, Finding, Known
 from treasury.reconciliation.scope import Scope
@@ -72,9 +75,12 @@ def close_sweep(ledger: Ledger, sweep_id: int, scope: Scope, fee_on_top: Collect
         statement = draw_statement(opening, _moves(stream(_steps(scope, first, last)), flows, fee_on_top), closing)
         for row in stream(_unpriced(sweep_id)):
             _add_unpriced(row, flows, ages, fee_on_top)
+        for row in stream(receipt_answers().where(schema.answers.c.sweep_id == sweep_id)):
+            currency, credited = credit_of(row)
+            flows[currency]["unpriced"] -= credited
     for currency, amount in closing.items():
         flows[currency]["in_flight"] += amount
-    said = {currency: {**_texts(sums), **_open(ages[currency])} for currency, sums in sorted(flows.items())}
+    said = {currency: {**_texts(sums), **_open(ages[currency])} for currency, sums in sorted(flows.items()) if currency}
     row = {"sweep_id": sweep_id, "books": scope.books, "as_of": ledger.now(), "journal_id": last}
     row["statement"] = json.dumps({"lines": [line.as_text() for line in statement], "flows": said})
 
@@ -179,6 +185,27 @@ def _add_unpriced(
         flows[shown.get("seen_fee_currency") or currency][name] += Decimal(shown["seen_fee"])
 
 
+def receipt_answers() -> Select[Any]:
+    """Select both sides of questions that no order of the ledger stands behind: pay-ins are among them."""
+    answers = schema.answers.c
+    shown = answers.order_id.is_(None) & answers.service_side.is_not(None)
+    return select(answers.id, answers.asked_at, answers.ledger_side, answers.service_side).where(shown)
+
+
+def credit_of(row: Any) -> tuple[str, Decimal]:
+    """Return currency and amount of what a pay-in has brought by this answer; nothing of anything else."""
+    ours, shown = json.loads(row.ledger_side), json.loads(row.service_side)
+    if ours["operation"] != RECEIPT:
+        return "", Decimal(0)
+    currency = shown.get("seen_currency") or ours["currency"]
+    if shown.get("status") != OrderStatus.SUCCESS:
+        return currency, Decimal(0)
+    amount = Decimal(shown.get("seen_amount") or ours["amount"])
+    arrived = shown.get("arrive_amount")
+    credited = amount - Decimal(shown.get("seen_fee") or 0) if arrived is None else Decimal(arrived)
+    return currency, credited
+
+
 def _moves(rows: Iterator[Any], flows: dict[str, dict[str, Decimal]], fee_on_top: Collection[str]) -> Iterator[Move]:
     """The journal's steps as moves; adds up what they moved of each balance."""
     for row in rows:
@@ -227,7 +254,8 @@ def balance_currencies(ledger: Ledger, scope: Scope, named: Collection[str] = ()
     brought = ledger.read(select(orders.receive_currency).where(orders.operation.in_(converts)).distinct())
     found = {row[0] for row in (*debited, *brought) if row[0] is not None}
     earlier = ledger.read(select(schema.sweep_balances.c.currency).distinct())
-    return sorted({*found, *named, *(row[0] for row in earlier)})
+    expected = {receipt["currency"] for receipt in expected_receipts(ledger)}
+    return sorted({*found, *named, *expected, *(row[0] for row in earlier)})
 
 
 def record_balances(ledger: Ledger, sweep_id: int, moment: str, seen: Mapping[str, Shown | Unread]) -> None:

@@ -43,6 +43,23 @@ def planned_snapshot(ledger: Ledger, run_key: str, plan_sha256: str) -> dict[str
     return kept
 
 
+RECEIPT = "receipt "
+"""Stands before the request id of a pay-in in the place of a run key."""
+
+
+def expect_receipt(ledger: Ledger, request_id: str, currency: str, amount: str) -> None:
+    """Record a pay-in that is about to be asked for: the reconciliation asks for it every night, as for an order."""
+    expected = {"request_id": request_id, "currency": currency, "amount": amount, "created_at": ledger.now()}
+    keep_snapshot(ledger, RECEIPT + request_id, None, {"plan_sha256": None, "receipt": expected})
+
+
+def expected_receipts(ledger: Ledger) -> list[dict[str, Any]]:
+    """Return every pay-in of ours: request id, currency, amount as text, and when it was asked for, Unix ms."""
+    table = schema.snapshots.c
+    rows = _contents(ledger, select(schema.snapshots).where(table.run_key.startswith(RECEIPT)).order_by(table.id))
+    return list({each["receipt"]["request_id"]: each["receipt"] for each in rows}.values())
+
+
 def snapshots_of(ledger: Ledger, run_key: str, policy: str | None) -> list[dict[str, Any]]:
     """Everything that was kept for a run under a policy, the newest first."""
     table = schema.snapshots.c

@@ -19,6 +19,7 @@ from treasury.money import format_amount
 from treasury.orders.quoting import QUOTED
 from treasury.orders.records import Order, Quote
 from treasury.provider.card_users import QueryCardUser
+from treasury.provider.orders import Pay
 from treasury.reconciliation.scope import SUPERSEDED, Scope
 
 _AT_ONCE = 2_000
@@ -52,8 +53,14 @@ class Sweep:
     as_of: int | None
 
 
-def sides_of(ledger: Ledger, orders: Iterable[Order], card_users: Iterable[Any]) -> Iterator[dict[str, Any]]:
-    """The ledger's side of every question: orders, their superseded quotes, card users."""
+RECEIPT = Pay.operation_name()
+"""Operation of a question about a pay-in of ours."""
+
+
+def sides_of(
+    ledger: Ledger, orders: Iterable[Order], card_users: Iterable[Any], receipts: Iterable[Mapping[str, Any]] = ()
+) -> Iterator[dict[str, Any]]:
+    """Yield the ledger's side of every question: orders, their superseded quotes, card users, pay-ins."""
     superseded = []
     for some in batched(orders, _AT_ONCE):
         asked: dict[int, list[Quote]] = {}
@@ -70,6 +77,7 @@ def sides_of(ledger: Ledger, orders: Iterable[Order], card_users: Iterable[Any])
             yield _row(order.id, _order_side(order, confirmed))
     yield from superseded
     yield from (_row(None, _card_user_side(user)) for user in card_users)
+    yield from (_row(None, {**receipt, "operation": RECEIPT}) for receipt in receipts)
 
 
 def record_sweep(ledger: Ledger, scope: Scope, rows: Iterable[Mapping[str, Any]], since: int) -> int:
@@ -164,7 +172,7 @@ _RECORDED = RowChange(schema.answers, ("id",), ("service_side", "asked_at"))
 def both_sides(
     ledger: Ledger, sweep_id: int, columns: Sequence[str]
 ) -> tuple[dict[str, list[Any]], list[dict[str, Any]]]:
-    """Both sides of every order of a sweep, by column, and of every card user, by row.
+    """Return both sides of every order of a sweep, by column, and of every card user and pay-in, by row.
 
     The service's side is empty where it was not asked. Equal short words share one object, to save memory.
     """
@@ -175,7 +183,7 @@ def both_sides(
     with ledger.snapshot() as stream:
         for ours, theirs in stream(query):
             side = {**json.loads(ours), **json.loads(theirs or "{}")}
-            if side["operation"] == CARD_USER:
+            if side["operation"] in (CARD_USER, RECEIPT):
                 users.append(side)
                 continue
             for name, values in found.items():

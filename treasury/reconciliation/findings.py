@@ -62,6 +62,20 @@ def of_card_users(users: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
         yield Finding(subject, name, subject, None, None, ZERO, f"card user {user['user_xid']}: {said}")
 
 
+def of_receipts(receipts: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
+    """Find pay-ins of ours that could not be asked about, or that the service does not know."""
+    for receipt in receipts:
+        if receipt.get("answer") == Answer.FOUND:
+            continue
+        name, said = "query_failed", f"could not be asked ({receipt.get('seen_reason') or 'no answer'})"
+        if receipt.get("answer") == Answer.ABSENT:
+            name, said = "missing_at_service", "the service knows no such pay-in: its request may have been lost"
+        amount, named = Decimal(receipt["amount"]), (receipt["request_id"], receipt["currency"])
+        yield Finding(
+            named[0], name, *named, amount, ZERO, f"pay-in {named[0]}: {said}", operation=receipt["operation"]
+        )
+
+
 def of_statement(entries: Sequence[StatementEntry], known_numbers: Collection[str]) -> Iterator[Finding]:
     """Transactions of the statement behind which no intent of this ledger stands."""
     for entry in entries:

@@ -37,6 +37,8 @@ class ReconciliationInput:
     last_whole: int | None = None
     """When the last report of everything was made."""
     card_users: Sequence[Mapping[str, Any]] = ()
+    receipts: Sequence[Mapping[str, Any]] = ()
+    """Both sides of pay-ins of ours."""
     statement: Sequence[StatementLine] = ()
     balances: Mapping[str, Sequence[Night]] = field(default_factory=dict)
     """Currency -> every report of all orders so far."""
@@ -94,6 +96,7 @@ def build_report(night: ReconciliationInput) -> Report:
     found = [
         *findings.of_orders(orders),
         *findings.of_card_users(night.card_users),
+        *findings.of_receipts(night.receipts),
         *findings.of_statement(night.entries, night.known_numbers),
         *findings.of_balances(accounts),
         *findings.of_openings(accounts, night.as_of, night.acceptances),
@@ -134,7 +137,7 @@ def _covered(night: ReconciliationInput, orders: pd.DataFrame, accounts: Sequenc
     return frozenset(
         {
             *orders["request_id"],
-            *(user["request_id"] for user in night.card_users),
+            *(each["request_id"] for each in (*night.card_users, *night.receipts)),
             *(subject for subject in lots if subject.split()[1] in rolled),
             *(f"statement {entry.order_no}" for entry in night.entries),
         }

@@ -12,7 +12,7 @@ from treasury.errors import InputError, LimitExceeded, RunKeyConflict
 from treasury.ledger.cooling import cool
 from treasury.ledger.intents import commit_plan, newest_order
 from treasury.ledger.obligations import traded_on
-from treasury.ledger.snapshots import keep_snapshot, snapshot_of
+from treasury.ledger.snapshots import expect_receipt, keep_snapshot, snapshot_of
 from treasury.money import canonical, parse_amount
 from treasury.orders.quoting import QUOTED
 from treasury.orders.records import Intent, Order
@@ -21,6 +21,7 @@ from treasury.planning.shown import shown_single
 from treasury.planning.single import Judged, Quoted, debit_of, judge_operation
 from treasury.provider.conversion import ConversionExecute
 from treasury.provider.operation import Effect, Operation, Reply
+from treasury.provider.orders import Pay
 from treasury.runs.approving import is_recorded, propose
 from treasury.runs.desk import Desk
 from treasury.runs.execution import follow_orders, open_orders, send_orders
@@ -39,6 +40,8 @@ def send_operation(desk: Desk, operation: Operation[Any]) -> dict[str, Any]:
     """Send an operation that moves no money; returns the whole answer. Raises as the client does."""
     if operation.effect is Effect.MOVES_MONEY:
         raise AssertionError(f"{operation.operation_name()} moves money")
+    if isinstance(operation, Pay):  # before it leaves: its answer may be lost
+        expect_receipt(desk.ledger, operation.request_id, operation.currency, canonical(operation.amount))
     reply: Reply = desk.client.read(operation) if operation.effect is Effect.READS else desk.client.send(operation)
     _keep_quote(desk, operation, reply)
     return reply.envelope

@@ -7,7 +7,7 @@ from typing import Any
 
 from treasury.ledger import closing
 from treasury.ledger.acceptances import acceptances
-from treasury.ledger.bookings import opened_after, order_bookings
+from treasury.ledger.bookings import opened_after, order_bookings, receipt_bookings
 from treasury.ledger.statement_lines import kept_lines
 from treasury.planning.policy import Policy
 from treasury.reconciliation.balances import BalanceAccount
@@ -38,6 +38,7 @@ def report_month(desk: Desk, month: str, out: Path | None, policy: Policy) -> Ma
     }
     others = () if policy.people else tuple(others_movements(lines, ours))
     bookings = [
+        *receipt_bookings(ledger, {code: each.opened_at or 0 for each in accounts for code in each.codes}),
         *order_bookings(ledger, first_steps, desk.account.rules.fee_on_top),
         *(booking for each in accounts for booking in _beside_orders(desk, each, others, policy)),
     ]

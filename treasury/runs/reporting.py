@@ -54,6 +54,8 @@ def read_input(
     if not scope.is_whole:  # it shows the lines that it was given, and keeps none
         kept |= {entry.order_no: entry for entry in given}
     columns, users = sweeps.both_sides(ledger, sweep_id, (*OUR_COLUMNS, *THEIR_COLUMNS))
+    receipts = [user for user in users if user["operation"] == sweeps.RECEIPT]
+    numbers = {receipt[name] for receipt in receipts for name in ("request_id", "order_no") if receipt.get(name)}
     return ReconciliationInput(
         as_of=sums.as_of,
         both_sides=pd.DataFrame(columns, dtype=object),
@@ -61,13 +63,14 @@ def read_input(
         scope=scope,
         since=sums.since,
         last_whole=closing.last_whole_report(ledger, sweep_id),
-        card_users=users,
+        card_users=[user for user in users if user["operation"] == sweeps.CARD_USER],
+        receipts=receipts,
         statement=sums.statement,
         balances=closing.balance_nights(ledger, sweep_id),
         entries=[
             entry for entry in kept.values() if scope.run_key is None and scope.currency in (None, entry.currency)
         ],
-        known_numbers=ledger.known_numbers() if kept else (),
+        known_numbers={*ledger.known_numbers(), *numbers} if kept else (),
         known_breaks=closing.known_breaks(ledger, sweep_id),
         acceptances=acceptances(ledger, sums.as_of),
         fee_on_top=desk.account.rules.fee_on_top,

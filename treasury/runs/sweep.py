@@ -22,6 +22,7 @@ from treasury.ledger import closing, sweeps
 from treasury.ledger.personal import Words
 from treasury.ledger.policies import policy_in_force
 from treasury.ledger.replacements import forget_old_contents
+from treasury.ledger.snapshots import expected_receipts
 from treasury.orders.records import Order
 from treasury.provider.funds import PartnerBalance
 from treasury.provider.operation import Reply, SeenOrder
@@ -61,7 +62,8 @@ def start_or_resume_sweep(desk: Desk, scope: Scope) -> int:
     ledger = desk.ledger
     forget_old_contents(ledger)
     since = None if scope.window_days is None else ledger.now() - scope.window_days * DAY_MS
-    users = ledger.card_users() if scope.run_key is None and scope.currency is None else []
+    is_wide = scope.run_key is None and scope.currency is None
+    users, receipts = (ledger.card_users(), expected_receipts(ledger)) if is_wide else ([], [])
     with ledger.each_order(scope.run_key) as orders:
         asked = (
             order
@@ -69,7 +71,7 @@ def start_or_resume_sweep(desk: Desk, scope: Scope) -> int:
             if (since is None or order.final_at is None or order.final_at >= since)
             and scope.currency in (None, order.currency, order.receive_currency)
         )
-        rows = _calling_shards(desk, sweeps.sides_of(ledger, asked, users))
+        rows = _calling_shards(desk, sweeps.sides_of(ledger, asked, users, receipts))
         sweep_id = sweeps.record_sweep(ledger, scope, rows, since=ledger.now() - RESUMED_MS)
     desk.stop_losses.pop(_stop_loss_name(sweep_id), None)
     _read_balances(desk, sweep_id, scope, "before")
