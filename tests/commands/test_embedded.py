@@ -41,6 +41,7 @@ def test_a_killed_run_leaves_no_process_and_the_next_start_pays_each_row_once(
     assert sum(order["amount"] for order in orders) == len(ROWS)
 
 
+@pytest.mark.proof
 @pytest.mark.costly("an embedded Prefect that starts slowly")
 def test_an_embedded_server_that_starts_slowly_is_waited_for(
     open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office]

@@ -111,6 +111,7 @@ def test_a_server_that_is_silent_for_some_seconds_is_waited_for(served: Served) 
     assert (process.returncode, out.splitlines()[-1]) == (0, "1 settled"), out + err
 
 
+@pytest.mark.proof
 @pytest.mark.costly("four commands as processes")
 def test_a_command_of_this_home_knows_the_password_and_one_of_another_does_not(
     served: Served, open_office: Callable[..., Office]

@@ -15,6 +15,7 @@ KILLS = tries("FLOW_KILLS", 1, 12)
 ROWS = [(f"r{number}", "1.00", f"1234567{number:04d}1") for number in range(600)]
 
 
+@pytest.mark.proof
 @pytest.mark.costly("four processes and an embedded Prefect")
 def test_of_four_starts_on_a_fresh_home_one_works_and_three_say_so(
     open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office]

@@ -30,6 +30,7 @@ from tests.engine.own_process import desk_of_process, in_own_process
 from tests.engine.rounds import available, kinds, policy
 from tests.engine.runs import results, sheet
 from tests.moved_clock import RUNS, MovedClock, clock_of
+from tests.proofs import halves
 from treasury.errors import ApprovalNeeded, InputError, LimitExceeded, PlanRejected
 from treasury.ledger.approvals import reject_plan
 from treasury.orders.states import State
@@ -276,7 +277,7 @@ def spec_of(folder: Path, sandbox: Any, key_file: Path, rules: Path) -> dict[str
 
 
 @RUNS
-@pytest.mark.parametrize(("point", "hits"), POINTS)
+@pytest.mark.parametrize(("point", "hits"), halves(POINTS)[0])
 @pytest.mark.costly("up to four processes")
 def test_killed_anywhere_it_is_funded_and_paid_once(
     start_sandbox: Any, tmp_path: Path, key_file: Path, point: str, hits: int
