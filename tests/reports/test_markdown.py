@@ -1,0 +1,28 @@
+"""Every figure of the Markdown page is the JSON's."""
+
+from typing import Any
+
+from tests.reports.builders import rich_machine
+from treasury.reports.reconciliation import BALANCE_COLUMNS, STATEMENT_COLUMNS, as_markdown
+
+
+def rows_under(page: str, heading: str) -> list[list[str]]:
+    table = page.partition(f"## {heading}\n\n")[2].partition("\n\n")[0]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+
+
+def test_statement_and_balances_are_those_of_the_json() -> None:
+    machine = rich_machine()
+    machine["counts"].pop("a_class_of_tomorrow")  # the page explains every class
+    page = as_markdown(machine)
+    parts: tuple[tuple[str, str, dict[str, str]], ...] = (
+        ("Statement of orders", "statement", dict(STATEMENT_COLUMNS)),
+        ("Balances", "balances", dict(BALANCE_COLUMNS)),
+    )
+    for heading, name, columns in parts:
+        titles, _, *rows = rows_under(page, heading)
+        expected: list[dict[str, Any]] = machine[name]
+        assert titles == list(columns.values())
+        assert rows == [[line[column] or "" for column in columns] for line in expected]
+    for each in machine["breaks"][:50]:
+        assert f"| {each['id']} | {each['class']} | {each['amount'] or ''}".rstrip() in page
