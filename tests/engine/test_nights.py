@@ -35,12 +35,14 @@ from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.client import Client
 from treasury.provider.orders import Pay
 from treasury.provider.retries import Retry
+from treasury.provider.service_rules import ServiceRules
 from treasury.reconciliation.scope import Scope
 from treasury.reports.reconciliation import FILES
 from treasury.runs import calls, payouts, sweep
 from treasury.runs.desk import Desk
 from treasury.runs.months import report_month
 from treasury.runs.remaining import write_failed_of
+from treasury.sandbox.behaviour import Behaviour
 from treasury.sending.stop_loss import UNREACHED
 
 pytestmark = pytest.mark.both_databases
@@ -666,3 +668,29 @@ def test_a_pay_in_that_the_service_does_not_know_is_a_break(open_desk: OpenDesk,
     report = night(desk, tmp_path / "1")
     [found] = report["breaks"]
     assert (found["class"], found["request_id"], found["amount"]) == ("missing_at_service", "in-1", "600")
+
+
+def test_a_changed_setting_of_fees_corrects_the_account_since_its_opening(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(settle_seconds=1, behaviour=Behaviour(fee_on_top={"payout"}))
+    desk = open_desk(sandbox.base_url)
+    pay(desk, sheet(tmp_path, ROWS[0]), tmp_path / "before", "before", seconds=20)
+    night(desk, tmp_path / "0")
+    clock_of(desk).move(DAY)
+    for number in (1, 2):
+        row = ("a", "10", f"1234567000{number + 4}")
+        pay(desk, sheet(tmp_path, row), tmp_path / f"out{number}", f"run{number}", seconds=20)
+        clock_of(desk).move(DAY)
+        report = night(desk, tmp_path / f"{number}")
+        assert balance(report)["unexplained"] == f"-0.{number}"
+    assert "see fee_on_top" in report["breaks"][0]["evidence"]
+    believing = open_desk(sandbox.base_url, service=ServiceRules(fee_on_top=frozenset({"payout"})))
+    clock_of(desk).move(DAY)
+    corrected = night(believing, tmp_path / "3")
+    assert balance(corrected)["unexplained"] == "0"
+    assert {each["lifecycle"] for each in corrected["breaks"]} == {"resolved"}
+    clock_of(desk).move(DAY)
+    assert balance(night(believing, tmp_path / "4"))["unexplained"] == "0"
+    back = night(desk, tmp_path / "5")
+    assert balance(back)["unexplained"] == "-0.2"

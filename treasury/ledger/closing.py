@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -73,6 +73,9 @@ def close_sweep(ledger: Ledger, sweep_id: int, scope: Scope, fee_on_top: Collect
                 flows[row.receive_currency]["receiving"] += Decimal(row.receive_amount)
                 ages[row.receive_currency].append((row.created_at, row.request_id))
         statement = draw_statement(opening, _moves(stream(_steps(scope, first, last)), flows, fee_on_top), closing)
+        if before is not None and scope.books == Scope().books:
+            earlier = json.loads(before.statement).get("fee_on_top", sorted(fee_on_top))
+            _correct_fees(stream, flows, first, earlier, fee_on_top)
         for row in stream(_unpriced(sweep_id)):
             _add_unpriced(row, flows, ages, fee_on_top)
         for row in stream(receipt_answers().where(schema.answers.c.sweep_id == sweep_id)):
@@ -82,7 +85,8 @@ def close_sweep(ledger: Ledger, sweep_id: int, scope: Scope, fee_on_top: Collect
         flows[currency]["in_flight"] += amount
     said = {currency: {**_texts(sums), **_open(ages[currency])} for currency, sums in sorted(flows.items()) if currency}
     row = {"sweep_id": sweep_id, "books": scope.books, "as_of": ledger.now(), "journal_id": last}
-    row["statement"] = json.dumps({"lines": [line.as_text() for line in statement], "flows": said})
+    lines = [line.as_text() for line in statement]
+    row["statement"] = json.dumps({"lines": lines, "flows": said, "fee_on_top": sorted(fee_on_top)})
 
     def work(connection: Connection) -> None:
         serialize(connection)
@@ -222,6 +226,37 @@ def _moves(rows: Iterator[Any], flows: dict[str, dict[str, Decimal]], fee_on_top
                 _add_effect(flows[row.receive_currency], "received", landed * Decimal(row.receive_amount), source)
         is_on_top = row.operation in fee_on_top
         yield Move(row.currency, Decimal(row.amount), source, target, row.fee_currency, fee, is_on_top)
+
+
+def _correct_fees(
+    stream: Callable[[Any], Iterator[Any]],
+    flows: dict[str, dict[str, Decimal]],
+    last: int,
+    earlier: Collection[str],
+    fee_on_top: Collection[str],
+) -> None:
+    """Add what the setting says otherwise now of fees since the accounts were opened, up to the last report's step.
+
+    `earlier`: the operations that the last report took to have their fee on top.
+    """
+    changed = dict.fromkeys(set(fee_on_top) - set(earlier), 1) | dict.fromkeys(set(earlier) - set(fee_on_top), -1)
+    if not changed:
+        return
+    reports, balances = schema.reports.c, schema.sweep_balances.c
+    first_read = select(balances.currency, func.min(reports.journal_id)).join_from(
+        schema.reports, schema.sweep_balances, (balances.sweep_id == reports.sweep_id) & balances.after.is_not(None)
+    )
+    is_of_accounts = reports.statement.contains('"flows"')  # an older report opened none
+    opened = dict(tuple(row) for row in stream(first_read.where(is_of_accounts).group_by(balances.currency)))
+    steps = _steps(Scope(), 0, last).where(schema.orders.c.operation.in_(sorted(changed)))
+    for row in stream(steps.add_columns(schema.journal.c.id.label("step"))):
+        currency = row.fee_currency or row.currency
+        landed = (row.target == State.SETTLED.value) - (row.source == State.SETTLED.value)
+        if row.fee is not None and landed and row.step > opened.get(currency, last):
+            debit = changed[row.operation] * landed * Decimal(row.fee)
+            flows[currency]["fees"] += debit
+            flows[currency]["fees_beside"] -= debit
+            flows[currency]["found" if debit > 0 else "returned"] += abs(debit)
 
 
 def _add_effect(sums: dict[str, Decimal], name: str, amount: Decimal, source: State) -> None:
