@@ -26,9 +26,21 @@ class Judgement(StrEnum):
 
 
 @dataclass(frozen=True)
+class Line:
+    """A movement that a statement shows, by no order of the ledger: more came in (positive), or left.
+
+    `booked_from`: the beginning of its day, Unix ms, where that is known and later than the account's opening: then it
+    is an entry of the account. Any other one only ends a lot of its sign.
+    """
+
+    amount: Decimal
+    booked_from: int | None = None
+
+
+@dataclass(frozen=True)
 class Flows:
     """Sums of one currency from the orders, zero or more (but `arrived`, `received` and `fees`, which corrections may
-    turn). Those up to `stated_in` since the report before, and `fees_beside`; the others at the time of the report."""
+    turn). The first five since the report before, and `fees_beside`; the others at the time of the report."""
 
     arrived: Decimal = ZERO
     """Paid out for good."""
@@ -40,10 +52,6 @@ class Flows:
     """Part of what was debited: of orders that had been final without effect, so that it may have left earlier."""
     returned: Decimal = ZERO
     """Part of what came back: of orders that had been settled, so that it may have come earlier."""
-    stated_out: Decimal = ZERO
-    """What a statement shows to have left, by nobody's order here, not known to be later than the opening."""
-    stated_in: Decimal = ZERO
-    """What it shows to have come in like that."""
     in_flight: Decimal = ZERO
     """May be debited already, or only at the end: the interface does not say."""
     receiving: Decimal = ZERO
@@ -58,6 +66,8 @@ class Flows:
     """When the oldest of them was made, Unix ms."""
     open_named: tuple[str, ...] = ()
     """Request ids of the oldest of them."""
+    lines: tuple["Line", ...] = ()
+    """Movements of others that statements show, given since the report before."""
 
     def __add__(self, other: "Flows") -> "Flows":
         """Of two codes of one pooled balance."""
@@ -75,7 +85,7 @@ class Night:
     balance: Decimal | None
     """None where it was not asked for or could not be read."""
     moved: Decimal = ZERO
-    """How much it moved while it was read, signed."""
+    """The reading before `balance` less `balance`: more than zero where it fell while it was read."""
     flows: Flows = Flows()
     note: str | None = None
     """Why it could not be read."""
@@ -126,6 +136,8 @@ class BalanceAccount:
     """What lines of statements without a day have explained of its lots: when, and how much it moved the balance."""
     open_then: Sequence[str] = ()
     """Request ids of orders that were open when it was opened, the oldest ones."""
+    moved_then: Decimal = ZERO
+    """How much the balance moved while it was opened."""
 
     @property
     def is_unread(self) -> bool:
@@ -139,35 +151,40 @@ def roll_forward(currency: str, nights: Sequence[Night], codes: Sequence[str] = 
 
     `codes`: those that share its balance.
 
-    A report that finds the change outside of what is explained makes a lot of the rest. An order whose effect became
-    known late ends lots of its sign first; nothing else ends one.
+    A report that finds the change outside of what is explained makes a lot of the rest. Before that, entries that may
+    be older than the report which learned of them end lots of their sign; nothing else ends one.
     """
     opening: Night | None = None
-    lots: list[Lot] = []
-    total = pending = Flows()
-    read, bounds = 0, (ZERO, ZERO)
-    change = unpriced = stated = ZERO
+    lots = _Lots()
+    total, lines = Flows(), list[Line]()
+    read, span = 0, Span(ZERO, ZERO)
+    change = unpriced = entered = ZERO
     said: list[Lot] = []
     for night in nights:
         if opening is None:
             if night.balance is not None:
                 opening, read, unpriced = night, 1, night.flows.unpriced
-                bounds = _bounds(opening, total, night)
+                span = _span(opening, total, night, ZERO)
             continue
-        total, pending = _with(total, night.flows), _with(pending, night.flows)
+        total, lines = _with(total, night.flows), [*lines, *night.flows.lines]
+        lots.learn(-night.flows.found, night.flows.returned)
         if night.balance is None or opening.balance is None:
             continue
         read += 1
         settled, unpriced = night.flows.unpriced - unpriced, night.flows.unpriced
-        pending = _with(pending, Flows(found=max(settled, ZERO), returned=max(-settled, ZERO)))
-        change, (low, high) = night.balance - opening.balance, _bounds(opening, total, night)
-        lots = _explain(lots, change, (low + stated, high + stated), pending, night.as_of)
-        lots, known = _stated(lots, pending)
-        stated += known
+        lots.learn(-settled)
+        for line in lines:
+            if line.booked_from is not None:
+                entered += line.amount
+                lots.learn(line.amount - lots.end(line.amount, since=line.booked_from))
+        change, span = night.balance - opening.balance, _span(opening, total, night, entered)
+        lots.explain(change, span, night.as_of, total.fees_beside)
+        total = replace(total, fees_beside=ZERO)
+        known = sum((lots.end(line.amount) for line in lines if line.booked_from is None), ZERO)
+        entered, span, lines = entered + known, Span(span.low + known, span.high + known), []
         said += [Lot(night.as_of, known)] if known else []
-        bounds, pending = (low + stated, high + stated), Flows()
     last = nights[-1]
-    shown = None if opening is None or last.balance is None else (change, *bounds)
+    shown = None if opening is None or last.balance is None else (change, span.low, span.high)
     return BalanceAccount(
         currency=currency,
         nights=read,
@@ -177,61 +194,90 @@ def roll_forward(currency: str, nights: Sequence[Night], codes: Sequence[str] = 
         change=None if shown is None else shown[0],
         explained_low=None if shown is None else shown[1],
         explained_high=None if shown is None else shown[2],
-        lots=tuple(lots),
+        lots=tuple(lots.standing),
         last=last,
         codes=tuple(codes) or (currency,),
         stated=tuple(said),
         open_then=() if opening is None else opening.flows.open_named,
+        moved_then=ZERO if opening is None else opening.moved,
     )
+
+
+@dataclass(frozen=True)
+class Span:
+    """The least and the greatest change since the opening that entries and open orders explain."""
+
+    low: Decimal
+    high: Decimal
+
+
+class _Lots:
+    """The lots of an account while it is rolled forward, and the entries that may end some.
+
+    Such an entry is new in the report that learns of it. One that the range has taken in is kept: once the range is
+    closed, it ends a lot if just its amount is missing.
+    """
+
+    def __init__(self) -> None:
+        self.standing: list[Lot] = []
+        self._new: list[Decimal] = []
+        self._kept: list[Decimal] = []
+
+    def learn(self, *amounts: Decimal) -> None:
+        """Take entries that may be older than this report: negative ones left, positive ones came in."""
+        self._new += [amount for amount in amounts if amount]
+
+    def explain(self, change: Decimal, span: Span, at: int, fees: Decimal) -> None:
+        """Let the new entries end lots where the balance says that they moved before; make a lot of what is left."""
+        width = span.high - span.low
+        for entry in sorted(self._new, key=lambda amount: amount != -self._over(change, span)):
+            over = self._over(change, span)
+            if over * entry < 0:  # a movement is whole, as far as the range lets it be
+                self.end(entry, most=abs(over) + width)
+        if not width:
+            for entry in self._kept:
+                if entry == -self._over(change, span):
+                    self.end(entry)
+        self._kept = [*self._kept, *self._new] if width else []
+        self._new = []
+        if rest := self._over(change, span):
+            self.standing.append(Lot(at, rest, fees))
+
+    def _over(self, change: Decimal, span: Span) -> Decimal:
+        """Return how much of the change neither the range nor the lots explain."""
+        known = sum((lot.amount for lot in self.standing), ZERO)
+        return max(change - span.high - known, ZERO) or min(change - span.low - known, ZERO)
+
+    def end(self, amount: Decimal, *, since: int | None = None, most: Decimal | None = None) -> Decimal:
+        """End lots of the sign of a movement, equal ones first, then the oldest; return how much of it that was.
+
+        `since`: only lots that were found from then on, Unix ms; `most`: no more than this.
+        """
+        left = abs(amount) if most is None else min(abs(amount), most)
+        wanted = sorted(self.standing, key=lambda lot: (lot.amount != amount, lot.at))
+        ended = ZERO
+        for lot in wanted:
+            if lot.amount * amount > 0 and left and (since is None or lot.at >= since):
+                taken = min(abs(lot.amount), left).copy_sign(amount)
+                place = self.standing.index(lot)
+                self.standing[place] = replace(lot, amount=lot.amount - taken)
+                ended, left = ended + taken, left - abs(taken)
+        self.standing = [lot for lot in self.standing if lot.amount]
+        return ended
 
 
 def _with(total: Flows, flows: Flows) -> Flows:
     """Add the flows of one more report."""
-    since = ("arrived", "received", "fees", "found", "returned", "stated_out", "stated_in", "fees_beside")
+    since = ("arrived", "received", "fees", "fees_beside")
     return replace(total, **{name: getattr(total, name) + getattr(flows, name) for name in since})
 
 
-def _bounds(opening: Night, total: Flows, night: Night) -> tuple[Decimal, Decimal]:
-    """Return the least and the greatest change since the opening that entries and open orders explain."""
-    exactly = total.received - total.arrived - total.fees - (night.flows.unpriced - opening.flows.unpriced)
+def _span(opening: Night, total: Flows, night: Night, entered: Decimal) -> Span:
+    """Return what entries, `entered` ones of statements among them, and open orders explain of the change."""
+    exactly = total.received - total.arrived - total.fees - (night.flows.unpriced - opening.flows.unpriced) + entered
     moved = [ZERO, night.moved, -opening.moved, night.moved - opening.moved]
     low = exactly - night.may_be_debited - opening.flows.receiving - max(moved)
-    return low, exactly + opening.may_be_debited + night.flows.receiving - min(moved)
-
-
-def _explain(
-    lots: Sequence[Lot], change: Decimal, bounds: tuple[Decimal, Decimal], pending: Flows, at: int
-) -> list[Lot]:
-    """Return the lots after a report: those that a late order explains are less, what is left over is a new one."""
-    low, high = bounds
-    known = sum((lot.amount for lot in lots), ZERO)
-    over = max(change - high - known, ZERO) or min(change - low - known, ZERO)
-    if not over:
-        return list(lots)
-    found = min(pending.found, over) if over > 0 else -min(pending.returned, -over)
-    kept = _reduced(lots, found)
-    rest = over + known - sum((lot.amount for lot in kept), ZERO)
-    return [*kept, *([Lot(at, rest, pending.fees_beside)] if rest else [])]
-
-
-def _stated(lots: Sequence[Lot], pending: Flows) -> tuple[list[Lot], Decimal]:
-    """Take what a statement shows off the lots of its sign, as far as they go; return them, and how much it was."""
-    left = sum((-lot.amount for lot in lots if lot.amount < 0), ZERO)
-    came = sum((lot.amount for lot in lots if lot.amount > 0), ZERO)
-    out, back = min(pending.stated_out, left), min(pending.stated_in, came)
-    return _reduced(_reduced(lots, out), -back), back - out
-
-
-def _reduced(lots: Sequence[Lot], found: Decimal) -> list[Lot]:
-    """Take what was found (positive: it had left; negative: it had come in) off the lots, equal ones first."""
-    kept = sorted(lots, key=lambda lot: (lot.amount != -found, lot.at))
-    for place, lot in enumerate(kept):
-        if lot.amount * found < 0:
-            taken = min(abs(lot.amount), abs(found))
-            sign = 1 if found > 0 else -1
-            kept[place] = replace(lot, amount=lot.amount + sign * taken)
-            found -= sign * taken
-    return sorted((lot for lot in kept if lot.amount), key=lambda lot: lot.at)
+    return Span(low, exactly + opening.may_be_debited + night.flows.receiving - min(moved))
 
 
 def pooled(series: Mapping[str, Sequence[Night]]) -> dict[str, tuple[tuple[str, ...], list[Night]]]:
@@ -316,6 +362,8 @@ def _not_provable(account: BalanceAccount) -> str | None:
         return None
     flows = account.last.flows
     why = "orders that were open when the account was opened"
+    if (account.last.moved or account.moved_then) and not account.open_then:
+        why = "what the balance moved while it was read"
     if flows.open_since is not None:
         days = (account.last.as_of - flows.open_since) // DAY_MS
         why = f"{flows.open_orders} open order{'' if flows.open_orders == 1 else 's'}, the oldest for {days} days"

@@ -2,8 +2,9 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date, datetime, time, timedelta
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pandas as pd
 
@@ -11,7 +12,7 @@ from treasury.money import exact
 from treasury.orders.states import State
 from treasury.planning.policy import Policy
 from treasury.provider.status import OrderStatus
-from treasury.reconciliation.balances import BalanceAccount, Flows, Night, pooled, roll_forward
+from treasury.reconciliation.balances import BalanceAccount, Flows, Line, Night, pooled, roll_forward
 from treasury.reconciliation.comparison import LINE_COLUMNS
 from treasury.reconciliation.entries import StatementEntry
 
@@ -130,8 +131,12 @@ def with_entries(
         opening = next((night for night in nights if night.balance is not None), None)
         place = next((place for place, night in enumerate(nights) if night.as_of >= entry.given_at), None)
         if opening is not None and place is not None:
-            is_later = is_later_than(opening.as_of, entry, policy)
-            nights[place] = _with_movement(nights[place], entry, is_later=is_later)
+            booked_from = None
+            if entry.booked_on is not None and is_later_than(opening.as_of, entry, policy):
+                noon = datetime.combine(entry.booked_on, time(12), ZoneInfo(policy.time_zone))
+                booked_from = policy.day_start_ms(noon)
+            line = Line(entry.amount if entry.is_incoming else -entry.amount, booked_from)
+            nights[place] = replace(nights[place], flows=nights[place].flows + Flows(lines=(line,)))
     return series
 
 
@@ -145,15 +150,6 @@ def others_movements(entries: Sequence[StatementEntry], ours: Collection[str]) -
 def is_later_than(opened_at: int, entry: StatementEntry, policy: Policy) -> bool:
     """Tell whether a movement is known to be of a day after the opening."""
     return entry.booked_on is not None and entry.booked_on > date.fromisoformat(policy.day_of(opened_at))
-
-
-def _with_movement(night: Night, entry: StatementEntry, *, is_later: bool) -> Night:
-    moved = Flows(stated_in=entry.amount) if entry.is_incoming else Flows(stated_out=entry.amount)
-    if is_later and entry.is_incoming:
-        moved = Flows(received=entry.amount, returned=entry.amount)
-    elif is_later:
-        moved = Flows(arrived=entry.amount, found=entry.amount)
-    return replace(night, flows=night.flows + moved)
 
 
 def roll_accounts(
