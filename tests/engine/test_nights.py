@@ -694,3 +694,19 @@ def test_a_changed_setting_of_fees_corrects_the_account_since_its_opening(
     assert balance(night(believing, tmp_path / "4"))["unexplained"] == "0"
     back = night(desk, tmp_path / "5")
     assert balance(back)["unexplained"] == "-0.2"
+
+
+def test_an_order_that_is_open_since_before_the_opening_widens_the_range_once(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("treasury.sandbox.handlers.funds.FROZEN", "reserved")
+    sandbox = start_sandbox(settle_seconds=1)
+    desk = open_desk(sandbox.base_url)
+    pay(desk, sheet(tmp_path, ("c", "2000", "12345670022")), tmp_path / "out", seconds=0)
+    clock_of(desk).move(60)
+    night(desk, tmp_path / "1")
+    clock_of(desk).move(DAY)
+    shown = balance(night(desk, tmp_path / "2"))
+    assert (shown["explained_low"], shown["explained_high"]) == ("-2000", "0")
+    sandbox.deposit("USDT_TRC20", "5")
+    assert balance(night(desk, tmp_path / "3"))["unexplained"] == "5"

@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -64,8 +64,11 @@ def close_sweep(ledger: Ledger, sweep_id: int, scope: Scope, fee_on_top: Collect
     with ledger.snapshot() as stream:
         [(last,)] = stream(select(func.coalesce(func.max(schema.journal.c.id), 0)))
         closing: dict[str, Decimal] = defaultdict(Decimal)
+        opened = {row.currency: row for row in stream(_openings())}
         for row in stream(_orders_in_flight(scope)):
             closing[row.currency] += Decimal(row.amount)
+            if row.sent_at is not None and row.currency in opened and row.sent_at <= opened[row.currency].as_of:
+                flows[row.currency]["in_flight_before"] += Decimal(row.amount)
             ages[row.currency].append((row.created_at, row.request_id))
             if row.operation in fee_on_top and row.fee is not None:
                 flows[row.fee_currency or row.currency]["in_flight"] += Decimal(row.fee)
@@ -75,7 +78,9 @@ def close_sweep(ledger: Ledger, sweep_id: int, scope: Scope, fee_on_top: Collect
         statement = draw_statement(opening, _moves(stream(_steps(scope, first, last)), flows, fee_on_top), closing)
         if before is not None and scope.books == Scope().books:
             earlier = json.loads(before.statement).get("fee_on_top", sorted(fee_on_top))
-            _correct_fees(stream, flows, first, earlier, fee_on_top)
+            if set(earlier) != set(fee_on_top):
+                steps = {currency: row.journal_id for currency, row in opened.items()}
+                _correct_fees(stream(_steps_with_ids(first)), flows, steps, earlier, fee_on_top)
         for row in stream(_unpriced(sweep_id)):
             _add_unpriced(row, flows, ages, fee_on_top)
         for row in stream(receipt_answers().where(schema.answers.c.sweep_id == sweep_id)):
@@ -151,7 +156,7 @@ def _money() -> list[Column[Any]]:
 def _orders_in_flight(scope: Scope) -> Any:
     orders = schema.orders.c
     is_open = orders.state.in_([state.value for state in OPEN])
-    return select(*_money(), orders.created_at, orders.request_id).where(is_open, *_in_scope(scope))
+    return select(*_money(), orders.created_at, orders.sent_at, orders.request_id).where(is_open, *_in_scope(scope))
 
 
 def _steps(scope: Scope, first: int, last: int) -> Any:
@@ -228,31 +233,38 @@ def _moves(rows: Iterator[Any], flows: dict[str, dict[str, Decimal]], fee_on_top
         yield Move(row.currency, Decimal(row.amount), source, target, row.fee_currency, fee, is_on_top)
 
 
+def _openings() -> Any:
+    """Select when the account of each currency was opened, and the last step of the journal then."""
+    reports, balances = schema.reports.c, schema.sweep_balances.c
+    query = select(
+        balances.currency, func.min(reports.as_of).label("as_of"), func.min(reports.journal_id).label("journal_id")
+    )
+    query = query.join_from(schema.reports, schema.sweep_balances, balances.sweep_id == reports.sweep_id)
+    is_of_accounts = reports.statement.contains('"flows"')  # an older report opened none
+    return query.where(balances.after.is_not(None), is_of_accounts).group_by(balances.currency)
+
+
+def _steps_with_ids(last: int) -> Any:
+    return _steps(Scope(), 0, last).add_columns(schema.journal.c.id.label("step"))
+
+
 def _correct_fees(
-    stream: Callable[[Any], Iterator[Any]],
+    steps: Iterable[Any],
     flows: dict[str, dict[str, Decimal]],
-    last: int,
+    opened: Mapping[str, int],
     earlier: Collection[str],
     fee_on_top: Collection[str],
 ) -> None:
-    """Add what the setting says otherwise now of fees since the accounts were opened, up to the last report's step.
+    """Add what the setting says otherwise now of fees since the accounts were opened.
 
-    `earlier`: the operations that the last report took to have their fee on top.
+    `steps`: of the journal up to the last report; `opened`: currency -> the last step before its account; `earlier`:
+    the operations that the last report took to have their fee on top.
     """
     changed = dict.fromkeys(set(fee_on_top) - set(earlier), 1) | dict.fromkeys(set(earlier) - set(fee_on_top), -1)
-    if not changed:
-        return
-    reports, balances = schema.reports.c, schema.sweep_balances.c
-    first_read = select(balances.currency, func.min(reports.journal_id)).join_from(
-        schema.reports, schema.sweep_balances, (balances.sweep_id == reports.sweep_id) & balances.after.is_not(None)
-    )
-    is_of_accounts = reports.statement.contains('"flows"')  # an older report opened none
-    opened = dict(tuple(row) for row in stream(first_read.where(is_of_accounts).group_by(balances.currency)))
-    steps = _steps(Scope(), 0, last).where(schema.orders.c.operation.in_(sorted(changed)))
-    for row in stream(steps.add_columns(schema.journal.c.id.label("step"))):
+    for row in steps:
         currency = row.fee_currency or row.currency
         landed = (row.target == State.SETTLED.value) - (row.source == State.SETTLED.value)
-        if row.fee is not None and landed and row.step > opened.get(currency, last):
+        if row.operation in changed and row.fee is not None and landed and row.step > opened.get(currency, row.step):
             debit = changed[row.operation] * landed * Decimal(row.fee)
             flows[currency]["fees"] += debit
             flows[currency]["fees_beside"] -= debit

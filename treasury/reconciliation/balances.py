@@ -54,6 +54,8 @@ class Flows:
     """Part of what came back: of orders that had been settled, so that it may have come earlier."""
     in_flight: Decimal = ZERO
     """May be debited already, or only at the end: the interface does not say."""
+    in_flight_before: Decimal = ZERO
+    """The part of it that was sent before the account was opened, and so was on its way then, too."""
     receiving: Decimal = ZERO
     """What conversions on their way may have brought already."""
     unpriced: Decimal = ZERO
@@ -277,7 +279,8 @@ def _span(opening: Night, total: Flows, night: Night, entered: Decimal) -> Span:
     exactly = total.received - total.arrived - total.fees - (night.flows.unpriced - opening.flows.unpriced) + entered
     moved = [ZERO, night.moved, -opening.moved, night.moved - opening.moved]
     low = exactly - night.may_be_debited - opening.flows.receiving - max(moved)
-    return Span(low, exactly + opening.may_be_debited + night.flows.receiving - min(moved))
+    ended = max(opening.may_be_debited - night.flows.in_flight_before, ZERO)  # what is open still has not come back
+    return Span(low, exactly + ended + night.flows.receiving - min(moved))
 
 
 def pooled(series: Mapping[str, Sequence[Night]]) -> dict[str, tuple[tuple[str, ...], list[Night]]]:
