@@ -24,7 +24,6 @@ from treasury.orders.states import NEVER_RELEASED, STEPS, Event, Hold, State
 from treasury.provider.operation import SeenOrder
 from treasury.runs.deciding import check_known, said, word_about
 from treasury.runs.desk import Desk
-from treasury.sending.inquiry import how_it_ends
 
 
 @dataclass(frozen=True)
@@ -85,8 +84,8 @@ def releasable(desk: Desk, reference: str, kind: str | None) -> list[Order]:
         )
     if all(order.hold_kind in NEVER_RELEASED for order in orders):
         raise InputError(
-            f"the service knows what is held of {reference}: it cannot be released; treasury resolve --as sent says "
-            "that it was sent, once somebody has looked, and --as not-sent that it never acted, and never will"
+            f"the service knows what is held of {reference}: it cannot be released; "
+            "treasury resolve says that it was sent, once somebody has looked"
         )
     return [order for order in orders if order.hold_kind not in NEVER_RELEASED and wanted in (None, order.hold_kind)]
 
@@ -176,7 +175,7 @@ def sendable_again(desk: Desk, reference: str) -> list[Order]:
             f"{reference} was changed in the ledger by hand, so it is never sent: treasury cancel ends it if it never "
             "left; what left is resolved as sent, settled or failed"
         )
-    orders = [each for each in chosen if _may_be_sent(each) or each.is_on_a_persons_word or is_used_up(desk, each)]
+    orders = [each for each in chosen if _may_be_sent(each) or _on_a_persons_word(each) or is_used_up(desk, each)]
     if not orders and any(order.state is State.HELD for order in chosen):
         raise InputError(
             f"{reference} is held, and never left: treasury release lets it be sent, treasury cancel ends it for ever"
@@ -239,11 +238,6 @@ def endable(desk: Desk, reference: str) -> list[Order]:
     orders = _recovered(desk, reference)
     if len(orders) > 1:
         raise InputError(f"{reference} names {len(orders)} orders: an end is said of one at a time, by its request id")
-    if orders[0].hold_kind == Hold.KNOWN:
-        raise InputError(
-            f"{reference} is held because the service knows it: first treasury resolve {reference} --as sent, and its "
-            "end after that; or --as not-sent, which lets it be sent again"
-        )
     never_left = orders[0].state is State.HELD and orders[0].hold_kind != Hold.CHANGED
     if never_left or orders[0].state is State.PREPARED:
         raise InputError(
@@ -269,6 +263,11 @@ def _as_ended(desk: Desk, order: Order, ending: State, order_no: str | None, wor
     return Decision(ended, True, f"{ending.outcome} on your word; the reconciliation names it until the service agrees")
 
 
+def _on_a_persons_word(order: Order) -> bool:
+    """Whether an order is accepted only on a person's word: the service never showed it."""
+    return order.state is State.ACCEPTED and order.order_no is None and order.status is None
+
+
 def _as_sent(desk: Desk, order: Order, word: Word, *, alone: bool) -> Decision:
     try:
         order = _where_paid(desk, order)
@@ -289,12 +288,11 @@ def _as_sent(desk: Desk, order: Order, word: Word, *, alone: bool) -> Decision:
             else "it stays as it is"
         )
         return Decision(order, False, f"{'; '.join(differs)}: {how}")
-    unseen = f"the service does not show it: {how_it_ends(order.request_id)}" if seen is None else None
-    facts: dict[str, Any] = {"reason": unseen, "hold_kind": None, "first_answer": None}
+    facts: dict[str, Any] = {"reason": None, "hold_kind": None, "first_answer": None}
     order = desk.ledger.step(order, Event.RESOLVE_SENT, cause=word.cause, word=word, **facts)
     if seen is not None:
         order = desk.submission.apply(order, seen)[0]
-    return Decision(order, True, "; ".join(filter(None, (f"taken over: {order.state.outcome}", unseen))))
+    return Decision(order, True, f"taken over: {order.state.outcome}")
 
 
 def _where_paid(desk: Desk, order: Order) -> Order:
