@@ -37,6 +37,7 @@ def test_it_outlives_the_reader_of_its_output(
                     assert time.monotonic() < until, run
                     asking = {"state": {"type": "SCHEDULED"}}
                     run = api.post(f"/deployments/{asked}/create_flow_run", json=asking).json()
+                    time.sleep(0.5)
                 state = run["state"]
                 while state["type"] in ("SCHEDULED", "PENDING", "RUNNING") and time.monotonic() < until:
                     assert process.poll() is None

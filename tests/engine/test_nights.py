@@ -1,6 +1,5 @@
 """Nights in a row, on both databases: sums that explain themselves, breaks that live, sweeps that go on."""
 
-import csv
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -10,17 +9,16 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from sqlalchemy import delete, select, update
 
 from tests.crash.payments import make_kind
-from tests.engine.answers import ABSENT, accepted, fiat_payout, ok, refused, shown
-from tests.engine.rounds import policy
+from tests.engine.answers import ABSENT, accepted, fiat_payout, ok, shown
+from tests.engine.nights import DAY, ROWS, OpenDesk, balance, classes
 from tests.engine.runs import night, pay, remake, sheet
 from tests.moved_clock import clock_of
 from tests.parts import sheet as long_sheet
-from treasury.errors import InputError, OutcomeUnknown
+from treasury.errors import InputError
 from treasury.ledger import closing, schema, sweeps
 from treasury.ledger.acceptances import accept_break
 from treasury.ledger.day import counted_on
@@ -29,46 +27,22 @@ from treasury.ledger.ledger import Ledger
 from treasury.ledger.policies import adopt_policy
 from treasury.ledger.quotes import finish_quote, open_quote
 from treasury.orders.records import Order
-from treasury.planning.policy import Policy
 from treasury.policy_file import read_policy
-from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.client import Client
-from treasury.provider.orders import Pay
 from treasury.provider.retries import Retry
-from treasury.provider.service_rules import ServiceRules
 from treasury.reconciliation.scope import Scope
 from treasury.reports.reconciliation import FILES
-from treasury.runs import calls, payouts, sweep
+from treasury.runs import payouts, sweep
 from treasury.runs.desk import Desk
-from treasury.runs.months import report_month
-from treasury.runs.remaining import write_failed_of
-from treasury.sandbox.behaviour import Behaviour
 from treasury.sending.stop_loss import UNREACHED
 
 pytestmark = pytest.mark.both_databases
-
-DAY = 86_400
-
-TAIL = "[payouts]\nduplicate_days = 0\n"
-
-OpenDesk = Callable[..., Desk]
-
-ROWS = (("a", "10", "12345670001"), ("b", "20", "12345670044"), ("c", "30", "12345670022"))
-"""Settles, fails, stays on its way."""
 
 
 def line(report: dict[str, Any], currency: str = "USDT_TRC20") -> tuple[str, ...]:
     [found] = [each for each in report["statement"] if each["currency"] == currency]
     names = ("opening_in_flight", "sent", "arrived", "fees", "failed_and_returned", "closing_in_flight", "residual")
     return tuple(found[name] for name in names)
-
-
-def classes(report: dict[str, Any]) -> dict[str, str]:
-    return {each["row_ref"] or each["currency"]: f"{each['class']} {each['lifecycle']}" for each in report["breaks"]}
-
-
-def balance(report: dict[str, Any], currency: str = "USDT_TRC20") -> dict[str, str]:
-    return next(each for each in report["balances"] if each["currency"] == currency)
 
 
 def test_the_sums_of_two_nights_explain_themselves(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
@@ -88,111 +62,6 @@ def test_the_sums_of_two_nights_explain_themselves(open_desk: OpenDesk, start_sa
     assert balance(third)["change"] == "-10"
 
 
-def test_an_opening_is_a_warning_until_a_person_accepts_it_and_names_what_was_open(
-    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
-) -> None:
-    desk = open_desk(start_sandbox(settle_seconds=3600).base_url)
-    pay(desk, sheet(tmp_path, ROWS[0]), tmp_path / "out", seconds=0)
-    [order] = desk.ledger.orders()
-    for number, lifecycle in enumerate(("new", "persisting"), 1):
-        report = night(desk, tmp_path / f"{number}", accepts=False)
-        [found] = report["breaks"]
-        assert (report["verdict"], found["class"], found["lifecycle"]) == ("warnings", "opening", lifecycle)
-        assert f"{balance(report)['opening']} USDT_TRC20" in found["evidence"]
-        assert order.request_id in found["evidence"]
-        clock_of(desk).move(DAY)
-    accept_break(desk.ledger, found["id"], by="Ana", os_user="ana", why="as the service's page shows it")
-    ended, after = (night(desk, tmp_path / f"{number}", accepts=False) for number in (3, 4))
-    assert [each["lifecycle"] for each in ended["breaks"]] == ["resolved"]
-    assert (after["verdict"], after["breaks"]) == ("reconciled", [])
-
-
-def test_money_that_left_by_another_way_is_a_balance_gap_until_a_person_accepts_it(
-    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
-) -> None:
-    sandbox = start_sandbox(settle_seconds=1)
-    desk = open_desk(sandbox.base_url)
-    pay(desk, sheet(tmp_path, ROWS[0]), tmp_path / "out", seconds=20)
-    assert night(desk, tmp_path / "1")["verdict"] == "reconciled"
-    take(desk, "by-hand", "25")
-    second = night(desk, tmp_path / "2")
-    assert (second["verdict"], classes(second)) == ("breaks", {"USDT_TRC20": "balance_gap new"})
-    assert balance(second)["unexplained"] == "-25"
-    clock_of(desk).move(DAY)
-    sandbox.deposit("USDT_TRC20", "30")
-    third = night(desk, tmp_path / "3")
-    assert (third["verdict"], balance(third)["unexplained"]) == ("breaks", "5")
-    lots = {(each["class"], each["lifecycle"], each["amount"]): each["id"] for each in third["breaks"]}
-    assert lots.keys() == {("balance_gap", "persisting", "25"), ("unexplained_inflow", "new", "30")}
-    for id in lots.values():
-        accept_break(desk.ledger, id, by="Ana", os_user="ana", why="known")
-    fourth = night(desk, tmp_path / "4")
-    assert (fourth["verdict"], balance(fourth)["unexplained"], balance(fourth)["adjusted"]) == ("reconciled", "0", "5")
-    take(desk, "again", "25")
-    assert balance(night(desk, tmp_path / "5"))["unexplained"] == "-25"
-
-
-def take(desk: Desk, request_id: str, amount: str) -> None:
-    """Another program takes money out, and a day passes."""
-    fields = {"request_id": request_id, "currency": "USDT_TRC20", "amount": amount, "customer_ref_id": "c"}
-    desk.client.send(CATALOGUE["withdraw"](**fields, address="TXYZ" + "e" * 30))
-    clock_of(desk).move(DAY)
-
-
-def test_a_narrowed_report_between_two_whole_ones_changes_nothing(
-    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
-) -> None:
-    sandbox = start_sandbox(settle_seconds=1)
-    desk = open_desk(sandbox.base_url)
-    pay(desk, sheet(tmp_path, ROWS[0]), tmp_path / "out", seconds=20)
-    night(desk, tmp_path / "1")
-    take(desk, "by-hand", "300")
-    for number, scope in enumerate((Scope(currency="USDT_TRC20"), Scope(window_days=1), Scope(run_key="run"))):
-        narrowed = night(desk, tmp_path / f"narrowed-{number}", scope)
-        assert (narrowed["balances"], narrowed["breaks"]) == ([], [])
-    whole = night(desk, tmp_path / "2")
-    assert (whole["verdict"], balance(whole)["unexplained"]) == ("breaks", "-300")
-
-
-def test_a_payment_that_came_back_stays_open_until_a_person_accepts_it_and_is_an_entry(
-    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
-) -> None:
-    sandbox = start_sandbox(settle_seconds=1, faults={"flip_final": 1.0}, flip_seconds=3600)
-    desk = open_desk(sandbox.base_url)
-    pay(desk, sheet(tmp_path, ROWS[0]), tmp_path / "out", seconds=20)
-    assert night(desk, tmp_path / "1")["verdict"] == "reconciled"
-    clock_of(desk).move(DAY)
-    lives = []
-    for number in range(2, 4):
-        report = night(desk, tmp_path / f"{number}")
-        lives.append((report["verdict"], classes(report)["a"]))
-        assert (balance(report)["change"], balance(report)["unexplained"]) == ("10", "0")
-        clock_of(desk).move(DAY)
-    assert lives == [("breaks", "reversed_after_final new"), ("breaks", "reversed_after_final persisting")]
-    with pytest.raises(InputError, match=r"came back .* copy a \(replaces tf-.*in the column replaces"):
-        write_failed_of(desk, "run", "again", tmp_path / "again")
-    payouts.write_payout_results(desk, sheet(tmp_path, ROWS[0]), "run", tmp_path / "out")
-    assert "copy its other columns" in (tmp_path / "out" / "remaining.csv").read_text()
-    [found] = report["breaks"]
-    accept_break(desk.ledger, found["id"], by="Ana", os_user="ana", why="paid again by hand")
-    fourth = night(desk, tmp_path / "4")
-    assert (fourth["verdict"], classes(fourth)) == ("reconciled", {"a": "reversed_after_final resolved"})
-    assert classes(night(desk, tmp_path / "5")) == {}
-
-
-def test_a_currency_that_only_the_policy_names_is_watched(
-    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
-) -> None:
-    sandbox = start_sandbox(balances={"USDT": Decimal(500), "BTC": Decimal(1)})
-    desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=TAIL, BTC=("0.2", "0.4", "0.6"))
-    adopt_policy(desk.ledger, read_policy(rules), "policy.toml", by="Owner", os_user="owner")
-    assert balance(night(desk, tmp_path / "1"), "BTC")["judgement"] == "first"
-    clock_of(desk).move(DAY)
-    sandbox.deposit("BTC", "2")
-    report = night(desk, tmp_path / "2")
-    assert (report["verdict"], classes(report)) == ("warnings", {"BTC": "unexplained_inflow new"})
-
-
 def test_a_report_says_which_days_had_none(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
     desk = open_desk(start_sandbox().base_url)
     assert night(desk, tmp_path / "1")["missed_days"] == []
@@ -206,59 +75,6 @@ def test_a_report_says_which_days_had_none(open_desk: OpenDesk, start_sandbox: A
         assert said in (tmp_path / "2" / name).read_text()
     clock_of(desk).move(DAY)
     assert night(desk, tmp_path / "3")["missed_days"] == []
-
-
-@pytest.mark.parametrize("is_frozen", [True, False])
-def test_an_order_in_progress_hides_its_amount_once_unless_it_is_known_to_be_frozen(
-    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_frozen: bool
-) -> None:
-    if not is_frozen:
-        monkeypatch.setattr("treasury.sandbox.handlers.funds.FROZEN", "reserved")
-    sandbox = start_sandbox(settle_seconds=1)
-    desk = open_desk(sandbox.base_url)
-    night(desk, tmp_path / "0")
-    pay(desk, sheet(tmp_path, ROWS[0]), tmp_path / "first", seconds=20, run_key="first")
-    night(desk, tmp_path / "1")
-    pay(desk, sheet(tmp_path, ("c", "2000", "12345670022")), tmp_path / "out", seconds=0)
-    unexplained = []
-    for number in range(3):
-        take(desk, f"x{number}", "900")
-        sandbox.advance(60)
-        shown = balance(night(desk, tmp_path / f"{number + 2}"))
-        unexplained.append(shown["unexplained"])
-        why = f"not provable: between 0 and 2000, because of 1 open order, the oldest for {number + 1} days"
-        assert shown["note"] == ("" if is_frozen else why)
-    assert unexplained == (["-900", "-1800", "-2700"] if is_frozen else ["0", "0", "-700"])
-
-
-def test_a_balance_that_was_read_before_and_is_refused_makes_the_night_incomplete_and_its_account_goes_on(
-    open_desk: OpenDesk, service: Any, tmp_path: Path
-) -> None:
-    service.plans |= {"/v1/order/payout": [accepted], "/v1/balance/partner": [refused(500)]}
-    desk = open_desk(service.base_url)
-    pay(desk, sheet(tmp_path, ROWS[0]), tmp_path / "out", seconds=0)
-    service.plans["/v1/order/query"] = [shown(99, currency="USDT_TRC20")]
-    never = night(desk, tmp_path / "0")
-    assert (never["verdict"], balance(never)["judgement"], never["breaks"]) == ("reconciled", "unreadable", [])
-    verdicts = []
-    for number, answer in enumerate((ok(balance="100"), refused(500), ok(balance="95"), refused(500))):
-        service.plans["/v1/balance/partner"] = [answer]
-        clock_of(desk).move(DAY)
-        report = night(desk, tmp_path / f"{number + 1}")
-        verdicts.append((report["verdict"], balance(report)["unexplained"]))
-    assert verdicts == [("reconciled", "0"), ("incomplete", "0"), ("breaks", "-5"), ("incomplete", "-5")]
-
-
-def test_a_balance_that_moves_while_it_is_read_is_read_again(open_desk: OpenDesk, service: Any, tmp_path: Path) -> None:
-    service.plans |= {"/v1/order/payout": [accepted], "/v1/balance/partner": [ok(balance="100")]}
-    desk = open_desk(service.base_url)
-    pay(desk, sheet(tmp_path, ROWS[0]), tmp_path / "out", seconds=0)
-    service.plans["/v1/order/query"] = [shown(99, currency="USDT_TRC20")]
-    night(desk, tmp_path / "1")
-    clock_of(desk).move(DAY)
-    service.plans["/v1/balance/partner"] = [ok(balance="98"), ok(balance="95"), ok(balance="95")]
-    moved = night(desk, tmp_path / "2")
-    assert (balance(moved)["unexplained"], balance(moved)["note"]) == ("-5", "")
 
 
 def test_the_record_of_another_order_says_nothing_about_ours(open_desk: OpenDesk, service: Any, tmp_path: Path) -> None:
@@ -286,20 +102,6 @@ def test_a_fee_that_grew_since_it_was_told_first_stays_a_warning(
     for number, lifecycle in enumerate(("new", "persisting"), 1):
         report = night(desk, tmp_path / f"{number}")
         assert (report["verdict"], classes(report)) == ("warnings", {"a": f"fee_variance {lifecycle}"})
-
-
-def test_a_payment_by_a_scanned_code_is_an_entry_of_the_account(
-    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
-) -> None:
-    sandbox = start_sandbox(settle_seconds=1)
-    desk = open_desk(sandbox.base_url)
-    pay(desk, sheet(tmp_path, ROWS[0]), tmp_path / "out", seconds=20)
-    night(desk, tmp_path / "1")
-    make_kind("scan_to_pay").start(desk, tmp_path)
-    sandbox.advance(60)
-    second, third = night(desk, tmp_path / "2"), night(desk, tmp_path / "3")
-    for report in (second, third):
-        assert (report["verdict"], classes(report)) == ("reconciled", {}), report["breaks"]
 
 
 def test_a_settled_payment_by_a_scanned_code_counts_in_its_day_at_what_it_debited(
@@ -529,35 +331,6 @@ def test_the_statement_shows_what_the_ledger_never_meant(
     assert twice["counts"] == {"duplicate_effect": 1, "missing_in_ledger": 1}, "another statement does not clear X1"
 
 
-def test_a_statement_is_kept_and_compared_both_ways(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
-    sandbox = start_sandbox(settle_seconds=1)
-    desk = open_desk(sandbox.base_url)
-    accounts = [("a", "100", "12345670001"), ("b", "20", "12345670002"), ("c", "30", "12345670003")]
-    pay(desk, sheet(tmp_path, *accounts), tmp_path / "out", seconds=20)
-    night(desk, tmp_path / "1")
-    a, b, c = (order.order_no for order in desk.ledger.orders())
-    take(desk, "by-hand", "5000")
-    statement = tmp_path / "statement.csv"
-
-    def text(of_a: int, of_b: int, *more: str) -> str:
-        lines = ["order_no,currency,amount,status", f"{a},USDT_TRC20,{of_a},99", f"{b},USDT_TRC20,20,{of_b}"]
-        return "\n".join([*lines, "X1,USDT_TRC20,5000,99", *more]) + "\n"
-
-    statement.write_text(text(900, 44))
-    kinds = {"a": "amount_mismatch", "b": "status_conflict", "c": "missing_in_statement"}
-    expected = {**kinds, "USDT_TRC20": "missing_in_ledger"}
-    for number, given in enumerate((statement, None, statement), 2):
-        report = night(desk, tmp_path / f"{number}", statement=given)
-        found = {name: said.split()[0] for name, said in classes(report).items()}
-        assert (report["verdict"], found, balance(report)["unexplained"]) == ("breaks", expected, "0"), number
-        clock_of(desk).move(DAY)
-    statement.write_text(text(100, 99, f"{c},USDT_TRC20,30,99"))
-    corrected = night(desk, tmp_path / "5", statement=statement)
-    said = {"a": "amount_mismatch resolved", "b": "status_conflict resolved", "c": "missing_in_statement resolved"}
-    assert classes(corrected) == {**said, "USDT_TRC20": "missing_in_ledger persisting"}
-    assert len(desk.ledger.read(schema.statement_lines.select())) == 6, "the line that is as it was is kept once"
-
-
 def test_a_currency_and_a_window_narrow_what_is_asked(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
     sandbox = start_sandbox()
     desk = open_desk(sandbox.base_url)
@@ -590,123 +363,3 @@ def test_a_service_that_cannot_be_reached_ends_the_asking_and_the_next_start_ask
     back = open_desk(service.base_url)
     assert sweep.start_or_resume_sweep(back, Scope()) == sweep_id
     assert sum(sweep.ask_orders(back, ids) for ids in sweep.open_chunks(back, sweep_id)) == 300
-
-
-def month_of(desk: Desk, out: Path, month: str) -> dict[str, str]:
-    said = report_month(desk, month, out, Policy())
-    assert all(Path(file).is_file() for file in said["files"])
-    [found] = [each for each in said["accounts"] if each["currency"] == "USDT_TRC20"]
-    sums = ("opening", "received", "paid", "fees", "returned", "adjustments")
-    assert sum(Decimal(found[name]) for name in sums) == Decimal(found["closing"])
-    return {name: value for name, value in found.items() if value != "0"}
-
-
-def test_a_month_is_made_of_the_entries_and_months_add_up(
-    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
-) -> None:
-    sandbox = start_sandbox(settle_seconds=1)
-    desk = open_desk(sandbox.base_url)
-    clock_of(desk).move((42 - int(Policy().day_of(desk.ledger.now())[8:])) * DAY)  # so that no month ends meanwhile
-    with pytest.raises(InputError, match="no stored answers"):
-        report_month(desk, "2026-11", tmp_path, Policy())
-    pay(desk, sheet(tmp_path, ROWS[0]), tmp_path / "out", seconds=20)
-    opening = balance(night(desk, tmp_path / "1"))["opening"]
-    pay(desk, sheet(tmp_path, ("x", "10", "12345670005"), name="x.csv"), tmp_path / "x", "second", seconds=20)
-    take(desk, "by-hand", "25")
-    second = night(desk, tmp_path / "2")
-    [gap] = second["breaks"]
-    accept_break(desk.ledger, gap["id"], by="Ana", os_user="ana", why="the other office")
-    today = Policy().day_of(desk.ledger.now())[:7]
-    found = month_of(desk, tmp_path / "month", today)
-    expected = {"paid": "-9.9", "fees": "-0.1", "adjustments": "-25", "closing": str(Decimal(opening) - 35)}
-    assert found == {"currency": "USDT_TRC20", "opening": opening, "shown": found["closing"], **expected}
-    assert month_of(desk, tmp_path / "month", today) == found
-    rows = list(csv.DictReader((tmp_path / "month" / "entries.csv").read_text().splitlines()))
-    assert [(row["kind"], row["amount"]) for row in rows] == [
-        ("fees", "-0.1"),
-        ("paid", "-9.9"),
-        ("adjustments", "-25"),
-    ]
-    assert len({row["id"] for row in rows}) == 3
-    clock_of(desk).move(40 * DAY)
-    night(desk, tmp_path / "3")
-    later = month_of(desk, tmp_path / "later", Policy().day_of(desk.ledger.now())[:7])
-    assert later["opening"] == later["closing"] == found["closing"]
-    for wrong in ("2026-13", "november", "2026-11-01"):
-        with pytest.raises(InputError, match="--month is a year and a month"):
-            report_month(desk, wrong, tmp_path, Policy())
-
-
-def test_a_pay_in_of_ours_is_expected_and_no_unexplained_inflow(
-    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
-) -> None:
-    sandbox = start_sandbox(settle_seconds=1)
-    desk = open_desk(sandbox.base_url)
-    clock_of(desk).move((42 - int(Policy().day_of(desk.ledger.now())[8:])) * DAY)  # so that no month ends meanwhile
-    fields = {"payment_method": "on_line", "currency": "USDT_TRC20", "product_name": "p", "customer_ref_id": "c"}
-    asked = [Pay(request_id=f"in-{number}", amount=str(number), **fields) for number in (600, 7)]
-    pages = [calls.send_operation(desk, each)["data"]["checkout_url"] for each in asked]
-    opening = balance(night(desk, tmp_path / "1"))["opening"]
-    assert httpx.post(f"{pages[0]}/pay").status_code == 303
-    clock_of(desk).move(DAY)
-    second = night(desk, tmp_path / "2")
-    assert (second["verdict"], second["breaks"], balance(second)["change"]) == ("reconciled", [], "594")
-    clock_of(desk).move(DAY)
-    sandbox.deposit("USDT_TRC20", "5")
-    third = night(desk, tmp_path / "3")
-    assert (classes(third), balance(third)["unexplained"]) == ({"USDT_TRC20": "unexplained_inflow new"}, "5")
-    found = month_of(desk, tmp_path / "month", Policy().day_of(desk.ledger.now())[:7])
-    assert (found["opening"], found["received"]) == (opening, "594")
-
-
-def test_a_pay_in_that_the_service_does_not_know_is_a_break(open_desk: OpenDesk, service: Any, tmp_path: Path) -> None:
-    service.plans |= {"/v1/order/pay": ["drop"], "/v1/order/query": [ABSENT], "/v1/balance/partner": [ok(balance="1")]}
-    desk = open_desk(service.base_url)
-    fields = {"payment_method": "on_line", "currency": "USDT_TRC20", "product_name": "p", "customer_ref_id": "c"}
-    with pytest.raises(OutcomeUnknown):
-        calls.send_operation(desk, Pay(request_id="in-1", amount="600", **fields))
-    report = night(desk, tmp_path / "1")
-    [found] = report["breaks"]
-    assert (found["class"], found["request_id"], found["amount"]) == ("missing_at_service", "in-1", "600")
-
-
-def test_a_changed_setting_of_fees_corrects_the_account_since_its_opening(
-    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
-) -> None:
-    sandbox = start_sandbox(settle_seconds=1, behaviour=Behaviour(fee_on_top={"payout"}))
-    desk = open_desk(sandbox.base_url)
-    pay(desk, sheet(tmp_path, ROWS[0]), tmp_path / "before", "before", seconds=20)
-    night(desk, tmp_path / "0")
-    clock_of(desk).move(DAY)
-    for number in (1, 2):
-        row = ("a", "10", f"1234567000{number + 4}")
-        pay(desk, sheet(tmp_path, row), tmp_path / f"out{number}", f"run{number}", seconds=20)
-        clock_of(desk).move(DAY)
-        report = night(desk, tmp_path / f"{number}")
-        assert balance(report)["unexplained"] == f"-0.{number}"
-    assert "see fee_on_top" in report["breaks"][0]["evidence"]
-    believing = open_desk(sandbox.base_url, service=ServiceRules(fee_on_top=frozenset({"payout"})))
-    clock_of(desk).move(DAY)
-    corrected = night(believing, tmp_path / "3")
-    assert balance(corrected)["unexplained"] == "0"
-    assert {each["lifecycle"] for each in corrected["breaks"]} == {"resolved"}
-    clock_of(desk).move(DAY)
-    assert balance(night(believing, tmp_path / "4"))["unexplained"] == "0"
-    back = night(desk, tmp_path / "5")
-    assert balance(back)["unexplained"] == "-0.2"
-
-
-def test_an_order_that_is_open_since_before_the_opening_widens_the_range_once(
-    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("treasury.sandbox.handlers.funds.FROZEN", "reserved")
-    sandbox = start_sandbox(settle_seconds=1)
-    desk = open_desk(sandbox.base_url)
-    pay(desk, sheet(tmp_path, ("c", "2000", "12345670022")), tmp_path / "out", seconds=0)
-    clock_of(desk).move(60)
-    night(desk, tmp_path / "1")
-    clock_of(desk).move(DAY)
-    shown = balance(night(desk, tmp_path / "2"))
-    assert (shown["explained_low"], shown["explained_high"]) == ("-2000", "0")
-    sandbox.deposit("USDT_TRC20", "5")
-    assert balance(night(desk, tmp_path / "3"))["unexplained"] == "5"

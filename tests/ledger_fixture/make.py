@@ -173,7 +173,7 @@ def commit(ledger: Any) -> dict[str, Any]:
 
 def first_night(desk: Any, service: Any, folder: Path) -> None:
     """A run that settled, a sweep that ended with a report and a break of it, and the break accepted."""
-    from tests.engine.test_nights import night
+    from tests.engine.runs import night
     from tests.engine.test_submission import PAYOUT, QUERY, accepted, shown
     from treasury.ledger import closing
     from treasury.orders.states import Event

@@ -54,11 +54,25 @@ def classed(row: dict[str, Any], *entries: StatementEntry) -> str:
     ],
 )
 def test_an_order_is_compared_with_its_line(expected: str, entries: list[StatementEntry]) -> None:
-    row = side(**SETTLED)
-    found = classed(row, *entries)
-    if entries and all(each.order_no == "P1" for each in entries) and expected == "matched":
-        assert classed(row | {"known_order_no": None}, *entries) == "matched"
-    assert found == expected
+    assert classed(side(**SETTLED), *entries) == expected
+
+
+def test_an_order_whose_number_the_ledger_does_not_know_is_found_by_the_one_that_the_service_shows() -> None:
+    assert classed(side(**SETTLED | {"known_order_no": None}), entry(amount="900")) == "amount_mismatch"
+
+
+def test_between_two_statements_nothing_is_missing() -> None:
+    """One file shows an order of three weeks before, another one of today: neither is about the days between."""
+    weeks = 21 * DAY
+    early = SETTLED | {"request_id": "r3", "known_order_no": "P3", "order_no": "P3"}
+    early |= {"created_at": AS_OF - weeks, "final_at": AS_OF - weeks + 1}
+    between = SETTLED | {"created_at": AS_OF - 10 * DAY, "final_at": AS_OF - 10 * DAY + 1}
+    late = SETTLED | {"request_id": "r2", "known_order_no": "P2", "order_no": "P2"}
+    frame = pd.DataFrame([side(**row) for row in (between, late, early)], columns=list(COLUMNS), dtype=object)
+    for files, expected in ((("one", "two"), "matched"), (("one", "one"), "missing_in_statement")):
+        given = [entry("P3", file=files[0]), entry("P2", file=files[1])]
+        report = build_report(ReconciliationInput(AS_OF, frame, entries=given, known_numbers={"P1", "P2", "P3"}))
+        assert report.orders["class"].iloc[0] == expected
 
 
 @pytest.mark.parametrize(("given_at", "expected"), [(AS_OF - DAY, "matched"), (AS_OF, "orphan_success")])

@@ -59,6 +59,7 @@ def close_sweep(ledger: Ledger, sweep_id: int, scope: Scope, fee_on_top: Collect
     before = _last_report(ledger, scope, sweep_id)
     opening = {} if before is None else {line.currency: line.closing_in_flight for line in _lines(before.statement)}
     first = 0 if before is None else before.journal_id
+    as_of = ledger.now()  # Race: what is sent from here on is later than this report, even where it is read below
     flows: dict[str, dict[str, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
     ages: dict[str, list[tuple[int, str]]] = defaultdict(list)
     with ledger.snapshot() as stream:
@@ -89,7 +90,7 @@ def close_sweep(ledger: Ledger, sweep_id: int, scope: Scope, fee_on_top: Collect
     for currency, amount in closing.items():
         flows[currency]["in_flight"] += amount
     said = {currency: {**_texts(sums), **_open(ages[currency])} for currency, sums in sorted(flows.items()) if currency}
-    row = {"sweep_id": sweep_id, "books": scope.books, "as_of": ledger.now(), "journal_id": last}
+    row = {"sweep_id": sweep_id, "books": scope.books, "as_of": as_of, "journal_id": last}
     lines = [line.as_text() for line in statement]
     row["statement"] = json.dumps({"lines": lines, "flows": said, "fee_on_top": sorted(fee_on_top)})
 
@@ -301,7 +302,7 @@ def balance_currencies(ledger: Ledger, scope: Scope, named: Collection[str] = ()
     brought = ledger.read(select(orders.receive_currency).where(orders.operation.in_(converts)).distinct())
     found = {row[0] for row in (*debited, *brought) if row[0] is not None}
     earlier = ledger.read(select(schema.sweep_balances.c.currency).distinct())
-    expected = {receipt["currency"] for receipt in expected_receipts(ledger)}
+    expected = {receipt["currency"] for receipt in expected_receipts(ledger).values()}
     return sorted({*found, *named, *expected, *(row[0] for row in earlier)})
 
 

@@ -382,11 +382,12 @@ statement_lines = Table(
     Column("file", String(64), nullable=False),
     Column("given_by", String(100), nullable=False),
     Column("given_at", BigInteger, nullable=False),
-    Column("order_no", String(200), nullable=False),
     Column("content", Text, nullable=False),
+    Column("checksum", String(64), nullable=False),
 )
 """Lines of the statements that reports were given, as JSON. `file`: SHA-256 of its bytes; `given_by`: the user of the
-operating system; `given_at`: the time of the report. A line that says the same as the one before it is kept once."""
+operating system; `given_at`: the time of the report. A line that says the same as the one before it is kept once.
+`checksum`: keyed, over all of it."""
 
 breaks = Table(
     "breaks",

@@ -29,6 +29,7 @@ SEALED: Mapping[Table, tuple[str, ...]] = {
         "ended_at",
         "ended_by",
     ),
+    schema.statement_lines: ("sweep_id", "file", "given_by", "given_at", "content"),
     schema.keyed_decisions: ("at", "verb", "subject", "name", "os_user", "is_alone", "why", "token"),
 }
 """Table -> the columns that its rows' checksums cover."""

@@ -47,17 +47,25 @@ RECEIPT = "receipt "
 """Stands before the request id of a pay-in in the place of a run key."""
 
 
-def expect_receipt(ledger: Ledger, request_id: str, currency: str, amount: str) -> None:
-    """Record a pay-in that is about to be asked for: the reconciliation asks for it every night, as for an order."""
-    expected = {"request_id": request_id, "currency": currency, "amount": amount, "created_at": ledger.now()}
-    keep_snapshot(ledger, RECEIPT + request_id, None, {"plan_sha256": None, "receipt": expected})
+def expect_receipt(ledger: Ledger, request_id: str, receipt: Mapping[str, str] | None) -> None:
+    """Record a pay-in that is about to be asked for: the reconciliation asks for it every night, as for an order.
+
+    `receipt`: its currency and amount; None takes back one that the service has refused for good.
+    """
+    said = None if receipt is None else {**receipt, "request_id": request_id, "created_at": ledger.now()}
+    keep_snapshot(ledger, RECEIPT + request_id, None, {"plan_sha256": None, "receipt": said})
 
 
-def expected_receipts(ledger: Ledger) -> list[dict[str, Any]]:
-    """Return every pay-in of ours: request id, currency, amount as text, and when it was asked for, Unix ms."""
+def expected_receipts(ledger: Ledger) -> dict[str, dict[str, Any]]:
+    """Return request id -> every pay-in of ours: currency, amount as text, and when it was asked for, Unix ms."""
     table = schema.snapshots.c
-    rows = _contents(ledger, select(schema.snapshots).where(table.run_key.startswith(RECEIPT)).order_by(table.id))
-    return list({each["receipt"]["request_id"]: each["receipt"] for each in rows}.values())
+    query = select(schema.snapshots).where(table.run_key.startswith(RECEIPT)).order_by(table.id)
+    found = {}
+    for row in ledger.read(query):
+        content, is_sealed = read_content(ledger.key, row)
+        if is_sealed:
+            found[row.run_key.removeprefix(RECEIPT)] = content["receipt"]
+    return {name: receipt for name, receipt in found.items() if receipt is not None}
 
 
 def snapshots_of(ledger: Ledger, run_key: str, policy: str | None) -> list[dict[str, Any]]:

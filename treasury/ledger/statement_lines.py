@@ -1,41 +1,50 @@
 """Lines of the service's statements, kept: what a report was given once, later ones know."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Any
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, Row, insert, select
 
 from treasury.ledger import schema
+from treasury.ledger.cipher import LedgerKey
 from treasury.ledger.database import serialize
 from treasury.ledger.ledger import Ledger
-from treasury.reconciliation.entries import Statement, StatementEntry
+from treasury.ledger.seals import is_sealed, seal
+from treasury.reconciliation.entries import GIVEN, Statement, StatementEntry
 
 
 def keep_statement(ledger: Ledger, sweep_id: int, as_of: int, statement: Statement, os_user: str) -> None:
     """Keep the lines of a statement that a report was given; a line that is kept like this already stays as it is."""
-    table = schema.statement_lines
+    table, key = schema.statement_lines, ledger.key
 
     def work(connection: Connection) -> None:
         serialize(connection)
-        held = {entry.order_no: entry for entry in _read(connection.execute(select(table).order_by(table.c.id)))}
-        row = {"sweep_id": sweep_id, "file": statement.file, "given_by": os_user, "given_at": as_of}
-        new = [
-            {**row, "order_no": entry.order_no, "content": json.dumps(entry.content)}
+        held = {entry.order_no: entry for entry in _read(key, connection.execute(select(table).order_by(table.c.id)))}
+        given = {"sweep_id": sweep_id, "file": statement.file, "given_by": os_user, "given_at": as_of}
+        rows = [
+            {**given, "content": json.dumps(entry.content)}
             for entry in statement.entries
             if entry.order_no not in held or not entry.is_like(held[entry.order_no])
         ]
-        if new:
-            connection.execute(insert(table), new)
+        if rows:
+            connection.execute(insert(table), [{**row, "checksum": seal(key, table, row)} for row in rows])
 
     ledger.write(work)
 
 
 def kept_lines(ledger: Ledger, sweep_id: int) -> list[StatementEntry]:
-    """Return the lines that reports up to this sweep were given: of each transaction the last one."""
+    """Return the lines that reports up to this sweep were given: of each transaction the last one.
+
+    A line that somebody put into the database by hand, or changed there, counts as none.
+    """
     table = schema.statement_lines
     rows = ledger.read(select(table).where(table.c.sweep_id <= sweep_id).order_by(table.c.id))
-    return list({entry.order_no: entry for entry in _read(rows)}.values())
+    return list({entry.order_no: entry for entry in _read(ledger.key, rows)}.values())
 
 
-def _read(rows: Iterable[object]) -> Iterable[StatementEntry]:
-    return (StatementEntry.of(json.loads(row.content), row.file, row.given_at) for row in rows)  # type: ignore[attr-defined]
+def _read(key: LedgerKey, rows: Iterable[Row[Any]]) -> Iterator[StatementEntry]:
+    for row in rows:
+        if is_sealed(key, schema.statement_lines, row):
+            given = {name: getattr(row, name) for name in GIVEN}
+            yield StatementEntry.of(json.loads(row.content), **given)

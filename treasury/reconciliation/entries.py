@@ -1,7 +1,7 @@
 """Entries of a statement: the service's own list of transactions, a third side beside ledger and answers."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass
 from datetime import date
 from decimal import Decimal
 from typing import Any, Self
@@ -17,7 +17,7 @@ INCOMING = ("charge", "pay")
 class StatementEntry:
     """One transaction of the service's statement, `amount` in `currency`.
 
-    `file`: SHA-256 of the file; `given_at`: when a report was given it first, Unix ms.
+    `file`: SHA-256 of the file; `given_by`, `given_at`: who gave it to a report, and when, Unix ms.
     """
 
     line: int
@@ -31,6 +31,7 @@ class StatementEntry:
     fee: Decimal | None = None
     fee_currency: str | None = None
     file: str = ""
+    given_by: str = ""
     given_at: int = 0
 
     @property
@@ -58,23 +59,26 @@ class StatementEntry:
 
     @property
     def content(self) -> dict[str, str | int | None]:
-        """What the line says, as JSON has it."""
-        said = {name: value for name, value in asdict(self).items() if name not in ("file", "given_at")}
+        """Return what the line says, as JSON has it."""
+        said = {name: value for name, value in asdict(self).items() if name not in GIVEN}
         return {name: value if value is None or isinstance(value, int) else str(value) for name, value in said.items()}
 
     @classmethod
-    def of(cls, content: Mapping[str, Any], file: str, given_at: int) -> Self:
-        """Make it of its `content`."""
-        made = {name.name: content.get(name.name) for name in fields(cls)} | {"file": file, "given_at": given_at}
-        for name in ("amount", "fee"):
-            made[name] = None if made[name] is None else Decimal(str(made[name]))
-        made["status"] = None if made["status"] is None else OrderStatus(int(str(made["status"])))
-        made["booked_on"] = None if made["booked_on"] is None else date.fromisoformat(str(made["booked_on"]))
-        return cls(**made)  # type: ignore[arg-type]
+    def of(cls, content: Mapping[str, Any], **given: Any) -> Self:
+        """Make it of its `content`, and of the facts in `GIVEN`."""
+        made = {**content, **given}
+        for name, read in (("amount", Decimal), ("fee", Decimal), ("status", OrderStatus)):
+            made[name] = None if made[name] is None else read(made[name])
+        made["booked_on"] = None if made["booked_on"] is None else date.fromisoformat(made["booked_on"])
+        return cls(**made)
 
     def is_like(self, other: "StatementEntry") -> bool:
         """Tell whether both say the same, on whichever lines of their files."""
-        return replace(self, line=other.line, file=other.file, given_at=other.given_at) == other
+        return {**self.content, "line": other.line} == other.content
+
+
+GIVEN = ("file", "given_by", "given_at")
+"""Facts of an entry that do not stand on its line."""
 
 
 @dataclass(frozen=True)

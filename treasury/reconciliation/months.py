@@ -63,13 +63,22 @@ class MonthLine:
         """Return the balance by the entries."""
         return sum(self.sums.values(), self.opening)
 
+    def as_values(self) -> dict[str, str | Decimal | None]:
+        """Return it field by field. `difference`: the shown balance less the closing: in flight, or not explained."""
+        difference = None if self.shown is None else self.shown - self.closing
+        return {
+            "currency": self.currency,
+            "opening": self.opening,
+            **{kind.value: self.sums.get(kind, ZERO) for kind in EntryKind},
+            "closing": self.closing,
+            "shown": self.shown,
+            "difference": difference,
+        }
+
     def as_text(self) -> dict[str, str | None]:
-        """Return it as exact text. `difference`: the shown balance less the closing: in flight, or not explained."""
-        said: dict[str, str | None] = {"currency": self.currency, "opening": canonical(self.opening)}
-        said |= {kind.value: canonical(self.sums.get(kind, ZERO)) for kind in EntryKind}
-        shown = None if self.shown is None else canonical(self.shown)
-        difference = None if self.shown is None else canonical(self.shown - self.closing)
-        return {**said, "closing": canonical(self.closing), "shown": shown, "difference": difference}
+        """Return it as exact text."""
+        values = self.as_values()
+        return {name: canonical(value) if isinstance(value, Decimal) else value for name, value in values.items()}
 
 
 def span_of(month: str, time_zone: str) -> tuple[int, int]:

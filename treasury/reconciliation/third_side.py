@@ -23,6 +23,10 @@ DUE = timedelta(days=7)
 """Days by which a line's date may lie after the end of its order: value dates are later than bookings."""
 
 
+Periods = Mapping[Any, Sequence[tuple[date, date]]]
+"""Currency and operation -> first and last day of each statement that shows orders of them."""
+
+
 def with_lines(both_sides: pd.DataFrame, entries: Sequence[StatementEntry], policy: Policy) -> pd.DataFrame:
     """Add what the statement shows of each order, by its request id or the service's number, as `LINE_COLUMNS`."""
     if not entries:
@@ -56,7 +60,7 @@ def _by_name(entries: Sequence[StatementEntry]) -> dict[str, list[StatementEntry
 
 
 def _columns(
-    row: Mapping[Any, Any], found: Sequence[StatementEntry], periods: Mapping[Any, tuple[date, date]], policy: Policy
+    row: Mapping[Any, Any], found: Sequence[StatementEntry], periods: Periods, policy: Policy
 ) -> dict[str, Any]:
     if not found:
         return {"line_lacks": True} if _is_lacking(row, periods, policy) else {}
@@ -83,29 +87,29 @@ def _is_off(row: Mapping[Any, Any], entry: StatementEntry, policy: Policy) -> bo
     return entry.booked_on < made - SLACK or (ended is not None and entry.booked_on > ended + DUE)
 
 
-def _is_lacking(row: Mapping[Any, Any], periods: Mapping[Any, tuple[date, date]], policy: Policy) -> bool:
+def _is_lacking(row: Mapping[Any, Any], periods: Periods, policy: Policy) -> bool:
     """Tell whether a statement that shows orders like this one, of the days around it, lacks this one."""
     if row["state"] != State.SETTLED or row["status"] != OrderStatus.SUCCESS or row["final_at"] is None:
         return False
-    period = periods.get((row["currency"], row["operation"]))
-    if period is None:
-        return False
-    return period[0] <= _day(row, "created_at", policy) and _day(row, "final_at", policy) <= period[1]
+    made, ended = _day(row, "created_at", policy), _day(row, "final_at", policy)
+    return any(first <= made and ended <= last for first, last in periods.get((row["currency"], row["operation"]), ()))
 
 
-def _periods(
-    rows: Sequence[Mapping[Any, Any]], shown: Sequence[Sequence[StatementEntry]], policy: Policy
-) -> dict[Any, tuple[date, date]]:
-    """Return (currency, operation) -> first and last day of which the lines show orders.
+def _periods(rows: Sequence[Mapping[Any, Any]], shown: Sequence[Sequence[StatementEntry]], policy: Policy) -> Periods:
+    """Return the first and last day of which each file shows orders of a currency and operation.
 
-    Where lines have no dates they are the days of the orders themselves.
+    Where its lines have no dates they are the days of the orders themselves.
     """
-    days: dict[Any, list[date]] = {}
+    days: dict[tuple[str, Any], list[date]] = {}
     for row, found in zip(rows, shown, strict=True):
         for entry in found:
-            booked = [entry.booked_on] * 2 if entry.booked_on else _own_days(row, policy)
-            days.setdefault((row["currency"], row["operation"]), []).extend(booked)
-    return {kind: (min(each), max(each)) for kind, each in days.items() if each}
+            booked = [entry.booked_on] if entry.booked_on else _own_days(row, policy)
+            days.setdefault((entry.file, (row["currency"], row["operation"])), []).extend(booked)
+    periods: dict[Any, list[tuple[date, date]]] = {}
+    for (_, kind), each in days.items():
+        if each:
+            periods.setdefault(kind, []).append((min(each), max(each)))
+    return periods
 
 
 def _own_days(row: Mapping[Any, Any], policy: Policy) -> list[date]:

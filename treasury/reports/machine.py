@@ -2,7 +2,7 @@
 
 import functools
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -15,6 +15,7 @@ from treasury.planning.policy import Policy
 from treasury.planning.tables import BPS
 from treasury.reconciliation.breaks import RESOLVED, Break
 from treasury.reconciliation.classes import BALANCE_CLASSES, BY_NAME, CLASSES
+from treasury.reconciliation.entries import StatementEntry
 from treasury.reconciliation.statement import StatementLine
 from treasury.reports.results import REHEARSAL
 
@@ -52,7 +53,7 @@ def as_machine(report: "Report") -> dict[str, Any]:
         "as_of": time_text(night.as_of),
         "since": None if night.since is None else time_text(night.since),
         "missed_days": list(report.missed_days),
-        "scope": {**asdict(night.scope), "statement": f"{len(night.entries)} lines" if night.entries else None},
+        "scope": {**asdict(night.scope), "statement": _statements(night.entries)},
         "orders": len(orders),
         "counts": {name: count for name, count in counts.items() if count},
         "statement": _statement(report),
@@ -67,6 +68,15 @@ def as_machine(report: "Report") -> dict[str, Any]:
             "approvals": "by key" if night.policy.people else "by name only",
         },
     }
+
+
+def _statements(entries: Sequence[StatementEntry]) -> str | None:
+    """Say how many lines of statements are known, and who gave the newest file."""
+    if not entries:
+        return None
+    last = max(entries, key=lambda entry: entry.given_at)
+    given = f", the newest by {last.given_by} (SHA-256 {last.file[:12]})" if last.given_by else ""
+    return f"{len(entries)} lines{given}"
 
 
 def _statement(report: "Report") -> list[dict[str, str]]:

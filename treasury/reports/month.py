@@ -37,7 +37,7 @@ def write_month(
     write_csv(out / "entries.csv", ENTRY_COLUMNS, _rows(entries))
     book = PlainBook()
     for name, columns, rows in (
-        ("Accounts", tuple(COLUMNS), [_amounts(line) for line in lines]),
+        ("Accounts", tuple(COLUMNS), [line.as_values() for line in lines]),
         ("Entries", ENTRY_COLUMNS, list(_rows(entries))),
     ):
         for _ in book.over(name, columns, rows, dict.fromkeys(columns, 20)):
@@ -48,13 +48,6 @@ def write_month(
     write_json(out / "month.json", machine)
     names = ("month.html", "month.xlsx", "entries.csv", "month.json")
     return {**machine, "files": [str(out / name) for name in names]}
-
-
-def _amounts(line: MonthLine) -> dict[str, object]:
-    from treasury.money import parse_amount
-
-    said = line.as_text()
-    return {name: value if name == "currency" or value is None else parse_amount(value) for name, value in said.items()}
 
 
 def _rows(entries: Sequence[Booking]) -> Iterator[dict[str, object]]:

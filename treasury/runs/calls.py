@@ -1,18 +1,19 @@
 """Runs single operations: one that moves money goes through ledger and submission, any other is sent directly."""
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 from treasury.approving.tokens import Token
 from treasury.canonical import canonical_json
-from treasury.errors import InputError, LimitExceeded, RunKeyConflict
+from treasury.errors import InputError, LimitExceeded, NotConnected, Refused, RunKeyConflict
 from treasury.ledger.cooling import cool
 from treasury.ledger.intents import commit_plan, newest_order
 from treasury.ledger.obligations import traded_on
-from treasury.ledger.snapshots import expect_receipt, keep_snapshot, snapshot_of
+from treasury.ledger.snapshots import expect_receipt, expected_receipts, keep_snapshot, snapshot_of
 from treasury.money import canonical, parse_amount
 from treasury.orders.quoting import QUOTED
 from treasury.orders.records import Intent, Order
@@ -22,6 +23,7 @@ from treasury.planning.single import Judged, Quoted, debit_of, judge_operation
 from treasury.provider.conversion import ConversionExecute
 from treasury.provider.operation import Effect, Operation, Reply
 from treasury.provider.orders import Pay
+from treasury.provider.refusals import RefusalKind
 from treasury.runs.approving import is_recorded, propose
 from treasury.runs.desk import Desk
 from treasury.runs.execution import follow_orders, open_orders, send_orders
@@ -40,11 +42,31 @@ def send_operation(desk: Desk, operation: Operation[Any]) -> dict[str, Any]:
     """Send an operation that moves no money; returns the whole answer. Raises as the client does."""
     if operation.effect is Effect.MOVES_MONEY:
         raise AssertionError(f"{operation.operation_name()} moves money")
-    if isinstance(operation, Pay):  # before it leaves: its answer may be lost
-        expect_receipt(desk.ledger, operation.request_id, operation.currency, canonical(operation.amount))
-    reply: Reply = desk.client.read(operation) if operation.effect is Effect.READS else desk.client.send(operation)
+    with _expected(desk, operation):
+        reply: Reply = desk.client.read(operation) if operation.effect is Effect.READS else desk.client.send(operation)
     _keep_quote(desk, operation, reply)
     return reply.envelope
+
+
+@contextmanager
+def _expected(desk: Desk, operation: Operation[Any]) -> Iterator[None]:
+    """Expect what a pay-in brings from before it leaves, for its answer may be lost.
+
+    A new one that never left, or that the service refused for good, is expected no more.
+    """
+    if not isinstance(operation, Pay):
+        yield
+        return
+    is_new = operation.request_id not in expected_receipts(desk.ledger)
+    receipt = {"currency": operation.currency, "amount": canonical(operation.amount)}
+    expect_receipt(desk.ledger, operation.request_id, receipt)
+    try:
+        yield
+    except (NotConnected, Refused) as error:
+        is_over = isinstance(error, NotConnected) or desk.account.rules.kind_of(error) is RefusalKind.FINAL
+        if is_new and is_over:
+            expect_receipt(desk.ledger, operation.request_id, None)
+        raise
 
 
 def _keep_quote(desk: Desk, operation: Operation[Any], reply: Reply) -> None:

@@ -63,7 +63,7 @@ def start_or_resume_sweep(desk: Desk, scope: Scope) -> int:
     forget_old_contents(ledger)
     since = None if scope.window_days is None else ledger.now() - scope.window_days * DAY_MS
     is_wide = scope.run_key is None and scope.currency is None
-    users, receipts = (ledger.card_users(), expected_receipts(ledger)) if is_wide else ([], [])
+    users, receipts = (ledger.card_users(), expected_receipts(ledger).values()) if is_wide else ([], ())
     with ledger.each_order(scope.run_key) as orders:
         asked = (
             order

@@ -25,8 +25,8 @@ def upgrade() -> None:
         Column("file", String(64), nullable=False),
         Column("given_by", String(100), nullable=False),
         Column("given_at", BigInteger, nullable=False),
-        Column("order_no", String(200), nullable=False),
         Column("content", Text, nullable=False),
+        Column("checksum", String(64), nullable=False),
     )
     op.add_column("sweep_balances", Column("frozen", String(64)))
     op.add_column("orders", Column("told_fee", String(64)))
