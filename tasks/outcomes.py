@@ -92,8 +92,8 @@ def told_after(error: TreasuryError, summary: Mapping[str, Any]) -> TreasuryErro
 
 
 def unless_rejected(task: Task[..., Any], run: TaskRun, state: State[Any]) -> bool:  # noqa: ARG001 - Prefect names them
-    """Whether a task is tried again: not where its input is wrong, of which Prefect then logs no traceback, and not
-    where the service refused a question for good."""
+    """Tell whether a task is tried again: not where its input is wrong, of which Prefect then logs no traceback, and
+    not where the service refused a question for good."""
     error = state.data
     return not isinstance(error, InputError) and (not isinstance(error, Refused) or may_pass(error))
 

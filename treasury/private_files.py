@@ -69,7 +69,7 @@ class FileTooLarge(OSError):
 
 
 def read_bounded(file: Path, most: int = MAX_SMALL_BYTES) -> bytes:
-    """What a file holds. Raises `OSError`, among them `FileTooLarge` for more than so many bytes.
+    """Return the content of a file. Raises `OSError`, among them `FileTooLarge` for more than so many bytes.
 
     A pipe is read to its end; one that nobody writes into is not waited for, and is no empty file.
     """

@@ -89,7 +89,7 @@ def connect(
 def _block_to_save(
     account: Account, key_file: str, platform_key: Path | None, name: str, *, replace: bool
 ) -> Callable[[], None]:
-    """What saves the Prefect block of this account, which refers to the key by its path.
+    """Return a function that saves the Prefect block of this account, which refers to the key by its path.
 
     Raises `InputError` where another block stands under this name and is not to be replaced.
     """
@@ -126,7 +126,7 @@ def _block_to_save(
 
 
 def _content(block: "PartnerAccount") -> Mapping[str, Any]:
-    """What a block says; a key in it is another thing than its path."""
+    """Return the settings of a block; one that holds a key differs from one that holds its path."""
     said = ("base_url", "partner_id", "private_key_file", "platform_key")
     content = {name: getattr(block, name, None) for name in said}
     return {**content, "has_key": block.private_key is not None, "service": ServiceRules.model_validate(block.service)}

@@ -53,7 +53,7 @@ class Person:
 
     @property
     def proof(self) -> Proof | None:
-        """What shows whose decision it is. Raises `InputError` for a name or a key too few, or too many."""
+        """Return the proof of whose decision it is. Raises `InputError` for a name or a key too few, or too many."""
         if self.key is not None and self.token is not None:
             raise InputError("give --key FILE or --token TOKEN, not both")
         if self.code is not None:

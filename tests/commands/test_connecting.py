@@ -44,7 +44,7 @@ def test_a_block_that_connect_saves_names_the_file_of_the_key_and_works(office: 
 
 
 def test_no_request_of_connect_holds_the_key(office: Office) -> None:
-    """Whatever goes to Prefect's server goes through httpx."""
+    """Record every request to Prefect's server: all of them go through httpx."""
     url, file = office.environ["TREASURY_BASE_URL"], office.environ["TREASURY_PRIVATE_KEY_FILE"]
     line = ["connect", "--base-url", url, "--partner-id", PARTNER_ID, "--private-key", file, "--name", "listened"]
     code = (

@@ -48,7 +48,7 @@ def by_hand(desk: Desk, people: Any = PEOPLE) -> None:
 
 
 def token(desk: Desk, name: str, purpose: Purpose, reference: str, hours: float = 1) -> Token:
-    """What this person signs about what stands there now."""
+    """Return the token that this person signs about what stands there now."""
     word = cancel_word(desk, reference) if purpose is Purpose.CANCEL else decided_word(desk, purpose, reference)
     return sign(KEYS[name], purpose, reference, code_of(desk, word), desk.ledger.now() + int(hours * HOUR))
 

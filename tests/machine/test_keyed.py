@@ -25,9 +25,9 @@ from treasury.approving.tokens import Purpose, Token, sign
 from treasury.errors import InputError, RecoveryRuns
 from treasury.ledger import schema
 from treasury.ledger.acceptances import accept_break, matter_of_break, withdraw_acceptances
-from treasury.ledger.closing import record_breaks
 from treasury.ledger.deciding import PURPOSES, Proof, Word, matter_of, order_subject
 from treasury.ledger.policies import adopt_policy, recover_policy
+from treasury.ledger.reported_breaks import record_breaks
 from treasury.ledger.stops import lift_stop, stop_sending, stops_to_lift
 from treasury.orders.records import Order
 from treasury.orders.states import Event, State
@@ -63,7 +63,7 @@ ACTS = {
 
 @dataclass(frozen=True)
 class Signed:
-    """What somebody signed, as the oracle knows it."""
+    """A signature, as the oracle knows it."""
 
     label: str
     verb: str
@@ -99,7 +99,7 @@ class World:
         return thing if verb == "cancel" else f"{thing} at {self.stands.get(thing, 0)}"
 
     def may(self, label: str, verb: str, maker: str | None) -> bool:
-        """Whether this key counts for this verb about something of this maker."""
+        """Tell whether this key counts for this verb about something of this maker."""
         person = self.keys.get(label)
         if person is None or (self.coming is not None and verb not in FREE):
             return False
@@ -107,7 +107,7 @@ class World:
         return verb not in ANOTHERS or person != maker or not others
 
     def counts(self, signed: Signed, verb: str, about: tuple[str, ...]) -> bool:
-        """Whether a token is about exactly this, now."""
+        """Tell whether a token is about exactly this, now."""
         meant = (signed.verb, sorted(signed.about), signed.epoch) == (verb, sorted(about), self.epoch)
         return meant and self.hours < signed.until
 
@@ -190,7 +190,7 @@ class Office:
         return self.dice.choice(held) if held else None
 
     def hold(self) -> None:
-        """What was released is held again."""
+        """Hold again what was released."""
         for order in self.desk.ledger.orders(states=(State.PREPARED,))[1:]:
             self.desk.ledger.step(order, Event.HOLD, cause="again", reason="again", hold_kind="duplicate")
             self.world.stands[order.run_key] = self.world.stands.get(order.run_key, 0) + 1
@@ -267,7 +267,7 @@ class Office:
     def proof(
         self, verb: str, order: Order | None, about: tuple[str, ...], label: str
     ) -> tuple[Proof | None, str | None]:
-        """What is shown, and whose key it is if it is about this."""
+        """Return what is shown, and whose key it is if it is about this."""
         how = self.dice.random()
         if how < 0.1:
             return None, None

@@ -69,7 +69,7 @@ def judge_decision(token: Token, matter: Matter, people: People, makers: Iterabl
 
 
 def is_made_by(name: str, maker: Maker, people: People) -> bool:
-    """Whether a listed person is this maker: by name, or, where nothing is signed, by the operating system's user."""
+    """Tell whether a listed person is this maker: by name, or, without a signature, by the operating system's user."""
     if same_person(name, maker.name):
         return True
     return not maker.is_signed and maker.os_user in people.listed[name].os_users

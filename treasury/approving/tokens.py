@@ -1,4 +1,4 @@
-"""What an approval or a decision is bound to, and the token that carries one from one machine to another."""
+"""Bindings of approvals and decisions, and the token that carries one from one machine to another."""
 
 import base64
 import hashlib
@@ -63,7 +63,7 @@ class Binding:
 
 @dataclass(frozen=True)
 class Matter:
-    """What the signature of a decision is bound to: these very things as they stand, in one ledger of one account."""
+    """The things that the signature of a decision is bound to, as they stand, in one ledger of one account."""
 
     purpose: Purpose
     subjects: tuple[str, ...]
@@ -74,7 +74,7 @@ class Matter:
     epoch: str
     """When the last epoch of the ledger began; empty when none ever did."""
     detail: str = ""
-    """What else is said: an order number, the end of an acceptance."""
+    """More that is signed: an order number, the end of an acceptance."""
 
     @property
     def code(self) -> str:
@@ -84,7 +84,7 @@ class Matter:
 
 
 def is_code(text: str) -> bool:
-    """Whether a text has the form of `Binding.code` and `Matter.code`."""
+    """Tell whether a text has the form of `Binding.code` and `Matter.code`."""
     return _CODE.fullmatch(text) is not None
 
 

@@ -10,10 +10,10 @@ from sqlalchemy import Connection, Row, insert, select, update
 from treasury.approving.tokens import Matter, Purpose
 from treasury.errors import InputError
 from treasury.ledger import schema
-from treasury.ledger.closing import known_breaks
 from treasury.ledger.database import serialize
 from treasury.ledger.deciding import Proof, Word, hear, makers_for, matter_of
 from treasury.ledger.ledger import Ledger
+from treasury.ledger.reported_breaks import known_breaks
 from treasury.money import format_amount
 from treasury.reconciliation.breaks import Acceptance, Known
 
@@ -85,7 +85,7 @@ def withdraw_acceptances(
 
 
 def matter_of_break(ledger: Ledger, break_id: str, *, ends_at: int | None, withdraw: bool) -> Matter:
-    """What accepting a break, or withdrawing that, is about, and the code that is signed. Raises `InputError`."""
+    """Return the matter, with its code, that accepting a break, or withdrawing that, signs. Raises `InputError`."""
     known = None if withdraw else _open_break(ledger, break_id)
 
     def work(connection: Connection) -> Matter:

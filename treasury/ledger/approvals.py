@@ -201,7 +201,7 @@ def reject_plan(
 
 
 def matter_of_plan(ledger: Ledger, run_key: str) -> Matter:
-    """What rejecting the plan of a run that waits is about, and the code that is signed. Raises `InputError`."""
+    """Return the matter, with its code, that rejecting the plan of a run that waits signs. Raises `InputError`."""
 
     def work(connection: Connection) -> Matter:
         plan = _open_plan(connection, ledger, run_key)

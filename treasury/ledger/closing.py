@@ -1,4 +1,4 @@
-"""Closes a sweep in the ledger: sums since the last report, balances, and the breaks' life cycle."""
+"""Closes a sweep in the ledger: sums since the last report, and the balances of each night."""
 
 import json
 from collections import defaultdict
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Connection, Select, delete, exists, func, insert, select
+from sqlalchemy import Column, ColumnElement, Connection, Select, func, insert, select
 
 from treasury.concurrency.batches import batched
 from treasury.ledger import schema
@@ -20,7 +20,6 @@ from treasury.orders.states import OPEN, State
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.status import OrderStatus
 from treasury.reconciliation.balances import Flows, Night
-from treasury.reconciliation.breaks import RESOLVED, Break, Finding, Known
 from treasury.reconciliation.scope import Scope
 from treasury.reconciliation.statement import Move, StatementLine, draw_statement
 
@@ -380,61 +379,3 @@ def _night(as_of: int, seen: Any | None, said: Mapping[str, Any] | None) -> Nigh
 
 def _amount(stored: str | None) -> Decimal | None:
     return None if stored is None else Decimal(stored)
-
-
-# --- breaks ---
-
-
-def known_breaks(ledger: Ledger, sweep_id: int | None = None) -> dict[str, Known]:
-    """Id -> the break as the last report before this sweep had it (or the very last), unless it was resolved there.
-
-    One that is gone because somebody accepted it is back once that was withdrawn.
-    """
-    table = schema.breaks
-    latest = select(table.c.break_id, func.max(table.c.sweep_id).label("sweep_id")).group_by(table.c.break_id)
-    if sweep_id is not None:
-        latest = latest.where(table.c.sweep_id < sweep_id)
-    last = latest.subquery()
-    query = select(table).join(last, (last.c.break_id == table.c.break_id) & (last.c.sweep_id == table.c.sweep_id))
-    accepted, report = schema.acceptances.c, schema.reports.c
-    query = query.outerjoin(schema.reports, report.sweep_id == table.c.sweep_id)
-    ended_since = (accepted.break_id == table.c.break_id) & (accepted.withdrawn_at > report.as_of)
-    is_open = (table.c.lifecycle != RESOLVED) | exists().where(ended_since).correlate(table, schema.reports)
-    rows = ledger.read(query.where(is_open).order_by(table.c.break_id))
-    return {row.break_id: Known(_finding(row), row.first_seen) for row in rows}
-
-
-def _finding(row: Any) -> Finding:
-    return Finding(
-        subject=row.subject,
-        name=row.name,
-        request_id=row.request_id,
-        currency=row.currency,
-        amount=_amount(row.amount),
-        difference=Decimal(row.difference),
-        evidence=row.evidence,
-        run_key=row.run_key,
-        row_ref=row.row_ref,
-        operation=row.operation,
-        order_no=row.order_no,
-    )
-
-
-def record_breaks(ledger: Ledger, sweep_id: int, breaks: Sequence[Break]) -> None:
-    """Record the breaks of a report, replacing those of an earlier report of the same sweep."""
-    rows = []
-    for each in breaks:
-        stored = {**vars(each.found), "difference": format_amount(each.found.difference)}
-        stored["amount"] = None if each.found.amount is None else format_amount(each.found.amount)
-        rows.append(
-            {**stored, "sweep_id": sweep_id, "break_id": each.found.id}
-            | {"first_seen": each.first_seen, "lifecycle": each.lifecycle}
-        )
-
-    def work(connection: Connection) -> None:
-        serialize(connection)
-        connection.execute(delete(schema.breaks).where(schema.breaks.c.sweep_id == sweep_id))
-        if rows:
-            connection.execute(insert(schema.breaks), rows)
-
-    ledger.write(work)

@@ -27,11 +27,11 @@ from treasury.planning.policy import Policy
 from treasury.provider.catalogue import CATALOGUE
 
 Proof = Ed25519PrivateKey | Token
-"""What shows whose a decision is: a private key, which signs each thing as it stands, or a token that one signed."""
+"""Proof of whose a decision is: a private key, which signs each thing as it stands, or a token that one signed."""
 
 
 class Books(Protocol):
-    """What of a ledger is needed here."""
+    """The parts of a ledger that are needed here."""
 
     account: str
     key: LedgerKey
@@ -42,7 +42,7 @@ class Books(Protocol):
 
 @dataclass(frozen=True)
 class Word:
-    """What a person says about one or several things."""
+    """A person's decision about one or several things."""
 
     purpose: Purpose
     by: str
@@ -53,7 +53,7 @@ class Word:
     """All that it is about, each as it stood when the person looked: what a token was signed over."""
     detail: str = ""
     named: str = ""
-    """What the person called it."""
+    """The name that the person gave for it."""
     decided: Decided | None = None
     """Whose it is, as it was found before the transaction that records it."""
 
@@ -85,7 +85,7 @@ def people_at(connection: Connection, books: Books) -> People:
 
 
 def matter_of(connection: Connection, books: Books, purpose: Purpose, subjects: Iterable[str], detail: str) -> Matter:
-    """What is signed by a decision about these things, in this ledger as it is."""
+    """Return the matter that a decision about these things signs, in this ledger as it is."""
     meta = schema.meta.c
     rows = connection.execute(select(meta.key, meta.value).where(meta.key.in_(("identity", "epoch_at"))))
     known = {row.key: row.value for row in rows}
@@ -204,7 +204,7 @@ def check_step(connection: Connection, books: Books, event: Event, order: Order,
 
 
 def _is_ended_by_rules(event: Event, order: Order, policy: Policy, now: int) -> bool:
-    """Whether nobody needs to decide: a conversion that is planned anew, or a cooling time that is over."""
+    """Tell whether nobody needs to decide: a conversion that is planned anew, or a cooling time that is over."""
     if event is Event.CANCEL:
         return CATALOGUE[order.operation].limited_by == "conversions"
     is_cooling = event is Event.RELEASE and order.hold_kind == Hold.COOLING and policy.withdrawals is not None

@@ -41,7 +41,7 @@ def standing_stops(connection: Connection) -> list[Row[Any]]:
 
 
 def stops_to_lift(ledger: Ledger) -> Matter:
-    """What lifting the stops in force is about, and the code that is signed."""
+    """Return the matter, with its code, that lifting the stops in force signs."""
 
     def work(connection: Connection) -> Matter:
         subjects = [_subject(each) for each in standing_stops(connection)]

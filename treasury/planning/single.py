@@ -34,13 +34,13 @@ class Quoted:
 
     currency: str
     amount: Decimal
-    """What it debits."""
+    """The debit."""
     receive_currency: str | None = None
     receive_amount: Decimal | None = None
     symbol: str | None = None
     """The pair of a conversion."""
     country: str | None = None
-    """Where the beneficiary of a fiat payout is."""
+    """The country of the beneficiary of a fiat payout."""
     asked_as: str | None = None
     """Our reference of the quote: the `xid` of a conversion's."""
 

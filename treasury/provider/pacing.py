@@ -20,39 +20,85 @@ CALM_SECONDS = 60.0
 """After so long without a 429 nothing is limited any more."""
 LATE_SECONDS = 0.05
 """A sleep that ends so much too late is made up for."""
-ANSWERS = 64
-"""Answers over which the share of 429 among them is counted, about."""
-FULL_STEPS = 50
-"""Answers after which the rate is higher by all of the earlier one."""
+MAX_MEASURED = 2_000.0
+"""Requests a second that are believed of a moment."""
+TRIAL = 64
+"""Answers after a decrease by which it is judged whether it helped; the share of 429 is counted over about as many."""
+OVERLOADED = 3
+"""So many 429 after each other, with no other answer between them, take half at once."""
+LESS = 0.7
+"""Part of the rate that a 429 leaves."""
+STEPS = 1_000
+"""Answers after which the rate would be higher by all of the rate of the last decrease."""
+STEADY_SECONDS, DOUBLED_SECONDS = 30.0, 2.0
+"""After so long without a 429 a trial is over, and the steps double, each time after so many more."""
 PROBE = 1.5
 """Times the highest rate that went well that is tried."""
-LOW_STEPS = 20
-"""Answers after which a low rate has doubled, about: a step never adds more than one part of so many."""
+NOISE, MOST_NOISE = 3.0, 0.12
+"""Times the share of 429 that comes at any rate, up to this share, that takes nothing off."""
 
 
 @dataclass(frozen=True)
 class Speed:
-    """Requests a second: additive increase with each answer, multiplicative decrease with each 429. Pure.
+    """Requests a second: additive increase with each answer, multiplicative decrease with a 429. Pure.
 
-    A 429 among hundreds of answers takes little off; those of a service whose limit is reached come with many others,
-    and take half. Each answer adds the same part of the earlier rate, or of its own where that is far below.
+    A decrease is on trial for `TRIAL` answers. Where nearly as many of them are 429 as before, the rate is not the
+    reason, and such a share takes nothing off any more; where fewer are, but some, it is lowered again.
     """
 
-    earlier: float
+    best: float
     """The highest that went well: the rate comes back to it."""
     rate: float
-    share: float
+    peak: float
+    """The rate at the last decrease."""
+    share: float = 0.0
     """429 among the last answers, 0 to 1."""
+    before: float = 0.0
+    """The share at the last decrease."""
+    noise: float = 0.0
+    """The share that comes at any rate."""
+    answers: int = TRIAL
+    """Answers since the last decrease."""
+    refused: int = 0
+    """429 among them."""
+    in_a_row: int = 0
+    """429 since the last other answer."""
 
-    def raised(self, measured: float) -> "Speed":
-        """The speed after an answer; `measured`: how many came in the last second."""
-        rate = self.rate + min(self.earlier / FULL_STEPS, self.rate / LOW_STEPS)
-        return Speed(max(self.earlier, measured), min(rate, PROBE * self.earlier), self.share * (1 - 1 / ANSWERS))
+    def raised(self, measured: float, calm: float) -> "Speed":
+        """Return the speed after an answer; `measured`: answers a second, `calm`: seconds without a 429."""
+        speed = replace(self._after(is_refused=False), best=max(self.best, measured), in_a_row=0)
+        if speed.answers < TRIAL and calm < STEADY_SECONDS:
+            return speed
+        step = speed.peak / STEPS * 2 ** max(0.0, (calm - STEADY_SECONDS) / DOUBLED_SECONDS)
+        return replace(speed, rate=min(speed.rate + step, PROBE * speed.best))
 
-    def lowered(self, measured: float, min_rate: float) -> "Speed":
-        """The speed after a 429, or after several to requests that were on their way together."""
-        rate = min(self.rate, measured) * max(0.5, 1 - 4 * self.share)
-        return replace(self, rate=max(min_rate, rate))
+    def refused_once(self) -> "Speed":
+        """Return the speed after a 429, before it is judged whether that lowers it."""
+        return replace(self._after(is_refused=True), in_a_row=self.in_a_row + 1)
+
+    @property
+    def is_too_high(self) -> bool:
+        """Tell whether the 429 say that the rate is too high."""
+        if self.in_a_row >= OVERLOADED or self.share > 2 * MOST_NOISE:
+            return True
+        return self.answers >= TRIAL and self.share > NOISE * self.noise + 0.9 / TRIAL
+
+    def lowered(self, min_rate: float) -> "Speed":
+        """Return the speed after a decrease; several 429 to requests that were on their way together make one."""
+        left = 0.5 if self.in_a_row >= OVERLOADED else LESS
+        trial = {"before": self.share, "noise": 0.0, "answers": 0, "refused": 0, "in_a_row": 0}
+        return replace(self, rate=max(min_rate, self.rate * left), peak=self.rate, **trial)  # type: ignore[arg-type]
+
+    def _after(self, *, is_refused: bool) -> "Speed":
+        """Count an answer; at the end of a trial judge it."""
+        share = self.share + (is_refused - self.share) / TRIAL
+        speed = replace(self, share=share, answers=self.answers + 1, refused=self.refused + is_refused)
+        if speed.answers != TRIAL or not speed.refused:
+            return speed
+        found = speed.refused / TRIAL
+        if self.before / 2 <= found <= MOST_NOISE:
+            return replace(speed, noise=found)
+        return speed.lowered(0.0)
 
 
 class Connections:
@@ -124,9 +170,9 @@ class Pace:
         self._guard, self._turnstile = threading.Lock(), threading.Lock()
         self._speed: Speed | None = None
         self._answered: deque[float] = deque(maxlen=4096)
-        self._held_until = self._next_at = self._changed_at = 0.0
+        self._held_until = self._next_at = self._changed_at = self._counted_at = 0.0
         self._pauses = 0
-        """429 after each other, with no other answer between them; those that count once are one."""
+        """Pauses after each other, with no other answer between them."""
         self._stopped = 0.0, ""
 
     @property
@@ -176,7 +222,7 @@ class Pace:
         with self._guard:
             if self._speed is None:
                 return
-            self._speed = self._speed.raised(self._measured(now))
+            self._speed = self._speed.raised(self._measured(now), now - max(self._counted_at, self._held_until))
             self._forget(now)
             self._adjust()
 
@@ -188,22 +234,28 @@ class Pace:
         """
         with self._guard:
             now = self._clock.monotonic()
-            measured = self._measured(now)
-            highest = max(float(measured), self._connections.most)
-            speed = self._speed or Speed(highest, highest, share=0.0)
-            speed = replace(speed, share=speed.share + (1 - speed.share) / ANSWERS)
+            is_first, measured = self._speed is None, self._measured(now)
+            highest = max(measured, 1.0)
+            speed = (self._speed or Speed(highest, highest, highest)).refused_once()
             if asked_seconds is not None:
                 self._hold(now, asked_seconds)
-            if self._speed is None or began >= self._changed_at:
-                speed = speed.lowered(highest, self._min_rate)
+            if is_first or (began >= self._changed_at and speed.is_too_high):
+                speed = speed.lowered(self._min_rate)
                 self._changed_at = now
-                if asked_seconds is None and (self._pauses or (self._speed is None and not measured)):
-                    self._hold(now, min(self._retry.max_pause, self._retry.first_pause * 2.0**self._pauses))
-                self._pauses += 1
-                if self._pauses > self._retry.attempts:
-                    self._stop(now, MAX_ASKED_PAUSE, f"answered 429 after each of {self._retry.attempts} pauses")
+            if is_first or began >= self._counted_at:
+                self._counted_at = now
+                if not measured:
+                    self._pause(now, asked_seconds)
             self._speed = speed
             self._adjust()
+
+    def _pause(self, now: float, asked_seconds: float | None) -> None:
+        """Make a pause where nothing but 429 is answered, unless one was asked for; twice as long each time."""
+        if asked_seconds is None:
+            self._hold(now, min(self._retry.max_pause, self._retry.first_pause * 2.0**self._pauses))
+        self._pauses += 1
+        if self._pauses > self._retry.attempts:
+            self._stop(now, MAX_ASKED_PAUSE, f"answered 429 after each of {self._retry.attempts} pauses")
 
     def _hold(self, now: float, seconds: float) -> None:
         if seconds > MAX_ASKED_PAUSE:
@@ -216,17 +268,18 @@ class Pace:
         said = f"the service {why}: nothing is lost; start again after {back:%Y-%m-%d %H:%M:%S} UTC"
         self._stopped = max(self._stopped, (now + seconds, said))
 
-    def _measured(self, now: float) -> int:
-        """How many answers came in the last second."""
+    def _measured(self, now: float) -> float:
+        """Return how many answers came a second, of the last second."""
         while self._answered and self._answered[0] <= now - 1:
             self._answered.popleft()
-        return len(self._answered)
+        seconds = now - self._answered[0] if self._answered else 1.0
+        return len(self._answered) / max(seconds, len(self._answered) / MAX_MEASURED)
 
     def _forget(self, now: float) -> None:
         """Limit nothing any more after a minute of calm."""
-        if self._speed is not None and now - max(self._changed_at, self._held_until) >= CALM_SECONDS:
+        if self._speed is not None and now - max(self._counted_at, self._held_until) >= CALM_SECONDS:
             self._speed, self._pauses = None, 0
             self._adjust()
 
     def _adjust(self) -> None:
-        self._connections.allow(1.0 if self._speed is None else self._speed.rate / self._speed.earlier)
+        self._connections.allow(1.0 if self._speed is None else self._speed.rate / self._speed.best)

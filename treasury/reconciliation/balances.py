@@ -135,7 +135,7 @@ class BalanceAccount:
     codes: tuple[str, ...]
     """All codes that show this balance, itself among them."""
     stated: Sequence[Lot]
-    """What lines of statements without a day have explained of its lots: when, and how much it moved the balance."""
+    """Parts of its lots that lines of statements without a day have explained: when, and how much."""
     open_then: Sequence[str] = ()
     """Request ids of orders that were open when it was opened, the oldest ones."""
     moved_then: Decimal = ZERO

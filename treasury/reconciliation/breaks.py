@@ -131,7 +131,7 @@ def _living(finding: Finding, known: Known | None, acceptance: Acceptance | None
 
 
 def _accepted_as(finding: Finding, newest: Acceptance | None) -> Acceptance | None:
-    """What people accepted of a finding as it is: all who did, in one."""
+    """Return the acceptances of a finding as it is, all people in one; None where there is none."""
     said = () if newest is None else (*newest.others, newest)
     hold = [each for each in said if _still_accepted(finding, each)]
     if not hold:

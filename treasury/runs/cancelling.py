@@ -76,7 +76,7 @@ def cancellable(desk: Desk, reference: str) -> tuple[WaitingPlan | None, list[Or
 
 
 def cancel_word(desk: Desk, reference: str) -> Word:
-    """What a person would sign to cancel what a name stands for. Raises `InputError`."""
+    """Return the decision that a person would sign to cancel these orders or plans. Raises `InputError`."""
     plan, orders = cancellable(desk, reference)
     more = [] if plan is None else [plan_subject(plan)]
     return word_about(desk, Purpose.CANCEL, reference, orders, *more)

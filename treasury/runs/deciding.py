@@ -65,7 +65,7 @@ def said(desk: Desk, word: Word, order: Order) -> Word:
 
 
 def code_of(desk: Desk, word: Word) -> str:
-    """What is copied to another machine, and signed there."""
+    """Return the code that is copied to another machine, and signed there."""
     return desk.ledger.look(
         lambda connection: matter_of(connection, desk.ledger, word.purpose, word.subjects, word.detail).code
     )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from treasury.ledger import closing, sweeps
 from treasury.ledger.acceptances import acceptances
 from treasury.ledger.policies import is_rehearsal
+from treasury.ledger.reported_breaks import known_breaks, record_breaks
 from treasury.ledger.statement_lines import keep_statement, kept_lines
 from treasury.planning.policy import Policy
 from treasury.reconciliation.entries import Statement, StatementEntry
@@ -34,7 +35,7 @@ def report_sweep(
         keep_statement(desk.ledger, sweep_id, as_of, statement, os_user())
     report = build_report(read_input(desk, sweep_id, policy, () if statement is None else statement.entries))
     if report.night.scope.is_whole:  # a narrowed report shows, and changes nothing
-        closing.record_breaks(desk.ledger, sweep_id, report.breaks)
+        record_breaks(desk.ledger, sweep_id, report.breaks)
     return write_reconciliation(out or desk.settings.night_folder(policy.day_of(report.night.as_of)), report)
 
 
@@ -71,7 +72,7 @@ def read_input(
             entry for entry in kept.values() if scope.run_key is None and scope.currency in (None, entry.currency)
         ],
         known_numbers={*ledger.known_numbers(), *numbers} if kept else (),
-        known_breaks=closing.known_breaks(ledger, sweep_id),
+        known_breaks=known_breaks(ledger, sweep_id),
         acceptances=acceptances(ledger, sums.as_of),
         fee_on_top=desk.account.rules.fee_on_top,
         rehearsal=is_rehearsal(ledger),

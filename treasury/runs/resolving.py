@@ -186,7 +186,7 @@ def sendable_again(desk: Desk, reference: str) -> list[Order]:
 
 
 def decided_word(desk: Desk, purpose: Purpose, reference: str, *, kind: str | None = None, detail: str = "") -> Word:
-    """What a person would sign to decide about what a name stands for. Raises `InputError`."""
+    """Return the decision that a person would sign about these orders. Raises `InputError`."""
     check_known(desk)
     if purpose is Purpose.RELEASE:
         orders = releasable(desk, reference, kind)

@@ -23,7 +23,7 @@ class Remaining:
     """Request id of the payment that it is paid instead of."""
     route: Route
     payload: Mapping[str, Any] | None = field(repr=False)
-    """What was sent, as the ledger kept it; None where it keeps it no more. Personal."""
+    """The content that was sent, as the ledger kept it; None where it keeps it no more. Personal."""
     outcome: str = ""
     reason: str = ""
     """Why it was not paid; nothing in it is personal."""

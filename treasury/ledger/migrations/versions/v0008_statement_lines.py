@@ -11,7 +11,7 @@ NEW_COLUMNS: dict[str, tuple[str, ...]] = {
     "orders": ("told_fee", "told_fee_currency"),
     "sweep_balances": ("frozen",),
 }
-"""What this revision adds."""
+"""Tables and columns that this revision adds."""
 
 _Id = BigInteger().with_variant(Integer, "sqlite")
 

@@ -12,7 +12,7 @@ NEW_COLUMNS: dict[str, tuple[str, ...]] = {
     "stops": ("os_user", "is_signed"),
     "acceptances": ("ends_at", "withdrawn_at", "withdrawn_by", "withdraw_why"),
 }
-"""What this revision adds."""
+"""Tables and columns that this revision adds."""
 
 
 def upgrade() -> None:
