@@ -128,7 +128,7 @@ def test_a_trial_says_whether_the_rate_is_the_reason(also: int, rate: float) -> 
     assert speed.refused_once().is_too_high == (also == 0)
 
 
-def served(pace: Pace, clock: MovedClock, rows: int, limit: float) -> int:
+def served(pace: Pace, clock: MovedClock, rows: int, limit: float, asked: float | None) -> int:
     """Send rows to a service that answers so many a second and refuses the others; returns how many it refused."""
     left, at, count = limit, clock.monotonic(), 0
     for _ in range(rows):
@@ -138,17 +138,20 @@ def served(pace: Pace, clock: MovedClock, rows: int, limit: float) -> int:
         left, at = min(limit, left + (clock.monotonic() - at) * limit), clock.monotonic()
         if left < 1:
             count += 1
-            pace.too_many(None, began)
+            pace.too_many(asked, began)
         else:
             left -= 1
             pace.went_well()
     return count
 
 
+@pytest.mark.parametrize("asked", [None, 1.0])
 @pytest.mark.parametrize("limit", [20, 50, 200])
-def test_a_service_with_a_limit_is_kept_busy_and_refuses_few(limit: float, clock: MovedClock) -> None:
+def test_a_service_with_a_limit_is_kept_busy_and_refuses_few(
+    limit: float, asked: float | None, clock: MovedClock
+) -> None:
     pace, began = Pace(Connections(4), clock), clock.monotonic()
-    assert served(pace, clock, 10_000, limit) < 100
+    assert served(pace, clock, 10_000, limit, asked) < 100
     assert clock.monotonic() - began < 10_000 / limit * 1.25
 
 

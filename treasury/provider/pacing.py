@@ -239,7 +239,8 @@ class Pace:
             speed = (self._speed or Speed(highest, highest, highest)).refused_once()
             if asked_seconds is not None:
                 self._hold(now, asked_seconds)
-            if is_first or (began >= self._changed_at and speed.is_too_high):
+            says_limit = is_first or asked_seconds is not None
+            if began >= self._changed_at and (says_limit or speed.is_too_high):
                 speed = speed.lowered(self._min_rate)
                 self._changed_at = now
             if is_first or began >= self._counted_at:
