@@ -239,7 +239,7 @@ from decimal import Decimal
 from sqlalchemy import insert
 from flows.commands.common import configured_desk
 from treasury.ledger import schema
-from treasury.ledger.closing import record_breaks
+from treasury.ledger.reported_breaks import record_breaks
 from treasury.reconciliation.breaks import Break, Finding
 ledger = configured_desk().ledger
 sweep = insert(schema.sweeps).values(started_at=1, scope="{}").returning(schema.sweeps.c.id)
