@@ -142,7 +142,8 @@ def _print(purpose: Purpose, reference: str, person: Person, *, kind: str | None
 
 
 AFTERWARDS: Mapping[str, str] = {
-    "sent": "what it shows, or what you name by its own reference, counts as sent and is followed to its end",
+    "sent": "what it shows, or what you name by its own reference, counts as sent and is followed to its end (what it "
+    "never shows stays in progress until you say its end: treasury resolve --as settled or --as failed)",
     "not-sent": "what it does not show is SENT at the next start of its run (to end it instead: treasury cancel)",
     "settled": "it counts as paid, on your word, until the service says otherwise",
     "failed": "it counts as not paid, on your word, until the service says otherwise; a new run may pay it",

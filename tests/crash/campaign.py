@@ -256,7 +256,7 @@ def problems_of(result: Result, undisturbed: dict[str, Any] | None) -> list[str]
         "unknown",
         *(("failed",) if later else ()),
         *(("held",) if waits else ()),
-        *(("cancelled",) if ends else ()),
+        *(("cancelled", "failed") if ends else ()),
     }
     if set(states) - allowed:
         problems.append(f"at the end: {states}")

@@ -13,7 +13,7 @@ from treasury.orders.states import Hold, State
 from treasury.planning.policy import Policy, parse_policy
 from treasury.runs.cancelling import cancel
 from treasury.runs.desk import Desk
-from treasury.runs.resolving import Decision, release_orders, resolve_as_not_sent, resolve_as_sent
+from treasury.runs.resolving import Decision, release_orders, resolve_as_ended, resolve_as_not_sent, resolve_as_sent
 
 Place = tuple[str, str]
 """Run key and row reference."""
@@ -69,7 +69,7 @@ def say(desk: Desk, act: str, kinds: Sequence[str], home: Path) -> None:
 
 def decide(desk: Desk, cancelled: Sequence[Place]) -> None:
     """A person cancels again what an older ledger brought back, releases what is held, and says of what the service
-    knows that it was sent."""
+    knows that it was sent, or of a cancelled row, that it failed."""
     waiting = desk.ledger.orders(states=(State.PREPARED, State.HELD))
     for order in [order for order in waiting if (order.run_key, order.row_ref) in cancelled]:
         tell(cancel(desk, order.request_id, **PERSON).decisions)
@@ -81,7 +81,10 @@ def decide(desk: Desk, cancelled: Sequence[Place]) -> None:
             tell(resolve_as_sent(desk, run_key, **PERSON))
     for order in desk.ledger.orders(states=(State.HELD,)):
         with suppress(InputError):
-            tell(resolve_as_not_sent(desk, order.request_id, **PERSON))
+            if (order.run_key, order.row_ref) in cancelled:
+                tell(resolve_as_ended(desk, order.request_id, State.FAILED, None, **PERSON))
+            else:
+                tell(resolve_as_not_sent(desk, order.request_id, **PERSON))
 
 
 def tell(decisions: list[Decision]) -> None:

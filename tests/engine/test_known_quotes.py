@@ -1,6 +1,7 @@
 """Quotes whose reference the service knew before: whose they are, when they may be confirmed, how long is waited."""
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,9 @@ from tests.moved_clock import clock_of
 from treasury.errors import IllegalTransition
 from treasury.orders.records import Order
 from treasury.orders.states import Event, State
+from treasury.runs.cancelling import cancel
 from treasury.runs.desk import Desk
+from treasury.runs.resolving import resolve_as_ended, resolve_as_not_sent
 
 
 @pytest.fixture
@@ -95,13 +98,70 @@ def test_while_a_query_shows_it_it_is_not_absent(open_desk: OpenDesk, service: A
     desk = open_desk(service.base_url, resend_after=WINDOW)
     clock = clock_of(desk)
     order = foreign(desk, service)
+    service.plan(FIAT_QUERY, under(desk, order, 1, unused(status=status)))
+    clock.move(DAY + MARGIN - 1)
+    order = desk.submission.submit(order)
+    assert (order.state, order.absent_since, len(service.sent_to(QUOTE))) == (State.PREPARED, None, 1)
+
+
+@pytest.mark.parametrize("status", [11, 12, None])
+def test_what_is_shown_after_its_end_and_may_be_a_payment_is_a_persons(
+    open_desk: OpenDesk, service: Any, status: int | None
+) -> None:
+    desk = open_desk(service.base_url, resend_after=WINDOW)
+    clock = clock_of(desk)
+    order = foreign(desk, service)
     clock.move(DAY + MARGIN)
     order = desk.submission.submit(order)
     assert order.absent_since == clock.wall() * 1000
     service.plan(FIAT_QUERY, under(desk, order, 1, unused(status=status)))
     clock.move(WINDOW)
     order = desk.submission.submit(order)
-    assert (order.state, order.absent_since, len(service.sent_to(QUOTE))) == (State.PREPARED, None, 1)
+    assert (order.state, order.hold_kind, len(service.sent_to(QUOTE))) == (State.HELD, "known", 1)
+    assert f"treasury resolve {order.request_id} --as failed, or --as not-sent" in str(order.reason)
+    [told] = resolve_as_not_sent(desk, order.request_id, by="Ada Example", why="its support says so")
+    assert told.done, told.says
+    desk.submission.begin_start()
+    assert desk.submission.submit(told.order).generation == 2
+
+
+@pytest.mark.parametrize("status", [11, 22])
+def test_a_row_whose_quote_somebody_else_asked_for_is_asked_about_before_it_is_cancelled(
+    open_desk: OpenDesk, service: Any, status: int
+) -> None:
+    desk = open_desk(service.base_url)
+    order = foreign(desk, service)
+    service.plan(FIAT_QUERY, under(desk, order, 1, unused(status=status)))
+    [told] = cancel(desk, order.request_id, by="Ada Example", why="not wanted").decisions
+    assert (told.done, told.order.state, told.order.hold_kind) == (False, State.HELD, "known")
+
+
+def test_a_row_that_is_not_to_be_paid_is_ended_without_being_sendable_in_between(
+    open_desk: OpenDesk, service: Any
+) -> None:
+    desk = open_desk(service.base_url, resend_after=WINDOW)
+    order = foreign(desk, service)
+    service.plan(FIAT_QUERY, under(desk, order, 1, unused(status=11)))
+    [told] = cancel(desk, order.request_id, by="Ada Example", why="not wanted").decisions
+    assert (told.done, "--as failed if it never will be" in told.says) == (False, True)
+    ended = partial(resolve_as_ended, desk, order.request_id, State.FAILED, None, by="Ada Example", why="not wanted")
+    [told] = ended()
+    assert (told.done, told.order.state, "may still be confirmed until" in told.says) == (False, State.HELD, True)
+    clock_of(desk).move(DAY + MARGIN)
+    [told] = ended()
+    assert (told.done, told.order.state) == (True, State.FAILED)
+    assert desk.submission.submit(told.order).state is State.FAILED
+    assert (len(service.sent_to(QUOTE)), service.sent_to(CREATE)) == (1, [])
+
+
+def test_what_the_service_shows_is_not_ended_as_failed(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url, resend_after=WINDOW)
+    order = foreign(desk, service)
+    service.plan(FIAT_QUERY, under(desk, order, 1, unused(status=22)))
+    [told] = cancel(desk, order.request_id, by="Ada Example", why="not wanted").decisions
+    clock_of(desk).move(DAY + MARGIN)
+    [told] = resolve_as_ended(desk, order.request_id, State.FAILED, None, by="Ada Example", why="not wanted")
+    assert (told.done, told.order.state, "--as sent" in told.says) == (False, State.HELD, True)
 
 
 def test_a_status_that_no_payment_shows_is_as_good_as_absent(open_desk: OpenDesk, service: Any) -> None:

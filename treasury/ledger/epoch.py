@@ -135,6 +135,13 @@ def epoch_began(connection: Connection, now_ms: int) -> int | None:
     return int(found) if found is not None and now_ms - int(found) < EPOCH_MS else None
 
 
+def is_from_before(connection: Connection, at_ms: int) -> bool:
+    """Return True for a moment, Unix ms, before the newest epoch, also one that is over: whoever had the ledger before
+    it may have gone on with what was recorded then."""
+    found = connection.execute(select(schema.meta.c.value).where(schema.meta.c.key == "epoch_at")).scalar()
+    return found is not None and at_ms < int(found)
+
+
 def absences_needed(connection: Connection, now_ms: int) -> int:
     """How many queries must find nothing before an order that is recorded now may be sent."""
     return 0 if epoch_began(connection, now_ms) is None else ABSENCES

@@ -137,6 +137,11 @@ class Order(Record):
         """Return the reference that it is asked about by: of one that confirmed a quote by itself, the quote's own."""
         return self.row_ref if self.request_id == self.confirmation else self.request_id
 
+    @property
+    def is_on_a_persons_word(self) -> bool:
+        """Return True for one that is in progress on a person's word alone: the service never showed it."""
+        return self.state is State.ACCEPTED and self.order_no is None and self.status is None
+
 
 class Stage(StrEnum):
     """How far a quote has come."""

@@ -76,7 +76,8 @@ HELD_ACTIONS: Mapping[str, str] = {
     "start the run again; if it is not to be paid: treasury cancel {request_id}",
     Hold.COOLING: "send it again after its cooling time; to send it now: treasury release {request_id}, and send it "
     "again; if it is not to be paid: treasury cancel {request_id}",
-    Hold.KNOWN: "look at the service's portal; if it was paid: treasury resolve {request_id} --as sent",
+    Hold.KNOWN: "look at the service's portal, or ask its support; if it was paid: treasury resolve {request_id} --as "
+    "sent; if it never will be: treasury resolve {request_id} --as failed, or --as not-sent to send it",
     Hold.CHANGED: "find out who changed the ledger; if it never left: treasury cancel {request_id}; else: treasury "
     "resolve {request_id} --as sent, settled or failed",
     Hold.PAYEE: "ask the payee, by a way that you know, whether the account is theirs; then treasury release "

@@ -16,8 +16,10 @@ from treasury.ledger.epoch import ABSENCES, epoch_began
 from treasury.ledger.funding_runs import rounds_of
 from treasury.ledger.in_flight import CONVERSION
 from treasury.ledger.proposals import WaitingPlan, cancel_plan, plan_subject
+from treasury.ledger.quotes import last_quote
 from treasury.orders.decisions import disagreements
-from treasury.orders.records import Order
+from treasury.orders.quoting import QUOTED
+from treasury.orders.records import Order, Stage
 from treasury.orders.states import NEVER_LEFT, Event, Hold, State
 from treasury.runs.deciding import said, word_about
 from treasury.runs.desk import Desk
@@ -96,10 +98,10 @@ def cancel_order(
         try:
             if (
                 not made_otherwise
-                and _of_an_older_ledger(desk, order)
-                and (found := desk.submission.known_at_service(order))
+                and (_of_an_older_ledger(desk, order) or _has_quote_of_others(desk, order))
+                and (held := _held_instead(desk, order)) is not None
             ):
-                order = desk.submission.hold_found(order, found, "asked before it is cancelled")
+                order = held
                 continue
             facts = {"reason": f"cancelled by {cause}{made_otherwise}", "hold_kind": None}
             crash_point("cancel.before")
@@ -129,6 +131,20 @@ def _made_otherwise(desk: Desk, order: Order) -> str:
     return f"; the service made another conversion under its reference ({'; '.join(differs)})" if differs else ""
 
 
+def _has_quote_of_others(desk: Desk, order: Order) -> bool:
+    """Return True for an order whose quote somebody else asked for, and may have confirmed."""
+    quote = last_quote(desk.ledger, order) if order.operation in QUOTED else None
+    return quote is not None and quote.stage is Stage.FOREIGN
+
+
+def _held_instead(desk: Desk, order: Order) -> Order | None:
+    """Hold an order that the service shows, or that no query would show; None where nothing says that it left."""
+    asks, is_others = desk.submission, _has_quote_of_others(desk, order)
+    if found := asks.query_all_references(order) if is_others else asks.known_at_service(order):
+        return desk.submission.hold_found(order, found, "asked before it is cancelled")
+    return desk.submission.hold_unseen(order)
+
+
 def _of_an_older_ledger(desk: Desk, order: Order) -> bool:
     """Whether an order was recorded before its ledger was found to be older, whatever holds it, or is to be asked about
     twice since."""
@@ -145,7 +161,10 @@ def _why_not(desk: Desk, order: Order) -> str | None:
     if order.state.is_final:
         return f"it is {order.state.outcome}: nothing of it is left to cancel"
     if order.hold_kind == Hold.KNOWN:
-        return "the service knows it: it may have been paid, so treasury resolve, or wait for the next reconciliation"
+        return (
+            "the service knows it, so it may have been paid: treasury resolve says what became of it, --as sent if it "
+            "was, --as failed if it never will be"
+        )
     if order.hold_kind == Hold.CHANGED and may_have_left(desk.ledger, order):
         return "it left, or may have left, before it was changed by hand: treasury resolve says what became of it"
     if order.state not in NEVER_LEFT or order.doubtful:

@@ -24,6 +24,7 @@ from treasury.orders.states import NEVER_RELEASED, STEPS, Event, Hold, State
 from treasury.provider.operation import SeenOrder
 from treasury.runs.deciding import check_known, said, word_about
 from treasury.runs.desk import Desk
+from treasury.sending.inquiry import how_it_ends
 
 
 @dataclass(frozen=True)
@@ -84,8 +85,8 @@ def releasable(desk: Desk, reference: str, kind: str | None) -> list[Order]:
         )
     if all(order.hold_kind in NEVER_RELEASED for order in orders):
         raise InputError(
-            f"the service knows what is held of {reference}: it cannot be released; "
-            "treasury resolve says that it was sent, once somebody has looked"
+            f"the service knows what is held of {reference}: it cannot be released; treasury resolve --as sent says "
+            "that it was sent, once somebody has looked, --as failed that it never acted, and never will"
         )
     return [order for order in orders if order.hold_kind not in NEVER_RELEASED and wanted in (None, order.hold_kind)]
 
@@ -175,7 +176,7 @@ def sendable_again(desk: Desk, reference: str) -> list[Order]:
             f"{reference} was changed in the ledger by hand, so it is never sent: treasury cancel ends it if it never "
             "left; what left is resolved as sent, settled or failed"
         )
-    orders = [each for each in chosen if _may_be_sent(each) or _on_a_persons_word(each) or is_used_up(desk, each)]
+    orders = [each for each in chosen if _may_be_sent(each) or each.is_on_a_persons_word or is_used_up(desk, each)]
     if not orders and any(order.state is State.HELD for order in chosen):
         raise InputError(
             f"{reference} is held, and never left: treasury release lets it be sent, treasury cancel ends it for ever"
@@ -193,7 +194,8 @@ def decided_word(desk: Desk, purpose: Purpose, reference: str, *, kind: str | No
     elif purpose is Purpose.SENT:
         orders = takeable(desk, reference)
     else:
-        orders = (sendable_again if purpose is Purpose.NOT_SENT else endable)(desk, reference)
+        ending = State.SETTLED if purpose is Purpose.SETTLED else State.FAILED
+        orders = sendable_again(desk, reference) if purpose is Purpose.NOT_SENT else endable(desk, reference, ending)
     return word_about(desk, purpose, reference, orders, detail=detail)
 
 
@@ -225,7 +227,7 @@ def resolve_as_ended(
     Raises `InputError` when it is not one order, or not one that left.
     """
     check_known(desk)
-    orders = endable(desk, reference)
+    orders = endable(desk, reference, ending)
     purpose = Purpose.SETTLED if ending is State.SETTLED else Purpose.FAILED
     with _held(desk, orders):
         detail = order_no or ""
@@ -233,12 +235,17 @@ def resolve_as_ended(
         return [_as_ended(desk, orders[0], ending, order_no, said(desk, word, orders[0]))]
 
 
-def endable(desk: Desk, reference: str) -> list[Order]:
+def endable(desk: Desk, reference: str, ending: State) -> list[Order]:
     """The one order that may be resolved as settled or failed. Raises `InputError`."""
     orders = _recovered(desk, reference)
     if len(orders) > 1:
         raise InputError(f"{reference} names {len(orders)} orders: an end is said of one at a time, by its request id")
-    never_left = orders[0].state is State.HELD and orders[0].hold_kind != Hold.CHANGED
+    if orders[0].hold_kind == Hold.KNOWN and ending is State.SETTLED:
+        raise InputError(
+            f"{reference} is held because the service knows it: first treasury resolve {reference} --as sent, and its "
+            "end after that; --as failed ends it if it never will be paid"
+        )
+    never_left = orders[0].state is State.HELD and orders[0].hold_kind not in NEVER_RELEASED
     if never_left or orders[0].state is State.PREPARED:
         raise InputError(
             f"{reference} is {orders[0].state.outcome.replace('_', ' ')}, and never left: treasury cancel ends it, "
@@ -250,7 +257,11 @@ def endable(desk: Desk, reference: str) -> list[Order]:
 def _as_ended(desk: Desk, order: Order, ending: State, order_no: str | None, word: Word) -> Decision:
     cause = word.cause
     try:
-        order = desk.submission.ask(order)
+        if order.hold_kind == Hold.KNOWN:
+            if (why_not := _may_be_paid(desk, order, word)) is not None:
+                return why_not
+        else:
+            order = desk.submission.ask(order)
     except (NotConnected, OutcomeUnknown, Refused) as error:
         return Decision(order, False, f"the service could not be asked ({error}); try again")
     if order.state not in STEPS[Event.RESOLVE_SETTLED].sources:
@@ -261,11 +272,6 @@ def _as_ended(desk: Desk, order: Order, ending: State, order_no: str | None, wor
     facts = {"reason": f"{ending.outcome} on a person's word, not confirmed by the service: {cause}", "hold_kind": None}
     ended = desk.ledger.step(order, event, cause=cause, word=word, order_no=order.order_no or order_no, **facts)
     return Decision(ended, True, f"{ending.outcome} on your word; the reconciliation names it until the service agrees")
-
-
-def _on_a_persons_word(order: Order) -> bool:
-    """Whether an order is accepted only on a person's word: the service never showed it."""
-    return order.state is State.ACCEPTED and order.order_no is None and order.status is None
 
 
 def _as_sent(desk: Desk, order: Order, word: Word, *, alone: bool) -> Decision:
@@ -288,11 +294,12 @@ def _as_sent(desk: Desk, order: Order, word: Word, *, alone: bool) -> Decision:
             else "it stays as it is"
         )
         return Decision(order, False, f"{'; '.join(differs)}: {how}")
-    facts: dict[str, Any] = {"reason": None, "hold_kind": None, "first_answer": None}
+    unseen = f"the service does not show it: {how_it_ends(order.request_id)}" if seen is None else None
+    facts: dict[str, Any] = {"reason": unseen, "hold_kind": None, "first_answer": None}
     order = desk.ledger.step(order, Event.RESOLVE_SENT, cause=word.cause, word=word, **facts)
     if seen is not None:
         order = desk.submission.apply(order, seen)[0]
-    return Decision(order, True, f"taken over: {order.state.outcome}")
+    return Decision(order, True, "; ".join(filter(None, (f"taken over: {order.state.outcome}", unseen))))
 
 
 def _where_paid(desk: Desk, order: Order) -> Order:
@@ -307,26 +314,30 @@ def _as_not_sent(desk: Desk, order: Order, word: Word) -> Decision:
     if order.state is State.PREPARED:  # its quotes are used up
         return _end(desk, order, word)
     try:
-        found = desk.submission.query_all_references(order)
+        why_not = _may_be_paid(desk, order, word)
     except (NotConnected, OutcomeUnknown, Refused) as error:
         return Decision(order, False, f"the service could not be asked ({error}); try again")
+    if why_not is not None:
+        return why_not
+    quote = last_quote(desk.ledger, order)
+    if quote is not None and quote.generation >= MAX_GENERATIONS:
+        return _end(desk, order, word)
+    return _send_again(desk, order, word)
+
+
+def _may_be_paid(desk: Desk, order: Order, word: Word) -> Decision | None:
+    """Ask about every reference of an order; say why nobody can say yet that it was not paid, None where one can."""
+    found = desk.submission.query_all_references(order)
     paid = {each: seen for each, seen in found.items() if desk.submission.shows_payment(order, seen)}
     if paid:
         return _is_paid(desk, order, paid, word.cause)
-    quote = last_quote(desk.ledger, order)
-    if quote is not None:
-        rules = desk.settings.evidence(desk.account.rules)
-        now = desk.ledger.now()
-        if not has_ended(quote, now, desk.client.service_now(), rules):
-            end = datetime.fromtimestamp(max(certain_end(quote, rules), now) / 1000, UTC)
-            return Decision(
-                order,
-                False,
-                f"its quote may still be confirmed until {end:%Y-%m-%dT%H:%M:%SZ}; say it again after that",
-            )
-        if quote.generation >= MAX_GENERATIONS:
-            return _end(desk, order, word)
-    return _send_again(desk, order, word)
+    quote, now = last_quote(desk.ledger, order), desk.ledger.now()
+    rules = desk.settings.evidence(desk.account.rules)
+    if quote is None or has_ended(quote, now, desk.client.service_now(), rules):
+        return None
+    end = datetime.fromtimestamp(max(certain_end(quote, rules), now) / 1000, UTC)
+    says = f"its quote may still be confirmed until {end:%Y-%m-%dT%H:%M:%SZ}; say it again after that"
+    return Decision(order, False, says)
 
 
 def _is_paid(desk: Desk, order: Order, paid: dict[int, SeenOrder], cause: str) -> Decision:
@@ -335,8 +346,9 @@ def _is_paid(desk: Desk, order: Order, paid: dict[int, SeenOrder], cause: str) -
     if generation != order.generation and order.state is not State.ACCEPTED:
         order = desk.submission.hold_found(order, paid, cause)
         return Decision(order, False, "the service shows it paid under another quote: --as sent takes it over")
-    if order.state is not State.HELD:
-        order = desk.submission.apply_under(order, generation, paid[generation])
+    if order.state is State.HELD:
+        return Decision(order, False, "the service shows it: --as sent takes it over, and it is followed to its end")
+    order = desk.submission.apply_under(order, generation, paid[generation])
     return Decision(order, False, f"the service shows it: {order.state.outcome}; it is not sent again")
 
 

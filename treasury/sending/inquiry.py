@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from treasury.concurrency.crash_points import crash_point
 from treasury.errors import IllegalTransition, Refused
+from treasury.ledger.epoch import is_from_before
 from treasury.ledger.in_flight import CONVERSION
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.quotes import MAX_GENERATIONS, last_quote, reference_of
@@ -22,7 +23,7 @@ from treasury.orders.decisions import (
     judge_query,
 )
 from treasury.orders.quoting import QUOTED, asked_facts
-from treasury.orders.records import ON_A_PERSONS_WORD, Order
+from treasury.orders.records import ON_A_PERSONS_WORD, Order, Quote
 from treasury.orders.states import Event, Hold, State, event_for
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.client import Client
@@ -136,12 +137,17 @@ class Inquiry:
             return {each: seen for each, seen in found.items() if self.shows_payment(order, seen)}
         expected = {order.generation} if order.request_id == order.confirmation else set()
         if order.absences_needed <= 1:
-            expected |= {quote.generation for quote in self._ledger.quotes([order.id]) if quote.asks}
+            quotes = self._ledger.quotes([order.id])
+            expected |= {each.generation for each in quotes if each.asks and not self.is_from_before(each)}
         return {
             generation: seen
             for generation, seen in found.items()
             if generation not in expected or self.shows_payment(order, seen)
         }
+
+    def is_from_before(self, quote: Quote) -> bool:
+        """Return True for a quote from before the ledger was found to be older: it may have been confirmed since."""
+        return self._ledger.look(lambda connection: is_from_before(connection, quote.created_at))
 
     def shows_payment(self, order: Order, seen: SeenOrder) -> bool:
         """Whether the service certainly shows a payment, and not only an unused quote."""
@@ -159,7 +165,8 @@ class Inquiry:
         ours = "this ledger took it for not sent" if order.sends else "this ledger did not send it"
         reason = (
             f"the service knows {reference}, and {ours}: if it was paid, treasury resolve {reference} --as sent; "
-            f"if its support says that it never will be, treasury resolve {reference} --as not-sent"
+            f"if its support says that it never will be, treasury resolve {reference} --as failed, or --as not-sent to "
+            "send it again"
         )
         if order.operation == CONVERSION and (differs := disagreements(order, seen)):
             reason = (
@@ -206,7 +213,9 @@ class Inquiry:
         now = self._ledger.now()
         facts: dict[str, Any] = {"asked_at": now}
         refused = order.first_answer in self._rules.service.asked_first
-        if not refused:  # the text of the refusal says more than `why`
+        if order.is_on_a_persons_word:
+            facts["reason"] = f"{why}: {how_it_ends(order.request_id)}"
+        elif not refused:  # the text of the refusal says more than `why`
             facts["reason"] = why
         if order.state is not State.UNKNOWN:
             return self._ledger.note(order, unmoved=True, **facts), Next.WAIT
@@ -220,11 +229,15 @@ class Inquiry:
             return self.reject(order, **facts), Next.WAIT
         if following is Next.COUNT:
             facts["absent_since"] = now
-        if order.first_answer == DOUBLE_PAYMENT:  # it is a person's: `judge_absence`
-            facts["reason"] = (
-                "the service says that it knows this reference (202224) and shows no order: ask its support, then "
-                f"treasury resolve {order.request_id}"
+        if following is Next.PERSON:
+            if order.first_answer == DOUBLE_PAYMENT:
+                why = "the service says that it knows this reference (202224) and shows no order"
+            told = (
+                f"ask its support; if it was paid, treasury resolve {order.request_id} --as sent; if it never will be, "
+                f"treasury resolve {order.request_id} --as not-sent"
             )
+            said = (order.reason or why).partition(f": {told}")[0] if refused else why
+            facts["reason"] = f"{said}: {told}"
         order = self._ledger.note(order, unmoved=True, **facts)
         crash_point("absence.recorded")
         return order, following
@@ -302,6 +315,14 @@ class Inquiry:
         if event is None:
             return self._ledger.note(order, unmoved=True, **facts)
         return self._ledger.step(order, event, cause=where, **facts)
+
+
+def how_it_ends(request_id: str) -> str:
+    """Say how a person ends an order that is in progress on a person's word, and that the service never shows."""
+    return (
+        "it stays in progress until the service shows it, or you know its end: "
+        f"treasury resolve {request_id} --as settled, --as failed, or --as not-sent"
+    )
 
 
 def _seen_facts(order: Order, seen: SeenOrder) -> dict[str, Any]:

@@ -6,6 +6,7 @@ any instant: what the ledger holds by then is enough to resume.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from treasury.concurrency.crash_points import crash_point
@@ -17,6 +18,8 @@ from treasury.orders.decisions import (
     Bounds,
     EvidenceRules,
     Next,
+    certain_end,
+    has_ended,
     has_expired,
     is_foreign,
     judge_absence,
@@ -65,11 +68,13 @@ class Submission(Transmission):
         super().__init__(client, ledger, rules)
         self._found_known = found_known
         self._requoted: dict[int, int] = {}
+        self._began: int | None = None
 
     def begin_start(self) -> None:
         """Begin a start of a run: reset the count of quotes for each row and forget what the witnesses showed."""
         self._requoted.clear()
         self._witnesses.forget()
+        self._began = self._ledger.now()
 
     def fetch_quote(self, order: Order) -> Fetched:
         """Ask for the quote of a prepared order and confirm nothing; `submit` confirms it later."""
@@ -83,6 +88,8 @@ class Submission(Transmission):
         order, quote = open_quote(self._ledger, order)
         if quote is not None:
             crash_point("quote.committed")
+            if quote.stage is Stage.ANSWERED and self._is_older(quote):
+                quote = note_quote(self._ledger, quote, stage=Stage.FOREIGN)
         return order, quote
 
     def submit(self, order: Order) -> Order:
@@ -143,6 +150,11 @@ class Submission(Transmission):
         return held
 
     # --- quotes --------------------------------------------------------------------------------------------------
+
+    def _is_older(self, quote: Quote) -> bool:
+        """Return True for a quote that whoever had this ledger before it was restored may confirm, or has confirmed: it
+        counts as somebody else's. One of this start is not looked up."""
+        return (self._began is None or quote.created_at < self._began) and self.is_from_before(quote)
 
     def _quote_again(self, order: Order) -> Order:
         """Make an order ready for another quote: its confirmation did not act, and its quote has ended."""
@@ -210,7 +222,7 @@ class Submission(Transmission):
         Returns the order and whether another quote may be asked now.
         """
         if quote.stage is Stage.FOREIGN:
-            return self._waits_for_end(order, problem), False
+            return self._waits_for_end(order, quote, problem), False
         paid = self.paid_at_service(order)
         if paid:
             return self._hold_known(order, paid, "asked before another quote"), False
@@ -243,7 +255,8 @@ class Submission(Transmission):
         crash_point("quote.answered")
         facts = terms.ledger_facts(asked_at, self._ledger.now())
         quote = note_quote(self._ledger, quote, stage=Stage.ANSWERED, note=None, **facts)
-        if is_foreign(quote, self._ledger.now(), self._client.service_now()):
+        now, service_now = self._ledger.now(), self._client.service_now()
+        if self._is_older(quote) or is_foreign(quote, now, service_now):
             return self._known_reference(order, quote, facts)
         return Fetched(order, quote)
 
@@ -287,7 +300,7 @@ class Submission(Transmission):
         found = self.query_all_references(order)
         if any(self.shows_payment(order, seen) for seen in found.values()):
             return Fetched(self.hold_found(order, found, "its quote was asked for before"))
-        ours = quote.asks > 1 and max(found, default=0) <= order.generation
+        ours = quote.asks > 1 and not self._is_older(quote) and max(found, default=0) <= order.generation
         if found and max(found) >= order.generation:
             generation = max(found)
             shown = facts if facts and generation == order.generation else self._shown(found[generation])
@@ -300,13 +313,12 @@ class Submission(Transmission):
             # An earlier request of ours made it, and its answer was lost: nobody ever had what confirms it.
             finish_quote(self._ledger, quote, "its answer was lost, so nobody can confirm it")
             return Fetched(order, again=True)
-        if not CATALOGUE[order.operation].absence_is_evidence:
-            reason = "the service knows its reference, and no query shows what became of it: ask its support"
-            facts = {"hold_kind": Hold.KNOWN, "reason": reason, "code": DOUBLE_PAYMENT}
-            return Fetched(self._ledger.step(order, Event.HOLD, cause="its quote was asked for before", **facts))
+        return Fetched(self._waits_for_end(order, self._unseen(quote)))
+
+    def _unseen(self, quote: Quote) -> Quote:
+        """Record that somebody else may have a quote whose terms nobody shows: it lives as long as one made now."""
         ends_at = self._ledger.now() + int(self._rules.service.quote_life_seconds * 1000)
-        note_quote(self._ledger, quote, stage=Stage.FOREIGN, ends_at=ends_at)
-        return Fetched(self._waits_for_end(order))
+        return note_quote(self._ledger, quote, stage=Stage.FOREIGN, ends_at=ends_at)
 
     def _shown(self, seen: SeenOrder) -> dict[str, Any]:
         """The terms of a quote that a query shows. A query shows no end, so the longest life of a quote is assumed."""
@@ -323,27 +335,60 @@ class Submission(Transmission):
         now = self._ledger.now()
         if quote.quote is not None and not has_expired(quote, now):
             return Fetched(order, quote)
+        service_now = self._client.service_now()
         shown = found.get(order.generation)
+        following = judge_absence(order, quote, now, service_now, self._rules)
         if shown is not None and (
             shown.status is None or int(shown.status) not in self._rules.service.unconfirmed_statuses
         ):
-            return Fetched(self._waits_for_end(self._ledger.note(order, unmoved=True, absent_since=None)))
-        following = judge_absence(order, quote, now, self._client.service_now(), self._rules)
+            if has_ended(quote, now, service_now, self._rules):  # it may be a payment for ever: a person's
+                return Fetched(self.hold_found(order, {order.generation: shown}, "its quote has ended"))
+            order, following = self._ledger.note(order, unmoved=True, absent_since=None), Next.WAIT
         if following in COUNTED and (doubt := self._witnesses.doubt(order.operation)) is not None:
-            return Fetched(self._waits_for_end(order, doubt))
+            return Fetched(self._waits_for_end(order, quote, doubt))
         if following is Next.COUNT:
             order = self._ledger.note(order, unmoved=True, absent_since=now)
         if following is not Next.QUOTE_AGAIN:
-            return Fetched(self._waits_for_end(order))
+            return Fetched(self._waits_for_end(order, quote))
         finish_quote(self._ledger, quote, "it ended, and nobody confirmed it")
         return Fetched(self._ledger.note(order, unmoved=True, absent_since=None, reason=None), again=True)
 
-    def _waits_for_end(self, order: Order, problem: str | None = None) -> Order:
-        """Let an order wait until the quote that somebody else asked for has ended."""
+    def _waits_for_end(self, order: Order, quote: Quote, problem: str | None = None) -> Order:
+        """Let an order wait until the quote that somebody else may confirm has ended.
+
+        Where no query can tell what became of it, waiting does not help: it is held for a person.
+        """
+        if not CATALOGUE[order.operation].absence_is_evidence:
+            return self._hold_unseen(order, quote, problem)
         reason = (
-            f"the service knows {order.request_id}, which somebody else asked for: nothing is sent until that quote "
-            "has ended; start the run again later"
+            f"the service knows {order.request_id}, which somebody else asked for, or this ledger before it was "
+            "restored: nothing is sent until that quote has ended; start the run again later"
         )
         if problem is not None:
             reason = f"{problem}; {reason}"
         return self._ledger.note(order, unmoved=True, reason=reason, code=DOUBLE_PAYMENT)
+
+    def hold_unseen(self, order: Order) -> Order | None:
+        """Hold a waiting order whose quote somebody else may have confirmed, and that no query would show; None for
+        any other."""
+        quote = last_quote(self._ledger, order) if order.operation in QUOTED else None
+        if quote is None or quote.stage is Stage.DONE or CATALOGUE[order.operation].absence_is_evidence:
+            return None
+        if quote.stage is not Stage.FOREIGN and not self.is_from_before(quote):
+            return None
+        return self._hold_unseen(order, self._unseen(quote) if quote.ends_at is None else quote, None)
+
+    def _hold_unseen(self, order: Order, quote: Quote, problem: str | None) -> Order:
+        """Hold an order whose quote somebody else may have confirmed, and that no query would show."""
+        name, end = order.request_id, datetime.fromtimestamp(certain_end(quote, self._rules) / 1000, UTC)
+        reason = (
+            f"the quote of {name} was asked for before, perhaps by this ledger before it was restored, and no query "
+            f"shows what became of it: ask its support; if it was executed, treasury resolve {name} --as "
+            f"sent; if not, from {end:%Y-%m-%dT%H:%M:%SZ} on, treasury resolve {name} --as failed, or --as not-sent to "
+            "ask for one more quote"
+        )
+        facts: dict[str, Any] = {"hold_kind": Hold.KNOWN, "code": DOUBLE_PAYMENT}
+        facts["reason"] = reason if problem is None else f"{problem}; {reason}"
+        if order.state is State.HELD:
+            return self._ledger.note(order, unmoved=True, **facts)
+        return self._ledger.step(order, Event.HOLD, cause="its quote was asked for before", **facts)
