@@ -21,6 +21,7 @@ def reconcile_transactions(
     statement: str | None = None,
     policy: str | None = None,
     notification: str | None = None,
+    ask_all: bool = False,
 ) -> Mapping[str, Any]:
     """Ask for every request id, open or final, and report. Sends nothing that moves money.
 
@@ -36,10 +37,11 @@ def reconcile_transactions(
         statement: the service's own transactions, as a third side: a sheet, camt.053 or MT940.
         policy: TOML file (or block:NAME) whose [reconciliation] table has the tolerances.
         notification: a notification block, TYPE/NAME, that gets one message when something is new.
+        ask_all: ask about every order, also those that the policy's [reconciliation.by_age] leaves out tonight.
 
     """
     scope = {"run_key": run_key, "window_days": window_days, "currency": currency}
-    started = stored_sweep(scope, account) if offline else start_sweep(scope, account)
+    started = stored_sweep(scope, account) if offline else start_sweep(scope, account, ask_all)
     asked = [ask_orders(part, started, account) for part in parts_of(started, account)]
     ended = end_sweep(started, asked, account)
     report = write_report(ended, out, policy, statement, account)

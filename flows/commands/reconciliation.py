@@ -32,6 +32,7 @@ def reconcile(
     run_key: str | None = None,
     window: int | None = None,
     currency: str | None = None,
+    ask_all: Annotated[bool, Parameter(name="--all", negative=())] = False,
     offline: Annotated[bool, Parameter(negative=())] = False,
     statement: Path | None = None,
     policy: Path | None = None,
@@ -47,6 +48,8 @@ def reconcile(
         Leave out orders that became final more than this many days ago; open ones are always asked.
     currency:
         Only orders that pay or bring this currency.
+    ask_all:
+        Ask about every order, also those that the policy's [reconciliation.by_age] leaves out tonight.
     offline:
         Ask nothing; make the last report again from the stored answers.
     statement:
@@ -84,12 +87,12 @@ def reconcile(
             with showing("asked", lambda: progress.asked(desk.ledger)):
                 report = summary_of(
                     lambda: reconcile_transactions(
-                        where, run_key, window, currency=currency, statement=third, policy=limits
+                        where, run_key, window, currency=currency, statement=third, policy=limits, ask_all=ask_all
                     )
                 )
-    from treasury.reports.wording import missed, narrowed  # imports pandas
+    from treasury.reports.wording import before_all  # imports pandas
 
-    for line in (*missed(report), *narrowed(report)):
+    for line in before_all(report):
         print(line)
     say_files(report["files"])
     counts = ", ".join(f"{count} {name}" for name, count in report["counts"].items())

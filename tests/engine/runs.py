@@ -44,10 +44,16 @@ def results(out: Path) -> dict[str, dict[str, str]]:
 
 
 def night(
-    desk: Desk, out: Path, scope: Scope = Scope(), statement: Path | None = None, *, accepts: bool = True
+    desk: Desk,
+    out: Path,
+    scope: Scope = Scope(),
+    statement: Path | None = None,
+    *,
+    accepts: bool = True,
+    ask_all: bool = False,
 ) -> dict[str, Any]:
     """A whole night; somebody accepts the openings of the balance accounts, which are left out of what it returns."""
-    sweep_id = sweep.start_or_resume_sweep(desk, scope)
+    sweep_id = sweep.start_or_resume_sweep(desk, scope, ask_all=ask_all)
     for ids in sweep.open_chunks(desk, sweep_id):
         sweep.ask_orders(desk, ids)
     sweep.end_sweep(desk, sweep_id)

@@ -31,6 +31,10 @@ class Closing:
     as_of: int
     since: int | None
     statement: list[StatementLine]
+    not_asked: int = 0
+    """Orders that it did not ask about, because they have long been final."""
+    by_age: str | None = None
+    """When they are asked about, in words."""
 
 
 @dataclass(frozen=True)
@@ -50,10 +54,13 @@ class Unread:
 
 
 @exact
-def close_sweep(ledger: Ledger, sweep_id: int, scope: Scope, fee_on_top: Collection[str]) -> None:
+def close_sweep(
+    ledger: Ledger, sweep_id: int, scope: Scope, fee_on_top: Collection[str], by_age: str | None = None
+) -> None:
     """Draw the statement of this moment and end the sweep; does nothing when it has ended.
 
-    `fee_on_top`: operations whose fee is debited beside their amount.
+    `fee_on_top`: operations whose fee is debited beside their amount. `by_age`: the rule, in words, by which orders
+    that have long been final were left out.
     """
     before = _last_report(ledger, scope, sweep_id)
     opening = {} if before is None else {line.currency: line.closing_in_flight for line in _lines(before.statement)}
@@ -91,7 +98,10 @@ def close_sweep(ledger: Ledger, sweep_id: int, scope: Scope, fee_on_top: Collect
     said = {currency: {**_texts(sums), **_open(ages[currency])} for currency, sums in sorted(flows.items()) if currency}
     row = {"sweep_id": sweep_id, "books": scope.books, "as_of": as_of, "journal_id": last}
     lines = [line.as_text() for line in statement]
-    row["statement"] = json.dumps({"lines": lines, "flows": said, "fee_on_top": sorted(fee_on_top)})
+    drawn: dict[str, Any] = {"lines": lines, "flows": said, "fee_on_top": sorted(fee_on_top)}
+    if by_age is not None and (count := ledger.read(_not_asked(sweep_id))[0][0]):
+        drawn |= {"not_asked": count, "by_age": by_age}
+    row["statement"] = json.dumps(drawn)
 
     def work(connection: Connection) -> None:
         serialize(connection)
@@ -99,6 +109,14 @@ def close_sweep(ledger: Ledger, sweep_id: int, scope: Scope, fee_on_top: Collect
             connection.execute(insert(schema.reports).values(**row))
 
     ledger.write(work)
+
+
+def _not_asked(sweep_id: int) -> Select[Any]:
+    """Count the orders older than a sweep that it has no question about."""
+    orders, answers, sweeps = schema.orders.c, schema.answers.c, schema.sweeps.c
+    asked = select(answers.order_id).where(answers.sweep_id == sweep_id, answers.order_id.is_not(None))
+    began = select(sweeps.started_at).where(sweeps.id == sweep_id).scalar_subquery()
+    return select(func.count()).where(orders.created_at <= began, orders.id.not_in(asked))
 
 
 def _open(ages: Sequence[tuple[int, str]]) -> dict[str, Any]:
@@ -116,7 +134,8 @@ def closing_of(ledger: Ledger, sweep_id: int, scope: Scope) -> Closing:
     """The sums of a sweep that has ended."""
     row = ledger.read(select(schema.reports).where(schema.reports.c.sweep_id == sweep_id))[0]
     before = _last_report(ledger, scope, sweep_id)
-    return Closing(row.as_of, None if before is None else before.as_of, _lines(row.statement))
+    since, said = None if before is None else before.as_of, json.loads(row.statement)
+    return Closing(row.as_of, since, _lines(row.statement), said.get("not_asked", 0), said.get("by_age"))
 
 
 def _last_report(ledger: Ledger, scope: Scope, sweep_id: int) -> Any | None:
@@ -279,11 +298,12 @@ def _add_effect(sums: dict[str, Decimal], name: str, amount: Decimal, source: St
         sums["found" if debit > 0 else "returned"] += abs(debit)
 
 
-def last_whole_report(ledger: Ledger, sweep_id: int) -> int | None:
-    """Return when the last report of everything before this sweep was made, Unix ms; None if there was none."""
+def last_whole_report(ledger: Ledger, sweep_id: int | None = None) -> int | None:
+    """Return when the last report of everything (before this sweep) was made, Unix ms; None if there was none."""
     reports, sweeps = schema.reports.c, schema.sweeps.c
     query = select(func.max(reports.as_of)).join_from(schema.reports, schema.sweeps, reports.sweep_id == sweeps.id)
-    found: int | None = ledger.read(query.where(sweeps.scope == Scope().as_text(), sweeps.id < sweep_id))[0][0]
+    earlier = () if sweep_id is None else (sweeps.id < sweep_id,)
+    found: int | None = ledger.read(query.where(sweeps.scope == Scope().as_text(), *earlier))[0][0]
     return found
 
 

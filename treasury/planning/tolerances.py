@@ -6,6 +6,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from treasury.money import format_amount
+from treasury.planning.schedule import ByAge
 from treasury.planning.tables import BPS, ByCurrency, PolicyTable
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.operation import Effect
@@ -36,6 +37,8 @@ class Tolerances(PolicyTable):
     """Operation -> hours after which one that is not final is late; others as the catalogue says."""
     high_amounts: ByCurrency = Field(default_factory=dict)
     """Currency -> amount from which a break is of high severity at once."""
+    by_age: ByAge | None = None
+    """How often orders are asked about that have long been final; left out: every night."""
 
     @property
     def all_due_hours(self) -> Mapping[str, int]:
@@ -47,4 +50,5 @@ class Tolerances(PolicyTable):
         rows = {"fee_tolerance_bps": str(self.fee_tolerance_bps), "rate_tolerance_bps": str(self.rate_tolerance_bps)}
         rows |= {f"due_hours.{name}": str(hours) for name, hours in sorted(self.all_due_hours.items())}
         high = sorted(self.high_amounts.items())
-        return rows | {f"high_amounts.{currency}": format_amount(amount) for currency, amount in high}
+        rows |= {f"high_amounts.{currency}": format_amount(amount) for currency, amount in high}
+        return rows | ({} if self.by_age is None else self.by_age.as_settings())

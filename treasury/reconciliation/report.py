@@ -40,6 +40,10 @@ class ReconciliationInput:
     receipts: Sequence[Mapping[str, Any]] = ()
     """Both sides of pay-ins of ours."""
     statement: Sequence[StatementLine] = ()
+    not_asked: int = 0
+    """Orders that were not asked about, because they have long been final."""
+    by_age: str | None = None
+    """When they are asked about, in words."""
     balances: Mapping[str, Sequence[Night]] = field(default_factory=dict)
     """Currency -> every report of all orders so far."""
     entries: Sequence[StatementEntry] = ()

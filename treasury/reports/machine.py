@@ -53,6 +53,7 @@ def as_machine(report: "Report") -> dict[str, Any]:
         "as_of": time_text(night.as_of),
         "since": None if night.since is None else time_text(night.since),
         "missed_days": list(report.missed_days),
+        "not_asked": {"orders": night.not_asked, "rule": night.by_age},
         "scope": {**asdict(night.scope), "statement": _statements(night.entries)},
         "orders": len(orders),
         "counts": {name: count for name, count in counts.items() if count},

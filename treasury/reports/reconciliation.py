@@ -8,7 +8,7 @@ from treasury.files import copy_file, write_json, write_text
 from treasury.reconciliation.classes import BY_NAME
 from treasury.reports.machine import as_machine, meanings, time_text
 from treasury.reports.starts import end_start, start_folder
-from treasury.reports.wording import missed, narrowed
+from treasury.reports.wording import before_all
 from treasury.sheets.writing import write_csv
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def as_markdown(report: Mapping[str, Any]) -> str:
     """The page people read in Prefect, from the machine form."""
     since = f", since {report['since']}" if report["since"] else ""
     lines = [f"# Reconciliation: {report['verdict']}", "", f"As of {report['as_of']}{since}.", ""]
-    said = [*missed(report), *narrowed(report)]
+    said = before_all(report)
     lines += [*said, ""] if said else []
     lines += [report["rehearsal"], ""] if report["rehearsal"] else []
     lines += ["| class | orders | meaning |", "|---|---:|---|"]

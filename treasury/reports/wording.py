@@ -36,9 +36,23 @@ def narrowed(machine: Machine) -> list[str]:
     return [] if is_whole else ["This report is narrowed: it reads no balances and ends no break."]
 
 
+def not_asked(machine: Machine) -> list[str]:
+    """Say how many orders the policy left out, and when they are asked about; empty if none."""
+    left_out = machine["not_asked"]
+    if not left_out["orders"]:
+        return []
+    count = count_of(left_out["orders"], "order")
+    return [f"{count} not asked about, so a payment of theirs that came back is not known yet ({left_out['rule']})."]
+
+
+def before_all(machine: Machine) -> list[str]:
+    """Say first what did not happen."""
+    return [*missed(machine), *narrowed(machine), *not_asked(machine)]
+
+
 def reasons(machine: Machine) -> list[str]:
     """Say what, apart from the breaks, keeps the verdict from being green."""
-    found = [*missed(machine), *narrowed(machine)]
+    found = before_all(machine)
     found += [
         f"The sums of {line['currency']} leave {line['residual']} unexplained."
         for line in machine["statement"]

@@ -67,6 +67,8 @@ def read_input(
         card_users=[user for user in users if user["operation"] == sweeps.CARD_USER],
         receipts=receipts,
         statement=sums.statement,
+        not_asked=sums.not_asked,
+        by_age=sums.by_age,
         balances=closing.balance_nights(ledger, sweep_id),
         entries=[
             entry for entry in kept.values() if scope.run_key is None and scope.currency in (None, entry.currency)

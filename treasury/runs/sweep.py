@@ -22,8 +22,10 @@ from treasury.ledger import closing, sweeps
 from treasury.ledger.personal import Words
 from treasury.ledger.policies import policy_in_force
 from treasury.ledger.replacements import forget_old_contents
+from treasury.ledger.reported_breaks import known_breaks
 from treasury.ledger.snapshots import expected_receipts
 from treasury.orders.records import Order
+from treasury.planning.schedule import ByAge
 from treasury.provider.funds import PartnerBalance
 from treasury.provider.operation import Reply, SeenOrder
 from treasury.reconciliation.scope import Scope
@@ -53,22 +55,25 @@ RESUMED_MS = 12 * HOUR_MS
 """A sweep that was cut off longer ago is not resumed, because its first answers are too old."""
 
 
-def start_or_resume_sweep(desk: Desk, scope: Scope) -> int:
+def start_or_resume_sweep(desk: Desk, scope: Scope, *, ask_all: bool = False) -> int:
     """Start a sweep over everything in this scope, or resume one that was cut off; returns its id.
 
     It covers open and final orders, quotes that were lost or never confirmed, and, unless it is narrowed to a run or a
-    currency, card users. The window does not exclude open orders. Balances are read first.
+    currency, card users. The window does not exclude open orders. Balances are read first. A sweep of everything asks
+    about old orders as often as the policy in force says, unless it is to `ask_all`; those of open breaks are asked.
     """
     ledger = desk.ledger
     forget_old_contents(ledger)
     since = None if scope.window_days is None else ledger.now() - scope.window_days * DAY_MS
     is_wide = scope.run_key is None and scope.currency is None
     users, receipts = (ledger.card_users(), expected_receipts(ledger).values()) if is_wide else ([], ())
+    is_due = None if ask_all or not scope.is_whole else _due(desk)
     with ledger.each_order(scope.run_key) as orders:
         asked = (
             order
             for order in orders
             if (since is None or order.final_at is None or order.final_at >= since)
+            and (is_due is None or is_due(order))
             and scope.currency in (None, order.currency, order.receive_currency)
         )
         rows = _calling_shards(desk, sweeps.sides_of(ledger, asked, users, receipts))
@@ -76,6 +81,26 @@ def start_or_resume_sweep(desk: Desk, scope: Scope) -> int:
     desk.stop_losses.pop(_stop_loss_name(sweep_id), None)
     _read_balances(desk, sweep_id, scope, "before")
     return sweep_id
+
+
+def _due(desk: Desk) -> Callable[[Order], bool] | None:
+    """Return the rule of the policy in force for which orders are asked about; None where it asks about all."""
+    by_age = _by_age(desk)
+    if by_age is None:
+        return None
+    now, last = desk.ledger.now(), closing.last_whole_report(desk.ledger)
+    named = {known.found.request_id for known in known_breaks(desk.ledger).values()}
+
+    def is_due(order: Order) -> bool:
+        final_at = order.final_at if order.state.is_final else None
+        return final_at is None or order.request_id in named or by_age.is_due(order.id, final_at, last, now)
+
+    return is_due
+
+
+def _by_age(desk: Desk) -> ByAge | None:
+    adopted = policy_in_force(desk.ledger)
+    return None if adopted is None else adopted.policy.reconciliation.by_age
 
 
 def _calling_shards(desk: Desk, rows: Iterator[T]) -> Iterator[T]:
@@ -205,7 +230,9 @@ def end_sweep(desk: Desk, sweep_id: int) -> None:
     if found.as_of is None:
         _read_balances(desk, sweep_id, found.scope, "after")
         _read(desk, sweep_id, closing.begin_again(desk.ledger, sweep_id), "after")
-        closing.close_sweep(desk.ledger, sweep_id, found.scope, desk.account.rules.fee_on_top)
+        by_age = _by_age(desk) if found.scope.is_whole else None
+        rule = None if by_age is None else str(by_age)
+        closing.close_sweep(desk.ledger, sweep_id, found.scope, desk.account.rules.fee_on_top, rule)
 
 
 def _ask(
