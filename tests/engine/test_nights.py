@@ -30,6 +30,7 @@ from treasury.orders.records import Order
 from treasury.policy_file import read_policy
 from treasury.provider.client import Client
 from treasury.provider.retries import Retry
+from treasury.provider.service_rules import ServiceRules
 from treasury.reconciliation.scope import Scope
 from treasury.reports.reconciliation import FILES
 from treasury.runs import payouts, sweep
@@ -249,7 +250,7 @@ def test_processes_that_sweep_at_once_record_everything_once(planned: Desk, open
         for step in (
             lambda: closing.record_balances(ledger, started, "before", seen),
             lambda: closing.record_balances(ledger, started, "after", seen),
-            lambda: closing.close_sweep(ledger, started, Scope(), ()),
+            lambda: closing.close_sweep(ledger, started, Scope(), ServiceRules()),
         ):
             gate.wait()
             step()
@@ -263,7 +264,7 @@ def test_processes_that_sweep_at_once_record_everything_once(planned: Desk, open
 
 def test_a_sweep_that_another_process_ended_stays_as_it_was_reported(planned: Desk) -> None:
     ledger = planned.ledger
-    assert start_with(ledger, lambda: closing.close_sweep(ledger, 1, Scope(), ())) == 1
+    assert start_with(ledger, lambda: closing.close_sweep(ledger, 1, Scope(), ServiceRules())) == 1
     assert len(sweeps.open_questions(ledger, 1)) == 8
 
 

@@ -44,6 +44,7 @@ def measure(orders: int) -> None:
     from treasury.ledger import closing
     from treasury.planning.policy import Policy
     from treasury.provider.client import Account
+    from treasury.provider.service_rules import ServiceRules
     from treasury.reconciliation.scope import Scope
     from treasury.runs.desk import Desk
     from treasury.runs.reporting import report_sweep
@@ -61,7 +62,7 @@ def measure(orders: int) -> None:
             database.executemany(f"INSERT INTO answers ({columns}) VALUES (?, ?, ?, ?, ?, ?)", answers(orders, now))
         database.close()
         began, worked = time.monotonic(), time.process_time()
-        closing.close_sweep(desk.ledger, 1, Scope(), ())
+        closing.close_sweep(desk.ledger, 1, Scope(), ServiceRules())
         report = report_sweep(desk, 1, home / "out", Policy())
         took, work = time.monotonic() - began, time.process_time() - worked
         assert report["counts"] == {"amount_mismatch": orders // WRONG_EVERY, "matched": orders - orders // WRONG_EVERY}

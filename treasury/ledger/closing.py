@@ -18,6 +18,7 @@ from treasury.ledger.sweeps import RECEIPT
 from treasury.money import exact, format_amount
 from treasury.orders.states import OPEN, State
 from treasury.provider.catalogue import CATALOGUE
+from treasury.provider.service_rules import ServiceRules
 from treasury.provider.status import OrderStatus
 from treasury.reconciliation.balances import Flows, Night
 from treasury.reconciliation.scope import Scope
@@ -54,14 +55,13 @@ class Unread:
 
 
 @exact
-def close_sweep(
-    ledger: Ledger, sweep_id: int, scope: Scope, fee_on_top: Collection[str], by_age: str | None = None
-) -> None:
+def close_sweep(ledger: Ledger, sweep_id: int, scope: Scope, rules: ServiceRules, by_age: str | None = None) -> None:
     """Draw the statement of this moment and end the sweep; does nothing when it has ended.
 
-    `fee_on_top`: operations whose fee is debited beside their amount. `by_age`: the rule, in words, by which orders
+    `rules`: where fees are taken, and when operations debit. `by_age`: the rule, in words, by which orders
     that have long been final were left out.
     """
+    fee_on_top = rules.fee_on_top
     before = _last_report(ledger, scope, sweep_id)
     opening = {} if before is None else {line.currency: line.closing_in_flight for line in _lines(before.statement)}
     first = 0 if before is None else before.journal_id
@@ -74,11 +74,14 @@ def close_sweep(
         opened = {row.currency: row for row in stream(_openings())}
         for row in stream(_orders_in_flight(scope)):
             closing[row.currency] += Decimal(row.amount)
-            if row.sent_at is not None and row.currency in opened and row.sent_at <= opened[row.currency].as_of:
-                flows[row.currency]["in_flight_before"] += Decimal(row.amount)
-            ages[row.currency].append((row.created_at, row.request_id))
+            name = _debit_of(row, rules)
+            flows[row.currency][name] += Decimal(row.amount)
             if row.operation in fee_on_top and row.fee is not None:
-                flows[row.fee_currency or row.currency]["in_flight"] += Decimal(row.fee)
+                flows[row.fee_currency or row.currency][name] += Decimal(row.fee)
+            if name == "in_flight":
+                ages[row.currency].append((row.created_at, row.request_id))
+                if row.sent_at is not None and row.currency in opened and row.sent_at <= opened[row.currency].as_of:
+                    flows[row.currency]["in_flight_before"] += Decimal(row.amount)
             if CATALOGUE[row.operation].may_show_what_arrives and row.receive_amount is not None:
                 flows[row.receive_currency]["receiving"] += Decimal(row.receive_amount)
                 ages[row.receive_currency].append((row.created_at, row.request_id))
@@ -93,12 +96,11 @@ def close_sweep(
         for row in stream(receipt_answers().where(schema.answers.c.sweep_id == sweep_id)):
             currency, credited = credit_of(row)
             flows[currency]["unpriced"] -= credited
-    for currency, amount in closing.items():
-        flows[currency]["in_flight"] += amount
     said = {currency: {**_texts(sums), **_open(ages[currency])} for currency, sums in sorted(flows.items()) if currency}
     row = {"sweep_id": sweep_id, "books": scope.books, "as_of": as_of, "journal_id": last}
     lines = [line.as_text() for line in statement]
     drawn: dict[str, Any] = {"lines": lines, "flows": said, "fee_on_top": sorted(fee_on_top)}
+    drawn["debited_when"] = rules.entry("debited_when")
     if by_age is not None and (count := ledger.read(_not_asked(sweep_id))[0][0]):
         drawn |= {"not_asked": count, "by_age": by_age}
     row["statement"] = json.dumps(drawn)
@@ -109,6 +111,15 @@ def close_sweep(
             connection.execute(insert(schema.reports).values(**row))
 
     ledger.write(work)
+
+
+def _debit_of(row: Any, rules: ServiceRules) -> str:
+    """Return the sum of `Flows` that the amount of an open order belongs to."""
+    when = rules.debited_when.get(row.operation)
+    is_shown = row.order_no is not None or row.status is not None  # else it is accepted on a person's word
+    if when == "accepted" and row.state == State.ACCEPTED.value and is_shown:
+        return "debited"
+    return "undebited" if when == "final" else "in_flight"
 
 
 def _not_asked(sweep_id: int) -> Select[Any]:
@@ -175,7 +186,8 @@ def _money() -> list[Column[Any]]:
 def _orders_in_flight(scope: Scope) -> Any:
     orders = schema.orders.c
     is_open = orders.state.in_([state.value for state in OPEN])
-    return select(*_money(), orders.created_at, orders.sent_at, orders.request_id).where(is_open, *_in_scope(scope))
+    facts = (orders.created_at, orders.sent_at, orders.request_id, orders.state, orders.order_no, orders.status)
+    return select(*_money(), *facts).where(is_open, *_in_scope(scope))
 
 
 def _steps(scope: Scope, first: int, last: int) -> Any:
@@ -357,14 +369,16 @@ def begin_again(ledger: Ledger, sweep_id: int) -> list[str]:
     return currencies
 
 
-def balance_nights(ledger: Ledger, sweep_id: int) -> dict[str, list[Night]]:
-    """Every currency in each report of all orders up to this sweep, oldest first. Balances are those of whole ones.
+def balance_nights(ledger: Ledger, sweep_id: int | None = None) -> dict[str, list[Night]]:
+    """Every currency in each report of all orders (up to this sweep), oldest first. Balances are those of whole ones.
 
     A report that was made before balances had accounts is left out: the next one opens them.
     """
     reports, sweeps = schema.reports, schema.sweeps
     query = select(reports, sweeps.c.scope).join_from(reports, sweeps, reports.c.sweep_id == sweeps.c.id)
-    until = (reports.c.books == Scope().books) & (reports.c.sweep_id <= sweep_id)
+    until = reports.c.books == Scope().books
+    if sweep_id is not None:
+        until &= reports.c.sweep_id <= sweep_id
     rows = [
         (row, flows)
         for row in ledger.read(query.where(until).order_by(reports.c.sweep_id))

@@ -103,6 +103,11 @@ def _moves_money(names: frozenset[str]) -> frozenset[str]:
     return names
 
 
+def _all_move_money(pairs: Mapping[str, str]) -> Mapping[str, str]:
+    _moves_money(frozenset(pairs))
+    return pairs
+
+
 Codes = Annotated[frozenset[str], BeforeValidator(_listed)]
 Seconds = Annotated[float, Field(gt=0, le=10**8)]
 
@@ -154,6 +159,11 @@ class ServiceRules(BaseModel):
     fee_on_top: Annotated[Codes, AfterValidator(_moves_money)] = frozenset()
     """Operations whose fee is debited beside their amount; of every other one it is a part of the amount (public
     fact 7.4, examples of withdrawals)."""
+    debited_when: Annotated[
+        Mapping[str, Literal["accepted", "final"]], BeforeValidator(_pairs), AfterValidator(_all_move_money)
+    ] = Field(default_factory=dict)
+    """Operation -> when it debits the balance: when it is accepted, or when it is final. The document does not say; an
+    open order of an operation that is not listed may have taken its amount already, or not."""
     payout_shown_in: Literal["paid", "received"] = "paid"
     """Currency that the transaction query shows a direct payout in."""
     both_quote_amounts: bool = False

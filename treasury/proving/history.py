@@ -21,6 +21,7 @@ from treasury.provider.orders import Payout, QueryTransaction, TransactionRecord
 from treasury.provider.service_rules import ServiceRules
 from treasury.provider.status import OrderStatus
 from treasury.proving.access import Questions
+from treasury.proving.debits import judge_debits
 
 ENOUGH_PAYOUTS = 20
 """Confirmed payouts that must have settled before their statuses say something about this account."""
@@ -38,6 +39,7 @@ def prove_history(questions: Questions, ledger: Ledger) -> Iterator[Proof]:
     yield _conversion_fees(rules, ledger)
     yield _payout_currency(questions, ledger)
     yield _fees(questions, ledger)
+    yield judge_debits(rules, ledger)
     yield _statuses(rules, ledger)
     yield judge_unconfirmed(rules, ledger)
     yield from _not_to_be_asked(rules)

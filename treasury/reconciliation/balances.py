@@ -62,6 +62,10 @@ class Flows:
     """All debits so far that were not known when they were sent (scan-to-pay), by what the service shows of them."""
     fees_beside: Decimal = ZERO
     """Fees of what arrived since the report before that are not in `fees`: the account says that they are inside."""
+    debited: Decimal = ZERO
+    """What orders on their way have taken, of operations that debit when they are accepted (`debited_when`)."""
+    undebited: Decimal = ZERO
+    """What orders on their way have not taken yet, of operations that debit when they are final."""
     open_orders: int = 0
     """Orders that `in_flight` and `receiving` are made of."""
     open_since: int | None = None
@@ -100,7 +104,7 @@ class Night:
     def may_be_debited(self) -> Decimal:
         """Return how much of what was on its way may have left the balance: nothing where just that is frozen."""
         flows = self.flows
-        is_frozen = not self.moved and self.frozen is not None and self.frozen == flows.in_flight
+        is_frozen = not self.moved and self.frozen in (flows.in_flight, flows.in_flight + flows.undebited)
         return ZERO if is_frozen else flows.in_flight
 
 
@@ -112,6 +116,8 @@ class Lot:
     amount: Decimal
     fees: Decimal = ZERO
     """Fees of what arrived in that time, which the account says are inside the amounts."""
+    ruled: Decimal = ZERO
+    """What was on its way then whose debit `debited_when` tells."""
 
 
 @dataclass(frozen=True)
@@ -180,7 +186,7 @@ def roll_forward(currency: str, nights: Sequence[Night], codes: Sequence[str] = 
                 entered += line.amount
                 lots.learn(line.amount - lots.end(line.amount, since=line.booked_from))
         change, span = night.balance - opening.balance, _span(opening, total, night, entered)
-        lots.explain(change, span, night.as_of, total.fees_beside)
+        lots.explain(change, span, night.as_of, total.fees_beside, night.flows.debited + night.flows.undebited)
         total = replace(total, fees_beside=ZERO)
         known = sum((lots.end(line.amount) for line in lines if line.booked_from is None), ZERO)
         entered, span, lines = entered + known, Span(span.low + known, span.high + known), []
@@ -229,7 +235,7 @@ class _Lots:
         """Take entries that may be older than this report: negative ones left, positive ones came in."""
         self._new += [amount for amount in amounts if amount]
 
-    def explain(self, change: Decimal, span: Span, at: int, fees: Decimal) -> None:
+    def explain(self, change: Decimal, span: Span, at: int, fees: Decimal, ruled: Decimal) -> None:
         """Let the new entries end lots where the balance says that they moved before; make a lot of what is left."""
         width = span.high - span.low
         for entry in sorted(self._new, key=lambda amount: amount != -self._over(change, span)):
@@ -243,7 +249,7 @@ class _Lots:
         self._kept = [*self._kept, *self._new] if width else []
         self._new = []
         if rest := self._over(change, span):
-            self.standing.append(Lot(at, rest, fees))
+            self.standing.append(Lot(at, rest, fees, ruled))
 
     def _over(self, change: Decimal, span: Span) -> Decimal:
         """Return how much of the change neither the range nor the lots explain."""
@@ -276,11 +282,13 @@ def _with(total: Flows, flows: Flows) -> Flows:
 
 def _span(opening: Night, total: Flows, night: Night, entered: Decimal) -> Span:
     """Return what entries, `entered` ones of statements among them, and open orders explain of the change."""
-    exactly = total.received - total.arrived - total.fees - (night.flows.unpriced - opening.flows.unpriced) + entered
+    now, then = night.flows, opening.flows
+    shown = now.unpriced - then.unpriced + now.debited - then.debited
+    exactly = total.received - total.arrived - total.fees - shown + entered
     moved = [ZERO, night.moved, -opening.moved, night.moved - opening.moved]
-    low = exactly - night.may_be_debited - opening.flows.receiving - max(moved)
-    ended = max(opening.may_be_debited - night.flows.in_flight_before, ZERO)  # what is open still has not come back
-    return Span(low, exactly + ended + night.flows.receiving - min(moved))
+    low = exactly - night.may_be_debited - then.receiving - max(moved)
+    ended = max(opening.may_be_debited - now.in_flight_before, ZERO)  # what is open still has not come back
+    return Span(low, exactly + ended + now.receiving - min(moved))
 
 
 def pooled(series: Mapping[str, Sequence[Night]]) -> dict[str, tuple[tuple[str, ...], list[Night]]]:

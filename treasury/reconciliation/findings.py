@@ -132,6 +132,8 @@ def of_lot(account: BalanceAccount, lot: Lot) -> Finding:
         words += f"; {' and '.join(account.codes)} show one balance"
     if lot.fees and abs(lot.amount) == abs(lot.fees):
         words += "; it is the sum of the fees of what arrived: see fee_on_top in the account's [service]"
+    if lot.ruled and abs(lot.amount) == lot.ruled:
+        words += "; it is the sum of what was on its way: see debited_when in the account's [service]"
     return Finding(
         subject=f"balance {account.codes[0]} {lot.at}",
         name="unexplained_inflow" if lot.amount > 0 else "balance_gap",

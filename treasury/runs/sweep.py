@@ -232,7 +232,7 @@ def end_sweep(desk: Desk, sweep_id: int) -> None:
         _read(desk, sweep_id, closing.begin_again(desk.ledger, sweep_id), "after")
         by_age = _by_age(desk) if found.scope.is_whole else None
         rule = None if by_age is None else str(by_age)
-        closing.close_sweep(desk.ledger, sweep_id, found.scope, desk.account.rules.fee_on_top, rule)
+        closing.close_sweep(desk.ledger, sweep_id, found.scope, desk.account.rules, rule)
 
 
 def _ask(

@@ -100,6 +100,7 @@ class Behaviour(BaseModel):
     fee_on_top: Annotated[frozenset[str], _among(FEE_BEARING)] = Field(
         frozenset(), description=f"operations by commas, among {', '.join(FEE_BEARING)}"
     )
+    debited_when: Literal["final", "accepted"] = Field("final", description="final or accepted")
 
     def shown_status(self, status: int) -> int:
         """The number under which this service shows a status."""

@@ -18,6 +18,8 @@ def balance(world: World, asked: PartnerBalance) -> dict[str, Any]:
     currency = find_currency(asked.currency, 7002).code
     available = trim(world.books.balance(BookAccount.AVAILABLE, currency))
     held = trim(world.books.balance(BookAccount.HOLD, currency))
+    if world.settings.behaviour.debited_when == "accepted":
+        held = ZERO
     return {
         "currency": currency,
         "balance": trim(available + held),
