@@ -15,12 +15,14 @@ AMOUNTS = tuple(name for name in ORDER_COLUMNS if name.endswith(("amount", "fee"
 
 
 def read_orders(path: Path | str) -> pd.DataFrame:
-    """Read `orders.csv` of a reconciliation: one row per order, both sides, in the file's order.
+    """Read `orders.csv` or `orders.parquet` of a reconciliation: one row per order, both sides, in the file's order.
 
     Amounts, fees and rates are exact `Decimal` (None where the file has none); currencies, run keys, operations,
     classes, states, answers and statuses are categories; times are UTC timestamps; all else is text.
-    Raises `InputError` for a file that is not an `orders.csv`.
+    Raises `InputError` for another file. A Parquet file takes `pip install 'treasury-flows[parquet]'`.
     """
+    if Path(path).suffix == ".parquet":
+        return pd.read_parquet(path)
     try:
         frame = pd.read_csv(path, dtype=str, keep_default_na=False)
     except (OSError, ValueError) as error:
@@ -33,6 +35,11 @@ def read_orders(path: Path | str) -> pd.DataFrame:
         frame[name] = pd.to_datetime(frame[name].replace("", None), utc=True)
     kinds = dict.fromkeys((*CATEGORIES, *CURRENCIES), "category")
     return frame.replace("", None).astype(kinds)
+
+
+def write_parquet(orders: Path, out: Path) -> None:
+    """Write an `orders.csv` as Parquet: amounts as decimals with all digits, words as categories, times as UTC."""
+    read_orders(orders).to_parquet(out, index=False)
 
 
 def _amount(text: str) -> Decimal | None:

@@ -1,5 +1,8 @@
 """The files of a report, read as frames."""
 
+import os
+import subprocess
+import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -12,11 +15,12 @@ from treasury.errors import InputError
 from treasury.frames import AMOUNTS, read_orders
 from treasury.reports.reconciliation import ORDER_COLUMNS
 
+ROWS = (("a", "10.50", "12345670001"), ("b", "12345678901.123456", "12345670044"), ("c", "30", "12345670022"))
+
 
 def test_orders_are_read_as_they_were_compared(open_desk: Any, start_sandbox: Any, tmp_path: Path) -> None:
     desk = open_desk(start_sandbox(settle_seconds=1).base_url)
-    rows = (("a", "10.50", "12345670001"), ("b", "12345678901.123456", "12345670044"), ("c", "30", "12345670022"))
-    pay(desk, sheet(tmp_path, *rows), tmp_path / "out", seconds=5)
+    pay(desk, sheet(tmp_path, *ROWS), tmp_path / "out", seconds=5)
     night(desk, tmp_path / "1")
     orders = read_orders(tmp_path / "1" / "orders.csv").set_index("row_ref").sort_index()
     assert list(orders["amount"]) == [Decimal("10.50"), Decimal("12345678901.123456"), Decimal("30")]
@@ -25,6 +29,34 @@ def test_orders_are_read_as_they_were_compared(open_desk: Any, start_sandbox: An
     assert isinstance(orders["class"].dtype, pd.CategoricalDtype)
     assert orders["created_at"].dt.tz is not None
     assert orders["final_at"].isna()["c"]
+
+
+PARQUET = """
+import sys
+from pandas.testing import assert_frame_equal
+from treasury.frames import AMOUNTS, read_orders, write_parquet
+source, target = sys.argv[1:]
+write_parquet(source, target)
+orders, again = read_orders(source), read_orders(target)
+for name in AMOUNTS:
+    assert [*again[name]] == [*orders[name]] and {*map(type, again[name])} <= {*map(type, orders[name])}, name
+kept = [name for name in orders if name not in AMOUNTS]
+assert_frame_equal(again[kept], orders[kept], check_dtype=False, check_categorical=False)
+assert [*map(str, again.dtypes[kept])] == [*map(str, orders.dtypes[kept])]
+"""
+
+
+@pytest.mark.proof
+def test_a_parquet_file_gives_the_same_frame(open_desk: Any, start_sandbox: Any, tmp_path: Path) -> None:
+    installed = tmp_path / "pyarrow"
+    uv = Path(sys.executable).parent / "uv"
+    subprocess.run([uv, "pip", "install", "--quiet", "--target", installed, "--no-deps", "pyarrow>=17"], check=True)
+    desk = open_desk(start_sandbox(settle_seconds=1).base_url)
+    pay(desk, sheet(tmp_path, *ROWS), tmp_path / "out", seconds=5)
+    night(desk, tmp_path / "1")
+    files = [tmp_path / "1" / "orders.csv", tmp_path / "orders.parquet"]
+    environ = {**os.environ, "PYTHONPATH": str(installed)}
+    subprocess.run([sys.executable, "-c", PARQUET, *files], env=environ, check=True)
 
 
 def test_what_is_no_orders_file_is_refused(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
-"""The morning report: workbook, page, orders.csv, reconciliation.md and reconciliation.json."""
+"""The morning report: workbook, page, orders.csv, reconciliation.md and reconciliation.json; with the extra
+`parquet`, orders.parquet, too."""
 
 from collections.abc import Iterator, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -126,10 +128,16 @@ def write_reconciliation(out: Path, report: "Report") -> Mapping[str, Any]:
     write_page(own / "reconciliation.html", machine, orders, meanings())
     write_text(own / "reconciliation.md", as_markdown(machine))
     write_json(own / "reconciliation.json", machine)
-    for name in FILES:
+    names = list(FILES)
+    if find_spec("pyarrow") is not None:
+        from treasury.frames import write_parquet
+
+        write_parquet(own / "orders.csv", own / "orders.parquet")
+        names.append("orders.parquet")
+    for name in names:
         copy_file(own / name, out / name)
     end_start()
-    return {**machine, "files": [str(out / name) for name in FILES]}
+    return {**machine, "files": [str(out / name) for name in names]}
 
 
 def shown_orders(orders: "pd.DataFrame") -> "pd.DataFrame":
