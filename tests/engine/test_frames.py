@@ -12,7 +12,8 @@ import pytest
 
 from tests.engine.runs import night, pay, sheet
 from treasury.errors import InputError
-from treasury.frames import AMOUNTS, read_orders
+from treasury.frames import read_orders
+from treasury.reports.order_frames import AMOUNTS
 from treasury.reports.reconciliation import ORDER_COLUMNS
 
 ROWS = (("a", "10.50", "12345670001"), ("b", "12345678901.123456", "12345670044"), ("c", "30", "12345670022"))
@@ -34,7 +35,8 @@ def test_orders_are_read_as_they_were_compared(open_desk: Any, start_sandbox: An
 PARQUET = """
 import sys
 from pandas.testing import assert_frame_equal
-from treasury.frames import AMOUNTS, read_orders, write_parquet
+from treasury.frames import read_orders
+from treasury.reports.order_frames import AMOUNTS, write_parquet
 source, target = sys.argv[1:]
 write_parquet(source, target)
 orders, again = read_orders(source), read_orders(target)

@@ -4,6 +4,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -43,7 +44,7 @@ OPENED = night(1, "1000")
         ([night(2, "993", unpriced="7")], []),
         # What was open stays in the interval once: it is not added up over nights.
         ([night(2, "970", in_flight="30"), night(3, "940", in_flight="30")], [(3, "-30")]),
-        # The worked example of the page.
+        # The worked example of the rules.
         (
             [night(2, "850", arrived="100", in_flight="2000"), night(3, "850"), night(4, "900")],
             [(3, "-50"), (4, "50")],
@@ -82,6 +83,23 @@ def test_an_account_says_how_much_open_orders_leave_unproven() -> None:
     flows = Flows(in_flight=D("2000.00"), open_orders=1, open_since=0)
     drawn = judge_account(roll("USDT", [OPENED, Night(9 * 86_400_000, D(1000), flows=flows)]), ())
     assert drawn.note == "not provable: between 0 and 2000, because of 1 open order, the oldest for 9 days"
+
+
+def test_the_four_nights_of_the_page() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reconciliation.md").read_text()
+    opening = night(1, "1000")
+    second = night(2, "850", arrived="100")
+    third = Night(3, D("850"), flows=Flows(in_flight=D(200), open_orders=1, open_since=3))
+    fourth = night(4, "700", arrived="200")
+    assert lots(opening, second) == [(2, "-50")]
+    rolled = roll("USDT", [opening, second, third])
+    assert rolled.explained_low is not None
+    assert rolled.explained_high is not None
+    assert (1000 + rolled.explained_low, 1000 + rolled.explained_high) == (700, 900)
+    assert f"`{judge_account(rolled, ()).note}`" in page
+    assert lots(opening, second, third, fourth) == [(2, "-50"), (4, "50")]
+    rows = [line for line in page.splitlines() if line.startswith(("| 1 |", "| 2 |", "| 3 |", "| 4 |"))]
+    assert [row.split("|")[3].strip() for row in rows] == ["1,000", "850", "850", "700"]
 
 
 def test_judgements_go_by_what_nobody_accepted() -> None:

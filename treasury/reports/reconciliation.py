@@ -130,7 +130,7 @@ def write_reconciliation(out: Path, report: "Report") -> Mapping[str, Any]:
     write_json(own / "reconciliation.json", machine)
     names = list(FILES)
     if find_spec("pyarrow") is not None:
-        from treasury.frames import write_parquet
+        from treasury.reports.order_frames import write_parquet
 
         write_parquet(own / "orders.csv", own / "orders.parquet")
         names.append("orders.parquet")
