@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.engine.funded import BTC
-from tests.engine.nights import DAY, ROWS, OpenDesk, take
+from tests.engine.nights import DAY, ROWS, OpenDesk, classes, take
 from tests.engine.rounds import policy
 from tests.engine.runs import night, pay, sheet
 from tests.moved_clock import clock_of
@@ -95,6 +95,27 @@ def test_an_order_with_an_open_break_is_asked_about_however_old_it_is(
     clock_of(desk).move(100 * DAY)
     assert night(desk, tmp_path / "2")["counts"]["reversed_after_final"] == 1
     assert asked(tmp_path / "2") == {"a"}
+
+
+@pytest.mark.both_databases
+def test_money_that_came_back_unasked_is_a_lot_until_its_order_is_asked_about_and_named(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(settle_seconds=1, faults={"flip_final": 1.0}, flip_seconds=70 * DAY)
+    desk = open_desk(sandbox.base_url)
+    adopt(desk, tmp_path)
+    pay(desk, sheet(tmp_path, ROWS[0]), tmp_path / "out", seconds=20)
+    night(desk, tmp_path / "0")
+    clock_of(desk).move(69 * DAY)
+    night(desk, tmp_path / "1")  # asks about what was due on the nights that did not run
+    clock_of(desk).move(2 * DAY)
+    assert classes(night(desk, tmp_path / "2")) == {"USDT_TRC20": "unexplained_inflow new"}
+    clock_of(desk).move(DAY)
+    report = night(desk, tmp_path / "3", ask_all=True)
+    assert classes(report) == {"a": "reversed_after_final new", "USDT_TRC20": "unexplained_inflow resolved"}
+    [order] = desk.ledger.orders()
+    [evidence] = [each["evidence"] for each in report["breaks"] if each["class"] == "unexplained_inflow"]
+    assert evidence.endswith(f"; ended by entries of this report; {order.request_id}")
 
 
 @given(

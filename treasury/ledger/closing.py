@@ -68,6 +68,7 @@ def close_sweep(ledger: Ledger, sweep_id: int, scope: Scope, rules: ServiceRules
     as_of = ledger.now()  # Race: what is sent from here on is later than this report, even where it is read below
     flows: dict[str, dict[str, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
     ages: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    late: dict[str, list[str]] = defaultdict(list)
     with ledger.snapshot() as stream:
         [(last,)] = stream(select(func.coalesce(func.max(schema.journal.c.id), 0)))
         closing: dict[str, Decimal] = defaultdict(Decimal)
@@ -85,7 +86,9 @@ def close_sweep(ledger: Ledger, sweep_id: int, scope: Scope, rules: ServiceRules
             if CATALOGUE[row.operation].may_show_what_arrives and row.receive_amount is not None:
                 flows[row.receive_currency]["receiving"] += Decimal(row.receive_amount)
                 ages[row.receive_currency].append((row.created_at, row.request_id))
-        statement = draw_statement(opening, _moves(stream(_steps(scope, first, last)), flows, fee_on_top), closing)
+        statement = draw_statement(
+            opening, _moves(stream(_steps(scope, first, last)), flows, late, fee_on_top), closing
+        )
         if before is not None and scope.books == Scope().books:
             earlier = json.loads(before.statement).get("fee_on_top", sorted(fee_on_top))
             if set(earlier) != set(fee_on_top):
@@ -96,7 +99,11 @@ def close_sweep(ledger: Ledger, sweep_id: int, scope: Scope, rules: ServiceRules
         for row in stream(receipt_answers().where(schema.answers.c.sweep_id == sweep_id)):
             currency, credited = credit_of(row)
             flows[currency]["unpriced"] -= credited
-    said = {currency: {**_texts(sums), **_open(ages[currency])} for currency, sums in sorted(flows.items()) if currency}
+    said = {
+        currency: {**_texts(sums), **_open(ages[currency]), "late_named": late[currency][:MAX_NAMED]}
+        for currency, sums in sorted(flows.items())
+        if currency
+    }
     row = {"sweep_id": sweep_id, "books": scope.books, "as_of": as_of, "journal_id": last}
     lines = [line.as_text() for line in statement]
     drawn: dict[str, Any] = {"lines": lines, "flows": said, "fee_on_top": sorted(fee_on_top)}
@@ -138,7 +145,7 @@ def _open(ages: Sequence[tuple[int, str]]) -> dict[str, Any]:
 
 
 MAX_NAMED = 20
-"""Open orders that a report names of each currency."""
+"""Open orders, and orders of which an effect was learnt late, that a report names of each currency."""
 
 
 def closing_of(ledger: Ledger, sweep_id: int, scope: Scope) -> Closing:
@@ -192,7 +199,7 @@ def _orders_in_flight(scope: Scope) -> Any:
 
 def _steps(scope: Scope, first: int, last: int) -> Any:
     orders, journal = schema.orders.c, schema.journal.c
-    query = select(*_money(), journal.source, journal.target).join_from(
+    query = select(*_money(), orders.request_id, journal.source, journal.target).join_from(
         schema.journal, schema.orders, journal.order_id == orders.id
     )
     return query.where(journal.id > first, journal.id <= last, *_in_scope(scope)).order_by(journal.id)
@@ -246,13 +253,20 @@ def credit_of(row: Any) -> tuple[str, Decimal]:
     return currency, credited
 
 
-def _moves(rows: Iterator[Any], flows: dict[str, dict[str, Decimal]], fee_on_top: Collection[str]) -> Iterator[Move]:
-    """The journal's steps as moves; adds up what they moved of each balance."""
+def _moves(
+    rows: Iterator[Any],
+    flows: dict[str, dict[str, Decimal]],
+    late: dict[str, list[str]],
+    fee_on_top: Collection[str],
+) -> Iterator[Move]:
+    """Yield the journal's steps as moves; add up what they moved of each balance, and name what was learnt late."""
     for row in rows:
         source, target = State(row.source), State(row.target)
         landed = (target is State.SETTLED) - (source is State.SETTLED)
         fee = None if row.fee is None else Decimal(row.fee)
         if landed:
+            if source not in OPEN:
+                late[row.currency].append(row.request_id)
             amount = landed * Decimal(row.amount)
             _add_effect(flows[row.currency], "arrived", amount, source)
             if fee is not None:
@@ -260,6 +274,8 @@ def _moves(rows: Iterator[Any], flows: dict[str, dict[str, Decimal]], fee_on_top
                 _add_effect(flows[row.fee_currency or row.currency], name, landed * fee, source)
             if CATALOGUE[row.operation].may_show_what_arrives and row.receive_amount is not None:
                 _add_effect(flows[row.receive_currency], "received", landed * Decimal(row.receive_amount), source)
+                if source not in OPEN:
+                    late[row.receive_currency].append(row.request_id)
         is_on_top = row.operation in fee_on_top
         yield Move(row.currency, Decimal(row.amount), source, target, row.fee_currency, fee, is_on_top)
 
@@ -401,9 +417,10 @@ _AT_ONCE = 500
 
 def _night(as_of: int, seen: Any | None, said: Mapping[str, Any] | None) -> Night:
     stored: dict[str, Any] = {
-        name: value if name.startswith("open_") else Decimal(value) for name, value in (said or {}).items()
+        name: tuple(value) if isinstance(value, list) else Decimal(value) if isinstance(value, str) else value
+        for name, value in (said or {}).items()
     }
-    flows = Flows(**stored | {"open_named": tuple(stored.get("open_named", ()))})
+    flows = Flows(**stored)
     if seen is None:
         return Night(as_of, None, flows=flows)
     before, after = _amount(seen.before), _amount(seen.after)

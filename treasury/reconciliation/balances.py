@@ -72,6 +72,8 @@ class Flows:
     """When the oldest of them was made, Unix ms."""
     open_named: tuple[str, ...] = ()
     """Request ids of the oldest of them."""
+    late_named: tuple[str, ...] = ()
+    """Request ids of orders that had been final otherwise and moved the balance, learnt since the report before."""
     lines: tuple["Line", ...] = ()
     """Movements of others that statements show, given since the report before."""
 

@@ -1,6 +1,7 @@
 """Pure: everything remarkable of a night, from orders, card users, the statement and the balances."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
@@ -9,8 +10,8 @@ import pandas as pd
 
 from treasury.money import canonical
 from treasury.reconciliation.balances import BalanceAccount, Lot
-from treasury.reconciliation.breaks import Finding
-from treasury.reconciliation.classes import UNREMARKABLE, Answer
+from treasury.reconciliation.breaks import RESOLVED, Break, Finding
+from treasury.reconciliation.classes import BALANCE_CLASSES, UNREMARKABLE, Answer
 from treasury.reconciliation.entries import StatementEntry
 from treasury.reconciliation.evidence import difference, evidence
 
@@ -143,6 +144,17 @@ def of_lot(account: BalanceAccount, lot: Lot) -> Finding:
         difference=-lot.amount,
         evidence=words,
     )
+
+
+def with_what_ended_it(each: Break, accounts: Sequence[BalanceAccount]) -> Break:
+    """Return a break; where it is a lot that entries of this report ended, its evidence names them."""
+    if each.lifecycle != RESOLVED or each.accepted is not None or each.found.name not in BALANCE_CLASSES:
+        return each
+    flows = [account.last.flows for account in accounts if account.currency == each.found.currency]
+    orders = ", ".join(name for some in flows for name in some.late_named)
+    lines = ", ".join(f"{canonical(line.amount)} of a statement" for some in flows for line in some.lines)
+    said = "; ".join(filter(None, (f"{each.found.evidence}; ended by entries of this report", orders, lines)))
+    return replace(each, found=replace(each.found, evidence=said))
 
 
 def _when(unix_ms: int) -> str:

@@ -116,6 +116,7 @@ def build_report(night: ReconciliationInput) -> Report:
         night.as_of,
         is_whole=night.scope.is_whole,
     )
+    breaks = [findings.with_what_ended_it(each, accounts) for each in breaks]
     accepted = {each.found.id for each in breaks if each.accepted is not None}
     return Report(night, orders, breaks, [_judged(account, accepted) for account in accounts])
 
