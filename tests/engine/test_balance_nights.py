@@ -136,6 +136,17 @@ def test_a_currency_that_only_the_policy_names_is_watched(
     assert (report["verdict"], classes(report)) == ("warnings", {"BTC": "unexplained_inflow new"})
 
 
+def test_a_currency_that_only_a_statement_names_is_watched(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    desk = open_desk(start_sandbox(balances={"USDT": Decimal(500), "BTC": Decimal(1)}).base_url)
+    statement = tmp_path / "statement.csv"
+    statement.write_text("order_no,currency,amount,status\nX1,BTC,1,99\n")
+    night(desk, tmp_path / "1", statement=statement)
+    clock_of(desk).move(DAY)
+    assert balance(night(desk, tmp_path / "2"), "BTC")["judgement"] == "first"
+
+
 @pytest.mark.parametrize("is_frozen", [True, False])
 def test_an_order_in_progress_hides_its_amount_once_unless_it_is_known_to_be_frozen(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_frozen: bool

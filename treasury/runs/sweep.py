@@ -24,6 +24,7 @@ from treasury.ledger.policies import policy_in_force
 from treasury.ledger.replacements import forget_old_contents
 from treasury.ledger.reported_breaks import known_breaks
 from treasury.ledger.snapshots import expected_receipts
+from treasury.ledger.statement_lines import kept_lines
 from treasury.orders.records import Order
 from treasury.planning.schedule import ByAge
 from treasury.provider.funds import PartnerBalance
@@ -311,7 +312,8 @@ def service_side(seen: SeenOrder, reply: Reply, find_words: Callable[[], Words])
 
 def _read_balances(desk: Desk, sweep_id: int, scope: Scope, moment: str) -> None:
     adopted = policy_in_force(desk.ledger)
-    named = () if adopted is None else {*adopted.policy.assets, *filter(None, [adopted.policy.base_asset])}
+    named = set() if adopted is None else {*adopted.policy.assets, *filter(None, [adopted.policy.base_asset])}
+    named |= {line.currency for line in kept_lines(desk.ledger, sweep_id)}
     _read(desk, sweep_id, closing.balance_currencies(desk.ledger, scope, named), moment)
 
 
