@@ -18,7 +18,7 @@ from treasury.notices import warn_once
 from treasury.orders.decisions import EvidenceRules
 from treasury.private_files import read_bounded, read_private
 from treasury.provider.client import Account
-from treasury.provider.engine import EXCHANGE_SECONDS, MAX_BYTES, EngineName, Limits
+from treasury.provider.engine import EXCHANGE_SECONDS, MAX_BYTES, EngineLimits, EngineName
 from treasury.provider.service_rules import ServiceRules
 
 RESEND_AFTER_SECONDS = 600.0
@@ -64,7 +64,7 @@ class Settings:
     """How long after its end a quote may still be confirmed; None is `resend_after_seconds`."""
     tokens: Path | None = None
     """Folder of the tokens that count what this machine sent; None is `tokens` in the home."""
-    limits: Limits = Limits()
+    limits: EngineLimits = EngineLimits()
     """How much of an answer is taken, and how long for."""
     http_engine: EngineName | None = None
     """None is pyreqwest where it is installed, else httpx."""
@@ -253,13 +253,13 @@ def _engine(environ: Mapping[str, str]) -> EngineName | None:
     return None
 
 
-def _limits(environ: Mapping[str, str]) -> Limits:
+def _limits(environ: Mapping[str, str]) -> EngineLimits:
     max_bytes = _whole(environ, "TREASURY_MAX_REPLY_BYTES", MAX_BYTES, *REPLY_BYTES)
     least, most = EXCHANGES
     seconds = _seconds(environ, "TREASURY_EXCHANGE_SECONDS", EXCHANGE_SECONDS)
     if not least <= seconds <= most:
         raise ConfigurationError(f"TREASURY_EXCHANGE_SECONDS must be from {least:g} to {most:g} (got {seconds:g})")
-    return Limits(max_bytes, seconds)
+    return EngineLimits(max_bytes, seconds)
 
 
 def _seconds(environ: Mapping[str, str], variable: str, default: float) -> float:

@@ -8,8 +8,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cyclopts import Parameter
 
 from flows.commands.common import DONE, TROUBLE, configured_desk
-from flows.commands.deciding import NOBODY, Person
-from treasury.approving.tokens import Purpose
+from flows.commands.deciding import NOBODY, PersonOptions
+from treasury.approving.tokens import Verb
 from treasury.errors import InputError, TreasuryError
 from treasury.ledger.stops import lift_stop, lifted_by, standing_stops, stop_sending, stops_to_lift
 from treasury.orders.states import Hold, State
@@ -28,7 +28,7 @@ from treasury.runs.resolving import (
 from treasury.settings import os_user
 
 
-def release(reference: str, /, *, kind: str | None = None, person: Person = NOBODY) -> int:
+def release(reference: str, /, *, kind: str | None = None, person: PersonOptions = NOBODY) -> int:
     """Let held orders be sent at the next start of their run.
 
     An order that the service knows cannot be released. One that was held because the ledger is older than the
@@ -44,7 +44,7 @@ def release(reference: str, /, *, kind: str | None = None, person: Person = NOBO
 
     """
     if person.print_token:
-        return _print(Purpose.RELEASE, reference, person, kind=kind)
+        return _print(Verb.RELEASE, reference, person, kind=kind)
     proof, desk = person.proof, configured_desk()
     orders = releasable(desk, reference, kind)
     if any(order.hold_kind == Hold.OLDER for order in orders):
@@ -58,7 +58,7 @@ def release(reference: str, /, *, kind: str | None = None, person: Person = NOBO
     return _say(release_orders(desk, reference, kind, proof, by=person.by, why=person.why))
 
 
-def cancel(reference: str, /, *, person: Person = NOBODY) -> int:
+def cancel(reference: str, /, *, person: PersonOptions = NOBODY) -> int:
     """Cancel what never left: it is never sent, and counts as a duplicate of nothing. It cannot be undone.
 
     A plan that waits for approvals ends, too. What left, or may have left, is named and left alone. It works while the
@@ -72,7 +72,7 @@ def cancel(reference: str, /, *, person: Person = NOBODY) -> int:
     """
     if person.print_token:
         desk = configured_desk()
-        return person.print_for(Purpose.CANCEL, reference, lambda: code_of(desk, cancel_word(desk, reference)))
+        return person.print_for(Verb.CANCEL, reference, lambda: code_of(desk, cancel_word(desk, reference)))
     proof = person.proof
     done = cancel_orders(configured_desk(), reference, proof, by=person.by, why=person.why)
     if done.plan is not None:
@@ -90,7 +90,7 @@ def resolve(
     *,
     as_: Annotated[Literal["sent", "not-sent", "settled", "failed"], Parameter(name="--as")],
     order_no: str | None = None,
-    person: Person = NOBODY,
+    person: PersonOptions = NOBODY,
 ) -> int:
     """Tell the ledger what a person found out about orders that are unknown, or whose end the service never reports.
 
@@ -123,15 +123,15 @@ def resolve(
     return _say(decide(desk, reference, proof, by=person.by, why=person.why))
 
 
-RESOLVED_AS: Mapping[str, Purpose] = {
-    "sent": Purpose.SENT,
-    "not-sent": Purpose.NOT_SENT,
-    "settled": Purpose.SETTLED,
-    "failed": Purpose.FAILED,
+RESOLVED_AS: Mapping[str, Verb] = {
+    "sent": Verb.SENT,
+    "not-sent": Verb.NOT_SENT,
+    "settled": Verb.SETTLED,
+    "failed": Verb.FAILED,
 }
 
 
-def _print(purpose: Purpose, reference: str, person: Person, *, kind: str | None = None, detail: str = "") -> int:
+def _print(purpose: Verb, reference: str, person: PersonOptions, *, kind: str | None = None, detail: str = "") -> int:
     """Print a token of a decision about rows."""
 
     def code() -> str:
@@ -159,7 +159,7 @@ def _say(decisions: list[Decision]) -> int:
     return DONE if done == len(decisions) else TROUBLE
 
 
-def stop(*, lift: Annotated[bool, Parameter(negative=())] = False, person: Person = NOBODY) -> int:
+def stop(*, lift: Annotated[bool, Parameter(negative=())] = False, person: PersonOptions = NOBODY) -> int:
     """Stop all sending, of every process, before its next send; or lift the stop.
 
     Anybody stops, at any time. Where the policy in force lists people, lifting takes the key of somebody who did not
@@ -174,7 +174,7 @@ def stop(*, lift: Annotated[bool, Parameter(negative=())] = False, person: Perso
     if person.print_token:
         if not lift:
             raise InputError("anybody stops by name; --print goes with --lift")
-        return person.print_for(Purpose.LIFT, "stop", lambda: stops_to_lift(configured_desk().ledger).code)
+        return person.print_for(Verb.LIFT, "stop", lambda: stops_to_lift(configured_desk().ledger).code)
     proof, desk = person.proof, configured_desk()
     ledger = desk.ledger
     with suppress(TreasuryError):  # whatever is wrong with this machine's files, a stop stops

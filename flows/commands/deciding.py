@@ -12,7 +12,7 @@ from flows.commands.approving import signing_key
 from flows.commands.common import DONE
 from treasury.approving.judging import HOUR_MS
 from treasury.approving.keys import public_text
-from treasury.approving.tokens import Purpose, is_code, read_token, sign
+from treasury.approving.tokens import Verb, is_code, read_token, sign
 from treasury.clock import MACHINE
 from treasury.errors import InputError
 from treasury.ledger.deciding import Proof
@@ -21,7 +21,7 @@ from treasury.planning.people import APPROVAL_HOURS
 
 @Parameter(name="*")
 @dataclass(frozen=True)
-class Person:
+class PersonOptions:
     """Who decides, and why.
 
     Parameters
@@ -69,7 +69,7 @@ class Person:
             )
         return None
 
-    def print_for(self, purpose: Purpose, named: str, find_code: Callable[[], str]) -> int:
+    def print_for(self, purpose: Verb, named: str, find_code: Callable[[], str]) -> int:
         """Print a token of this decision; `find_code` looks into the ledger where no code is given."""
         if self.key is None or self.token is not None:
             raise InputError("--print makes a token with --key FILE")
@@ -84,4 +84,4 @@ class Person:
         return DONE
 
 
-NOBODY = Person()
+NOBODY = PersonOptions()

@@ -12,7 +12,7 @@ from treasury.ledger.halts import check_not_stopped
 from treasury.ledger.in_force import as_time
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.policies import is_rehearsal, policy_in_force, running_recovery
-from treasury.ledger.proofs import Verdict, standing_proofs
+from treasury.ledger.proofs import ProofVerdict, standing_proofs
 from treasury.orders.states import Hold, State
 from treasury.provider.client import Account
 from treasury.provider.service_rules import ServiceRules
@@ -144,7 +144,7 @@ def say_statuses(ledger: Ledger, service: ServiceRules) -> str:
     Raises `ConfigurationError` when a status was adopted that it did show.
     """
     proof = judge_unconfirmed(service, ledger)
-    if proof.verdict is Verdict.CONTRADICTED:
+    if proof.verdict is ProofVerdict.CONTRADICTED:
         raise ConfigurationError(
             f"{proof.evidence}: take it out of unconfirmed_statuses (TREASURY_UNCONFIRMED_STATUSES), or a payout that "
             "is on its way is taken for one that never was"
@@ -159,7 +159,7 @@ def say_proofs(ledger: Ledger, service: ServiceRules) -> str:
     proofs = standing_proofs(ledger, service)
     if not proofs:
         return "the account was not compared with the service: treasury doctor --prove"
-    wrong = sorted(proof.name for proof in proofs if proof.verdict is Verdict.CONTRADICTED)
+    wrong = sorted(proof.name for proof in proofs if proof.verdict is ProofVerdict.CONTRADICTED)
     if wrong:
         raise ConfigurationError(f"the service contradicts {', '.join(wrong)}: treasury doctor --prove says why")
     counts = Counter(proof.verdict.value for proof in proofs)

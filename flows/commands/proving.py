@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 
 from flows.commands.common import BAD_INPUT, DONE, configured_desk
-from treasury.ledger.proofs import AS_CONNECTED, Proof, Verdict, standing_proofs
+from treasury.ledger.proofs import AS_CONNECTED, Proof, ProofVerdict, standing_proofs
 from treasury.proving import Findings, adopt, prove_service
 from treasury.settings import read_settings
 
@@ -35,7 +35,7 @@ def in_short(findings: Findings) -> str:
     """The number of proven, contradicted and open entries; or that the service does not know the account."""
     if not findings.knows_us:
         return "the service did not answer a signed question: nothing can be sent with this account"
-    counts = {verdict: sum(proof.verdict is verdict for proof in findings.proofs) for verdict in Verdict}
+    counts = {verdict: sum(proof.verdict is verdict for proof in findings.proofs) for verdict in ProofVerdict}
     return ", ".join(f"{number} {verdict.value}" for verdict, number in counts.items())
 
 
@@ -45,7 +45,7 @@ def take_over(names: Sequence[str], by: str | None) -> int:
     for proof in adopt(desk, names, by or ""):
         print(f"adopted: {_said(proof)}")
     standing = standing_proofs(desk.ledger, read_settings().service)
-    left = sorted(proof.name for proof in standing if proof.verdict is Verdict.CONTRADICTED)
+    left = sorted(proof.name for proof in standing if proof.verdict is ProofVerdict.CONTRADICTED)
     still = f"the service still contradicts {', '.join(left)}; " if left else ""
     print(f"{still}treasury doctor --prove shows the present findings")
     return BAD_INPUT if left else DONE

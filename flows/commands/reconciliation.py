@@ -7,10 +7,10 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from flows.commands.common import BREAKS, DONE, configured_desk, say_files, summary_of
-from flows.commands.deciding import NOBODY, Person
+from flows.commands.deciding import NOBODY, PersonOptions
 from flows.commands.prefect_server import prefect_api
 from flows.commands.progress import showing
-from treasury.approving.tokens import Purpose
+from treasury.approving.tokens import Verb
 from treasury.errors import InputError
 from treasury.ledger import progress
 from treasury.runs.desk import Desk
@@ -131,7 +131,7 @@ def accept(
     *,
     until: str | None = None,
     withdraw: Annotated[bool, Parameter(negative=())] = False,
-    person: Person = NOBODY,
+    person: PersonOptions = NOBODY,
 ) -> int:
     """Accept a break of the last report: it stays visible, apart, and has no say in the verdict any more.
 
@@ -153,7 +153,7 @@ def accept(
 
     if withdraw and until is not None:
         raise InputError("--withdraw ends what was accepted of a break; it has no --until")
-    purpose = Purpose.WITHDRAW if withdraw else Purpose.ACCEPT
+    purpose = Verb.WITHDRAW if withdraw else Verb.ACCEPT
 
     def code() -> str:
         desk = configured_desk()

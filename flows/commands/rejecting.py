@@ -1,13 +1,13 @@
 """`treasury reject`."""
 
 from flows.commands.common import DONE, configured_desk
-from flows.commands.deciding import NOBODY, Person
-from treasury.approving.tokens import Purpose
+from flows.commands.deciding import NOBODY, PersonOptions
+from treasury.approving.tokens import Verb
 from treasury.ledger.approvals import decided_by, matter_of_plan, reject_plan
 from treasury.settings import os_user
 
 
-def reject(key: str, /, *, person: Person = NOBODY) -> int:
+def reject(key: str, /, *, person: PersonOptions = NOBODY) -> int:
     """Reject the plan of a run that waits: its approvals end, and it is not paid.
 
     Where the policy in force lists people it takes the key of one of them.
@@ -19,7 +19,7 @@ def reject(key: str, /, *, person: Person = NOBODY) -> int:
 
     """
     if person.print_token:
-        return person.print_for(Purpose.REJECT, key, lambda: matter_of_plan(configured_desk().ledger, key).code)
+        return person.print_for(Verb.REJECT, key, lambda: matter_of_plan(configured_desk().ledger, key).code)
     proof, desk = person.proof, configured_desk()
     desk.check_standing()  # what an older ledger says of its plans is not to be believed
     plan = reject_plan(desk.ledger, key, by=person.by, why=person.why, os_user=os_user(), proof=proof)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from tests.commands.office import Ended, Office, one_line_error
 from treasury.approving.keys import public_text, read_key
-from treasury.approving.tokens import Purpose, sign
+from treasury.approving.tokens import Verb, sign
 from treasury.ledger.approvals import waiting_plan
 from treasury.settings import os_user
 
@@ -76,9 +76,7 @@ def waiting_hash(office: Office, run_key: str) -> str:
         desk.close()
 
 
-def token(
-    office: Office, name: str, run_key: str, code: str, hours: int = 1, purpose: Purpose = Purpose.APPROVE
-) -> str:
+def token(office: Office, name: str, run_key: str, code: str, hours: int = 1, purpose: Verb = Verb.APPROVE) -> str:
     """A token as this person would sign it."""
     until = int(time.time() * 1000) + hours * HOUR
     return str(sign(read_key(Path(key(office, name))), purpose, run_key, code, until))

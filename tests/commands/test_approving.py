@@ -13,7 +13,7 @@ from tests.commands.office import Office
 from tests.commands.terminal import on_a_terminal, piped
 from tests.crash.payments import QUOTED
 from treasury.approving.keys import public_text, read_key
-from treasury.approving.tokens import Purpose
+from treasury.approving.tokens import Verb
 from treasury.sandbox import RunningSandbox
 
 pytestmark = pytest.mark.prefect
@@ -172,7 +172,7 @@ def test_what_does_not_count_is_refused_with_its_reason_and_not_recorded(listed:
         "another plan's": (token(listed, "ben", run_key, codes["other"]), "for another proposal"),
         "a stranger's": (token(listed, "mallory", run_key, code), "does not list this key"),
         "the maker's": (token(listed, "ada", run_key, code), "made this plan"),
-        "a proposal's": (token(listed, "ben", run_key, code, purpose=Purpose.PROPOSE), "it approves none"),
+        "a proposal's": (token(listed, "ben", run_key, code, purpose=Verb.PROPOSE), "it approves none"),
     }
     ben = ["--key", key(listed, "ben")]
     options = {

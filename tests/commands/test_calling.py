@@ -10,7 +10,7 @@ import pytest
 
 import data
 from tests.commands.office import Ended, Office, one_line_error
-from treasury.ledger.proofs import Verdict
+from treasury.ledger.proofs import ProofVerdict
 from treasury.orders.states import State
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.client import Client
@@ -168,7 +168,7 @@ def test_a_conversion_by_call_is_asked_about_by_the_xid_of_its_quote(
     finally:
         desk.close()
     found = proofs["conversion_found_by"]
-    assert (found.verdict, found.proposed) == (Verdict.PROVEN, None)
+    assert (found.verdict, found.proposed) == (ProofVerdict.PROVEN, None)
 
 
 @pytest.fixture

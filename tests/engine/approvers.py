@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from tests.moved_clock import clock_of
 from treasury.approving.keys import public_text
-from treasury.approving.tokens import Purpose, Token, sign
+from treasury.approving.tokens import Token, Verb, sign
 from treasury.errors import ApprovalNeeded
 from treasury.ledger.approvals import Approved, waiting_plan
 from treasury.ledger.policies import adopt_policy
@@ -61,7 +61,7 @@ def approve(desk: Desk, name: str, run_key: str = "run", token: Token | None = N
 
 
 def token_of(plan: WaitingPlan, name: str, hours: float = 1, **changed: Any) -> Token:
-    token = sign(KEYS[name], Purpose.APPROVE, plan.run_key, plan.code, plan.proposed_at + int(hours * HOUR))
+    token = sign(KEYS[name], Verb.APPROVE, plan.run_key, plan.code, plan.proposed_at + int(hours * HOUR))
     return replace(token, **changed)
 
 

@@ -26,7 +26,7 @@ from tests.engine.approvers import (
 )
 from tests.engine.runs import sheet
 from treasury.approving.keys import public_text
-from treasury.approving.tokens import Binding, Purpose, read_token, sign
+from treasury.approving.tokens import Binding, Verb, read_token, sign
 from treasury.errors import ApprovalNeeded, ConfigurationError, InputError, PlanRejected
 from treasury.ledger import schema
 from treasury.ledger.approvals import reject_plan, waiting_plan
@@ -93,8 +93,8 @@ def test_a_forged_token_is_refused_with_its_reason(desk: Desk, tmp_path: Path) -
         (replace(genuine, expires_at=genuine.expires_at + HOUR), "not genuine"),
         (replace(genuine, signature=bytes(64)), "not genuine"),
         (replace(genuine, key=stolen), "not genuine"),
-        (sign(KEYS["ben"], Purpose.PROPOSE, "run", plan.code, genuine.expires_at), "approves none"),
-        (sign(KEYS["ben"], Purpose.APPROVE, "other", plan.code, genuine.expires_at), "for run other"),
+        (sign(KEYS["ben"], Verb.PROPOSE, "run", plan.code, genuine.expires_at), "approves none"),
+        (sign(KEYS["ben"], Verb.APPROVE, "other", plan.code, genuine.expires_at), "for run other"),
         (token_of(plan, "ben", hours=-1), "expired"),
     ):
         with pytest.raises(InputError, match=said):
@@ -117,7 +117,7 @@ def test_a_token_counts_for_one_run_proposal_account_and_policy_alone(desk: Desk
         replace(bound, plan_sha256="0" * 64),
     ):
         with pytest.raises(InputError, match="another proposal, ledger, account or policy"):
-            approve(desk, "ben", token=sign(KEYS["ben"], Purpose.APPROVE, "run", wrong.code, plan.proposed_at + HOUR))
+            approve(desk, "ben", token=sign(KEYS["ben"], Verb.APPROVE, "run", wrong.code, plan.proposed_at + HOUR))
     assert Binding(**vars(bound)).code == plan.code
 
 

@@ -9,7 +9,7 @@ import pytest
 from tests.engine.nights import DAY, ROWS, OpenDesk, balance, classes, take
 from tests.engine.runs import night, pay, sheet
 from tests.moved_clock import clock_of
-from treasury.ledger.proofs import Proof, Verdict
+from treasury.ledger.proofs import Proof, ProofVerdict
 from treasury.provider.service_rules import ServiceRules
 from treasury.proving.debits import judge_debits, lone_orders
 from treasury.reconciliation.balances import Flows, Night
@@ -42,13 +42,13 @@ def test_a_service_that_debits_at_once_is_found_out_and_then_an_open_order_hides
     shown = balance(night(desk, tmp_path / "1"))
     assert (shown["explained_low"], shown["explained_high"], shown["change"]) == ("-30", "0", "-30")
     proof = proof_of(desk)
-    assert (proof.verdict, proof.proposed) == (Verdict.OPEN, WHEN)
+    assert (proof.verdict, proof.proposed) == (ProofVerdict.OPEN, WHEN)
     desk.close()
     desk = open_desk(sandbox.base_url, service=ServiceRules(debited_when=WHEN))
     take(desk, "by-hand", "5")
     report = night(desk, tmp_path / "2")
     assert (report["verdict"], balance(report)["unexplained"], balance(report)["note"]) == ("breaks", "-5", "")
-    assert proof_of(desk).verdict is Verdict.PROVEN  # by the first of the two nights
+    assert proof_of(desk).verdict is ProofVerdict.PROVEN  # by the first of the two nights
 
 
 def test_a_rule_that_is_wrong_makes_a_lot_of_what_is_on_its_way_and_names_the_setting(

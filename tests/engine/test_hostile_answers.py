@@ -14,7 +14,7 @@ from tests.engine.planned import PlannedService
 from tests.engine.runs import night, pay, results, sheet
 from treasury.ledger import schema
 from treasury.provider.client import Client
-from treasury.provider.engine import Limits
+from treasury.provider.engine import EngineLimits
 from treasury.runs.desk import Desk
 from treasury.texts import UNSAFE
 
@@ -25,7 +25,7 @@ PAYOUT, QUERY = "/v1/order/payout", "/v1/order/query"
 def hurried(desk: Desk) -> Desk:
     """The desk with a client whose exchanges are short, so that what is asked again does not take long."""
     desk.client.close()
-    limits = Limits(exchange_seconds=3.0)
+    limits = EngineLimits(exchange_seconds=3.0)
     desk.client = desk.submission._client = Client(desk.account, connections=8, limits=limits, clock=desk.clock)
     return desk
 

@@ -11,7 +11,7 @@ from sqlalchemy import select, update
 
 from tests.engine.approvers import HOUR, KEYS, PEOPLE, adopt, approve, change, later, person, propose, start, waits
 from tests.engine.runs import sheet
-from treasury.approving.tokens import Purpose, Token, sign
+from treasury.approving.tokens import Token, Verb, sign
 from treasury.errors import ApprovalNeeded, InputError, RecoveryRuns
 from treasury.ledger import schema
 from treasury.ledger.acceptances import accept_break
@@ -47,14 +47,14 @@ def by_hand(desk: Desk, people: Any = PEOPLE) -> None:
     adopt(desk, people, payouts={})
 
 
-def token(desk: Desk, name: str, purpose: Purpose, reference: str, hours: float = 1) -> Token:
+def token(desk: Desk, name: str, purpose: Verb, reference: str, hours: float = 1) -> Token:
     """Return the token that this person signs about what stands there now."""
-    word = cancel_word(desk, reference) if purpose is Purpose.CANCEL else decided_word(desk, purpose, reference)
+    word = cancel_word(desk, reference) if purpose is Verb.CANCEL else decided_word(desk, purpose, reference)
     return sign(KEYS[name], purpose, reference, code_of(desk, word), desk.ledger.now() + int(hours * HOUR))
 
 
 def lift_token(desk: Desk, name: str) -> Token:
-    return sign(KEYS[name], Purpose.LIFT, "stop", stops_to_lift(desk.ledger).code, desk.ledger.now() + HOUR)
+    return sign(KEYS[name], Verb.LIFT, "stop", stops_to_lift(desk.ledger).code, desk.ledger.now() + HOUR)
 
 
 def held_duplicate(desk: Desk, folder: Path, maker: str | None = "ada", run_key: str = "two") -> Path:
@@ -192,15 +192,15 @@ def _user() -> str:
 def test_a_token_is_about_this_row_this_verb_this_ledger_and_this_hour(desk: Desk, tmp_path: Path) -> None:
     by_hand(desk)
     held_duplicate(desk, tmp_path)
-    genuine = token(desk, "ben", Purpose.RELEASE, "two")
+    genuine = token(desk, "ben", Verb.RELEASE, "two")
     for wrong, said in (
         (replace(genuine, signature=bytes(64)), "not genuine"),
         (replace(genuine, expires_at=genuine.expires_at + 1), "not genuine"),
-        (token(desk, "mallory", Purpose.RELEASE, "two"), "does not list this key"),
-        (token(desk, "ada", Purpose.RELEASE, "two"), "somebody else has to"),
-        (token(desk, "ben", Purpose.CANCEL, "two"), "to cancel, not to release"),
-        (token(desk, "ben", Purpose.RELEASE, "two", hours=-1), "expired"),
-        (sign(KEYS["ben"], Purpose.RELEASE, "two", "1-" + "0" * 64, genuine.expires_at), "something else"),
+        (token(desk, "mallory", Verb.RELEASE, "two"), "does not list this key"),
+        (token(desk, "ada", Verb.RELEASE, "two"), "somebody else has to"),
+        (token(desk, "ben", Verb.CANCEL, "two"), "to cancel, not to release"),
+        (token(desk, "ben", Verb.RELEASE, "two", hours=-1), "expired"),
+        (sign(KEYS["ben"], Verb.RELEASE, "two", "1-" + "0" * 64, genuine.expires_at), "something else"),
     ):
         with pytest.raises(InputError, match=said):
             release_orders(desk, "two", None, wrong, why=WHY)
@@ -215,7 +215,7 @@ def test_a_token_is_about_this_row_this_verb_this_ledger_and_this_hour(desk: Des
 def test_a_kept_token_releases_no_later_hold(desk: Desk, sandbox: Any, tmp_path: Path) -> None:
     by_hand(desk)
     file = held_duplicate(desk, tmp_path)
-    kept = token(desk, "ben", Purpose.RELEASE, "two", hours=99)
+    kept = token(desk, "ben", Verb.RELEASE, "two", hours=99)
     release_orders(desk, "two", None, kept, why=WHY)
     [order] = desk.ledger.orders(run_key="two")
     desk.ledger.step(order, Event.HOLD, cause="again", reason="again", hold_kind="duplicate")
@@ -229,8 +229,8 @@ def test_a_token_from_before_a_restore_decides_nothing(desk: Desk, tmp_path: Pat
     by_hand(desk)
     held_duplicate(desk, tmp_path)
     stop_sending(desk.ledger, "Somebody", "a look first")
-    release, lift = token(desk, "ben", Purpose.RELEASE, "two"), lift_token(desk, "ben")
-    reject = token(desk, "ben", Purpose.CANCEL, "two")
+    release, lift = token(desk, "ben", Verb.RELEASE, "two"), lift_token(desk, "ben")
+    reject = token(desk, "ben", Verb.CANCEL, "two")
     desk.begin_epoch("it was restored")
     for act in (
         lambda: release_orders(desk, "two", None, release, why=WHY),
@@ -249,7 +249,7 @@ def test_a_token_for_one_ledger_decides_nothing_in_another(open_desk: OpenDesk, 
         pytest.skip("SQLite alone: two ledgers lie side by side")
     by_hand(one)
     held_duplicate(one, tmp_path)
-    kept = token(one, "ben", Purpose.RELEASE, "two")
+    kept = token(one, "ben", Verb.RELEASE, "two")
     other = copied(one, tmp_path)
     with pytest.raises(InputError):
         release_orders(other, "two", None, kept, why=WHY)  # the epoch begins: another file than before
@@ -281,7 +281,7 @@ def copied(desk: Desk, folder: Path) -> Desk:
 def test_after_a_recovery_the_new_keys_do_all(desk: Desk, sandbox: Any, tmp_path: Path) -> None:
     by_hand(desk)
     file = held_duplicate(desk, tmp_path)
-    kept = token(desk, "ben", Purpose.RELEASE, "two", hours=200)
+    kept = token(desk, "ben", Verb.RELEASE, "two", hours=200)
     stop_sending(desk.ledger, "Somebody", "the keys are gone")
     people = {"ada": person("mallory", may=("make", "approve", "change_policy")), "cleo": person("cleo")}
     other = parse_policy({"payouts": {}, "people": people}, "new.toml")
@@ -354,7 +354,7 @@ def test_a_word_for_one_verb_makes_no_other_step(desk: Desk, tmp_path: Path) -> 
     by_hand(desk)
     held_duplicate(desk, tmp_path)
     [order] = desk.ledger.orders(run_key="two")
-    word = Word(Purpose.CANCEL, "", WHY, "x", KEYS["ben"])
+    word = Word(Verb.CANCEL, "", WHY, "x", KEYS["ben"])
     with pytest.raises(InputError, match="it is to cancel, and this is to release"):
         desk.ledger.step(order, Event.RELEASE, word=word, hold_kind=None)
     assert state(desk) is State.HELD

@@ -242,7 +242,7 @@ def test_processes_that_sweep_at_once_record_everything_once(planned: Desk, open
     """They share the sweep: its questions, its balances, its end."""
     ledgers = [open_ledger(planned.account.identity) for _ in range(4)]
     gate = threading.Barrier(len(ledgers), timeout=20)
-    seen = {f"C{number}": closing.Shown(Decimal(number), None) for number in range(20)}
+    seen = {f"C{number}": closing.ShownBalance(Decimal(number), None) for number in range(20)}
 
     def work(ledger: Ledger) -> int:
         gate.wait()

@@ -16,7 +16,7 @@ from tests.engine.own_process import in_own_process
 from tests.engine.rounds import available, decided, policy, start, traded
 from tests.engine.runs import sheet
 from tests.moved_clock import RUNS, MovedClock, clock_of
-from treasury.approving.tokens import Purpose
+from treasury.approving.tokens import Verb
 from treasury.errors import ApprovalNeeded, InputError, LimitExceeded
 from treasury.ledger.approvals import waiting_plans
 from treasury.ledger.deciding import Word
@@ -451,7 +451,7 @@ def test_a_cancelled_plan_does_not_end_the_day(open_desk: OpenDesk, start_sandbo
     with pytest.raises(ApprovalNeeded):
         start(desk, None, tmp_path / "one")
     [plan] = waiting_plans(desk.ledger)
-    cancel_plan(desk.ledger, plan, Word(Purpose.CANCEL, "Ada", "another way", "ada"))
+    cancel_plan(desk.ledger, plan, Word(Verb.CANCEL, "Ada", "another way", "ada"))
     with pytest.raises(ApprovalNeeded):
         start(desk, None, tmp_path / "two")
     [again] = waiting_plans(desk.ledger)

@@ -26,7 +26,7 @@ from treasury.orders.records import Intent
 from treasury.planning.policy import Policy
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.client import Account
-from treasury.provider.engine import Limits
+from treasury.provider.engine import EngineLimits
 from treasury.provider.operation import Effect
 from treasury.provider.orders import QueryTransaction, Withdraw
 from treasury.reconciliation.scope import Scope
@@ -127,7 +127,7 @@ def base_url(service: Service) -> Any:
 def open_desk(folder: Path, base_url: str, private_key: str) -> Desk:
     """A desk whose exchanges are short, so that no question is asked twice."""
     where = Settings(folder, base_url, "1", None, None, f"sqlite:///{folder / 'ledger.db'}", folder / "key")
-    limits = Limits(exchange_seconds=2.0)
+    limits = EngineLimits(exchange_seconds=2.0)
     desk = Desk(Account(base_url, "1", private_key), replace(where, in_flight=8, limits=limits))
     desk.client._limits = replace(limits, exchange_seconds=0.0)
     desk.client.pace.too_many = lambda *_: None  # type: ignore[method-assign]  # nobody waits for minutes here

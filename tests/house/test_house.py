@@ -327,3 +327,13 @@ def test_every_command_word_of_the_design_is_a_make_target_or_a_file() -> None:
     makefile = (ROOT / "Makefile").read_text()
     for target in ("install", "demo", "test", "lint", "format", "clean"):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE)
+
+
+def test_no_two_public_classes_of_the_product_have_one_name() -> None:
+    """The sandbox is a service of its own, with its own orders, quotes and requests."""
+    places: dict[str, list[str]] = {}
+    for file in MODULES:
+        for each in ast.parse(file.read_text()).body:
+            if isinstance(each, ast.ClassDef) and not each.name.startswith("_") and "sandbox" not in file.parts:
+                places.setdefault(each.name, []).append(shown(file))
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}

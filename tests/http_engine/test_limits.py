@@ -9,12 +9,12 @@ from contextlib import ExitStack
 import pytest
 
 from tests.http_engine.servers import ANSWER, HEAD, Conversation, RawServer, reset
-from treasury.provider.engine import NOT_WHOLE, TOO_LATE, Answer, Engine, Limits, NoResponse
+from treasury.provider.engine import NOT_WHOLE, TOO_LATE, Engine, EngineLimits, HttpAnswer, NoResponse
 from treasury.provider.httpx_engine import Httpx
 from treasury.provider.pyreqwest_engine import Reqwest
 
 ENGINES: dict[str, Callable[..., Engine]] = {"httpx": Httpx, "reqwest": Reqwest}
-LIMITS = Limits(max_bytes=10_000, exchange_seconds=0.8)
+LIMITS = EngineLimits(max_bytes=10_000, exchange_seconds=0.8)
 PEAK_MB = 300
 
 
@@ -163,7 +163,7 @@ def test_why_there_is_no_answer_is_said_in_words(
     assert str(raised.value) == said
 
 
-def _post_anew(engine: Engine, url: str) -> Answer:
+def _post_anew(engine: Engine, url: str) -> HttpAnswer:
     """Send a request after the server closed a connection whose whole answer had come: the engine may have kept it,
     and learn only by this request that it is closed."""
     try:

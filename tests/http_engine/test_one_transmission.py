@@ -26,7 +26,7 @@ from treasury.errors import NotConnected, OutcomeUnknown, Refused, TreasuryError
 from treasury.provider import client as client_module
 from treasury.provider import httpx_engine, pyreqwest_engine
 from treasury.provider.client import Account, Client
-from treasury.provider.engine import LIMITS, Engine, Limits, NoResponse
+from treasury.provider.engine import LIMITS, Engine, EngineLimits, NoResponse
 from treasury.provider.httpx_engine import Httpx
 from treasury.provider.orders import Withdraw
 from treasury.provider.pyreqwest_engine import Reqwest
@@ -56,7 +56,7 @@ def open_client(
     with ExitStack() as opened:
 
         def open_one(
-            base_url: str, proxy: str | None = None, timeout_seconds: float = 0.7, limits: Limits = LIMITS
+            base_url: str, proxy: str | None = None, timeout_seconds: float = 0.7, limits: EngineLimits = LIMITS
         ) -> Client:
             engine = ENGINES[request.param]
             monkeypatch.setattr(client_module, "open_engine", lambda *given, **_: engine(*given, proxy))

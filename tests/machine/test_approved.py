@@ -23,7 +23,7 @@ from tests.machine.approved_books import HOURS, NO_LIMIT, Books, Rules, Signatur
 from tests.machine.office import open_desk, write_sheet
 from tests.proofs import tries
 from treasury.approving.keys import public_text
-from treasury.approving.tokens import Purpose, read_token, sign
+from treasury.approving.tokens import Verb, read_token, sign
 from treasury.clock import Clock
 from treasury.errors import ApprovalNeeded, InputError, PolicyChanged, Stopped
 from treasury.ledger.approvals import reject_plan, waiting_plan
@@ -156,7 +156,7 @@ class Office:
         label = self.dice.choice(known or [*KEYS])
         hours = self.dice.choice((1, 24, HOURS, 200))
         until = self.desk.ledger.now() + hours * HOUR
-        token = str(sign(KEYS[label], Purpose.APPROVE, run, codes[number - 1], until))
+        token = str(sign(KEYS[label], Verb.APPROVE, run, codes[number - 1], until))
         signature = Signature(label, run, number, self.books.now + hours, len(self.bag))
         self.bag.append((token, signature))
         if self.dice.random() < 0.8:
@@ -350,7 +350,7 @@ class Office:
                 if expected is None or (plan is None and run not in self.books.begun):
                     continue
                 code = self.shown[run][expected.number - 1]
-                token = str(sign(KEYS[f"{person}-2"], Purpose.APPROVE, run, code, self.desk.ledger.now() + HOUR))
+                token = str(sign(KEYS[f"{person}-2"], Verb.APPROVE, run, code, self.desk.ledger.now() + HOUR))
                 self.paste(run, token, Signature(f"{person}-2", run, expected.number, self.books.now + 1, -1))
             self.start(run, sheet, None)
 

@@ -21,7 +21,7 @@ from tests.machine.office import open_desk, write_sheet
 from tests.moved_clock import MovedClock
 from tests.proofs import tries
 from treasury.approving.keys import public_text
-from treasury.approving.tokens import Purpose, Token, sign
+from treasury.approving.tokens import Token, Verb, sign
 from treasury.errors import InputError, RecoveryRuns
 from treasury.ledger import schema
 from treasury.ledger.acceptances import accept_break, matter_of_break, withdraw_acceptances
@@ -277,15 +277,15 @@ class Office:
             token, signed = self.dice.choice(self.bag)
             return token, signed.label if self.world.counts(signed, verb, about) else None
         hours = self.dice.choice((1, 24, 2000))  # longer than an epoch
-        other = verb if self.dice.random() < 0.8 else self.dice.choice([each.value for each in Purpose])
+        other = verb if self.dice.random() < 0.8 else self.dice.choice([each.value for each in Verb])
         until = self.desk.ledger.now() + hours * HOUR
-        token = sign(KEYS[label], Purpose(other), "x", self.code(verb, order), until)
+        token = sign(KEYS[label], Verb(other), "x", self.code(verb, order), until)
         signed = Signed(label, other if other == verb else "none", about, self.world.epoch, self.world.hours + hours)
         self.bag.append((token, signed))
         return token, label if other == verb else None
 
     def code(self, verb: str, order: Order | None) -> str:
-        ledger, purpose = self.desk.ledger, Purpose(verb)
+        ledger, purpose = self.desk.ledger, Verb(verb)
         if order is not None:
             return ledger.look(
                 lambda look: matter_of(look, ledger, purpose, [order_subject(look, purpose, order)], "")
@@ -299,7 +299,7 @@ class Office:
         ledger = self.desk.ledger
         try:
             if order is not None:
-                word = Word(Purpose(verb), said["by"], said["why"], "x", proof)
+                word = Word(Verb(verb), said["by"], said["why"], "x", proof)
                 ledger.step(order, STEP_OF[verb], cause="a history", word=word, hold_kind=None)
             elif verb == "lift a stop":
                 return lift_stop(ledger, said["by"], os_user="x", proof=proof) > 0
@@ -376,7 +376,7 @@ def test_every_wrong_key_with_every_verb_acts_on_nothing(tmp_path: Path, key: st
         for verb in STEP_OF:
             wrong: list[Proof | None] = [None, KEYS["mallory-1"]]
             wrong += [KEYS["ada-1"], KEYS["ada-2"]] if verb in ANOTHERS else []
-            for other in Purpose:
+            for other in Verb:
                 if other.value != verb:
                     until = office.desk.ledger.now() + HOUR
                     wrong.append(sign(KEYS["ben-1"], other, "x", office.code(verb, order), until))

@@ -21,7 +21,7 @@ from tests.moved_clock import MovedClock
 from tests.proofs import halves
 from treasury.clock import Clock
 from treasury.errors import TreasuryError
-from treasury.ledger.proofs import Verdict
+from treasury.ledger.proofs import ProofVerdict
 from treasury.provider.service_rules import ServiceRules
 from treasury.proving import prove_service
 from treasury.sandbox import RunningSandbox, SandboxClock, SandboxSettings, running_sandbox
@@ -154,7 +154,7 @@ def test_with_its_entry_every_kind_is_paid_once(
         assert night(desk, tmp_path / kind / "night")["verdict"] == each.verdict, kind
         desk.close()
     desk = open_short_desk(sandbox.base_url, tmp_path / each.kinds[-1], key_pair[0], service=rules, clock=clock)
-    wrong = [proof for proof in prove_service(desk).proofs if proof.verdict is Verdict.CONTRADICTED]
+    wrong = [proof for proof in prove_service(desk).proofs if proof.verdict is ProofVerdict.CONTRADICTED]
     desk.close()
     assert wrong == []
 
@@ -184,7 +184,7 @@ def test_without_it_nothing_is_paid_twice_or_called_paid_and_the_proof_names_it(
     )
     findings = prove_service(desk)
     assert len(sandbox.orders()) == made
-    wrong = {proof.name: proof for proof in findings.proofs if proof.verdict is Verdict.CONTRADICTED}
+    wrong = {proof.name: proof for proof in findings.proofs if proof.verdict is ProofVerdict.CONTRADICTED}
     if each.named is not None:
         assert each.named in wrong
         assert not findings.is_well

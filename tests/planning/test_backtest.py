@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from treasury.errors import InputError
-from treasury.planning.backtest import Amounts, Night, NightRates, PolicyResult, backtest
+from treasury.planning.backtest import Amounts, NightRates, PlayedNight, PolicyResult, backtest
 from treasury.planning.conversions import Conversion, Holding, Pair, Purpose, Side, Terms, plan_conversions
 from treasury.planning.made_up_nights import ASSETS, is_payday, made_up_nights
 from treasury.reports.backtest import backtest_rows, backtest_table, plot_backtest
@@ -18,7 +18,7 @@ D = Decimal
 Rates = Mapping[str, NightRates]
 
 
-def night(day: int, **amounts: dict[str, str]) -> Night:
+def night(day: int, **amounts: dict[str, str]) -> PlayedNight:
     """A night of November with two pairs: BRL at 0.19 and 0.21, ETH at 1990 and 2010."""
     content = {
         "date": f"2026-11-{day:02d}",
@@ -26,7 +26,7 @@ def night(day: int, **amounts: dict[str, str]) -> Night:
         "rates": {"BRL-USDT": {"buy": "0.21", "sell": "0.19"}, "ETH-USDT": {"buy": "2010", "sell": "1990"}},
         **amounts,
     }
-    return Night.from_dict(content)
+    return PlayedNight.from_dict(content)
 
 
 def conversion(side: Side, symbol: str, amount: Decimal) -> Conversion:
@@ -124,7 +124,7 @@ def test_what_cannot_be_replayed_is_named() -> None:
 
 def test_an_asset_without_a_pair_of_its_own_is_valued_over_another() -> None:
     rates = {"ETH-USDT": {"buy": "2010", "sell": "1990"}, "XRP-ETH": {"buy": None, "sell": "0.00025"}}
-    read = Night.from_dict({"date": "2026-11-02", "rates": rates})
+    read = PlayedNight.from_dict({"date": "2026-11-02", "rates": rates})
     assert read.prices("USDT") == {"USDT": 1, "ETH": 2000, "XRP": D("0.5")}
 
 
@@ -141,7 +141,7 @@ def test_an_asset_without_a_pair_of_its_own_is_valued_over_another() -> None:
 )
 def test_a_night_that_is_wrong_says_where(content: dict[str, object], wrong: str) -> None:
     with pytest.raises(InputError, match=wrong):
-        Night.from_dict(content)
+        PlayedNight.from_dict(content)
 
 
 def test_nights_are_kept_in_a_folder_and_never_overwritten(tmp_path: Path) -> None:
@@ -163,7 +163,7 @@ def test_made_up_nights_are_the_same_for_the_same_seed_and_survive_json() -> Non
     nights = made_up_nights(7, date(2026, 11, 1), 40)
     assert nights == made_up_nights(7, date(2026, 11, 1), 40)
     assert nights != made_up_nights(8, date(2026, 11, 1), 40)
-    assert [Night.from_dict(each.as_dict()) for each in nights] == list(nights)
+    assert [PlayedNight.from_dict(each.as_dict()) for each in nights] == list(nights)
     assert [each.day for each in nights] == [date(2026, 11, 1) + timedelta(days=number) for number in range(40)]
 
 

@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from treasury.planning.policy import Rebalancing
+from treasury.planning.policy import RebalancingTable
 from treasury.planning.rate_guards import Seen, judge_rates
 from treasury.planning.trades import Rates
 
 D = Decimal
 NOW = 1_790_000_000_000
 GOOD = Rates(D(101), D(99))
-TERMS = Rebalancing(min_trade=D(1))
+TERMS = RebalancingTable(min_trade=D(1))
 
 
-def judged(terms: Rebalancing = TERMS, rates: Rates = GOOD, at: int | None = NOW, **more: Any) -> str | None:
+def judged(terms: RebalancingTable = TERMS, rates: Rates = GOOD, at: int | None = NOW, **more: Any) -> str | None:
     return judge_rates({"ETH-USDT": Seen(rates, at, **more)}, terms, NOW).get("ETH-USDT")
 
 
@@ -41,6 +41,6 @@ def test_each_guard_stops_a_rate_by_its_own_words(facts: dict[str, Any], said: s
 
 
 def test_a_pair_that_the_second_source_does_not_name_is_stopped() -> None:
-    terms = Rebalancing(min_trade=D(1), reference_rates="rates.csv")
+    terms = RebalancingTable(min_trade=D(1), reference_rates="rates.csv")
     assert judged(terms) == "the reference rates do not name it"
     assert judged(terms, reference=D(100)) is None

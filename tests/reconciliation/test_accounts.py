@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from treasury.reconciliation.balances import BalanceAccount, Flows, Judgement, Lot, Night, judge_account, pooled
+from treasury.reconciliation.balances import BalanceAccount, BalanceJudgement, Flows, Lot, Night, judge_account, pooled
 from treasury.reconciliation.balances import roll_forward as roll
 
 D = Decimal
@@ -106,17 +106,17 @@ def test_judgements_go_by_what_nobody_accepted() -> None:
     gone = roll("USDT", [OPENED, night(2, "995"), night(3, "1002")])
     assert [lot.amount for lot in gone.lots] == [-5, 7]
     drawn = judge_account(gone, ())
-    assert (drawn.judgement, drawn.unexplained, drawn.adjusted) == (Judgement.OUTFLOW, 2, 0)
+    assert (drawn.judgement, drawn.unexplained, drawn.adjusted) == (BalanceJudgement.OUTFLOW, 2, 0)
     drawn = judge_account(gone, gone.lots[:1])
-    assert (drawn.judgement, drawn.unexplained, drawn.adjusted) == (Judgement.INFLOW, 7, -5)
-    assert judge_account(gone, gone.lots).judgement is Judgement.EXPLAINED
-    assert judge_account(roll("USDT", [OPENED]), ()).judgement is Judgement.FIRST
+    assert (drawn.judgement, drawn.unexplained, drawn.adjusted) == (BalanceJudgement.INFLOW, 7, -5)
+    assert judge_account(gone, gone.lots).judgement is BalanceJudgement.EXPLAINED
+    assert judge_account(roll("USDT", [OPENED]), ()).judgement is BalanceJudgement.FIRST
 
 
 def test_what_was_read_before_and_cannot_be_now_is_unread_and_its_lots_stay() -> None:
     refused = Night(3, None, refused=True, note="code 500")
     account = roll("USDT", [OPENED, night(2, "995"), refused])
-    assert (account.is_unread, judge_account(account, ()).judgement) == (True, Judgement.UNREADABLE)
+    assert (account.is_unread, judge_account(account, ()).judgement) == (True, BalanceJudgement.UNREADABLE)
     assert account.lots == (Lot(2, D(-5)),)
     never = roll("USDT", [Night(1, None, refused=True)])
     assert (never.is_unread, never.opening) == (False, None)

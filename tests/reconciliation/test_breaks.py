@@ -7,7 +7,7 @@ import pytest
 
 from treasury.planning.policy import Policy
 from treasury.planning.tolerances import Tolerances
-from treasury.reconciliation.breaks import DAY_MS, Acceptance, Break, Finding, Known, assign_lifecycle
+from treasury.reconciliation.breaks import DAY_MS, Acceptance, Break, Finding, KnownBreak, assign_lifecycle
 
 NOW = 1_795_230_000_000
 D = Decimal
@@ -29,7 +29,7 @@ def accepted(found: Finding) -> dict[str, Acceptance]:
 
 def test_a_break_is_new_then_persists_under_the_same_id_whatever_its_class() -> None:
     [first] = lives(finding())
-    known = {first.found.id: Known(first.found, first.first_seen)}
+    known = {first.found.id: KnownBreak(first.found, first.first_seen)}
     [second] = lives(finding(name="missing_at_service"), known=known, as_of=NOW + 3 * DAY_MS)
     assert (first.lifecycle, first.age_days, first.age_bucket) == ("new", 0, "0-1")
     assert (second.lifecycle, second.age_days, second.age_bucket) == ("persisting", 3, "2-7")
@@ -38,7 +38,7 @@ def test_a_break_is_new_then_persists_under_the_same_id_whatever_its_class() -> 
 
 def test_only_a_whole_report_that_asked_about_it_resolves_a_break() -> None:
     old = finding()
-    known = {old.id: Known(old, NOW - DAY_MS)}
+    known = {old.id: KnownBreak(old, NOW - DAY_MS)}
     [stays] = lives(known=known)
     assert (stays.lifecycle, stays.counts, stays.age_days) == ("persisting", True, 1)
     [gone] = lives(known=known, covered=frozenset({old.id}))
@@ -49,7 +49,7 @@ def test_only_a_whole_report_that_asked_about_it_resolves_a_break() -> None:
 @pytest.mark.parametrize("name", ["reversed_after_final", "orphan_success"])
 def test_what_the_ledger_corrected_itself_stays_until_a_person_accepts_it(name: str) -> None:
     old = finding(name=name)
-    night: dict[str, Any] = {"known": {old.id: Known(old, NOW)}, "covered": frozenset({old.id})}
+    night: dict[str, Any] = {"known": {old.id: KnownBreak(old, NOW)}, "covered": frozenset({old.id})}
     [stays] = lives(**night)
     assert (stays.lifecycle, stays.counts) == ("persisting", True)
     [gone] = lives(**night, acceptances=accepted(old))
@@ -61,7 +61,7 @@ def test_what_the_ledger_corrected_itself_stays_until_a_person_accepts_it(name: 
 )
 def test_ages_fall_into_buckets(days: int, bucket: str) -> None:
     old = finding()
-    [found] = lives(old, known={old.id: Known(old, NOW - days * DAY_MS)})
+    [found] = lives(old, known={old.id: KnownBreak(old, NOW - days * DAY_MS)})
     assert (found.age_days, found.age_bucket) == (days, bucket)
 
 
@@ -81,7 +81,7 @@ def test_ages_fall_into_buckets(days: int, bucket: str) -> None:
 def test_severity_is_of_amount_or_age(changes: dict[str, Any], days: int, severity: str) -> None:
     old = finding(**changes)
     policy = Policy(reconciliation=Tolerances(high_amounts={"USDT": D(1000)}))
-    [found] = lives(old, known={old.id: Known(old, NOW - days * DAY_MS)}, policy=policy)
+    [found] = lives(old, known={old.id: KnownBreak(old, NOW - days * DAY_MS)}, policy=policy)
     assert found.severity == severity
 
 
@@ -106,6 +106,6 @@ def test_breaks_come_by_priority_then_amount_and_resolved_ones_last() -> None:
     gone = finding(subject="gone", name="query_failed")
     names = [("small", "amount_mismatch", D(1)), ("warn", "fee_variance", D(999)), ("large", "amount_mismatch", D(5))]
     found = [finding(subject=subject, name=name, amount=amount) for subject, name, amount in names]
-    known = {gone.id: Known(gone, NOW)}
+    known = {gone.id: KnownBreak(gone, NOW)}
     ordered = lives(*found, known=known, covered=frozenset({gone.id}))
     assert [each.found.subject for each in ordered] == ["large", "small", "warn", "gone"]

@@ -28,7 +28,7 @@ from tests.reconciliation.judge import (
 from tests.reconciliation.sides import side
 from treasury.provider.status import OrderStatus
 from treasury.reconciliation.balances import BalanceLine, Flows, Night
-from treasury.reconciliation.breaks import Acceptance, Known
+from treasury.reconciliation.breaks import Acceptance, KnownBreak
 from treasury.reconciliation.comparison import COLUMNS
 from treasury.reconciliation.entries import StatementEntry
 from treasury.reconciliation.report import ReconciliationInput, Report, build_report
@@ -300,7 +300,7 @@ class Trial:
         self.nights: dict[str, list[Night]] = {currency: [] for currency in world.currencies}
         self.judges = {currency: AccountJudge() for currency in world.currencies}
         self.lots: dict[str, dict[int, Decimal]] = {currency: {} for currency in world.currencies}
-        self.known: dict[str, Known] = {}
+        self.known: dict[str, KnownBreak] = {}
         self.accepted: dict[str, Acceptance] = {}
         self.ours = [order.name for order in world.orders]
         self.seen: Counter[str] = Counter()
@@ -359,7 +359,7 @@ class Trial:
         assert list(report.missed_days) == (days_between(before, at) if before else [])
         self._breaks(report, machine, at)
         self.known = {
-            one.found.id: Known(one.found, one.first_seen) for one in report.breaks if one.lifecycle != "resolved"
+            one.found.id: KnownBreak(one.found, one.first_seen) for one in report.breaks if one.lifecycle != "resolved"
         }
 
     def _account(self, index: int, currency: str, line: BalanceLine, machine: Mapping[str, Any]) -> None:
@@ -588,7 +588,7 @@ def reports_of(
 ) -> list[Report]:
     """Report night after night; a person accepts the lot of the night `accepted_lot`, 50 that left, on the next."""
     reports: list[Report] = []
-    known: dict[str, Known] = {}
+    known: dict[str, KnownBreak] = {}
     for index, night in enumerate(nights):
         acceptances = {}
         if accepted_lot is not None and index >= accepted_lot:
@@ -607,7 +607,9 @@ def reports_of(
                 acceptances=acceptances,
             )
         )
-        known = {one.found.id: Known(one.found, one.first_seen) for one in report.breaks if one.lifecycle != "resolved"}
+        known = {
+            one.found.id: KnownBreak(one.found, one.first_seen) for one in report.breaks if one.lifecycle != "resolved"
+        }
         reports.append(report)
     return reports
 

@@ -3,14 +3,14 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from treasury.approving.tokens import Matter, Purpose, Token
+from treasury.approving.tokens import Matter, Token, Verb
 from treasury.errors import InputError
 from treasury.planning.people import Maker, People, same_person
 
-ANOTHERS = frozenset({Purpose.RELEASE, Purpose.NOT_SENT, Purpose.FAILED, Purpose.ACCEPT, Purpose.LIFT})
+ANOTHERS = frozenset({Verb.RELEASE, Verb.NOT_SENT, Verb.FAILED, Verb.ACCEPT, Verb.LIFT})
 """Decisions by which more may leave, or count as right: not by the person who made what they are about."""
 
-IN_A_RECOVERY = frozenset({Purpose.CANCEL, Purpose.REJECT})
+IN_A_RECOVERY = frozenset({Verb.CANCEL, Verb.REJECT})
 """Decisions that count while a recovery of the policy runs, beside a stop: by them nothing leaves."""
 
 ALONE = "alone"
@@ -80,7 +80,7 @@ def refusal(why: str) -> InputError:
     return InputError(f"this decision does not count, and nothing was recorded: {why}")
 
 
-def needs_key(purpose: Purpose, people: People, code: str) -> InputError:
+def needs_key(purpose: Verb, people: People, code: str) -> InputError:
     """The error of a decision by a typed name, where the policy in force lists people."""
     names = ", ".join(name for name, person in people.listed.items() if person.keys)
     return InputError(

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from treasury.approving.tokens import Binding, Purpose, Token
+from treasury.approving.tokens import Binding, Token, Verb
 from treasury.planning.people import APPROVAL_HOURS, Maker, People, Right, same_person
 
 HOUR_MS = 3_600_000
@@ -47,7 +47,7 @@ class Approval:
 
 
 @dataclass(frozen=True)
-class Judgement:
+class ApprovalJudgement:
     """Which approvals count."""
 
     counted: tuple[str, ...]
@@ -60,7 +60,7 @@ def judge_approvals(
     approvals: Iterable[Approval],
     rules: ApprovalRules,
     now: int,
-) -> Judgement:
+) -> ApprovalJudgement:
     """Judge all approvals of a proposal by the rules of the policy in force; `now` in Unix ms."""
     counted: list[str] = []
     refused: list[str] = []
@@ -72,7 +72,7 @@ def judge_approvals(
             counted.append(approval.name)
         else:
             refused.append(f"{approval.name}: {why}")
-    return Judgement(tuple(counted), tuple(refused))
+    return ApprovalJudgement(tuple(counted), tuple(refused))
 
 
 def why_not(proposal: Proposal, approval: Approval, rules: ApprovalRules, now: int) -> str | None:
@@ -111,7 +111,7 @@ def _reasons_of_key(proposal: Proposal, approval: Approval, rules: ApprovalRules
         yield f"the policy in force does not let {owner} {in_words(right)}"
     if not token.is_genuine:
         yield "the signature is not genuine"
-    if token.purpose is not Purpose.APPROVE:
+    if token.purpose is not Verb.APPROVE:
         yield f"this token is to {token.purpose.value}, it approves none"
     if token.run_key != binding.run_key:
         yield f"the token is for run {token.run_key}"

@@ -23,7 +23,7 @@ MAX_TOKEN = 4_000
 _CODE = re.compile(r"[0-9]{1,9}-[0-9a-f]{64}")
 
 
-class Purpose(StrEnum):
+class Verb(StrEnum):
     """What a signature says."""
 
     APPROVE = "approve"
@@ -65,7 +65,7 @@ class Binding:
 class Matter:
     """The things that the signature of a decision is bound to, as they stand, in one ledger of one account."""
 
-    purpose: Purpose
+    purpose: Verb
     subjects: tuple[str, ...]
     """Each thing as it stands: a row and its hold, a stop, a break and its amount."""
     account: str
@@ -92,7 +92,7 @@ def is_code(text: str) -> bool:
 class Token:
     """A signature over a purpose, a run, a code and an expiry."""
 
-    purpose: Purpose
+    purpose: Verb
     run_key: str
     """Of a decision the name of what it is about; only the code says which thing that was."""
     code: str
@@ -126,7 +126,7 @@ class Token:
         return PREFIX + base64.urlsafe_b64encode(text).decode().rstrip("=")
 
 
-def sign(key: Ed25519PrivateKey, purpose: Purpose, run_key: str, code: str, expires_at: int) -> Token:
+def sign(key: Ed25519PrivateKey, purpose: Verb, run_key: str, code: str, expires_at: int) -> Token:
     """Sign with a key. `expires_at`: Unix milliseconds."""
     unsigned = Token(purpose, run_key, code, expires_at, public_text(key))
     return replace(unsigned, signature=key.sign(unsigned.content))
@@ -143,7 +143,7 @@ def read_token(text: str) -> Token:
         signature = base64.b64decode(str(members["signature"]), validate=True)
         named = {name: str(members[name]) for name in ("run", "code", "key")}
         return Token(
-            Purpose(members["for"]), named["run"], named["code"], int(members["expires"]), named["key"], signature
+            Verb(members["for"]), named["run"], named["code"], int(members["expires"]), named["key"], signature
         )
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
         raise InputError("this token is damaged: copy it whole, as --print gave it") from None

@@ -7,7 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, insert, select, update
 
-from treasury.approving.tokens import Matter, Purpose
+from treasury.approving.tokens import Matter, Verb
 from treasury.errors import InputError
 from treasury.ledger import schema
 from treasury.ledger.database import serialize
@@ -15,7 +15,7 @@ from treasury.ledger.deciding import Proof, Word, hear, makers_for, matter_of
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.reported_breaks import known_breaks
 from treasury.money import format_amount
-from treasury.reconciliation.breaks import Acceptance, Known
+from treasury.reconciliation.breaks import Acceptance, KnownBreak
 
 
 def acceptances(ledger: Ledger, as_of: int) -> dict[str, Acceptance]:
@@ -38,19 +38,19 @@ def accept_break(
     why: str,
     proof: Proof | None = None,
     ends_at: int | None = None,
-) -> Known:
+) -> KnownBreak:
     """Record that a person accepts a break of the last report, as it is there.
 
     `proof`: where people are listed, the key of somebody who did not make the run that it is about, or a token of it.
     `ends_at`: until when, Unix ms. Raises `InputError`, also when there is no such break.
     """
     known = _open_break(ledger, break_id)
-    word = Word(Purpose.ACCEPT, by, why, os_user, proof, detail=_detail(ends_at), named=break_id)
+    word = Word(Verb.ACCEPT, by, why, os_user, proof, detail=_detail(ends_at), named=break_id)
     row = {"break_id": break_id, "name": known.found.name, "difference": format_amount(known.found.difference)}
 
-    def work(connection: Connection) -> Known:
+    def work(connection: Connection) -> KnownBreak:
         serialize(connection)
-        makers = makers_for(connection, ledger, Purpose.ACCEPT, known.found.run_key)
+        makers = makers_for(connection, ledger, Verb.ACCEPT, known.found.run_key)
         decided = hear(connection, ledger, word, _subject(break_id, known), makers)
         said = {"accepted_by": decided.shown, "os_user": os_user, "why": why.strip(), "accepted_at": ledger.now()}
         connection.execute(insert(schema.acceptances).values(**row, **said, ends_at=ends_at))
@@ -66,7 +66,7 @@ def withdraw_acceptances(
 
     `proof`: where people are listed, the key of one of them, or a token of it. Raises `InputError`.
     """
-    word = Word(Purpose.WITHDRAW, by, why, os_user, proof, named=break_id)
+    word = Word(Verb.WITHDRAW, by, why, os_user, proof, named=break_id)
     table = schema.acceptances
 
     def work(connection: Connection) -> int:
@@ -90,14 +90,14 @@ def matter_of_break(ledger: Ledger, break_id: str, *, ends_at: int | None, withd
 
     def work(connection: Connection) -> Matter:
         if known is not None:
-            return matter_of(connection, ledger, Purpose.ACCEPT, (_subject(break_id, known),), _detail(ends_at))
+            return matter_of(connection, ledger, Verb.ACCEPT, (_subject(break_id, known),), _detail(ends_at))
         standing = [_accepted(each) for each in _standing(connection, break_id)]
-        return matter_of(connection, ledger, Purpose.WITHDRAW, standing, "")
+        return matter_of(connection, ledger, Verb.WITHDRAW, standing, "")
 
     return ledger.look(work)
 
 
-def _open_break(ledger: Ledger, break_id: str) -> Known:
+def _open_break(ledger: Ledger, break_id: str) -> KnownBreak:
     known = known_breaks(ledger).get(break_id)
     if known is None:
         raise InputError(f"the last report has no open break {break_id} (`reconciliation.json` lists them)")
@@ -110,7 +110,7 @@ def _standing(connection: Connection, break_id: str) -> list[Row[Any]]:
     return list(connection.execute(select(table).where(chosen).order_by(table.c.id)))
 
 
-def _subject(break_id: str, known: Known) -> str:
+def _subject(break_id: str, known: KnownBreak) -> str:
     found = known.found
     return f"break {break_id}: {found.name} of {format_amount(found.difference)} {found.currency or ''}".rstrip()
 

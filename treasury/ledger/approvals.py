@@ -9,8 +9,8 @@ from typing import Any
 
 from sqlalchemy import Connection, exists, func, insert, or_, select, update
 
-from treasury.approving.judging import HOUR_MS, Approval, ApprovalRules, Judgement, judge_approvals, why_not
-from treasury.approving.tokens import Matter, Purpose, Token, read_token
+from treasury.approving.judging import HOUR_MS, Approval, ApprovalJudgement, ApprovalRules, judge_approvals, why_not
+from treasury.approving.tokens import Matter, Token, Verb, read_token
 from treasury.errors import ApprovalNeeded, InputError, PlanRejected
 from treasury.ledger import schema
 from treasury.ledger.database import group_of, serialize
@@ -33,7 +33,7 @@ from treasury.planning.people import Maker, Right, same_person
 
 
 @dataclass(frozen=True)
-class Decision:
+class PlanDecision:
     """An approval or a rejection, as it is kept."""
 
     decision: str
@@ -77,7 +77,7 @@ def propose_plan(
     if (missing := rules.people.missing(needed, maker, rules.right)) is not None:
         raise InputError(f"run {run_key}: {missing}; nothing was sent")
 
-    def work(connection: Connection) -> tuple[WaitingPlan, Judgement]:
+    def work(connection: Connection) -> tuple[WaitingPlan, ApprovalJudgement]:
         serialize(connection)
         check_not_cancelled(connection, run_key)
         plan = newest_plan(connection, ledger, run_key)
@@ -109,7 +109,7 @@ class Approved:
 
     plan: WaitingPlan
     name: str
-    judged: Judgement
+    judged: ApprovalJudgement
 
     @property
     def lacks(self) -> int:
@@ -185,7 +185,7 @@ def reject_plan(
     """
     if not why.strip():
         raise InputError("a rejection needs a name and a reason: --by NAME --why TEXT")
-    word = Word(Purpose.REJECT, " ".join(by.split()), why, os_user, proof, named=run_key)
+    word = Word(Verb.REJECT, " ".join(by.split()), why, os_user, proof, named=run_key)
 
     def work(connection: Connection) -> WaitingPlan:
         serialize(connection)
@@ -205,7 +205,7 @@ def matter_of_plan(ledger: Ledger, run_key: str) -> Matter:
 
     def work(connection: Connection) -> Matter:
         plan = _open_plan(connection, ledger, run_key)
-        return matter_of(connection, ledger, Purpose.REJECT, (plan_subject(plan),), "")
+        return matter_of(connection, ledger, Verb.REJECT, (plan_subject(plan),), "")
 
     return ledger.look(work)
 
@@ -257,23 +257,23 @@ def _decide(
 # --- judge -------------------------------------------------------------------------------------------------------
 
 
-def decisions_of(connection: Connection, ledger: Ledger, plan: WaitingPlan) -> tuple[list[Decision], int]:
+def decisions_of(connection: Connection, ledger: Ledger, plan: WaitingPlan) -> tuple[list[PlanDecision], int]:
     """What was decided about a proposal, in order, and how many rows were changed or added by hand."""
     table = schema.decisions
     rows = connection.execute(select(table).where(table.c.proposal == plan.id).order_by(table.c.id)).fetchall()
     genuine = [row for row in rows if is_sealed(ledger.key, table, row)]
     names = ("decision", "name", "os_user", "at", "expires_at", "token", "why", "used_at")
-    return [Decision(*(row._mapping[name] for name in names)) for row in genuine], len(rows) - len(genuine)
+    return [PlanDecision(*(row._mapping[name] for name in names)) for row in genuine], len(rows) - len(genuine)
 
 
-def judge(connection: Connection, ledger: Ledger, plan: WaitingPlan, rules: ApprovalRules) -> Judgement:
+def judge(connection: Connection, ledger: Ledger, plan: WaitingPlan, rules: ApprovalRules) -> ApprovalJudgement:
     """Which approvals of a proposal count now."""
     found, forged = decisions_of(connection, ledger, plan)
     approvals = [each.approval for each in found if each.decision == "approve"]
     if forged:  # one that was changed may have been a rejection
-        return Judgement((), (BY_HAND,))
+        return ApprovalJudgement((), (BY_HAND,))
     if is_of_another_time(connection, ledger, plan):
-        return Judgement((), (ANOTHER_TIME,) if approvals else ())
+        return ApprovalJudgement((), (ANOTHER_TIME,) if approvals else ())
     return judge_approvals(plan.proposal, approvals, rules, ledger.now())
 
 
@@ -401,7 +401,9 @@ def is_proposed_anew(ledger: Ledger, plan: WaitingPlan) -> bool:
     return ledger.look(work)
 
 
-def standing_of(ledger: Ledger, plan: WaitingPlan, rules: ApprovalRules) -> tuple[Judgement, Sequence[Decision]]:
+def standing_of(
+    ledger: Ledger, plan: WaitingPlan, rules: ApprovalRules
+) -> tuple[ApprovalJudgement, Sequence[PlanDecision]]:
     """Which approvals of a waiting plan count now, and all that was decided about it."""
     return ledger.look(
         lambda connection: (judge(connection, ledger, plan, rules), decisions_of(connection, ledger, plan)[0])

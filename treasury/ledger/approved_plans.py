@@ -11,7 +11,7 @@ from sqlalchemy import Connection, func, select, update
 from treasury.approving.judging import ApprovalRules
 from treasury.errors import ApprovalNeeded
 from treasury.ledger import schema
-from treasury.ledger.approvals import Decision, check_not_rejected, decisions_of, is_of_another_time, is_used, judge
+from treasury.ledger.approvals import PlanDecision, check_not_rejected, decisions_of, is_of_another_time, is_used, judge
 from treasury.ledger.database import serialize
 from treasury.ledger.identity import identity_of_ledger
 from treasury.ledger.ledger import Ledger
@@ -153,10 +153,10 @@ def propose_again(ledger: Ledger, plan: WaitingPlan, shown: Mapping[str, Any]) -
     raise ApprovalNeeded(again.run_key, again.needed, (), (ENDED,), again.code)
 
 
-def approved_by(ledger: Ledger, run_key: str) -> list[Decision]:
+def approved_by(ledger: Ledger, run_key: str) -> list[PlanDecision]:
     """The approvals that a run, and the rows added to it, were recorded with."""
 
-    def work(connection: Connection) -> list[Decision]:
+    def work(connection: Connection) -> list[PlanDecision]:
         judged_by = select(schema.runs.c.policy).where(schema.runs.c.run_key == run_key)
         policy = connection.execute(judged_by).scalar()
         plans = [plan for plan in plans_of_run(connection, ledger, run_key) if plan.policy == policy]

@@ -39,7 +39,7 @@ class Closing:
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownBalance:
     """A balance as the service shows it; `frozen`: the part of it that is reserved for orders, where that is shown."""
 
     balance: Decimal
@@ -353,7 +353,7 @@ def balance_currencies(ledger: Ledger, scope: Scope, named: Collection[str] = ()
     return sorted({*found, *named, *expected, *(row[0] for row in earlier)})
 
 
-def record_balances(ledger: Ledger, sweep_id: int, moment: str, seen: Mapping[str, Shown | Unread]) -> None:
+def record_balances(ledger: Ledger, sweep_id: int, moment: str, seen: Mapping[str, ShownBalance | Unread]) -> None:
     """Record the balances `before` or `after` a sweep."""
     table = schema.sweep_balances
 
@@ -362,7 +362,7 @@ def record_balances(ledger: Ledger, sweep_id: int, moment: str, seen: Mapping[st
         held = {row.currency for row in connection.execute(select(table).where(table.c.sweep_id == sweep_id))}
         for currency, found in seen.items():
             read: dict[str, Any] = vars(found)
-            if isinstance(found, Shown):
+            if isinstance(found, ShownBalance):
                 frozen = None if found.frozen is None else format_amount(found.frozen)
                 read = {moment: format_amount(found.balance), "frozen": frozen}
             if currency in held:

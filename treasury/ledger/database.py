@@ -17,7 +17,7 @@ from treasury.concurrency.turns import Deliver, await_result
 from treasury.errors import ConfigurationError
 from treasury.ledger.mapping import TABLES, with_columns
 from treasury.ledger.statements import RowChange, S, change_all, change_one, insert_all
-from treasury.ledger.token import Token
+from treasury.ledger.token import LedgerToken
 
 T = TypeVar("T")
 
@@ -185,7 +185,7 @@ class Writer:
         self._engine = engine
         self._queue: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
         self._lost: Exception | None = None
-        self.token: Token | None = None
+        self.token: LedgerToken | None = None
         """Counts marked sends, once this machine is registered in the ledger."""
         try:
             self._connection = engine.connect()

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, func, insert, select
 from treasury.approving.deciding import ANOTHERS, IN_A_RECOVERY, Decided, judge_decision, needs_key, refusal
 from treasury.approving.judging import HOUR_MS
 from treasury.approving.keys import public_text
-from treasury.approving.tokens import Matter, Purpose, Token, sign
+from treasury.approving.tokens import Matter, Token, Verb, sign
 from treasury.errors import InputError
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
@@ -44,7 +44,7 @@ class Books(Protocol):
 class Word:
     """A person's decision about one or several things."""
 
-    purpose: Purpose
+    purpose: Verb
     by: str
     why: str
     os_user: str
@@ -64,13 +64,13 @@ class Word:
 
 
 PURPOSES = {
-    Event.RELEASE: Purpose.RELEASE,
-    Event.CANCEL: Purpose.CANCEL,
-    Event.RESOLVE_SENT: Purpose.SENT,
-    Event.RESOLVE_NOT_SENT: Purpose.NOT_SENT,
-    Event.RESOLVE_REJECTED: Purpose.NOT_SENT,
-    Event.RESOLVE_SETTLED: Purpose.SETTLED,
-    Event.RESOLVE_FAILED: Purpose.FAILED,
+    Event.RELEASE: Verb.RELEASE,
+    Event.CANCEL: Verb.CANCEL,
+    Event.RESOLVE_SENT: Verb.SENT,
+    Event.RESOLVE_NOT_SENT: Verb.NOT_SENT,
+    Event.RESOLVE_REJECTED: Verb.NOT_SENT,
+    Event.RESOLVE_SETTLED: Verb.SETTLED,
+    Event.RESOLVE_FAILED: Verb.FAILED,
 }
 """Steps that people decide, and what they say by them."""
 
@@ -84,7 +84,7 @@ def people_at(connection: Connection, books: Books) -> People:
 # --- what a decision is about ------------------------------------------------------------------------------------
 
 
-def matter_of(connection: Connection, books: Books, purpose: Purpose, subjects: Iterable[str], detail: str) -> Matter:
+def matter_of(connection: Connection, books: Books, purpose: Verb, subjects: Iterable[str], detail: str) -> Matter:
     """Return the matter that a decision about these things signs, in this ledger as it is."""
     meta = schema.meta.c
     rows = connection.execute(select(meta.key, meta.value).where(meta.key.in_(("identity", "epoch_at"))))
@@ -93,10 +93,10 @@ def matter_of(connection: Connection, books: Books, purpose: Purpose, subjects: 
     return Matter(purpose, tuple(subjects), *place, detail)
 
 
-def order_subject(connection: Connection, purpose: Purpose, order: Order) -> str:
+def order_subject(connection: Connection, purpose: Verb, order: Order) -> str:
     """An order as it stands: with the step that brought it there. A cancellation is about the order for ever."""
     who = f"order {order.request_id} of {order.run_key}, row {order.row_ref}"
-    if purpose is Purpose.CANCEL:
+    if purpose is Verb.CANCEL:
         return who
     journal = schema.journal.c
     last = connection.execute(select(func.max(journal.id)).where(journal.order_id == order.id)).scalar() or 0
@@ -109,7 +109,7 @@ def with_subjects(word: Word, connection: Connection, orders: Sequence[Order], *
     return replace(word, subjects=(*more, *(order_subject(connection, word.purpose, each) for each in orders)))
 
 
-def makers_for(connection: Connection, books: Books, purpose: Purpose, run_key: str | None) -> list[Maker]:
+def makers_for(connection: Connection, books: Books, purpose: Verb, run_key: str | None) -> list[Maker]:
     """Who made a run, where a decision about it is not for them. Raises `InputError` for one changed by hand."""
     if run_key is None or purpose not in ANOTHERS or not people_at(connection, books):
         return []

@@ -22,7 +22,7 @@ from treasury.ledger.file_identity import identity_of, is_same
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.mapping import read_row
 from treasury.ledger.seals import with_seal
-from treasury.ledger.token import Count, Token, marks_of, new_name
+from treasury.ledger.token import Count, LedgerToken, marks_of, new_name
 from treasury.orders.records import Order
 from treasury.orders.states import Event, Hold, State
 
@@ -57,7 +57,7 @@ class Places:
         return "" if self.ledger_file is None else identity_of(self.ledger_file)
 
 
-def check_standing(ledger: Ledger, token: Token, places: Places) -> Standing:
+def check_standing(ledger: Ledger, token: LedgerToken, places: Places) -> Standing:
     """Begin an epoch if the ledger may be older than the service; returns the standing. Marks count from here on."""
 
     def work(connection: Connection) -> tuple[Standing, Count | None]:
@@ -96,7 +96,7 @@ def _know(connection: Connection, ledger: Ledger, count: Count) -> Count:
     return Count(count.host, meta["identity"], max(marks, count.marks))
 
 
-def register_machine(ledger: Ledger, token: Token, run_key: str) -> None:
+def register_machine(ledger: Ledger, token: LedgerToken, run_key: str) -> None:
     """Register this machine; each reference of its first run needs one query that finds nothing."""
 
     def work(connection: Connection) -> Count:
@@ -110,7 +110,7 @@ def register_machine(ledger: Ledger, token: Token, run_key: str) -> None:
     ledger.count_with(token)
 
 
-def begin_epoch(ledger: Ledger, token: Token, why: str) -> None:
+def begin_epoch(ledger: Ledger, token: LedgerToken, why: str) -> None:
     """Begin an epoch because the service knows an order that this ledger has not sent. A running epoch continues."""
 
     def work(connection: Connection) -> Count | None:

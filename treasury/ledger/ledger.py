@@ -31,7 +31,7 @@ from treasury.ledger.opening import open_tables, prepare_file
 from treasury.ledger.personal import OUR_WORDS, OWNER_OF_QUOTE, Words, holds_text
 from treasury.ledger.seals import CHANGED, judged_by, with_seal
 from treasury.ledger.statements import change_one
-from treasury.ledger.token import Token
+from treasury.ledger.token import LedgerToken
 from treasury.money import format_amount
 from treasury.orders.quoting import PAYOUTS
 from treasury.orders.records import JournalEntry, Order, Quote, Run
@@ -341,7 +341,7 @@ class Ledger:
 
     # --- used by sibling modules ---
 
-    def count_with(self, token: Token) -> None:
+    def count_with(self, token: LedgerToken) -> None:
         """Count the sends that are marked from here on in this token, too."""
         self._writer.token = token
 

@@ -4,7 +4,7 @@ import json
 
 from sqlalchemy import Connection, insert, select
 
-from treasury.approving.tokens import Purpose, Token
+from treasury.approving.tokens import Token, Verb
 from treasury.errors import InputError
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
@@ -33,7 +33,7 @@ def note_maker(connection: Connection, key: LedgerKey, run_key: str, maker: Make
 
 def _signers(connection: Connection, key: LedgerKey, run_key: str) -> list[Maker]:
     table = schema.keyed_decisions
-    chosen = (table.c.subject == run_key) & (table.c.verb == Purpose.PROPOSE.value)
+    chosen = (table.c.subject == run_key) & (table.c.verb == Verb.PROPOSE.value)
     rows = connection.execute(select(table).where(chosen).order_by(table.c.id)).fetchall()
     return [Maker(row.name, row.os_user, True, True) for row in rows if is_sealed(key, table, row)]
 

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, insert, select, update
 
 from treasury.approving.judging import HOUR_MS, ApprovalRules
 from treasury.approving.keys import public_text
-from treasury.approving.tokens import Binding, Purpose, sign
+from treasury.approving.tokens import Binding, Verb, sign
 from treasury.concurrency.crash_points import crash_point
 from treasury.errors import ConfigurationError, InputError, PolicyChanged, RecoveryRuns
 from treasury.ledger import schema
@@ -125,7 +125,7 @@ def adopt_policy(
         if key is not None:
             binding = Binding(ledger.account, run_key, policy.version, before.version)
             until = ledger.now() + rules.hours * HOUR_MS
-            token = sign(key, Purpose.PROPOSE, run_key, binding.code, until)
+            token = sign(key, Verb.PROPOSE, run_key, binding.code, until)
         shown = {"kind": "policy", "run_key": run_key, "why": [], "policy": policy.model_dump(mode="json")}
         version, since = before.version, before.in_force_at  # what brought it here brings nothing here again
         propose_plan(

@@ -13,7 +13,7 @@ from treasury.ledger.ledger import Ledger
 from treasury.provider.service_rules import ServiceRules
 
 
-class Verdict(StrEnum):
+class ProofVerdict(StrEnum):
     """What the service's answers say about an entry of the service table."""
 
     PROVEN = "proven"
@@ -34,7 +34,7 @@ class Proof:
     """An entry of the service table, or `partner_id`, `private_key`, `clock` and the like."""
     setting: Any
     """Its present setting in the account."""
-    verdict: Verdict
+    verdict: ProofVerdict
     evidence: str
     """Question and answer, in words."""
     proposed: Any = None
@@ -71,7 +71,7 @@ def last_proofs(ledger: Ledger) -> dict[str, Proof]:
         row.name: Proof(
             row.name,
             json.loads(row.setting),
-            Verdict(row.verdict),
+            ProofVerdict(row.verdict),
             row.evidence,
             None if row.proposed is None else json.loads(row.proposed),
         )

@@ -10,10 +10,10 @@ from treasury.ledger import schema
 from treasury.ledger.database import serialize
 from treasury.ledger.ledger import Ledger
 from treasury.money import format_amount
-from treasury.reconciliation.breaks import RESOLVED, Break, Finding, Known
+from treasury.reconciliation.breaks import RESOLVED, Break, Finding, KnownBreak
 
 
-def known_breaks(ledger: Ledger, sweep_id: int | None = None) -> dict[str, Known]:
+def known_breaks(ledger: Ledger, sweep_id: int | None = None) -> dict[str, KnownBreak]:
     """Id -> the break as the last report before this sweep had it (or the very last), unless it was resolved there.
 
     One that is gone because somebody accepted it is back once that was withdrawn.
@@ -29,7 +29,7 @@ def known_breaks(ledger: Ledger, sweep_id: int | None = None) -> dict[str, Known
     ended_since = (accepted.break_id == table.c.break_id) & (accepted.withdrawn_at > report.as_of)
     is_open = (table.c.lifecycle != RESOLVED) | exists().where(ended_since).correlate(table, schema.reports)
     rows = ledger.read(query.where(is_open).order_by(table.c.break_id))
-    return {row.break_id: Known(_finding(row), row.first_seen) for row in rows}
+    return {row.break_id: KnownBreak(_finding(row), row.first_seen) for row in rows}
 
 
 def _finding(row: Any) -> Finding:

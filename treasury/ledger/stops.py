@@ -6,7 +6,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy import Connection, Row, insert, select, update
 
-from treasury.approving.tokens import Matter, Purpose
+from treasury.approving.tokens import Matter, Verb
 from treasury.errors import InputError
 from treasury.ledger import schema
 from treasury.ledger.database import group_of, serialize
@@ -45,7 +45,7 @@ def stops_to_lift(ledger: Ledger) -> Matter:
 
     def work(connection: Connection) -> Matter:
         subjects = [_subject(each) for each in standing_stops(connection)]
-        return matter_of(connection, ledger, Purpose.LIFT, subjects, "")
+        return matter_of(connection, ledger, Verb.LIFT, subjects, "")
 
     return ledger.look(work)
 
@@ -56,7 +56,7 @@ def lift_stop(ledger: Ledger, lifted_by: str = "", *, os_user: str = "", proof: 
     `proof`: where people are listed, the key of somebody, or a token of it; a stop that this person made stays, unless
     nobody else is listed. Raises `InputError` where none can be lifted.
     """
-    word = Word(Purpose.LIFT, lifted_by, "lifted", os_user, proof, named="stop")
+    word = Word(Verb.LIFT, lifted_by, "lifted", os_user, proof, named="stop")
     table = schema.stops
 
     def work(connection: Connection) -> int:

@@ -42,7 +42,7 @@ class Count:
     marks: int
 
 
-class Token:
+class LedgerToken:
     """The token file of one account in this home. Runs of one process may begin in several threads at once."""
 
     def __init__(self, folder: Path, account: str) -> None:

@@ -43,7 +43,7 @@ class NightRates:
 
 
 @dataclass(frozen=True)
-class Night:
+class PlayedNight:
     """What is known of one night. Amounts are in their asset."""
 
     day: date
@@ -54,7 +54,7 @@ class Night:
     deposits: Amounts
 
     @staticmethod
-    def from_dict(content: Mapping[str, Any]) -> "Night":
+    def from_dict(content: Mapping[str, Any]) -> "PlayedNight":
         """The night of a file's content. Raises `InputError` that names the member that is wrong."""
         try:
             day = date.fromisoformat(str(content["date"]))
@@ -73,7 +73,7 @@ class Night:
         wrong = [symbol for symbol in rates if len(symbol.split("-")) != 2]
         if wrong:
             raise InputError(f"night {day}: {wrong[0]} is no pair like ETH-USDT")
-        return Night(day, amounts["balances"], rates, amounts["payouts"], amounts["deposits"])
+        return PlayedNight(day, amounts["balances"], rates, amounts["payouts"], amounts["deposits"])
 
     def as_dict(self) -> dict[str, Any]:
         """The night as JSON can hold it, amounts as text."""
@@ -197,7 +197,7 @@ class PolicyResult:
 
 @exact
 def backtest(
-    nights: Sequence[Night],
+    nights: Sequence[PlayedNight],
     policies: Mapping[str, Plan],
     *,
     base_asset: str,
@@ -222,7 +222,7 @@ def backtest(
 
 
 def _replayed(
-    name: str, nights: Sequence[Night], plan: Plan, base_asset: str, fee_bps: Decimal, horizon: int
+    name: str, nights: Sequence[PlayedNight], plan: Plan, base_asset: str, fee_bps: Decimal, horizon: int
 ) -> Sequence[DayResult]:
     balances: defaultdict[str, Decimal] = defaultdict(Decimal, nights[0].balances)
     days = []
@@ -245,7 +245,7 @@ class _Books:
     """The balances of one night while its conversions are filled and its payouts made."""
 
     place: str
-    night: Night
+    night: PlayedNight
     balances: defaultdict[str, Decimal]
     base_asset: str
     fee_bps: Decimal

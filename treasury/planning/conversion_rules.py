@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from treasury.money import canonical, exact
 from treasury.planning.conversion_model import TIERS, Conversion, ConversionPlan, Holding, Pair, Terms
-from treasury.planning.positions import ZERO, Arc, Book
+from treasury.planning.positions import ZERO, Arc, TradeBook
 
 
 @exact
@@ -14,7 +14,7 @@ def check_conversions(
     plan: ConversionPlan, holdings: Iterable[Holding], pairs: Iterable[Pair], terms: Terms
 ) -> list[str]:
     """What a plan breaks, in words; nothing when it keeps every rule."""
-    book = Book.of(holdings, pairs, terms)
+    book = TradeBook.of(holdings, pairs, terms)
     ways = {(arc.symbol, arc.side): arc for arc in book.arcs}
     broken: list[str] = []
     trades: list[tuple[Conversion, Arc]] = []
@@ -33,7 +33,7 @@ def check_conversions(
     return broken
 
 
-def _of_one(book: Book, each: Conversion, arc: Arc) -> Iterable[str]:
+def _of_one(book: TradeBook, each: Conversion, arc: Arc) -> Iterable[str]:
     named, terms = f"{each.side} {each.symbol}", book.terms
     if (each.currency, each.receive_currency, each.rate) != (arc.spends, arc.receives, arc.rate):
         yield f"{named} is not what the pair says"
@@ -62,7 +62,7 @@ def _of_pairs(trades: Sequence[tuple[Conversion, Arc]]) -> Iterable[str]:
         left = [way for way in left if way not in ends]
 
 
-def _of_limits(book: Book, trades: Sequence[tuple[Conversion, Arc]]) -> Iterable[str]:
+def _of_limits(book: TradeBook, trades: Sequence[tuple[Conversion, Arc]]) -> Iterable[str]:
     terms = book.terms
     moved: defaultdict[str, Decimal] = defaultdict(Decimal)
     worth: defaultdict[str, Decimal] = defaultdict(Decimal)
@@ -85,7 +85,7 @@ def _of_limits(book: Book, trades: Sequence[tuple[Conversion, Arc]]) -> Iterable
         yield "its conversions cost more than max_cost"
 
 
-def _of_levels(book: Book, trades: Sequence[tuple[Conversion, Arc]]) -> Iterable[str]:
+def _of_levels(book: TradeBook, trades: Sequence[tuple[Conversion, Arc]]) -> Iterable[str]:
     """What is left of each asset after every round, and at the end; proceeds count from the next round on."""
     most_urgent = min((TIERS.index(each.purpose) for each, _ in trades), default=0)
     left = {asset: position.in_hand for asset, position in book.positions.items()}

@@ -22,7 +22,7 @@ from treasury.planning.exact_amounts import Sized, size_trades
 from treasury.planning.open_gaps import next_units, shortfalls
 from treasury.planning.optimizer import Proposed, propose
 from treasury.planning.plain_conversions import propose_plainly
-from treasury.planning.positions import ZERO, Book
+from treasury.planning.positions import ZERO, TradeBook
 from treasury.planning.trades import Side
 
 __all__ = [
@@ -46,7 +46,7 @@ def plan_conversions(holdings: Sequence[Holding], pairs: Sequence[Pair], terms: 
     The same holdings and pairs in another order give the same plan. What stays open is listed with its reason.
     Raises `InputError` for an asset or a pair that is given twice, and for a price or rate that is not positive.
     """
-    book = Book.of(holdings, pairs, terms)
+    book = TradeBook.of(holdings, pairs, terms)
     proposed = propose(book, _purposes(book))
     plan = None if proposed is None else _sized(book, holdings, pairs, proposed)
     if proposed is not None and plan is not None and len(plan.conversions) == len(proposed):
@@ -56,10 +56,12 @@ def plan_conversions(holdings: Sequence[Holding], pairs: Sequence[Pair], terms: 
     return _continued(book, holdings, pairs, best)
 
 
-def _continued(book: Book, holdings: Sequence[Holding], pairs: Sequence[Pair], plan: ConversionPlan) -> ConversionPlan:
+def _continued(
+    book: TradeBook, holdings: Sequence[Holding], pairs: Sequence[Pair], plan: ConversionPlan
+) -> ConversionPlan:
     """The plan with what another one would trade after it, while less stays open by that."""
     for _ in range(MAX_CONTINUED):
-        after = Book.of(_after(book, holdings, plan), pairs, book.terms)
+        after = TradeBook.of(_after(book, holdings, plan), pairs, book.terms)
         more = propose(after, _purposes(after)) or ()
         both = _merged(book, plan, more)
         if not more or not _leads_onward(both):
@@ -71,7 +73,7 @@ def _continued(book: Book, holdings: Sequence[Holding], pairs: Sequence[Pair], p
     return plan
 
 
-def _merged(book: Book, plan: ConversionPlan, more: Sequence[Proposed]) -> list[Proposed]:
+def _merged(book: TradeBook, plan: ConversionPlan, more: Sequence[Proposed]) -> list[Proposed]:
     """The trades of a plan and more of them, each way once."""
     ways = {(arc.symbol, arc.spends): arc for arc in book.arcs}
     found = {
@@ -100,7 +102,7 @@ MAX_CONTINUED = 3
 """So often a plan that rounding cut short is continued."""
 
 
-def _after(book: Book, holdings: Sequence[Holding], plan: ConversionPlan) -> list[Holding]:
+def _after(book: TradeBook, holdings: Sequence[Holding], plan: ConversionPlan) -> list[Holding]:
     """The holdings once the plan's conversions were made and took the fee that is expected."""
     change = dict.fromkeys((each.asset for each in holdings), ZERO)
     for each in plan.conversions:
@@ -113,7 +115,7 @@ def _after(book: Book, holdings: Sequence[Holding], plan: ConversionPlan) -> lis
 
 
 def _sized(
-    book: Book, holdings: Sequence[Holding], pairs: Sequence[Pair], proposed: Sequence[Proposed]
+    book: TradeBook, holdings: Sequence[Holding], pairs: Sequence[Pair], proposed: Sequence[Proposed]
 ) -> ConversionPlan:
     """The proposal in exact amounts, without what would break a rule."""
     trades = list(size_trades(book, proposed))
@@ -124,7 +126,7 @@ def _sized(
     return plan
 
 
-def _left_open(book: Book, plan: ConversionPlan) -> Sequence[Decimal]:
+def _left_open(book: TradeBook, plan: ConversionPlan) -> Sequence[Decimal]:
     """What a plan leaves open by purpose, the most urgent first, and what it costs; in the base asset."""
     open_ends = dict.fromkeys(TIERS, ZERO)
     for each in plan.shortfalls:
@@ -142,7 +144,7 @@ ROUNDING = Decimal("0.01")
 """Base asset: what rounding a few trades to their digits may come to."""
 
 
-def _purposes(book: Book) -> Sequence[Purpose]:
+def _purposes(book: TradeBook) -> Sequence[Purpose]:
     """The purposes for which anything is wanted, the band whenever anything is."""
     positions = book.positions.values()
     found = [p for p in (Purpose.OBLIGATION, Purpose.FLOOR) if any(each.missing(p) > 0 for each in positions)]
@@ -150,13 +152,13 @@ def _purposes(book: Book) -> Sequence[Purpose]:
     return [*found, Purpose.BAND] if found or out_of_band else []
 
 
-def _without_least(book: Book, trades: Sequence[Sized]) -> Sequence[Proposed]:
+def _without_least(book: TradeBook, trades: Sequence[Sized]) -> Sequence[Proposed]:
     """The trades without the least urgent and smallest one."""
     least = max(trades, key=lambda each: (TIERS.index(each.purpose), -book.worth(each.arc, each.amount)))
     return [Proposed(each.arc, each.amount, each.purpose) for each in trades if each is not least]
 
 
-def _plan(book: Book, pairs: Sequence[Pair], trades: Sequence[Sized]) -> ConversionPlan:
+def _plan(book: TradeBook, pairs: Sequence[Pair], trades: Sequence[Sized]) -> ConversionPlan:
     conversions = sorted(
         (_conversion(book, each) for each in trades),
         key=lambda each: (each.round, each.side is Side.BUY, each.symbol),
@@ -165,7 +167,7 @@ def _plan(book: Book, pairs: Sequence[Pair], trades: Sequence[Sized]) -> Convers
     return ConversionPlan(tuple(conversions), tuple(shortfalls(book, pairs, trades)), cost, next_units(book, trades))
 
 
-def _conversion(book: Book, trade: Sized) -> Conversion:
+def _conversion(book: TradeBook, trade: Sized) -> Conversion:
     arc = trade.arc
     return Conversion(
         symbol=arc.symbol,

@@ -7,7 +7,7 @@ from decimal import Decimal
 from treasury.money import round_down
 from treasury.planning.conversion_model import TIERS, Purpose
 from treasury.planning.optimizer import Proposed
-from treasury.planning.positions import ZERO, Arc, Book
+from treasury.planning.positions import ZERO, Arc, TradeBook
 
 SWEEPS = ((False, False), (False, False), (True, False), (False, False), (True, True), (True, True), (True, True))
 """Along the way money flows or against it, and whether nothing may be spent that is not there."""
@@ -27,7 +27,7 @@ class Sized:
     round: int
 
 
-def size_trades(book: Book, proposed: Sequence[Proposed]) -> Sequence[Sized]:
+def size_trades(book: TradeBook, proposed: Sequence[Proposed]) -> Sequence[Sized]:
     """The proposal with exact amounts; a trade that no rule leaves enough of is left out, and the rest sized again."""
     left = [each for each in proposed if each.amount > 0]
     while left:
@@ -43,7 +43,7 @@ def size_trades(book: Book, proposed: Sequence[Proposed]) -> Sequence[Sized]:
 class _Sizing:
     """Amounts of one set of trades, moved to the exact levels and limits that the proposal came close to."""
 
-    def __init__(self, book: Book, proposed: Sequence[Proposed]) -> None:
+    def __init__(self, book: TradeBook, proposed: Sequence[Proposed]) -> None:
         self.book = book
         self.proposed = {each.arc: each for each in proposed}
         self.amounts = {each.arc: each.amount for each in proposed}
@@ -323,7 +323,7 @@ class _Sizing:
         return moved
 
 
-def changes(book: Book, trades: Sequence[Sized]) -> Mapping[str, Decimal]:
+def changes(book: TradeBook, trades: Sequence[Sized]) -> Mapping[str, Decimal]:
     """What trades change each asset by, after fees."""
     changed = dict.fromkeys(book.positions, ZERO)
     for each in trades:

@@ -63,7 +63,7 @@ def _rate(side: Side, spent: Decimal, received: Decimal) -> Decimal:
     return round_down(received / spent if side is Side.SELL else spent / received, RATE_DIGITS)
 
 
-class Verdict(StrEnum):
+class FillVerdict(StrEnum):
     """Whether a balance moved as the orders say."""
 
     PROVEN = "proven"
@@ -74,7 +74,7 @@ class Verdict(StrEnum):
 
 
 @dataclass(frozen=True)
-class Proof:
+class FillProof:
     """One balance before and after a round, in its asset, and what the orders explain of its change."""
 
     asset: str
@@ -91,19 +91,19 @@ class Proof:
         return self.after - self.before
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> FillVerdict:
         """Whether it moved as the orders say."""
         if self.change < self.explained_low:
-            return Verdict.BREAK
+            return FillVerdict.BREAK
         is_exact = self.explained_low == self.explained_high == self.change
-        return Verdict.PROVEN if is_exact and not self.others else Verdict.UNPROVEN
+        return FillVerdict.PROVEN if is_exact and not self.others else FillVerdict.UNPROVEN
 
     @property
     def why(self) -> str:
         """The verdict in words."""
-        if self.verdict is Verdict.PROVEN:
+        if self.verdict is FillVerdict.PROVEN:
             return "it moved by the trades, to the last digit"
-        if self.verdict is Verdict.BREAK:
+        if self.verdict is FillVerdict.BREAK:
             missing = canonical(self.explained_low - self.change)
             return f"{missing} {self.asset} less is there than the trades and all other orders of that time explain"
         if self.change > self.explained_high:
@@ -123,7 +123,7 @@ class Proof:
 @exact
 def prove_fills(
     before: Mapping[str, Decimal], after: Mapping[str, Decimal], own: Iterable[Order], others: Iterable[Order]
-) -> list[Proof]:
+) -> list[FillProof]:
     """Whether each balance that a round's trades move changed by them.
 
     `own`: its orders. `others`: orders that were on their way at the first balance, or left or became final since.
@@ -138,7 +138,7 @@ def prove_fills(
     ]
 
 
-def _proof(asset: str, before: Decimal, after: Decimal, own: list[Order], others: list[Order]) -> Proof:
+def _proof(asset: str, before: Decimal, after: Decimal, own: list[Order], others: list[Order]) -> FillProof:
     low = high = ZERO
     for order in own:
         for step in _steps(order, asset):
@@ -149,7 +149,7 @@ def _proof(asset: str, before: Decimal, after: Decimal, own: list[Order], others
     for order in touching:  # debited, or given back
         size = sum((abs(step) for step in _steps(order, asset)), ZERO)
         low, high = low - size, high + size
-    return Proof(asset, before, after, low, high, len(touching))
+    return FillProof(asset, before, after, low, high, len(touching))
 
 
 def _steps(order: Order, asset: str) -> Iterator[Decimal]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from decimal import Decimal
 
-from treasury.planning.backtest import Night, NightRates
+from treasury.planning.backtest import NightRates, PlayedNight
 
 SATURDAY = 5
 MONTH_MIDDLE = 15
@@ -45,7 +45,9 @@ ASSETS: Mapping[str, MadeUpAsset] = {
 """A merchant who is paid in coins and pays people in three countries. The first is the base asset."""
 
 
-def made_up_nights(seed: int, first: date, count: int, assets: Mapping[str, MadeUpAsset] = ASSETS) -> tuple[Night, ...]:
+def made_up_nights(
+    seed: int, first: date, count: int, assets: Mapping[str, MadeUpAsset] = ASSETS
+) -> tuple[PlayedNight, ...]:
     """So many nights from `first` on. Every asset is traded against the first of them.
 
     `balances` are those of somebody who never converts and leaves unpaid what is not there.
@@ -72,7 +74,7 @@ def made_up_nights(seed: int, first: date, count: int, assets: Mapping[str, Made
             deposits[asset] = _amount(received / prices[asset], asset, base)
         paid_out = {asset: amount for asset, amount in payouts.items() if amount}
         received_in = {asset: amount for asset, amount in deposits.items() if amount}
-        nights.append(Night(day, dict(balances), rates, paid_out, received_in))
+        nights.append(PlayedNight(day, dict(balances), rates, paid_out, received_in))
         for asset in assets:
             balances[asset] = max(balances[asset] + deposits[asset] - payouts[asset], Decimal(0))
     return tuple(nights)

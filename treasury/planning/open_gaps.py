@@ -6,16 +6,16 @@ from decimal import Decimal
 from treasury.money import canonical, round_up
 from treasury.planning.conversion_model import NO_MORE, TIERS, TOO_SMALL, Pair, Purpose, Shortfall
 from treasury.planning.exact_amounts import Sized, changes
-from treasury.planning.positions import COST_DIGITS, ZERO, Arc, Book
+from treasury.planning.positions import COST_DIGITS, ZERO, Arc, TradeBook
 
 
-def shortfalls(book: Book, pairs: Sequence[Pair], trades: Sequence[Sized]) -> Sequence[Shortfall]:
+def shortfalls(book: TradeBook, pairs: Sequence[Pair], trades: Sequence[Sized]) -> Sequence[Shortfall]:
     """What stays open after the trades, by purpose and asset; each part of what an asset lacks is listed once."""
     return _Open(book, pairs, trades).listed()
 
 
 class _Open:
-    def __init__(self, book: Book, pairs: Sequence[Pair], trades: Sequence[Sized]) -> None:
+    def __init__(self, book: TradeBook, pairs: Sequence[Pair], trades: Sequence[Sized]) -> None:
         self.book = book
         self.pairs = sorted(pairs, key=lambda each: each.symbol)
         self.trades = trades
@@ -151,7 +151,7 @@ class _Open:
         return spent + sum(got, ZERO)
 
 
-def next_units(book: Book, trades: Sequence[Sized]) -> Mapping[str, Decimal | None]:
+def next_units(book: TradeBook, trades: Sequence[Sized]) -> Mapping[str, Decimal | None]:
     """By asset with a need: what one more unit would cost in the base asset.
 
     Nothing while the asset has a unit to spare; else spread and fee along the cheapest way from an asset that has the
@@ -170,7 +170,7 @@ def next_units(book: Book, trades: Sequence[Sized]) -> Mapping[str, Decimal | No
     return found
 
 
-def _cheapest(book: Book, asset: str, spare: Mapping[str, Decimal]) -> Decimal | None:
+def _cheapest(book: TradeBook, asset: str, spare: Mapping[str, Decimal]) -> Decimal | None:
     """The least value lost on a way that ends with one unit of the asset."""
     needed = {asset: book.price(asset)}
     lost = {asset: ZERO}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from treasury.planning.conversion_model import TIERS, Purpose
-from treasury.planning.positions import ZERO, Arc, Book, Position
+from treasury.planning.positions import ZERO, Arc, AssetLevels, TradeBook
 from treasury.planning.program import INFINITY, TOLERANCE, Program
 
 EXACT_WAYS = 40
@@ -37,7 +37,7 @@ class Proposed:
     purpose: Purpose
 
 
-def propose(book: Book, purposes: Sequence[Purpose]) -> Sequence[Proposed] | None:
+def propose(book: TradeBook, purposes: Sequence[Purpose]) -> Sequence[Proposed] | None:
     """The trades that leave least open, purpose by purpose, at the least cost; None when they are not found soon."""
     return _Model(book, purposes).solved() if purposes else ()
 
@@ -45,7 +45,7 @@ def propose(book: Book, purposes: Sequence[Purpose]) -> Sequence[Proposed] | Non
 class _Model:
     """The program of one book. `flow` has the value spent by purpose and way, `used` whether a way is used."""
 
-    def __init__(self, book: Book, purposes: Sequence[Purpose]) -> None:
+    def __init__(self, book: TradeBook, purposes: Sequence[Purpose]) -> None:
         self.book = book
         self.purposes = tuple(purposes)
         self.program = Program()
@@ -234,7 +234,7 @@ class _Model:
                     for other in between.get((receives, spends), ()):
                         program.at_most({self.used[one]: 1.0, self.used[other]: 1.0}, 1.0)
 
-    def _asset(self, asset: str, position: Position) -> None:
+    def _asset(self, asset: str, position: AssetLevels) -> None:
         """What may be drawn of an asset, what may be put in, and what stays open of it."""
         program = self.program
         out = [number for number, arc in enumerate(self.arcs) if arc.spends == asset]
@@ -251,7 +251,7 @@ class _Model:
         self._room(asset, position, into)
         self._left_open(asset, position, out, into)
 
-    def _room(self, asset: str, position: Position, into: Sequence[int]) -> None:
+    def _room(self, asset: str, position: AssetLevels, into: Sequence[int]) -> None:
         """How much may be put in for each purpose: up to what it lacks, or one smallest trade where that is less."""
         program, expected = self.program, position.holding.expected
         changed = {self.put[each, asset]: 1.0 for each in self.purposes}
@@ -274,7 +274,7 @@ class _Model:
             allowed = extra if room > 0 and extra is not None else None
             program.at_most(puts if allowed is None else {**puts, allowed: -1.0}, room)
 
-    def _extra(self, asset: str, position: Position, into: Sequence[int]) -> int | None:
+    def _extra(self, asset: str, position: AssetLevels, into: Sequence[int]) -> int | None:
         """What one trade of the smallest size brings above what is lacking; None where that is not allowed."""
         program, expected = self.program, position.holding.expected
         urgent = expected < position.floor
@@ -299,7 +299,7 @@ class _Model:
         program.at_most(parts, 0.0)
         return extra
 
-    def _left_open(self, asset: str, position: Position, out: Sequence[int], into: Sequence[int]) -> None:
+    def _left_open(self, asset: str, position: AssetLevels, out: Sequence[int], into: Sequence[int]) -> None:
         """The columns of what stays open, by purpose: below a level, or above the band."""
         program = self.program
         changed = {self.put[each, asset]: 1.0 for each in self.purposes}
@@ -321,7 +321,7 @@ class _Model:
             self.traded[column] = above, out
             program.at_most({**changed, column: -1.0}, -above)
 
-    def _may_lose(self, asset: str, position: Position) -> float:
+    def _may_lose(self, asset: str, position: AssetLevels) -> float:
         """How much of it more urgent purposes may spend."""
         return self.value(asset, position.may_spend(self.purposes[0]))
 

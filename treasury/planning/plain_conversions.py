@@ -5,10 +5,10 @@ from decimal import Decimal
 
 from treasury.planning.conversion_model import Purpose
 from treasury.planning.optimizer import Proposed
-from treasury.planning.positions import ZERO, Arc, Book
+from treasury.planning.positions import ZERO, Arc, TradeBook
 
 
-def propose_plainly(book: Book) -> Sequence[Proposed]:
+def propose_plainly(book: TradeBook) -> Sequence[Proposed]:
     """Sales of what is above its band for the base asset, then purchases, the most urgent purpose first."""
     plain = _Plain(book)
     for asset, position in book.positions.items():
@@ -22,7 +22,7 @@ def propose_plainly(book: Book) -> Sequence[Proposed]:
 
 
 class _Plain:
-    def __init__(self, book: Book) -> None:
+    def __init__(self, book: TradeBook) -> None:
         self.book = book
         self.proposed: list[Proposed] = []
         self.bought: dict[str, Decimal] = {}

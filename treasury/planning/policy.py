@@ -50,7 +50,7 @@ class AssetBand(PolicyTable):
         return self
 
 
-class Rebalancing(PolicyTable):
+class RebalancingTable(PolicyTable):
     """The `[rebalancing]` table: how trades are made, and what they are judged by."""
 
     min_trade: PositiveAmount
@@ -96,7 +96,7 @@ class Rebalancing(PolicyTable):
         return self.return_to or ("target" if self.fixed_cost else "edge")
 
 
-class Trading(Rebalancing):
+class Trading(RebalancingTable):
     """How trades are made, the base asset and the trading pairs included."""
 
     base_asset: str
@@ -153,7 +153,7 @@ class Policy(PolicyTable):
     base_asset: str | None = Field(default=None, min_length=1)
     """What surpluses are sold for and deficits are bought with. In `assets` only its minimum counts."""
     assets: dict[str, AssetBand] = Field(default_factory=dict)
-    rebalancing: Rebalancing | None = None
+    rebalancing: RebalancingTable | None = None
     scheduled: tuple[Scheduled, ...] = ()
     """What is paid regularly: a rebalancing holds it ready."""
     payouts: PayoutLimits | None = None

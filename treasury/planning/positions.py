@@ -17,7 +17,7 @@ COST_DIGITS = 8
 
 
 @dataclass(frozen=True)
-class Position:
+class AssetLevels:
     """The levels of one asset. A level is an amount of the asset, its need included."""
 
     holding: Holding
@@ -140,24 +140,24 @@ class Arc:
 
 
 @dataclass(frozen=True)
-class Book:
+class TradeBook:
     """Positions and ways between them in a fixed order, and what trades bring, are worth and cost."""
 
     terms: Terms
-    positions: Mapping[str, Position]
+    positions: Mapping[str, AssetLevels]
     arcs: tuple[Arc, ...]
 
     @staticmethod
-    def of(holdings: Iterable[Holding], pairs: Iterable[Pair], terms: Terms) -> "Book":
+    def of(holdings: Iterable[Holding], pairs: Iterable[Pair], terms: Terms) -> "TradeBook":
         """The book of a plan. Raises `InputError` for what is named twice, and for a price that is not positive."""
-        positions: dict[str, Position] = {}
+        positions: dict[str, AssetLevels] = {}
         for holding in sorted(holdings, key=lambda each: each.asset):
             if holding.asset in positions:
                 raise InputError(f"the holding of {holding.asset} is given twice")
             if holding.price <= 0:
                 raise InputError(f"the price of {holding.asset} must be greater than zero")
             is_base = holding.asset == terms.base_asset
-            positions[holding.asset] = Position(holding, is_base, terms.return_to == "target")
+            positions[holding.asset] = AssetLevels(holding, is_base, terms.return_to == "target")
         arcs: list[Arc] = []
         names: set[str] = set()
         for pair in sorted(pairs, key=lambda each: each.symbol):
@@ -166,7 +166,7 @@ class Book:
             names.add(pair.symbol)
             if pair.asset in positions and pair.against in positions:
                 arcs += _sides(pair)
-        return Book(terms, positions, tuple(arcs))
+        return TradeBook(terms, positions, tuple(arcs))
 
     @cached_property
     def fee(self) -> Decimal:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from treasury.money import canonical, exact
-from treasury.planning.policy import Rebalancing
+from treasury.planning.policy import RebalancingTable
 from treasury.planning.tables import BPS
 from treasury.planning.trades import Rates
 
@@ -29,14 +29,14 @@ class Seen:
     """That of the second source."""
 
 
-def judge_rates(seen: Mapping[str, Seen], terms: Rebalancing, now_ms: int) -> dict[str, str]:
+def judge_rates(seen: Mapping[str, Seen], terms: RebalancingTable, now_ms: int) -> dict[str, str]:
     """Pair -> why its rates must not be traded at; nothing for a pair whose rates may."""
     found = {symbol: next(_problems(each, terms, now_ms), None) for symbol, each in seen.items()}
     return {symbol: why for symbol, why in found.items() if why is not None}
 
 
 @exact
-def _problems(seen: Seen, terms: Rebalancing, now_ms: int) -> Iterator[str]:
+def _problems(seen: Seen, terms: RebalancingTable, now_ms: int) -> Iterator[str]:
     rates, spread = seen.rates, terms.max_spread_bps
     if seen.at is not None and now_ms - seen.at > terms.max_rate_age_seconds * 1000:
         age = (now_ms - seen.at) // 1000

@@ -20,7 +20,7 @@ from treasury.errors import NotConnected, NotSentInTime, OutcomeUnknown, Refused
 from treasury.provider import retries
 from treasury.provider.address import canonical_url, check_transport, is_loopback
 from treasury.provider.answers import read_answer, seconds_ahead
-from treasury.provider.engine import LIMITS, EngineName, Limits, NoResponse, open_engine
+from treasury.provider.engine import LIMITS, EngineLimits, EngineName, NoResponse, open_engine
 from treasury.provider.operation import Effect, Operation, Reply
 from treasury.provider.pacing import Connections, Pace
 from treasury.provider.refusals import says_too_many
@@ -125,7 +125,7 @@ class Client:
         *,
         connections: int = 32,
         timeout_seconds: float = 30.0,
-        limits: Limits = LIMITS,
+        limits: EngineLimits = LIMITS,
         engine: EngineName | None = None,
         clock: Clock = MACHINE,
     ) -> None:

@@ -37,7 +37,7 @@ MAX_HEADER = 200
 
 
 @dataclass(frozen=True)
-class Limits:
+class EngineLimits:
     """How much of an answer is taken. Beyond it the connection is dropped, and the answer is `NoResponse`."""
 
     max_bytes: int = MAX_BYTES
@@ -46,11 +46,11 @@ class Limits:
     """Seconds of the whole exchange, from the first packet to the last byte of the answer."""
 
 
-LIMITS = Limits()
+LIMITS = EngineLimits()
 
 
 @dataclass(frozen=True)
-class Answer:
+class HttpAnswer:
     """What came back: the status, those of `READ_HEADERS` that it has, the body."""
 
     status: int
@@ -73,10 +73,10 @@ class Engine(Protocol):
     everything else that is no whole answer within the limits; and `ConfigurationError` for a URL that cannot be used.
     """
 
-    def post(self, url: str, content: bytes) -> Answer:
+    def post(self, url: str, content: bytes) -> HttpAnswer:
         """Send a JSON body in one transmission."""
 
-    def get(self, url: str, timeout_seconds: float) -> Answer:
+    def get(self, url: str, timeout_seconds: float) -> HttpAnswer:
         """Ask for a page."""
 
     def close(self) -> None:
@@ -124,7 +124,7 @@ def choose_engine(name: EngineName | None) -> EngineName:
 def open_engine(
     connections: int,
     timeout_seconds: float,
-    limits: Limits = LIMITS,
+    limits: EngineLimits = LIMITS,
     proxy: str | None = None,
     name: EngineName | None = None,
 ) -> Engine:

@@ -17,8 +17,8 @@ from treasury.provider.engine import (
     LIMITS,
     NOT_WHOLE,
     TOO_LATE,
-    Answer,
-    Limits,
+    EngineLimits,
+    HttpAnswer,
     NoResponse,
     check_announced,
     read_headers,
@@ -30,7 +30,7 @@ class Httpx:
     """httpx over httpcore: checks a kept connection for closure before it writes, and opens another one if so."""
 
     def __init__(
-        self, connections: int, timeout_seconds: float, limits: Limits = LIMITS, proxy: str | None = None
+        self, connections: int, timeout_seconds: float, limits: EngineLimits = LIMITS, proxy: str | None = None
     ) -> None:
         pool = httpx.Limits(
             max_connections=connections, max_keepalive_connections=connections, keepalive_expiry=IDLE_SECONDS
@@ -49,11 +49,11 @@ class Httpx:
         self._limits = limits
         self._workers = WorkerThreads(connections)
 
-    def post(self, url: str, content: bytes) -> Answer:
+    def post(self, url: str, content: bytes) -> HttpAnswer:
         """Send a JSON body in one transmission."""
         return self._workers.do(self._send, "POST", url, content, HEADERS)
 
-    def get(self, url: str, timeout_seconds: float) -> Answer:
+    def get(self, url: str, timeout_seconds: float) -> HttpAnswer:
         """Ask for a page."""
         return self._send("GET", url, timeout_seconds=timeout_seconds)
 
@@ -69,13 +69,13 @@ class Httpx:
         content: bytes | None = None,
         headers: Mapping[str, str] | None = None,
         timeout_seconds: float | None = None,
-    ) -> Answer:
+    ) -> HttpAnswer:
         timeout = httpx.USE_CLIENT_DEFAULT if timeout_seconds is None else timeout_seconds
         self._deadline.begin(min(self._limits.exchange_seconds, timeout_seconds or self._limits.exchange_seconds))
         try:
             with self._http.stream(method, url, content=content, headers=headers, timeout=timeout) as found:
                 known = read_headers(found.headers.get)
-                return Answer(found.status_code, known, self._read(found, known))
+                return HttpAnswer(found.status_code, known, self._read(found, known))
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
             raise NotConnected(str(error) or TOO_LATE) from None
         except (httpx.UnsupportedProtocol, httpx.InvalidURL) as error:

@@ -25,8 +25,8 @@ from treasury.provider.engine import (
     LIMITS,
     NOT_WHOLE,
     TOO_LATE,
-    Answer,
-    Limits,
+    EngineLimits,
+    HttpAnswer,
     NoResponse,
     check_announced,
     read_headers,
@@ -48,7 +48,7 @@ class Reqwest:
     """
 
     def __init__(
-        self, connections: int, timeout_seconds: float, limits: Limits = LIMITS, proxy: str | None = None
+        self, connections: int, timeout_seconds: float, limits: EngineLimits = LIMITS, proxy: str | None = None
     ) -> None:
         builder = (
             ClientBuilder()
@@ -75,11 +75,11 @@ class Reqwest:
         self._most_bytes = limits.max_bytes
         self._loop = _Loop()
 
-    def post(self, url: str, content: bytes) -> Answer:
+    def post(self, url: str, content: bytes) -> HttpAnswer:
         """Send a JSON body in one transmission."""
         return self._send(lambda: self._http.post(url).body_bytes(content))
 
-    def get(self, url: str, timeout_seconds: float) -> Answer:
+    def get(self, url: str, timeout_seconds: float) -> HttpAnswer:
         """Ask for a page."""
         return self._send(lambda: self._http.get(url).timeout(timedelta(seconds=timeout_seconds)))
 
@@ -87,19 +87,19 @@ class Reqwest:
         """Close the connections."""
         self._loop.close(self._http.close)
 
-    def _send(self, prepare: Callable[[], Any]) -> Answer:
+    def _send(self, prepare: Callable[[], Any]) -> HttpAnswer:
         try:
             request = prepare().build_streamed()
         except (BuilderError, ValueError) as error:
             raise ConfigurationError(f"the base URL cannot be used: {error}") from None
 
-        async def send() -> Answer:
+        async def send() -> HttpAnswer:
             async with request as found:
                 headers = read_headers(found.get_header)
-                return Answer(found.status, headers, await self._read(found.body_reader, headers))
+                return HttpAnswer(found.status, headers, await self._read(found.body_reader, headers))
 
         try:
-            answer: Answer = await_result(lambda deliver: self._loop.begin(send, deliver))
+            answer: HttpAnswer = await_result(lambda deliver: self._loop.begin(send, deliver))
         except BuilderError as error:
             raise ConfigurationError(f"the base URL cannot be used: {error}") from None
         except DetailedPyreqwestError as error:

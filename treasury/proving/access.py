@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any
 
 from treasury.errors import NotConnected, OutcomeUnknown, Refused
-from treasury.ledger.proofs import AS_CONNECTED, Proof, Verdict
+from treasury.ledger.proofs import AS_CONNECTED, Proof, ProofVerdict
 from treasury.provider.client import Account, Client
 from treasury.provider.funds import PartnerBalance
 from treasury.provider.operation import Effect, Operation, Reply
@@ -109,11 +109,11 @@ def prove_access(questions: Questions, skew: float | None) -> Iterator[Proof]:
     asked = f"a signed look-up was answered {words_of(first)}"
     if isinstance(first, NotConnected | OutcomeUnknown) or not (questions.knows_us or is_trouble(first)):
         for name, setting in _signed_by(rules):
-            yield Proof(name, setting, Verdict.OPEN, f"{asked}: that is no answer of this service")
+            yield Proof(name, setting, ProofVerdict.OPEN, f"{asked}: that is no answer of this service")
         return
     if not is_trouble(first):
         for name, setting in _signed_by(rules):
-            yield Proof(name, setting, Verdict.PROVEN, asked)
+            yield Proof(name, setting, ProofVerdict.PROVEN, asked)
         yield from _prove_null(questions)
         return
     yield from _explain_trouble(questions, first, skew)
@@ -164,9 +164,9 @@ def _name_the_right_one(questions: Questions, said: str, changes: dict[str, Any]
     for name, setting in _signed_by(rules):
         if name in changes and changes[name] != setting:
             evidence = f"a look-up signed so was answered {said}; signed with {tried} it is taken"
-            yield Proof(name, setting, Verdict.CONTRADICTED, evidence, changes[name])
+            yield Proof(name, setting, ProofVerdict.CONTRADICTED, evidence, changes[name])
         else:
-            yield Proof(name, setting, Verdict.PROVEN, f"a look-up signed with {tried} is taken")
+            yield Proof(name, setting, ProofVerdict.PROVEN, f"a look-up signed with {tried} is taken")
 
 
 def _name_the_trouble(rules: ServiceRules, codes: list[str | None], said: str, skew: float | None) -> Iterator[Proof]:
@@ -184,10 +184,10 @@ def _name_the_trouble(rules: ServiceRules, codes: list[str | None], said: str, s
     )
     if "412" in codes and "406" in codes:
         name, evidence = "clock", f"{asked}; where the signature is right, the timestamp is not, in either unit"
-    yield Proof(name, AS_CONNECTED, Verdict.CONTRADICTED, evidence)
+    yield Proof(name, AS_CONNECTED, ProofVerdict.CONTRADICTED, evidence)
     for other, setting in _signed_by(rules):
         if other != name:
-            yield Proof(other, setting, Verdict.OPEN, f"{asked}, which is about the {name.replace('_', ' ')}")
+            yield Proof(other, setting, ProofVerdict.OPEN, f"{asked}, which is about the {name.replace('_', ' ')}")
 
 
 def _prove_null(questions: Questions) -> Iterator[Proof]:
@@ -198,12 +198,12 @@ def _prove_null(questions: Questions) -> Iterator[Proof]:
     dropped = isinstance(kept, Refused) and kept.code == "406"
     said = f"a look-up that signs a field with the text null was answered {words_of(kept)}"
     if dropped:
-        verdict = Verdict.PROVEN if ours else Verdict.CONTRADICTED
+        verdict = ProofVerdict.PROVEN if ours else ProofVerdict.CONTRADICTED
         yield Proof("null_text_is_blank", ours, verdict, said, None if ours else True)
     elif ours:
-        yield Proof("null_text_is_blank", ours, Verdict.PROVEN, f"{said}; left out, it cannot be misread")
+        yield Proof("null_text_is_blank", ours, ProofVerdict.PROVEN, f"{said}; left out, it cannot be misread")
     else:
-        verdict = Verdict.PROVEN if isinstance(kept, Reply) else Verdict.OPEN
+        verdict = ProofVerdict.PROVEN if isinstance(kept, Reply) else ProofVerdict.OPEN
         yield Proof("null_text_is_blank", ours, verdict, said)
 
 
@@ -218,20 +218,20 @@ def prove_window(questions: Questions, skew: float | None) -> Iterator[Proof]:
         age *= 4
     said = f"a look-up whose timestamp was {age + 5:.0f} s old was answered {words_of(answer)}"
     if _code(answer) != "412":
-        yield Proof("timestamp_window_seconds", window, Verdict.OPEN, said)
+        yield Proof("timestamp_window_seconds", window, ProofVerdict.OPEN, said)
     elif age == window:
-        yield Proof("timestamp_window_seconds", window, Verdict.PROVEN, said)
+        yield Proof("timestamp_window_seconds", window, ProofVerdict.PROVEN, said)
     else:
         wider = f"{said}, and one {age / 4 + 5:.0f} s old was read"
-        yield Proof("timestamp_window_seconds", window, Verdict.CONTRADICTED, wider, age)
+        yield Proof("timestamp_window_seconds", window, ProofVerdict.CONTRADICTED, wider, age)
 
 
 def _no_window(account: Account, window: float, age: float) -> Proof:
     said = f"a look-up whose timestamp was {age / 3600:.0f} h old was read"
     if account.is_loopback:
-        return Proof("timestamp_window_seconds", window, Verdict.OPEN, f"{said}; a rehearsal's service may do so")
+        return Proof("timestamp_window_seconds", window, ProofVerdict.OPEN, f"{said}; a rehearsal's service may do so")
     said += ": a request that a network holds back could act a day later; ask the service's support"
-    return Proof("timestamp_window_seconds", window, Verdict.CONTRADICTED, said)
+    return Proof("timestamp_window_seconds", window, ProofVerdict.CONTRADICTED, said)
 
 
 def prove_clock(read: Callable[[], float | None], max_skew: float) -> tuple[Proof, float | None]:
@@ -239,9 +239,9 @@ def prove_clock(read: Callable[[], float | None], max_skew: float) -> tuple[Proo
     try:
         skew = read()
     except NotConnected as error:
-        return Proof("clock", max_skew, Verdict.OPEN, str(error)), None
+        return Proof("clock", max_skew, ProofVerdict.OPEN, str(error)), None
     if skew is None:
-        return Proof("clock", max_skew, Verdict.OPEN, "the service's answers do not say their time"), None
+        return Proof("clock", max_skew, ProofVerdict.OPEN, "the service's answers do not say their time"), None
     said = f"the service's clock is {skew:+.0f} s from ours"
-    verdict = Verdict.PROVEN if abs(skew) <= max_skew else Verdict.CONTRADICTED
+    verdict = ProofVerdict.PROVEN if abs(skew) <= max_skew else ProofVerdict.CONTRADICTED
     return Proof("clock", max_skew, verdict, said), skew

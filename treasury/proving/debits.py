@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from treasury.ledger.closing import balance_nights
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.proofs import Proof, Verdict
+from treasury.ledger.proofs import Proof, ProofVerdict
 from treasury.money import exact
 from treasury.provider.service_rules import ServiceRules
 from treasury.reconciliation.balances import Night, pooled, roll_forward
@@ -23,16 +23,16 @@ def judge_debits(rules: ServiceRules, ledger: Ledger) -> Proof:
             seen.setdefault(orders[name].operation, set()).add(when)
     if not seen:
         said = "on no night of this ledger one order alone was on its way, and its balance explained but for that"
-        return Proof(NAME, setting, Verdict.OPEN, said)
+        return Proof(NAME, setting, ProofVerdict.OPEN, said)
     said = "; ".join(f"{each} debits when it is {' or '.join(sorted(when))}" for each, when in sorted(seen.items()))
     shown = {each: next(iter(when)) for each, when in seen.items() if len(when) == 1}
     wrong = [each for each, when in setting.items() if seen.get(each, {when}) != {when}]
     proposed = {**{each: when for each, when in setting.items() if each not in wrong}, **shown}
     if wrong:
-        return Proof(NAME, setting, Verdict.CONTRADICTED, said, proposed)
+        return Proof(NAME, setting, ProofVerdict.CONTRADICTED, said, proposed)
     if proposed == setting:
-        return Proof(NAME, setting, Verdict.PROVEN, said)
-    return Proof(NAME, setting, Verdict.OPEN, said, proposed)
+        return Proof(NAME, setting, ProofVerdict.PROVEN, said)
+    return Proof(NAME, setting, ProofVerdict.OPEN, said, proposed)
 
 
 @exact

@@ -7,7 +7,7 @@ from sqlalchemy import func, select
 from treasury.errors import Refused
 from treasury.ledger import schema
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.proofs import Proof, Verdict
+from treasury.ledger.proofs import Proof, ProofVerdict
 from treasury.ledger.statuses import seen_statuses
 from treasury.ledger.witnesses import last_shown
 from treasury.money import exact
@@ -51,14 +51,16 @@ def _conversions(questions: Questions, ledger: Ledger) -> Proof:
     shown = last_shown(ledger, [ConversionExecute.operation_name()], 20)
     known = [order for order in shown if order.confirmation and order.asked_as != order.confirmation][:1]
     if not known:
-        return Proof("conversion_found_by", setting, Verdict.OPEN, "this ledger knows no conversion yet")
+        return Proof("conversion_found_by", setting, ProofVerdict.OPEN, "this ledger knows no conversion yet")
     [order] = known
     ids = {"xid": order.asked_as, "quote_id": str(order.confirmation), "order_no": str(order.order_no)}
     found = [name for name, each in ids.items() if _finds(questions, each)]
     said = f"the last conversion is found by {', '.join(found) or 'none of xid, quote id and order number'}"
     right = setting in found or (setting == "nothing" and not found)
     proposed = None if right else (found[0] if found else "nothing")
-    return Proof("conversion_found_by", setting, Verdict.PROVEN if right else Verdict.CONTRADICTED, said, proposed)
+    return Proof(
+        "conversion_found_by", setting, ProofVerdict.PROVEN if right else ProofVerdict.CONTRADICTED, said, proposed
+    )
 
 
 def _finds(questions: Questions, request_id: str) -> bool:
@@ -78,12 +80,12 @@ def _conversion_fees(rules: ServiceRules, ledger: Ledger) -> Proof:
     )
     row = next(iter(ledger.read(query)), None)
     if row is None:
-        return Proof(name, setting, Verdict.OPEN, "this ledger knows no quote of a conversion that shows a fee")
+        return Proof(name, setting, ProofVerdict.OPEN, "this ledger knows no quote of a conversion that shows a fee")
     shown = {row.receive_currency: "received", row.pay_currency: "paid"}.get(row.fee_currency)
     said = f"the last quote takes its fee in {row.fee_currency}, for {row.pay_currency} to {row.receive_currency}"
     if shown == setting:
-        return Proof(name, setting, Verdict.PROVEN, said)
-    return Proof(name, setting, Verdict.CONTRADICTED, said, shown)
+        return Proof(name, setting, ProofVerdict.PROVEN, said)
+    return Proof(name, setting, ProofVerdict.CONTRADICTED, said, shown)
 
 
 def _payout_currency(questions: Questions, ledger: Ledger) -> Proof:
@@ -97,9 +99,9 @@ def _payout_currency(questions: Questions, ledger: Ledger) -> Proof:
         found = {order.currency: "paid", order.receive_currency: "received"}.get(shown.currency)
         said = f"a payout from {order.currency} in {order.receive_currency} is shown in {shown.currency}"
         if found == setting:
-            return Proof(name, setting, Verdict.PROVEN, said)
-        return Proof(name, setting, Verdict.CONTRADICTED, said, found)
-    return Proof(name, setting, Verdict.OPEN, "this ledger knows no payout from one currency in another")
+            return Proof(name, setting, ProofVerdict.PROVEN, said)
+        return Proof(name, setting, ProofVerdict.CONTRADICTED, said, found)
+    return Proof(name, setting, ProofVerdict.OPEN, "this ledger knows no payout from one currency in another")
 
 
 @exact
@@ -117,13 +119,13 @@ def _fees(questions: Questions, ledger: Ledger) -> Proof:
                 break
     if not places:
         said = "no order of this ledger shows a fee and what arrived"
-        return Proof("fee_on_top", sorted(setting), Verdict.OPEN, said)
+        return Proof("fee_on_top", sorted(setting), ProofVerdict.OPEN, said)
     said = "; ".join(f"the fee of {name} is taken {where} of its amount" for name, where in places.items())
     on_top = {name for name, where in places.items() if where == "on top"}
     right = sorted((setting - places.keys()) | on_top)
     if right == sorted(setting):
-        return Proof("fee_on_top", right, Verdict.PROVEN, said)
-    return Proof("fee_on_top", sorted(setting), Verdict.CONTRADICTED, said, right)
+        return Proof("fee_on_top", right, ProofVerdict.PROVEN, said)
+    return Proof("fee_on_top", sorted(setting), ProofVerdict.CONTRADICTED, said, right)
 
 
 def _query(questions: Questions, order: Order) -> SeenOrder | None:
@@ -143,10 +145,12 @@ def _statuses(rules: ServiceRules, ledger: Ledger) -> Proof:
     unlisted = {row.status: row.number for row in ledger.read(query) if not OrderStatus(row.status).is_classified}
     setting = rules.entry("statuses")
     if not unlisted:
-        return Proof("statuses", setting, Verdict.OPEN, "no order of this ledger shows a status that is in no list")
+        return Proof(
+            "statuses", setting, ProofVerdict.OPEN, "no order of this ledger shows a status that is in no list"
+        )
     said = ", ".join(f"status {status} is shown of {number} orders" for status, number in sorted(unlisted.items()))
     said += ": ask the service's support what it means, then list it (TREASURY_STATUSES=12:processing)"
-    return Proof("statuses", setting, Verdict.OPEN, said)
+    return Proof("statuses", setting, ProofVerdict.OPEN, said)
 
 
 def judge_unconfirmed(rules: ServiceRules, ledger: Ledger) -> Proof:
@@ -156,17 +160,17 @@ def judge_unconfirmed(rules: ServiceRules, ledger: Ledger) -> Proof:
     setting = rules.entry(name)
     if wrong := sorted(seen & adopted):
         said = f"status {', '.join(map(str, wrong))} was shown for a confirmed payout of this account"
-        return Proof(name, setting, Verdict.CONTRADICTED, said, sorted(adopted - seen))
+        return Proof(name, setting, ProofVerdict.CONTRADICTED, said, sorted(adopted - seen))
     number = _confirmed_payouts(ledger)
     never = [status for status in MAYBE_UNCONFIRMED if status not in seen]
     said = f"{number} confirmed payouts settled since their statuses are noted"
     if number < ENOUGH_PAYOUTS:
-        return Proof(name, setting, Verdict.OPEN, f"{said}; {ENOUGH_PAYOUTS} are needed to say anything")
+        return Proof(name, setting, ProofVerdict.OPEN, f"{said}; {ENOUGH_PAYOUTS} are needed to say anything")
     said += f"; none was ever shown with {', '.join(map(str, never)) or 'another one than were shown'}"
     proposed = sorted({*adopted, *never})
     if proposed == setting:
-        return Proof(name, setting, Verdict.PROVEN, said)
-    return Proof(name, setting, Verdict.OPEN, said, proposed)
+        return Proof(name, setting, ProofVerdict.PROVEN, said)
+    return Proof(name, setting, ProofVerdict.OPEN, said, proposed)
 
 
 def _confirmed_payouts(ledger: Ledger) -> int:
@@ -182,8 +186,8 @@ def _confirmed_payouts(ledger: Ledger) -> int:
 def _not_to_be_asked(rules: ServiceRules) -> Iterator[Proof]:
     """Entries that only a request which creates or moves something could show."""
     said = "only a request that is refused, or that creates something, would show it: ask the service's support"
-    yield Proof("refused_for_good", rules.entry("refused_for_good"), Verdict.OPEN, said)
-    yield Proof("asked_first", rules.entry("asked_first"), Verdict.OPEN, said)
-    yield Proof("both_quote_amounts", rules.both_quote_amounts, Verdict.OPEN, said)
+    yield Proof("refused_for_good", rules.entry("refused_for_good"), ProofVerdict.OPEN, said)
+    yield Proof("asked_first", rules.entry("asked_first"), ProofVerdict.OPEN, said)
+    yield Proof("both_quote_amounts", rules.both_quote_amounts, ProofVerdict.OPEN, said)
     said = "the life of a quote whose end is not shown: ask the service's support"
-    yield Proof("quote_life_seconds", rules.quote_life_seconds, Verdict.OPEN, said)
+    yield Proof("quote_life_seconds", rules.quote_life_seconds, ProofVerdict.OPEN, said)

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from treasury.ledger.proofs import Proof, Verdict, keep_proofs
+from treasury.ledger.proofs import Proof, ProofVerdict, keep_proofs
 from treasury.proving.access import Questions, prove_access, prove_clock, prove_window
 from treasury.proving.history import prove_history
 from treasury.proving.shapes import prove_absences, prove_platform_key, prove_sides, prove_support
@@ -23,7 +23,7 @@ class Findings:
     @property
     def is_well(self) -> bool:
         """Whether nothing is contradicted, and the service knows us."""
-        return self.knows_us and not any(proof.verdict is Verdict.CONTRADICTED for proof in self.proofs)
+        return self.knows_us and not any(proof.verdict is ProofVerdict.CONTRADICTED for proof in self.proofs)
 
 
 def prove_service(desk: Desk) -> Findings:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from treasury.errors import InputError, NotTrusted
-from treasury.ledger.proofs import AS_CONNECTED, Proof, Verdict
+from treasury.ledger.proofs import AS_CONNECTED, Proof, ProofVerdict
 from treasury.provider.card_users import QueryCardUser
 from treasury.provider.conversion import ConversionRate, ConversionRateRecord
 from treasury.provider.fiat_payouts import QueryFiatPayout, SupportedCountries
@@ -43,15 +43,15 @@ def _absence(
     said = "; ".join(f"a made-up {what} was answered {words_of(answer)}" for what, answer in answers.items())
     other = {what: shape for what, shape in shapes.items() if shape not in setting}
     if not shapes:
-        return Proof(name, setting, Verdict.OPEN, said)
+        return Proof(name, setting, ProofVerdict.OPEN, said)
     if not other:
-        return Proof(name, setting, Verdict.PROVEN, said)
+        return Proof(name, setting, ProofVerdict.PROVEN, said)
     fit = [shape for shape in other.values() if _says_none(shape, never)]
     if len(fit) < len(other):
         said += ": that is no evidence that there is none; ask the service's support"
     shown = {shape for shape in shapes.values() if _says_none(shape, never)}
     proposed = sorted(shown if len(shapes) == len(asked) else {*setting, *shown}) if fit else None
-    return Proof(name, setting, Verdict.CONTRADICTED, said, proposed)
+    return Proof(name, setting, ProofVerdict.CONTRADICTED, said, proposed)
 
 
 def _is_silent(answer: Answer) -> bool:
@@ -81,23 +81,23 @@ def prove_sides(questions: Questions) -> Iterator[Proof]:
                 yield _buy(rules.buy, symbol, read)
                 return
     said = f"the rates of {' and '.join(SYMBOLS)} were not answered ({words_of(rates['BUY'])})"
-    yield Proof("side_case", rules.side_case, Verdict.OPEN, said)
-    yield Proof("buy", rules.buy, Verdict.OPEN, said)
+    yield Proof("side_case", rules.side_case, ProofVerdict.OPEN, said)
+    yield Proof("buy", rules.buy, ProofVerdict.OPEN, said)
 
 
 def _case(setting: str, case: str, symbol: str) -> Proof:
     said = f"the rates of {symbol} are answered when BUY and SELL are written in {case} case"
     if case == setting:
-        return Proof("side_case", setting, Verdict.PROVEN, said)
-    return Proof("side_case", setting, Verdict.CONTRADICTED, f"{said}, and refused in {setting} case", case)
+        return Proof("side_case", setting, ProofVerdict.PROVEN, said)
+    return Proof("side_case", setting, ProofVerdict.CONTRADICTED, f"{said}, and refused in {setting} case", case)
 
 
 def _buy(setting: str, symbol: str, rates: Mapping[str, Any]) -> Proof:
     said = f"{symbol}: BUY at {rates['BUY']:f}, SELL at {rates['SELL']:f}"
     if rates["BUY"] == rates["SELL"]:
-        return Proof("buy", setting, Verdict.OPEN, f"{said}: equal, so they do not tell which side buys")
+        return Proof("buy", setting, ProofVerdict.OPEN, f"{said}: equal, so they do not tell which side buys")
     shown = "base" if rates["BUY"] > rates["SELL"] else "quote"
-    verdict = Verdict.PROVEN if shown == setting else Verdict.CONTRADICTED
+    verdict = ProofVerdict.PROVEN if shown == setting else ProofVerdict.CONTRADICTED
     said += f": what costs more buys the base, so BUY buys the {shown} currency"
     return Proof("buy", setting, verdict, said, None if shown == setting else shown)
 
@@ -112,7 +112,7 @@ def prove_support(questions: Questions) -> Iterator[Proof]:
         answer = questions.ask(operation)
         answered = isinstance(answer, Reply)
         said = f"{operation.path} was answered {words_of(answer)}"
-        yield Proof(name, AS_CONNECTED, Verdict.PROVEN if answered else Verdict.OPEN, said)
+        yield Proof(name, AS_CONNECTED, ProofVerdict.PROVEN if answered else ProofVerdict.OPEN, said)
 
 
 def prove_platform_key(questions: Questions, saved: Path) -> Proof:
@@ -120,12 +120,14 @@ def prove_platform_key(questions: Questions, saved: Path) -> Proof:
     account = questions.client.account
     name = "platform_key"
     if account.platform_key is None:
-        return Proof(name, AS_CONNECTED, Verdict.OPEN, "no platform key is connected: notifications cannot be verified")
+        return Proof(
+            name, AS_CONNECTED, ProofVerdict.OPEN, "no platform key is connected: notifications cannot be verified"
+        )
     if not saved.exists():
         said = f"no notification is saved: put the body of one, as it arrived, into {saved}"
-        return Proof(name, AS_CONNECTED, Verdict.OPEN, said)
+        return Proof(name, AS_CONNECTED, ProofVerdict.OPEN, said)
     try:
         read_notification(saved.read_bytes(), load_public_key(account.platform_key), account.rules)
     except (NotTrusted, InputError) as error:
-        return Proof(name, AS_CONNECTED, Verdict.CONTRADICTED, f"{saved.name}: {error}")
-    return Proof(name, AS_CONNECTED, Verdict.PROVEN, f"{saved.name} is signed with it")
+        return Proof(name, AS_CONNECTED, ProofVerdict.CONTRADICTED, f"{saved.name}: {error}")
+    return Proof(name, AS_CONNECTED, ProofVerdict.PROVEN, f"{saved.name} is signed with it")

@@ -12,7 +12,7 @@ ZERO = Decimal(0)
 DAY_MS = 24 * 3_600_000
 
 
-class Judgement(StrEnum):
+class BalanceJudgement(StrEnum):
     """The judgement on one balance."""
 
     EXPLAINED = "explained"
@@ -26,7 +26,7 @@ class Judgement(StrEnum):
 
 
 @dataclass(frozen=True)
-class Line:
+class MovementLine:
     """A movement that a statement shows, by no order of the ledger: more came in (positive), or left.
 
     `booked_from`: the beginning of its day, Unix ms, where that is known and later than the account's opening: then it
@@ -74,7 +74,7 @@ class Flows:
     """Request ids of the oldest of them."""
     late_named: tuple[str, ...] = ()
     """Request ids of orders that had been final otherwise and moved the balance, learnt since the report before."""
-    lines: tuple["Line", ...] = ()
+    lines: tuple["MovementLine", ...] = ()
     """Movements of others that statements show, given since the report before."""
 
     def __add__(self, other: "Flows") -> "Flows":
@@ -166,7 +166,7 @@ def roll_forward(currency: str, nights: Sequence[Night], codes: Sequence[str] = 
     """
     opening: Night | None = None
     lots = _Lots()
-    total, lines = Flows(), list[Line]()
+    total, lines = Flows(), list[MovementLine]()
     read, span = 0, Span(ZERO, ZERO)
     change = unpriced = entered = ZERO
     said: list[Lot] = []
@@ -328,7 +328,7 @@ class BalanceLine:
     """The proof of one balance. `unexplained`: the sum of its lots that nobody accepted; `adjusted`: of the others."""
 
     account: BalanceAccount
-    judgement: Judgement
+    judgement: BalanceJudgement
     unexplained: Decimal | None
     adjusted: Decimal
     note: str | None
@@ -352,13 +352,13 @@ def judge_account(account: BalanceAccount, accepted: Collection[Lot]) -> Balance
     """Judge an account by the lots that nobody accepted."""
     standing = [lot.amount for lot in account.lots if lot not in accepted]
     if account.closing is None:
-        judgement = Judgement.UNREADABLE
+        judgement = BalanceJudgement.UNREADABLE
     elif any(amount < 0 for amount in standing):
-        judgement = Judgement.OUTFLOW
+        judgement = BalanceJudgement.OUTFLOW
     elif standing:
-        judgement = Judgement.INFLOW
+        judgement = BalanceJudgement.INFLOW
     else:
-        judgement = Judgement.FIRST if account.nights == 1 else Judgement.EXPLAINED
+        judgement = BalanceJudgement.FIRST if account.nights == 1 else BalanceJudgement.EXPLAINED
     return BalanceLine(
         account=account,
         judgement=judgement,

@@ -89,7 +89,7 @@ AGE_BUCKETS = ((1, "0-1"), (7, "2-7"), (30, "8-30"))
 
 
 @dataclass(frozen=True)
-class Known:
+class KnownBreak:
     """A break as the last report had it, and when it was first seen."""
 
     found: Finding
@@ -98,7 +98,7 @@ class Known:
 
 def assign_lifecycle(
     findings: Sequence[Finding],
-    known: Mapping[str, Known],
+    known: Mapping[str, KnownBreak],
     covered: frozenset[str],
     acceptances: Mapping[str, Acceptance],
     policy: Policy,
@@ -123,7 +123,9 @@ def assign_lifecycle(
     return sorted(breaks, key=_place)
 
 
-def _living(finding: Finding, known: Known | None, acceptance: Acceptance | None, policy: Policy, as_of: int) -> Break:
+def _living(
+    finding: Finding, known: KnownBreak | None, acceptance: Acceptance | None, policy: Policy, as_of: int
+) -> Break:
     lifecycle = NEW if known is None else PERSISTING
     first_seen = as_of if known is None else known.first_seen
     made = _aged(Break(finding, first_seen, 0, lifecycle, "low", _accepted_as(finding, acceptance)), as_of)

@@ -12,7 +12,7 @@ from treasury.money import exact
 from treasury.planning.policy import Policy
 from treasury.reconciliation import findings
 from treasury.reconciliation.balances import BalanceAccount, BalanceLine, Night, judge_account
-from treasury.reconciliation.breaks import Acceptance, Break, Known, assign_lifecycle
+from treasury.reconciliation.breaks import Acceptance, Break, KnownBreak, assign_lifecycle
 from treasury.reconciliation.classes import BALANCE_CLASSES, UNREMARKABLE, Verdict, verdict_of
 from treasury.reconciliation.comparison import compare
 from treasury.reconciliation.entries import StatementEntry
@@ -50,7 +50,7 @@ class ReconciliationInput:
     """Of the service's own statement: of this report and of earlier ones."""
     known_numbers: Collection[str] = ()
     """Every name under which the service may show something that the ledger meant."""
-    known_breaks: Mapping[str, Known] = field(default_factory=dict)
+    known_breaks: Mapping[str, KnownBreak] = field(default_factory=dict)
     acceptances: Mapping[str, Acceptance] = field(default_factory=dict)
     fee_on_top: Collection[str] = ()
     """Operations whose fee is debited beside their amount."""

@@ -12,7 +12,7 @@ from treasury.money import exact
 from treasury.orders.states import State
 from treasury.planning.policy import Policy
 from treasury.provider.status import OrderStatus
-from treasury.reconciliation.balances import BalanceAccount, Flows, Line, Night, pooled, roll_forward
+from treasury.reconciliation.balances import BalanceAccount, Flows, MovementLine, Night, pooled, roll_forward
 from treasury.reconciliation.comparison import LINE_COLUMNS
 from treasury.reconciliation.entries import StatementEntry
 
@@ -139,7 +139,7 @@ def with_entries(
             if entry.booked_on is not None and is_later_than(opening.as_of, entry, policy):
                 noon = datetime.combine(entry.booked_on, time(12), ZoneInfo(policy.time_zone))
                 booked_from = policy.day_start_ms(noon)
-            line = Line(entry.amount if entry.is_incoming else -entry.amount, booked_from)
+            line = MovementLine(entry.amount if entry.is_incoming else -entry.amount, booked_from)
             nights[place] = replace(nights[place], flows=nights[place].flows + Flows(lines=(line,)))
     return series
 

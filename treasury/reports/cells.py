@@ -39,7 +39,7 @@ class Column:
         return 2 if self.kind == "money" else 1
 
 
-class Book:
+class WrittenBook:
     """A workbook in memory, written row by row: what is on the disk already costs no memory."""
 
     def __init__(self, as_of: str, title: str = "Reconciliation") -> None:

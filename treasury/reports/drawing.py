@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from treasury.reports.cells import Book
+from treasury.reports.cells import WrittenBook
 from treasury.reports.figures import AGES, Grid, Machine, breaks_by_age, in_words, orders_by_day, rate_spreads
 
 MAX_DAYS = 92
@@ -39,7 +39,7 @@ class _Block:
     columns: int
 
 
-def add_figures(book: Book, machine: Machine, summary: Any, below: int) -> None:
+def add_figures(book: WrittenBook, machine: Machine, summary: Any, below: int) -> None:
     """Write the sheet Figures, and on the Summary, from row `below` on, a chart of each block that holds anything."""
     sheet = book.sheet("Figures")
     sheet.set_column(0, 40, 16)
@@ -80,7 +80,7 @@ def _rows_of(grid: Grid) -> list[tuple[Any, ...]]:
 
 
 def _write_side_by_side(
-    book: Book, sheet: Any, tables: Sequence[tuple[Sequence[str], Sequence[tuple[Any, ...]]]]
+    book: WrittenBook, sheet: Any, tables: Sequence[tuple[Sequence[str], Sequence[tuple[Any, ...]]]]
 ) -> list[_Block]:
     """Write tables beside each other, row by row; returns where each stands."""
     blocks, column = [], 0
@@ -109,7 +109,7 @@ def _series(block: _Block, number: int) -> dict[str, Any]:
     }
 
 
-def _stacked(book: Book, kind: str, title: str, block: _Block, colors: Sequence[str]) -> Any:
+def _stacked(book: WrittenBook, kind: str, title: str, block: _Block, colors: Sequence[str]) -> Any:
     chart = book.book.add_chart({"type": kind, "subtype": "stacked"})
     for number, color in zip(range(1, block.columns + 1), [*colors, *["#57606a"] * block.columns], strict=False):
         chart.add_series({**_series(block, number), "fill": {"color": color}, "gap": 40})
@@ -123,7 +123,7 @@ def _stacked(book: Book, kind: str, title: str, block: _Block, colors: Sequence[
     return chart
 
 
-def _fees(book: Book, block: _Block) -> Any:
+def _fees(book: WrittenBook, block: _Block) -> Any:
     chart = book.book.add_chart({"type": "column"})
     labels = {"value": True, "num_format": "0.##"}
     chart.add_series({**_series(block, 1), "fill": {"color": "#4a8fd8"}, "gap": 60, "data_labels": labels})
@@ -133,7 +133,7 @@ def _fees(book: Book, block: _Block) -> Any:
     return chart
 
 
-def _rates(book: Book, block: _Block) -> Any:
+def _rates(book: WrittenBook, block: _Block) -> Any:
     chart = book.book.add_chart({"type": "line"})
     for number, shape in ((1, "triangle"), (2, "square"), (3, "diamond")):
         marker = {"type": shape, "size": 7, "fill": {"color": "#1f5fa8"}, "border": {"color": "#1f5fa8"}}

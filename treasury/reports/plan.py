@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from treasury.approving.judging import Judgement
+from treasury.approving.judging import ApprovalJudgement
 from treasury.files import write_bytes, write_text
 from treasury.ledger.proposals import WaitingPlan
 from treasury.masking import mask
@@ -60,7 +60,7 @@ class PlanPage:
     run_key: str
 
 
-def waiting_page(plan: WaitingPlan, judged: Judgement, by_name: str | None = None) -> PlanPage:
+def waiting_page(plan: WaitingPlan, judged: ApprovalJudgement, by_name: str | None = None) -> PlanPage:
     """The page of a plan that waits for approvals."""
     title = f"Plan of {plan.run_key} waits for approval"
     return PlanPage(title, plan.proposed_at, _facts_of(plan, judged, by_name), rows_of(plan.shown), plan.run_key)
@@ -76,7 +76,7 @@ def preview_page(shown: Mapping[str, Any], made_at: int) -> PlanPage:
     return PlanPage(title, made_at, facts + list(_sums(shown)), rows_of(shown), str(shown["run_key"]))
 
 
-def _facts_of(plan: WaitingPlan, judged: Judgement, by_name: str | None) -> Facts:
+def _facts_of(plan: WaitingPlan, judged: ApprovalJudgement, by_name: str | None) -> Facts:
     shown = plan.shown or {}
     found = [("Run", plan.run_key), ("Made by", plan.maker.name), ("Proposed at (UTC)", _time(plan.proposed_at))]
     found += [("Plan", plan.sha256), ("Approve with", f"--plan {plan.code}")]
@@ -253,9 +253,9 @@ def _html(page: PlanPage) -> str:
 
 
 def _workbook(page: PlanPage) -> bytes:
-    from treasury.reports.cells import Book, Column
+    from treasury.reports.cells import Column, WrittenBook
 
-    book = Book(_time(page.made_at), f"Plan of {page.run_key}")
+    book = WrittenBook(_time(page.made_at), f"Plan of {page.run_key}")
     sheet = book.sheet("Plan")
     sheet.set_column(0, 0, 26)
     sheet.set_column(1, 1, 100)

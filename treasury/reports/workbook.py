@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 
 from treasury.files import write_bytes
-from treasury.reports.cells import Book, Column, set_widths
+from treasury.reports.cells import Column, WrittenBook, set_widths
 from treasury.reports.drawing import add_figures
 from treasury.reports.figures import (
     BALANCE_LINES,
@@ -99,7 +99,7 @@ def write_workbook(path: Path, machine: Machine, orders: pd.DataFrame, meanings:
     Every amount is a number and, beside it, its exact text, because a spreadsheet's number holds 15 digits. Always:
     with one rule nobody has to know which cells are exact.
     """
-    book = Book(machine["as_of"])
+    book = WrittenBook(machine["as_of"])
     parts = sort_breaks(machine)
     summary, below = write_summary(book, machine, meanings)
     _list_breaks(book, "Breaks", "to clear, by priority and then amount", BREAKS, parts.open)
@@ -117,7 +117,7 @@ def write_workbook(path: Path, machine: Machine, orders: pd.DataFrame, meanings:
     write_bytes(path, book.finish())
 
 
-def write_summary(book: Book, machine: Machine, meanings: Mapping[str, str]) -> tuple[Any, int]:
+def write_summary(book: WrittenBook, machine: Machine, meanings: Mapping[str, str]) -> tuple[Any, int]:
     """The first sheet: verdict, what to do first, counts and sums. Returns it, and its first row free for charts."""
     sheet = book.sheet("Summary")
     sheet.set_tab_color(VERDICT_COLORS.get(machine["verdict"], "#57606a"))
@@ -155,7 +155,7 @@ def _facts(machine: Machine) -> Iterator[tuple[str, str]]:
         yield "Note", reason
 
 
-def _write_counts(book: Book, sheet: Any, row: int, machine: Machine, meanings: Mapping[str, str]) -> int:
+def _write_counts(book: WrittenBook, sheet: Any, row: int, machine: Machine, meanings: Mapping[str, str]) -> int:
     book.text(sheet, row, 0, "Orders per class", book.title)
     for column, (title, look) in enumerate(
         (("Class", book.header), ("Orders", book.number_header), ("Meaning", book.header))
@@ -173,7 +173,7 @@ def _write_counts(book: Book, sheet: Any, row: int, machine: Machine, meanings: 
     return row
 
 
-def _write_sums(book: Book, sheet: Any, row: int, machine: Machine) -> int:
+def _write_sums(book: WrittenBook, sheet: Any, row: int, machine: Machine) -> int:
     book.text(sheet, row, 0, "Sums per currency", book.title)
     book.text(sheet, row + 1, 0, "Rounded to 15 digits; the sheet Statement has the exact text.", book.note)
     book.text(sheet, row + 2, 0, "Currency", book.header)
@@ -188,7 +188,7 @@ def _write_sums(book: Book, sheet: Any, row: int, machine: Machine) -> int:
     return row
 
 
-def write_statement(book: Book, machine: Machine) -> None:
+def write_statement(book: WrittenBook, machine: Machine) -> None:
     """The statement of orders, a line an amount, and beneath it the balance proof."""
     sheet = book.sheet("Statement")
     sheet.fit_to_pages(1, 0)
@@ -221,7 +221,7 @@ def _lines(
 
 
 def _list_breaks(
-    book: Book, name: str, what: str, columns: Sequence[Column], breaks: Sequence[Mapping[str, Any]]
+    book: WrittenBook, name: str, what: str, columns: Sequence[Column], breaks: Sequence[Mapping[str, Any]]
 ) -> None:
     note = f"{count_of(len(breaks), 'break')} {what}."
     if len(breaks) > MAX_BREAKS:
@@ -230,7 +230,7 @@ def _list_breaks(
     book.list_sheet(name, note, columns, rows)
 
 
-def _list_orders(book: Book, name: str, what: str, shown: pd.DataFrame, all_of_them: int) -> None:
+def _list_orders(book: WrittenBook, name: str, what: str, shown: pd.DataFrame, all_of_them: int) -> None:
     note = f"{count_of(all_of_them, 'order')} {what}."
     if all_of_them > len(shown):
         note += f" The first {len(shown):,} are here; orders.csv has all."

@@ -6,7 +6,7 @@ from typing import Any
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from treasury.approving.judging import HOUR_MS, ApprovalRules
-from treasury.approving.tokens import Binding, Purpose, Token, sign
+from treasury.approving.tokens import Binding, Token, Verb, sign
 from treasury.clock import MACHINE, Clock
 from treasury.errors import InputError
 from treasury.ledger import approvals
@@ -31,7 +31,7 @@ def sign_proposal(desk: Desk, key: Ed25519PrivateKey, run_key: str, sha256: str)
     """Sign a plan as its maker, under the policy in force."""
     policy = governing(desk).version
     until = desk.ledger.now() + APPROVAL_HOURS * HOUR_MS
-    return sign(key, Purpose.PROPOSE, run_key, binding_of(desk, run_key, sha256, policy).code, until)
+    return sign(key, Verb.PROPOSE, run_key, binding_of(desk, run_key, sha256, policy).code, until)
 
 
 def maker_of(desk: Desk, governed: Governing, run_key: str, sha256: str, token: Token | None = None) -> Maker:
@@ -46,7 +46,7 @@ def maker_of(desk: Desk, governed: Governing, run_key: str, sha256: str, token: 
         why = None
         if signed_by is None:
             why = "the policy in force does not list its key"
-        elif token.purpose is not Purpose.PROPOSE or not token.is_genuine:
+        elif token.purpose is not Verb.PROPOSE or not token.is_genuine:
             why = "it is not genuine"
         elif (token.run_key, token.code) != (run_key, binding_of(desk, run_key, sha256, governed.version).code):
             why = (
@@ -125,7 +125,7 @@ def print_approval(
     key: Ed25519PrivateKey, run_key: str, code: str, hours: int = APPROVAL_HOURS, *, clock: Clock = MACHINE
 ) -> str:
     """A token that approves the proposal with this code. Needs neither ledger nor account."""
-    return str(sign(key, Purpose.APPROVE, run_key, code, int(clock.wall() * 1000) + hours * HOUR_MS))
+    return str(sign(key, Verb.APPROVE, run_key, code, int(clock.wall() * 1000) + hours * HOUR_MS))
 
 
 def approve(
@@ -152,7 +152,7 @@ def approve(
     if key is not None:
         if plan_named is not None and not plan.is_named(plan_named):
             raise InputError(f"another plan of run {run_key} waits than {plan_named[:14]}: {plan.code}")
-        token = sign(key, Purpose.APPROVE, run_key, plan.code, desk.ledger.now() + rules.hours * HOUR_MS)
+        token = sign(key, Verb.APPROVE, run_key, plan.code, desk.ledger.now() + rules.hours * HOUR_MS)
     return approvals.approve_plan(desk.ledger, run_key, rules, os_user(), name=name, token=token, plan_named=plan_named)
 
 

@@ -12,7 +12,7 @@ from treasury.ledger.obligations import paid_by_day
 from treasury.ledger.snapshots import snapshots_between
 from treasury.money import exact
 from treasury.orders.states import State
-from treasury.planning.backtest import Night, NightRates, Plan, PolicyResult, backtest
+from treasury.planning.backtest import NightRates, Plan, PlayedNight, PolicyResult, backtest
 from treasury.planning.made_up_nights import made_up_nights
 from treasury.planning.policy import Policy
 from treasury.planning.position import ZERO, Obligation, Snapshot
@@ -27,7 +27,7 @@ MADE_UP = 120
 """Nights that are made up for a ledger that has kept none."""
 
 
-def nights_in(desk: Desk, folder: Path, policy: Policy) -> tuple[Sequence[Night], str]:
+def nights_in(desk: Desk, folder: Path, policy: Policy) -> tuple[Sequence[PlayedNight], str]:
     """The nights of a folder, and where they are from. One that is not there is written first.
 
     It gets those that this ledger kept, or, where that kept fewer than two, made-up ones.
@@ -42,7 +42,7 @@ def nights_in(desk: Desk, folder: Path, policy: Policy) -> tuple[Sequence[Night]
 
 
 @exact
-def nights_of(desk: Desk, policy: Policy) -> list[Night]:
+def nights_of(desk: Desk, policy: Policy) -> list[PlayedNight]:
     """What this ledger kept of each day: the first snapshot, payouts, and what came in until the next one."""
 
     def day_of(ms: int) -> date:
@@ -64,7 +64,7 @@ def nights_of(desk: Desk, policy: Policy) -> list[Night]:
                 came = after - before + payouts.get(asset, ZERO) - traded.get(day, {}).get(asset, ZERO)
                 deposits |= {asset: came} if came > 0 else {}
         rates = {symbol: NightRates(each.buy, each.sell) for symbol, each in first[day].rates.items()}
-        nights.append(Night(day, dict(first[day].available), rates, payouts, deposits))
+        nights.append(PlayedNight(day, dict(first[day].available), rates, payouts, deposits))
     return nights
 
 
@@ -110,7 +110,7 @@ def _written(out: Path, results: Sequence[PolicyResult], base: str) -> list[Path
 
 
 @exact
-def _daily(nights: Sequence[Night]) -> dict[str, Decimal]:
+def _daily(nights: Sequence[PlayedNight]) -> dict[str, Decimal]:
     """What each asset pays on a day, on the average of all nights."""
     assets = {asset for night in nights for asset in night.payouts}
     return {asset: sum((night.payouts.get(asset, ZERO) for night in nights), ZERO) / len(nights) for asset in assets}

@@ -6,7 +6,7 @@ first wins, and the other one finds the order elsewhere.
 
 from dataclasses import dataclass
 
-from treasury.approving.tokens import Purpose
+from treasury.approving.tokens import Verb
 from treasury.concurrency.crash_points import crash_point
 from treasury.errors import IllegalTransition, InputError, NotConnected, OutcomeUnknown, Refused
 from treasury.ledger.approvals import waiting_plan
@@ -48,7 +48,7 @@ def cancel(desk: Desk, reference: str, proof: Proof | None = None, /, *, by: str
     run_key = run_named(reference)
     rounds = rounds_of(desk.ledger, run_key) if any(order.run_key == run_key for order in orders) else []
     more = [] if plan is None else [plan_subject(plan)]
-    word = word_about(desk, Purpose.CANCEL, reference, orders, *more, by=by, why=why, proof=proof)
+    word = word_about(desk, Verb.CANCEL, reference, orders, *more, by=by, why=why, proof=proof)
     words = [said(desk, word, order) for order in orders]
     if plan is not None:
         cancel_plan(desk.ledger, plan, word)
@@ -81,7 +81,7 @@ def cancel_word(desk: Desk, reference: str) -> Word:
     """Return the decision that a person would sign to cancel these orders or plans. Raises `InputError`."""
     plan, orders = cancellable(desk, reference)
     more = [] if plan is None else [plan_subject(plan)]
-    return word_about(desk, Purpose.CANCEL, reference, orders, *more)
+    return word_about(desk, Verb.CANCEL, reference, orders, *more)
 
 
 def cancel_order(

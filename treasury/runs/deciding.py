@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from sqlalchemy import Connection
 
-from treasury.approving.tokens import Purpose
+from treasury.approving.tokens import Verb
 from treasury.errors import InputError
 from treasury.ledger.deciding import (
     Proof,
@@ -39,7 +39,7 @@ def check_known(desk: Desk) -> None:
 
 def word_about(
     desk: Desk,
-    purpose: Purpose,
+    purpose: Verb,
     named: str,
     orders: Sequence[Order],
     *more: str,

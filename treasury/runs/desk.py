@@ -15,7 +15,7 @@ from treasury.ledger.database import sqlite_file
 from treasury.ledger.epoch import Places, Standing, begin_epoch, check_standing, register_machine
 from treasury.ledger.holder import MachineLock
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.token import Token
+from treasury.ledger.token import LedgerToken
 from treasury.orders.records import Order
 from treasury.orders.states import State
 from treasury.provider.client import Account, Client
@@ -41,7 +41,7 @@ class Desk:
         )
         self.ledger = Ledger(settings.ledger_url, account.identity, settings.ledger_key_file, clock=clock)
         self.machine = MachineLock(account.identity)
-        self.token = Token(settings.token_folder, account.identity)
+        self.token = LedgerToken(settings.token_folder, account.identity)
         self.standing = Standing.KNOWN
         """How far the ledger could be trusted when a run was last held."""
         self.looked_at: set[str] = set()

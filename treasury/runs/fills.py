@@ -13,7 +13,7 @@ from treasury.ledger.snapshots import snapshot_of
 from treasury.money import round_up
 from treasury.orders.records import Order
 from treasury.orders.states import State
-from treasury.planning.fills import Proof, Verdict, fill_of, prove_fills
+from treasury.planning.fills import FillProof, FillVerdict, fill_of, prove_fills
 from treasury.planning.market import DIGITS
 from treasury.planning.position import Snapshot
 from treasury.planning.trades import SkippedTrade, TradePlan
@@ -52,7 +52,7 @@ def prove_round(desk: Desk, run_key: str, plan: TradePlan) -> Done:
     """Compare the balances with what the orders say, and each trade with its plan."""
     proofs, done = proofs_of(desk, run_key), round_done(desk, run_key, plan)
     for each in proofs:
-        log = LOG.warning if each.verdict is Verdict.BREAK else LOG.info
+        log = LOG.warning if each.verdict is FillVerdict.BREAK else LOG.info
         log("balance of %s is %s: %s", each.asset, each.verdict.value, each.why)
     for fill in done["fills"]:
         LOG.info(
@@ -78,7 +78,7 @@ def round_done(desk: Desk, run_key: str, plan: TradePlan) -> Done:
     )
 
 
-def proofs_of(desk: Desk, run_key: str) -> list[Proof]:
+def proofs_of(desk: Desk, run_key: str) -> list[FillProof]:
     """What balances say of the orders of a round, against those that it was planned from."""
     own = desk.ledger.orders(run_key=run_key)
     run = desk.ledger.run(run_key)
@@ -89,14 +89,14 @@ def proofs_of(desk: Desk, run_key: str) -> list[Proof]:
     if snapshot.source != Snapshot(0).source:
         return []  # balances of a file say nothing about what the service held at that moment
     flying = frozenset(each.request_id for each in snapshot.in_flight)
-    proofs: list[Proof] = []
+    proofs: list[FillProof] = []
     for look in range(LOOKS):
         if look:
             desk.clock.sleep(LOOK_SECONDS)
         after = _balances(desk, own)
         others = moved_since(desk.ledger, run_key, snapshot.at, flying)
         proofs = prove_fills(snapshot.available, after, desk.ledger.orders(run_key=run_key), others)
-        if not any(proof.verdict is Verdict.BREAK for proof in proofs):
+        if not any(proof.verdict is FillVerdict.BREAK for proof in proofs):
             break
     return proofs
 
@@ -165,7 +165,7 @@ def write_decisions(
 
 def breaks_of(rounds: Iterable[Done]) -> list[dict[str, Any]]:
     """The balances that did not move by the orders of these rounds."""
-    return [proof for done in rounds for proof in done["proofs"] if proof["verdict"] == Verdict.BREAK.value]
+    return [proof for done in rounds for proof in done["proofs"] if proof["verdict"] == FillVerdict.BREAK.value]
 
 
 def write_rounds(folder: Path, contents: Sequence[Mapping[str, Any]], rounds: Sequence[Done]) -> Path:

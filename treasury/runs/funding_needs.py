@@ -24,7 +24,7 @@ from treasury.planning.trades import Trade
 from treasury.provider.funds import EstimateFee
 from treasury.runs import market
 from treasury.runs.desk import Desk
-from treasury.runs.offers import Questions
+from treasury.runs.offers import OfferQuestions
 from treasury.runs.preview import Estimates, funding_of
 from treasury.sheets.reading import Sheet
 
@@ -99,7 +99,7 @@ def needs_of(desk: Desk, plan: PayoutPlan, *, with_margin: bool = True) -> dict[
     slippage that the policy allows. Raises `NotFunded` for a debit or fee that cannot be known.
     """
     margin = Decimal(BPS + (policy_of(plan).trading.slippage_bps if with_margin else 0)) / BPS
-    plan, questions = rows_to_pay(desk, plan), Questions(desk)
+    plan, questions = rows_to_pay(desk, plan), OfferQuestions(desk)
     own, before = funding_of(desk, questions, plan, {}, margin), _before(desk, plan)
     needs = _fees_on_top(desk, questions, plan, before)
     for each in own:
@@ -153,7 +153,9 @@ def _estimated(estimates: Estimates, waits: Waiting) -> Decimal:
     return round_up(debit, 2)
 
 
-def _fees_on_top(desk: Desk, questions: Questions, plan: PayoutPlan, before: Iterable[Waiting]) -> dict[str, Decimal]:
+def _fees_on_top(
+    desk: Desk, questions: OfferQuestions, plan: PayoutPlan, before: Iterable[Waiting]
+) -> dict[str, Decimal]:
     """Currency -> what fees come to that are charged beside the amounts: as often as the largest payment's fee."""
     most = plan.limits.max_per_payout
     payments = [

@@ -20,7 +20,7 @@ from treasury.ledger.intents import check_bound
 from treasury.ledger.proposals import newest_plan
 from treasury.money import canonical, exact, parse_amount
 from treasury.orders.states import NEVER_LEFT, OPEN, State
-from treasury.planning.fills import Verdict
+from treasury.planning.fills import FillVerdict
 from treasury.planning.funding import bounded, is_within
 from treasury.planning.funding_trades import FundingTrade
 from treasury.planning.payouts import PayoutPlan, with_conversions
@@ -256,7 +256,9 @@ def why_not_shown(desk: Desk, run_key: str, proofs: Iterable[Mapping[str, Any]] 
         if proofs is None and any((order.final_at or 0) >= since for order in settled):
             proofs = [each.as_dict() for each in proofs_of(desk, key)]
         bought = {order.receive_currency for order in settled}
-        breaks = [each for each in proofs or () if each["verdict"] == Verdict.BREAK.value and each["asset"] in bought]
+        breaks = [
+            each for each in proofs or () if each["verdict"] == FillVerdict.BREAK.value and each["asset"] in bought
+        ]
         said = "; ".join(f"{each['asset']}: {each['why']}" for each in breaks)
         if said:
             return (

@@ -33,7 +33,7 @@ MAX_ROUTES = 200
 R = TypeVar("R")
 
 
-class Questions:
+class OfferQuestions:
     """Asks a service what may be left unanswered; one that is away is not asked again."""
 
     def __init__(self, desk: Desk) -> None:
@@ -62,7 +62,7 @@ class Questions:
 class Lists:
     """The lists of one account's service, kept in a file of its home for a day."""
 
-    def __init__(self, desk: Desk, questions: Questions) -> None:
+    def __init__(self, desk: Desk, questions: OfferQuestions) -> None:
         self._questions = questions
         self._clock = desk.clock
         name = hashlib.sha256(desk.ledger.account.encode()).hexdigest()[:16]
@@ -98,7 +98,7 @@ def _read(file: Path) -> dict[str, Any]:
     return {name: each for name, each in found.items() if isinstance(each, dict) and {"at", "says"} <= each.keys()}
 
 
-def offers_for(desk: Desk, rows: Iterable[PayoutRow], questions: Questions) -> Offers:
+def offers_for(desk: Desk, rows: Iterable[PayoutRow], questions: OfferQuestions) -> Offers:
     """What the service offers for the places, banks and networks of these rows."""
     direct: set[Place] = set()
     quoted: set[Place] = set()

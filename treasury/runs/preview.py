@@ -21,7 +21,7 @@ from treasury.planning.shown import shown_payouts
 from treasury.provider.funds import EstimateFee, PartnerBalance, TradeRate
 from treasury.runs.approving import by_name_only
 from treasury.runs.desk import Desk
-from treasury.runs.offers import Questions, offers_for
+from treasury.runs.offers import OfferQuestions, offers_for
 from treasury.sheets.reading import Sheet
 
 MAX_GROUPS = 20
@@ -35,7 +35,7 @@ def look(desk: Desk, plan: PayoutPlan, file: Path | None = None, *, in_full: boo
 
     Raises `InvalidSheet` for rows that the service would refuse, by the lists that it gives.
     """
-    questions = Questions(desk)
+    questions = OfferQuestions(desk)
     offers = offers_for(desk, plan.rows, questions)
     if problems := judge_offered(plan.rows, offers):
         raise InvalidSheet(str(file or plan.run_key), problems)
@@ -72,7 +72,7 @@ def _waiting(desk: Desk, plan: PayoutPlan) -> PayoutPlan:
 
 @exact
 def funding_of(
-    desk: Desk, questions: Questions, plan: PayoutPlan, flying: Mapping[str, Decimal], margin: Decimal = Decimal(1)
+    desk: Desk, questions: OfferQuestions, plan: PayoutPlan, flying: Mapping[str, Decimal], margin: Decimal = Decimal(1)
 ) -> list[Funding]:
     """What each currency has to hold, beside what it holds.
 
@@ -111,7 +111,7 @@ def funding_of(
 class Estimates:
     """What payments debit whose quotes will tell: by the rates of now, and by what the newest quotes took as fees."""
 
-    def __init__(self, desk: Desk, questions: Questions, margin: Decimal) -> None:
+    def __init__(self, desk: Desk, questions: OfferQuestions, margin: Decimal) -> None:
         self._desk, self._questions, self._margin = desk, questions, margin
         self._seen: dict[tuple[str, str], tuple[SeenFee, ...]] = {}
         self._rates: dict[tuple[str, str], Decimal | None] = {}
@@ -127,7 +127,7 @@ class Estimates:
         return expected_debit(amount, self._rates.get(pair), ceiling, seen, self._margin)
 
 
-def rate_of(questions: Questions, pays: str, receives: str) -> Decimal | None:
+def rate_of(questions: OfferQuestions, pays: str, receives: str) -> Decimal | None:
     """The rate of now, as many of `receives` as one of `pays` gives; None where the service does not say."""
     base = pays.split("_", maxsplit=1)[0]  # USDT_TRC20 is USDT
     if base == receives:
@@ -143,7 +143,7 @@ def _as_text(funding: Funding) -> dict[str, Any]:
 
 
 @exact
-def _arrives(questions: Questions, plan: PayoutPlan) -> list[dict[str, str]]:
+def _arrives(questions: OfferQuestions, plan: PayoutPlan) -> list[dict[str, str]]:
     """What arrives, by pair of currencies: as the sheet says, or estimated by the rate of now."""
     paid: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
     for row in plan.rows:
@@ -162,7 +162,7 @@ def _arrives(questions: Questions, plan: PayoutPlan) -> list[dict[str, str]]:
     return found
 
 
-def _fees(questions: Questions, plan: PayoutPlan) -> Iterator[dict[str, str]]:
+def _fees(questions: OfferQuestions, plan: PayoutPlan) -> Iterator[dict[str, str]]:
     """The service's estimate of what one payment costs, for the largest of each asset."""
     largest: dict[str, Decimal] = {}
     for row in plan.rows:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-from treasury.approving.tokens import Purpose
+from treasury.approving.tokens import Verb
 from treasury.errors import InputError, NotConnected, OutcomeUnknown, Refused
 from treasury.ledger.deciding import Proof, Word
 from treasury.ledger.epoch import absences_needed
@@ -102,7 +102,7 @@ def release_orders(
     check_known(desk)
     decisions = []
     with _held(desk, orders := releasable(desk, reference, kind)):
-        word = word_about(desk, Purpose.RELEASE, reference, orders, by=by, why=why, proof=proof)
+        word = word_about(desk, Verb.RELEASE, reference, orders, by=by, why=why, proof=proof)
         for order, own in [(order, said(desk, word, order)) for order in orders]:
             needed = desk.ledger.write(lambda connection: absences_needed(connection, desk.ledger.now()))
             facts: dict[str, Any] = {"hold_kind": None, "reason": None, "absences_needed": needed, "absent_since": None}
@@ -129,7 +129,7 @@ def resolve_as_sent(
     orders = takeable(desk, reference)
     alone = all(order.run_key != reference for order in orders)
     with _held(desk, orders):
-        word = word_about(desk, Purpose.SENT, reference, orders, by=by, why=why, proof=proof)
+        word = word_about(desk, Verb.SENT, reference, orders, by=by, why=why, proof=proof)
         return _each(orders, lambda order: _as_sent(desk, order, said(desk, word, order), alone=alone))
 
 
@@ -164,7 +164,7 @@ def resolve_as_not_sent(
     check_known(desk)
     orders = sendable_again(desk, reference)
     with _held(desk, orders):
-        word = word_about(desk, Purpose.NOT_SENT, reference, orders, by=by, why=why, proof=proof)
+        word = word_about(desk, Verb.NOT_SENT, reference, orders, by=by, why=why, proof=proof)
         return _each(orders, lambda order: _as_not_sent(desk, order, said(desk, word, order)))
 
 
@@ -186,16 +186,16 @@ def sendable_again(desk: Desk, reference: str) -> list[Order]:
     return orders
 
 
-def decided_word(desk: Desk, purpose: Purpose, reference: str, *, kind: str | None = None, detail: str = "") -> Word:
+def decided_word(desk: Desk, purpose: Verb, reference: str, *, kind: str | None = None, detail: str = "") -> Word:
     """Return the decision that a person would sign about these orders. Raises `InputError`."""
     check_known(desk)
-    if purpose is Purpose.RELEASE:
+    if purpose is Verb.RELEASE:
         orders = releasable(desk, reference, kind)
-    elif purpose is Purpose.SENT:
+    elif purpose is Verb.SENT:
         orders = takeable(desk, reference)
     else:
-        ending = State.SETTLED if purpose is Purpose.SETTLED else State.FAILED
-        orders = sendable_again(desk, reference) if purpose is Purpose.NOT_SENT else endable(desk, reference, ending)
+        ending = State.SETTLED if purpose is Verb.SETTLED else State.FAILED
+        orders = sendable_again(desk, reference) if purpose is Verb.NOT_SENT else endable(desk, reference, ending)
     return word_about(desk, purpose, reference, orders, detail=detail)
 
 
@@ -228,7 +228,7 @@ def resolve_as_ended(
     """
     check_known(desk)
     orders = endable(desk, reference, ending)
-    purpose = Purpose.SETTLED if ending is State.SETTLED else Purpose.FAILED
+    purpose = Verb.SETTLED if ending is State.SETTLED else Verb.FAILED
     with _held(desk, orders):
         detail = order_no or ""
         word = word_about(desk, purpose, reference, orders, by=by, why=why, proof=proof, detail=detail)

@@ -7,12 +7,12 @@ from decimal import Decimal
 from pathlib import Path
 
 from treasury.errors import InputError
-from treasury.planning.backtest import Night
+from treasury.planning.backtest import PlayedNight
 
 _NAME = re.compile(r"\d{4}-\d{2}-\d{2}\.json")
 
 
-def read_nights(folder: Path) -> Sequence[Night]:
+def read_nights(folder: Path) -> Sequence[PlayedNight]:
     """The nights of a folder in order of their day; other files are left alone.
 
     Raises `InputError` for a folder without nights, and for a file that is not one or is another day's.
@@ -22,7 +22,7 @@ def read_nights(folder: Path) -> Sequence[Night]:
     nights = []
     for file in sorted(each for each in folder.iterdir() if _NAME.fullmatch(each.name)):
         try:
-            night = Night.from_dict(json.loads(file.read_text(encoding="utf-8"), parse_float=Decimal))
+            night = PlayedNight.from_dict(json.loads(file.read_text(encoding="utf-8"), parse_float=Decimal))
         except (InputError, ValueError, TypeError) as error:
             raise InputError(f"{file}: {error}") from None
         if night.day.isoformat() != file.stem:
@@ -33,7 +33,7 @@ def read_nights(folder: Path) -> Sequence[Night]:
     return nights
 
 
-def write_nights(folder: Path, nights: Iterable[Night]) -> None:
+def write_nights(folder: Path, nights: Iterable[PlayedNight]) -> None:
     """Write each night to its file. Raises `InputError` for a day that is already there: no record is overwritten."""
     folder.mkdir(parents=True, exist_ok=True)
     for night in nights:

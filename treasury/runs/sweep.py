@@ -322,7 +322,7 @@ def _read(desk: Desk, sweep_id: int, currencies: Sequence[str], moment: str) -> 
     closing.record_balances(desk.ledger, sweep_id, moment, seen)
 
 
-def _read_balance(desk: Desk, currency: str) -> closing.Shown | closing.Unread:
+def _read_balance(desk: Desk, currency: str) -> closing.ShownBalance | closing.Unread:
     """Return the balance of a currency, held amounts included; or why it could not be read."""
     try:
         read = desk.client.read(PartnerBalance(currency=currency))
@@ -333,4 +333,4 @@ def _read_balance(desk: Desk, currency: str) -> closing.Shown | closing.Unread:
     whole = read.balance if read.balance is not None else read.available
     if whole is None:
         return closing.Unread("the answer shows no balance", refused=True)
-    return closing.Shown(whole, None if read.balance is None else read.frozen)
+    return closing.ShownBalance(whole, None if read.balance is None else read.frozen)

@@ -11,7 +11,7 @@ from treasury.planning.payouts import PayoutPlan
 from treasury.planning.rows import PayoutRow
 from treasury.provider.service_rules import ServiceRules
 from treasury.runs.desk import Desk
-from treasury.runs.offers import Questions, offers_for
+from treasury.runs.offers import OfferQuestions, offers_for
 from treasury.runs.remaining import not_replaceable
 
 KEPT_SECONDS = 3600.0
@@ -70,7 +70,7 @@ def _refused(
     found += judge_rows(new, plan.limits)
     if desk is not None:
         found += not_replaceable(desk, plan)
-        found += judge_offered(new, offers_for(desk, new, Questions(desk)))
+        found += judge_offered(new, offers_for(desk, new, OfferQuestions(desk)))
     if recorded is not None and not add:
         rule = "is not in the run, which began without it: --add adds it"
         found += [RowProblem(row.line, row.row_ref, "row", rule, code="not_in_run") for row in new]

@@ -34,7 +34,7 @@ from treasury.provider.status import OrderStatus
 from treasury.sending.witnesses import Witnesses
 
 
-class Shown(NamedTuple):
+class ShownOrder(NamedTuple):
     """What the service shows of an order."""
 
     seen: SeenOrder | None
@@ -43,7 +43,7 @@ class Shown(NamedTuple):
     """The reply that `seen` was read from. It may be large."""
 
 
-NOT_SHOWN = Shown(None, None)
+NOT_SHOWN = ShownOrder(None, None)
 
 
 class Inquiry:
@@ -75,23 +75,23 @@ class Inquiry:
         """What the service shows under a request id of this operation; None when it knows none."""
         return self.query_reference_with_reply(operation, request_id, confirmation, order_no).seen
 
-    def query_with_reply(self, order: Order) -> Shown:
+    def query_with_reply(self, order: Order) -> ShownOrder:
         """Query an order as `query` does; return the reply itself, too."""
         return self._query(order, order.asked_as, order.confirmation, order.order_no)
 
     def _query(
         self, order: Order, request_id: str, confirmation: str | None = None, order_no: str | None = None
-    ) -> Shown:
+    ) -> ShownOrder:
         crash_point("ask.before")
         seen, reply = self.query_reference_with_reply(order.operation, request_id, confirmation, order_no)
         crash_point("ask.answered")
         if seen is None:
             return NOT_SHOWN
-        return Shown(self._ledger.as_kept(order, as_paid(seen, order, self._rules.service)), reply)
+        return ShownOrder(self._ledger.as_kept(order, as_paid(seen, order, self._rules.service)), reply)
 
     def query_reference_with_reply(
         self, operation: str, request_id: str, confirmation: str | None = None, order_no: str | None = None
-    ) -> Shown:
+    ) -> ShownOrder:
         """The same as `query_reference`, with the reply itself."""
         service, asked = self._rules.service, CATALOGUE[operation]
         question = service.question(asked, request_id, confirmation, order_no)
@@ -105,7 +105,7 @@ class Inquiry:
             return NOT_SHOWN
         if is_empty(reply):  # it does not show whether there is such an order
             raise Refused(question.operation_name(), 200, EMPTY, "an empty record")
-        return Shown(service.read(asked, reply.as_order()), reply)
+        return ShownOrder(service.read(asked, reply.as_order()), reply)
 
     def query_all_references(self, order: Order) -> dict[int, SeenOrder]:
         """What the service shows under every reference that this payment may ever have had, by generation."""

@@ -42,7 +42,7 @@ class SheetName:
 
 
 @dataclass
-class Book:
+class ReadBook:
     """What `workbook.xml` says."""
 
     sheets: list[SheetName] = field(default_factory=list)
@@ -115,8 +115,8 @@ def _part(related: Mapping[str, tuple[str, str]], wanted: str) -> str | None:
     return next((part for kind, part in related.values() if kind == wanted), None)
 
 
-def _read_book(package: Package, main: str) -> Book:
-    book = Book()
+def _read_book(package: Package, main: str) -> ReadBook:
+    book = ReadBook()
 
     def started(tag: str, attributes: dict[str, str]) -> None:
         match local(tag):
@@ -133,7 +133,7 @@ def _read_book(package: Package, main: str) -> Book:
     return book
 
 
-def _worksheets(book: Book, related: Mapping[str, tuple[str, str]]) -> list[SheetName]:
+def _worksheets(book: ReadBook, related: Mapping[str, tuple[str, str]]) -> list[SheetName]:
     """The sheets that have cells, charts left out."""
     found = [each for each in book.sheets if related.get(each.relation, ("", ""))[0] == "worksheet"]
     if not found:
