@@ -47,6 +47,8 @@ COMMANDS = {
     "reconcile": ("reconciliation:reconcile", "Ask what became of every order, and report."),
     "report": ("reconciliation:report", "Write a month of the balance accounts, with entries for the books."),
     "accept": ("reconciliation:accept", "Accept a break of the last reconciliation."),
+    "status": ("status:status", "Was everything done, and what does a person have to do?"),
+    "balance": ("status:balance", "Show every watched balance, as the service shows it now."),
     "runs": ("reading:runs", "List the runs of the ledger."),
     "payees": ("reading:payees", "List everybody whom payouts name."),
     "payee": ("reading:payee", "Show everything that was paid to one payee."),

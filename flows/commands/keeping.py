@@ -3,7 +3,8 @@
 from pathlib import Path
 
 from flows.commands.common import DONE, say_files
-from treasury.ledger.backup import Manifest, make_backup
+from treasury.files import write_json
+from treasury.ledger.backup import LAST_BACKUP, Manifest, make_backup
 from treasury.ledger.opening import readable_account
 from treasury.ledger.restore import restore_backup
 from treasury.settings import read_settings
@@ -20,7 +21,9 @@ def backup(file: Path, /) -> int:
         The backup to write; nothing is ever replaced.
 
     """
-    made = make_backup(read_settings(), file.absolute())
+    settings = read_settings()
+    made = make_backup(settings, file.absolute())
+    write_json(settings.home / LAST_BACKUP, {"at": made.created_at})
     print(f"backup of the ledger of {_in_words(made)}")
     say_files([file.absolute()])
     print("It holds the ledger's key, so whoever has it can read every payee that is still open: keep it as a secret.")

@@ -32,6 +32,9 @@ TOKENS = "tokens/"
 OLD_TOKEN = "ledger.key.epoch"  # noqa: S105 - a name
 """The token of earlier versions, which stands beside the key."""
 
+LAST_BACKUP = "last_backup.json"
+"""File of the home in which `treasury backup` keeps when it made its last one."""
+
 _BROKEN = (
     *(zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError),
     *(ValueError, KeyError, TypeError, AttributeError),

@@ -33,13 +33,14 @@ def keep_statement(ledger: Ledger, sweep_id: int, as_of: int, statement: Stateme
     ledger.write(work)
 
 
-def kept_lines(ledger: Ledger, sweep_id: int) -> list[StatementEntry]:
-    """Return the lines that reports up to this sweep were given: of each transaction the last one.
+def kept_lines(ledger: Ledger, sweep_id: int | None) -> list[StatementEntry]:
+    """Return the lines that reports (up to this sweep) were given: of each transaction the last one.
 
     A line that somebody put into the database by hand, or changed there, counts as none.
     """
     table = schema.statement_lines
-    rows = ledger.read(select(table).where(table.c.sweep_id <= sweep_id).order_by(table.c.id))
+    until = () if sweep_id is None else (table.c.sweep_id <= sweep_id,)
+    rows = ledger.read(select(table).where(*until).order_by(table.c.id))
     return list({entry.order_no: entry for entry in _read(ledger.key, rows)}.values())
 
 

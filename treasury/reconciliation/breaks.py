@@ -123,6 +123,14 @@ def assign_lifecycle(
     return sorted(breaks, key=_place)
 
 
+def standing_breaks(
+    known: Mapping[str, KnownBreak], acceptances: Mapping[str, Acceptance], policy: Policy, as_of: int
+) -> list[Break]:
+    """Return the breaks of the last report that count now, those to begin with first."""
+    found = (_living(each.found, each, acceptances.get(key), policy, as_of) for key, each in known.items())
+    return sorted((each for each in found if each.counts), key=_place)
+
+
 def _living(
     finding: Finding, known: KnownBreak | None, acceptance: Acceptance | None, policy: Policy, as_of: int
 ) -> Break:

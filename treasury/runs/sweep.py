@@ -310,16 +310,25 @@ def service_side(seen: SeenOrder, reply: Reply, find_words: Callable[[], Words])
     }
 
 
-def _read_balances(desk: Desk, sweep_id: int, scope: Scope, moment: str) -> None:
+def watched_currencies(desk: Desk, scope: Scope = Scope(), sweep_id: int | None = None) -> list[str]:
+    """Return the currencies whose balances a report of this scope reads; those of statements up to this sweep."""
     adopted = policy_in_force(desk.ledger)
     named = set() if adopted is None else {*adopted.policy.assets, *filter(None, [adopted.policy.base_asset])}
     named |= {line.currency for line in kept_lines(desk.ledger, sweep_id)}
-    _read(desk, sweep_id, closing.balance_currencies(desk.ledger, scope, named), moment)
+    return closing.balance_currencies(desk.ledger, scope, named)
+
+
+def read_balances(desk: Desk, currencies: Sequence[str]) -> dict[str, closing.ShownBalance | closing.Unread]:
+    """Ask the service for these balances; currency -> what it shows, or why it could not be read."""
+    return dict(zip(currencies, desk.run_concurrently(lambda each: _read_balance(desk, each), currencies), strict=True))
+
+
+def _read_balances(desk: Desk, sweep_id: int, scope: Scope, moment: str) -> None:
+    _read(desk, sweep_id, watched_currencies(desk, scope, sweep_id), moment)
 
 
 def _read(desk: Desk, sweep_id: int, currencies: Sequence[str], moment: str) -> None:
-    seen = dict(zip(currencies, desk.run_concurrently(lambda each: _read_balance(desk, each), currencies), strict=True))
-    closing.record_balances(desk.ledger, sweep_id, moment, seen)
+    closing.record_balances(desk.ledger, sweep_id, moment, read_balances(desk, currencies))
 
 
 def _read_balance(desk: Desk, currency: str) -> closing.ShownBalance | closing.Unread:

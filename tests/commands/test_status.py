@@ -1,0 +1,74 @@
+"""`treasury status` and `treasury balance`: what ran, what is open, what a person has to do."""
+
+import json
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from tests.commands.office import Office
+from treasury.sandbox import RunningSandbox
+
+pytestmark = pytest.mark.prefect
+
+
+@pytest.fixture
+def sandbox(open_sandbox: Callable[..., RunningSandbox]) -> RunningSandbox:
+    return open_sandbox(balances={"USDT_TRC20": Decimal(1000), "USDT": Decimal(0)})
+
+
+@pytest.fixture
+def office(sandbox: RunningSandbox, open_office: Callable[..., Office], prefect_url: str) -> Office:
+    return open_office(sandbox.base_url)
+
+
+def standing(office: Office) -> dict[str, Any]:
+    ended = office.run("status", "--json")
+    found: dict[str, Any] = json.loads(ended.out)
+    assert ended.code == (4 if found["needs"] else 0)
+    return found
+
+
+def test_a_new_home_needs_nobody(office: Office) -> None:
+    ended = office.run("status")
+    assert (ended.code, ended.last) == (0, "nothing needs a person")
+    assert (office.run("balance").code, standing(office)["jobs"]) == (0, [])
+
+
+def test_what_is_open_is_said_until_it_is_done(office: Office, tmp_path: Any) -> None:
+    sheet = office.sheet(("a", "10", "12345670001"), ("b", "20", "12345670022"))
+    assert office.run("pay", sheet, "--run-key", "run", "--yes", "--follow", "5").code == 0
+    needs = standing(office)["needs"]
+    assert needs == [
+        "no report of everything was made yet: treasury reconcile",
+        "the last backup was never made from this home: treasury backup FILE",
+    ]
+    assert office.run("backup", tmp_path / "one.backup").code == 0
+    assert office.run("reconcile").code == 0
+    found = standing(office)
+    assert [job["job"] for job in found["jobs"]] == ["payout", "reconcile"]
+    assert found["needs"] == ["1 open break(s) of the last report: read it, then treasury accept BREAK"]
+    assert (found["backup"]["days"], found["missed_nights"], found["unexplained"]) == (0, [], {})
+    [opening] = found["breaks"]
+    assert office.run("accept", opening["id"], "--by", "Ana", "--why", "as the service shows it").code == 0
+    assert standing(office)["needs"] == []
+    assert office.run("stop", "--by", "Ana", "--why", "a test").code == 0
+    again = office.sheet(("c", "30", "12345670003"), name="again.csv")
+    assert office.run("pay", again, "--run-key", "two", "--yes").code == 4
+    ended = office.run("status")
+    assert (ended.code, ended.last) == (4, "1 to do")
+    assert "to do: all sending was stopped by Ana (a test): treasury stop --lift --by NAME" in ended.out
+
+
+def test_money_that_is_gone_is_a_sum_here_and_beside_its_balance(office: Office, sandbox: RunningSandbox) -> None:
+    sheet = office.sheet(("a", "10", "12345670001"), ("b", "20", "12345670022"))
+    assert office.run("pay", sheet, "--run-key", "run", "--yes", "--follow", "5").code == 0
+    assert office.run("reconcile").code == 0
+    sandbox.deposit("USDT_TRC20", "-5")
+    assert office.run("reconcile").code == 5
+    assert standing(office)["unexplained"] == {"USDT_TRC20": "-5"}
+    ended = office.run("balance")
+    assert (ended.code, ended.last) == (0, "1 balances")
+    [line] = [line for line in ended.out.splitlines() if line.startswith("USDT_TRC20")]
+    assert line == "USDT_TRC20: 985  held for orders 20  unexplained -5"
