@@ -7,7 +7,7 @@ from pydantic import Field, SecretStr
 
 
 class TreasuryLedger(Block):
-    """Where the ledger is kept. Its key stays a file: a key in Prefect's database would lie beside what it protects."""
+    """The place of the ledger. Its key stays a file: a key in Prefect's database would lie beside what it protects."""
 
     _block_type_name = "Treasury Ledger"
     _block_type_slug = "treasury-ledger"

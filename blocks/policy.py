@@ -15,7 +15,7 @@ PREFIX = "block:"
 
 
 class TreasuryPolicy(Block):
-    """What may be traded and paid; the same TOML as the file `data/treasury_policy.toml`."""
+    """The rules of trading and paying; the same TOML as the file `data/treasury_policy.toml`."""
 
     _block_type_name = "Treasury Policy"
     _block_type_slug = "treasury-policy"

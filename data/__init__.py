@@ -4,7 +4,7 @@ from pathlib import Path
 
 
 def path(name: str) -> Path:
-    """Where a sample file is, in a checkout and in an installed wheel alike. Raises `FileNotFoundError`."""
+    """Return where a sample file is, in a checkout and in an installed wheel alike. Raises `FileNotFoundError`."""
     found = Path(__file__).with_name(name)
     if not found.is_file():
         raise FileNotFoundError(f"there is no sample called {name}")

@@ -23,7 +23,7 @@ from treasury.runs.preview import look
 
 
 class Source(TypedDict):
-    """Where the payments of a run come from; passed from task to task."""
+    """The source of a run's payments; passed from task to task."""
 
     file: str
     sheet: str | None
@@ -175,7 +175,7 @@ def _rows(source: Source) -> dict[str, Any]:
 
 
 def folder_of(source: Source) -> Path | None:
-    """Where its results go, where that is named."""
+    """Return where its results go, where that is named."""
     return None if source["out"] is None else Path(source["out"])
 
 

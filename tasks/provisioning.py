@@ -17,7 +17,7 @@ from treasury.runs import provisioning
 def look_up_users(
     file: str, account: str | None = None, sheet: str | None = None, out: str | None = None
 ) -> dict[str, str]:
-    """Whether the service knows each user of a file: existing, absent, or unknown when it could not be asked.
+    """Tell whether the service knows each user of a file: existing, absent, or unknown when it could not be asked.
 
     A wrong sheet comes back corrected in `out`.
     """

@@ -19,7 +19,7 @@ MOVED = ("hash", "timestamp_unit", "null_text_is_blank")
 
 
 class AccountFile(BaseModel):
-    """What an account file may say; keys stay where they are and are referred to by path."""
+    """The content of an account file; keys stay where they are and are referred to by path."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 

@@ -247,15 +247,15 @@ class NotJudged(TreasuryError):
 
 
 class NotFunded(TreasuryError):
-    """What a run needs is not there, and cannot be converted now; nothing of it is sent."""
+    """A run needs what is not there and cannot be converted now; nothing of it is sent."""
 
 
 class Overtaken(InputError):
-    """What this was planned from changed before it was recorded; nothing was recorded: it is to be planned again."""
+    """The basis of a plan changed before it was recorded; nothing was recorded: it is to be planned again."""
 
 
 class NeedsAttention(TreasuryError):
-    """What ran came to its end, and a person has to look at what came of it.
+    """A run came to its end, and a person has to look at its results.
 
     `state` names how it ended; `summary` is what it would have returned.
     """

@@ -164,6 +164,6 @@ def _longest(text: str, groups: list[tuple[int, int, str]], first: int, is_perso
 
 
 def _is_whole(text: str, start: int, end: int) -> bool:
-    """Whether no letter and no digit stands beside it."""
+    """Tell whether no letter and no digit stands beside it."""
     before, after = text[start - 1 : start] if start else "", text[end : end + 1]
     return not before.isalnum() and not after.isalnum()

@@ -1,4 +1,4 @@
-"""What is wrong with one value of a model, in plain words: pydantic's own are for programmers."""
+"""Errors of one value of a model, in plain words: pydantic's own are for programmers."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -78,7 +78,8 @@ def read_bounded(file: Path, most: int = MAX_SMALL_BYTES) -> bytes:
 
 
 def read_private(file: Path, what: str) -> bytes:
-    """What a file holds that only its owner may know. Raises `OSError`, and `ConfigurationError` when it is open."""
+    """Return what a file holds that only its owner may know. Raises `OSError`, and `ConfigurationError` when it is
+    open."""
     with _opened(file) as opened:
         mode = os.fstat(opened.fileno()).st_mode  # of the very file that is read
         if stat.S_ISREG(mode):
@@ -121,7 +122,7 @@ class Opening:
 
     @property
     def is_grave(self) -> bool:
-        """Whether others can open it or its group can write it; else its group can read it."""
+        """Tell whether others can open it or its group can write it; else its group can read it."""
         return bool(self.mode & (stat.S_IRWXO | stat.S_IWGRP))
 
     @property
@@ -136,7 +137,7 @@ class Opening:
 
 
 def openings(*paths: Path) -> Iterator[Opening]:
-    """What of these files, and of these folders with all that is in them, more than its owner can open.
+    """Yield what of these files, and of these folders with all that is in them, more than its owner can open.
 
     Links are left out: what they lead to has a mode of its own.
     """

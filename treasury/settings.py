@@ -45,7 +45,7 @@ EXCHANGES = (0.1, 3_600.0)
 
 @dataclass(frozen=True)
 class Settings:
-    """Where things are. Paths are absolute."""
+    """The settings of a home. Paths are absolute."""
 
     home: Path
     base_url: str | None
@@ -77,11 +77,11 @@ class Settings:
 
     @property
     def token_folder(self) -> Path:
-        """Where the tokens are."""
+        """Return where the tokens are."""
         return self.home / "tokens" if self.tokens is None else self.tokens
 
     def evidence(self, service: ServiceRules) -> EvidenceRules:
-        """What counts as evidence about a payment whose fate is unknown, at a service that does so."""
+        """Return what counts as evidence about a payment whose fate is unknown, at a service that does so."""
         margin = self.resend_after_seconds if self.quote_margin_seconds is None else self.quote_margin_seconds
         return EvidenceRules(self.resend_after_seconds, margin, service)
 
@@ -104,15 +104,15 @@ class Settings:
 
     @property
     def account_file(self) -> Path:
-        """What `treasury connect` writes."""
+        """Return what `treasury connect` writes."""
         return self.home / "account.json"
 
     def run_folder(self, run_key: str) -> Path:
-        """Where a run's results go unless said otherwise."""
+        """Return where a run's results go unless said otherwise."""
         return self.home / "runs" / run_key
 
     def night_folder(self, day: str) -> Path:
-        """Where the reconciliations of a day (ISO date) go unless said otherwise."""
+        """Return where the reconciliations of a day (ISO date) go unless said otherwise."""
         return self.home / "nights" / day
 
     def check_out(self, out: str | None) -> None:
@@ -127,7 +127,7 @@ class Settings:
 
     @property
     def has_account(self) -> bool:
-        """Whether environment or account file name an account."""
+        """Tell whether environment or account file name an account."""
         return bool(self.base_url or self.partner_id or self.private_key_file)
 
     def account(self) -> Account:
@@ -178,7 +178,7 @@ OLDER, NEWER = "TREASURY_MOST_", "TREASURY_MAX_"
 
 
 def home_folder(environ: Mapping[str, str] = os.environ) -> Path:
-    """Where this program keeps everything."""
+    """Return where this program keeps everything."""
     return Path(environ.get("TREASURY_HOME") or "~/.treasury").expanduser().absolute()
 
 

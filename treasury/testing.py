@@ -66,7 +66,7 @@ def open_treasury_sandbox(treasury_keys: tuple[str, str]) -> Iterator[Callable[.
 
 @pytest.fixture
 def treasury_sandbox_settings() -> Mapping[str, Any]:
-    """What the sandbox of a test is started with; yours replaces it, see `SandboxSettings`."""
+    """Return what the sandbox of a test is started with; yours replaces it, see `SandboxSettings`."""
     return {}
 
 

@@ -56,7 +56,7 @@ def clean_members(value: Any) -> Any:
 
 
 def is_clean(text: str) -> bool:
-    """Whether a text, such as an identifier, can be kept as it came: nothing unsafe, no stand-in, one line."""
+    """Tell whether a text, such as an identifier, can be kept as it came: nothing unsafe, no stand-in, one line."""
     return (text.isascii() and text.isprintable()) or not (
         UNSAFE.search(text) or _SPACES.search(text) or STAND_IN in text
     )
@@ -71,7 +71,7 @@ _LOOKS_LIKE = str.maketrans(
 
 
 def as_it_looks(text: str) -> str:
-    """What identifies an account, as an eye reads it: letters and digits alone, in one width, case and alphabet.
+    """Return what identifies an account, as an eye reads it: letters and digits alone, in one width, case and alphabet.
 
     Spaces, dashes, zero-width and direction characters do not count; full-width and Arabic-Indic digits are digits; a
     Cyrillic or Greek letter is the Latin one that it is taken for. O and 0, I, l and 1 are one character each.
@@ -88,5 +88,5 @@ def as_it_looks(text: str) -> str:
 
 
 def payee_key(account: object, country: object, bank: object) -> str:
-    """What identifies a payee, however its account is written. Personal: never log it."""
+    """Return what identifies a payee, however its account is written. Personal: never log it."""
     return f"{as_it_looks(str(account))}|{as_it_looks(str(country))}|{as_it_looks(str(bank))}"

@@ -24,7 +24,8 @@ def configured_desk() -> Desk:
 
 
 def agreed(*, yes: bool, left_out: int = 0) -> bool:
-    """Whether the person, or the option `--yes`, agrees to the plan just shown; `left_out`: rows that are not in it."""
+    """Tell whether the person, or the option `--yes`, agrees to the plan just shown; `left_out`: rows that are not in
+    it."""
     if yes:
         return True
     if not sys.stdin.isatty():
@@ -34,7 +35,8 @@ def agreed(*, yes: bool, left_out: int = 0) -> bool:
 
 
 def asking_for_headers(read: Callable[[], T]) -> T:
-    """What is read of a sheet; where headers of one's own can mean one thing, somebody at a terminal is asked first.
+    """Return what is read of a sheet; where headers of one's own can mean one thing, somebody at a terminal is asked
+    first.
 
     Raises what `read` raises; `UnknownHeaders` where nobody can be asked, or says no.
     """

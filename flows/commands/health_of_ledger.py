@@ -96,7 +96,7 @@ def _age(ledger: Ledger, at: int) -> str:
 
 
 def waits_for_people(ledger: Ledger) -> str:
-    """What waits for a person, in words; nothing when all is well."""
+    """Return what waits for a person, in words; nothing when all is well."""
     states = schema.orders.c.state
     counts = dict(ledger.read(select(states, func.count()).group_by(states)))
     unknown = counts.get(State.UNKNOWN.value, 0) + counts.get(State.SENDING.value, 0)
@@ -109,7 +109,7 @@ def waits_for_people(ledger: Ledger) -> str:
 
 
 def say_epoch(ledger: Ledger) -> str:
-    """Whether an epoch runs, and why."""
+    """Tell whether an epoch runs, and why."""
     why = why_epoch(ledger)
     if why is None:
         return "none runs: this ledger is as new as the service, as far as this machine knows"
@@ -155,7 +155,7 @@ def say_statuses(ledger: Ledger, service: ServiceRules) -> str:
 
 
 def say_proofs(ledger: Ledger, service: ServiceRules) -> str:
-    """What the last `--prove` showed. Raises `ConfigurationError` while the service contradicts an entry."""
+    """Return what the last `--prove` showed. Raises `ConfigurationError` while the service contradicts an entry."""
     proofs = standing_proofs(ledger, service)
     if not proofs:
         return "the account was not compared with the service: treasury doctor --prove"

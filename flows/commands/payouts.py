@@ -144,7 +144,7 @@ class _Rows(NamedTuple):
 
     @property
     def read(self) -> dict[str, Any]:
-        """What reading them takes."""
+        """Return what reading them takes."""
         return {"sheet": self.sheet, "add": self.add, "valid_rows_only": self.valid_rows_only}
 
 
@@ -292,7 +292,7 @@ def _by_name(plan: PayoutPlan) -> dict[str, str]:
 
 
 def _is_kept(run_key: str) -> bool:
-    """Whether a plan of this run waits for approvals, or was carried out."""
+    """Tell whether a plan of this run waits for approvals, or was carried out."""
     if not read_settings().has_account:
         return False
     ledger = configured_desk().ledger
@@ -319,7 +319,7 @@ def show_plan(plan: PayoutPlan, *, in_full: bool = False) -> None:
 
 
 def _approvals_of(plan: PayoutPlan) -> str:
-    """What the plan needs of approvals, or that it has them."""
+    """Return what the plan needs of approvals, or that it has them."""
     if read_settings().has_account:
         desk = configured_desk()
         waiting = waiting_plan(desk.ledger, plan.run_key)

@@ -29,7 +29,7 @@ def prefect_home() -> Path:
 
 
 def pages_folder() -> Path:
-    """Where Prefect's server puts the pages of its dashboard."""
+    """Return where Prefect's server puts the pages of its dashboard."""
     return prefect_home() / "pages"
 
 
@@ -47,7 +47,7 @@ def configured(name: str) -> str | None:
 
 
 def password_file() -> Path:
-    """Where the password of the servers of this home is: one line, USER:PASSWORD."""
+    """Return where the password of the servers of this home is: one line, USER:PASSWORD."""
     return home_folder() / "prefect.auth"
 
 

@@ -53,7 +53,7 @@ def configured_api() -> str | None:
 
 
 def prepare_environment() -> None:
-    """What must be set before Prefect is imported. What the operator set stays."""
+    """Return what must be set before Prefect is imported. What the operator set stays."""
     home = prefect_home()
     make_folder(home)
     close_to_others([home, *home.iterdir()])  # others cannot go deeper then
@@ -111,7 +111,8 @@ def _embedded_server(port: int, meanwhile: Iterable[str]) -> Iterator[None]:
 
 
 def _is_ready() -> bool:
-    """Whether Prefect's own client reaches the server: it asks once a process, and gives up for good if it does not."""
+    """Tell whether Prefect's own client reaches the server: it asks once a process, and gives up for good if it does
+    not."""
     from prefect.client.orchestration import get_client
 
     try:
@@ -143,7 +144,7 @@ def _check_password(api: str) -> None:
 
 
 def answers(url: str, seconds: float = 5) -> bool:
-    """Whether a server is there and answers in time; one that asks who we are is."""
+    """Tell whether a server is there and answers in time; one that asks who we are is."""
     try:
         with urllib.request.urlopen(url, timeout=seconds):  # noqa: S310 - a server of ours, or one the operator named
             return True

@@ -223,7 +223,7 @@ def show_round(desk: Desk, found: Round) -> None:
 
 
 def show_costs(desk: Desk, folder: Path) -> int:
-    """What trades cost so far: a table on the terminal, and `costs.csv`."""
+    """Return what trades cost so far: a table on the terminal, and `costs.csv`."""
     path, rows = write_costs(desk, folder)
     for line in table(COLUMNS, rows):
         print(line)

@@ -337,3 +337,14 @@ def test_no_two_public_classes_of_the_product_have_one_name() -> None:
             if isinstance(each, ast.ClassDef) and not each.name.startswith("_") and "sandbox" not in file.parts:
                 places.setdefault(each.name, []).append(shown(file))
     assert {name: files for name, files in places.items() if len(files) > 1} == {}
+
+
+NOT_FIRST = ("The same", "What ", "Whether ", "Where ")
+
+
+@pytest.mark.parametrize("file", MODULES, ids=shown)
+def test_a_docstring_begins_with_a_verb_or_a_noun(file: Path) -> None:
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            said = ast.get_docstring(node) or ""
+            assert not said.startswith(NOT_FIRST), f"{shown(file)}: {said.splitlines()[0]}"

@@ -11,7 +11,7 @@ HOUR_MS = 3_600_000
 
 @dataclass(frozen=True)
 class ApprovalRules:
-    """What the policy asks of a plan."""
+    """The approvals that the policy asks for a plan."""
 
     asked: int = 0
     """Approvals besides its maker's."""

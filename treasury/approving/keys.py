@@ -35,12 +35,12 @@ def make_key(file: Path, passphrase: str | None) -> str:
 
 
 def is_its_key(file: Path, content: bytes) -> bool:
-    """Whether a file holds this content."""
+    """Tell whether a file holds this content."""
     return file.read_bytes() == content
 
 
 def is_locked(file: Path) -> bool:
-    """Whether a key file wants a passphrase. Raises `ConfigurationError` when it cannot be read."""
+    """Tell whether a key file wants a passphrase. Raises `ConfigurationError` when it cannot be read."""
     return b"ENCRYPTED" in _content(file)
 
 
@@ -66,7 +66,7 @@ def _content(file: Path) -> bytes:
 
 
 def is_signed_by(public: str, signature: bytes, content: bytes) -> bool:
-    """Whether the private half of this public key signed the content."""
+    """Tell whether the private half of this public key signed the content."""
     try:
         Ed25519PublicKey.from_public_bytes(raw_key(public)).verify(signature, content)
     except (InvalidSignature, ValueError):

@@ -24,7 +24,7 @@ _CODE = re.compile(r"[0-9]{1,9}-[0-9a-f]{64}")
 
 
 class Verb(StrEnum):
-    """What a signature says."""
+    """The decision that a signature gives."""
 
     APPROVE = "approve"
     PROPOSE = "propose"
@@ -42,7 +42,8 @@ class Verb(StrEnum):
 
 @dataclass(frozen=True)
 class Binding:
-    """What a signature is bound to: one proposal of one run, in one ledger of one account, under one policy."""
+    """The matter that a signature is bound to: one proposal of one run, in one ledger of one account, under one
+    policy."""
 
     account: str
     run_key: str
@@ -109,7 +110,7 @@ class Token:
 
     @property
     def is_genuine(self) -> bool:
-        """Whether the key signed exactly this."""
+        """Tell whether the key signed exactly this."""
         return is_signed_by(self.key, self.signature, self.content)
 
     def __str__(self) -> str:

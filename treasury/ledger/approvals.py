@@ -1,4 +1,4 @@
-"""What people decided about proposals: each approval is bound to one proposal of one plan in one ledger.
+"""Decisions of people about proposals: each approval is bound to one proposal of one plan in one ledger.
 
 A decision carries a keyed checksum; a row that was changed or added by hand counts as none.
 """
@@ -105,7 +105,7 @@ def propose_plan(
 
 @dataclass(frozen=True)
 class Approved:
-    """What an approval led to."""
+    """The result of an approval."""
 
     plan: WaitingPlan
     name: str
@@ -216,7 +216,7 @@ def decided_by(ledger: Ledger, plan: WaitingPlan) -> str:
 
 
 def as_a_name(text: str) -> bool:
-    """Whether a text names somebody: it has letters or digits that an eye sees."""
+    """Tell whether a text names somebody: it has letters or digits that an eye sees."""
     return same_person(text, text) and not same_person(text, "")
 
 
@@ -258,7 +258,7 @@ def _decide(
 
 
 def decisions_of(connection: Connection, ledger: Ledger, plan: WaitingPlan) -> tuple[list[PlanDecision], int]:
-    """What was decided about a proposal, in order, and how many rows were changed or added by hand."""
+    """Return what was decided about a proposal, in order, and how many rows were changed or added by hand."""
     table = schema.decisions
     rows = connection.execute(select(table).where(table.c.proposal == plan.id).order_by(table.c.id)).fetchall()
     genuine = [row for row in rows if is_sealed(ledger.key, table, row)]
@@ -278,7 +278,8 @@ def judge(connection: Connection, ledger: Ledger, plan: WaitingPlan, rules: Appr
 
 
 def is_of_another_time(connection: Connection, ledger: Ledger, plan: WaitingPlan) -> bool:
-    """Whether another policy came into force after a plan was proposed; its own one may be in force again by now."""
+    """Tell whether another policy came into force after a plan was proposed; its own one may be in force again by
+    now."""
     table = schema.policies.c
     since = (table.in_force_at > plan.proposed_at) & (table.in_force_at <= ledger.now()) & table.ended_at.is_(None)
     other = table.version != plan.policy if plan.policy is not None else table.version.is_not(None)
@@ -294,7 +295,7 @@ BY_HAND = (
 
 
 def is_used(connection: Connection, ledger: Ledger, plan: WaitingPlan) -> bool:
-    """Whether payments were recorded under this proposal."""
+    """Tell whether payments were recorded under this proposal."""
     return any(each.used_at is not None for each in decisions_of(connection, ledger, plan)[0])
 
 
@@ -326,7 +327,7 @@ def check_payments_not_rejected(
 
 
 def check_no_rejection(ledger: Ledger, run_key: str, hashes: Collection[str], policy: str | None, asked: int) -> None:
-    """The same as `check_payments_not_rejected`, outside of a transaction."""
+    """Check as `check_payments_not_rejected` does, outside of a transaction."""
     ledger.look(lambda connection: check_payments_not_rejected(connection, ledger, run_key, hashes, policy, asked))
 
 
@@ -370,7 +371,7 @@ def _is_rejected(connection: Connection, ledger: Ledger, plan: WaitingPlan) -> b
 
 
 def is_rejected(ledger: Ledger, plan: WaitingPlan) -> bool:
-    """Whether a person rejected this proposal."""
+    """Tell whether a person rejected this proposal."""
     return ledger.look(lambda connection: _is_rejected(connection, ledger, plan))
 
 
@@ -391,7 +392,7 @@ def why_ended(ledger: Ledger, run_key: str) -> str | None:
 
 
 def is_proposed_anew(ledger: Ledger, plan: WaitingPlan) -> bool:
-    """Whether the next start proposes the plan again: of a ledger before its restore, of another policy's time, or
+    """Tell whether the next start proposes the plan again: of a ledger before its restore, of another policy's time, or
     changed by hand since."""
 
     def work(connection: Connection) -> bool:

@@ -112,7 +112,7 @@ def _has_left(connection: Connection, run_key: str) -> bool:
 
 
 def _was_used(connection: Connection, ledger: Ledger, plan: WaitingPlan) -> bool:
-    """Whether payments were recorded under this plan, by this proposal or by an earlier one of the same plan."""
+    """Tell whether payments were recorded under this plan, by this proposal or by an earlier one of the same plan."""
     table = schema.plans
     same = (table.c.run_key == plan.run_key) & (table.c.plan_sha256 == plan.sha256)
     rows = connection.execute(select(table).where(same)).fetchall()

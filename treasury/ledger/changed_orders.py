@@ -65,5 +65,5 @@ def _is_expected(ledger: Ledger, order: Order) -> bool:
 
 
 def may_have_left(ledger: Ledger, order: Order) -> bool:
-    """Whether the journal, or the order itself, shows that it was marked to leave."""
+    """Tell whether the journal, or the order itself, shows that it was marked to leave."""
     return order.sends > 0 or any(entry.event in (Event.SEND, Event.RESEND) for entry in ledger.journal(order))

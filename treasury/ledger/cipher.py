@@ -74,11 +74,11 @@ class LedgerKey:
         return self.keyed_hash(word)[:12]
 
     def checksum(self, values: Sequence[object]) -> str:
-        """What shows that a row of the ledger was written by somebody who has its key."""
+        """Return what shows that a row of the ledger was written by somebody who has its key."""
         return self.checksum_of(canonical_json(values).encode())
 
     def checksum_of(self, content: bytes) -> str:
-        """The same of bytes: BLAKE2b with a key (RFC 7693).
+        """Return the checksum of bytes: BLAKE2b with a key (RFC 7693).
 
         `hmac.digest` gives the interpreter's lock away each time, and a step waits behind every busy thread for it.
         """

@@ -27,7 +27,7 @@ def cool(ledger: Ledger, run_key: str, hours: int) -> None:
 
 
 def _is_new(ledger: Ledger, order: Order) -> bool:
-    """Whether nothing of this ledger may have been paid to an order's payee before."""
+    """Tell whether nothing of this ledger may have been paid to an order's payee before."""
     mine, other = schema.orders.alias(), schema.orders.alias()
     query = (
         select(func.count())

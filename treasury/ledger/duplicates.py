@@ -54,7 +54,7 @@ def find_duplicates(connection: Connection, run_key: str, since_ms: int) -> Iter
 
 
 def may_be_paid(table: Any, since_ms: int = 0) -> Any:
-    """Where an order is open, or was settled since then."""
+    """Return where an order is open, or was settled since then."""
     return or_(table.c.state.in_(_OPEN), and_(table.c.state == State.SETTLED.value, _ended(table) >= since_ms))
 
 

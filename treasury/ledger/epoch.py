@@ -179,7 +179,7 @@ def _why_token_differs(connection: Connection, meta: Mapping[str, str], count: C
 
 
 def _agrees_with_old_token(meta: Mapping[str, str], places: Places) -> bool:
-    """Whether the token of an earlier version stands beside this ledger, as that version left both."""
+    """Tell whether the token of an earlier version stands beside this ledger, as that version left both."""
     try:
         old = places.key_file.with_name(places.key_file.name + _OLD_ENDING).read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError):

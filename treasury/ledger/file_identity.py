@@ -17,13 +17,14 @@ _MASK_AT, _BIRTH_AT = 0, 80
 
 
 def identity_of(file: Path) -> str:
-    """What distinguishes a file from any other one; the device's number changes with every start of a machine."""
+    """Return what distinguishes a file from any other one; the device's number changes with every start of a
+    machine."""
     birth = _birth(file)
     return f"{file.stat().st_ino}{'' if birth is None else f'@{birth}'}"
 
 
 def is_same(known: str, identity: str) -> bool:
-    """Whether two identities are of one file. One that says no birth, as those of earlier versions, is compared
+    """Tell whether two identities are of one file. One that says no birth, as those of earlier versions, is compared
     without."""
     if "@" in known and "@" in identity:
         return known == identity

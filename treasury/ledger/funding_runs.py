@@ -20,7 +20,7 @@ def fund_key(run_key: str, number: int = 1) -> str:
 
 
 def is_fund_key(run_key: str) -> bool:
-    """Whether a run key is a name for conversions of a payout run."""
+    """Tell whether a run key is a name for conversions of a payout run."""
     return _NAME.fullmatch(run_key) is not None
 
 

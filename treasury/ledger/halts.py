@@ -1,4 +1,4 @@
-"""What halts all sending: a person's stop, and a recovery of the policy until it takes effect."""
+"""Halts of all sending: a person's stop, and a recovery of the policy until it takes effect."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""What recorded payments may still debit: not sent, or sent and not known to be debited."""
+"""Debits that recorded payments may still make: not sent, or sent and not known to be debited."""
 
 from collections import defaultdict
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _MAY_DEBIT = tuple(state.value for state in (State.PREPARED, State.SENDING, Stat
 
 @dataclass(frozen=True)
 class Recorded:
-    """What a run has recorded."""
+    """The rows that a run has recorded."""
 
     rows: frozenset[str]
     sums: Mapping[str, Decimal]
@@ -82,7 +82,7 @@ class Waiting:
 
     @property
     def most(self) -> Decimal | None:
-        """What it debits at the most, without a fee on top, where that is known."""
+        """Return what it debits at the most, without a fee on top, where that is known."""
         return self.ceiling if self.amount is None else self.amount
 
 

@@ -55,7 +55,7 @@ class PartOf:
 
 @dataclass(frozen=True)
 class IntentRules:
-    """What payments are judged by when they are recorded, and again while they wait."""
+    """The rules that payments are judged by when they are recorded, and again while they wait."""
 
     version: str | None = None
     """The policy in force; None when none is."""
@@ -329,7 +329,8 @@ def _judge_by_another_policy(
     rules: IntentRules,
     intents: Iterable[Intent],
 ) -> None:
-    """What waits of a run that began under another policy needs the approvals that this one asks, and fits its limits.
+    """Return what waits of a run that began under another policy needs the approvals that this one asks, and fits its
+    limits.
 
     Raises `ApprovalNeeded`, and `PolicyChanged` when this start is about a part of what waits: the rest would never be
     judged.

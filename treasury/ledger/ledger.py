@@ -90,7 +90,7 @@ class Ledger:
         return self._holds.hold(run_key)
 
     def payload(self, order: Order) -> dict[str, Any]:
-        """What is needed to send an order. Raises `WrongLedgerKey`."""
+        """Return what is needed to send an order. Raises `WrongLedgerKey`."""
         if order.payload is None:
             raise IllegalTransition(order.request_id, "sending an order that is final")
         return self.key.decrypt(order.payload)
@@ -102,12 +102,12 @@ class Ledger:
         return Words.of(self.key, order)
 
     def words_of_quote(self, request_id: str) -> Words:
-        """The same as `words`, for the order that a quote was asked for."""
+        """Return the words, as `words` does, of the order that a quote was asked for."""
         rows = self.read(OWNER_OF_QUOTE.params(quote_id=request_id))
         return Words.of_row(self.key, rows[0] if rows else None)
 
     def as_kept(self, order: Order, seen: SeenOrder) -> SeenOrder:
-        """What a query showed of an order, with its texts as the ledger keeps them."""
+        """Return what a query showed of an order, with its texts as the ledger keeps them."""
         return seen if seen.reason is None else self.words(order).seen(seen, seen.reason)
 
     def _words_with(self, order: Order, facts: Mapping[str, Any]) -> Words:
@@ -299,7 +299,7 @@ class Ledger:
         return None if row is None else _read_run(self.key, row)
 
     def journal(self, order: Order) -> list[JournalEntry]:
-        """What happened to an order, oldest first."""
+        """Return what happened to an order, oldest first."""
         table = schema.journal
         rows = self.read(select(table).where(table.c.order_id == order.id).order_by(table.c.id))
         return [
@@ -380,7 +380,7 @@ class Ledger:
 
 
 def order_named(connection: Connection, request_id: str) -> Order | None:
-    """The same as `Ledger.order_named`, inside a transaction."""
+    """Return an order as `Ledger.order_named` does, inside a transaction."""
     orders, quotes = schema.orders, schema.quotes
     row = connection.execute(select(orders).where(orders.c.request_id == request_id)).first()
     if row is None:

@@ -1,4 +1,4 @@
-"""What this ledger says about the position: orders on their way, payments that wait, what past days paid and traded."""
+"""The ledger's part of the position: orders on their way, payments that wait, what past days paid and traded."""
 
 import json
 from collections import defaultdict
@@ -105,7 +105,7 @@ def open_conversions(ledger: Ledger) -> list[int]:
 
 @exact
 def payments_that_wait(ledger: Ledger) -> list[Obligation]:
-    """What recorded payments that have not left, and plans that wait for approvals, debit at the most."""
+    """Return what recorded payments that have not left, and plans that wait for approvals, debit at the most."""
     table = schema.orders.c
     held = (table.state == State.HELD.value) & table.hold_kind.in_([kind.value for kind in HELD_BACK])
     waits = (table.state == State.PREPARED.value) | held
@@ -125,7 +125,7 @@ def payments_that_wait(ledger: Ledger) -> list[Obligation]:
 
 
 def _debits(shown: Mapping[str, Any]) -> dict[str, Decimal]:
-    """What a plan that waits debits, by what its approvers see."""
+    """Return what a plan that waits debits, by what its approvers see."""
     sums: dict[str, Decimal] = defaultdict(Decimal)
     if shown.get("kind") == "call":
         for row in shown.get("rows", ()):

@@ -62,7 +62,7 @@ def open_tables(connection: Connection, account: str, key_file: Path) -> tuple[L
 
 
 def _is_unused(connection: Connection) -> bool:
-    """Whether the ledger holds no run, no order and no card user; findings about the service do not count."""
+    """Tell whether the ledger holds no run, no order and no card user; findings about the service do not count."""
     kept = [table for table in schema.metadata.sorted_tables if table not in (schema.meta, schema.proofs)]
     return all(connection.execute(select(table).limit(1)).first() is None for table in kept)
 

@@ -14,7 +14,7 @@ from treasury.orders.states import Hold, State
 
 @dataclass(frozen=True)
 class PayeeRules:
-    """What the policy says of payees that were not paid before."""
+    """The policy's rules for payees that were not paid before."""
 
     new_above: Mapping[str, Decimal] = field(default_factory=dict)
     """Currency -> the most that the first payment to an account may debit."""

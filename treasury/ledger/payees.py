@@ -1,4 +1,4 @@
-"""What the ledger knows of payees and of payments like planned ones, by their keyed hashes."""
+"""The ledger's knowledge of payees and of payments like planned ones, by their keyed hashes."""
 
 import json
 from collections import defaultdict
@@ -75,7 +75,7 @@ def _like(ledger: Ledger, run_key: str, alike: Iterable[str], since: int) -> dic
 
 @dataclass
 class Payee:
-    """What the ledger remembers of one payee: an account of a bank in a country."""
+    """The memory of one payee: an account of a bank in a country."""
 
     shown: str
     """Country, bank and account, masked."""

@@ -64,7 +64,7 @@ OWNER_OF_QUOTE = (
 
 
 def holds_text(facts: Mapping[str, Any]) -> bool:
-    """Whether any of these columns holds a text of the service."""
+    """Tell whether any of these columns holds a text of the service."""
     return bool(facts.get("reason") or facts.get("cause") or facts.get("note") or facts.get("code"))
 
 
@@ -105,7 +105,7 @@ class Words:
         return {name: self._fact(name, value) for name, value in facts.items()}
 
     def seen(self, seen: SeenOrder, reason: str) -> SeenOrder:
-        """What a query showed, with its reason as the ledger keeps it."""
+        """Return what a query showed, with its reason as the ledger keeps it."""
         return replace(seen, reason=self.also(seen.order_no).masked(reason))
 
     def also(self, own: str | None) -> "Words":

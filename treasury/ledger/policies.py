@@ -40,7 +40,7 @@ REHEARSAL = "rehearsal"
 
 
 def policy_key(version: str) -> str:
-    """What a policy that waits for approvals is approved under, as a run is under its run key."""
+    """Return what a policy that waits for approvals is approved under, as a run is under its run key."""
     return f"{POLICY_KEY}{version[:12]}"
 
 
@@ -89,12 +89,12 @@ def check_rehearsal(account: str) -> None:
 
 
 def is_rehearsal(ledger: Ledger) -> bool:
-    """Whether payments of this ledger were recorded without a policy in force."""
+    """Tell whether payments of this ledger were recorded without a policy in force."""
     return bool(ledger.read(select(schema.meta.c.key).where(schema.meta.c.key == REHEARSAL)))
 
 
 def change_rules(before: Adopted | None) -> ApprovalRules:
-    """What another policy than this one is approved by."""
+    """Return what another policy than this one is approved by."""
     if before is None:
         return ApprovalRules(right=Right.CHANGE_POLICY)
     policy = before.policy

@@ -14,7 +14,7 @@ from treasury.provider.service_rules import ServiceRules
 
 
 class ProofVerdict(StrEnum):
-    """What the service's answers say about an entry of the service table."""
+    """The verdict of the service's answers on an entry of the service table."""
 
     PROVEN = "proven"
     CONTRADICTED = "contradicted"
@@ -28,7 +28,7 @@ AS_CONNECTED = "as connected"
 
 @dataclass(frozen=True)
 class Proof:
-    """What was found about one entry."""
+    """The finding about one entry."""
 
     name: str
     """An entry of the service table, or `partner_id`, `private_key`, `clock` and the like."""

@@ -46,17 +46,18 @@ class WaitingPlan:
 
     @property
     def proposal(self) -> Proposal:
-        """What approvals of it are judged by."""
+        """Return what approvals of it are judged by."""
         binding = Binding(self.account, self.run_key, self.sha256, self.policy, self.ledger, self.number)
         return Proposal(binding, self.maker, self.ends_at)
 
     @property
     def code(self) -> str:
-        """What an approver copies."""
+        """Return what an approver copies."""
         return self.proposal.binding.code
 
     def is_named(self, text: str) -> bool:
-        """Whether a text is the code of this proposal, or the hash of its plan, at least twelve characters of it."""
+        """Tell whether a text is the code of this proposal, or the hash of its plan, at least twelve characters of
+        it."""
         return text == self.code or (len(text) >= MIN_HASH and self.sha256.startswith(text.lower()))
 
 
@@ -99,7 +100,7 @@ def plans_of_run(connection: Connection, ledger: Ledger, run_key: str) -> list[W
 
 
 def is_changed_by_hand(connection: Connection, ledger: Ledger, run_key: str) -> bool:
-    """Whether the newest plan of a run was changed or added by hand: an older one must not take its place."""
+    """Tell whether the newest plan of a run was changed or added by hand: an older one must not take its place."""
     row = _newest_row(connection, run_key)
     return row is not None and not is_sealed(ledger.key, schema.plans, row)
 
@@ -120,7 +121,7 @@ def plan_of(ledger: Ledger, row: Row[Any]) -> WaitingPlan:
 
 
 def is_plan_of_run(connection: Connection, plan: WaitingPlan) -> bool:
-    """Whether this is the plan that its run began with, and not one of rows to be added."""
+    """Tell whether this is the plan that its run began with, and not one of rows to be added."""
     runs = schema.runs.c
     began = select(runs.run_key).where(runs.run_key == plan.run_key, runs.plan_sha256 == plan.sha256)
     return connection.execute(began).first() is not None
@@ -155,7 +156,7 @@ def cancel_plan(ledger: Ledger, plan: WaitingPlan, word: Word) -> None:
 
 
 def is_cancelled(ledger: Ledger, run_key: str) -> bool:
-    """Whether a person cancelled the plan of a run before it began: its run key is used up."""
+    """Tell whether a person cancelled the plan of a run before it began: its run key is used up."""
     table = schema.plans.c
     query = select(table.id).where(table.run_key == run_key, table.cancelled_at.is_not(None)).limit(1)
     return bool(ledger.read(query))

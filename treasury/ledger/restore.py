@@ -54,7 +54,7 @@ def restore_backup(settings: Settings, file: Path, *, clock: Clock = MACHINE) ->
 
 
 def _check_empty(settings: Settings, backup: Backup) -> bool:
-    """Whether a restore of this backup was begun before. Raises `InputError` that names what is in the way."""
+    """Tell whether a restore of this backup was begun before. Raises `InputError` that names what is in the way."""
     in_the_way, restoring = _ledger_in_the_way(settings.ledger_url)
     begun = restoring == backup.manifest.digest
     if begun:

@@ -45,7 +45,7 @@ def seal(key: LedgerKey, table: Table, values: Mapping[str, Any]) -> str:
 
 
 def is_sealed(key: LedgerKey, table: Table, row: Row[Any]) -> bool:
-    """Whether a row has the checksum of what it says."""
+    """Tell whether a row has the checksum of what it says."""
     return bool(row.checksum == seal(key, table, _as_dict(row)))
 
 
@@ -81,7 +81,7 @@ READ_COLUMNS = ("state", "amount", "receive_amount", "ceiling")
 
 
 def is_sealed_order(key: LedgerKey, order: Order) -> bool:
-    """Whether nobody changed an order by hand."""
+    """Tell whether nobody changed an order by hand."""
     return order.checksum == seal_order(key, order)
 
 
@@ -109,7 +109,7 @@ def seal_quote(key: LedgerKey, quote: Quote) -> str:
 
 
 def is_sealed_quote(key: LedgerKey, quote: Quote) -> bool:
-    """Whether nobody changed a quote by hand."""
+    """Tell whether nobody changed a quote by hand."""
     return quote.checksum == seal_quote(key, quote)
 
 

@@ -95,12 +95,12 @@ def last_good_rates(ledger: Ledger) -> dict[str, Rates]:
 
 
 def of_run(run_key: str, *more: ColumnElement[bool]) -> Select[Any]:
-    """What was kept for a run: rows for `read_content`."""
+    """Return what was kept for a run: rows for `read_content`."""
     return select(schema.snapshots).where(schema.snapshots.c.run_key == run_key, *more)
 
 
 def read_content(key: LedgerKey, row: Row[Any]) -> tuple[dict[str, Any], bool]:
-    """What a row keeps, and whether nobody changed it by hand."""
+    """Return what a row keeps, and whether nobody changed it by hand."""
     kept = json.loads(row.content)
     content = dict(kept.get("content", kept))
     is_sealed = kept.get("checksum") == _checksum(
@@ -110,7 +110,7 @@ def read_content(key: LedgerKey, row: Row[Any]) -> tuple[dict[str, Any], bool]:
 
 
 def _contents(ledger: Ledger, query: Select[Any]) -> Iterator[dict[str, Any]]:
-    """What rows keep, but for what somebody changed by hand."""
+    """Yield what rows keep, but for what somebody changed by hand."""
     for row in ledger.read(query):
         content, is_sealed = read_content(ledger.key, row)
         if is_sealed:

@@ -1,4 +1,4 @@
-"""What an order is: its records, its states and the steps between them, what may be decided about one payment.
+"""Orders: their records, its states and the steps between them, what may be decided about one payment.
 
 Pure: nothing here touches a database, a file, the network or the clock.
 """

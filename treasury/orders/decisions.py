@@ -55,7 +55,7 @@ def as_paid(seen: SeenOrder, order: Order, service: ServiceRules) -> SeenOrder:
 
 @dataclass(frozen=True)
 class EvidenceRules:
-    """What counts as evidence about an unknown payment; `Settings` has the sources."""
+    """The rules of evidence about an unknown payment; `Settings` has the sources."""
 
     resend_after_seconds: float
     """How far apart two queries that find nothing must be."""
@@ -145,7 +145,7 @@ def _ended_on_the_way(order: Order, quote: Quote) -> bool:
 
 
 def has_expired(quote: Quote, now_ms: int) -> bool:
-    """Whether a quote must not be confirmed any more, by our own clock."""
+    """Tell whether a quote must not be confirmed any more, by our own clock."""
     return quote.expires_at is not None and quote.expires_at <= now_ms
 
 
@@ -158,7 +158,7 @@ def certain_end(quote: Quote, rules: EvidenceRules) -> int:
 
 
 def has_ended(quote: Quote, now_ms: int, service_now_ms: int | None, rules: EvidenceRules) -> bool:
-    """Whether a quote can no longer be confirmed by anybody: its life and the margin are over by both clocks."""
+    """Tell whether a quote can no longer be confirmed by anybody: its life and the margin are over by both clocks."""
     if now_ms < certain_end(quote, rules):
         return False
     if quote.service_ends_at is None or service_now_ms is None:
@@ -171,7 +171,7 @@ FOREIGN_MS = 5_000
 
 
 def is_foreign(quote: Quote, now_ms: int, service_now_ms: int | None) -> bool:
-    """Whether a quote was made before this ledger first asked for it: the service answered with an earlier one.
+    """Tell whether a quote was made before this ledger first asked for it: the service answered with an earlier one.
 
     Times are Unix ms by our clock and by the service's. False where the service shows no times.
     """

@@ -65,7 +65,7 @@ class QuotedPayment(Protocol):
         """The operation that asks for a quote."""
 
     def read(self, reply: Any) -> QuoteTerms:
-        """What the answer says."""
+        """Return what the answer says."""
 
     def confirm(self, payload: dict[str, Any], quote: str) -> Operation[Any]:
         """The operation that confirms it."""
@@ -81,7 +81,7 @@ class QuotedFiatPayout:
         return FiatPayoutQuote(**payload["quote"], request_id=request_id)
 
     def read(self, reply: FiatPayoutQuoteRecord) -> QuoteTerms:
-        """What the answer says."""
+        """Return what the answer says."""
         facts = {
             "pay_currency": reply.pay_currency,
             "pay_amount": reply.pay_amount,
@@ -108,7 +108,7 @@ class QuotedConversion:
         return ConversionQuote(**payload["quote"], xid=request_id)
 
     def read(self, reply: ConversionQuoteRecord) -> QuoteTerms:
-        """What the answer says."""
+        """Return what the answer says."""
         facts = {
             "pay_currency": reply.pay_currency,
             "pay_amount": reply.pay_amount,
@@ -142,7 +142,7 @@ _check_complete()
 
 
 def masked_payload(operation: str, payload: Mapping[str, Any]) -> dict[str, Any]:
-    """What a payment's payload asks for, as people may see it: every personal value hidden."""
+    """Return what a payment's payload asks for, as people may see it: every personal value hidden."""
     sent = CATALOGUE[operation]
     if operation not in QUOTED:
         return mask_fields(sent, payload)

@@ -8,7 +8,7 @@ from treasury.provider.status import OrderStatus
 
 
 class State(StrEnum):
-    """Where an order stands."""
+    """The state of an order."""
 
     PREPARED = "prepared"
     """Intended and recorded; never left, or left and certainly did not arrive."""
@@ -30,17 +30,17 @@ class State(StrEnum):
 
     @property
     def is_final(self) -> bool:
-        """Whether nothing more is expected of it."""
+        """Tell whether nothing more is expected of it."""
         return self in (State.SETTLED, State.FAILED, State.CLOSED, State.REJECTED, State.CANCELLED)
 
     @property
     def may_be_replaced(self) -> bool:
-        """Whether another payment may be made instead of it: it ended without being paid."""
+        """Tell whether another payment may be made instead of it: it ended without being paid."""
         return self in (*UNPAID, State.CANCELLED)
 
     @property
     def is_open(self) -> bool:
-        """Whether the service may still act, or may have acted, and the outcome is not known."""
+        """Tell whether the service may still act, or may have acted, and the outcome is not known."""
         return self in OPEN
 
     @property

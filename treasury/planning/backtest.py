@@ -44,7 +44,7 @@ class NightRates:
 
 @dataclass(frozen=True)
 class PlayedNight:
-    """What is known of one night. Amounts are in their asset."""
+    """The facts of one night. Amounts are in their asset."""
 
     day: date
     balances: Amounts
@@ -170,7 +170,7 @@ class PolicyResult:
 
     @property
     def mean_idle(self) -> Decimal:
-        """What was held beyond what was paid, on an average day, in the base asset."""
+        """Return what was held beyond what was paid, on an average day, in the base asset."""
         return round_down(sum((each.idle for each in self.days), ZERO) / max(len(self.days), 1), VALUE_DIGITS)
 
     @property
@@ -180,7 +180,7 @@ class PolicyResult:
 
     @property
     def cost(self) -> Decimal:
-        """What conversions cost against mid, in the base asset."""
+        """Return what conversions cost against mid, in the base asset."""
         return sum((each.cost for each in self.days), ZERO)
 
     @property

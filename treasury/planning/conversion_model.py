@@ -1,4 +1,4 @@
-"""What a plan of conversions is made from, and what it says: holdings, pairs and terms in; conversions out."""
+"""The input and output of a plan of conversions: holdings, pairs and terms in; conversions out."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from treasury.planning.trades import Side
 
 
 class Purpose(StrEnum):
-    """What a conversion is made for, or what a shortfall leaves open; the first comes first."""
+    """The purpose of a conversion, or of what a shortfall leaves open; the first comes first."""
 
     OBLIGATION = "obligation"
     """Payouts and withdrawals of today and the horizon."""
@@ -120,7 +120,7 @@ class Conversion:
 
 @dataclass(frozen=True)
 class Shortfall:
-    """What stays open of one asset and one purpose, and why."""
+    """The part of one asset and one purpose that stays open, and why."""
 
     asset: str
     purpose: Purpose

@@ -13,7 +13,7 @@ from treasury.planning.positions import ZERO, Arc, TradeBook
 def check_conversions(
     plan: ConversionPlan, holdings: Iterable[Holding], pairs: Iterable[Pair], terms: Terms
 ) -> list[str]:
-    """What a plan breaks, in words; nothing when it keeps every rule."""
+    """Return what a plan breaks, in words; nothing when it keeps every rule."""
     book = TradeBook.of(holdings, pairs, terms)
     ways = {(arc.symbol, arc.side): arc for arc in book.arcs}
     broken: list[str] = []
@@ -86,7 +86,7 @@ def _of_limits(book: TradeBook, trades: Sequence[tuple[Conversion, Arc]]) -> Ite
 
 
 def _of_levels(book: TradeBook, trades: Sequence[tuple[Conversion, Arc]]) -> Iterable[str]:
-    """What is left of each asset after every round, and at the end; proceeds count from the next round on."""
+    """Yield what is left of each asset after every round, and at the end; proceeds count from the next round on."""
     most_urgent = min((TIERS.index(each.purpose) for each, _ in trades), default=0)
     left = {asset: position.in_hand for asset, position in book.positions.items()}
     for number in sorted({each.round for each, _ in trades}):

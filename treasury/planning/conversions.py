@@ -88,7 +88,7 @@ def _merged(book: TradeBook, plan: ConversionPlan, more: Sequence[Proposed]) -> 
 
 
 def _leads_onward(trades: Sequence[Proposed]) -> bool:
-    """Whether no money comes back to where it left."""
+    """Tell whether no money comes back to where it left."""
     paid_by: dict[str, set[str]] = {}
     for each in trades:
         paid_by.setdefault(each.arc.receives, set()).add(each.arc.spends)
@@ -127,7 +127,7 @@ def _sized(
 
 
 def _left_open(book: TradeBook, plan: ConversionPlan) -> Sequence[Decimal]:
-    """What a plan leaves open by purpose, the most urgent first, and what it costs; in the base asset."""
+    """Return what a plan leaves open by purpose, the most urgent first, and what it costs; in the base asset."""
     open_ends = dict.fromkeys(TIERS, ZERO)
     for each in plan.shortfalls:
         open_ends[each.purpose] += each.amount * book.price(each.asset)
@@ -135,7 +135,7 @@ def _left_open(book: TradeBook, plan: ConversionPlan) -> Sequence[Decimal]:
 
 
 def _is_better(other: Sequence[Decimal], mine: Sequence[Decimal]) -> bool:
-    """Whether another plan leaves less open, or costs less, by more than rounding makes of it."""
+    """Tell whether another plan leaves less open, or costs less, by more than rounding makes of it."""
     differs = (theirs - ours for theirs, ours in zip(other, mine, strict=True) if abs(theirs - ours) > ROUNDING)
     return next(differs, ZERO) < 0
 

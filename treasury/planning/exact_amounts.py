@@ -96,7 +96,8 @@ class _Sizing:
         return [Sized(arc, self.amounts[arc], purposes[arc], rounds[arc]) for arc in self.order]
 
     def _purposes(self, rounds: Mapping[Arc, int]) -> Mapping[Arc, Purpose]:
-        """What each trade is for: the most urgent level that it helps to reach, itself or by what its proceeds pay."""
+        """Return what each trade is for: the most urgent level that it helps to reach, itself or by what its proceeds
+        pay."""
         found: dict[Arc, Purpose] = {}
         for asset in reversed(self._assets()):
             position = self.book.positions[asset]
@@ -128,7 +129,7 @@ class _Sizing:
         return sorted(self.amounts, key=lambda arc: (place[arc.spends], place[arc.receives], arc.symbol))
 
     def _change(self, asset: str, without: Arc) -> Decimal:
-        """What all trades but one change an asset by."""
+        """Return what all trades but one change an asset by."""
         change = ZERO
         for arc, amount in self.amounts.items():
             if arc == without:
@@ -188,18 +189,18 @@ class _Sizing:
         return max(min(exact, most), ZERO)
 
     def _serves_a_gap(self, arc: Arc) -> bool:
-        """Whether what a trade brings is missing somewhere, there or where it is passed on to."""
+        """Tell whether what a trade brings is missing somewhere, there or where it is passed on to."""
         if self.book.positions[arc.receives].has_gap:
             return True
         return any(self._serves_a_gap(each) for each in self.amounts if each.spends == arc.receives)
 
     def _given_way(self, arc: Arc) -> Decimal:
-        """What others that spend the same leave to a trade that closes a gap: as much as rounding takes."""
+        """Return what others that spend the same leave to a trade that closes a gap: as much as rounding takes."""
         others = any(each.spends == arc.spends and self._gives_way(each) for each in self.amounts if each != arc)
         return self._near(arc) if others and self._serves_a_gap(arc) else ZERO
 
     def _gives_way(self, arc: Arc) -> bool:
-        """Whether a part of what a trade brings closes no gap."""
+        """Tell whether a part of what a trade brings closes no gap."""
         passed_on = (each for each in self.amounts if each.spends == arc.receives)
         return not self._serves_a_gap(arc) or any(self._gives_way(each) for each in passed_on)
 
@@ -230,8 +231,8 @@ class _Sizing:
         return round_down(max(there, ZERO), self.book.digits(arc.spends))
 
     def _passed_on(self, arc: Arc) -> Decimal:
-        """What brings in as much of the received asset as is spent of it beyond what it has; of one that is above its
-        band rather a unit less, which its surplus has."""
+        """Return what brings in as much of the received asset as is spent of it beyond what it has; of one that is
+        above its band rather a unit less, which its surplus has."""
         position = self.book.positions[arc.receives]
         lacks = self.kept[arc.receives] - position.in_hand - self._change(arc.receives, arc)
         return self._spend_within(arc, lacks) if position.is_high else self.book.spend_for_net(arc, lacks)
@@ -284,7 +285,8 @@ class _Sizing:
         return amount if amount > 0 and book.cost(arc, amount) <= left else ZERO
 
     def _room(self, arc: Arc) -> Decimal:
-        """What the receiving asset may be brought: its highest level, or one smallest trade for something urgent."""
+        """Return what the receiving asset may be brought: its highest level, or one smallest trade for something
+        urgent."""
         book, position = self.book, self.book.positions[arc.receives]
         change = self._change(arc.receives, arc)
         if position.is_sink and position.high is None:
@@ -324,7 +326,7 @@ class _Sizing:
 
 
 def changes(book: TradeBook, trades: Sequence[Sized]) -> Mapping[str, Decimal]:
-    """What trades change each asset by, after fees."""
+    """Return what trades change each asset by, after fees."""
     changed = dict.fromkeys(book.positions, ZERO)
     for each in trades:
         changed[each.arc.spends] -= each.amount

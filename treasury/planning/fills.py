@@ -1,4 +1,4 @@
-"""What trades achieved against what was planned, and whether the balances moved by it; pure."""
+"""Trades as achieved against the plan, and the proof that balances moved by them; pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class Fill:
 
 @exact
 def fill_of(trade: Trade, order: Order) -> Fill:
-    """What became of a trade."""
+    """Return what became of a trade."""
     achieved = slippage = fee_bps = None
     made = order.state in (State.SETTLED, State.ACCEPTED) and order.amount and order.receive_amount
     if made:
@@ -64,7 +64,7 @@ def _rate(side: Side, spent: Decimal, received: Decimal) -> Decimal:
 
 
 class FillVerdict(StrEnum):
-    """Whether a balance moved as the orders say."""
+    """The verdict on a balance: did it move as the orders say?"""
 
     PROVEN = "proven"
     UNPROVEN = "unproven"
@@ -87,12 +87,12 @@ class FillProof:
 
     @property
     def change(self) -> Decimal:
-        """What the balance changed by."""
+        """Return what the balance changed by."""
         return self.after - self.before
 
     @property
     def verdict(self) -> FillVerdict:
-        """Whether it moved as the orders say."""
+        """Tell whether it moved as the orders say."""
         if self.change < self.explained_low:
             return FillVerdict.BREAK
         is_exact = self.explained_low == self.explained_high == self.change
@@ -124,7 +124,7 @@ class FillProof:
 def prove_fills(
     before: Mapping[str, Decimal], after: Mapping[str, Decimal], own: Iterable[Order], others: Iterable[Order]
 ) -> list[FillProof]:
-    """Whether each balance that a round's trades move changed by them.
+    """Tell whether each balance that a round's trades move changed by them.
 
     `own`: its orders. `others`: orders that were on their way at the first balance, or left or became final since.
     """

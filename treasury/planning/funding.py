@@ -27,7 +27,8 @@ def plan_funding(policy: Policy, snapshot: Snapshot, needs: Mapping[str, Decimal
 
 
 def _kept_for_others(snapshot: Snapshot, needs: Mapping[str, Decimal]) -> Iterable[Obligation]:
-    """What other payments need of other assets, as far as it is there: it is kept, and nothing is bought for them."""
+    """Yield what other payments need of other assets, as far as it is there: it is kept, and nothing is bought for
+    them."""
     sums: dict[str, Decimal] = {}
     for each in snapshot.obligations:
         if each.asset not in needs and each.asset in snapshot.available:
@@ -53,8 +54,8 @@ def gap_of(snapshot: Snapshot, needs: Mapping[str, Decimal]) -> dict[str, Decima
 
 @exact
 def bounded(trades: Iterable[Trade], slippage_bps: int, min_trade: Decimal) -> tuple[FundingTrade, ...]:
-    """What people agree to of planned conversions: what they spend at the worst rate of their bounds, and one smallest
-    trade more, because a rest that is still missing after them is at least that."""
+    """Return what people agree to of planned conversions: what they spend at the worst rate of their bounds, and one
+    smallest trade more, because a rest that is still missing after them is at least that."""
     found = []
     for trade in trades:
         worst = trade.min_rate if trade.side is Side.SELL else trade.max_rate
@@ -80,7 +81,8 @@ def clipped(trade: Trade, agreed: Iterable[FundingTrade]) -> Trade:
 def is_within(
     trades: Sequence[Trade], agreed: Sequence[FundingTrade], spent: Mapping[tuple[str, str], Decimal]
 ) -> bool:
-    """Whether conversions are inside what people agreed to. `spent`: pair and currency -> what was converted before."""
+    """Tell whether conversions are inside what people agreed to. `spent`: pair and currency -> what was converted
+    before."""
     used = dict(spent)
     for trade in trades:
         allowed = next((each for each in agreed if each.allows(trade)), None)
@@ -92,7 +94,7 @@ def is_within(
 
 
 def shown_gap(gap: Mapping[str, Decimal]) -> str:
-    """What is missing, in words."""
+    """Return what is missing, in words."""
     return ", ".join(f"{format_amount(amount)} {asset}" for asset, amount in gap.items())
 
 
@@ -103,5 +105,5 @@ def why_unfunded(found: Rebalancing, needs: Mapping[str, Decimal]) -> str | None
 
 
 def _shown_amount(skipped: SkippedTrade) -> str:
-    """What was not traded, in words; how much of it is not always known."""
+    """Return what was not traded, in words; how much of it is not always known."""
     return f"{format_amount(skipped.amount)} {skipped.asset}" if skipped.amount else skipped.asset

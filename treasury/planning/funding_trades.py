@@ -37,7 +37,7 @@ class FundingTrade:
 
     @classmethod
     def from_dict(cls, content: Mapping[str, str]) -> "FundingTrade":
-        """What `as_dict` wrote."""
+        """Return what `as_dict` wrote."""
         return cls(
             symbol=content["symbol"],
             side=Side(content["side"]),
@@ -51,7 +51,7 @@ class FundingTrade:
         )
 
     def allows(self, trade: Trade) -> bool:
-        """Whether a conversion that was planned again is of its pair and side, at no worse rate."""
+        """Tell whether a conversion that was planned again is of its pair and side, at no worse rate."""
         same = (trade.symbol, trade.side, trade.currency) == (self.symbol, self.side, self.currency)
         return same and (trade.rate >= self.worst_rate if self.side is Side.SELL else trade.rate <= self.worst_rate)
 
@@ -65,7 +65,7 @@ class FundingTrade:
 
 
 def bounds_of(agreed: Iterable[FundingTrade]) -> list[list[str]]:
-    """What the hash of a run's plan covers of its conversions: their bounds, not the rates of the moment."""
+    """Return what the hash of a run's plan covers of its conversions: their bounds, not the rates of the moment."""
     names = ("symbol", "side", "currency", "at_most", "worst_rate")
     return [[each.as_dict()[name] for name in names] for each in agreed]
 

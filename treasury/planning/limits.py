@@ -18,7 +18,7 @@ DUPLICATE_DAYS = 25
 
 
 class Limits(PolicyTable):
-    """What every table that limits money says. What is left out is not limited. Amounts are debits, by currency."""
+    """The limits that every table has. What is left out is not limited. Amounts are debits, by currency."""
 
     max_per_day: ByCurrency = Field(default_factory=dict)
     """Payouts, withdrawals, scan-to-pay and conversions of one day in the policy's time zone together."""

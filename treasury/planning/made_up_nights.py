@@ -81,7 +81,7 @@ def made_up_nights(
 
 
 def is_payday(day: date) -> bool:
-    """Whether salaries are paid: on the 15th and the last day of the month, or the weekday before them."""
+    """Tell whether salaries are paid: on the 15th and the last day of the month, or the weekday before them."""
     if day.weekday() >= SATURDAY:
         return False
     days = [day] if day.weekday() < SATURDAY - 1 else [day + timedelta(days=ahead) for ahead in range(3)]

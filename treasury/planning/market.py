@@ -75,7 +75,7 @@ class Market:
         return sum((self.positions[asset].expected * self.prices[asset] for asset in held), ZERO)
 
     def is_own_pair(self, symbol: str) -> bool:
-        """Whether a pair is one asset's own, with the base asset."""
+        """Tell whether a pair is one asset's own, with the base asset."""
         asset = symbol.partition("-")[0]
         return symbol == self.trading.symbols.get(asset, f"{asset}-{self.base}")
 
@@ -97,7 +97,8 @@ class Market:
         return None if found is None else round_down(found, FRACTION_DIGITS)
 
     def has_upper_edge(self, asset: str) -> bool:
-        """Whether more than its band's maximum is sold: not of the base asset, nor of what the policy does not name."""
+        """Tell whether more than its band's maximum is sold: not of the base asset, nor of what the policy does not
+        name."""
         return asset != self.base and asset in self.policy.assets
 
     def why_not(self, asset: str) -> str | None:
@@ -204,7 +205,8 @@ def _rest(most: Decimal, used: Decimal | None) -> Decimal:
 
 
 def _prices(base: str, symbols: Iterable[str], rates: Mapping[str, Rates]) -> dict[str, Decimal]:
-    """What one of each asset is worth in the base asset, by the middle of its rates, through others if need be."""
+    """Return what one of each asset is worth in the base asset, by the middle of its rates, through others if need
+    be."""
     found = {base: Decimal(1)}
     known = [symbol for symbol in symbols if symbol in rates]
     for _ in known:

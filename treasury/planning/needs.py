@@ -1,4 +1,4 @@
-"""What has to be paid soon: what is scheduled, and what days like these paid in the past; pure."""
+"""Payments that are due soon: what is scheduled, and what days like these paid in the past; pure."""
 
 import calendar
 import math
@@ -21,7 +21,7 @@ def days_ahead(policy: Policy, today: date) -> list[date]:
 
 
 def scheduled(policy: Policy, today: date, begun: Collection[str]) -> Iterator[Obligation]:
-    """What the policy's schedule pays by the end of the horizon.
+    """Yield what the policy's schedule pays by the end of the horizon.
 
     `begun`: the run keys of the past days. A run whose key is a payment's name, or begins with it and a dash, takes the
     place of one date of it, the first.
@@ -47,7 +47,7 @@ Days = Mapping[date, Decimal]
 
 
 def average(paid: Days, today: date, days: int) -> Decimal:
-    """What was paid on a day, on the average of so many days before today; in the asset."""
+    """Return what was paid on a day, on the average of so many days before today; in the asset."""
     since = today - timedelta(days=days)
     return sum((amount for day, amount in paid.items() if since <= day < today), ZERO) / days
 
@@ -56,7 +56,8 @@ def average(paid: Days, today: date, days: int) -> Decimal:
 def expected_by_history(
     policy: Policy, today: date, paid: Mapping[str, Days], known: Iterable[Obligation]
 ) -> Iterator[Obligation]:
-    """What the past says beyond what is known: a quantile of the days like those of the horizon, less what is known.
+    """Yield what the past says beyond what is known: a quantile of the days like those of the horizon, less what is
+    known.
 
     A day is like another when both are among the last days of their months, or else when their weekday is the same.
     """

@@ -12,7 +12,7 @@ from treasury.provider.fields import country_codes, country_meant, fiat_codes
 
 
 class Place(NamedTuple):
-    """Where a payment arrives."""
+    """The place where a payment arrives."""
 
     country: str
     """ISO 3166-1 alpha-2."""
@@ -22,7 +22,7 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Offers:
-    """What the service offers, as far as it was asked and answered; a place that is not in a member is not known."""
+    """The service's offers, as far as it was asked and answered; a place that is not in a member is not known."""
 
     banks: Mapping[Place, frozenset[str]] = field(default_factory=dict)
     """Codes of banks that a direct payout reaches (public fact 5.10)."""
@@ -40,7 +40,7 @@ class Offers:
 
 
 def place_of(row: PayoutRow) -> Place:
-    """Where a row's payment arrives."""
+    """Return where a row's payment arrives."""
     return Place(row.country, row.receive_currency)
 
 
@@ -94,7 +94,7 @@ DECIMALS: Mapping[str, int] = {
 
 @dataclass(frozen=True)
 class Funding:
-    """Whether a plan's debits in one currency are there."""
+    """The funding of a plan's debits in one currency."""
 
     currency: str
     debit: Decimal
@@ -110,7 +110,7 @@ class Funding:
 
     @property
     def remains(self) -> Decimal | None:
-        """What remains afterwards; negative: the gap."""
+        """Return what remains afterwards; negative: the gap."""
         return None if self.balance is None else self.balance - self.in_flight - self.debit - self.estimated
 
 

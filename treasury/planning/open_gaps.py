@@ -1,4 +1,4 @@
-"""What a plan of conversions leaves open, in words a treasurer reads, and what one more unit of a need would cost."""
+"""Open ends of a plan of conversions, in words a treasurer reads, and what one more unit of a need would cost."""
 
 from collections.abc import Mapping, Sequence
 from decimal import Decimal
@@ -10,7 +10,8 @@ from treasury.planning.positions import COST_DIGITS, ZERO, Arc, TradeBook
 
 
 def shortfalls(book: TradeBook, pairs: Sequence[Pair], trades: Sequence[Sized]) -> Sequence[Shortfall]:
-    """What stays open after the trades, by purpose and asset; each part of what an asset lacks is listed once."""
+    """Return what stays open after the trades, by purpose and asset; each part of what an asset lacks is listed
+    once."""
     return _Open(book, pairs, trades).listed()
 
 
@@ -97,7 +98,7 @@ class _Open:
         return f"{TOO_SMALL}, {canonical(terms.min_trade)} {terms.base_asset}"
 
     def _could_pay(self, way: Arc, purpose: Purpose) -> bool:
-        """Whether the spent asset still has one smallest trade for it."""
+        """Tell whether the spent asset still has one smallest trade for it."""
         position = self.book.positions[way.spends]
         left = position.in_hand + self.changed[way.spends] - position.kept[purpose]
         return left * self.book.price(way.spends) >= self.book.terms.min_trade

@@ -88,7 +88,7 @@ class _Model:
         return float(amount * self.book.price(asset)) * self.scale
 
     def lacking(self, asset: str, amount: Decimal) -> float:
-        """What is missing as a scaled value; never so little that a tolerance would hide it."""
+        """Return what is missing as a scaled value; never so little that a tolerance would hide it."""
         return max(self.value(asset, amount), self.min_trade / 1000) if amount > 0 else 0.0
 
     def solved(self) -> Sequence[Proposed] | None:
@@ -132,7 +132,7 @@ class _Model:
                 self.program.at_least({self.used[number]: 1.0 for number in ways}, 1.0)
 
     def _polished(self, chosen: Sequence[float]) -> Sequence[float]:
-        """The same trades, exactly solved: without choices no flow leaks through a tolerance; then the least volume."""
+        """Solve the chosen trades exactly: without choices no flow leaks through a tolerance; then the least volume."""
         program = self.program
         program.fix(chosen)
         objective = dict.fromkeys(self.flow.values(), 1.0)
@@ -235,7 +235,7 @@ class _Model:
                         program.at_most({self.used[one]: 1.0, self.used[other]: 1.0}, 1.0)
 
     def _asset(self, asset: str, position: AssetLevels) -> None:
-        """What may be drawn of an asset, what may be put in, and what stays open of it."""
+        """Return what may be drawn of an asset, what may be put in, and what stays open of it."""
         program = self.program
         out = [number for number, arc in enumerate(self.arcs) if arc.spends == asset]
         into = [number for number, arc in enumerate(self.arcs) if arc.receives == asset]
@@ -275,7 +275,7 @@ class _Model:
             program.at_most(puts if allowed is None else {**puts, allowed: -1.0}, room)
 
     def _extra(self, asset: str, position: AssetLevels, into: Sequence[int]) -> int | None:
-        """What one trade of the smallest size brings above what is lacking; None where that is not allowed."""
+        """Return what one trade of the smallest size brings above what is lacking; None where that is not allowed."""
         program, expected = self.program, position.holding.expected
         urgent = expected < position.floor
         lacking = [self.lacking(asset, level - expected) for level in position.wanted.values() if level > expected]
@@ -326,7 +326,7 @@ class _Model:
         return self.value(asset, position.may_spend(self.purposes[0]))
 
     def _spared(self) -> None:
-        """What is not above its band is spent for the band only where others lack something for it.
+        """Return what is not above its band is spent for the band only where others lack something for it.
 
         Else a surplus that is too small to be sold by itself would be sold together with money that is bought for it.
         """

@@ -68,7 +68,8 @@ class PayoutPlan:
 
     @property
     def _judged(self) -> list[tuple[dict[str, Decimal], Limits]]:
-        """What approvals count: the payments, and the conversions at the most, each by the limits of its table."""
+        """Return what approvals count: the payments, and the conversions at the most, each by the limits of its
+        table."""
         limits = Limits() if self.policy is None or not self.conversions else self.policy.table("conversions")
         return [(self.counted, self.limits), (add_sums(debits_of(self.conversions), self.converted), limits)]
 
@@ -84,7 +85,7 @@ class PayoutPlan:
 
     @property
     def funding(self) -> dict[str, Any] | None:
-        """What its run keeps of the conversions that were agreed to with it; None without any."""
+        """Return what its run keeps of the conversions that were agreed to with it; None without any."""
         if not self.conversions:
             return None
         bounds = [each.as_dict() for each in self.conversions]
@@ -196,7 +197,7 @@ def _limits(policy: Policy | None) -> PayoutLimits:
 
 
 def _version(policy: Policy) -> str:
-    """What an approval of a plan is bound to, of a policy: its limits of payouts."""
+    """Return what an approval of a plan is bound to, of a policy: its limits of payouts."""
     return policy.fingerprint("payouts")
 
 

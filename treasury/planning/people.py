@@ -21,7 +21,7 @@ APPROVAL_HOURS = 72
 
 
 class Right(StrEnum):
-    """What a person may do."""
+    """A right of a person."""
 
     MAKE = "make"
     """Make plans."""
@@ -86,7 +86,7 @@ class People:
         return next((name for name, person in self.listed.items() if os_user in person.os_users), None)
 
     def may(self, name: str, right: Right) -> bool:
-        """Whether a listed person may do this."""
+        """Tell whether a listed person may do this."""
         return name in self.listed and right in self.listed[name].may
 
     def with_right(self, right: Right) -> list[str]:
@@ -122,7 +122,7 @@ class People:
         )
 
     def problems(self) -> Iterator[str]:
-        """What no list may have: names that look the same, a key or an OS user of two people."""
+        """Yield what no list may have: names that look the same, a key or an OS user of two people."""
         looks: dict[str, str] = {}
         owners: dict[tuple[str, str], str] = {}
         for name, person in self.listed.items():
@@ -139,5 +139,5 @@ class People:
 
 
 def same_person(one: str, other: str) -> bool:
-    """Whether two typed names are one person's, as an eye reads them."""
+    """Tell whether two typed names are one person's, as an eye reads them."""
     return as_it_looks(one) == as_it_looks(other)

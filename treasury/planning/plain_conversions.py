@@ -62,7 +62,7 @@ class _Plain:
         self.bought[arc.receives] = self.bought.get(arc.receives, ZERO) + self.book.after_fee(arc, amount)
 
     def _leads_back(self, arc: Arc) -> bool:
-        """Whether money that this way carries could come back to where it left."""
+        """Tell whether money that this way carries could come back to where it left."""
         reached = {arc.receives}
         for _ in self.proposed:
             reached |= {each.arc.receives for each in self.proposed if each.arc.spends in reached}

@@ -124,7 +124,7 @@ class Scheduled(PolicyTable):
         return self
 
     def falls_on(self, day: date) -> bool:
-        """Whether it is paid on this day."""
+        """Tell whether it is paid on this day."""
         if self.weekday is not None:
             return f"{day:%A}".lower() == self.weekday
         last = calendar.monthrange(day.year, day.month)[1]
@@ -141,7 +141,7 @@ class Changes(PolicyTable):
     `may` says it."""
 
     def allows(self, person: str) -> bool:
-        """Whether this person may change the policy, by a typed name."""
+        """Tell whether this person may change the policy, by a typed name."""
         return self.people is None or any(same_person(person, each) for each in self.people)
 
 
@@ -193,7 +193,7 @@ class Policy(PolicyTable):
         return self
 
     def _out_of_reach(self, people: People) -> list[str]:
-        """What nobody of the list could get approved."""
+        """Return what nobody of the list could get approved."""
         makers = [Maker(name, name, is_listed=True) for name in people.with_right(Right.MAKE)]
         found = []
         for table in ("payouts", "withdrawals", "conversions"):
@@ -239,7 +239,7 @@ class Policy(PolicyTable):
 
     @property
     def trading(self) -> "Trading":
-        """What trades are made by. Raises `InputError` for a policy that says nothing about rebalancing."""
+        """Return what trades are made by. Raises `InputError` for a policy that says nothing about rebalancing."""
         if self.base_asset is None or self.rebalancing is None:
             raise InputError("the policy has no [rebalancing] table, so nothing is traded")
         symbols = {asset: self.symbol(asset) for asset in self.traded}
@@ -252,7 +252,7 @@ class Policy(PolicyTable):
 
     @property
     def limits_money(self) -> bool:
-        """Whether it limits anything that moves money."""
+        """Tell whether it limits anything that moves money."""
         return any(table is not None for table in (self.payouts, self.withdrawals, self.conversions))
 
     def table(self, name: str) -> Limits:
@@ -323,7 +323,7 @@ def parse_policy(
 
 
 def _missing(content: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """What a rebalancing needs that these tables lack; nothing where they say nothing about one."""
+    """Return what a rebalancing needs that these tables lack; nothing where they say nothing about one."""
     if not {"base_asset", "assets", "rebalancing"} & content.keys():
         return []
     missing: list[tuple[str, ...]] = [(name,) for name in ("time_zone", "base_asset", "assets") if name not in content]

@@ -41,7 +41,7 @@ class InFlight:
 
 @dataclass(frozen=True)
 class Obligation:
-    """What is to be paid out of an asset by the end of the horizon, and why."""
+    """An amount that is to be paid out of an asset by the end of the horizon, and why."""
 
     asset: str
     amount: Decimal
@@ -133,17 +133,17 @@ class Position:
 
     @property
     def expected(self) -> Decimal:
-        """What it will be once everything on its way has arrived; shortfalls are counted from it."""
+        """Return what it will be once everything on its way has arrived; shortfalls are counted from it."""
         return self.available + self.incoming - self.uncertain
 
     @property
     def spendable(self) -> Decimal:
-        """What may certainly be spent; surpluses and funds are counted from it."""
+        """Return what may certainly be spent; surpluses and funds are counted from it."""
         return max(self.available - self.outgoing, ZERO)
 
     @property
     def need(self) -> Decimal:
-        """What its obligations come to."""
+        """Return what its obligations come to."""
         return sum((each.amount for each in self.obligations), ZERO)
 
 

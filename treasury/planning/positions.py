@@ -1,4 +1,4 @@
-"""Where each asset stands against its need, floor and band, and what a trade of a pair brings; exact, pure."""
+"""Each asset against its need, floor and band, and the yield of a trade of a pair; exact, pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class AssetLevels:
 
     @cached_property
     def in_hand(self) -> Decimal:
-        """What spending is counted from: money on its way here is not spent before it is here."""
+        """Return what spending is counted from: money on its way here is not spent before it is here."""
         return min(self.holding.spendable, self.holding.expected)
 
     @property
@@ -56,22 +56,22 @@ class AssetLevels:
 
     @cached_property
     def is_low(self) -> bool:
-        """Whether what is expected is below the band."""
+        """Tell whether what is expected is below the band."""
         return self.holding.expected < self.low
 
     @cached_property
     def is_high(self) -> bool:
-        """Whether what is in hand is above the band."""
+        """Tell whether what is in hand is above the band."""
         return self.high is not None and self.in_hand > self.high
 
     @cached_property
     def low_aim(self) -> Decimal:
-        """What a purchase for the band brings it up to."""
+        """Return what a purchase for the band brings it up to."""
         return self.target if self.to_target and self.is_low else self.low
 
     @cached_property
     def high_aim(self) -> Decimal | None:
-        """What a sale for the band brings it down to; None without an upper edge."""
+        """Return what a sale for the band brings it down to; None without an upper edge."""
         return self.target if self.to_target and self.is_high else self.high
 
     @cached_property
@@ -81,12 +81,12 @@ class AssetLevels:
 
     @cached_property
     def has_gap(self) -> bool:
-        """Whether anything is to be bought of it."""
+        """Tell whether anything is to be bought of it."""
         return self.holding.expected < self.floor or self.is_low
 
     @property
     def is_sink(self) -> bool:
-        """Whether surpluses of other assets are sold for it."""
+        """Tell whether surpluses of other assets are sold for it."""
         return self.is_base and not self.is_high
 
     @cached_property
@@ -130,12 +130,13 @@ class Arc:
 
     @property
     def against(self) -> str:
-        """What the pair is priced in."""
+        """Return what the pair is priced in."""
         return self.spends if self.side is Side.BUY else self.receives
 
     @property
     def gain(self) -> Decimal:
-        """What one unit spent brings before the fee, received currency; a division, so not exact for purchases."""
+        """Return what one unit spent brings before the fee, received currency; a division, so not exact for
+        purchases."""
         return 1 / self.rate if self.side is Side.BUY else self.rate
 
 
@@ -186,12 +187,12 @@ class TradeBook:
         return Decimal(1).scaleb(-self.digits(asset))
 
     def expected(self, arc: Arc, amount: Decimal) -> Decimal:
-        """What spending an amount brings before the fee, rounded down."""
+        """Return what spending an amount brings before the fee, rounded down."""
         received = amount / arc.rate if arc.side is Side.BUY else amount * arc.rate
         return round_down(received, self.digits(arc.receives))
 
     def after_fee(self, arc: Arc, amount: Decimal) -> Decimal:
-        """What spending an amount brings once the expected fee, rounded up, is taken."""
+        """Return what spending an amount brings once the expected fee, rounded up, is taken."""
         gross = self.expected(arc, amount)
         return gross - round_up(gross * self.fee, self.digits(arc.receives))
 
@@ -214,7 +215,8 @@ class TradeBook:
         return self.spend_for(arc, gross)
 
     def worth(self, arc: Arc, amount: Decimal) -> Decimal:
-        """What a trade is worth in the base asset: its base side where it has one, else what is spent at its price."""
+        """Return what a trade is worth in the base asset: its base side where it has one, else what is spent at its
+        price."""
         if arc.receives == self.terms.base_asset:
             return self.expected(arc, amount)
         return amount * self.price(arc.spends)

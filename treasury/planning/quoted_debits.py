@@ -12,7 +12,7 @@ ZERO = Decimal(0)
 
 @dataclass(frozen=True)
 class SeenFee:
-    """What a quote took beside what was received by its rate."""
+    """The fee that a quote took beside what was received by its rate."""
 
     receives: Decimal
     """The amount received."""
@@ -22,7 +22,7 @@ class SeenFee:
 
 @exact
 def seen_fees(quotes: Iterable[Quote]) -> tuple[SeenFee, ...]:
-    """What was charged inside quotes of one pair of currencies; nothing of one that does not say its amounts.
+    """Return what was charged inside quotes of one pair of currencies; nothing of one that does not say its amounts.
 
     The larger of the fee that the quote names, in the currency that is paid, and what is paid beyond the amount
     received at the quote's rate: the document does not say how the three hang together, and its example
@@ -58,7 +58,8 @@ def expected_fee(receives: Decimal, seen: Sequence[SeenFee]) -> Decimal:
 def expected_debit(
     receives: Decimal, rate: Decimal | None, ceiling: Decimal | None, seen: Sequence[SeenFee], margin: Decimal
 ) -> Decimal | None:
-    """What a payment debits by the rate of now and the fees seen, with a margin, at most its ceiling; None if unknown.
+    """Return what a payment debits by the rate of now and the fees seen, with a margin, at most its ceiling; None if
+    unknown.
 
     `rate`: as many of what is received as one of what is paid gives. Where no quote of its pair was ever seen, its
     ceiling, if it has one: no fee is known, and more is never asked for.

@@ -1,4 +1,4 @@
-"""Whether a rate may be traded at: against its age, its other side, the last good one, the inverse pair and a second
+"""Guards of a rate: against its age, its other side, the last good one, the inverse pair and a second
 source; pure."""
 
 from collections.abc import Iterator, Mapping

@@ -37,7 +37,7 @@ class AssetLine:
 
     @property
     def after(self) -> Decimal | None:
-        """What is expected after them, its obligations not yet paid."""
+        """Return what is expected after them, its obligations not yet paid."""
         if self.position is None:
             return None
         with localcontext(EXACT):
@@ -66,7 +66,7 @@ class AssetLine:
 
 @dataclass(frozen=True)
 class Rebalancing:
-    """What was decided: the trades, and a line for each asset."""
+    """The decision: the trades, and a line for each asset."""
 
     plan: TradePlan
     lines: tuple[AssetLine, ...]
@@ -81,7 +81,7 @@ class Rebalancing:
 
     @property
     def cost(self) -> Decimal:
-        """What the trades cost against the middle of the rates, later ones included, in the base asset."""
+        """Return what the trades cost against the middle of the rates, later ones included, in the base asset."""
         with localcontext(EXACT):
             return sum((each.cost for each in (*self.plan.trades, *self.plan.later)), ZERO)
 
@@ -148,7 +148,8 @@ def _certain(market: Market, holding: Holding) -> Holding:
 
 
 def _is_over(shortfall: Shortfall) -> bool:
-    """Whether a limit stands against what an asset's floor or band wants. Obligations are met as far as limits go."""
+    """Tell whether a limit stands against what an asset's floor or band wants. Obligations are met as far as limits
+    go."""
     return shortfall.purpose is not Purpose.OBLIGATION and shortfall.reason.endswith(NO_MORE)
 
 
@@ -159,7 +160,7 @@ def _without_band(holding: Holding) -> Holding:
 
 
 class _Decided:
-    """What the planner said, as trades with bounds and a line for each asset."""
+    """The planner's answer, as trades with bounds and a line for each asset."""
 
     def __init__(
         self, market: Market, holdings: list[Holding], planned: ConversionPlan, over: Mapping[str, str]
@@ -219,7 +220,8 @@ class _Decided:
                 yield SkippedTrade(asset, Side.BUY, asset, *doubtful)
 
     def _doubtful(self, asset: str) -> tuple[Decimal, str] | None:
-        """What an asset needs, of which nobody knows whether it is on its way, and why; None where nothing is."""
+        """Return what an asset needs, of which nobody knows whether it is on its way, and why; None where nothing
+        is."""
         market = self._market
         flying = [
             each
@@ -299,7 +301,7 @@ class _Decided:
         return missing or f"nothing to do, because {self._at_rest(asset)}"
 
     def _traded(self, asset: str, change: Decimal) -> str:
-        """What is done with an asset that is traded, and what for."""
+        """Return what is done with an asset that is traded, and what for."""
         if asset == self._market.base:
             return "takes what the sales bring" if change > 0 else "pays for what is bought"
         if change > 0:

@@ -97,12 +97,12 @@ class PayoutRow:
 
     @property
     def receive_amount(self) -> Decimal | None:
-        """What the beneficiary receives, in `receive_currency`; None unless quote_mode is `dest`."""
+        """Return what the beneficiary receives, in `receive_currency`; None unless quote_mode is `dest`."""
         return self._amount("receive_amount")
 
     @property
     def country(self) -> str:
-        """Where the beneficiary's account is."""
+        """Return where the beneficiary's account is."""
         return str(self.fields[self.country_column])
 
     @property
@@ -122,7 +122,8 @@ class PayoutRow:
 
     @property
     def payee(self) -> str:
-        """What identifies the payee, for duplicate checks: account, country, bank or wallet. Personal: never log it."""
+        """Return what identifies the payee, for duplicate checks: account, country, bank or wallet. Personal: never
+        log it."""
         return payee_key(self.account, self.country, self.bank)
 
     @property
@@ -169,7 +170,7 @@ class LeftOut:
 
     @property
     def problem(self) -> str:
-        """What is wrong with it, in words; nothing in them is personal."""
+        """Return what is wrong with it, in words; nothing in them is personal."""
         return "; ".join(f"{each.column}: {each.rule}" for each in self.problems)
 
     def as_dict(self) -> dict[str, Any]:

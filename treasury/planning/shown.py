@@ -23,7 +23,7 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Known:
-    """What the ledger knows of a payment before it is recorded."""
+    """The ledger's knowledge of a payment before it is recorded."""
 
     new: frozenset[str] = frozenset()
     """Rows whose payee was never paid."""

@@ -16,7 +16,7 @@ NOTHING: Mapping[str, Decimal] = {}
 
 @dataclass(frozen=True)
 class Judged:
-    """What a policy says of one operation."""
+    """The policy's judgement of one operation."""
 
     problems: tuple[str, ...] = ()
     """Why it may not be sent; nothing when it may."""

@@ -1,4 +1,4 @@
-"""What the tables of a policy are made of: amounts, basis points, time zones; unknown settings are an error."""
+"""Parts of the tables of a policy: amounts, basis points, time zones; unknown settings are an error."""
 
 from decimal import Decimal
 from typing import Annotated

@@ -27,7 +27,7 @@ def _move_money(due: dict[str, Hours]) -> dict[str, Hours]:
 
 
 class Tolerances(PolicyTable):
-    """What a reconciliation tolerates. Principal has no tolerance: it compares exactly."""
+    """The tolerances of a reconciliation. Principal has no tolerance: it compares exactly."""
 
     fee_tolerance_bps: Tolerance = 5
     """How far a fee may be off the quoted one, in basis points of the amount it is taken from."""

@@ -19,7 +19,7 @@ RECEIVE_DIGITS = 8
 
 
 class Side(StrEnum):
-    """Whether the first asset of a pair is bought or sold."""
+    """The side of a trade: its pair's first asset is bought or sold."""
 
     SELL = "SELL"
     BUY = "BUY"
@@ -139,7 +139,7 @@ def _plain(record: Trade | SkippedTrade) -> dict[str, Any]:
 
 
 def bounded_trade(trade: Trade, slippage_bps: int, fee_bps: int) -> Trade:
-    """The same trade with the bounds that its quote is held to."""
+    """Return a trade with the bounds that its quote is held to."""
     with localcontext(EXACT):
         selling, rate, slippage = trade.side is Side.SELL, trade.rate, Decimal(slippage_bps) / BPS
         return replace(
@@ -163,7 +163,7 @@ def moved_by(trades: "tuple[Trade, ...]") -> dict[str, Decimal]:
 
 @dataclass(frozen=True)
 class Traded:
-    """What the conversions of a day moved."""
+    """The amounts that the conversions of a day moved."""
 
     moved: Mapping[str, Decimal]
     """Currency -> spent and received of it."""
@@ -223,7 +223,7 @@ MOVED_BPS = 500
 
 @exact
 def is_still_wanted(planned: Iterable[Trade], now: Iterable[Trade]) -> bool:
-    """Whether the trades that are wanted now hold every one that was planned before, but for what rates moved."""
+    """Tell whether the trades that are wanted now hold every one that was planned before, but for what rates moved."""
     most: dict[tuple[str, Side, str], Decimal] = {}
     for trade in now:
         way = (trade.symbol, trade.side, trade.currency)

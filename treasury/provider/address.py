@@ -39,7 +39,7 @@ def check_transport(url: str) -> None:
 
 
 def is_loopback(url: str) -> bool:
-    """Whether a canonical URL leads to this very machine: 127.0.0.0/8, ::1 or localhost."""
+    """Tell whether a canonical URL leads to this very machine: 127.0.0.0/8, ::1 or localhost."""
     host = urlsplit(url).hostname or ""
     try:
         return ip_address(host).is_loopback

@@ -68,12 +68,12 @@ def read_json(body: bytes) -> Any:
 
 
 def read_json_as_it_is(body: bytes) -> Any:
-    """The same with every character as it came, of numbers too: for what is signed. Raises `ValueError`."""
+    """Read JSON with every character as it came, of numbers too: for what is signed. Raises `ValueError`."""
     return _decode_as_it_is(_text_of(body))
 
 
 def read_json_text(text: str) -> Any:
-    """The same as `read_json`, of a text. Raises `ValueError`."""
+    """Read JSON as `read_json` does, of a text. Raises `ValueError`."""
     return read_json(text.encode("utf-8", "surrogatepass"))
 
 

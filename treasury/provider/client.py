@@ -54,12 +54,12 @@ class Account:
 
     @property
     def identity(self) -> str:
-        """What a ledger is bound to: the base URL and the partner."""
+        """Return what a ledger is bound to: the base URL and the partner."""
         return f"{self.base_url}|{self.partner_id}"
 
     @property
     def is_loopback(self) -> bool:
-        """Whether the service is on this very machine: a rehearsal or a test."""
+        """Tell whether the service is on this very machine: a rehearsal or a test."""
         return is_loopback(self.base_url)
 
     @cached_property
@@ -73,7 +73,8 @@ encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
 def common_parameters(account: Account, now: float, nonce: str) -> dict[str, str]:
-    """What every request carries beside its own fields (document, Authentication), unsigned; `now` in Unix seconds."""
+    """Return what every request carries beside its own fields (document, Authentication), unsigned; `now` in Unix
+    seconds."""
     return {
         "partner_id": account.partner_id,
         "sign_type": account.rules.sign_type,
@@ -90,14 +91,14 @@ MAX_AGE_SECONDS = 5.0
 
 
 def may_pass(error: Exception) -> bool:
-    """Whether a read that failed so may succeed when repeated."""
+    """Tell whether a read that failed so may succeed when repeated."""
     if isinstance(error, Refused):
         return error.http_status >= 500 or error.http_status == 429 or error.code in ("412", "429")
     return isinstance(error, NotConnected | OutcomeUnknown)
 
 
 def _asked_seconds(header: str, now: float) -> float | None:
-    """What a `Retry-After` header asks for, in seconds: it holds a number or a date."""
+    """Return what a `Retry-After` header asks for, in seconds: it holds a number or a date."""
     text = header.strip()
     if text.isascii() and text.isdigit():
         return float(text)
@@ -160,7 +161,7 @@ class Client:
         self._pacers.close()
 
     def signing_as(self, rules: ServiceRules, *, seconds_old: float = 0.0) -> "Client":
-        """The same connections, with requests that are signed by other rules and dated so long ago."""
+        """Return a client of these connections whose requests are signed by other rules and dated so long ago."""
         other = copy.copy(self)
         other.account = replace(self.account, rules=rules)
         other._seconds_old = seconds_old
@@ -283,7 +284,8 @@ class Client:
         return reply
 
     def _read_again(self, operation: Operation[R], first: Exception | None, seconds: float) -> R:
-        """What is set up only after a failure, which counts as the first attempt: it costs as much as a request."""
+        """Return what is set up only after a failure, which counts as the first attempt: it costs as much as a
+        request."""
         until = self.clock.monotonic() + seconds
 
         def passes(error: Exception) -> bool:

@@ -51,7 +51,7 @@ LIMITS = EngineLimits()
 
 @dataclass(frozen=True)
 class HttpAnswer:
-    """What came back: the status, those of `READ_HEADERS` that it has, the body."""
+    """An answer over HTTP: the status, those of `READ_HEADERS` that it has, the body."""
 
     status: int
     headers: Mapping[str, str]

@@ -53,7 +53,7 @@ class FiatPayoutQuoteRecord(Reply):
 
 
 class Beneficiary(WireModel):
-    """What both kinds of beneficiary have in common."""
+    """The common fields of both kinds of beneficiary."""
 
     account_no: PersonalText = Field(description="Account number.")
     bank_name: str = Field(description="Name of the bank.")

@@ -31,7 +31,7 @@ class PartnerBalance(Operation[BalanceRecord]):
 
 
 class FeeEstimate(Reply):
-    """What a withdrawal would cost, the least that may be withdrawn, and the asset's decimals."""
+    """The cost of a withdrawal, the least that may be withdrawn, and the asset's decimals."""
 
     partner_id: ReplyId = None
     currency: ReplyCode = None

@@ -105,7 +105,7 @@ class _Deadline(threading.local):
         self.at = MACHINE.monotonic() + seconds
 
     def within(self, timeout: float | None, error: type[Exception]) -> float:
-        """What is left for one step of the exchange. Raises this error when nothing is."""
+        """Return what is left for one step of the exchange. Raises this error when nothing is."""
         left = self.at - MACHINE.monotonic()
         if left <= 0:
             raise error("the exchange took too long")
@@ -160,5 +160,5 @@ class _Stream(httpcore.NetworkStream):
         return _Stream(self._stream.start_tls(ssl_context, server_hostname, timeout), self._deadline)
 
     def get_extra_info(self, info: str) -> Any:
-        """What is known of the connection."""
+        """Return what is known of the connection."""
         return self._stream.get_extra_info(info)

@@ -1,4 +1,4 @@
-"""What every operation has in common: its fields and rules, its effect, its reference, its reply."""
+"""The common base of all operations: its fields and rules, its effect, its reference, its reply."""
 
 import functools
 import json
@@ -22,7 +22,7 @@ from treasury.texts import cut_text
 
 
 class Effect(StrEnum):
-    """What sending an operation does; everything that may be retried or must be recorded follows from it."""
+    """The effect of sending an operation; everything that may be retried or must be recorded follows from it."""
 
     READS = "reads"
     """Nothing changes at the service; may be repeated at will."""
@@ -63,7 +63,7 @@ MAX_NAME = 60
 
 @dataclass(frozen=True)
 class Received:
-    """What a reply was read from."""
+    """The source of a reply."""
 
     envelope: dict[str, Any]
     unread: Sequence[str]
@@ -142,7 +142,7 @@ class Conditional:
     exclusive: bool = False
 
     def check(self, fields: Mapping[str, Any]) -> Problem | None:
-        """What these fields (by wire name) break of the rule."""
+        """Return what these fields (by wire name) break of the rule."""
         needed = str(fields.get(self.when)).casefold() in self._folded
         given = not is_blank(fields.get(self.field))
         if needed and not given:
@@ -170,14 +170,14 @@ class NeedsOneOf:
     when: str | None = None
 
     def check(self, fields: Mapping[str, Any]) -> Problem | None:
-        """What these fields (by wire name) break of the rule."""
+        """Return what these fields (by wire name) break of the rule."""
         if is_blank(fields.get(self.field)) and is_blank(fields.get(self.other)):
             return Problem(self.field, f"is required when {self.other} is absent")
         return None
 
 
 def is_blank(value: object) -> bool:
-    """Whether the interface treats a value as absent: null, empty or white space (public fact 1.2, step 2).
+    """Tell whether the interface treats a value as absent: null, empty or white space (public fact 1.2, step 2).
 
     The literal text `null` counts too: the platform writes it for absent optional fields (public fact 1.2, step 9).
     """
@@ -316,7 +316,7 @@ class Operation(WireModel, Generic[R]):
         return self.model_dump(mode="json", by_alias=True, exclude_none=True)
 
     def masked(self) -> dict[str, Any]:
-        """The same, with every personal value hidden."""
+        """Return it with every personal value hidden."""
         return mask_fields(type(self), self.body())
 
 

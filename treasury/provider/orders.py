@@ -183,7 +183,7 @@ class Withdraw(Operation[WithdrawRecord]):
 
 
 class AddressVerdict(Reply):
-    """Whether an address belongs to the platform."""
+    """The service's verdict on an address: does it belong to the platform?"""
 
     result: bool | None = None
 

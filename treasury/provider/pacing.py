@@ -177,7 +177,7 @@ class Pace:
 
     @property
     def is_free(self) -> bool:
-        """Whether nothing has to wait."""
+        """Tell whether nothing has to wait."""
         return self._speed is None
 
     @property

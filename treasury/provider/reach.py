@@ -1,4 +1,5 @@
-"""Where payouts go, as far as that is known without asking the service (public facts 2.5, 5.3-5.6, 7.1, 7.2).
+"""Countries and methods of payouts, as far as that is known without asking the service (public facts 2.5, 5.3-5.6, 7.1,
+7.2).
 
 For templates and hints alone: nothing is refused because it is not listed here.
 """

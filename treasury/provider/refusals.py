@@ -1,4 +1,4 @@
-"""What an answer other than success means: three kinds of refusal, and what each published code is one of.
+"""The meaning of an answer other than success: three kinds of refusal, and what each published code is one of.
 
 Which codes are of which kind is a setting of the account (`service_rules`); these tables are its defaults.
 """
@@ -10,7 +10,7 @@ from treasury.errors import Refused
 
 
 class RefusalKind(Enum):
-    """What a refusal says about the request it answers."""
+    """The kind of a refusal, by what it says about the request it answers."""
 
     FINAL = "refused for good"
     """Nothing happened, and the same request would be refused again: such an answer depends on the request alone, so
@@ -67,10 +67,10 @@ sends until a signed question is answered."""
 
 
 def says_too_many(refusal: Refused) -> bool:
-    """Whether somebody, the service or a gateway before it, asks for fewer requests."""
+    """Tell whether somebody, the service or a gateway before it, asks for fewer requests."""
     return refusal.http_status == int(TOO_MANY) or refusal.code == TOO_MANY
 
 
 def says_account_trouble(refusal: Refused) -> bool:
-    """Whether the service's own envelope refuses us, whatever we ask for."""
+    """Tell whether the service's own envelope refuses us, whatever we ask for."""
     return refusal.code in ACCOUNT_TROUBLE

@@ -46,7 +46,7 @@ class SubmitScanToPay(Operation[SubmittedOrder]):
 
 
 class QrCodeDetails(Reply):
-    """What a QR code says, and the terms of paying it."""
+    """The content of a QR code, and the terms of paying it."""
 
     qrcode_type: ReplyLabel = None
     amount: ReplyAmount = None

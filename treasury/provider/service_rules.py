@@ -1,4 +1,4 @@
-"""What this account's service does where the interface document leaves it open: one table, read from the account file.
+"""Rules of this account's service where the interface document leaves it open: one table, read from the account file.
 
 Every entry has a default that rests on a public fact; `treasury doctor --prove` asks the service which of them are so.
 """
@@ -177,7 +177,7 @@ class ServiceRules(BaseModel):
         return self
 
     def entry(self, name: str) -> Any:
-        """What an entry says, as JSON has it; a list is sorted."""
+        """Return what an entry says, as JSON has it; a list is sorted."""
         value = self.model_dump(mode="json")[name]
         return sorted(value) if isinstance(value, list) else value
 
@@ -197,7 +197,7 @@ class ServiceRules(BaseModel):
         return body
 
     def kind_of(self, refusal: Refused) -> RefusalKind:
-        """What a refusal means. Only the service's own envelope counts: a status alone may be a gateway's."""
+        """Return what a refusal means. Only the service's own envelope counts: a status alone may be a gateway's."""
         if refusal.code is None or refusal.http_status >= 500 or refusal.http_status == int(TOO_MANY):
             return RefusalKind.UNDECIDED
         if refusal.code in self.refused_for_good or refusal.code in _own_refusals(refusal.operation):
@@ -215,20 +215,20 @@ class ServiceRules(BaseModel):
         return operation.question(request_id, confirmation, order_no)
 
     def quote_problem(self, fields: Mapping[str, Any]) -> Problem | None:
-        """What this service does not take of a fiat payout quote with these fields, by wire name."""
+        """Return what this service does not take of a fiat payout quote with these fields, by wire name."""
         other = {"source": "receive_amount", "dest": "pay_amount"}.get(str(fields.get("quote_mode")).casefold(), "")
         if self.both_quote_amounts or is_blank(fields.get(other)):
             return None
         return Problem(other, "is not taken beside the other amount (both_quote_amounts of the [service] table)")
 
     def says_no_such_order(self, answer: Refused | Reply) -> bool:
-        """Whether the answer to a query says that there is no such order."""
+        """Tell whether the answer to a query says that there is no such order."""
         if isinstance(answer, Reply):
             return EMPTY in self.no_such_order and is_empty(answer)
         return answer.code is not None and answer.code in self.no_such_order and answer.http_status < 500
 
     def says_no_such_user(self, answer: Refused | Reply) -> bool:
-        """Whether the answer to the card user query says that there is no such user."""
+        """Tell whether the answer to the card user query says that there is no such user."""
         if isinstance(answer, Reply):
             return EMPTY in self.no_such_user and is_empty(answer)
         if answer.code is None:
@@ -236,8 +236,8 @@ class ServiceRules(BaseModel):
         return answer.code in self.no_such_user and answer.http_status < 500
 
     def read(self, operation: type[Operation[Any]], seen: SeenOrder) -> SeenOrder:
-        """What the service shows of an order of this operation, in the published statuses; the number that it showed
-        instead is kept in words."""
+        """Return what the service shows of an order of this operation, in the published statuses; the number that it
+        showed instead is kept in words."""
         if operation is ConversionExecute and self.conversion_found_by != "xid":
             seen = self._conversion(seen)
         name = None if seen.status is None else self.statuses.get(int(seen.status))
@@ -253,7 +253,7 @@ class ServiceRules(BaseModel):
         return _said(seen, OrderStatus.SUCCESS, "accepted; no query of this service shows a conversion")
 
     def shows_what_arrives(self, operation: type[Operation[Any]]) -> bool:
-        """Whether a query may show an order of this operation in the currency that is received."""
+        """Tell whether a query may show an order of this operation in the currency that is received."""
         if operation.operation_name() == "payout":
             return self.payout_shown_in == "received"
         return operation.may_show_what_arrives
@@ -272,7 +272,7 @@ def _said(seen: SeenOrder, status: OrderStatus, why: str) -> SeenOrder:
 
 
 def is_empty(reply: Reply) -> bool:
-    """Whether a reply names nothing at all: `data` was null, or an object without a value."""
+    """Tell whether a reply names nothing at all: `data` was null, or an object without a value."""
     blank = (None, "")
     if any(value not in blank for value in vars(reply).values()):
         return False

@@ -32,17 +32,17 @@ class OrderStatus(IntEnum):
 
     @property
     def is_classified(self) -> bool:
-        """Whether this number is in the published list."""
+        """Tell whether this number is in the published list."""
         return self.name in OrderStatus.__members__
 
     @property
     def is_final(self) -> bool:
-        """Whether no further change is expected."""
+        """Tell whether no further change is expected."""
         return self in (OrderStatus.FAILED, OrderStatus.CLOSED, OrderStatus.SUCCESS)
 
     @property
     def is_payment(self) -> bool:
-        """Whether this status, seen on a quoted order, shows that a confirmation was acted upon.
+        """Tell whether this status, seen on a quoted order, shows that a confirmation was acted upon.
 
         An unconfirmed quote may be queryable too (public fact 5.2), with 11 or the unlisted 12.
         """

@@ -1,4 +1,4 @@
-"""What is really so: questions that only read, each about something that the interface document leaves open."""
+"""Questions to the service: they that only read, each about something that the interface document leaves open."""
 
 from treasury.proving.adoption import adopt
 from treasury.proving.proving import Findings, prove_service

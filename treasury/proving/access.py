@@ -1,4 +1,4 @@
-"""Whether the service knows us: partner, key, hash, unit of the timestamp, clock, and how old a request may be."""
+"""Access to the service: partner, key, hash, unit of the timestamp, clock, and how old a request may be."""
 
 import secrets
 from collections.abc import Callable, Iterator
@@ -57,7 +57,7 @@ class Questions:
         return answer
 
     def is_read(self, answer: Answer) -> bool:
-        """Whether an answer shows that the service read the question, and knows who asks."""
+        """Tell whether an answer shows that the service read the question, and knows who asks."""
         return isinstance(answer, Reply) or (isinstance(answer, Refused) and answer.code in self._own_codes)
 
     @property
@@ -95,7 +95,7 @@ def made_up() -> str:
 
 
 def is_trouble(answer: Answer) -> bool:
-    """Whether an answer is about who asks."""
+    """Tell whether an answer is about who asks."""
     return isinstance(answer, Refused) and answer.code in ACCOUNT_TROUBLE
 
 

@@ -1,4 +1,4 @@
-"""What this ledger's own orders show: how conversions are found, where fees are taken, which statuses come."""
+"""Proofs by this ledger's own orders: how conversions are found, where fees are taken, which statuses come."""
 
 from collections.abc import Iterator
 
@@ -106,7 +106,7 @@ def _payout_currency(questions: Questions, ledger: Ledger) -> Proof:
 
 @exact
 def _fees(questions: Questions, ledger: Ledger) -> Proof:
-    """Whether what arrived is the amount, or the amount less its fee, operation by operation."""
+    """Tell whether what arrived is the amount, or the amount less its fee, operation by operation."""
     setting = questions.rules.fee_on_top
     places: dict[str, str] = {}
     for operation in SHOWN_BY_QUERY:
@@ -129,7 +129,7 @@ def _fees(questions: Questions, ledger: Ledger) -> Proof:
 
 
 def _query(questions: Questions, order: Order) -> SeenOrder | None:
-    """What the service shows of an order, as it is; None when it shows nothing."""
+    """Return what the service shows of an order, as it is; None when it shows nothing."""
     operation, rules = CATALOGUE[order.operation], questions.rules
     answer = questions.ask(rules.question(operation, order.asked_as, order.confirmation, order.order_no))
     if isinstance(answer, Refused) or not hasattr(answer, "as_order"):

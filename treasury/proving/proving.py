@@ -14,7 +14,7 @@ NOTIFICATION = "notification.json"
 
 @dataclass(frozen=True)
 class Findings:
-    """What every question came to."""
+    """The findings of all questions."""
 
     proofs: list[Proof]
     knows_us: bool
@@ -22,7 +22,7 @@ class Findings:
 
     @property
     def is_well(self) -> bool:
-        """Whether nothing is contradicted, and the service knows us."""
+        """Tell whether nothing is contradicted, and the service knows us."""
         return self.knows_us and not any(proof.verdict is ProofVerdict.CONTRADICTED for proof in self.proofs)
 
 

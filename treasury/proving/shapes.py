@@ -55,7 +55,7 @@ def _absence(
 
 
 def _is_silent(answer: Answer) -> bool:
-    """Whether an answer says nothing about this service: none came, or a fault, or a throttle."""
+    """Tell whether an answer says nothing about this service: none came, or a fault, or a throttle."""
     shape = describe_shape(answer)
     return shape in ("no answer", "429", "500", "http-429") or shape.startswith("http-5")
 
@@ -103,7 +103,7 @@ def _buy(setting: str, symbol: str, rates: Mapping[str, Any]) -> Proof:
 
 
 def prove_support(questions: Questions) -> Iterator[Proof]:
-    """Whether the lists of countries and channels are answered: no entry depends on them, previews do."""
+    """Tell whether the lists of countries and channels are answered: no entry depends on them, previews do."""
     asked: Mapping[str, Operation[Any]] = {
         "supported_countries": SupportedCountries(),
         "payout_channels": PayoutChannels(country="ID", currency="IDR"),
@@ -116,7 +116,7 @@ def prove_support(questions: Questions) -> Iterator[Proof]:
 
 
 def prove_platform_key(questions: Questions, saved: Path) -> Proof:
-    """Whether the platform's key verifies a notification that was saved as it arrived."""
+    """Tell whether the platform's key verifies a notification that was saved as it arrived."""
     account = questions.client.account
     name = "platform_key"
     if account.platform_key is None:

@@ -70,7 +70,7 @@ class Break:
 
     @property
     def counts(self) -> bool:
-        """Whether the break counts towards the verdict."""
+        """Tell whether the break counts towards the verdict."""
         return self.lifecycle != RESOLVED and self.accepted is None
 
     @property

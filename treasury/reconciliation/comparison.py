@@ -85,24 +85,24 @@ class Sides:
         return self.frame[name].to_numpy(dtype=object)
 
     def known(self, name: str) -> Mask:
-        """Where a column has a value."""
+        """Return where a column has a value."""
         return self.frame[name].notna().to_numpy(dtype=bool)
 
     def among(self, name: str, values: Iterable[object]) -> Mask:
-        """Where a column has one of these values."""
+        """Return where a column has one of these values."""
         return self.frame[name].isin([str(value) for value in values]).to_numpy(dtype=bool)
 
     def state(self, *states: State | str) -> Mask:
-        """Where our side is in one of these states."""
+        """Return where our side is in one of these states."""
         return self.among("state", states)
 
     def trait(self, read: Callable[[str], Any]) -> npt.NDArray[Any]:
-        """What the catalogue or the policy says of each order's operation."""
+        """Return what the catalogue or the policy says of each order's operation."""
         values = {name: read(name) for name in self.frame["operation"].unique()}
         return self.frame["operation"].map(values).to_numpy()
 
     def status(self, *statuses: OrderStatus) -> Mask:
-        """Where the service shows one of these statuses."""
+        """Return where the service shows one of these statuses."""
         return np.isin(self._status, [int(status) for status in statuses])
 
     @cached_property
@@ -111,33 +111,33 @@ class Sides:
 
     @cached_property
     def is_listed(self) -> Mask:
-        """Where the service shows a status of the published list."""
+        """Return where the service shows a status of the published list."""
         return np.isin(self._status, _LISTED)
 
     @cached_property
     def found(self) -> Mask:
-        """Where the service knows it."""
+        """Return where the service knows it."""
         return self.among("answer", [Answer.FOUND])
 
     @cached_property
     def absent(self) -> Mask:
-        """Where the service knows no such order."""
+        """Return where the service knows no such order."""
         return self.among("answer", [Answer.ABSENT])
 
     @cached_property
     def at_service(self) -> Mask:
-        """Where the ledger says that the service has the order."""
+        """Return where the ledger says that the service has the order."""
         return self.state(State.ACCEPTED, *_ENDINGS)
 
     @cached_property
     def confirms_quote(self) -> Mask:
-        """Where the operation confirms a quote."""
+        """Return where the operation confirms a quote."""
         confirms: Mask = self.trait(lambda name: CATALOGUE[name].confirms_quote).astype(np.bool_)
         return confirms
 
     @cached_property
     def only_quoted(self) -> Mask:
-        """Where the service shows a quote that nobody confirmed: not a payment (public fact 5.2)."""
+        """Return where the service shows a quote that nobody confirmed: not a payment (public fact 5.2)."""
         payment = self.status(*(status for status in OrderStatus if status.is_payment))
         return self.confirms_quote & self.found & ~payment & ~self.at_service
 
@@ -150,18 +150,18 @@ class Sides:
 
     @cached_property
     def not_there(self) -> Mask:
-        """Where there is no payment at the service: it knows none, or shows no more than a quote."""
+        """Return where there is no payment at the service: it knows none, or shows no more than a quote."""
         return self.absent | self.only_quoted
 
     @cached_property
     def unpaid(self) -> Mask:
-        """Where the ledger says that nothing was paid."""
+        """Return where the ledger says that nothing was paid."""
         unpaid = (State.PREPARED, State.HELD, State.REJECTED, State.CANCELLED, State.FAILED, State.CLOSED)
         return self.state(*unpaid, SUPERSEDED)
 
     @cached_property
     def waits(self) -> Mask:
-        """Where the end is still to come, on both sides."""
+        """Return where the end is still to come, on both sides."""
         final = self.status(OrderStatus.SUCCESS, OrderStatus.FAILED, OrderStatus.CLOSED)
         unsent = self.not_there & self.state(State.PREPARED, State.HELD, State.ACCEPTED)
         waits: Mask = unsent | (self.found & ~self.not_there & ~final)
@@ -169,14 +169,15 @@ class Sides:
 
     @cached_property
     def late(self) -> Mask:
-        """Where an order is overdue, counted from its sending or planning; exactly on the due hour is in time."""
+        """Return where an order is overdue, counted from its sending or planning; exactly on the due hour is in
+        time."""
         due_hours = self.policy.reconciliation.all_due_hours
         due: npt.NDArray[np.int64] = self.trait(lambda name: due_hours[name]).astype(np.int64) * HOUR_MS
         since = np.where(self.known("sent_at"), self.number("sent_at", 0), self.number("created_at", self.as_of))
         return self.as_of - since > due
 
     def unlike(self, ours: str, theirs: str) -> Mask:
-        """Where two columns are not identical."""
+        """Return where two columns are not identical."""
         return np.asarray(self.column(ours) != self.column(theirs), dtype=np.bool_)
 
     def number(self, name: str, missing: int) -> npt.NDArray[np.int64]:
@@ -184,7 +185,7 @@ class Sides:
         return pd.to_numeric(self.frame[name]).fillna(missing).to_numpy(dtype=np.int64)
 
     def differs(self, ours: str, theirs: str) -> Mask:
-        """Where both values are known and differ, as amounts or as text."""
+        """Return where both values are known and differ, as amounts or as text."""
         mine, seen = self.column(ours), self.column(theirs)
         doubted = self.known(ours) & self.known(theirs) & self.unlike(ours, theirs)
         for place in np.flatnonzero(doubted):
@@ -192,7 +193,7 @@ class Sides:
         return doubted
 
     def varies(self, ours: str, theirs: str, tolerance_bps: int, base: Callable[[int], Decimal]) -> Mask:
-        """Where two known amounts differ by more than a tolerance, in basis points of `base(place)`."""
+        """Return where two known amounts differ by more than a tolerance, in basis points of `base(place)`."""
         over = self.differs(ours, theirs)
         mine, seen = self.column(ours), self.column(theirs)
         for place in np.flatnonzero(over):
@@ -201,7 +202,8 @@ class Sides:
         return over
 
     def fee_base(self, place: int) -> Decimal:
-        """What a fee is taken from, in its currency: the amount that is paid, or the one that arrives, or itself."""
+        """Return what a fee is taken from, in its currency: the amount that is paid, or the one that arrives, or
+        itself."""
         charged, pays = self._columns["fee_currency"][place], self._columns["currency"][place]
         base = None
         if charged in (None, pays):
@@ -232,7 +234,7 @@ class Sides:
 
     @cached_property
     def paid_twice(self) -> Mask:
-        """Where a payment stands beside another one that was meant to be the only one."""
+        """Return where a payment stands beside another one that was meant to be the only one."""
         both = self.known("known_order_no") & self.known("order_no")
         other = self.found & both & self.unlike("known_order_no", "order_no") & ~self.confirms_quote
         several = self.number("line_orders", 0) > 1
@@ -250,7 +252,7 @@ class Sides:
     @cached_property
     @exact
     def should_arrive(self) -> npt.NDArray[np.object_]:
-        """What should arrive of a success, where the service shows amount and fee in one currency; else None."""
+        """Return what should arrive of a success, where the service shows amount and fee in one currency; else None."""
         on_top = self.trait(lambda name: name in self._fee_on_top)
         sent, fee = self.column("seen_amount"), self.column("seen_fee")
         should = np.full(len(self.frame), None, dtype=object)
@@ -263,7 +265,7 @@ class Sides:
 
     @cached_property
     def short(self) -> Mask:
-        """Where an order succeeded and less arrived than should."""
+        """Return where an order succeeded and less arrived than should."""
         arrived, should = self.column("arrive_amount"), self.should_arrive
         short = np.zeros(len(self.frame), dtype=bool)
         for place in np.flatnonzero(self.known("arrive_amount") & (should != None)).tolist():  # noqa: E711 - by element
@@ -281,7 +283,7 @@ class Sides:
 
 
 def _same(ours: object, theirs: object) -> bool:
-    """Whether two values are the same amount; text that is none is compared as it is."""
+    """Tell whether two values are the same amount; text that is none is compared as it is."""
     try:
         return Decimal(str(ours)) == Decimal(str(theirs))
     except ArithmeticError:
@@ -323,7 +325,7 @@ def _reversed(sides: Sides) -> Mask:
 
 
 def _conflict(sides: Sides) -> Mask:
-    """Where an order is found although it never acted, or is no longer final although it was."""
+    """Return where an order is found although it never acted, or is no longer final although it was."""
     never = sides.state(State.PREPARED, State.HELD, State.REJECTED, State.CANCELLED, SUPERSEDED)
     again = sides.state(*_ENDINGS) & sides.status(OrderStatus.SUBMITTED, OrderStatus.PROCESSING)
     return sides.found & ~sides.only_quoted & (never | again | sides.ends_otherwise_in_the_statement)

@@ -86,7 +86,7 @@ class Report:
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether something besides the orders could not be read, or the sums do not explain themselves."""
+        """Tell whether something besides the orders could not be read, or the sums do not explain themselves."""
         missing = any(line.account.is_unread for line in self.balances)
         return missing or any(line.residual for line in self.night.statement)
 

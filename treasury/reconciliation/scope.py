@@ -9,7 +9,8 @@ SUPERSEDED = "superseded"
 
 @dataclass(frozen=True)
 class Scope:
-    """What a sweep is narrowed to; None is not narrowed. `window_days`: orders final for longer are left out."""
+    """The scope that a sweep is narrowed to; None is not narrowed. `window_days`: orders final for longer are left
+    out."""
 
     run_key: str | None = None
     currency: str | None = None

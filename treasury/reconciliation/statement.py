@@ -98,7 +98,7 @@ def draw_statement(
 
 
 def _left(state: State) -> int:
-    """Whether an order in this state has left us: 1, or 0."""
+    """Tell whether an order in this state has left us: 1, or 0."""
     return int(state in OPEN or state is State.SETTLED or state in RETURNED)
 
 

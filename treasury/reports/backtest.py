@@ -1,4 +1,4 @@
-"""What a backtest found, for people: a table as rows of text, and a plot of idle money and shortfalls by day."""
+"""The findings of a backtest, for people: a table as rows of text, and a plot of idle money and shortfalls by day."""
 
 import io
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ def backtest_rows(results: Sequence[PolicyResult], base_asset: str) -> list[tupl
 
 
 def backtest_table(results: Sequence[PolicyResult], base_asset: str) -> str:
-    """The same as lines of text: the first column to the left, numbers to the right."""
+    """Return the table as lines of text: the first column to the left, numbers to the right."""
     rows = backtest_rows(results, base_asset)
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEAD))]
     lines = []

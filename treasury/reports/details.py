@@ -1,4 +1,4 @@
-"""What results say of an order besides where it stands: whom its row pays, what was asked, quoted and came of it."""
+"""The details of an order in results, besides its state: whom its row pays, what was asked, quoted and came of it."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ _RATE_DIGITS = 12
 
 @dataclass(frozen=True)
 class _Asked:
-    """What a sheet says of one row; personal."""
+    """The content of one row of a sheet; personal."""
 
     name: str
     last: str
@@ -46,7 +46,7 @@ class _Asked:
 
 @dataclass(frozen=True)
 class Details:
-    """What is known of a run's orders from its sheet and its quotes. What is not at hand stays blank."""
+    """The details of a run's orders from its sheet and its quotes. What is not at hand stays blank."""
 
     rows: Mapping[str, _Asked] = field(default_factory=dict, repr=False)
     quotes: Mapping[int, Quote] = field(default_factory=dict)
@@ -84,7 +84,7 @@ class Details:
         return cells
 
     def _rate(self, operation: str, of: Order | Quote) -> Decimal | None:
-        """What arrives for one unit of what is debited, fee included; None where one of them is not known."""
+        """Return what arrives for one unit of what is debited, fee included; None where one of them is not known."""
         currency, amount = (of.currency, of.amount) if isinstance(of, Order) else (of.pay_currency, of.pay_amount)
         if amount is None or of.receive_amount is None:
             return None

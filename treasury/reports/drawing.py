@@ -31,7 +31,7 @@ _CHART_ROWS = 17
 
 @dataclass(frozen=True)
 class _Block:
-    """Where a grid of figures stands: header row, first column, rows, columns."""
+    """The place of a grid of figures: header row, first column, rows, columns."""
 
     row: int
     column: int
@@ -71,7 +71,8 @@ def add_figures(book: WrittenBook, machine: Machine, summary: Any, below: int) -
 
 
 def _places(classes: int) -> Sequence[tuple[int, int, int]]:
-    """Where the four charts go: column, how many charts beneath the first, height. The one by class stands alone."""
+    """Return where the four charts go: column, how many charts beneath the first, height. The one by class stands
+    alone."""
     return (0, 0, 320), (5, 0, min(1000, max(320, 130 + 24 * classes))), (0, 1, 320), (0, 2, 320)
 
 

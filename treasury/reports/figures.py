@@ -1,4 +1,4 @@
-"""What the page and the workbook list, draw and say, picked out of the machine form of a reconciliation: pure."""
+"""The lists, charts and sentences of page and workbook, picked out of the machine form of a reconciliation: pure."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence

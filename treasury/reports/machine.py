@@ -139,7 +139,8 @@ def _break(each: Break) -> dict[str, Any]:
 
 
 def outcomes(orders: "pd.DataFrame") -> "pd.Series[Any]":
-    """What became of each order, as people read it, by what the service shows; by our side where it shows nothing."""
+    """Return what became of each order, as people read it, by what the service shows; by our side where it shows
+    nothing."""
     ours = orders["state"].map(lambda state: State(state).outcome if state in _STATES else state)
     theirs = orders["status"].map(_ENDED, na_action="ignore")
     return theirs.where(theirs.notna(), ours)

@@ -21,7 +21,7 @@ def rendered(template: str, **values: object) -> str:
 
 
 def shown(value: object) -> object:
-    """What every expression of the template passes through before it is escaped."""
+    """Return what every expression of the template passes through before it is escaped."""
     if value is None:
         return ""
     return printable(value) if type(value) is str else value

@@ -49,7 +49,7 @@ Facts = list[tuple[str, str]]
 
 @dataclass(frozen=True)
 class PlanPage:
-    """What is shown of a plan, whatever it is shown on."""
+    """The content of a plan's page, whatever it is shown on."""
 
     title: str
     made_at: int

@@ -111,7 +111,8 @@ def write_page(path: Path, run_key: str, decided: Mapping[str, Any]) -> Path:
 
 
 def _band_of(line: Mapping[str, Any]) -> Mapping[str, str] | None:
-    """Where an asset's band, and what is held before and after, are on a bar of 180; None where there is no band."""
+    """Return where an asset's band, and what is held before and after, are on a bar of 180; None where there is no
+    band."""
     if line["before"] is None or line["maximum"] is None:
         return None
     need = parse_amount(line["need"])

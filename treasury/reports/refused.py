@@ -1,4 +1,4 @@
-"""What a person gets of a sheet that is refused, or of rows that are left out: error report and corrected copy."""
+"""The files about a sheet that is refused, or rows that are left out: error report and corrected copy."""
 
 from collections.abc import Collection
 from pathlib import Path
@@ -49,7 +49,7 @@ def write_wrong(
 
 
 def _is_somebodys(copy: Path, file: Path, *, is_refused: bool) -> bool:
-    """Whether a corrected copy is there that a person went on with, or that is the file of this start."""
+    """Tell whether a corrected copy is there that a person went on with, or that is the file of this start."""
     if not copy.exists():
         return False
     if file.exists() and copy.samefile(file):

@@ -121,7 +121,7 @@ class Totals:
             self._sums[order.currency][order.state.outcome] += order.amount
 
     def as_dict(self, run_key: str, kind: str) -> dict[str, Any]:
-        """What passed by, amounts as text."""
+        """Return what passed by, amounts as text."""
         return {
             "run_key": run_key,
             "kind": kind,
@@ -143,7 +143,7 @@ def summarize_run(run_key: str, kind: str, orders: Iterable[Order]) -> dict[str,
 
 
 def needs_a_person(summary: Mapping[str, Any]) -> bool:
-    """Whether rows of a finished run ended otherwise than meant, or were left out, or a balance did
+    """Tell whether rows of a finished run ended otherwise than meant, or were left out, or a balance did
     not move by its trades."""
     return bool(summary.get("left_out") or summary.get("breaks")) or any(
         summary["counts"].get(outcome) for outcome in BAD_OUTCOMES
@@ -162,12 +162,12 @@ def in_words(summary: Mapping[str, Any]) -> str:
 
 
 def has_left(summary: Mapping[str, Any]) -> bool:
-    """Whether the service was sent anything of what a summary counts, conversions for it included."""
+    """Tell whether the service was sent anything of what a summary counts, conversions for it included."""
     return any(outcome not in STAYED for outcome in (*summary["counts"], *summary.get("conversions", {})))
 
 
 def next_action(order: Order) -> str:
-    """What happens to an order next, or is to be done about it."""
+    """Return what happens to an order next, or is to be done about it."""
     if order.hold_kind is not None and order.hold_kind in HELD_ACTIONS:
         return HELD_ACTIONS[order.hold_kind].format(request_id=order.request_id, run_key=order.run_key)
     if order.state is State.PREPARED and (order.reason or "").startswith(NOT_FUNDED):
@@ -288,7 +288,7 @@ def _left_out(rows: Sequence[LeftOut]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Marks:
-    """What every row of a run's results says besides what became of it."""
+    """The marks on every row of a run's results."""
 
     rehearsal: bool = False
     approved_by: tuple[str, ...] = ()
@@ -296,7 +296,7 @@ class Marks:
     """How approvals of this account are given, in words."""
 
     def as_dict(self) -> dict[str, Any]:
-        """What `run.json` says of it."""
+        """Return what `run.json` says of it."""
         found: dict[str, Any] = {"rehearsal": REHEARSAL} if self.rehearsal else {}
         found |= {"approved_by": list(self.approved_by)} if self.approved_by else {}
         return found | ({"approvals": self.approvals} if self.approvals else {})

@@ -1,4 +1,5 @@
-"""What each start keeps for itself: a folder of its own beside the newest files, never changed afterwards."""
+"""The folder that each start keeps for itself: a folder of its own beside the newest files, never changed
+afterwards."""
 
 import functools
 import os
@@ -16,7 +17,7 @@ def start_folder(folder: Path) -> Path:
 
 
 def is_changed(newest: Path) -> bool:
-    """Whether a newest file is another one than every start wrote: somebody went on with it."""
+    """Tell whether a newest file is another one than every start wrote: somebody went on with it."""
     content = newest.read_bytes()
     return all(each.read_bytes() != content for each in newest.parent.glob(f"starts/*/{newest.name}"))
 

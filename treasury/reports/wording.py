@@ -76,7 +76,7 @@ def first_step(machine: Machine) -> Mapping[str, Any] | None:
 
 
 def scope_in_words(machine: Machine) -> str:
-    """What was compared: "run payroll-2026-11, currency PHP", or "everything the ledger holds"."""
+    """Return what was compared: "run payroll-2026-11, currency PHP", or "everything the ledger holds"."""
     scope = machine["scope"]
     parts = [
         f"run {scope['run_key']}" if scope["run_key"] else "",

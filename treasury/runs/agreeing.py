@@ -1,4 +1,5 @@
-"""What of a payout run is to be agreed to, shown and proposed: all of it, added rows, conversions that fund it."""
+"""The part of a payout run that is to be agreed to, shown and proposed: all of it, added rows, conversions that fund
+it."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -71,7 +72,7 @@ def added_plan(desk: Desk, plan: PayoutPlan) -> PayoutPlan | None:
 def plan_to_execute(
     desk: Desk, plan: PayoutPlan, *, add: bool, fund: bool = False, keep: bool = True
 ) -> PayoutPlan | None:
-    """What of a plan is still to be agreed to: all of it, or the rows to be added; None of a run that began.
+    """Return what of a plan is still to be agreed to: all of it, or the rows to be added; None of a run that began.
 
     `fund`: together with the conversions that its gap needs now; of a run that began, those that nobody agreed to.
     `keep`: so that it can be proposed, by its hash.
@@ -85,7 +86,8 @@ def plan_to_execute(
 
 
 def plan_as_shown(desk: Desk, plan: PayoutPlan, sha256: str, *, add: bool) -> PayoutPlan | None:
-    """What was shown under a hash, and is to be agreed to now: those payments with those conversions, and no other.
+    """Return what was shown under a hash, and is to be agreed to now: those payments with those conversions, and no
+    other.
 
     None where nothing is to be agreed to any more. Raises `InputError` for the hash of another plan.
     """
@@ -113,7 +115,7 @@ def shown_and_signed(desk: Desk, plan: PayoutPlan, proposal: str, *, add: bool) 
 
 
 def _shown_again(desk: Desk, plan: PayoutPlan, sha256: str) -> dict[str, Any]:
-    """What approvers see of a recorded plan whose approvals ended, from the sheet of the start that found it so.
+    """Return what approvers see of a recorded plan whose approvals ended, from the sheet of the start that found it so.
 
     Its payments are recorded, and count as such: it adds none.
     """

@@ -23,7 +23,7 @@ from treasury.settings import os_user
 
 
 def binding_of(desk: Desk, run_key: str, sha256: str, policy: str | None) -> Binding:
-    """What the signature of a plan's maker is bound to."""
+    """Return what the signature of a plan's maker is bound to."""
     return Binding(desk.account.identity, run_key, sha256, policy)
 
 
@@ -93,7 +93,7 @@ def propose(
 
 
 def is_recorded(desk: Desk, governed: Governing, run_key: str) -> bool:
-    """Whether a run was recorded under the policy in force, and no plan of it was made under another one since."""
+    """Tell whether a run was recorded under the policy in force, and no plan of it was made under another one since."""
     run = desk.ledger.run(run_key)
     if run is None or run.policy != governed.version:
         return False
@@ -110,14 +110,14 @@ def approvals_of(governed: Governing, run_key: str, asked: int, maker: Maker) ->
 
 
 def rules_of(desk: Desk, plan: WaitingPlan) -> ApprovalRules:
-    """What a waiting plan is approved by: the policy in force."""
+    """Return what a waiting plan is approved by: the policy in force."""
     if plan.run_key.startswith(POLICY_KEY):
         return change_rules(policy_in_force(desk.ledger))
     return governing(desk).approving(plan.needed)
 
 
 def signer(desk: Desk, key: Ed25519PrivateKey | None) -> Callable[[str, str], Token | None]:
-    """What signs a plan, given its run key and hash, as its maker; nobody does without a key."""
+    """Return what signs a plan, given its run key and hash, as its maker; nobody does without a key."""
     return lambda run_key, sha256: None if key is None else sign_proposal(desk, key, run_key, sha256)
 
 
@@ -157,13 +157,13 @@ def approve(
 
 
 def is_stale(desk: Desk, plan: WaitingPlan) -> bool:
-    """Whether a plan was made under another policy than the one in force: its run has to be started again."""
+    """Tell whether a plan was made under another policy than the one in force: its run has to be started again."""
     in_force = policy_in_force(desk.ledger)
     return plan.policy != (None if in_force is None else in_force.version)
 
 
 def note_of(desk: Desk, plan: WaitingPlan) -> str | None:
-    """What is said of a waiting plan whose approvals are typed names."""
+    """Return what is said of a waiting plan whose approvals are typed names."""
     return by_name_only(rules_of(desk, plan).people)
 
 
@@ -176,13 +176,13 @@ def newest(desk: Desk, run_key: str) -> WaitingPlan:
 
 
 def marks_of(desk: Desk, run_key: str) -> Marks:
-    """What the results of a run say of its ledger and its approvals."""
+    """Return what the results of a run say of its ledger and its approvals."""
     names = tuple(each.name for each in approved_by(desk.ledger, run_key))
     return Marks(is_rehearsal(desk.ledger), names, by_name_only(governing(desk).people))
 
 
 def by_name_only(people: People) -> str | None:
-    """What every plan, result and report says where typed names count as approvals."""
+    """Return what every plan, result and report says where typed names count as approvals."""
     return None if people else BY_NAME_ONLY
 
 

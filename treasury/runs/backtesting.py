@@ -43,7 +43,7 @@ def nights_in(desk: Desk, folder: Path, policy: Policy) -> tuple[Sequence[Played
 
 @exact
 def nights_of(desk: Desk, policy: Policy) -> list[PlayedNight]:
-    """What this ledger kept of each day: the first snapshot, payouts, and what came in until the next one."""
+    """Return what this ledger kept of each day: the first snapshot, payouts, and what came in until the next one."""
 
     def day_of(ms: int) -> date:
         return date.fromisoformat(policy.day_of(ms))
@@ -111,7 +111,7 @@ def _written(out: Path, results: Sequence[PolicyResult], base: str) -> list[Path
 
 @exact
 def _daily(nights: Sequence[PlayedNight]) -> dict[str, Decimal]:
-    """What each asset pays on a day, on the average of all nights."""
+    """Return what each asset pays on a day, on the average of all nights."""
     assets = {asset for night in nights for asset in night.payouts}
     return {asset: sum((night.payouts.get(asset, ZERO) for night in nights), ZERO) / len(nights) for asset in assets}
 

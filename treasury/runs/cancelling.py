@@ -31,7 +31,7 @@ MAY_BE_MADE = (State.SENDING, State.UNKNOWN, State.ACCEPTED, State.SETTLED)
 
 @dataclass(frozen=True)
 class Cancelled:
-    """What became of a plan that waited, and of each order."""
+    """The result of a cancellation: of a plan that waited, and of each order."""
 
     plan: WaitingPlan | None
     decisions: list[Decision]
@@ -146,8 +146,8 @@ def _held_instead(desk: Desk, order: Order) -> Order | None:
 
 
 def _of_an_older_ledger(desk: Desk, order: Order) -> bool:
-    """Whether an order was recorded before its ledger was found to be older, whatever holds it, or is to be asked about
-    twice since."""
+    """Tell whether an order was recorded before its ledger was found to be older, whatever holds it, or is to be asked
+    about twice since."""
     if order.hold_kind == Hold.OLDER or order.absences_needed >= ABSENCES:
         return True
     began = desk.ledger.look(lambda connection: epoch_began(connection, desk.ledger.now()))

@@ -150,7 +150,7 @@ class FetchTime:
         self._until: float | None = None
 
     def is_left(self, _: Order) -> bool:
-        """Whether another quote may be asked for."""
+        """Tell whether another quote may be asked for."""
         return self._until is None or self._ledger.now() < self._until
 
     def start(self, quote: Quote) -> None:

@@ -64,7 +64,7 @@ def prove_round(desk: Desk, run_key: str, plan: TradePlan) -> Done:
 
 
 def round_done(desk: Desk, run_key: str, plan: TradePlan) -> Done:
-    """What became of the trades of a round, whoever made them; without what the balances said then."""
+    """Return what became of the trades of a round, whoever made them; without what the balances said then."""
     orders = {order.row_ref: order for order in desk.ledger.orders(run_key=run_key)}
     made = [(trade, orders[trade.row_ref]) for trade in plan.trades if trade.row_ref in orders]
     settled = {trade.symbol for trade, order in made if order.state is State.SETTLED}
@@ -79,7 +79,7 @@ def round_done(desk: Desk, run_key: str, plan: TradePlan) -> Done:
 
 
 def proofs_of(desk: Desk, run_key: str) -> list[FillProof]:
-    """What balances say of the orders of a round, against those that it was planned from."""
+    """Return what balances say of the orders of a round, against those that it was planned from."""
     own = desk.ledger.orders(run_key=run_key)
     run = desk.ledger.run(run_key)
     kept = None if run is None else snapshot_of(desk.ledger, run_key, run.plan_sha256)

@@ -109,7 +109,7 @@ def _reasons_for_no_round(desk: Desk, plan: PayoutPlan, before: Sequence[Done]) 
 
 
 def _lack(desk: Desk, plan: PayoutPlan, agreed: Agreed, before: Sequence[Done]) -> Lack | None:
-    """What a run lacks now; None where nothing may be converted for it in this start, or it cannot be had."""
+    """Return what a run lacks now; None where nothing may be converted for it in this start, or it cannot be had."""
     if why_no_round(desk, plan, before) is not None:
         return None
     try:

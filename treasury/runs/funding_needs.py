@@ -1,4 +1,4 @@
-"""What a payout run needs before it is paid, and the conversions that close its gap now."""
+"""The needs of a payout run before it is paid, and the conversions that close its gap now."""
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
@@ -31,7 +31,7 @@ from treasury.sheets.reading import Sheet
 
 @dataclass(frozen=True)
 class Lack:
-    """What a run needs, and how what it lacks can be had."""
+    """The needs of a run, and how what it lacks can be had."""
 
     needs: Mapping[str, Decimal]
     """Currency -> what has to be there."""
@@ -78,7 +78,7 @@ def rows_to_pay(desk: Desk, plan: PayoutPlan) -> PayoutPlan:
 
 
 def _will_be_held(row: PayoutRow, known: Known, limits: PayoutLimits) -> bool:
-    """Whether a row is held once it is recorded: as a duplicate, or for its payee."""
+    """Tell whether a row is held once it is recorded: as a duplicate, or for its payee."""
     if row.row_ref in known.duplicates and not row.duplicate_ok:
         return True
     if row.row_ref not in known.new and row.row_ref not in known.changed:
@@ -116,7 +116,7 @@ def needs_of(desk: Desk, plan: PayoutPlan, *, with_margin: bool = True) -> dict[
 
 
 def _before(desk: Desk, paid: PayoutPlan) -> list[Waiting]:
-    """What other runs pay before these rows are paid, in their currencies."""
+    """Return what other runs pay before these rows are paid, in their currencies."""
     is_recorded = _is_recorded(desk, paid)
     currencies = {row.currency for row in paid.rows}
     others = waiting_before(desk.ledger, paid.run_key, is_recorded=is_recorded)
@@ -142,7 +142,7 @@ def paid_first(desk: Desk, plan: PayoutPlan) -> tuple[str, ...]:
 
 
 def _estimated(estimates: Estimates, waits: Waiting) -> Decimal:
-    """What a payment of another run debits by the rate of now, whose debit only a quote will tell."""
+    """Return what a payment of another run debits by the rate of now, whose debit only a quote will tell."""
     receives, ceiling = waits.receives, waits.ceiling
     debit = ceiling if receives is None else estimates.debit_of(waits.currency, *receives, ceiling)
     if debit is None:
@@ -184,7 +184,7 @@ def _fees_on_top(
 
 
 def read_funds(desk: Desk, plan: PayoutPlan, *, with_margin: bool = True) -> tuple[dict[str, Decimal], Snapshot]:
-    """What has to be there before a plan is paid, by currency, and the position, both of one moment.
+    """Return what has to be there before a plan is paid, by currency, and the position, both of one moment.
 
     Raises `NotFunded` while others leave again and again.
     """
@@ -212,7 +212,7 @@ def ask_own_payments(desk: Desk, run_key: str) -> None:
 
 
 def what_it_lacks(desk: Desk, plan: PayoutPlan, symbols: Collection[str] | None = None) -> Lack:
-    """What a plan needs, and the conversions that close its gap, planned now; sends nothing that moves money.
+    """Return what a plan needs, and the conversions that close its gap, planned now; sends nothing that moves money.
 
     `symbols`: the pairs that may be traded, where not all of the policy's are meant. Raises `NotFunded` where they
     cannot close it, and `InputError` where the policy says nothing of conversions.

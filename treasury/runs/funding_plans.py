@@ -35,7 +35,7 @@ from treasury.runs.governing import governing
 
 @dataclass(frozen=True)
 class Agreed:
-    """What may be converted for a run that began, under its plan."""
+    """The conversions that may be made for a run that began, under its plan."""
 
     sha256: str
     approvals: int
@@ -43,7 +43,7 @@ class Agreed:
 
 
 def agreed_of(desk: Desk, plan: PayoutPlan) -> Agreed | None:
-    """What was agreed to for the run of a plan, if it began, under the same policy; None where nothing was."""
+    """Return what was agreed to for the run of a plan, if it began, under the same policy; None where nothing was."""
     run = desk.ledger.run(plan.run_key)
     kept = None if run is None else run.plan.get(FUNDING)
     if kept is None or not is_recorded(desk, governing(desk), plan.run_key):
@@ -54,19 +54,19 @@ def agreed_of(desk: Desk, plan: PayoutPlan) -> Agreed | None:
 
 
 def kept_with_run(plan: PayoutPlan) -> dict[str, Any] | None:
-    """What a run keeps of a plan that was agreed to: what may be converted for it. `agreed_of` reads it."""
+    """Return what a run keeps of a plan that was agreed to: what may be converted for it. `agreed_of` reads it."""
     return None if plan.funding is None else {**plan.funding, "policy": policy_of(plan).version}
 
 
 def is_within_bounds(desk: Desk, run_key: str, agreed: Agreed, trades: Sequence[Trade]) -> bool:
-    """Whether conversions are inside what was agreed to, with what was converted under it before."""
+    """Tell whether conversions are inside what was agreed to, with what was converted under it before."""
     return is_within(trades, agreed.conversions, _spent_by_pair(desk, run_key, agreed.sha256))
 
 
 def lack_within(
     desk: Desk, plan: PayoutPlan, agreed: Iterable[FundingTrade], fits: Callable[[Sequence[Trade]], bool]
 ) -> Lack:
-    """What a run lacks, closed by what was agreed to where that still does it; else by what costs least now.
+    """Return what a run lacks, closed by what was agreed to where that still does it; else by what costs least now.
 
     Raises as `what_it_lacks`.
     """
@@ -130,7 +130,8 @@ def more_conversions(desk: Desk, plan: PayoutPlan, *, keep: bool) -> PayoutPlan 
 
 
 def lack_to_close(desk: Desk, plan: PayoutPlan, agreed: Agreed | None) -> Lack:
-    """What a run that began lacks, closed by what was agreed to for it where that does it. Raises `NotFunded`."""
+    """Return what a run that began lacks, closed by what was agreed to for it where that does it. Raises
+    `NotFunded`."""
     if agreed is None:
         return what_it_lacks(desk, plan)
     return lack_within(
@@ -169,7 +170,8 @@ def _planned(desk: Desk, plan: PayoutPlan, lack: Lack, *, keep: bool) -> PayoutP
 
 
 def _proposed(desk: Desk, plan: PayoutPlan) -> PayoutPlan | None:
-    """What was proposed last for these payments, with its conversions, where it may still be approved and carried out.
+    """Return what was proposed last for these payments, with its conversions, where it may still be approved and
+    carried out.
 
     None where it was rejected or changed, its conversions were never kept, or others were made since.
     """
@@ -200,7 +202,7 @@ def shown_before(desk: Desk, plan: PayoutPlan, sha256: str) -> PayoutPlan | None
 
 
 def was_shown(desk: Desk, plan: PayoutPlan, sha256: str) -> bool:
-    """Whether a plan of this run was shown, or began, under a hash, whatever became of it."""
+    """Tell whether a plan of this run was shown, or began, under a hash, whatever became of it."""
     run = desk.ledger.run(plan.run_key)
     kept = snapshots.snapshots_of(desk.ledger, plan.run_key, governing(desk).version)
     return sha256 in {None if run is None else run.plan_sha256, *(each["plan_sha256"] for each in kept)}
@@ -244,7 +246,8 @@ UNDECIDED = (*OPEN, State.HELD)
 
 
 def why_not_shown(desk: Desk, run_key: str, proofs: Iterable[Mapping[str, Any]] | None = None) -> str | None:
-    """What balances do not show of the last conversions for a run, in words: they may be late; None where they do.
+    """Return what balances do not show of the last conversions for a run, in words: they may be late; None where they
+    do.
 
     `proofs`: of a round of this start; else balances are read again while those of an earlier one may be late.
     """

@@ -31,7 +31,7 @@ class Governing:
     """When it took effect, Unix ms; 0 when none is in force."""
 
     def rules(self, desk: Desk, table: str, debits: Mapping[str, Decimal], over: Mapping[str, str]) -> IntentRules:
-        """What payments of a table of the policy, with these sums, are judged by. `over`: see `IntentRules`."""
+        """Return what payments of a table of the policy, with these sums, are judged by. `over`: see `IntentRules`."""
         if self.policy is None:
             return IntentRules()
         limits = self.policy.table(table)
@@ -51,7 +51,7 @@ class Governing:
         return People() if self.policy is None else self.policy.listed
 
     def approving(self, asked: int) -> ApprovalRules:
-        """What so many approvals are judged by."""
+        """Return what so many approvals are judged by."""
         hours = APPROVAL_HOURS if self.policy is None else self.policy.approval_hours
         return ApprovalRules(asked, self.people, hours)
 
@@ -67,12 +67,12 @@ def _payees(limits: Limits) -> PayeeRules:
 
 
 def would_rehearse(desk: Desk) -> bool:
-    """Whether what is recorded now is a rehearsal, or something of this ledger was."""
+    """Tell whether what is recorded now is a rehearsal, or something of this ledger was."""
     return is_rehearsal(desk.ledger) or policy_in_force(desk.ledger) is None
 
 
 def rules_of_run(desk: Desk, run_key: str) -> IntentRules:
-    """What the waiting orders of a run are judged by now: the policy in force and the day."""
+    """Return what the waiting orders of a run are judged by now: the policy in force and the day."""
     governed, run, rules = govern(desk), desk.ledger.run(run_key), IntentRules()
     if governed.version is not None:
         tables = {CATALOGUE[operation].limited_by for operation in waiting_operations(desk.ledger, run_key)}
@@ -81,7 +81,7 @@ def rules_of_run(desk: Desk, run_key: str) -> IntentRules:
 
 
 def as_part(governed: Governing, rules: IntentRules, plan: Mapping[str, Any]) -> IntentRules:
-    """The same rules for what is part of the plan of another run, as `part_of` says: the approvals are that one's."""
+    """Return these rules for a part of the plan of another run, as `part_of` says: the approvals are that one's."""
     of = plan.get("part_of")
     if of is None:
         return rules
@@ -105,7 +105,7 @@ def govern(desk: Desk, named: Path | None = None) -> Governing:
 
 
 def governing(desk: Desk, named: Path | None = None) -> Governing:
-    """The same for what only reads: where none is in force, none is needed."""
+    """Return the policy for what only reads: where none is in force, none is needed."""
     in_force = policy_in_force(desk.ledger)
     if in_force is None:
         policy = None if named is None else read_policy(named)

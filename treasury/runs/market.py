@@ -48,7 +48,7 @@ LOOK_SECONDS = 0.3
 
 
 def at_one_moment(desk: Desk, read: Callable[[], T]) -> tuple[T, bool]:
-    """What is read of the ledger and of balances, and whether it is of one moment.
+    """Return what is read of the ledger and of balances, and whether it is of one moment.
 
     A payment that leaves between the look at the ledger and at the balance would count twice, or not at all: then
     everything is read again, a few times.
@@ -65,7 +65,7 @@ def at_one_moment(desk: Desk, read: Callable[[], T]) -> tuple[T, bool]:
 
 @dataclass
 class _Answers:
-    """What the service, or a file, says of balances."""
+    """Balances as the service, or a file, says them."""
 
     available: dict[str, Decimal] = field(default_factory=dict)
     held: dict[str, Decimal] = field(default_factory=dict)
@@ -156,7 +156,7 @@ NOT_SENT_YET = "recorded and not sent"
 
 
 def how_to_end(run_key: str) -> str:
-    """What a person does about conversions that a start left unsent."""
+    """Return what a person does about conversions that a start left unsent."""
     return f"start its command again, or treasury cancel {run_key}"
 
 
@@ -186,7 +186,7 @@ def _expected_fee(desk: Desk, policy: Policy) -> Decimal:
 
 
 def _needs(desk: Desk, policy: Policy) -> tuple[tuple[Obligation, ...], dict[str, Decimal]]:
-    """What is to be paid by the end of the horizon, and what was paid on a day, on the average, by asset."""
+    """Return what is to be paid by the end of the horizon, and what was paid on a day, on the average, by asset."""
     now, terms = desk.ledger.now(), policy.trading
     today = date.fromisoformat(policy.day_of(now))
     known = obligations.payments_that_wait(desk.ledger)
@@ -277,7 +277,8 @@ def read_rates(
     needed: Iterable[str] = (),
     replaced: Collection[str] = (),
 ) -> Snapshot:
-    """The same with the rates of the pairs that may be traded; a rate that a guard stops is named in `missing`."""
+    """Return the snapshot with the rates of the pairs that may be traded; a rate that a guard stops is named in
+    `missing`."""
     symbols = pairs_of(policy, {*needed, *(each.asset for each in position.obligations)})
     seen, missing = _ask_rates(desk, policy, symbols)
     stopped = judge_rates(seen, policy.trading, desk.ledger.now())

@@ -43,7 +43,7 @@ class OfferQuestions:
         """What was not answered, in words."""
 
     def ask(self, operation: Operation[Any], what: str, read: Callable[[Any], R | None]) -> R | None:
-        """What `read` finds in the answer; None when there is none, or not of a shape that can be read."""
+        """Return what `read` finds in the answer; None when there is none, or not of a shape that can be read."""
         found = None
         if not self._is_away:
             try:
@@ -71,7 +71,7 @@ class Lists:
         self._changed = False
 
     def ask(self, operation: Operation[Any], what: str, read: Callable[[Reply], Any]) -> Any:
-        """What `read` makes of the answer, plain JSON values; None where it is empty, or there is none."""
+        """Return what `read` makes of the answer, plain JSON values; None where it is empty, or there is none."""
         name = json.dumps([operation.operation_name(), operation.body()], sort_keys=True)
         kept = self._kept.get(name)
         if kept is not None and 0 <= self._clock.wall() - kept["at"] < KEPT_SECONDS:
@@ -99,7 +99,7 @@ def _read(file: Path) -> dict[str, Any]:
 
 
 def offers_for(desk: Desk, rows: Iterable[PayoutRow], questions: OfferQuestions) -> Offers:
-    """What the service offers for the places, banks and networks of these rows."""
+    """Return what the service offers for the places, banks and networks of these rows."""
     direct: set[Place] = set()
     quoted: set[Place] = set()
     routes: set[tuple[Place, str, str]] = set()

@@ -81,7 +81,7 @@ def plan_of(
     add: bool = False,
     valid_rows_only: bool = False,
 ) -> PayoutPlan:
-    """The same under the policy that applies. Rows of a run that began already are held where they break its limits.
+    """Plan under the policy that applies. Rows of a run that began already are held where they break its limits.
 
     `add`: see `commit_payouts`; it only counts for rows that are left out.
     """

@@ -1,4 +1,4 @@
-"""What a policy would have said of what this ledger sent: each order by itself, and each day's account."""
+"""A policy tried on what this ledger sent: each order by itself, and each day's account."""
 
 from collections import defaultdict
 from dataclasses import dataclass

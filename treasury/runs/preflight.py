@@ -88,7 +88,7 @@ def _ask_everything(desk: Desk, waiting: Sequence[int]) -> str | None:
 
 
 def _ask(desk: Desk, order: Order, *, everywhere: bool) -> dict[int, SeenOrder] | Exception:
-    """What the service shows of an order that was not sent, by generation; or the error of the query."""
+    """Return what the service shows of an order that was not sent, by generation; or the error of the query."""
     try:
         return desk.submission.known_at_service(order, everywhere=everywhere)
     except (NotConnected, OutcomeUnknown, Refused) as error:

@@ -74,7 +74,7 @@ def _waiting(desk: Desk, plan: PayoutPlan) -> PayoutPlan:
 def funding_of(
     desk: Desk, questions: OfferQuestions, plan: PayoutPlan, flying: Mapping[str, Decimal], margin: Decimal = Decimal(1)
 ) -> list[Funding]:
-    """What each currency has to hold, beside what it holds.
+    """Return what each currency has to hold, beside what it holds.
 
     `margin`: what is estimated is multiplied by it. A quote that may still be confirmed says what its row debits.
     """
@@ -109,7 +109,8 @@ def funding_of(
 
 
 class Estimates:
-    """What payments debit whose quotes will tell: by the rates of now, and by what the newest quotes took as fees."""
+    """Estimated debits of payments whose quotes will tell: by the rates of now, and by what the newest quotes took as
+    fees."""
 
     def __init__(self, desk: Desk, questions: OfferQuestions, margin: Decimal) -> None:
         self._desk, self._questions, self._margin = desk, questions, margin
@@ -117,7 +118,7 @@ class Estimates:
         self._rates: dict[tuple[str, str], Decimal | None] = {}
 
     def debit_of(self, pays: str, receives: str, amount: Decimal, ceiling: Decimal | None) -> Decimal | None:
-        """What is debited for an amount received; None where neither a rate nor a ceiling is known."""
+        """Return what is debited for an amount received; None where neither a rate nor a ceiling is known."""
         pair = (pays, receives)
         if pair not in self._seen:
             self._seen[pair] = seen_fees(quotes_seen(self._desk.ledger, pays, receives))
@@ -144,7 +145,7 @@ def _as_text(funding: Funding) -> dict[str, Any]:
 
 @exact
 def _arrives(questions: OfferQuestions, plan: PayoutPlan) -> list[dict[str, str]]:
-    """What arrives, by pair of currencies: as the sheet says, or estimated by the rate of now."""
+    """Return what arrives, by pair of currencies: as the sheet says, or estimated by the rate of now."""
     paid: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
     for row in plan.rows:
         if row.receive_amount is None and row.amount is not None:

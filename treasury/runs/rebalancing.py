@@ -262,7 +262,7 @@ def why_not_wanted(desk: Desk, policy_file: Path | None, found: Round) -> str | 
 
 
 def _is_still_wanted(desk: Desk, policy_file: Path | None, found: Round) -> bool:
-    """Whether what is left to be made of a round is still needed.
+    """Tell whether what is left to be made of a round is still needed.
 
     It is planned again from what is held now: as well as can be, and with its own pairs alone, where others came to
     cost less. What cannot be read now, or came from a file, says nothing against it.

@@ -1,4 +1,4 @@
-"""What remains of a payout run: its rows that ended unpaid, as a sheet, and the runs that pay them instead."""
+"""The remaining rows of a payout run: its rows that ended unpaid, as a sheet, and the runs that pay them instead."""
 
 import json
 from collections.abc import Mapping, Sequence

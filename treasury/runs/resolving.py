@@ -200,7 +200,7 @@ def decided_word(desk: Desk, purpose: Verb, reference: str, *, kind: str | None 
 
 
 def is_used_up(desk: Desk, order: Order) -> bool:
-    """Whether an order waits because all its generations of quotes are used up."""
+    """Tell whether an order waits because all its generations of quotes are used up."""
     if order.state is not State.PREPARED or order.generation < MAX_GENERATIONS:
         return False
     quote = last_quote(desk.ledger, order)

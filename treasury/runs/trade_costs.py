@@ -1,4 +1,5 @@
-"""What conversions cost: each trade of the rebalancings as planned and as achieved, and sums by pair, day and month."""
+"""The costs of conversions: each trade of the rebalancings as planned and as achieved, and sums by pair, day and
+month."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence

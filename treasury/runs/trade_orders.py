@@ -69,7 +69,7 @@ def commit_trades(desk: Desk, run_key: str, plan: TradePlan, policy_file: Path |
 
 @dataclass(frozen=True)
 class _Trades:
-    """What a run records of a plan."""
+    """The trades of a plan as a run records them."""
 
     run_key: str
     kind: str
@@ -146,7 +146,7 @@ def commit_part(
 
 
 def record_trades(desk: Desk, run_key: str, plan: TradePlan, policy_file: Path | None = None) -> list[RecordedTrade]:
-    """The same as `commit_trades`; returns each trade with its name."""
+    """Record trades as `commit_trades` does; return each trade with its name."""
     return name_trades(desk, plan, commit_trades(desk, run_key, plan, policy_file))
 
 

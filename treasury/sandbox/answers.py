@@ -1,4 +1,4 @@
-"""What the sandbox answers, before any HTTP library sees it."""
+"""The sandbox's answers, before any HTTP library sees them."""
 
 import json
 from collections.abc import Callable, Mapping

@@ -168,7 +168,7 @@ def deposit(world: World, currency: str, amount: Decimal) -> None:
 
 
 def _doors(world: World) -> list[Route]:
-    """What the real service has not: the truth, the platform's key, and the clock."""
+    """Return what the real service has not: the truth, the platform's key, and the clock."""
 
     async def books(_: Request) -> Response:
         return _json(show_books(world))

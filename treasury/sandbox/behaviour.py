@@ -56,7 +56,8 @@ def _among(known: tuple[str, ...]) -> AfterValidator:
 
 
 class Behaviour(BaseModel):
-    """What this service does where the document says nothing; `treasury sandbox --behave NAME=VALUE` sets one."""
+    """The behaviour of this service where the document says nothing; `treasury sandbox --behave NAME=VALUE` sets
+    one."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", coerce_numbers_to_str=True)
 
@@ -113,5 +114,5 @@ def allowed() -> Mapping[str, str]:
 
 
 def default_of(name: str) -> Any:
-    """What a switch is when nothing is said."""
+    """Return what a switch is when nothing is said."""
     return Behaviour.model_fields[name].default

@@ -67,7 +67,7 @@ class Books:
         self.post(Entry(source, currency, -amount), Entry(target, currency, amount))
 
     def balance(self, account: BookAccount, currency: str) -> Decimal:
-        """What stands on an account."""
+        """Return what stands on an account."""
         return self._balances.get((account.value, currency), ZERO)
 
     def restore(self, balances: Mapping[str, Decimal]) -> None:

@@ -1,4 +1,4 @@
-"""Whether the sandbox has a table of requests and a handler for every operation; what lacks is named at import."""
+"""The check that the sandbox has a table of requests and a handler for every operation, at import."""
 
 from treasury.provider.catalogue import CATALOGUE
 from treasury.sandbox.forms import REQUESTS

@@ -74,7 +74,7 @@ class Desk:
         return self._dice.throw(request.name, reference if quote is None else quote.reference)
 
     def _repeat(self, request: Request, repeated: Repeated, names: Sequence[str]) -> Mapping[str, Any]:
-        """What a repeated reference is answered, when a fault has it answered at all."""
+        """Return what a repeated reference is answered, when a fault has it answered at all."""
         order = self._world.orders.get(repeated.order_no or "")
         answered = {"repeat_acts", "repeat_answers_first"}.intersection(names)
         if order is None or order.operation != request.name or not answered:

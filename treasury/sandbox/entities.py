@@ -1,4 +1,4 @@
-"""What the sandbox remembers: orders, quotes, card users, notifications. Times are Unix seconds of its clock."""
+"""The sandbox's memory: orders, quotes, card users, notifications. Times are Unix seconds of its clock."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -73,7 +73,8 @@ class Order:
 
     @property
     def arrive_amount(self) -> Decimal | None:
-        """What is left of the order amount after the fee; None when the fee is in another currency (conversions)."""
+        """Return what is left of the order amount after the fee; None when the fee is in another currency
+        (conversions)."""
         return self.debit - self.fee if self.fee_currency == self.currency else None
 
 

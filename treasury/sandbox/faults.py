@@ -123,7 +123,7 @@ def check_faults(faults: Mapping[str, float]) -> None:
 
 
 def strikes_order(settings: SandboxSettings, name: str, reference: str) -> bool:
-    """Whether this order or quote, whenever it is looked at, meets the fault."""
+    """Tell whether this order or quote, whenever it is looked at, meets the fault."""
     rate = settings.faults.get(name, 0.0)
     return rate > 0 and fraction(settings.seed, "fault", name, reference) < rate
 

@@ -1,4 +1,4 @@
-"""Where a fee is taken: inside the amount, or on top of it, by the switch `fee_on_top`."""
+"""Fees: inside the amount, or on top of it, by the switch `fee_on_top`."""
 
 from dataclasses import dataclass
 from decimal import Decimal
@@ -11,14 +11,14 @@ ALWAYS_ON_TOP = frozenset({"submit_scan_to_pay"})
 
 @dataclass(frozen=True)
 class Charge:
-    """What an amount costs, and what of it is left to arrive; both in the currency that is paid."""
+    """The cost of an amount, and what of it is left to arrive; both in the currency that is paid."""
 
     debit: Decimal
     left: Decimal
 
 
 def is_on_top(behaviour: Behaviour, operation: str) -> bool:
-    """Whether this operation's fee comes on top of its amount."""
+    """Tell whether this operation's fee comes on top of its amount."""
     return operation in behaviour.fee_on_top or operation in ALWAYS_ON_TOP
 
 

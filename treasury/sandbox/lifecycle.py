@@ -144,7 +144,7 @@ def _flip(world: World, order: Order, at: float) -> None:
 
 
 def _add_chain_details(world: World, order: Order) -> None:
-    """What a network adds to a finished withdrawal (document, Transaction record, `metadata`)."""
+    """Return what a network adds to a finished withdrawal (document, Transaction record, `metadata`)."""
     if order.target is BookAccount.WORLD:
         order.metadata |= {
             "txnHash": "".join(f"{draw(world.settings.seed, half, order.order_no):032x}" for half in "ab"),

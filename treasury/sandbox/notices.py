@@ -21,7 +21,7 @@ PRODUCTS: Mapping[str, str] = {"extract": "m_extract_api"}
 
 
 def is_loopback(url: str) -> bool:
-    """Whether this address is on this machine: the sandbox sends nothing anywhere else."""
+    """Tell whether this address is on this machine: the sandbox sends nothing anywhere else."""
     try:
         parsed = httpx.URL(url)  # read by the library that will send, so that both see the same host
         return parsed.scheme == "http" and (parsed.host == "localhost" or ipaddress.ip_address(parsed.host).is_loopback)

@@ -23,7 +23,7 @@ _ACCOUNTS: Mapping[tuple[str, str], Mapping[str, str]] = {
 
 @dataclass(frozen=True)
 class PromptPayCode:
-    """What a code says; `amount`, in THB, is None when the payer chooses it."""
+    """The content of a code; `amount`, in THB, is None when the payer chooses it."""
 
     account: str
     account_type: str

@@ -27,7 +27,7 @@ _RATE_DIGITS = Context(prec=8)
 
 
 def trim(amount: Decimal) -> Decimal:
-    """The same amount without zeros at its end: `1.000000` is `1`, and `100` stays `100`."""
+    """Return an amount without zeros at its end: `1.000000` is `1`, and `100` stays `100`."""
     text = format_amount(amount)
     return Decimal(text.rstrip("0").rstrip(".")) if "." in text else amount
 
@@ -62,7 +62,7 @@ def share_fee(amount: Decimal, currency: Currency) -> Decimal:
 
 
 def convert(amount: Decimal, rate: Decimal, side: str, fee_in: str) -> tuple[Decimal, Decimal]:
-    """What a conversion settles, and its fee in the asset that is `received` or `paid`.
+    """Return what a conversion settles, and its fee in the asset that is `received` or `paid`.
 
     The fee is rounded up at 8 digits, what settles half-up at 10.
     """
@@ -77,12 +77,13 @@ def _exchanged(amount: Decimal, rate: Decimal, side: str) -> Decimal:
 
 
 def received(paid: Decimal, rate: Decimal, currency: Currency) -> Decimal:
-    """What arrives for what is left of a pay amount: cut to the received currency's decimals."""
+    """Return what arrives for what is left of a pay amount: cut to the received currency's decimals."""
     return trim(round_down(paid * rate, currency.decimals))
 
 
 def needed(receive: Decimal, rate: Decimal, currency: Currency) -> Decimal:
-    """What must be left of a pay amount for `receive` to arrive: solved upward at the pay currency's decimals."""
+    """Return what must be left of a pay amount for `receive` to arrive: solved upward at the pay currency's
+    decimals."""
     return trim(round_up(receive / rate, currency.decimals))
 
 

@@ -1,4 +1,4 @@
-"""Where money can be paid out: channels of `payout`, routes of fiat payouts, purposes (public facts 2.5, 5, 7.2)."""
+"""Ways of paying out: channels of `payout`, routes of fiat payouts, purposes (public facts 2.5, 5, 7.2)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -74,7 +74,7 @@ class Route:
     wallets: Mapping[str, str] = field(default_factory=dict)
 
     def reaches(self, bank: str, network: str) -> bool:
-        """Whether this bank or wallet is paid over this network."""
+        """Tell whether this bank or wallet is paid over this network."""
         return (bank in self.banks or bank in self.wallets) and network in self.networks
 
 

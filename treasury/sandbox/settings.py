@@ -1,4 +1,4 @@
-"""What a sandbox is started with."""
+"""The settings of a sandbox."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -15,7 +15,7 @@ from treasury.sandbox.behaviour import Behaviour
 
 
 class Signatures:
-    """What one behaviour accepts and writes."""
+    """The signatures that one behaviour accepts and writes."""
 
     def __init__(self, behaviour: Behaviour) -> None:
         given = behaviour.null_text_is_blank

@@ -1,4 +1,4 @@
-"""What a service may refuse beyond what the document forbids, by the switches `side_case` and `both_quote_amounts`."""
+"""Refusals beyond what the document forbids, by the switches `side_case` and `both_quote_amounts`."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -19,7 +19,7 @@ class Gate:
 
     @property
     def is_shut(self) -> bool:
-        """Whether no request may leave now."""
+        """Tell whether no request may leave now."""
         return self.shut_by is not None
 
     def take_note(self, refusal: Refused) -> None:

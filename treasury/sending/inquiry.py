@@ -35,7 +35,7 @@ from treasury.sending.witnesses import Witnesses
 
 
 class ShownOrder(NamedTuple):
-    """What the service shows of an order."""
+    """The service's record of an order."""
 
     seen: SeenOrder | None
     """None when the service knows no such order."""
@@ -66,13 +66,13 @@ class Inquiry:
         return self.apply(order, self.query(order))[0]
 
     def query(self, order: Order) -> SeenOrder | None:
-        """What the service shows of an order; None when it knows no such order. Changes nothing."""
+        """Return what the service shows of an order; None when it knows no such order. Changes nothing."""
         return self.query_with_reply(order).seen
 
     def query_reference(
         self, operation: str, request_id: str, confirmation: str | None = None, order_no: str | None = None
     ) -> SeenOrder | None:
-        """What the service shows under a request id of this operation; None when it knows none."""
+        """Return what the service shows under a request id of this operation; None when it knows none."""
         return self.query_reference_with_reply(operation, request_id, confirmation, order_no).seen
 
     def query_with_reply(self, order: Order) -> ShownOrder:
@@ -92,7 +92,7 @@ class Inquiry:
     def query_reference_with_reply(
         self, operation: str, request_id: str, confirmation: str | None = None, order_no: str | None = None
     ) -> ShownOrder:
-        """The same as `query_reference`, with the reply itself."""
+        """Query as `query_reference` does; return the reply itself, too."""
         service, asked = self._rules.service, CATALOGUE[operation]
         question = service.question(asked, request_id, confirmation, order_no)
         try:
@@ -108,7 +108,7 @@ class Inquiry:
         return ShownOrder(service.read(asked, reply.as_order()), reply)
 
     def query_all_references(self, order: Order) -> dict[int, SeenOrder]:
-        """What the service shows under every reference that this payment may ever have had, by generation."""
+        """Return what the service shows under every reference that this payment may ever have had, by generation."""
         if order.operation not in QUOTED or order.request_id == order.confirmation:
             seen = self.query(order)
             return {} if seen is None else {order.generation: seen}
@@ -121,7 +121,7 @@ class Inquiry:
         return found
 
     def known_at_service(self, order: Order, *, everywhere: bool = True) -> dict[int, SeenOrder]:
-        """What the service shows of an order that this ledger has not sent, by generation; normally nothing.
+        """Return what the service shows of an order that this ledger has not sent, by generation; normally nothing.
 
         `everywhere`: ask under every reference that the order may ever have had, not only its present one. A quote that
         this ledger asked for itself is left out, unless the ledger may be older than the service.
@@ -150,7 +150,7 @@ class Inquiry:
         return self._ledger.look(lambda connection: is_from_before(connection, quote.created_at))
 
     def shows_payment(self, order: Order, seen: SeenOrder) -> bool:
-        """Whether the service certainly shows a payment, and not only an unused quote."""
+        """Tell whether the service certainly shows a payment, and not only an unused quote."""
         return order.operation not in QUOTED or (seen.status is not None and seen.status.is_payment)
 
     def hold_found(self, order: Order, found: Mapping[int, SeenOrder], cause: str) -> Order:
@@ -202,7 +202,7 @@ class Inquiry:
         return order, Next.WAIT
 
     def is_current(self, order: Order, seen: SeenOrder | None) -> bool:
-        """Whether a query of a final order showed only what the ledger holds already."""
+        """Tell whether a query of a final order showed only what the ledger holds already."""
         if seen is None or not order.state.is_final or disagreements(order, seen):
             return False
         facts = _seen_facts(order, seen) | {"reason": seen.reason}

@@ -1,4 +1,4 @@
-"""What a file is made of, whatever its format: lines of cells, and the bounds of what is read."""
+"""The parts of a file, whatever its format: lines of cells, and the bounds of what is read."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -72,12 +72,12 @@ class Table:
     complete after the last line."""
 
     def hides(self, column: int) -> bool:
-        """Whether a column, from 0, is hidden."""
+        """Tell whether a column, from 0, is hidden."""
         return any(first <= column <= last for first, last in self.hidden_columns)
 
 
 def is_filled(cell: Cell) -> bool:
-    """Whether there is something in a cell."""
+    """Tell whether there is something in a cell."""
     return bool(cell.strip()) if isinstance(cell, str) else True
 
 

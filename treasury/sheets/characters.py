@@ -1,4 +1,5 @@
-"""What a text must not hold: characters that nobody sees, digits that only look like ours, what a spreadsheet damaged.
+"""Characters that a text must not hold: those that nobody sees, digits that only look like ours, what a spreadsheet
+damaged.
 
 Each function says what is wrong with a text, in words, and the stable code of it; None where nothing is.
 """
@@ -54,7 +55,7 @@ LOOK_ALIKE = ("has a character of another alphabet that looks like one of ours: 
 
 
 def judge_text(text: str) -> Fault | None:
-    """What is wrong with any text that is not blank and stands in a column that is read."""
+    """Return what is wrong with any text that is not blank and stands in a column that is read."""
     if text.isascii() and text.isalnum():
         return None  # most cells are
     if _CONTROL.search(text):
@@ -69,7 +70,7 @@ def judge_text(text: str) -> Fault | None:
 
 
 def _damaged(text: str) -> Fault | None:
-    """What a spreadsheet program made of a value."""
+    """Return what a spreadsheet program made of a value."""
     for pattern, rule, code in _DAMAGES:
         if pattern.match(text):
             return rule, code
@@ -77,12 +78,12 @@ def _damaged(text: str) -> Fault | None:
 
 
 def judge_amount(text: str) -> Fault | None:
-    """What is wrong with the characters of an amount."""
+    """Return what is wrong with the characters of an amount."""
     return None if text.isascii() else _of_digits(text)
 
 
 def judge_identifier(text: str) -> Fault | None:
-    """What is wrong with an identifier of any kind: an account, a document, a phone, a code."""
+    """Return what is wrong with an identifier of any kind: an account, a document, a phone, a code."""
     if text.isascii():
         if text.isalnum():
             return None
@@ -96,7 +97,7 @@ def judge_identifier(text: str) -> Fault | None:
 
 
 def judge_ascii(text: str) -> Fault | None:
-    """What is wrong with an identifier that has Latin letters and digits alone."""
+    """Return what is wrong with an identifier that has Latin letters and digits alone."""
     return judge_identifier(text) or (None if text.isascii() else LOOK_ALIKE)
 
 
@@ -127,7 +128,7 @@ _RUN = re.compile(r"[=@\t]|[+-](?![0-9][0-9 ().-]*$)")
 
 
 def looks_run(text: str) -> bool:
-    """Whether a spreadsheet program would run a cell of CSV as a formula: a phone or a number is none."""
+    """Tell whether a spreadsheet program would run a cell of CSV as a formula: a phone or a number is none."""
     return _RUN.match(text) is not None
 
 

@@ -41,13 +41,13 @@ _FLOAT_DIGITS = Decimal("1e-12")
 
 @dataclass(frozen=True)
 class Control:
-    """What the control says: `rows` or a currency -> the number that a formula counted, or a person typed."""
+    """The sums of the control: `rows` or a currency -> the number that a formula counted, or a person typed."""
 
     counted: Mapping[str, object]
     expected: Mapping[str, object]
 
     def problems(self, rows: Iterable[Mapping[str, Any]]) -> list[RowProblem]:
-        """What differs between the control and these rows, by column; each difference with both numbers."""
+        """Return what differs between the control and these rows, by column; each difference with both numbers."""
         found = _sums(rows)
         return [
             RowProblem(0, None, f"{CONTROL}: {what}", rule)

@@ -87,7 +87,7 @@ def write_corrected(
 
 
 class _Marks:
-    """What is wrong, by line; made by the lines that pass by."""
+    """The faults, by line; made by the lines that pass by."""
 
     def __init__(self, problems: Sequence[RowProblem], layout: Layout, only: Collection[int] | None = None) -> None:
         self.only = only
@@ -184,7 +184,7 @@ def _delimiter(text: str) -> str:
 
 @dataclass(frozen=True)
 class _Value:
-    """What is written of a cell of a workbook, and how it looks."""
+    """The content of a written cell of a workbook, and how it looks."""
 
     value: Any
     look: str = "@"

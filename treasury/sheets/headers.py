@@ -50,19 +50,19 @@ class Layout:
         return (self.key, *self.required, *self.optional)
 
     def allows(self, column: str) -> bool:
-        """Whether a sheet may have this column."""
+        """Tell whether a sheet may have this column."""
         return column in self.known or self.is_free(column) or self.free_prefix == ""
 
     def is_free(self, column: str) -> bool:
-        """Whether the column has the free prefix."""
+        """Tell whether the column has the free prefix."""
         return bool(self.free_prefix) and column.startswith(str(self.free_prefix)) and column != self.free_prefix
 
     def is_read(self, column: str) -> bool:
-        """Whether what stands in the column counts."""
+        """Tell whether what stands in the column counts."""
         return column in self.known or self.is_free(column)
 
     def is_identifier(self, column: str) -> bool:
-        """Whether the column holds account numbers or other codes."""
+        """Tell whether the column holds account numbers or other codes."""
         return column in self.identifiers or self.is_free(column)
 
     def column_of(self, name: str) -> str:
@@ -141,7 +141,8 @@ def find_header(lines: Sequence[Line], layout: Layout, mappings: Mappings = Mapp
 
 
 def _proposal(columns: Sequence[str], layout: Layout) -> dict[str, str]:
-    """What each unknown name can mean, where each can mean one missing column alone, and nothing else is wrong."""
+    """Return what each unknown name can mean, where each can mean one missing column alone, and nothing else is
+    wrong."""
     unknown = [name for name in columns if not layout.allows(name) and not is_own(name)]
     missing = [name for name in layout.known if name not in columns]
     found: dict[str, str] = {}
@@ -174,7 +175,7 @@ def _problems(number: int, columns: list[str], layout: Layout, proposal: Mapping
 
 
 def is_own(name: str) -> bool:
-    """Whether a column is a person's own, and not read."""
+    """Tell whether a column is a person's own, and not read."""
     return name.casefold().startswith(OWN_PREFIXES)
 
 

@@ -1,4 +1,4 @@
-"""What conditional formatting may strike out or make invisible: which columns, and from which row on."""
+"""Cells that conditional formatting may strike out or make invisible: which columns, and from which row on."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -21,7 +21,8 @@ Found = tuple[str, str, Check]
 
 
 def is_iban_of(value: str, country: str) -> bool:
-    """Whether an account is written as the IBANs of this country are, be it cut off or mistyped. An alias is none."""
+    """Tell whether an account is written as the IBANs of this country are, be it cut off or mistyped. An alias is
+    none."""
     if "@" in value:
         return False
     plain = re.sub(r"[\s-]", "", value).upper()
@@ -98,7 +99,7 @@ _PHONE = re.compile(r"\+?[0-9 ()./\-]+")
 
 
 def phone(value: str, country: str) -> str | None:
-    """Whether it is as long as a phone number may be, with the country's code or, in its own country, without."""
+    """Tell whether it is as long as a phone number may be, with the country's code or, in its own country, without."""
     from phonenumbers import NumberParseException, is_possible_number, parse
 
     if not _PHONE.fullmatch(value):
@@ -114,7 +115,7 @@ def phone(value: str, country: str) -> str | None:
 
 
 def contact_phone(value: str, country: str) -> str | None:
-    """The same of a number that nothing is paid to: one without the country's code is judged by its length alone."""
+    """Check a number that nothing is paid to: one without the country's code is judged by its length alone."""
     digits = sum(map(str.isdigit, value))
     if _PHONE.fullmatch(value) and not value.startswith("+") and 4 <= digits <= 15:
         return None
@@ -125,7 +126,7 @@ _PLAIN_LOCAL = re.compile(r"[A-Za-z0-9_+-]+(?:\.[A-Za-z0-9_+-]+)*")
 
 
 def email(value: str, _: str = "") -> str | None:
-    """Whether it is written as one e-mail address is."""
+    """Tell whether it is written as one e-mail address is."""
     if value.count("@") > 1 and re.search(r"[;,\s]", value):
         return "holds two e-mail addresses: write one"
     local, _, domain = value.rpartition("@")

@@ -15,7 +15,7 @@ FILE = "mappings.json"
 
 @dataclass(frozen=True)
 class Mappings:
-    """What was confirmed, by the set of headers that it was confirmed for."""
+    """The confirmed meanings, by the set of headers that they were confirmed for."""
 
     confirmed: tuple[tuple[frozenset[str], tuple[tuple[str, str], ...]], ...] = ()
 
@@ -26,7 +26,7 @@ class Mappings:
 
 
 def read_mappings(home: Path) -> Mappings:
-    """What was confirmed in a home. Raises `InputError` for a file that cannot be read."""
+    """Return what was confirmed in a home. Raises `InputError` for a file that cannot be read."""
     return Mappings(
         tuple((frozenset(each["headers"]), tuple(sorted(each["columns"].items()))) for each in _read(home / FILE))
     )

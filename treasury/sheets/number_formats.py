@@ -1,4 +1,4 @@
-"""What a number format makes of a number: whether it is a date, and what a person sees."""
+"""Number formats: does one make a number a date, and what does a person see?"""
 
 import functools
 import operator
@@ -54,7 +54,7 @@ CHANGED = "something else"
 
 @dataclass(frozen=True)
 class Section:
-    """What a part of a format makes of the values that it stands for."""
+    """A part of a format, and what it makes of the values that it stands for."""
 
     is_blank: bool = False
     """Whether it shows nothing."""
@@ -70,7 +70,8 @@ class Section:
     condition: tuple[str, Decimal] | None = None
 
     def shown(self, text: str) -> str | None:
-        """What a person sees of a number, where that is another value; None where it is the same, blank for nothing."""
+        """Return what a person sees of a number, where that is another value; None where it is the same, blank for
+        nothing."""
         if self.is_blank:
             return ""
         if self.changes:
@@ -82,7 +83,7 @@ class Section:
 
 @dataclass(frozen=True)
 class NumberFormat:
-    """What is needed to know of a format."""
+    """The facts of a format that are needed."""
 
     numbers: tuple[Section, ...] = ()
     """By sign or condition; none where numbers are shown as they are."""
@@ -91,12 +92,12 @@ class NumberFormat:
 
     @property
     def is_date(self) -> bool:
-        """Whether a number stands for a date."""
+        """Tell whether a number stands for a date."""
         return bool(self.numbers) and self.numbers[0].is_date
 
     @property
     def has_colours(self) -> bool:
-        """Whether it sets the colour of letters."""
+        """Tell whether it sets the colour of letters."""
         return any(each.colour for each in (*self.numbers, *([] if self.text is None else [self.text])))
 
     def of_number(self, text: str) -> Section | None:
@@ -127,7 +128,7 @@ def _meets(number: Decimal, condition: tuple[str, Decimal]) -> bool:
 
 @functools.lru_cache(maxsize=4096)
 def read_format(code: str) -> NumberFormat:
-    """What a format code means."""
+    """Return what a format code means."""
     if code in (GENERAL, "@", ""):
         return NumberFormat()
     parts: list[list[str]] = [[]]
@@ -164,7 +165,7 @@ def _section(pieces: Sequence[str]) -> Section:
 
 
 def _is_seen(piece: str) -> bool:
-    """Whether a part of a format leaves something to be seen."""
+    """Tell whether a part of a format leaves something to be seen."""
     if piece.startswith("["):
         return bool(_SIGN.match(piece) or _ELAPSED.match(piece))
     if piece.startswith("_"):

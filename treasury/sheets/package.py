@@ -71,7 +71,7 @@ class Package:
                 yield chunk
 
     def other_format(self) -> str | None:
-        """What to do with an archive that is another program's sheet; None where it is not known as one."""
+        """Return what to do with an archive that is another program's sheet; None where it is not known as one."""
         if "mimetype" in self.names and next(self.chunks("mimetype"), b"").startswith(_SPREADSHEET_ODS):
             return "is an OpenDocument sheet (.ods): save it as .xlsx"
         if any(name.endswith("workbook.bin") for name in self.names):
@@ -113,7 +113,7 @@ class Package:
 
 
 def nothing(_: str) -> None:
-    """What ends without a meaning."""
+    """Return what ends without a meaning."""
 
 
 def local(tag: str) -> str:

@@ -32,7 +32,8 @@ MAX_NAME = 30
 
 
 def judge_payee(values: Mapping[str, str], route: Route, unchecked: Callable[[str], None]) -> list[Problem]:
-    """What is wrong with the numbers of a row. `unchecked` is told of each kind of number no rule is known for."""
+    """Return what is wrong with the numbers of a row. `unchecked` is told of each kind of number no rule is known
+    for."""
     country = values.get("country" if route is Route.DIRECT else "beneficiary_country", "").upper()
     problems = list(_of_characters(values))
     found = (_direct if route is Route.DIRECT else _quoted)(values, country, unchecked)
@@ -103,7 +104,7 @@ def _of_person(values: Mapping[str, str]) -> Iterator[Problem]:
 
 
 def is_date(text: str) -> bool:
-    """Whether a text is a day, written YYYY-MM-DD."""
+    """Tell whether a text is a day, written YYYY-MM-DD."""
     try:
         return date.fromisoformat(text).isoformat() == text
     except ValueError:

@@ -52,7 +52,7 @@ DATE_IN_IDENTIFIER = (
 
 
 class Sheet(Packed[T]):
-    """What was made of a sheet's rows, and what is to be said about how it was read."""
+    """The rows that were made of a sheet, and remarks on how it was read."""
 
     notes: tuple[str, ...] = ()
     """Sentences for whoever looks at the plan; nothing in them is personal."""
@@ -102,7 +102,8 @@ def read_sheet(
     leaving: Collection[RowProblem] = (),
     mappings: Mappings = Mappings(),
 ) -> Sheet[T]:
-    """What `make` makes of each row of a CSV or XLSX file of this layout, row by row. `sheet`: which of a workbook.
+    """Return what `make` makes of each row of a CSV or XLSX file of this layout, row by row. `sheet`: which of a
+    workbook.
 
     Its `InvalidFields`, whose fields are columns, count as the row's problems. Raises `InvalidSheet` when the file, its
     header, or the lack of rows leaves nothing to read; else with all problems of all rows, one for each cell:
@@ -184,7 +185,7 @@ class _Leaving:
         self._twice = {problem.row_ref for problem in problems if problem.code == "twice"}
 
     def takes(self, row: Row) -> bool:
-        """Whether a row is left out."""
+        """Tell whether a row is left out."""
         return row.line in self.problems or row.ref in self._twice
 
     def left_out(self, row: Row, cells: Mapping[str, str], key: str) -> LeftOut:
@@ -194,7 +195,8 @@ class _Leaving:
 
 
 def _cells(reading: _Reading, line: Line, row: Row, marked: Collection[str]) -> dict[str, str]:
-    """What stands in a row, by column, as text that means the same in another file; `marked`: what is refused there."""
+    """Return what stands in a row, by column, as text that means the same in another file; `marked`: what is refused
+    there."""
     found: dict[str, str] = {}
     for column, cell in zip(reading.columns, line.cells, strict=False):
         if column and is_filled(cell):
@@ -224,7 +226,7 @@ def _header_of(path: Path, filled: Iterator[Line], layout: Layout, mappings: Map
 
 
 def _hidden_names(header: Header, line: Line) -> list[RowProblem]:
-    """What of the header nobody sees."""
+    """Return what of the header nobody sees."""
     if line.hidden:
         return [RowProblem(line.number, None, "row", HIDDEN_ROW[0], code=HIDDEN_ROW[1])]
     return [
@@ -326,7 +328,7 @@ def _text(reading: _Reading, column: str, cell: Cell) -> tuple[str, Fault | None
 
 
 def _judge_typed(layout: Layout, column: str, cell: Typed) -> Fault | None:
-    """What is wrong with a number, a date or a formula in a column."""
+    """Return what is wrong with a number, a date or a formula in a column."""
     if cell.unseen is not None:
         return NOT_SEEN.format(cell.unseen), "not_shown"
     if cell.formula and column not in layout.amounts:

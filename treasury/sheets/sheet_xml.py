@@ -287,11 +287,11 @@ class SheetReader:
         return Font(self._styles.palette.named(section.colour), font.size)
 
     def _is_in(self, area: Area) -> bool:
-        """Whether the cell is in an area."""
+        """Tell whether the cell is in an area."""
         return area[0] <= self._column <= area[2] and area[1] <= self._row <= area[3]
 
     def _typed(self, value: str) -> Cell:
-        """What a cell's value stands for, by the kind of the cell."""
+        """Return what a cell's value stands for, by the kind of the cell."""
         if self._kind in ("s", "str", "inlineStr"):
             text = _unescaped(value) if "_x" in value else value
             section = self._format.text

@@ -1,4 +1,4 @@
-"""What the cell formats of a workbook do: its part of styles, read once for all cells."""
+"""The cell formats of a workbook: its part of styles, read once for all cells."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -16,7 +16,7 @@ STRUCK_OUT, NOT_SHOWN = "struck_out", "not_shown"
 
 @dataclass
 class Styles:
-    """What the cell formats of a workbook do, by number."""
+    """The cell formats of a workbook, by number."""
 
     formats: list[NumberFormat] = field(default_factory=list)
     looks: list[Look] = field(default_factory=list)
@@ -40,12 +40,12 @@ class Styles:
 
 
 def is_on(attributes: Mapping[str, str]) -> bool:
-    """Whether an element switches on what it is named for."""
+    """Tell whether an element switches on what it is named for."""
     return attributes.get("val", "1") in ("1", "true", "on")
 
 
 class Painting:
-    """What a font, a fill or a conditional format says, from its elements as they begin."""
+    """The paint of a font, a fill or a conditional format, from its elements as they begin."""
 
     def __init__(self) -> None:
         self.is_struck = False
@@ -85,7 +85,7 @@ class Painting:
 
     @property
     def has_font(self) -> bool:
-        """Whether a font is said."""
+        """Tell whether a font is said."""
         return self._in_font
 
     def font(self, palette: Palette) -> Font:
@@ -184,7 +184,7 @@ class _Reading:
             self.inside.pop()
 
     def styles(self, palette: Palette) -> Styles:
-        """What is in it."""
+        """Return what is in it."""
         if self.indexed:
             palette.indexed = self.indexed
         fonts = [each.font(palette) for each in self.fonts]
@@ -201,7 +201,7 @@ class _Reading:
 
 
 def read_styles(package: Package, part: str | None, theme: str | None, *, from_1904: bool) -> Styles:
-    """What each cell format shows, and which of them hide what is in a cell."""
+    """Return what each cell format shows, and which of them hide what is in a cell."""
     reading = _Reading()
     if part is not None and part in package.names:
         package.parse(part, reading.started, reading.ended)

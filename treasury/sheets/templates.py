@@ -27,7 +27,7 @@ from treasury.sheets.payees import FIELD
 
 
 class Need(IntEnum):
-    """Whether a row has to have a value in a column."""
+    """The need of a value in a column."""
 
     NO = 0
     SOMETIMES = 1

@@ -43,7 +43,7 @@ class SheetName:
 
 @dataclass
 class ReadBook:
-    """What `workbook.xml` says."""
+    """The content of `workbook.xml`."""
 
     sheets: list[SheetName] = field(default_factory=list)
     from_1904: bool = False
@@ -176,7 +176,8 @@ def _filled_rows(package: Package, part: str) -> int:
 
 
 def _read_tables(package: Package, part: str) -> list[Area]:
-    """Where tables of a sheet may have a colour behind cells: their headers, and all of them where they are dark."""
+    """Return where tables of a sheet may have a colour behind cells: their headers, and all of them where they are
+    dark."""
     found: list[Area] = []
     parts = [each for kind, each in package.relations(part).values() if kind == "table" and each in package.names]
     for each in parts[:MAX_TABLES]:
@@ -190,7 +191,7 @@ def _read_tables(package: Package, part: str) -> list[Area]:
 
 
 def _read_table(package: Package, part: str) -> dict[str, str]:
-    """What is needed of a table: where it is, and its style."""
+    """Return what is needed of a table: where it is, and its style."""
     said: dict[str, str] = {}
 
     def started(tag: str, attributes: dict[str, str]) -> None:

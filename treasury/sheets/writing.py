@@ -47,7 +47,7 @@ def write_plain_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[s
 
 
 def write_plain_book(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, str]]) -> None:
-    """The same as a workbook: every cell is text, so that no zero is lost and nothing is run."""
+    """Write rows as a workbook: every cell is text, so that no zero is lost and nothing is run."""
     import xlsxwriter
 
     content = io.BytesIO()

@@ -7,7 +7,7 @@ from treasury.sandbox.forms.kinds import AMOUNT, ANY_AMOUNT, COUNTRY, DATE, FIAT
 
 
 class Beneficiary(Form):
-    """What both kinds of beneficiary must say."""
+    """The fields that both kinds of beneficiary must have."""
 
     account_no: str = must(TEXT)
     bank_name: str = must(TEXT)

@@ -52,7 +52,7 @@ class When:
     only: bool = False
 
     def check(self, form: "Form") -> tuple[str, str] | None:
-        """What a form breaks of the rule; a condition on what is not there says nothing."""
+        """Return what a form breaks of the rule; a condition on what is not there says nothing."""
         met, given = getattr(form, self.other), getattr(form, self.field)
         if met == self.value and given is None:
             return self.field, f"is required when {self.other} is {self.value}"
@@ -71,7 +71,7 @@ class EitherOf:
     other: str
 
     def check(self, form: "Form") -> tuple[str, str] | None:
-        """What a form breaks of the rule."""
+        """Return what a form breaks of the rule."""
         absent = getattr(form, self.field) is None and getattr(form, self.other) is None
         return (self.field, f"is required when {self.other} is absent") if absent else None
 
@@ -154,7 +154,7 @@ def nested(form: type[Form]) -> Kind:
 
 
 def json_text(form: type[Form]) -> Kind:
-    """The same, that travels as JSON text."""
+    """Return the field as one that travels as JSON text."""
     return Kind("JSON text", from_json_text(_members_of(form)), inside=form)
 
 
@@ -171,5 +171,5 @@ class Request(Form):
 
     @property
     def reference_value(self) -> str:
-        """What names this request."""
+        """Return what names this request."""
         return str(getattr(self, self.reference or ""))

@@ -187,7 +187,8 @@ TEXTS = Kind("object of texts", _texts)
 
 
 def is_absent(value: Any) -> bool:
-    """Whether a member counts as not given: null, blank, the word `null`, or empty (public fact 1.2, steps 2 and 9)."""
+    """Tell whether a member counts as not given: null, blank, the word `null`, or empty (public fact 1.2, steps 2 and
+    9)."""
     if type(value) is str:
         return not value or value.isspace() or value == "null"
     return value is None or (not value and isinstance(value, dict | list))

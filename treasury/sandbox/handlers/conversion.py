@@ -36,7 +36,8 @@ def rate(world: World, asked: ConversionRate) -> dict[str, Any]:
 
 
 def base_side(world: World, side: str) -> str:
-    """What a side does to the base currency: BUY buys it, unless the switch `buy` has it buy the quote currency."""
+    """Return what a side does to the base currency: BUY buys it, unless the switch `buy` has it buy the quote
+    currency."""
     return side if world.settings.behaviour.buy == "base" else {"BUY": "SELL", "SELL": "BUY"}[side]
 
 

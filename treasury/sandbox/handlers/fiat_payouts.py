@@ -63,7 +63,8 @@ def _new_quote(world: World, asked: FiatPayoutQuote, content: dict[str, Any]) ->
 def _amounts(
     asked: FiatPayoutQuote, pay: Currency, receive: Currency, rate: Decimal, inside: Decimal
 ) -> tuple[Decimal, Decimal]:
-    """What is paid and what arrives; the one that the mode names is exact, the other is rounded against the partner.
+    """Return what is paid and what arrives; the one that the mode names is exact, the other is rounded against the
+    partner.
 
     `inside` is the fee as far as it is part of what is paid.
     """

@@ -30,7 +30,7 @@ def balance(world: World, asked: PartnerBalance) -> dict[str, Any]:
 
 
 def estimate_fee(world: World, asked: EstimateFee) -> dict[str, Any]:
-    """What a withdrawal would cost, and what it must keep to."""
+    """Return what a withdrawal would cost, and what it must keep to."""
     currency = find_asset(asked.currency)
     return {
         "partner_id": world.settings.partner_id,

@@ -81,7 +81,7 @@ def _instructions(world: World, asked: Pay, number: str) -> dict[str, str]:
 
 
 def _direct(asked: Pay, number: str, page: str) -> dict[str, str]:
-    """What a direct integration shows, by payment type (public fact 7.3)."""
+    """Return what a direct integration shows, by payment type (public fact 7.3)."""
     if find_currency(asked.currency, 7002).kind != "fiat":
         raise Refusal(7002, "a direct pay-in is in fiat")
     if asked.payment_type == "wallet":

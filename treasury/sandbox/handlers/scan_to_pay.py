@@ -31,7 +31,7 @@ def _read(text: str, amount: Decimal | None) -> tuple[PromptPayCode, Decimal | N
 
 
 def info(world: World, asked: ScanToPayInfo) -> dict[str, Any]:
-    """What the code says, and what paying it costs; without any amount, the amounts are null."""
+    """Return what the code says, and what paying it costs; without any amount, the amounts are null."""
     code, amount = _read(asked.qrcode, asked.amount)
     rate = world.rates.rate(USDT, THB, "SELL", world.now)
     return {

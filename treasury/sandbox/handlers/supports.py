@@ -47,7 +47,7 @@ def networks(_: World, asked: SupportedNetworks) -> dict[str, Any]:
 
 
 def fields(_: World, asked: SupportedFields) -> dict[str, Any]:
-    """What a bank asks of a beneficiary: over one network, or over any it has."""
+    """Return what a bank asks of a beneficiary: over one network, or over any it has."""
     route = find_route(asked.country, asked.currency)
     if route is None or not any(route.reaches(asked.bank_code, network) for network in route.networks):
         raise Refusal(206003, f"{asked.bank_code} in {asked.country}")

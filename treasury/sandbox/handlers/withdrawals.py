@@ -24,7 +24,7 @@ def deposit_address(world: World, asked: DepositAddress) -> dict[str, Any]:
 
 
 def verify_deposit_address(world: World, asked: VerifyDepositAddress) -> dict[str, Any]:
-    """Whether the sandbox gave this address out, for an asset of the same network."""
+    """Tell whether the sandbox gave this address out, for an asset of the same network."""
     currency = find_asset(asked.currency)
     given_for = world.addresses.get(asked.address)
     return {"result": given_for is not None and find_asset(given_for).chain == currency.chain}
