@@ -69,6 +69,8 @@ class AccountJudge:
     lots: dict[int, Decimal] = field(default_factory=dict)
     waiting: list[Flows] = field(default_factory=list)
     lines: list[StatementEntry] = field(default_factory=list)
+    kept: list[Decimal] = field(default_factory=list)
+    """Entries that a range has taken in: negative ones left."""
 
     def judge(self, night: Night, given: Sequence[StatementEntry]) -> Judged:
         """Roll forward by one report of everything; `given` are the movements that its statement shows first."""
@@ -145,8 +147,15 @@ class AccountJudge:
             contested = "an entry whose amount is not what the balance misses"
         early = sum(outs, ZERO) if missing > 0 else sum(ins, ZERO)
         ended = self._end(min(abs(missing), early), lambda amount: (amount < 0) == (missing > 0)) if missing else ZERO
-        if left := abs(missing) - ended:
-            self.lots[night.as_of] = left.copy_sign(missing)
+        left = (abs(missing) - ended).copy_sign(missing)
+        if not any(reach):  # closed: an entry that a range had taken in ends a lot of which just its amount is missing
+            for entry in self.kept:
+                if left and entry == -left:
+                    later = self._end(abs(entry), lambda amount, entry=entry: (amount < 0) == (entry < 0))  # type: ignore[misc]
+                    left = (abs(left) - later).copy_sign(left)
+        self.kept = [*self.kept, *(-out for out in outs), *ins] if any(reach) else []
+        if left:
+            self.lots[night.as_of] = left
         return contested
 
     def _state(self, outs: Sequence[Decimal], ins: Sequence[Decimal]) -> str | None:
