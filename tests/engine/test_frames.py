@@ -17,7 +17,7 @@ def test_orders_are_read_as_they_were_compared(open_desk: Any, start_sandbox: An
     desk = open_desk(start_sandbox(settle_seconds=1).base_url)
     rows = (("a", "10.50", "12345670001"), ("b", "12345678901.123456", "12345670044"), ("c", "30", "12345670022"))
     pay(desk, sheet(tmp_path, *rows), tmp_path / "out", seconds=5)
-    night(desk, tmp_path / "1")
+    night(desk, tmp_path / "1", files=True)
     orders = read_orders(tmp_path / "1" / "orders.csv").set_index("row_ref").sort_index()
     assert list(orders["amount"]) == [Decimal("10.50"), Decimal("12345678901.123456"), Decimal("30")]
     assert {type(each) for name in AMOUNTS for each in orders[name]} == {Decimal, type(None)}
