@@ -53,6 +53,7 @@ def test_both_processes_ask_and_every_order_is_answered_once(paid: Desk) -> None
     assert len(by) == 2  # both have taken steps
     sweep.end_sweep(paid, sweep_id)
     assert not alive(pid)
+    few_questions_need_no_other_process(paid)
 
 
 @pytest.mark.costly("two processes and many orders")
@@ -67,8 +68,8 @@ def test_a_shard_that_dies_leaves_its_part_to_us(paid: Desk) -> None:
     sweep.end_sweep(paid, sweep_id)
 
 
-@pytest.mark.costly("many orders")
-def test_few_questions_need_no_other_process(paid: Desk) -> None:
+def few_questions_need_no_other_process(paid: Desk) -> None:
+    """In the next sweep, of orders that are final."""
     orders = paid.ledger.orders(run_key="run")
     sweep_id = sweep.start_or_resume_sweep(paid, Scope("run"))
     paid.shards.close()
