@@ -149,10 +149,18 @@ def postgres() -> Callable[..., str]:
 def open_office(
     key_file: Path, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
 ) -> Callable[..., Office]:
-    """Opens homes of `treasury`, each with an account at the sandbox it is given."""
+    """Opens homes of `treasury`, each with an account at the sandbox it is given.
 
-    def open_one(base_url: str, *, prefect: bool = True, **environ: str) -> Office:
+    `prefect`: it uses the shared server. `own_prefect`: its servers have a folder to themselves, with empty tables.
+    """
+
+    def open_one(base_url: str, *, prefect: bool = True, own_prefect: bool = False, **environ: str) -> Office:
         home = tmp_path_factory.mktemp("office")
+        if own_prefect:
+            (home / "prefect").mkdir(mode=0o700)
+            shutil.copy(await_server("prefect.db"), home / "prefect")
+            environ = {"PREFECT_HOME": str(home / "prefect"), **environ}
+            prefect = False
         url = request.getfixturevalue("prefect_url") if prefect else None
         return Office(home, base_url, key_file, url, environ)
 

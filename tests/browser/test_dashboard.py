@@ -37,8 +37,7 @@ def served(
 ) -> Iterator[Served]:
     """`treasury serve` of people with keys, and somebody who signed in to its dashboard."""
     sandbox, port = open_sandbox(), free_port()
-    office = open_office(sandbox.base_url, prefect=False)
-    office.environ["PREFECT_HOME"] = str(office.home / "prefect")
+    office = open_office(sandbox.base_url, own_prefect=True)
     with_people(office)
     with office.running("serve", "--port", str(port)) as process:
         assert process.stdout is not None

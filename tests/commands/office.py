@@ -193,12 +193,14 @@ PATIENCE = 300.0
 may take 120 of them)."""
 
 
-def eventually(holds: Callable[[], bool], seconds: float = 10.0, what: str = "it never came to hold") -> None:
-    """Wait until something holds."""
+def eventually(
+    holds: Callable[[], bool], seconds: float = 10.0, what: str = "it never came to hold", every: float = 0.05
+) -> None:
+    """Wait until something holds; it is asked about every so many seconds."""
     end = time.monotonic() + seconds
     while not holds():
         assert time.monotonic() < end, what
-        time.sleep(0.05)
+        time.sleep(every)
 
 
 def one_line_error(ended: Ended) -> str:

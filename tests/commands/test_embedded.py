@@ -39,6 +39,7 @@ def test_a_killed_run_leaves_no_process_and_the_next_start_pays_each_row_once(
     assert len(orders) == len(ROWS)
     assert {order["effects"] for order in orders} == {1}
     assert sum(order["amount"] for order in orders) == len(ROWS)
+    assert len(office.results("killed")) == len(ROWS)
 
 
 @pytest.mark.proof

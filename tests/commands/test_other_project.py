@@ -18,7 +18,7 @@ COMMAND = Path(sys.executable).parent / "treasury"
 @pytest.fixture
 def office(open_office: Callable[..., Office], open_sandbox: Callable[..., RunningSandbox]) -> Office:
     """A home in which somebody keeps Python packages that are named like ours."""
-    office = open_office(open_sandbox().base_url, prefect=False)
+    office = open_office(open_sandbox().base_url, own_prefect=True)
     for package in ("tasks", "flows", "blocks", "treasury", "data"):
         office.file(f"{package}.py", "raise AssertionError('this is theirs')")
     return office

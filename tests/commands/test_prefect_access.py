@@ -5,6 +5,7 @@ import re
 import signal
 import socket
 import stat
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -17,6 +18,7 @@ import pytest
 import data
 from flows.commands.prefect_server import free_port
 from tests.commands.office import PATIENCE, Office, eventually, one_line_error, processes_with
+from tests.proofs import ALL
 from treasury.private_files import openings
 from treasury.sandbox import RunningSandbox
 
@@ -29,6 +31,7 @@ class Served(NamedTuple):
     office: Office
     port: int
     said: list[str]
+    process: "subprocess.Popen[str]"
 
     @property
     def url(self) -> str:
@@ -43,18 +46,21 @@ class Served(NamedTuple):
 @pytest.fixture(scope="module")
 def served(open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office]) -> Iterator[Served]:
     """`treasury serve` of a home, with a folder of Prefect's of its own."""
-    office, port = open_office(open_sandbox().base_url, prefect=False), free_port()
-    office.environ["PREFECT_HOME"] = str(office.home / "prefect")
+    office, port = open_office(open_sandbox().base_url, own_prefect=True), free_port()
     with office.running("serve", "--port", str(port)) as process:
         assert process.stdout is not None
+        assert process.stderr is not None
         said = []
         for line in process.stdout:
             said.append(line)
             if line.startswith("serving"):
                 break
-        yield Served(office, port, said)
+        # It outlives the reader of its output.
+        process.stdout.close()
+        process.stderr.close()
+        yield Served(office, port, said, process)
         process.send_signal(signal.SIGTERM)
-        process.communicate(timeout=30)
+        process.wait(timeout=30)
 
 
 def test_without_the_password_nothing_is_told_and_nothing_is_started(served: Served) -> None:
@@ -133,6 +139,7 @@ def test_a_command_of_this_home_knows_the_password_and_one_of_another_does_not(
     assert ended.last == "1 settled", ended.out + ended.err
 
 
+@pytest.mark.costly("waits for five flows in processes of their own")
 def test_every_flow_runs_from_its_deployment_and_says_in_its_log_what_it_did(served: Served, tmp_path: Path) -> None:
     limit = tmp_path / "limit.toml"
     limit.write_text('[payouts.one_approval_above]\nUSDT_TRC20 = "1"\n')
@@ -162,10 +169,34 @@ def test_every_flow_runs_from_its_deployment_and_says_in_its_log_what_it_did(ser
         assert ids.keys() == wanted.keys()
         for name, (parameters, ends, said) in wanted.items():
             run = asked(f"/deployments/{ids[name]}/create_flow_run", {"parameters": parameters})["id"]
-            eventually(partial(ended, run, ends), PATIENCE, name)
+            eventually(partial(ended, run, ends), PATIENCE, name, every=0.3)
             assert said in log(run)
             assert "Logging error" not in log(run)
     assert [str(each) for each in openings(served.office.home / "reconciliation")] == []
+
+
+@pytest.mark.costly("ends the server that ran every flow, each in a process of its own")
+def test_it_outlives_the_reader_of_its_output(served: Served) -> None:
+    process = served.process
+    with httpx.Client(base_url=served.url, auth=served.auth) as api:
+        found = api.post("/deployments/filter", json={}).json()
+        for _ in range(2 if ALL else 1):
+            [asked] = [each["id"] for each in found if "reconcile" in each["entrypoint"]]
+            until, run = time.monotonic() + PATIENCE, dict[str, Any]()
+            while "state" not in run:  # on a busy machine Prefect's database may be locked
+                assert time.monotonic() < until, run
+                asking = {"state": {"type": "SCHEDULED"}}
+                run = api.post(f"/deployments/{asked}/create_flow_run", json=asking).json()
+                time.sleep(0.5)
+            state = run["state"]
+            while state["type"] in ("SCHEDULED", "PENDING", "RUNNING") and time.monotonic() < until:
+                assert process.poll() is None
+                time.sleep(0.5)
+                state = api.get(f"/flow_runs/{run['id']}").json()["state"]
+            assert state["type"] == "COMPLETED", state
+    assert process.poll() is None
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=30) == 0
 
 
 def test_a_port_that_somebody_else_listens_on_is_told_nothing(open_office: Callable[..., Office]) -> None:
@@ -212,15 +243,14 @@ def test_what_the_operator_set_stays(open_office: Callable[..., Office], tmp_pat
     assert not (office.home / "prefect.auth").exists()
 
 
-@pytest.mark.costly("an embedded Prefect; ends the server that runs every flow")
+@pytest.mark.costly("an embedded Prefect")
 def test_the_server_of_one_command_has_a_password_of_its_own(
     open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office]
 ) -> None:
     sandbox = open_sandbox(faults={"slow": 1.0}, slow_seconds=0.5)
-    office = open_office(sandbox.base_url, prefect=False, TREASURY_IN_FLIGHT="1")
-    office.environ["PREFECT_HOME"] = str(office.home / "prefect")
-    (office.home / "prefect").mkdir(mode=0o755)
-    (office.home / "prefect" / "prefect.db").touch(mode=0o644)
+    office = open_office(sandbox.base_url, own_prefect=True, TREASURY_IN_FLIGHT="1")
+    (office.home / "prefect").chmod(0o755)
+    (office.home / "prefect" / "prefect.db").chmod(0o644)
     mark = f"TREASURY_HOME={office.home}"
     rows = [(f"r{number}", f"{number + 1}.00", "12345670001") for number in range(20)]
     with office.running("pay", office.sheet(*rows), "--run-key", "r", "--yes", "--follow", "20") as process:

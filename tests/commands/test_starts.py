@@ -50,6 +50,7 @@ def test_different_runs_start_on_one_fresh_prefect_home(
     assert [code for _, code in ended] == [0, 0], ended
 
 
+@pytest.mark.proof  # once, and then left alone: test_embedded
 @pytest.mark.costly("embedded Prefects, one after the other")
 def test_a_command_that_is_killed_again_and_again_pays_each_row_once(
     open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office]

@@ -10,6 +10,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from tests.engine.funded import fund_and_pay
 from tests.engine.planned import PARTNER_ID
 from tests.engine.rounds import start
 from tests.moved_clock import MovedClock
+from tests.proofs import ALL
 from treasury.concurrency import crash_points
 from treasury.provider.client import Account
 from treasury.runs.desk import Desk
@@ -29,17 +31,37 @@ def in_own_process(spec: Mapping[str, Any]) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
 
 
+def start_again(spec: Mapping[str, Any]) -> dict[str, int]:
+    """Start once more after a process was killed, and nothing kills this one; what came of it.
+
+    A new desk in this process knows no more than a new process does, and takes two seconds less; the proofs start one.
+    """
+    assert "point" not in spec
+    if not ALL:
+        return counts_of(spec)
+    ended = in_own_process(spec)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    counts: dict[str, int] = json.loads(ended.stdout)
+    return counts
+
+
 def main(spec: Mapping[str, Any]) -> None:
     """One start."""
-    desk, rules = desk_of_process(spec), Path(spec["rules"])
-    if spec.get("point"):
-        crash_points.arm(spec["point"], spec["hits"])
-    if spec["act"] == "rebalance":
-        summary = start(desk, rules, Path(spec["out"]), seconds=spec["seconds"])
-    else:
-        run_key = spec.get("run_key", "run")
-        summary = fund_and_pay(desk, Path(spec["file"]), rules, Path(spec["out"]), run_key, seconds=spec["seconds"])
-    print(json.dumps(summary["counts"]))
+    print(json.dumps(counts_of(spec)))
+
+
+def counts_of(spec: Mapping[str, Any]) -> dict[str, int]:
+    """One start in this process."""
+    rules = Path(spec["rules"])
+    with closing(desk_of_process(spec)) as desk:
+        if spec.get("point"):
+            crash_points.arm(spec["point"], spec["hits"])
+        if spec["act"] == "rebalance":
+            summary = start(desk, rules, Path(spec["out"]), seconds=spec["seconds"])
+        else:
+            run_key = spec.get("run_key", "run")
+            summary = fund_and_pay(desk, Path(spec["file"]), rules, Path(spec["out"]), run_key, seconds=spec["seconds"])
+    return dict(summary["counts"])
 
 
 def desk_of_process(spec: Mapping[str, Any]) -> Desk:

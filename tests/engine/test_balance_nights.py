@@ -33,8 +33,6 @@ from treasury.runs.remaining import write_failed_of
 from treasury.sandbox.behaviour import Behaviour
 from treasury.settings import os_user
 
-pytestmark = pytest.mark.both_databases
-
 TAIL = "[payouts]\nduplicate_days = 0\n"
 
 
@@ -82,6 +80,7 @@ def test_money_that_left_by_another_way_is_a_balance_gap_until_a_person_accepts_
     assert balance(night(desk, tmp_path / "5"))["unexplained"] == "-25"
 
 
+@pytest.mark.both_databases
 def test_a_narrowed_report_between_two_whole_ones_changes_nothing(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:
@@ -214,6 +213,7 @@ def test_a_payment_by_a_scanned_code_is_an_entry_of_the_account(
         assert (report["verdict"], classes(report)) == ("reconciled", {}), report["breaks"]
 
 
+@pytest.mark.both_databases
 def test_a_statement_is_kept_and_compared_both_ways(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
     sandbox = start_sandbox(settle_seconds=1)
     desk = open_desk(sandbox.base_url)
@@ -244,6 +244,7 @@ def test_a_statement_is_kept_and_compared_both_ways(open_desk: OpenDesk, start_s
     assert corrected["scope"]["statement"].startswith(f"4 lines, the newest by {os_user()} (SHA-256 ")
 
 
+@pytest.mark.both_databases
 def test_a_line_that_somebody_changed_in_the_database_explains_nothing(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:
@@ -271,6 +272,7 @@ def month_of(desk: Desk, out: Path, month: str) -> dict[str, str]:
     return {name: value for name, value in found.items() if value != "0"}
 
 
+@pytest.mark.both_databases
 def test_a_month_is_made_of_the_entries_and_months_add_up(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:

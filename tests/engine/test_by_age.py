@@ -61,20 +61,20 @@ def test_old_orders_are_asked_about_once_a_week_and_with_all_whenever_it_is_aske
     clock_of(desk).move(DAY)
     seen: list[str] = []
     for number in range(1, 8):
-        report = night(desk, tmp_path / f"{number}")
+        report = night(desk, tmp_path / f"{number}", files=True)
         seen += asked(tmp_path / f"{number}")
         assert report["not_asked"]["orders"] == 3 - len(asked(tmp_path / f"{number}"))
         assert report["verdict"] == "reconciled", report["breaks"]
         clock_of(desk).move(DAY)
     assert sorted(seen) == ["a", "b", "c"]
-    assert night(desk, tmp_path / "all", ask_all=True)["not_asked"]["orders"] == 0
+    assert night(desk, tmp_path / "all", ask_all=True, files=True)["not_asked"]["orders"] == 0
     assert asked(tmp_path / "all") == {"a", "b", "c"}
     assert night(desk, tmp_path / "run", Scope(run_key="run"))["orders"] == 3
     take(desk, "by-hand", "25")
     clock_of(desk).move(80 * DAY)
     night(desk, tmp_path / "after a long while")
     clock_of(desk).move(DAY)
-    report = night(desk, tmp_path / "late")
+    report = night(desk, tmp_path / "late", files=True)
     assert (asked(tmp_path / "late"), report["counts"]) == (set(), {"balance_gap": 1})
     [said] = before_all(report)
     assert said.startswith("3 orders not asked about")
@@ -93,7 +93,7 @@ def test_an_order_with_an_open_break_is_asked_about_however_old_it_is(
     clock_of(desk).move(DAY)
     assert night(desk, tmp_path / "1")["counts"] == {"reversed_after_final": 1}
     clock_of(desk).move(100 * DAY)
-    assert night(desk, tmp_path / "2")["counts"]["reversed_after_final"] == 1
+    assert night(desk, tmp_path / "2", files=True)["counts"]["reversed_after_final"] == 1
     assert asked(tmp_path / "2") == {"a"}
 
 
@@ -109,7 +109,7 @@ def test_money_that_came_back_unasked_is_a_lot_until_its_order_is_asked_about_an
     clock_of(desk).move(69 * DAY)
     night(desk, tmp_path / "1")  # asks about what was due on the nights that did not run
     clock_of(desk).move(2 * DAY)
-    assert classes(night(desk, tmp_path / "2")) == {"USDT_TRC20": "unexplained_inflow new"}
+    assert classes(night(desk, tmp_path / "2", files=True)) == {"USDT_TRC20": "unexplained_inflow new"}
     clock_of(desk).move(DAY)
     report = night(desk, tmp_path / "3", ask_all=True)
     assert classes(report) == {"a": "reversed_after_final new", "USDT_TRC20": "unexplained_inflow resolved"}

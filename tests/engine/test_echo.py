@@ -221,16 +221,16 @@ def test_nothing_personal_that_the_service_says_is_kept_or_shown(
     with redirect_stdout(printed), redirect_stderr(printed):
         pay(desk, sheet(tmp_path), tmp_path / "out", run_key="direct", seconds=0)
         pay(desk, quoted_sheet(tmp_path), tmp_path / "out-quoted", run_key="quoted", seconds=0)
-        night(desk, tmp_path / "night-1")
+        night(desk, tmp_path / "night-1", files=True)
         service.plan(QUERY, direct_question)
-        night(desk, tmp_path / "night-2")
+        night(desk, tmp_path / "night-2", files=True)
         assert all(order.state.is_final for order in desk.ledger.orders(run_key="quoted"))
         forget_contents(desk)
         assert any(order.payload is None for order in desk.ledger.orders(run_key="direct"))
-        night(desk, tmp_path / "night-3")
+        night(desk, tmp_path / "night-3", files=True)
         service.plan(QUERY, (403, {"code": 909090, "message": DIRECT_SAID}))
         service.plan(FIAT_QUERY, (403, {"code": 909090, "message": QUOTED_SAID}))
-        night(desk, tmp_path / "night-4")
+        night(desk, tmp_path / "night-4", files=True)
         provision(desk, service, tmp_path)
         call(desk, service, printed)
     desk.close()
@@ -254,7 +254,7 @@ def provision(desk: Desk, service: PlannedService, folder: Path) -> None:
     provisioning.write_users(desk, provisioning.provision_users(desk, file), folder / "users-2")
     desk.ledger.saw_card_user("u-1", None, None, None)
     service.plan("/v1/carduser/query", (400, {"code": 909090, "message": USER_SAID}))
-    night(desk, folder / "night-5")
+    night(desk, folder / "night-5", files=True)
 
 
 def call(desk: Desk, service: PlannedService, printed: io.StringIO) -> None:

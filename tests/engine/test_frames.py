@@ -22,7 +22,7 @@ ROWS = (("a", "10.50", "12345670001"), ("b", "12345678901.123456", "12345670044"
 def test_orders_are_read_as_they_were_compared(open_desk: Any, start_sandbox: Any, tmp_path: Path) -> None:
     desk = open_desk(start_sandbox(settle_seconds=1).base_url)
     pay(desk, sheet(tmp_path, *ROWS), tmp_path / "out", seconds=5)
-    night(desk, tmp_path / "1")
+    night(desk, tmp_path / "1", files=True)
     orders = read_orders(tmp_path / "1" / "orders.csv").set_index("row_ref").sort_index()
     assert list(orders["amount"]) == [Decimal("10.50"), Decimal("12345678901.123456"), Decimal("30")]
     assert {type(each) for name in AMOUNTS for each in orders[name]} == {Decimal, type(None)}
@@ -55,7 +55,7 @@ def test_a_parquet_file_gives_the_same_frame(open_desk: Any, start_sandbox: Any,
     subprocess.run([uv, "pip", "install", "--quiet", "--target", installed, "--no-deps", "pyarrow>=17"], check=True)
     desk = open_desk(start_sandbox(settle_seconds=1).base_url)
     pay(desk, sheet(tmp_path, *ROWS), tmp_path / "out", seconds=5)
-    night(desk, tmp_path / "1")
+    night(desk, tmp_path / "1", files=True)
     files = [tmp_path / "1" / "orders.csv", tmp_path / "orders.parquet"]
     environ = {**os.environ, "PYTHONPATH": str(installed)}
     subprocess.run([sys.executable, "-c", PARQUET, *files], env=environ, check=True)

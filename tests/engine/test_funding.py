@@ -26,7 +26,7 @@ from tests.engine.funded import (
     record_round,
     rules_of_a_day,
 )
-from tests.engine.own_process import desk_of_process, in_own_process
+from tests.engine.own_process import desk_of_process, in_own_process, start_again
 from tests.engine.rounds import available, kinds, policy
 from tests.engine.runs import results, sheet
 from tests.moved_clock import RUNS, MovedClock, clock_of
@@ -287,17 +287,16 @@ def test_killed_anywhere_it_is_funded_and_paid_once(
     killed = in_own_process({**spec, "point": point, "hits": hits})
     assert killed.returncode == -9, killed.stdout + killed.stderr
     for _ in range(3):
-        ended = in_own_process(spec)
-        assert ended.returncode == 0, ended.stderr
-        if json.loads(ended.stdout) == {"settled": 3}:
+        ended = start_again(spec)
+        if ended == {"settled": 3}:
             break
     conversions = [order for order in sandbox.orders() if order["operation"] == "conversion_execute"]
     paid = [order for order in sandbox.orders() if order["operation"] == "payout"]
     assert len(conversions) <= 1
     if (point, hits) == ("send.marked", 1):  # it may have left: no absence of a conversion is evidence
-        assert (json.loads(ended.stdout), paid) == ({"not_sent": 3}, [])
+        assert (ended, paid) == ({"not_sent": 3}, [])
     else:
-        assert (json.loads(ended.stdout), len(conversions), len(paid)) == ({"settled": 3}, 1, 3)
+        assert (ended, len(conversions), len(paid)) == ({"settled": 3}, 1, 3)
         assert ",settled," in (tmp_path / "out" / "funding" / "results.csv").read_text()
         decisions = json.loads((tmp_path / "out" / "funding" / "decisions.json").read_text())
         assert [fill["outcome"] for each in decisions["after"] for fill in each["fills"]].count("settled") == 1
@@ -312,7 +311,7 @@ def test_a_person_says_what_became_of_a_conversion_and_the_run_goes_on(
     spec = spec_of(tmp_path, sandbox, key_file, rules_of_a_day(tmp_path))
     assert in_own_process({**spec, "point": point, "hits": 1}).returncode == -9
     if point == "send.marked":
-        assert json.loads(in_own_process(spec).stdout) == {"not_sent": 3}
+        assert start_again(spec) == {"not_sent": 3}
         [why] = {row["reason"] for row in results(tmp_path / "out").values()}
         assert "nobody knows whether buy-USDT_TRC20 was made: treasury resolve" in why
         spec["ahead"] = 3600
@@ -320,7 +319,7 @@ def test_a_person_says_what_became_of_a_conversion_and_the_run_goes_on(
         with closing(desk_of_process(spec)) as desk:
             [decided] = resolve_as_not_sent(desk, "run.fund", by="Ada", why="their support says that it never arrived")
         assert decided.done, decided.says
-    assert json.loads(in_own_process(spec).stdout) == {"settled": 3}
+    assert start_again(spec) == {"settled": 3}
     assert sorted(kinds(sandbox)) == ["conversion_execute", *["payout"] * 3]
 
 

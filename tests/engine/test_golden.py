@@ -107,5 +107,5 @@ def test_two_nights(tell: Callable[..., Story], tmp_path: Path) -> None:
     pay(story.desk, sheet(tmp_path, *ROWS), tmp_path / "out", seconds=20)
     night(story.desk, tmp_path / "1")
     take(story.desk, "by-hand", "25")
-    night(story.desk, tmp_path / "2")
+    night(story.desk, tmp_path / "2", files=True)
     story.same_files("night", tmp_path / "2", "orders.csv", "reconciliation.md", "reconciliation.json")

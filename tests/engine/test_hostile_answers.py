@@ -71,7 +71,7 @@ def test_each_hostile_answer_is_one_row_of_the_report_and_fifty_others_are_match
     orders = {order.row_ref: order.request_id for order in desk.ledger.orders()}
     bad = {orders[f"r{50 + place}"]: HOSTILE[name] for place, name in enumerate(NAMES)}
     service.plan(QUERY, lambda body: bad.get(body["request_id"], answer)(body))
-    report = night(desk, tmp_path / "night")
+    report = night(desk, tmp_path / "night", files=True)
     found = {each["row_ref"]: each["class"] for each in report["breaks"]}
     assert {name: found.get(f"r{50 + place}", "matched") for place, name in enumerate(NAMES)} == {
         name: classed(name) for name in NAMES
@@ -97,7 +97,7 @@ def test_deep_metadata_among_fifty_answers_ends_in_a_report(
     [bad] = desk.ledger.orders(reference="r25")
     deep = HOSTILE["metadata nested 200,000 deep"]
     service.plan(QUERY, lambda body: (deep if body["request_id"] == bad.request_id else answer)(body))
-    assert night(desk, tmp_path / "night")["counts"] == {"unreadable_metadata": 1, "matched": 50}
+    assert night(desk, tmp_path / "night", files=True)["counts"] == {"unreadable_metadata": 1, "matched": 50}
 
 
 def test_a_payout_that_is_answered_so_is_known_or_unknown_and_the_run_ends(
@@ -130,7 +130,7 @@ def test_a_fee_that_cannot_be_read_leaves_a_paid_payout_paid(
     service.plan(QUERY, lambda body: answer(body, fee_amount="1e200000000", arrive_amount="9" * 5_000))
     pay(desk, sheet(tmp_path, ("a", "10.00", "12345670001")), tmp_path / "out")
     assert results(tmp_path / "out")["a"]["outcome"] == "settled"
-    report = night(desk, tmp_path / "night")
+    report = night(desk, tmp_path / "night", files=True)
     assert report["counts"] == {"unreadable_metadata": 1}
     [stored] = desk.ledger.read(schema.answers.select())
     assert json.loads(stored.service_side)["unreadable"] == "arrive_amount, fee_amount"
@@ -145,7 +145,7 @@ def test_amounts_with_an_exponent_are_plain_in_the_ledger(
     service.plan(PAYOUT, accepted)
     service.plan(QUERY, lambda body: answer(body, order_amount="1E+1", fee_amount="0E-18"))
     pay(desk, sheet(tmp_path, ("a", "10.00", "12345670001")), tmp_path / "out")
-    assert night(desk, tmp_path / "night")["counts"] == {"matched": 1}
+    assert night(desk, tmp_path / "night", files=True)["counts"] == {"matched": 1}
     [stored] = desk.ledger.read(schema.answers.select())
     side = json.loads(stored.service_side)
     assert (side["seen_amount"], side["seen_fee"]) == ("10", "0.000000000000000000")
@@ -172,7 +172,7 @@ def test_card_users_that_fit_no_column_are_failed_questions(
         return 200, {"code": 200, "message": "", "data": data}
 
     service.plan(CARD_USER, user)
-    report = night(desk, tmp_path / "night")
+    report = night(desk, tmp_path / "night", files=True)
     assert [each["class"] for each in report["breaks"]] == ["query_failed"] * len(users)
     assert {each.user_id for each in desk.ledger.card_users() if each.user_xid != "good"} == {"1"}
 

@@ -27,11 +27,10 @@ from treasury.ledger.seals import with_seal
 from treasury.orders.records import Intent, Order, derive_request_id
 from treasury.orders.states import STEPS, Event, State
 
-pytestmark = pytest.mark.both_databases
-
 OpenLedger = Callable[..., Ledger]
 
 
+@pytest.mark.both_databases
 def test_intents_are_there_for_another_process(open_ledger: OpenLedger) -> None:
     commit(open_ledger(), "a", "b")
     found = open_ledger().orders(run_key="run")
@@ -42,6 +41,7 @@ def test_intents_are_there_for_another_process(open_ledger: OpenLedger) -> None:
     assert open_ledger().payload(found[0])["account_no"] == "123456789012"
 
 
+@pytest.mark.both_databases
 def test_the_same_payment_has_the_same_request_id_on_every_machine() -> None:
     one = derive_request_id("http://127.0.0.1:1|1", "run", "a", "payout", 1)
     assert one == derive_request_id("http://127.0.0.1:1|1", "run", "a", "payout", 1)
@@ -56,6 +56,7 @@ def test_the_same_payment_has_the_same_request_id_on_every_machine() -> None:
     assert len(one) <= 32
 
 
+@pytest.mark.both_databases
 def test_a_run_key_names_changed_and_added_rows_and_takes_a_subset(open_ledger: OpenLedger) -> None:
     ledger = open_ledger()
     commit(ledger, "a", "b", "c")
@@ -71,6 +72,7 @@ def test_a_run_key_names_changed_and_added_rows_and_takes_a_subset(open_ledger: 
     assert [order.row_ref for order in ledger.orders()] == ["a", "b", "c"]
 
 
+@pytest.mark.both_databases
 def test_many_rows_are_compared_with_those_of_their_run(open_ledger: OpenLedger) -> None:
     ledger = open_ledger()
     refs = [f"r{number}" for number in range(1_201)]
@@ -83,6 +85,7 @@ def test_many_rows_are_compared_with_those_of_their_run(open_ledger: OpenLedger)
     assert len(ledger.orders()) == 1_201
 
 
+@pytest.mark.both_databases
 def test_a_run_that_is_bound_under_the_same_hash_is_gone_on_with_at_once(open_ledger: OpenLedger) -> None:
     """Its rows were compared when they were hashed; those that are held now say why they are none are let go."""
     ledger = open_ledger()
@@ -106,6 +109,7 @@ def test_a_run_that_is_bound_under_the_same_hash_is_gone_on_with_at_once(open_le
         commit_plan(ledger, "run", "rebalancing", {}, "4" * 64, rows)
 
 
+@pytest.mark.both_databases
 def test_of_many_that_look_alike_the_first_is_paid_and_named(open_ledger: OpenLedger) -> None:
     ledger = open_ledger()
     same = [intent(f"r{number}", duplicate_key=("payee", "USDT", "10")) for number in range(40)]
@@ -120,6 +124,7 @@ def test_of_many_that_look_alike_the_first_is_paid_and_named(open_ledger: OpenLe
     assert f"other of run one ({other.request_id})" in held["x"]
 
 
+@pytest.mark.both_databases
 def test_what_waits_counts_however_few_days_do(open_ledger: OpenLedger) -> None:
     class Ticking(Clock):
         def wall(self) -> float:
@@ -157,6 +162,7 @@ def _put(ledger: Ledger, order: Order, state: State) -> None:
     ledger.write(lambda connection: connection.execute(statement).rowcount)
 
 
+@pytest.mark.both_databases
 def test_a_step_from_an_outdated_view_is_refused(open_ledger: OpenLedger) -> None:
     ledger = open_ledger()
     [order] = commit(ledger, "a")
@@ -166,6 +172,7 @@ def test_a_step_from_an_outdated_view_is_refused(open_ledger: OpenLedger) -> Non
         ledger.step(sending, Event.LOSE)
 
 
+@pytest.mark.both_databases
 def test_the_journal_holds_every_step_with_cause_and_code(open_ledger: OpenLedger) -> None:
     ledger = open_ledger()
     [order] = commit(ledger, "a")
@@ -182,6 +189,7 @@ def test_the_journal_holds_every_step_with_cause_and_code(open_ledger: OpenLedge
     ]
 
 
+@pytest.mark.both_databases
 def test_personal_data_stays_only_until_the_order_is_final(open_ledger: OpenLedger, tmp_path: Path) -> None:
     ledger = open_ledger()
     [order] = commit(ledger, "a")
@@ -195,6 +203,7 @@ def test_personal_data_stays_only_until_the_order_is_final(open_ledger: OpenLedg
     assert b"123456789012" not in stored
 
 
+@pytest.mark.both_databases
 def test_an_unused_ledger_follows_its_account(open_ledger: OpenLedger) -> None:
     """A partner id that was mistyped at first binds nothing: the ledger holds no run and no order."""
     open_ledger(account="http://127.0.0.1:1|mistyped")
@@ -203,6 +212,7 @@ def test_an_unused_ledger_follows_its_account(open_ledger: OpenLedger) -> None:
         open_ledger(account="http://127.0.0.1:1|mistyped")
 
 
+@pytest.mark.both_databases
 def test_who_opened_a_ledger_before_it_was_bound_anew_records_nothing_in_it(open_ledger: OpenLedger) -> None:
     """Its orders would be asked about, and sent again, at an account that never had them."""
     before = open_ledger(account="http://127.0.0.1:1|first")
@@ -213,6 +223,7 @@ def test_who_opened_a_ledger_before_it_was_bound_anew_records_nothing_in_it(open
     commit(after, "r1")
 
 
+@pytest.mark.both_databases
 def test_another_account_and_another_key_are_refused(open_ledger: OpenLedger) -> None:
     commit(open_ledger(), "r1")
     with pytest.raises(WrongAccount, match="partner 2 at http://two"):
@@ -221,6 +232,7 @@ def test_another_account_and_another_key_are_refused(open_ledger: OpenLedger) ->
         open_ledger(key="other.key")
 
 
+@pytest.mark.both_databases
 def test_a_bad_step_does_not_take_others_with_it(open_ledger: OpenLedger) -> None:
     ledger = open_ledger()
     orders = commit(ledger, *(f"r{number}" for number in range(60)))
@@ -238,6 +250,7 @@ def test_a_bad_step_does_not_take_others_with_it(open_ledger: OpenLedger) -> Non
     assert found == ["refused" if number % 3 == 0 else State.SENDING for number in range(60)]
 
 
+@pytest.mark.both_databases
 def test_a_broken_statement_does_not_take_others_with_it(open_ledger: OpenLedger) -> None:
     ledger = open_ledger()
     orders = commit(ledger, *(f"r{number}" for number in range(40)))
@@ -265,6 +278,7 @@ with ledger.hold("run"):
 """
 
 
+@pytest.mark.both_databases
 def test_a_run_is_held_by_one_process_and_freed_when_it_is_killed(
     open_ledger: OpenLedger, ledger_url: str, tmp_path: Path
 ) -> None:
@@ -290,6 +304,7 @@ def test_a_run_is_held_by_one_process_and_freed_when_it_is_killed(
     pytest.fail("the lock outlived its process")
 
 
+@pytest.mark.both_databases
 def test_what_a_dead_process_left_sending_is_unknown(open_ledger: OpenLedger) -> None:
     ledger = open_ledger()
     one, two = commit(ledger, "a", "b")
@@ -301,6 +316,7 @@ def test_what_a_dead_process_left_sending_is_unknown(open_ledger: OpenLedger) ->
     assert two.state is State.PREPARED
 
 
+@pytest.mark.both_databases
 def test_two_starts_of_one_run_commit_its_rows_once(open_ledger: OpenLedger) -> None:
     ledgers = [open_ledger() for _ in range(4)]
     with ThreadPoolExecutor(4) as pool:
@@ -309,6 +325,7 @@ def test_two_starts_of_one_run_commit_its_rows_once(open_ledger: OpenLedger) -> 
     assert len(ledgers[0].orders()) == 1
 
 
+@pytest.mark.both_databases
 def test_a_ledger_that_cannot_be_written_says_so(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(ConfigurationError, match="cannot be made"):
@@ -321,6 +338,7 @@ def test_a_ledger_that_cannot_be_written_says_so(tmp_path: Path) -> None:
         Ledger(f"sqlite:///{tmp_path}/ledger.db", "http://127.0.0.1:1|1", tmp_path / "bad.key")
 
 
+@pytest.mark.both_databases
 def test_sqlite_syncs_every_commit_and_is_its_owners_alone(tmp_path: Path) -> None:
     ledger = Ledger(f"sqlite:///{tmp_path}/home/ledger.db", "http://127.0.0.1:1|1", tmp_path / "key")
     pragmas = ("PRAGMA journal_mode", "PRAGMA synchronous", "PRAGMA foreign_keys")
@@ -334,6 +352,7 @@ def test_sqlite_syncs_every_commit_and_is_its_owners_alone(tmp_path: Path) -> No
     raw.close()
 
 
+@pytest.mark.both_databases
 def test_a_ledger_goes_on_with_the_account_as_it_was_written_when_it_was_made(open_ledger: OpenLedger) -> None:
     """Request ids follow from that text; another would make every payment another one."""
     made = open_ledger(account="http://LocalHost:80|1")
@@ -349,6 +368,7 @@ def test_a_ledger_goes_on_with_the_account_as_it_was_written_when_it_was_made(op
             open_ledger(account=other)
 
 
+@pytest.mark.both_databases
 def test_many_that_open_a_new_file_at_once_all_open_it(tmp_path: Path) -> None:
     for trial in range(25):
         url, together = f"sqlite:///{tmp_path / f'{trial}.db'}", threading.Barrier(4)
@@ -367,6 +387,7 @@ def test_many_that_open_a_new_file_at_once_all_open_it(tmp_path: Path) -> None:
                 each.result()
 
 
+@pytest.mark.both_databases
 def test_duplicates_of_a_long_run_are_looked_up_and_not_searched_for(tmp_path: Path) -> None:
     """Going through all rows for each row would take minutes for ten thousand."""
     engine = open_engine(f"sqlite:///{tmp_path / 'plan.db'}", writes=True)

@@ -37,8 +37,6 @@ from treasury.runs import payouts, sweep
 from treasury.runs.desk import Desk
 from treasury.sending.stop_loss import UNREACHED
 
-pytestmark = pytest.mark.both_databases
-
 
 def line(report: dict[str, Any], currency: str = "USDT_TRC20") -> tuple[str, ...]:
     [found] = [each for each in report["statement"] if each["currency"] == currency]
@@ -69,7 +67,7 @@ def test_a_report_says_which_days_had_none(open_desk: OpenDesk, start_sandbox: A
     clock_of(desk).move(3 * DAY)
     night(desk, tmp_path / "narrowed", Scope(window_days=1))
     clock_of(desk).move(2 * DAY)
-    report = night(desk, tmp_path / "2")
+    report = night(desk, tmp_path / "2", files=True)
     assert report["missed_days"] == [f"2027-01-{day}" for day in (16, 17, 18, 19)]
     said = "No report of everything was made on 4 days: 2027-01-16 to 2027-01-19."
     for name in ("reconciliation.md", "reconciliation.html"):
@@ -122,6 +120,7 @@ def test_a_settled_payment_by_a_scanned_code_counts_in_its_day_at_what_it_debite
     assert counted_on(desk.ledger, str(day), ["USDT"]) == {"USDT": debited}
 
 
+@pytest.mark.both_databases
 def test_a_break_persists_is_accepted_and_counts_again_when_it_changes(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:
@@ -150,6 +149,7 @@ def forge(desk: Desk, **changed: str) -> None:
     desk.ledger.write(lambda connection: connection.execute(update(schema.orders).values(**changed)).rowcount)
 
 
+@pytest.mark.both_databases
 def test_a_journal_that_lost_a_step_makes_the_report_incomplete(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:
@@ -170,17 +170,18 @@ def test_a_report_is_made_again_from_stored_answers_to_the_byte(
     with pytest.raises(InputError, match="no stored answers"):
         sweep.stored_sweep(desk, Scope())
     pay(desk, sheet(tmp_path, *ROWS), tmp_path / "out", seconds=1)
-    night(desk, tmp_path / "1")
+    night(desk, tmp_path / "1", files=True)
     asked = len(sandbox.orders())
     stored = sweep.stored_sweep(desk, Scope())
     assert sweep.open_chunks(desk, stored) == []
     sandbox.advance(600)
-    remake(desk, stored, tmp_path / "again")
+    remake(desk, stored, tmp_path / "again", files=True)
     for name in FILES:
         assert (tmp_path / "again" / name).read_bytes() == (tmp_path / "1" / name).read_bytes()
     assert len(sandbox.orders()) == asked
 
 
+@pytest.mark.both_databases
 def test_a_sweep_that_was_cut_off_goes_on_and_takes_in_what_is_new(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -223,6 +224,7 @@ def start_with(ledger: Ledger, in_between: Callable[[], None]) -> int:
     return sweeps.record_sweep(ledger, Scope(), sweeps.sides_of(ledger, read(), []), since=0)
 
 
+@pytest.mark.both_databases
 def test_a_sweep_that_was_cut_off_while_it_began_takes_in_the_rest(planned: Desk) -> None:
     desk, orders = planned, planned.ledger.orders()
 
@@ -238,6 +240,7 @@ def test_a_sweep_that_was_cut_off_while_it_began_takes_in_the_rest(planned: Desk
     assert asked == [order.request_id for order in orders]
 
 
+@pytest.mark.both_databases
 def test_processes_that_sweep_at_once_record_everything_once(planned: Desk, open_ledger: Callable[..., Ledger]) -> None:
     """They share the sweep: its questions, its balances, its end."""
     ledgers = [open_ledger(planned.account.identity) for _ in range(4)]
@@ -262,12 +265,14 @@ def test_processes_that_sweep_at_once_record_everything_once(planned: Desk, open
     assert {each.currency for each in planned.ledger.read(select(schema.sweep_balances))} == seen.keys()
 
 
+@pytest.mark.both_databases
 def test_a_sweep_that_another_process_ended_stays_as_it_was_reported(planned: Desk) -> None:
     ledger = planned.ledger
     assert start_with(ledger, lambda: closing.close_sweep(ledger, 1, Scope(), ServiceRules())) == 1
     assert len(sweeps.open_questions(ledger, 1)) == 8
 
 
+@pytest.mark.both_databases
 def test_a_quote_asked_for_while_the_sweep_began_is_not_superseded(open_ledger: Any) -> None:
     """Its order was read before its run went on: the quote is that payment, and no second one."""
     ledger = open_ledger()
@@ -290,6 +295,7 @@ def test_a_quote_asked_for_while_the_sweep_began_is_not_superseded(open_ledger: 
     assert asked(third) == [third.request_id, first.request_id, second.request_id]
 
 
+@pytest.mark.both_databases
 def test_raw_answers_are_kept_without_anything_personal(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:
@@ -307,6 +313,7 @@ def test_raw_answers_are_kept_without_anything_personal(
     assert sweeps.sweep(desk.ledger, sweep_id).as_of is None
 
 
+@pytest.mark.both_databases
 def test_the_statement_shows_what_the_ledger_never_meant(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:

@@ -46,8 +46,6 @@ from treasury.runs.desk import Desk
 from treasury.runs.resolving import release_orders, resolve_as_ended, resolve_as_not_sent, resolve_as_sent
 from treasury.sandbox.behaviour import Behaviour
 
-pytestmark = pytest.mark.both_databases
-
 D = Decimal
 ADA = {"by": "Ada Example", "why": "the service's support says so"}
 RATES = "max_rate_age_seconds = 86400"
@@ -147,6 +145,7 @@ def test_a_rebalancing_whose_quote_was_asked_for_and_not_executed_has_a_way_out(
     assert {each.state for each in desk.ledger.orders()} <= {State.SETTLED, State.CANCELLED}
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("quoted", ["asked", "answered"])
 def test_no_start_and_no_cancel_ends_a_conversion_that_may_have_been_executed_after_the_copy(
     open_desk: OpenDesk, start_sandbox: Any, restore: Any, tmp_path: Path, quoted: str
@@ -166,6 +165,7 @@ def test_no_start_and_no_cancel_ends_a_conversion_that_may_have_been_executed_af
     assert kinds(sandbox) == ["conversion_execute"]
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("quoted", ["not yet", "asked", "answered"])
 def test_a_conversion_that_was_executed_after_the_copy_is_not_made_again_where_no_query_shows_it(
     open_desk: OpenDesk, start_sandbox: Any, restore: Any, tmp_path: Path, quoted: str
@@ -261,6 +261,7 @@ def quote_of_conversion(body: Any) -> Any:
     return ok(quoteId="Q-" + body["xid"], **terms, **lives(60))
 
 
+@pytest.mark.both_databases
 def test_an_earlier_quote_that_the_service_answers_with_and_that_has_ended_is_not_waited_for_for_ever(
     open_desk: OpenDesk, service: Any
 ) -> None:

@@ -53,6 +53,7 @@ def test_both_processes_ask_and_every_order_is_answered_once(paid: Desk) -> None
     assert len(by) == 2  # both have taken steps
     sweep.end_sweep(paid, sweep_id)
     assert not alive(pid)
+    few_questions_need_no_other_process(paid)
 
 
 @pytest.mark.costly("two processes and many orders")
@@ -67,8 +68,8 @@ def test_a_shard_that_dies_leaves_its_part_to_us(paid: Desk) -> None:
     sweep.end_sweep(paid, sweep_id)
 
 
-@pytest.mark.costly("many orders")
-def test_few_questions_need_no_other_process(paid: Desk) -> None:
+def few_questions_need_no_other_process(paid: Desk) -> None:
+    """In the next sweep, of orders that are final."""
     orders = paid.ledger.orders(run_key="run")
     sweep_id = sweep.start_or_resume_sweep(paid, Scope("run"))
     paid.shards.close()
@@ -78,8 +79,7 @@ def test_few_questions_need_no_other_process(paid: Desk) -> None:
     assert len(orders) == ROWS
 
 
-@pytest.mark.costly("two processes and many orders")
-def test_shards_end_with_a_process_that_is_killed(paid: Desk) -> None:
+def test_shards_end_with_a_process_that_is_killed(tmp_path: Path, keys: tuple[str, str]) -> None:
     """A process of its own calls shards and is killed: they are gone soon after."""
     code = (
         "import sys, dataclasses, time\n"
@@ -91,14 +91,13 @@ def test_shards_end_with_a_process_that_is_killed(paid: Desk) -> None:
         "print(*[shard._process.pid for shard in shards.ready()], flush=True)\n"
         "time.sleep(60)\n"
     )
-    home = paid.settings.home
-    (home / "key.pem").touch(mode=0o600)
-    (home / "key.pem").write_text(paid.account.private_key)
+    (tmp_path / "key.pem").touch(mode=0o600)
+    (tmp_path / "key.pem").write_text(keys[0])
     environ = os.environ | {
-        "TREASURY_HOME": str(home / "other"),
-        "TREASURY_BASE_URL": paid.account.base_url,
-        "TREASURY_PARTNER_ID": paid.account.partner_id,
-        "TREASURY_PRIVATE_KEY_FILE": str(home / "key.pem"),
+        "TREASURY_HOME": str(tmp_path / "other"),
+        "TREASURY_BASE_URL": "http://127.0.0.1:9",
+        "TREASURY_PARTNER_ID": "900001",
+        "TREASURY_PRIVATE_KEY_FILE": str(tmp_path / "key.pem"),
     }
     with subprocess.Popen([sys.executable, "-c", code], env=environ, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

@@ -29,10 +29,16 @@ from treasury.sandbox import RunningSandbox, SandboxClock, SandboxSettings, gene
 
 NAMES = (*KINDS, "confirmation") if ALL else ("payout", "fiat_payout")
 SERVICES = {"refuses": {}, "answers first": {"repeat_answers_first": 1.0}, "acts again": {"repeat_acts": 1.0}}
-ON_SQLITE = [
-    (name, service) for name in NAMES for service in SERVICES if ALL or name == "payout" or service == "acts again"
-]
 ACCIDENTS = ("home restored", "ledger copied back", "ledger lost", "home lost", "another home")
+WITHOUT_A_SECOND_EFFECT = {"refuses": ACCIDENTS[::2], "answers first": ACCIDENTS[1::2]}
+"""The accidents of `make test` at services that would not show a second payment; the third would, and has them all."""
+ON_SQLITE = [
+    (name, service, accident)
+    for name in NAMES
+    for service in SERVICES
+    for accident in ACCIDENTS
+    if ALL or service == "acts again" or (name == "payout" and accident in WITHOUT_A_SECOND_EFFECT[service])
+]
 ON_POSTGRESQL = ("database restored", "database recreated")
 PERSON = {"by": "Ada Example", "why": "looked at the portal"}
 
@@ -140,8 +146,7 @@ def open_trial(
         yield Trial(name, sandbox, clock, folder, keys[0], ledger_url)
 
 
-@pytest.mark.parametrize("accident", ACCIDENTS)
-@pytest.mark.parametrize(("name", "service"), ON_SQLITE)
+@pytest.mark.parametrize(("name", "service", "accident"), ON_SQLITE)
 def test_a_sqlite_ledger_that_is_older_pays_nobody_twice(
     name: str, service: str, accident: str, tmp_path: Path, keys: tuple[str, str]
 ) -> None:

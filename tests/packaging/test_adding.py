@@ -48,10 +48,10 @@ def follow(project: Path, verb: str, file: str, code: str) -> None:
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """A copy of the project."""
+    """A copy of the project with its bytecode: what a step changes is compiled again."""
     folder = tmp_path / "project"
     for floor in FLOORS:
-        shutil.copytree(ROOT / floor, folder / floor, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / floor, folder / floor)
     return folder
 
 

@@ -1,6 +1,7 @@
 """The reconciliation as one page: opens anywhere, loads nothing, and is read before coffee."""
 
 import base64
+import functools
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -82,7 +83,9 @@ def render_page(machine: Machine, orders: pd.DataFrame, meanings: Mapping[str, s
     )
 
 
+@functools.cache
 def _environment() -> Environment:
+    """The templates, compiled once in a process."""
     environment = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,

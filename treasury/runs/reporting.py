@@ -15,7 +15,7 @@ from treasury.runs.desk import Desk
 from treasury.settings import os_user
 
 if TYPE_CHECKING:
-    from treasury.reconciliation.report import ReconciliationInput
+    from treasury.reconciliation.report import ReconciliationInput, Report
 
 
 def report_sweep(
@@ -26,8 +26,15 @@ def report_sweep(
     `statement`: the service's own, if there is one; a report of everything keeps its lines. Returns the machine form
     with the paths. The same sweep, policy and statement give the same bytes.
     """
-    from treasury.reconciliation.report import build_report
     from treasury.reports.reconciliation import write_reconciliation
+
+    report = judge_sweep(desk, sweep_id, policy, statement)
+    return write_reconciliation(out or desk.settings.night_folder(policy.day_of(report.night.as_of)), report)
+
+
+def judge_sweep(desk: Desk, sweep_id: int, policy: Policy, statement: Statement | None = None) -> "Report":
+    """Compare both sides of a sweep that has ended, and record its breaks; no file is written."""
+    from treasury.reconciliation.report import build_report
 
     scope = sweeps.sweep(desk.ledger, sweep_id).scope
     if statement is not None and scope.is_whole:
@@ -36,7 +43,7 @@ def report_sweep(
     report = build_report(read_input(desk, sweep_id, policy, () if statement is None else statement.entries))
     if report.night.scope.is_whole:  # a narrowed report shows, and changes nothing
         record_breaks(desk.ledger, sweep_id, report.breaks)
-    return write_reconciliation(out or desk.settings.night_folder(policy.day_of(report.night.as_of)), report)
+    return report
 
 
 def read_input(
