@@ -33,7 +33,6 @@ from treasury.reports.rebalancing import as_lines, explained, table, write_page
 from treasury.reports.results import in_words, summarize_run
 from treasury.reports.starts import start_folder
 from treasury.runs.approving import signer
-from treasury.runs.backtesting import replay
 from treasury.runs.desk import Desk
 from treasury.runs.fills import write_decisions
 from treasury.runs.governing import governing
@@ -58,7 +57,7 @@ DEFAULT_POLICY = Path("data/treasury_policy.toml")
 
 def rebalance(
     *,
-    policy: list[Path] | None = None,
+    policy: Path | None = None,
     balances: Path | None = None,
     dry_run: Annotated[bool, Parameter(negative=())] = False,
     yes: Annotated[bool, Parameter(negative=())] = False,
@@ -67,7 +66,6 @@ def rebalance(
     key: Path | None = None,
     explain: str | None = None,
     costs: Annotated[bool, Parameter(negative=())] = False,
-    backtest: Path | None = None,
 ) -> int:
     """Hold what is needed of every asset: obligations first, then floors, then bands.
 
@@ -76,8 +74,7 @@ def rebalance(
     Parameters
     ----------
     policy:
-        The treasury policy, TOML: the one in force, or, where none is, data/treasury_policy.toml. Several are for a
-        backtest.
+        The treasury policy, TOML: the one in force, or, where none is, data/treasury_policy.toml.
     balances:
         Available balances, CSV; without it the service is asked.
     dry_run:
@@ -94,9 +91,6 @@ def rebalance(
         A run key, or a decisions.json: plan it again from what was known then, and show why.
     costs:
         Show what trades cost so far, against plan and middle rate, by pair, day and month; trade nothing.
-    backtest:
-        A folder of nights: replay them under each policy and compare; trade nothing. One that is not there is written
-        first, from what this ledger kept.
 
     """
     check_follow(follow)
@@ -105,11 +99,7 @@ def rebalance(
         return explain_again(desk, explain)
     if costs:
         return show_costs(desk, (out or desk.settings.home).absolute())
-    if backtest is not None:
-        return show_backtest(desk, backtest, policy or [DEFAULT_POLICY], (out or desk.settings.home).absolute())
-    if policy is not None and len(policy) > 1:
-        raise InputError("several policies are for a backtest alone: name one, or add --backtest DIR")
-    named = policy[0] if policy else None if governing(desk).version is not None else DEFAULT_POLICY
+    named = policy if policy is not None else None if governing(desk).version is not None else DEFAULT_POLICY
     return _rebalance(desk, named, balances, dry_run=dry_run, yes=yes, follow=follow, out=out, key=key)
 
 
@@ -230,16 +220,6 @@ def show_costs(desk: Desk, folder: Path) -> int:
     say_files([path])
     last = rows[-1] if rows else {"trades": "0", "cost": "0", "cost_bps": "0"}
     print(f"{last['trades']} trades settled, cost {last['cost']} ({last['cost_bps']} bps)")
-    return DONE
-
-
-def show_backtest(desk: Desk, folder: Path, policies: list[Path], out: Path) -> int:
-    """How each policy would have done: a table on the terminal, and `backtest.txt` and `backtest.svg`."""
-    lines, files, said = replay(desk, folder, policies, out)
-    print(said)
-    print(lines)
-    say_files(files)
-    print(f"{len(policies)} policies replayed, nothing was traded")
     return DONE
 
 

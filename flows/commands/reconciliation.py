@@ -22,7 +22,6 @@ DRAWN_WITH = (
     "treasury.reconciliation.report",
     "treasury.reports.page",
     "treasury.reports.workbook",
-    "matplotlib.figure",
 )
 """Modules that draw a report; importing them takes a second."""
 

@@ -117,19 +117,3 @@ def test_an_old_balances_file_is_refused_where_it_stands(
     refused = office.run("rebalance", "--policy", rules, "--balances", old, "--yes")
     assert (refused.code, "too old" in refused.err, "2019-06-08" in refused.err) == (2, True, True), refused.err
     assert sandbox.orders() == []
-
-
-def test_policies_are_compared_over_nights(office: Office, sandbox: RunningSandbox, tmp_path: Path) -> None:
-    lean = policy(tmp_path, BTC=BTC).rename(tmp_path / "lean.toml")
-    ample = policy(tmp_path, BTC=("0.9", "1", "1.5")).rename(tmp_path / "ample.toml")
-    line = ["rebalance", "--backtest", tmp_path / "nights", "--policy", lean, "--policy", ample]
-    first = office.run(*line)
-    assert (first.code, first.last) == (0, "2 policies replayed, nothing was traded"), first.err
-    assert "MADE-UP nights" in first.out
-    table = (office.home / "backtest.txt").read_text()
-    assert [row.split()[0] for row in table.splitlines()[1:]] == ["lean", "ample"]
-    again = office.run(*line)
-    assert (again.code, (office.home / "backtest.txt").read_text()) == (0, table)
-    assert "svg" in (office.home / "backtest.svg").read_text()[:300]
-    assert office.run("rebalance", "--policy", lean, "--policy", ample).code == 2
-    assert sandbox.orders() == []

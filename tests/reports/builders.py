@@ -65,6 +65,7 @@ def empty_machine(**changes: Any) -> dict[str, Any]:
         "as_of": "2026-11-20T05:30:00Z",
         "since": None,
         "missed_days": [],
+        "not_asked": {"orders": 0, "rule": None},
         "scope": {"run_key": None, "currency": None, "window_days": None, "statement": None},
         "counts": {},
         "statement": [],

@@ -5,6 +5,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Mapping
+from decimal import Decimal
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,8 @@ from tests.reports.builders import (
     shuffled,
 )
 from treasury.reports import page as written
-from treasury.reports.charts import draw_charts
+from treasury.reports.charts import draw_ages, draw_charts, draw_days, draw_fees, draw_rates
+from treasury.reports.figures import AGES, Grid, Spread
 from treasury.reports.markup import amount
 from treasury.reports.page import render_page, write_page
 
@@ -212,6 +214,32 @@ def test_what_is_drawn_defines_every_colour_in_light_and_dark() -> None:
             assert f"{name}:" in dark, name
 
 
-def test_the_commands_start_without_the_drawing_library() -> None:
-    script = "import sys, treasury.reports.page, treasury.reports.workbook; sys.exit('matplotlib' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0
+def test_bars_are_as_long_as_their_numbers() -> None:
+    days = Grid(("2026-11-20", "2026-11-21"), ("settled", "failed"), ((30, 10), (0, 20)))
+    drawn = draw_days(days)
+    assert [bar.color for bar in drawn.bars] == ["settled", "failed", "failed"]
+    unit = drawn.bars[0].height / 30
+    assert [bar.height / unit for bar in drawn.bars] == pytest.approx([30, 10, 20], rel=0.01)
+    settled, failed, _ = drawn.bars
+    assert failed.y + failed.height == pytest.approx(settled.y, abs=0.02)  # one upon the other
+    ages = draw_ages(Grid(("balance_gap", "partial"), tuple(AGES)[:2], ((4, 8), (2, 0))))
+    widths = [bar.width for bar in ages.bars]
+    assert [width / widths[0] for width in widths] == pytest.approx([1, 2, 0.5], rel=0.01)
+    assert {"12", "2"} <= {label.text for label in ages.labels}
+    fees = draw_fees([{"currency": "USDT", "bps": "10"}, {"currency": "IDR", "bps": "-5"}])
+    assert fees.bars[0].width / fees.bars[1].width == pytest.approx(2, rel=0.01)
+    assert fees.bars[1].x + fees.bars[1].width == pytest.approx(fees.bars[0].x, abs=0.02)  # left of zero
+    rates = draw_rates([Spread("BTC-USDT", Decimal(-20), Decimal(40))])
+    zero = next(line.x1 for line in rates.lines if line.dashed)
+    low, high = (dot.x for dot in rates.dots)
+    assert (high - zero) / (zero - low) == pytest.approx(2, rel=0.01)
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 7, 12, 99, 1_000, 123_456])
+def test_an_axis_has_a_few_whole_numbers(most: int) -> None:
+    drawn = draw_days(Grid(("2026-11-20",), ("settled",), ((most,),)))
+    said = [int(label.text.replace(",", "")) for label in drawn.labels if label.anchor == "end"]
+    assert said[0] == 0
+    assert 2 <= len(said) <= 5
+    assert most / 2 < said[-1] <= most
+    assert all(0 <= x <= 360 for x in (*(bar.x for bar in drawn.bars), *(label.x for label in drawn.labels)))

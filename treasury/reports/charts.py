@@ -1,17 +1,18 @@
-"""The plots of the reconciliation page: SVG whose colours are the page's, so that it is readable in the dark."""
+"""The plots of the reconciliation page: SVG whose colours are the page's, so that it is readable in the dark.
 
-import io
-import warnings
-import xml.etree.ElementTree as ET
-from collections.abc import Mapping, Sequence
+A plot is bars, lines, dots and labels in units of the drawing, from the numbers of the machine form; the template
+`chart.svg.j2` writes them.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from unicodedata import east_asian_width
 
-from treasury.reports.figures import AGES, Grid, Machine, breaks_by_age, in_words, orders_by_day, rate_spreads
+from treasury.reports.figures import AGES, Grid, Machine, Spread, breaks_by_age, in_words, orders_by_day, rate_spreads
+from treasury.reports.markup import rendered
 from treasury.sheets.writing import printable
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 MAX_DAYS = 31
 _MIN_DAYS = 10
@@ -20,8 +21,17 @@ _MIN_DAYS = 10
 MAX_BARS = 15
 """Currencies and pairs that are drawn; the table under each plot has all."""
 
-WIDTH = 5.0
-"""Inches of 72 units: 360 units, about a phone's width, so that the letters stay readable there."""
+WIDTH = 360
+"""Units of a drawing's width, about a phone's, so that the letters stay readable there."""
+
+LETTER, CAPITAL, WIDE = 6.2, 8.4, 12.0
+"""Units of the width of a small letter or digit, a capital, and a letter of Chinese or Japanese, about."""
+MOST_LETTERS = 24
+"""Letters of a name that are drawn."""
+ROW = 22
+"""Units of a bar that lies, and the room below it."""
+FOOT = 24
+"""Units under a plot for the words of its axis."""
 
 COLORS = (
     *("settled", "in_progress", "failed", "closed", "rejected", "cancelled", "held", "unknown", "not_sent", "other"),
@@ -29,27 +39,60 @@ COLORS = (
 )
 """Names of the page's colours: the style sheet defines each as `--c-<name>`, once for light and once for dark."""
 
-_HEX = {name: f"#0000{place + 16:02x}" for place, name in enumerate(COLORS)}
-"""What stands for a colour while matplotlib draws, which knows no variables."""
 
-_VARIABLES = {code: f"var(--c-{name})" for name, code in _HEX.items()}
+@dataclass(frozen=True)
+class Bar:
+    """A bar from its upper left corner."""
 
-_SETTINGS: Mapping[Any, Any] = {
-    "svg.fonttype": "none",
-    "text.parse_math": False,  # a "$" in a name is a "$"
-    "font.size": 11.5,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.spines.left": False,
-    "axes.edgecolor": _HEX["line"],
-    "axes.axisbelow": True,
-    "grid.color": _HEX["line"],
-    "xtick.color": _HEX["line"],
-    "ytick.color": _HEX["line"],
-    "xtick.labelcolor": "black",  # black is not written out: the style sheet decides
-    "ytick.labelcolor": "black",
-    "ytick.major.size": 0,
-}
+    x: float
+    y: float
+    width: float
+    height: float
+    color: str
+
+
+@dataclass(frozen=True)
+class Rule:
+    """A straight line."""
+
+    x1: float
+    y1: float
+    x2: float
+    y2: float
+    color: str = "line"
+    width: float = 0.8
+    dashed: bool = False
+
+
+@dataclass(frozen=True)
+class Dot:
+    """The end of a range."""
+
+    x: float
+    y: float
+    color: str
+
+
+@dataclass(frozen=True)
+class Label:
+    """A text; `anchor`: `start`, `middle` or `end`."""
+
+    x: float
+    y: float
+    text: str
+    anchor: str = "start"
+
+
+@dataclass
+class Drawing:
+    """The parts of a plot, in units."""
+
+    height: float
+    width: float = WIDTH
+    lines: list[Rule] = field(default_factory=list)
+    bars: list[Bar] = field(default_factory=list)
+    dots: list[Dot] = field(default_factory=list)
+    labels: list[Label] = field(default_factory=list)
 
 
 def outcome_color(outcome: str) -> str:
@@ -71,32 +114,134 @@ def draw_charts(machine: Machine) -> Mapping[str, str]:
     fees = [each for each in machine["fees"] if each["bps"] is not None][:MAX_BARS]
     spreads = rate_spreads(machine)[:MAX_BARS]
     drawn = {
-        "days": _svg("days", 3.0, lambda axes: _draw_days(axes, days)) if days.rows else "",
-        "ages": _svg("ages", _height(len(ages.rows)), lambda axes: _draw_ages(axes, ages)) if ages.rows else "",
-        "fees": _svg("fees", _height(len(fees)), lambda axes: _draw_fees(axes, fees)) if fees else "",
-        "rates": _svg("rates", _height(len(spreads)), lambda axes: _draw_rates(axes, spreads)) if spreads else "",
+        "days": draw_days(days) if days.rows else None,
+        "ages": draw_ages(ages) if ages.rows else None,
+        "fees": draw_fees(fees) if fees else None,
+        "rates": draw_rates(spreads) if spreads else None,
     }
-    return {name: svg for name, svg in drawn.items() if svg}
+    return {name: rendered("chart.svg.j2", chart=each) for name, each in drawn.items() if each is not None}
 
 
-def _height(bars: int) -> float:
-    return max(1.5, 0.7 + 0.3 * bars)
-
-
-def _draw_days(axes: "Axes", days: Grid) -> None:
-    below = [0] * len(days.rows)
-    places = range(len(days.rows))
-    for number, outcome in enumerate(days.columns):
-        heights = [cells[number] for cells in days.cells]
-        axes.bar(places, heights, bottom=below, width=0.8, color=_HEX[outcome_color(outcome)])
-        below = [low + height for low, height in zip(below, heights, strict=True)]
+def draw_days(days: Grid) -> Drawing:
+    """Draw a bar that stands for each day, its outcomes one upon the other; the days from left to right."""
+    drawing, top, foot = Drawing(216), 8.0, 216.0 - FOOT
+    most = max(sum(cells) for cells in days.cells)
+    ticks = _ticks(most)
+    left = 10 + _width(f"{ticks[-1]:,}")
+    unit = (foot - top) / (most * 1.05)
+    for tick in ticks:
+        y = _round(foot - tick * unit)
+        drawing.lines.append(Rule(left, y, WIDTH, y))
+        drawing.labels.append(Label(left - 5, y + 4, f"{tick:,}", "end"))
+    room = (WIDTH - left) / max(len(days.rows), _MIN_DAYS)
+    start = WIDTH - room * len(days.rows)
     step = max(1, -(-len(days.rows) // 6))
-    ticks = list(places)[::-step][::-1]  # counted from the last day, which people look for
-    axes.set_xticks(ticks, [_day(days.rows[tick]) for tick in ticks])
-    axes.set_xlim(min(0, len(days.rows) - _MIN_DAYS) - 0.6, len(days.rows) - 0.4)
-    axes.grid(axis="y")
-    axes.locator_params(axis="y", integer=True)
-    axes.yaxis.set_major_formatter("{x:,.0f}")
+    for number, (day, cells) in enumerate(zip(days.rows, days.cells, strict=True)):
+        x, y = _round(start + room * (number + 0.1)), foot
+        for outcome, count in zip(days.columns, cells, strict=True):
+            y -= count * unit
+            if count:
+                bar = Bar(x, _round(y), _round(room * 0.8), _round(count * unit), outcome_color(outcome))
+                drawing.bars.append(bar)
+        if (len(days.rows) - 1 - number) % step == 0:  # counted from the last day, which people look for
+            middle = min(x + room * 0.4, WIDTH - 20)
+            drawing.labels.append(Label(_round(middle), foot + 16, _day(day), "middle"))
+    return drawing
+
+
+def draw_ages(ages: Grid) -> Drawing:
+    """Draw a lying bar for each class, its ages one beside the other, and the number behind it."""
+    names = _names(in_words(name) for name in ages.rows)
+    totals = [sum(cells) for cells in ages.cells]
+    behind = _width(f"{max(totals):,}") + 10
+    drawing, left, unit = _lying(names, behind, 0, max(totals))
+    _ticked(drawing, left, unit, _ticks(max(totals)))
+    for row, (cells, total) in enumerate(zip(ages.cells, totals, strict=True)):
+        x = left
+        for age, count in zip(ages.columns, cells, strict=True):
+            if count:
+                drawing.bars.append(_bar(x, row, count * unit, age_color(age)))
+            x += count * unit
+        drawing.labels.append(Label(_round(x + 4), _middle(row) + 4, f"{total:,}"))
+    return drawing
+
+
+def draw_fees(fees: Sequence[Mapping[str, Any]]) -> Drawing:
+    """Draw a lying bar for each currency: the fees in basis points of what arrived, and the number behind it."""
+    values, said = [float(each["bps"]) for each in fees], [f"{each['bps']} bps" for each in fees]
+    low, high = min(0.0, *values), max(0.0, *values)
+    drawing, left, unit = _lying(_names(each["currency"] for each in fees), max(map(_width, said)) + 10, low, high)
+    zero = left - low * unit
+    drawing.lines.append(Rule(_round(zero), 4, _round(zero), drawing.height - FOOT))
+    for row, (value, text) in enumerate(zip(values, said, strict=True)):
+        drawing.bars.append(_bar(zero + min(value, 0.0) * unit, row, abs(value) * unit, "accent"))
+        drawing.labels.append(Label(_round(zero + max(value, 0.0) * unit + 4), _middle(row) + 4, text))
+    return drawing
+
+
+def draw_rates(spreads: Sequence[Spread]) -> Drawing:
+    """Draw the range of each pair's rates around its average, in basis points of that."""
+    most = max(1.0, *(abs(float(bps)) for each in spreads for bps in (each.lowest_bps, each.highest_bps)))
+    reach = most * 1.15
+    drawing, left, unit = _lying(_names(each.pair for each in spreads), 6, -reach, reach)
+    zero, foot = _round(left + reach * unit), drawing.height - FOOT
+    drawing.lines.append(Rule(zero, 4, zero, foot, "other", 1, dashed=True))
+    for row, each in enumerate(spreads):
+        y = _middle(row)
+        ends = [_round(zero + float(bps) * unit) for bps in (each.lowest_bps, each.highest_bps)]
+        drawing.lines.append(Rule(ends[0], y, ends[1], y, "accent", 3))
+        drawing.dots += [Dot(x, y, "accent") for x in ends]
+    drawing.labels.append(Label(zero, foot + 16, "bps from the average", "middle"))
+    for bps in (-most, most):
+        drawing.labels.append(Label(_round(zero + bps * unit), foot + 16, f"{bps:,.0f}", "middle"))
+    return drawing
+
+
+def _lying(names: Sequence[str], behind: float, low: float, high: float) -> tuple[Drawing, float, float]:
+    """Return a drawing with a name before each row, where its bars begin, and the width of one of their units."""
+    drawing = Drawing(6.0 + ROW * len(names) + FOOT)
+    left = max(map(_width, names)) + 8
+    for row, name in enumerate(names):
+        drawing.labels.append(Label(_round(left - 6), _middle(row) + 4, name, "end"))
+    return drawing, left, (WIDTH - left - behind) / ((high - low) or 1.0)
+
+
+def _ticked(drawing: Drawing, left: float, unit: float, ticks: Iterable[int]) -> None:
+    foot = drawing.height - FOOT
+    for tick in ticks:
+        x = _round(left + tick * unit)
+        drawing.lines.append(Rule(x, 4, x, foot))
+        drawing.labels.append(Label(x, foot + 16, f"{tick:,}", "middle"))
+
+
+def _bar(x: float, row: int, width: float, color: str) -> Bar:
+    return Bar(_round(x), _middle(row) - 7, _round(width), 14, color)
+
+
+def _middle(row: int) -> float:
+    return 6.0 + ROW * row + ROW / 2
+
+
+def _ticks(most: int) -> Sequence[int]:
+    """Return whole numbers from 0 on for an axis that reaches `most`: three to five, each so many times 1, 2 or 5."""
+    step = next(step for step in _steps() if most / step <= 4)
+    return range(0, most + 1, step)
+
+
+def _steps() -> Iterator[int]:
+    power = 1
+    while True:
+        yield from (power, 2 * power, 5 * power)
+        power *= 10
+
+
+def _width(text: str) -> float:
+    """Return about how wide a text is, in units."""
+    return sum(WIDE if east_asian_width(each) in "WF" else CAPITAL if each.isupper() else LETTER for each in text)
+
+
+def _names(names: Iterable[str]) -> Sequence[str]:
+    return [name if len(name) <= MOST_LETTERS else name[: MOST_LETTERS - 1] + "…" for name in map(printable, names)]
 
 
 def _day(text: str) -> str:
@@ -104,92 +249,6 @@ def _day(text: str) -> str:
     return f"{day.day} {day:%b}"
 
 
-def _draw_ages(axes: "Axes", ages: Grid) -> None:
-    left = [0] * len(ages.rows)
-    for number, age in enumerate(ages.columns):
-        widths = [cells[number] for cells in ages.cells]
-        axes.barh(range(len(widths)), widths, left=left, height=0.7, color=_HEX[age_color(age)])
-        left = [start + width for start, width in zip(left, widths, strict=True)]
-    for row, total in enumerate(left):
-        axes.annotate(f"{total:,}", (total, row), xytext=(4, 0), textcoords="offset points", va="center")
-    _name_rows(axes, [in_words(name) for name in ages.rows])
-    axes.set_xlim(0, max(left) * 1.12)
-    axes.locator_params(axis="x", integer=True)
-    axes.xaxis.set_major_formatter("{x:,.0f}")
-
-
-def _draw_fees(axes: "Axes", fees: Sequence[Mapping[str, Any]]) -> None:
-    values = [float(each["bps"]) for each in fees]
-    axes.barh(range(len(values)), values, height=0.6, color=_HEX["accent"])
-    for row, each in enumerate(fees):
-        place = (max(values[row], 0.0), row)
-        axes.annotate(f"{each['bps']} bps", place, xytext=(4, 0), textcoords="offset points", va="center")
-    _name_rows(axes, [each["currency"] for each in fees])
-    low, high = min(0.0, *values), max(0.0, *values)
-    axes.set_xlim(low, low + ((high - low) or 1.0) * 1.35)
-
-
-def _draw_rates(axes: "Axes", spreads: Sequence[Any]) -> None:
-    for row, each in enumerate(spreads):
-        low, high = float(each.lowest_bps), float(each.highest_bps)
-        axes.plot([low, high], [row, row], color=_HEX["accent"], linewidth=3, solid_capstyle="round")
-        axes.plot([low, high], [row, row], color=_HEX["accent"], marker="o", markersize=6, linestyle="none")
-    axes.axvline(0, color=_HEX["other"], linewidth=1, linestyle="--")
-    _name_rows(axes, [each.pair for each in spreads])
-    reach = max(1.0, *(abs(float(bps)) for each in spreads for bps in (each.lowest_bps, each.highest_bps))) * 1.15
-    axes.set_xlim(-reach, reach)
-    axes.set_xlabel("bps from the average")
-
-
-def _name_rows(axes: "Axes", names: Sequence[str]) -> None:
-    shown = [name if len(name) <= 24 else name[:23] + "…" for name in map(printable, names)]
-    axes.set_yticks(range(len(shown)), shown)
-    axes.set_ylim(len(shown) - 0.4, -0.6)  # the first on top
-    axes.grid(axis="x")
-
-
-def _svg(name: str, height: float, draw: Any) -> str:
-    """Draw one plot of this height (inches) as SVG."""
-    from matplotlib import rc_context
-    from matplotlib.figure import Figure
-
-    out = io.StringIO()
-    with rc_context({**_SETTINGS, "svg.hashsalt": name}), warnings.catch_warnings():
-        # A name in letters that matplotlib's own font lacks: it only measures them, the browser draws them.
-        warnings.filterwarnings("ignore", "Glyph")
-        figure = Figure(figsize=(WIDTH, height), layout="constrained")
-        draw(figure.subplots())
-        nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        figure.savefig(out, format="svg", transparent=True, metadata=nothing)
-    return _for_the_page(out.getvalue())
-
-
-def _for_the_page(drawn: str) -> str:
-    """The SVG as part of a page: no style of its own, which the page's security policy forbids, and its colours."""
-    root = ET.fromstring(drawn)  # noqa: S314  # our own drawing, of a moment ago
-    for parent in root.iter():
-        for child in [each for each in parent if each.tag.endswith("}style")]:
-            parent.remove(child)
-    for element in root.iter():
-        element.tag = element.tag.rpartition("}")[2]
-        attributes = dict(element.attrib)
-        element.attrib.clear()
-        for key, value in attributes.items():
-            element.attrib.update(_attribute(element.tag, key.rpartition("}")[2], value))
-    for size in ("width", "height"):
-        del root.attrib[size]
-    root.attrib |= {"aria-hidden": "true", "focusable": "false"}
-    return ET.tostring(root, encoding="unicode")
-
-
-def _attribute(tag: str, key: str, value: str) -> Mapping[str, str]:
-    if key == "style":
-        styles = (part.partition(":")[::2] for part in value.split(";"))
-        return {
-            name.strip(): _VARIABLES.get(said.strip(), said.strip())
-            for name, said in styles
-            if name.strip() != "font-family"  # the page's own
-        }
-    if key == "id" and tag == "g":
-        return {}  # matplotlib's names for its parts repeat from plot to plot
-    return {key: value}
+def _round(value: float) -> float:
+    """Return it to a hundredth of a unit: more digits only make the page longer."""
+    return round(value, 2)
