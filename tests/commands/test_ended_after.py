@@ -35,6 +35,7 @@ def ended_by_another_policy(
     return Ended(process.returncode, out, err)
 
 
+@pytest.mark.costly("a command as a process, and a run")
 def test_a_policy_that_is_adopted_after_the_conversions(
     open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office], tmp_path: Path
 ) -> None:
@@ -54,6 +55,7 @@ def test_a_policy_that_is_adopted_after_the_conversions(
     assert kinds(sandbox).count("conversion_execute") == 1
 
 
+@pytest.mark.costly("a command as a process, and 300 rows twice")
 def test_a_policy_that_is_adopted_between_payments(
     open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office], tmp_path: Path
 ) -> None:

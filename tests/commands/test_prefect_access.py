@@ -101,6 +101,7 @@ def test_prefects_folder_is_closed_to_others(served: Served) -> None:
     assert [str(each) for each in openings(*ours)] == []
 
 
+@pytest.mark.costly("a command as a process beside a server that serves")
 def test_a_server_that_is_silent_for_some_seconds_is_waited_for(served: Served) -> None:
     office, stopped = served.office, processes_with(f"TREASURY_HOME={served.office.home}")
     row = office.sheet(("b", "9", "12345670009"), name="silent.csv")

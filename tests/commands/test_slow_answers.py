@@ -5,6 +5,8 @@ import threading
 import time
 from collections.abc import Callable
 
+import pytest
+
 from tests.commands.office import Office
 from tests.http_engine.servers import Conversation, RawServer
 
@@ -73,6 +75,7 @@ def test_an_interruption_waits_no_longer_than_an_exchange(open_office: Callable[
     assert time.monotonic() - began < SECONDS + 4
 
 
+@pytest.mark.costly("five commands as processes")
 def test_limits_that_make_no_sense_are_told(open_office: Callable[..., Office]) -> None:
     office = open_office("http://127.0.0.1:9", prefect=False)
     for name, value in (

@@ -215,6 +215,7 @@ def start(old_ledger: str, tmp_path: Path) -> Iterator[Callable[..., "subprocess
         yield start_one
 
 
+@pytest.mark.costly("a migration, killed again and again")
 def test_killed_before_any_statement_the_old_ledger_is_as_it_was_and_the_next_opening_finishes(
     old_ledger: str, start: Callable[..., "subprocess.Popen[str]"], open_ledger: OpenLedger
 ) -> None:

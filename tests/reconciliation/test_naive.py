@@ -14,7 +14,7 @@ from treasury.reconciliation.comparison import COLUMNS
 from treasury.reconciliation.report import ReconciliationInput, build_report
 
 AS_OF = 1_795_230_000_000
-LEDGERS = tries("LEDGERS", 500, 4_000)
+LEDGERS = tries("LEDGERS", 250, 4_000)
 PARTS = LEDGERS // 250
 NO_BREAK = ("matched", "in_progress", "quote_expired_unused")
 

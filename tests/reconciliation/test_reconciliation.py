@@ -121,6 +121,7 @@ def test_every_class_has_a_case() -> None:
     assert {name for name, _ in CASES} | others == {each.name for each in CLASSES}
 
 
+@pytest.mark.costly("every status against every state")
 def test_every_pair_of_both_sides_has_a_class() -> None:
     states = [*(state.value for state in State), "superseded"]
     for state, status, operation in itertools.product(
