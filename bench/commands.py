@@ -21,7 +21,7 @@ from treasury.sandbox import generate_key_pair
 
 @dataclass(frozen=True)
 class Timed:
-    """What a command took: wall seconds, and MiB resident at most."""
+    """The cost of a command: wall seconds, and MiB resident at most."""
 
     seconds: float
     max_mib: float

@@ -1,4 +1,4 @@
-"""Where the time of an order goes, function by function: `python -m bench.profile [--rows N]` writes `docs/profile.md`.
+"""The time of an order, function by function: `python -m bench.profile [--rows N]` writes `docs/profile.md`.
 
 py-spy looks from outside, 200 times a second, at a process that asks about orders, and at one that plans and pays them.
 A sample counts where a thread was on a core; one that waits for an answer or for the interpreter's lock counts nowhere.
@@ -48,7 +48,7 @@ def be(case: str, rows: int) -> None:
 
 
 def samples_of(case: str, rows: int) -> list[Sample]:
-    """What py-spy saw while another process did a case."""
+    """Return what py-spy saw while another process did a case."""
     command = [sys.executable, "-m", "bench.profile", "--be", case, "--rows", str(rows)]
     with (
         tempfile.TemporaryDirectory() as folder,

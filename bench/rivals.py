@@ -1,4 +1,4 @@
-"""What the product is measured beside: the signature alone, httpx as it comes, a Prefect task for each id."""
+"""Rivals that the product is measured beside: the signature alone, httpx as it comes, a Prefect task for each id."""
 
 import asyncio
 import dataclasses

@@ -1,4 +1,4 @@
-"""Where the time of an order goes: the CPU of each thread of one process, `python -m bench.threads [--rows N]`.
+"""The time of an order: the CPU of each thread of one process, `python -m bench.threads [--rows N]`.
 
 Microseconds of CPU for one order, as the kernel counts them, so that to look costs nothing. Threads that Python does
 not know are pyreqwest's. A payout's include its planning, in the main thread.

@@ -1,4 +1,5 @@
-"""What the outer tests share: keys, sandboxes, one Prefect server, and the `treasury` command as a real process."""
+"""Parts that the outer tests share: keys, sandboxes, one Prefect server, and the `treasury` command as a real
+process."""
 
 import importlib
 import os

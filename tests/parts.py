@@ -1,4 +1,5 @@
-"""What tests and `bench` share: a service that answers at once, a desk with a ledger of its own, a sheet of rows."""
+"""Parts that tests and `bench` share: a service that answers at once, a desk with a ledger of its own, a sheet of
+rows."""
 
 import functools
 import secrets

@@ -93,7 +93,7 @@ class Dashboard:
                 return
 
     def text(self) -> str:
-        """What the page shows."""
+        """Return what the page shows."""
         return re.sub(r"\s+", " ", str(self.tab.run("document.body.innerText")))
 
     def _await(self, holds: str, seconds: float = _SECONDS) -> object:

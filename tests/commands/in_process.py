@@ -34,7 +34,7 @@ def needs_own_process(environ: Mapping[str, str]) -> bool:
 
 @dataclass(frozen=True)
 class Streams:
-    """What was printed meanwhile."""
+    """A record of what was printed meanwhile."""
 
     out: io.StringIO = field(default_factory=io.StringIO)
     err: io.StringIO = field(default_factory=io.StringIO)

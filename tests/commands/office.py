@@ -204,7 +204,7 @@ def eventually(
 
 
 def one_line_error(ended: Ended) -> str:
-    """What a command said on its standard error, which is no traceback."""
+    """Return what a command said on its standard error, which is no traceback."""
     assert "Traceback" not in ended.err, ended.err
     assert ended.err.startswith("treasury: "), ended.err
     return ended.err

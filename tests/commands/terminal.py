@@ -47,7 +47,7 @@ def on_a_terminal(office: Office, arguments: Sequence[object], answers: Sequence
 
 
 def _read(terminal: int, end: float) -> bytes:
-    """What a terminal shows next; nothing when whoever wrote to it has ended."""
+    """Return what a terminal shows next; nothing when whoever wrote to it has ended."""
     ready, _, _ = select.select([terminal], [], [], max(0.0, end - time.monotonic()))
     assert ready, "the command neither asked nor ended"
     try:

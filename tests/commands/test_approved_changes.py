@@ -1,4 +1,5 @@
-"""What else takes approvals by key: withdrawals, rebalancings and policies; and what is said where names are typed."""
+"""Tests of what else takes approvals by key: withdrawals, rebalancings and policies; and what is said where names are
+typed."""
 
 import json
 from collections.abc import Callable

@@ -286,7 +286,7 @@ def placed(text: str, where: dict[str, str]) -> str:
 
 @pytest.fixture(scope="module")
 def bad_ones(office: Office, sandbox: RunningSandbox) -> dict[str, Ended]:
-    """What became of every bad command."""
+    """Return what became of every bad command."""
     office.file("broken", "neither TOML = nor JSON nor a key")
     office.file("balances.csv", "currency,available\nUSDT,much\n")
     where = places(office, sandbox)

@@ -1,4 +1,4 @@
-"""What a person decides about held rows, through the commands; and homes that meet on one machine."""
+"""Tests of what a person decides about held rows, through the commands; and homes that meet on one machine."""
 
 import json
 from collections.abc import Callable

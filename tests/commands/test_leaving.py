@@ -16,7 +16,7 @@ from treasury.sandbox import RunningSandbox
 
 
 def alone(office: Office, query: str) -> list[tuple[object, ...]]:
-    """What a copy of `ledger.db`, and of nothing beside it, answers."""
+    """Return what a copy of `ledger.db`, and of nothing beside it, answers."""
     copy = office.home / "copy" / "ledger.db"
     copy.parent.mkdir(exist_ok=True)
     shutil.copy(office.home / "ledger.db", copy)

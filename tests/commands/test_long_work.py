@@ -117,7 +117,7 @@ def test_long_work_shows_a_bar_with_rate_and_time_left_on_a_terminal(
 
 
 def on_a_terminal(office: Office, *arguments: str) -> str:
-    """What a command shows where its output is a terminal."""
+    """Return what a command shows where its output is a terminal."""
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "flows", *arguments]
     environ = {**office.environ, "TERM": "xterm", "COLUMNS": "160"}

@@ -46,7 +46,7 @@ ROOT = Path(__file__).parents[2]
 
 @dataclass
 class Result:
-    """What became of a case."""
+    """A record of what became of a case."""
 
     case: Case
     verdict: Verdict
@@ -240,7 +240,7 @@ def _broken(spec: dict[str, Any], ended: dict[str, Any]) -> str:
 
 
 def problems_of(result: Result, undisturbed: dict[str, Any] | None) -> list[str]:
-    """What breaks the promise in a case."""
+    """Return what breaks the promise in a case."""
     problems = list(result.verdict.faults)
     states = result.verdict.states
     dark = states.get("unknown", 0)
@@ -271,7 +271,7 @@ def problems_of(result: Result, undisturbed: dict[str, Any] | None) -> list[str]
 
 @dataclass
 class Tally:
-    """What a campaign came to."""
+    """A record of what a campaign came to."""
 
     kills: Counter[str] = field(default_factory=Counter)
     by_kind: Counter[str] = field(default_factory=Counter)

@@ -35,7 +35,7 @@ class Death:
 
 @dataclass(frozen=True)
 class Restore:
-    """What was copied after so many starts is put back after so many: the whole home, or the ledger alone."""
+    """A copy that is made after so many starts, and put back after so many: of the whole home, or the ledger alone."""
 
     copied_after: int
     restored_after: int
@@ -44,7 +44,7 @@ class Restore:
 
 @dataclass(frozen=True)
 class Said:
-    """What a person says after so many starts, and how the process dies in which it is said."""
+    """A record of what a person says after so many starts, and how the process dies in which it is said."""
 
     after: int
     act: str

@@ -18,7 +18,7 @@ CANCELLED_OR_BACK = ("cancelled", "held", "failed")
 
 @dataclass
 class Verdict:
-    """What a case came to."""
+    """A record of what a case came to."""
 
     faults: list[str] = field(default_factory=list)
     """What breaks the promise; empty when it was kept."""

@@ -1,4 +1,4 @@
-"""What people say between two starts of a case, each in a process of its own that may be killed, too."""
+"""Words of people between two starts of a case, each in a process of its own that may be killed, too."""
 
 import json
 import sqlite3
@@ -94,7 +94,7 @@ def tell(decisions: list[Decision]) -> None:
 
 
 def confirmed_in(home: Path) -> list[Place]:
-    """What the last process of a person confirmed."""
+    """Return what the last process of a person confirmed."""
     return [(run_key, row_ref) for run_key, row_ref in json.loads((home / SAID).read_text())]
 
 

@@ -1,4 +1,4 @@
-"""What a service answers to plan, and the intents whose orders are sent to it."""
+"""Answers of a service to plan, and the intents whose orders are sent to it."""
 
 from collections.abc import Callable, Mapping
 from decimal import Decimal

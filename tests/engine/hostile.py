@@ -13,7 +13,7 @@ def answer(body: Mapping[str, Any], **changes: Any) -> tuple[int, Any]:
 
 
 def with_number(body: Mapping[str, Any], name: str, text: str) -> tuple[int, bytes]:
-    """The same, with a number as this text."""
+    """Return the same, with a number as this text."""
     status, found = answer(body, **{name: "HERE"})
     return status, json.dumps(found).replace('"HERE"', text).encode()
 

@@ -57,7 +57,7 @@ def start(
 
 
 def decided(desk: Desk, file: Path | None = None) -> dict[str, Any]:
-    """What the next round would do: asset -> its line, as JSON has it."""
+    """Return what the next round would do: asset -> its line, as JSON has it."""
     found = rebalancing.plan_round(desk, file, None)
     return {line["asset"]: line for line in found.decided.as_dict()["assets"]}
 
@@ -68,11 +68,11 @@ def traded(desk: Desk) -> list[tuple[str, str, Decimal | None]]:
 
 
 def kinds(sandbox: Any) -> list[str]:
-    """What the service was asked for, oldest first."""
+    """Return what the service was asked for, oldest first."""
     return [str(order["operation"]) for order in sandbox.orders()]
 
 
 def available(sandbox: Any, currency: str) -> Decimal:
-    """What the partner may spend of it at the sandbox."""
+    """Return what the partner may spend of it at the sandbox."""
     [books] = [each for name, each in sandbox.books()["balances"].items() if "available" in name]
     return Decimal(books.get(currency, 0))

@@ -1,4 +1,5 @@
-"""What ends an approval, or a rejection, and what does not: other policies, newer plans, hands in the ledger."""
+"""Tests of what ends an approval, or a rejection, and what does not: other policies, newer plans, hands in the
+ledger."""
 
 from collections.abc import Callable
 from pathlib import Path

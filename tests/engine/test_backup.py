@@ -76,7 +76,7 @@ def backup(home: Settings, tmp_path: Path) -> Path:
 
 
 def held(settings: Settings) -> dict[str, Any]:
-    """What a ledger holds, the rows of `meta` by their keys."""
+    """Return what a ledger holds, the rows of `meta` by their keys."""
     found: dict[str, Any] = {
         name: rows for name, rows in contents(settings.ledger_url).items() if name != "alembic_version"
     }

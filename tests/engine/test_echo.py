@@ -170,7 +170,7 @@ def without_payees(results: str) -> str:
 
 
 def without_payee_cells(part: str) -> str:
-    """The same of a part of their workbook."""
+    """Return the same of a part of their workbook."""
     column = get_column_letter(COLUMNS.index("payee_name") + 1)
     return re.sub(rf'<c r="{column}[0-9]+".*?</c>', "", part)
 

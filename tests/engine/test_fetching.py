@@ -30,7 +30,7 @@ def effects(sandbox: Any) -> list[int]:
 def test_rows_that_an_earlier_start_left_with_one_reason_are_quoted_and_paid(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:
-    """What a row said before it was quoted is no failure of its quote."""
+    """A row's words from before it was quoted are no failure of its quote."""
     sandbox = start_sandbox()
     desk = open_desk(sandbox.base_url)
     ids = recorded(desk, tmp_path)

@@ -52,7 +52,7 @@ def approved_and_recorded(desk: Desk, folder: Path, rules: Path) -> Path:
 
 
 def recorded_and_larger(desk: Desk, sandbox: Any, folder: Path, rules: Path) -> Path:
-    """The same; then money went, and its larger plan waits."""
+    """Return the same; then money went, and its larger plan waits."""
     file = approved_and_recorded(desk, folder, rules)
     sandbox.deposit("USDT_TRC20", "-150")
     with pytest.raises(ApprovalNeeded):

@@ -248,7 +248,7 @@ def test_a_balance_that_is_shown_late_is_not_converted_for_again(
     sandbox.deposit("USDT_TRC20", "900")  # 100 are lacking
 
     def hide_it() -> None:
-        """What was converted is not shown."""
+        """Let balances not show what was converted."""
         if "conversion_execute" in kinds(sandbox):
             sandbox.deposit("USDT_TRC20", "-101")
             clock_of(desk).meanwhile = lambda: None

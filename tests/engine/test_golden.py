@@ -1,4 +1,5 @@
-"""What must not change by itself: requests on the wire, results, plans and reports of three stories, to the byte.
+"""Tests of what must not change by itself: requests on the wire, results, plans and reports of three stories, to the
+byte.
 
 Each story runs at a clock that stands still, with real HTTP to the sandbox. `GOLDEN=write` writes the files of `golden`
 anew: then the change of them is read line by line before it is committed.

@@ -62,7 +62,7 @@ def old_ledger(ledger_url: str, tmp_path: Path) -> str:
 
 
 def shape(engine: Engine) -> dict[str, Any]:
-    """What a database is: tables, columns, types, what may be null, keys, indexes, uniques."""
+    """Return what a database is: tables, columns, types, what may be null, keys, indexes, uniques."""
     seen = inspect(engine)
     return {
         name: {

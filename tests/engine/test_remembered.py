@@ -1,4 +1,5 @@
-"""What the ledger remembers of each answer, and what it forgets because another hand moved the order meanwhile."""
+"""Tests of what the ledger remembers of each answer, and what it forgets because another hand moved the order
+meanwhile."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import FrozenInstanceError, replace

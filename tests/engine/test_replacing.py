@@ -48,7 +48,7 @@ FAILING_QUOTED = (
 
 
 def with_replaces(file: Path, ids: Mapping[str, str], name: str = "again.csv") -> Path:
-    """The same sheet with a column that names what each row replaces."""
+    """Return the same sheet with a column that names what each row replaces."""
     rows = list(csv.DictReader(file.read_text().splitlines()))
     columns = [*rows[0], "replaces"]
     made = file.with_name(name)

@@ -239,7 +239,8 @@ def test_a_single_operation_acts_once_for_its_reference(open_desk: OpenDesk, sta
 
 @pytest.mark.costly("traces each allocation")
 def test_a_long_file_is_planned_and_recorded_in_little_memory(open_desk: OpenDesk, tmp_path: Path) -> None:
-    """What more rows need each: next to nothing. When all of them were objects at once it was a thousand bytes."""
+    """More rows need next to nothing each. When all of them were objects at once it was a thousand
+    bytes."""
     desk = open_desk("http://127.0.0.1:9")
     most = {}
     for rows, amount in ((1_000, "1"), (5_000, "2")):

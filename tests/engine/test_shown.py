@@ -1,4 +1,4 @@
-"""What the service shows of an order: taken over where it agrees with what was asked, and nowhere else."""
+"""Tests of what the service shows of an order: taken over where it agrees with what was asked, and nowhere else."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace

@@ -1,4 +1,5 @@
-"""What was kept of a plan, and somebody changed in the ledger by hand: nobody is shown it, and it decides nothing."""
+"""Tests of what was kept of a plan, and somebody changed in the ledger by hand: nobody is shown it, and it decides
+nothing."""
 
 from collections.abc import Callable
 from decimal import Decimal

@@ -29,7 +29,7 @@ OpenLedger = Callable[..., Ledger]
 
 @contextmanager
 def gathered(ledger: Ledger) -> Any:
-    """What is begun in this block is written in one group: the writer is busy until it ends."""
+    """Write in one group what is begun in this block: the writer is busy until it ends."""
     busy, go_on = threading.Event(), threading.Event()
     first = threading.Thread(target=ledger.write, args=(lambda _: (busy.set(), go_on.wait(10)),))
     first.start()

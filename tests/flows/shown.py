@@ -1,4 +1,4 @@
-"""What Prefect's server shows of the flows of one test; other processes' tests report to it at the same time."""
+"""Prefect's server as it shows the flows of one test; other processes' tests report to it at the same time."""
 
 import os
 from typing import Any
@@ -7,7 +7,7 @@ import httpx
 
 
 def asked(path: str, **body: Any) -> list[dict[str, Any]]:
-    """What Prefect's server answers to a filter."""
+    """Return what Prefect's server answers to a filter."""
     found: list[dict[str, Any]] = httpx.post(f"{os.environ['PREFECT_API_URL']}/{path}/filter", json=body).json()
     return found
 

@@ -142,7 +142,7 @@ class Served:
         office.environ["PREFECT_HOME"] = str(office.home / "prefect")
 
     def ask(self, method: str, path: str, body: Any = None) -> Any:
-        """What its API answers; None while it does not. A server whose database is busy (5xx) is asked again."""
+        """Return what its API answers; None while it does not. A server whose database is busy (5xx) is asked again."""
         url = f"http://127.0.0.1:{self.port}/api/{path}"
         for _ in range(20):
             try:

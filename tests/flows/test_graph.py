@@ -1,4 +1,5 @@
-"""What Prefect shows: the mission's sentence as tasks and edges, honest states, what happened in the run's log."""
+"""Tests of what Prefect shows: the mission's sentence as tasks and edges, honest states, what happened in the run's
+log."""
 
 import csv
 import io

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.prefect
 
 
 def prefect(url: str, home: Path, *words: str) -> str:
-    """What a command of Prefect's prints; it has to succeed."""
+    """Return what a command of Prefect's prints; it has to succeed."""
     environ = {**os.environ, "PREFECT_API_URL": url, "PREFECT_HOME": str(home / "prefect"), "COLUMNS": "300"}
     environ |= {"PREFECT_CLI_WRAP_LINES": "false", "PREFECT_CLI_COLORS": "false"}
     done = subprocess.run(

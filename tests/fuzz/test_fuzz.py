@@ -226,7 +226,7 @@ def test_the_answers_were_given_and_took_little_memory() -> None:
 
 
 def memory_mb(name: str) -> int:
-    """What the kernel says of this process: VmRSS now, VmHWM at the most."""
+    """Return what the kernel says of this process: VmRSS now, VmHWM at the most."""
     found = re.search(rf"{name}:\s+(\d+) kB", Path("/proc/self/status").read_text())
     assert found is not None
     return int(found[1]) // 1024

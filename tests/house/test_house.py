@@ -342,9 +342,10 @@ def test_no_two_public_classes_of_the_product_have_one_name() -> None:
 NOT_FIRST = ("The same", "What ", "Whether ", "Where ")
 
 
-@pytest.mark.parametrize("file", MODULES, ids=shown)
-def test_a_docstring_begins_with_a_verb_or_a_noun(file: Path) -> None:
-    for node in ast.walk(ast.parse(file.read_text())):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            said = ast.get_docstring(node) or ""
-            assert not said.startswith(NOT_FIRST), f"{shown(file)}: {said.splitlines()[0]}"
+def test_a_docstring_begins_with_a_verb_or_a_noun() -> None:
+    files = [*MODULES, *(each for folder in ("tests", "bench") for each in (ROOT / folder).rglob("*.py"))]
+    for file in files:
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                said = ast.get_docstring(node) or ""
+                assert not said.startswith(NOT_FIRST), f"{shown(file)}: {said.splitlines()[0]}"

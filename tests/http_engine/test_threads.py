@@ -1,4 +1,4 @@
-"""What the fast engine asks of Python's threads must not stop the process."""
+"""Tests of what the fast engine asks of Python's threads must not stop the process."""
 
 import subprocess
 import sys

@@ -15,7 +15,7 @@ NO_LIMIT = 1_000_000
 
 @dataclass(frozen=True)
 class Rules:
-    """What the policy in force says."""
+    """A record of what the policy in force says."""
 
     keys: Mapping[str, str] = field(default_factory=dict)
     """Label of a key -> the person who is listed with it."""
@@ -35,7 +35,7 @@ class Rules:
 
 @dataclass(frozen=True)
 class Signature:
-    """What a person said yes to with a key: one proposal."""
+    """A record of what a person said yes to with a key: one proposal."""
 
     key: str
     run: str
@@ -62,13 +62,13 @@ class Proposed:
     """Somebody wrote into what was decided about it."""
 
     def is_replaced(self, *, is_signed: bool) -> bool:
-        """Whether another one takes its place when its sheet is started again, and perhaps signed."""
+        """Tell whether another one takes its place when its sheet is started again, and perhaps signed."""
         return self.is_void or (is_signed and not self.is_signed)
 
 
 @dataclass
 class Books:
-    """What people did, and what left."""
+    """A record of what people did, and what left."""
 
     now: int = 0
     rules: Rules = Rules()

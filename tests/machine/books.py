@@ -25,7 +25,7 @@ IN_FLIGHT = 4
 
 @dataclass(frozen=True)
 class Rules:
-    """What people allow."""
+    """A record of what people allow."""
 
     limit: int = NO_LIMIT
     """The most that a day may debit."""
@@ -53,7 +53,8 @@ class Payment:
 
 @dataclass(frozen=True)
 class Memory:
-    """What a copy of the ledger can know: how much had left, the rules, and the rows that never left by then."""
+    """A record of what a copy of the ledger can know: how much had left, the rules, and the rows that never left by
+    then."""
 
     left: int
     rules: Rules
@@ -65,7 +66,7 @@ class Memory:
 
 @dataclass
 class Books:
-    """What left, and what people said."""
+    """A record of what left, and what people said."""
 
     day: int = 0
     rules: Rules = Rules()
@@ -124,7 +125,7 @@ class Books:
     # --- copies of the ledger ---
 
     def remember(self, ledger: Path) -> Memory:
-        """What a copy of the ledger knows, its rows read with plain SQL."""
+        """Return what a copy of the ledger knows, its rows read with plain SQL."""
         with closing(sqlite3.connect(ledger)) as copy:
             found = copy.execute("SELECT run_key, row_ref, state FROM orders").fetchall()
         rows = frozenset((run_key, row_ref) for run_key, row_ref, _ in found)
@@ -176,7 +177,7 @@ class Books:
             self.left.append(Payment(self.day, payee, amount, place))
 
     def _is_late(self, today: Decimal, total: Decimal, approved: bool) -> bool:
-        """Whether a payment is as the rules allowed that were in force when it may have been marked."""
+        """Tell whether a payment is as the rules allowed that were in force when it may have been marked."""
         if self._said is not None and self._said.forbid(today, total, approved) is None:
             return True
         if self._on_their_way <= 0 or self._before.forbid(today, total, approved) is not None:

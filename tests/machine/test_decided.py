@@ -165,7 +165,7 @@ class Office:
         self.desk = open_desk(self.folder, self.service.listening.base_url, self.key, self.books.day)
 
     def lose_what_follows(self) -> None:
-        """What people decided, and what left, since a copy was made is lost; often while a run waits under a stop."""
+        """Forget what people decided, and what left, since a copy was made; often while a run waits under a stop."""
         run_key = self.a_run()
         if self.dice.random() < 0.7:
             run_key = self.new_run()
@@ -196,7 +196,7 @@ class Office:
                 self.does("start", run_key)
 
     def is_open(self) -> bool:
-        """Whether something that was not cancelled is not paid, or the ledger does not say what became of it."""
+        """Tell whether something that was not cancelled is not paid, or the ledger does not say what became of it."""
         said, gone = states(self.folder / "home" / "ledger.db"), {each.place for each in self.books.left}
         places = {(run_key, row_ref) for run_key, rows in self.rows.items() for row_ref, *_ in rows}
         places = {each for each in places if each in said or each[0] not in self.books.ended}
@@ -232,7 +232,7 @@ def _copy_content(source: Path, target: Path) -> None:
 
 
 def states(ledger: Path) -> dict[Place, str]:
-    """What the ledger says of each row, read with plain SQL."""
+    """Return what the ledger says of each row, read with plain SQL."""
     with closing(sqlite3.connect(ledger)) as connection:
         found = connection.execute("SELECT run_key, row_ref, state FROM orders").fetchall()
     return {(run_key, row_ref): state for run_key, row_ref, state in found}

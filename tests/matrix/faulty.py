@@ -33,7 +33,7 @@ QUOTE_SECONDS = 0.5
 
 @dataclass(frozen=True)
 class Trial:
-    """What goes wrong, how often, and what the service does with a repeated reference."""
+    """A record of what goes wrong, how often, and what the service does with a repeated reference."""
 
     kind: str
     fault: str

@@ -1,4 +1,5 @@
-"""What the document leaves open, both ways: a service that does it otherwise, and an account that says so or does not.
+"""Tests of what the document leaves open, both ways: a service that does it otherwise, and an account that says so or
+does not.
 
 With the right entry in the `[service]` table every kind of payment ends paid once. Without it nothing is paid twice and
 nothing is called paid that is not, and `treasury doctor --prove` names the entry where a question that only reads can

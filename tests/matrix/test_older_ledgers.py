@@ -110,7 +110,7 @@ class Trial:
         return self.ledger_url or f"sqlite:///{self.home / 'ledger.db'}"
 
     def faults(self) -> list[str]:
-        """What breaks the promise; a row that is held because the service knows it is told as what it is."""
+        """Return what breaks the promise; a row that is held because the service knows it is told as what it is."""
         verdict = judge(self.url, self.sandbox.orders(), self.kind.rows)
         return [fault for fault in verdict.faults if "the ledger says held" not in fault]
 

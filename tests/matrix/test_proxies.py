@@ -1,4 +1,4 @@
-"""What stands between the engine and the service may resend, answer by itself, or ask for fewer requests."""
+"""Proxies between the engine and the service: one may resend, answer by itself, or ask for fewer requests."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -286,7 +286,7 @@ class Copy:
                 shutil.copy(source, self.folder / name)
 
     def notices(self, mutant: Mutant | None) -> str | None:
-        """What notices the mutant: a test, or the clock; None when nothing does."""
+        """Return what notices the mutant: a test, or the clock; None when nothing does."""
         file = None if mutant is None else self.folder / mutant.file
         if mutant is not None and file is not None:
             file.write_text(mutant.source, encoding="utf-8")

@@ -157,7 +157,7 @@ def table_rows(out: str) -> dict[str, dict[str, Decimal]]:
 
 
 def _partner_balances_follow(books: dict[str, Any]) -> None:
-    """What the partner has is what it opened with, less what left, more what trades brought."""
+    """Check that the partner has what it opened with, less what left, more what trades brought."""
     moved: dict[str, Decimal] = {}
     for order in books["orders"]:
         moved[order["currency"]] = moved.get(order["currency"], Decimal(0)) - Decimal(order["debit"])

@@ -28,7 +28,7 @@ def planned(treasury: Treasury) -> ConversionPlan:
 
 
 def broken(treasury: Treasury, plan: ConversionPlan) -> list[str]:
-    """What the plan breaks, worked out from the treasury alone."""
+    """Return what the plan breaks, worked out from the treasury alone."""
     terms, found = treasury.terms, []
     prices = {each.asset: each.price for each in treasury.holdings}
     pairs = {each.symbol: each for each in treasury.pairs}
@@ -152,7 +152,7 @@ def test_what_is_lost_is_the_stated_cost(treasury: Treasury) -> None:
 
 
 def open_values(treasury: Treasury, plan: ConversionPlan) -> tuple[Decimal, Decimal, Decimal]:
-    """What the plan leaves open by purpose, in the base asset, from balances alone."""
+    """Return what the plan leaves open by purpose, in the base asset, from balances alone."""
     obligation = floor = band = D(0)
     after = {each.asset: each for each in treasury.after(plan.conversions).holdings}
     to_target = treasury.terms.return_to == "target"
@@ -198,8 +198,8 @@ def test_nothing_does_better_than_a_plan(treasury: Treasury) -> None:
 
 
 def what_rounding_costs(treasury: Treasury, plan: ConversionPlan) -> Decimal:
-    """What could be traded for the part of a cost budget that goes into rounding: a fee is rounded up to a unit of what
-    is received, and a thousandth of that is the fee of a thousand times as much."""
+    """Return what could be traded for the part of a cost budget that goes into rounding: a fee is rounded up to a unit
+    of what is received, and a thousandth of that is the fee of a thousand times as much."""
     budget, prices = treasury.terms.max_cost, {each.asset: each.price for each in treasury.holdings}
     named = [asset for each in plan.conversions for asset in (each.currency, each.receive_currency)]
     rounding = sum((prices[each].scaleb(-digits_of(each, treasury.terms)) for each in named), D(0))

@@ -1,4 +1,4 @@
-"""Whether a quote may be confirmed: inside its bounds, and nowhere else."""
+"""Tests of whether a quote may be confirmed: inside its bounds, and nowhere else."""
 
 from collections.abc import Mapping
 from dataclasses import FrozenInstanceError, replace

@@ -1,4 +1,4 @@
-"""What a payment that fixes what is received is expected to debit, before its quote says so."""
+"""Tests of what a payment that fixes what is received is expected to debit, before its quote says so."""
 
 from decimal import Decimal
 

@@ -14,14 +14,14 @@ PRICES = {"USDT": D(1), "BRL": D("0.2"), "BTC": D(50000), "ETH": D(2000), "XRP":
 
 @dataclass(frozen=True)
 class Treasury:
-    """What a plan is made from."""
+    """A record of what a plan is made from."""
 
     holdings: tuple[Holding, ...]
     pairs: tuple[Pair, ...]
     terms: Terms
 
     def after(self, conversions: tuple[Conversion, ...]) -> "Treasury":
-        """The same once every conversion was made and paid its expected fee."""
+        """Return the same once every conversion was made and paid its expected fee."""
         change = dict.fromkeys((each.asset for each in self.holdings), D(0))
         for each in conversions:
             change[each.currency] -= each.amount
@@ -39,7 +39,7 @@ def digits_of(asset: str, terms: Terms) -> int:
 
 
 def received(each: Conversion, terms: Terms) -> Decimal:
-    """What arrives after the expected fee."""
+    """Return what arrives after the expected fee."""
     step = D(1).scaleb(-digits_of(each.receive_currency, terms))
     fee = (each.expected_receive * terms.fee_bps / 10_000).quantize(step, rounding="ROUND_UP")
     return each.expected_receive - fee

@@ -34,7 +34,7 @@ def number(row: Row, field: str) -> Decimal | None:
 
 
 def both_known_and_differ(one: Any, other: Any) -> bool:
-    """Whether two values are known and not the same; decimals compare by value."""
+    """Tell whether two values are known and not the same; decimals compare by value."""
     return one is not None and other is not None and one != other
 
 
@@ -69,7 +69,7 @@ def found(row: Row) -> bool:
 
 
 def seen(row: Row, field: str) -> Any:
-    """What the service shows of a payment that is there."""
+    """Return what the service shows of a payment that is there."""
     return row.get(field) if found(row) else None
 
 
@@ -107,7 +107,7 @@ def duplicate_effect(row: Row, rows: list[Row], as_of: int) -> bool:
 
 
 def came_of(row: Row) -> bool:
-    """Whether it is a quote, and found with 22 or 99."""
+    """Tell whether it is a quote, and found with 22 or 99."""
     return row["operation"] in CONFIRM_A_QUOTE and found(row) and row.get("status") in (22, 99)
 
 
@@ -204,7 +204,7 @@ def unclassified_status(row: Row, rows: list[Row], as_of: int) -> bool:
 
 
 def fee_base(row: Row, quoted: Decimal) -> Decimal:
-    """What the quoted fee is taken from; the fee itself where that is not known."""
+    """Return what the quoted fee is taken from; the fee itself where that is not known."""
     currency = row.get("fee_currency")
     base = None
     if currency is None or currency == row.get("currency"):

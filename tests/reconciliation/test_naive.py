@@ -44,7 +44,7 @@ def some(dice: random.Random, share: float, value: Any) -> Any:
 
 
 def rewritten(dice: random.Random, text: str | None) -> str | None:
-    """The same amount, or one just beside it, or quite another; most are the same, some written otherwise."""
+    """Return the same amount, or one just beside it, or quite another; most are the same, some written otherwise."""
     if text is None:
         return some(dice, 0.3, dice.choice(AMOUNTS))
     with localcontext(naive.EXACT):
@@ -145,7 +145,7 @@ def an_order(dice: random.Random, request_id: str) -> naive.Row:
 
 
 def arrived(dice: random.Random, row: naive.Row) -> str | None:
-    """What arrives: the amount less the fee, or just beside it."""
+    """Return what arrives: the amount less the fee, or just beside it."""
     amount, fee = (row.get("seen_amount") or row["amount"]), (row.get("seen_fee") or row["fee"] or "0")
     if amount is None:
         return dice.choice(AMOUNTS)
@@ -171,7 +171,7 @@ def a_ledger(dice: random.Random) -> list[naive.Row]:
 
 
 def disagreements(rows: list[naive.Row]) -> list[tuple[Any, Any, naive.Row]]:
-    """What the page says, what the program says, and the order, for each one on which they differ."""
+    """Return what the page says, what the program says, and the order, for each one on which they differ."""
     report = build_report(ReconciliationInput(AS_OF, pandas.DataFrame(rows, columns=list(COLUMNS), dtype=object)))
     classes = zip(report.orders["request_id"], report.orders["class"], strict=True)
     judged = {str(request_id): str(name) for request_id, name in classes}

@@ -244,7 +244,7 @@ def _order(number: int, name: str) -> dict[str, Any]:
 
 
 def shuffled(frame: pd.DataFrame) -> pd.DataFrame:
-    """The same rows in another order, with another index."""
+    """Return the same rows in another order, with another index."""
     order = list(range(len(frame)))
     random.Random(7).shuffle(order)
     return frame.iloc[order]

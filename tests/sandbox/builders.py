@@ -113,7 +113,7 @@ def refused(client: Client, operation: Operation[Any]) -> Refused:
 
 
 def query(client: Client, request_id: str) -> TransactionRecord:
-    """What the service says of this order."""
+    """Return what the service says of this order."""
     return client.send(QueryTransaction(request_id=request_id))
 
 

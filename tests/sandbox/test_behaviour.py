@@ -73,7 +73,7 @@ class Teller:
         return data
 
     def query(self, request_id: str) -> Fields:
-        """What the transaction query answers."""
+        """Return what the transaction query answers."""
         return self.ask("/v1/order/query", {"request_id": request_id})
 
     def balance(self, **common: Any) -> str:
@@ -109,14 +109,14 @@ def behaving(rules: ServiceRules = ServiceRules(), settle: float = 0, **switches
 
 
 def spent(teller: Teller, currency: str) -> Decimal:
-    """What the partner has less of than at the start, once everything has settled."""
+    """Return what the partner has less of than at the start, once everything has settled."""
     teller.sandbox.advance(100)
     opening: Decimal = settings().balances[currency]
     return opening - partner_total(teller.sandbox)[currency]
 
 
 def arrived(teller: Teller, account: str, currency: str) -> Decimal:
-    """What stands on another's account."""
+    """Return what stands on another's account."""
     balance: Decimal = teller.sandbox.books()["balances"][account].get(currency, Decimal(0))
     return balance
 

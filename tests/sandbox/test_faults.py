@@ -147,7 +147,7 @@ def test_faults_fall_the_same_way_in_any_order() -> None:
 
 
 def answered(client: Client, request_id: str) -> bool:
-    """Whether this payout is answered with success."""
+    """Tell whether this payout is answered with success."""
     try:
         client.send(payout(request_id))
     except Refused:

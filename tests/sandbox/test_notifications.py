@@ -39,7 +39,7 @@ def receiver() -> Iterator[Receiver]:
 
 
 def notifications(sandbox: RunningSandbox) -> list[dict[str, Any]]:
-    """What the sandbox says of its notifications."""
+    """Return what the sandbox says of its notifications."""
     shown: list[dict[str, Any]] = httpx.get(f"{sandbox.base_url}/sandbox/notifications").json()
     return shown
 

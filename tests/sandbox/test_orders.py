@@ -27,7 +27,7 @@ from treasury.sandbox import RunningSandbox, build_promptpay
 
 
 def available(sandbox: RunningSandbox, currency: str) -> Decimal:
-    """What the partner may spend."""
+    """Return what the partner may spend."""
     balance: Decimal = sandbox.books()["balances"]["available"][currency]
     return balance
 

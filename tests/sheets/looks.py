@@ -97,7 +97,7 @@ def inline(*pieces: tuple[str, str], style: int = 0) -> Raw:
 
 
 def string(*pieces: tuple[str, str]) -> str:
-    """The same as a text that cells point to."""
+    """Return the same as a text that cells point to."""
     return f"<si>{runs(*pieces)}</si>"
 
 

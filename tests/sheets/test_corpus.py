@@ -49,7 +49,7 @@ def test_the_innocent_are_many() -> None:
 
 
 def as_read(rows: list[dict[str, str]], folder: Path) -> list[dict[str, Any]]:
-    """What rows mean that are written in the plainest way."""
+    """Return what rows mean that are written in the plainest way."""
     return [row.bound_content for row in read_beneficiaries(write(folder, csv_text(table(rows)), "plain.csv"))]
 
 
