@@ -1,12 +1,12 @@
 """The account at the service, as a Prefect block."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 from prefect.blocks.core import Block
 from pydantic import Field, SecretStr, field_validator, model_validator
 
-from treasury.account_file import MOVED
+from treasury.account_file import unknown_entry
 from treasury.errors import ConfigurationError
 from treasury.provider.address import canonical_url, check_transport
 from treasury.provider.client import Account
@@ -15,6 +15,9 @@ from treasury.settings import read_private_key, read_settings
 
 if TYPE_CHECKING:
     import httpx
+
+OF_PREFECT = "block_type_slug"
+"""What Prefect keeps with the entries of a block."""
 
 
 class PartnerAccount(Block):
@@ -48,12 +51,14 @@ class PartnerAccount(Block):
 
     @model_validator(mode="before")
     @classmethod
-    def _read_older(cls, content: Any) -> Any:
-        """A block that was saved when these entries stood beside the others."""
-        if not isinstance(content, dict):
-            return content
-        moved = {name: content.pop(name) for name in MOVED if name in content}
-        return {**content, "service": {**moved, **dict(content.get("service") or {})}} if moved else content
+    def _knows_every_entry(cls, content: object) -> object:
+        """Raise `ConfigurationError` for an entry that is none: Prefect would keep it, and nothing would read it."""
+        names = content if isinstance(content, dict) else {}
+        unknown = sorted(name for name in names if name not in {*cls.model_fields, OF_PREFECT})
+        if unknown:
+            said = "; ".join(unknown_entry(name, cls) for name in unknown)
+            raise ConfigurationError(f"the Partner Account block: {said}")
+        return content
 
     @model_validator(mode="after")
     def _names_one_key(self) -> Self:

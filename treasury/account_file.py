@@ -2,20 +2,16 @@
 
 import difflib
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from treasury.errors import ConfigurationError
 from treasury.files import write_json
 from treasury.model_errors import rule_of
 from treasury.private_files import read_private
 from treasury.provider.service_rules import ServiceRules
-
-MOVED = ("hash", "timestamp_unit", "null_text_is_blank")
-"""Entries that older files have outside of the `service` table."""
 
 
 class AccountFile(BaseModel):
@@ -31,17 +27,6 @@ class AccountFile(BaseModel):
     token_folder: str | None = None
     service: ServiceRules = ServiceRules()
     """What this account's service does where the interface document leaves it open."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _read_older(cls, content: object) -> object:
-        if not isinstance(content, Mapping):
-            return content
-        moved = {name: content[name] for name in MOVED if name in content}
-        if not moved:
-            return content
-        rest = {name: value for name, value in content.items() if name not in moved}
-        return {**rest, "service": {**moved, **(content.get("service") or {})}}
 
 
 def read_account_file(path: Path) -> AccountFile:
@@ -74,11 +59,16 @@ def explain(error: ValidationError, model: type[BaseModel]) -> str:
     for each in error.errors(include_url=False):
         place = ".".join(str(part) for part in each["loc"])
         if each["type"] == "extra_forbidden":
-            known = [*model.model_fields, *(f"service.{name}" for name in ServiceRules.model_fields)]
-            near = difflib.get_close_matches(place, known, n=1, cutoff=0.4)
-            said.append(f"{place} is not known" + (f"; did you mean {near[0]}?" if near else ""))
+            said.append(unknown_entry(place, model))
         else:
             rule = rule_of(each)
             is_whole = place in ("", "service")  # a rule about several entries names them itself
             said.append(f"{place or 'service'}: {rule}" + ("" if is_whole else f" (got {each['input']!r})"))
     return "; ".join(said)
+
+
+def unknown_entry(place: str, model: type[BaseModel]) -> str:
+    """An entry that a table does not have, in words, with the nearest name that it has."""
+    known = [*model.model_fields, *(f"service.{name}" for name in ServiceRules.model_fields)]
+    near = difflib.get_close_matches(place, known, n=1, cutoff=0.4)
+    return f"{place} is not known" + (f"; did you mean {near[0]}?" if near else "")

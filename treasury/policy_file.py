@@ -1,20 +1,16 @@
 """Reads policy files: TOML into the policy model; every mistake is reported with its line."""
 
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from treasury.errors import InputError
-from treasury.notices import warn_once
 from treasury.planning.policy import Policy, parse_policy
 from treasury.private_files import read_bounded
 
 
-def read_policy(path: Path, warn: Callable[[str], None] = warn_once) -> Policy:
-    """The policy of a file. Raises `InputError` that names the file, and each line and setting that is wrong.
-
-    `warn` is called for each older name that the file uses, with the present name.
-    """
+def read_policy(path: Path) -> Policy:
+    """The policy of a file. Raises `InputError` that names the file, and each line and setting that is wrong."""
     try:
         text = read_bounded(path).decode("utf-8")
         content = tomllib.loads(text)
@@ -24,7 +20,7 @@ def read_policy(path: Path, warn: Callable[[str], None] = warn_once) -> Policy:
         raise InputError(f"{path}: the policy is not UTF-8") from None
     except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path}: the policy is not valid TOML: {error}") from None
-    return parse_policy(content, str(path), line_of=lambda place: line_of(text, place), warn=warn)
+    return parse_policy(content, str(path), line_of=lambda place: line_of(text, place))
 
 
 def line_of(text: str, path: Sequence[str]) -> int | None:

@@ -14,7 +14,6 @@ from pydantic import ValidationError
 
 from treasury.account_file import explain, read_account_file
 from treasury.errors import ConfigurationError, InputError
-from treasury.notices import warn_once
 from treasury.orders.decisions import EvidenceRules
 from treasury.private_files import read_bounded, read_private
 from treasury.provider.client import Account
@@ -174,9 +173,6 @@ def read_private_key(path: Path) -> str:
         raise ConfigurationError(f"the private key file {path} cannot be read: {type(error).__name__}") from None
 
 
-OLDER, NEWER = "TREASURY_MOST_", "TREASURY_MAX_"
-
-
 def home_folder(environ: Mapping[str, str] = os.environ) -> Path:
     """Return where this program keeps everything."""
     return Path(environ.get("TREASURY_HOME") or "~/.treasury").expanduser().absolute()
@@ -184,7 +180,6 @@ def home_folder(environ: Mapping[str, str] = os.environ) -> Path:
 
 def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
     """Read the settings. Raises `ConfigurationError` for an account file or a number that cannot be read."""
-    environ = _current(environ)
     home = home_folder(environ)
     saved = read_account_file(home / "account.json")
 
@@ -220,16 +215,6 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
             if each
         ),
     )
-
-
-def _current(environ: Mapping[str, str]) -> Mapping[str, str]:
-    """The environment with every older name replaced; they are read, with a warning, until version 1.0."""
-    older = {name: name.replace(OLDER, NEWER, 1) for name in environ if name.startswith(OLDER)}
-    for old, new in older.items():
-        if environ.get(new) not in (None, environ[old]):
-            raise ConfigurationError(f"{old} and {new} are the same setting: keep the second")
-        warn_once(f"{old} is an older name; write it as {new}")
-    return {**environ, **{new: environ[old] for old, new in older.items()}} if older else environ
 
 
 def _count(environ: Mapping[str, str], variable: str, default: int) -> int:

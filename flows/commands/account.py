@@ -103,10 +103,18 @@ def _block_to_save(
         platform_key=None if platform_key is None else read_key_file(platform_key, "platform key"),
         service=account.rules,
     )
+    is_unreadable = False
     try:
         there = cast(PartnerAccount, PartnerAccount.load(name, validate=False))
     except ValueError:
         there = None
+    except ConfigurationError as error:  # it says what no block says
+        if not replace:
+            raise InputError(
+                f"the Prefect block partner-account/{name} stands there already and cannot be read: {error}; nothing "
+                "was changed: choose another --name, or overwrite it with --replace"
+            ) from None
+        there, is_unreadable = None, True
     if there is not None and not replace and _content(there) != _content(block):
         if there.private_key is not None:
             key = "it holds a private key itself"
@@ -119,6 +127,8 @@ def _block_to_save(
         )
 
     def save() -> None:
+        if is_unreadable:  # Prefect keeps, of a block that is overwritten, the entries that the new one does not have
+            PartnerAccount.delete(name)
         block.save(name, overwrite=True)
         print(f"  Prefect block partner-account/{name}: the private key stays in {key_file}")
 

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from flows.commands import run
-from treasury.notices import warn_once
 from treasury.reports.starts import end_start
 from treasury.runs import desk as desks
 
@@ -92,7 +91,7 @@ def fresh_process(environ: Mapping[str, str], folder: Path, text: str = "") -> I
 
 
 def _begin(log: logging.Logger) -> None:
-    """Forget what a new process has not: desks and their locks, warnings that were said, the folder of a start."""
+    """Forget what a new process has not: desks and their locks, the folder of a start."""
     for each in desks._desks.values():
         each.close()
     desks._desks.clear()
@@ -100,7 +99,6 @@ def _begin(log: logging.Logger) -> None:
         found := sys.modules.get("blocks.desk")
     ) is not None:  # not imported here: tests/conftest.py prepares Prefect first
         found.open_desk.cache_clear()
-    warn_once.cache_clear()
     end_start()
     log.handlers.clear()
     log.propagate, log.level = True, logging.NOTSET

@@ -20,7 +20,8 @@ def written(folder: Path, content: object) -> Path:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ({"hash": "SHA512"}, "service.hash: is one of 'SHA1' or 'SHA256'"),
+        ({"service": {"hash": "SHA512"}}, "service.hash: is one of 'SHA1' or 'SHA256'"),
+        ({"hash": "SHA256"}, "hash is not known; did you mean service.hash?"),
         ({"service": {"timestamp_unit": "us"}}, "service.timestamp_unit: is one of 'ms' or 's'"),
         ({"servce": {}}, "servce is not known; did you mean service?"),
         ({"service": {"hsah": "SHA1"}}, "service.hsah is not known; did you mean service.hash?"),
@@ -45,7 +46,7 @@ def test_what_is_wrong_is_named_by_its_place(content: object, words: str, tmp_pa
 
 
 def test_a_change_keeps_all_other_entries(tmp_path: Path) -> None:
-    file = written(tmp_path, {"ledger_key_file": "/k", "hash": "SHA256", "service": {"buy": "quote"}})
+    file = written(tmp_path, {"ledger_key_file": "/k", "service": {"hash": "SHA256", "buy": "quote"}})
     write_account_file(file, partner_id="7")
     assert json.loads(file.read_text()) == {
         "partner_id": "7",

@@ -78,6 +78,18 @@ def test_a_block_that_stands_there_is_overwritten_only_when_that_is_said(office:
     assert "Prefect block partner-account/theirs" in connect(office, "theirs").out  # it says the same
 
 
+def test_a_block_with_an_entry_that_is_none_is_named_and_can_be_replaced(office: Office) -> None:
+    save = (
+        "from blocks import PartnerAccount\n"
+        "class Wider(PartnerAccount):\n    _block_type_name = 'Partner Account'\n    hash: str\n"
+        "Wider(base_url='https://pay.example.com', partner_id='900077', hash='SHA256').save('odd')\n"
+    )
+    assert "Error" not in office.python(save).err
+    refused(connect(office, "odd"), "hash is not known; did you mean service.hash?; nothing was changed")
+    assert connect(office, "odd", "--replace").code != 2
+    assert block(office, "odd", "block.partner_id") == PARTNER_ID
+
+
 def test_a_block_without_a_key_uses_the_environments(office: Office) -> None:
     save = (
         "from blocks import PartnerAccount\n"

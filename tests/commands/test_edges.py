@@ -130,26 +130,3 @@ def test_a_reader_that_has_read_enough_is_no_traceback(open_office: Callable[...
         check=False,
     )
     assert done.stderr == ""
-
-
-def test_older_names_in_the_environment_are_read_and_said_once(open_office: Callable[..., Office]) -> None:
-    office = open_office("http://127.0.0.1:9", prefect=False, TREASURY_MOST_REPLY_BYTES="12")
-    refused = office.run("runs")
-    assert (refused.code, refused.err.count("TREASURY_MOST_REPLY_BYTES is an older name")) == (2, 1)
-    assert "TREASURY_MAX_REPLY_BYTES must be a number from 1000" in refused.err
-    office.environ["TREASURY_MAX_REPLY_BYTES"] = "1000000"
-    both = office.run("runs")
-    assert (both.code, "are the same setting: keep the second" in both.err) == (2, True)
-
-
-def test_a_policy_of_the_older_shape_is_read_and_each_older_name_said_once(
-    open_office: Callable[..., Office], open_sandbox: Callable[..., RunningSandbox]
-) -> None:
-    office = open_office(open_sandbox().base_url, prefect=False)
-    file = office.home / "older.toml"
-    file.write_text('time_zone = "UTC"\nbase_asset = "USDT"\nsmallest_trade = "25"\n[assets.ETH]\ntarget = "2"\n')
-    planned = office.run("rebalance", "--policy", str(file), "--dry-run")
-    assert planned.code == 0, planned.err
-    assert planned.err.splitlines() == [
-        f"treasury: {file}: line 3: smallest_trade is an older name; write it as [rebalancing] min_trade"
-    ]

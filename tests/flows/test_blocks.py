@@ -1,4 +1,4 @@
-"""The account as a Prefect block: the service table is a part of it, and a block that was saved before still reads."""
+"""The account as a Prefect block: the service table is a part of it, and what is no entry of it is refused."""
 
 from pathlib import Path
 
@@ -7,6 +7,7 @@ from pydantic import SecretStr, ValidationError
 
 from blocks import PartnerAccount
 from blocks.desk import with_settings
+from treasury.errors import ConfigurationError
 from treasury.settings import read_settings
 
 ACCOUNT = {"base_url": "http://127.0.0.1:1", "partner_id": "1", "private_key": SecretStr("key")}
@@ -16,12 +17,6 @@ def test_a_block_says_what_the_service_does() -> None:
     block = PartnerAccount(**ACCOUNT, service={"buy": "quote", "no_such_order": ["9001"]})
     rules = block.get_account().rules
     assert (rules.buy, rules.no_such_order, rules.hash) == ("quote", {"9001"}, "SHA1")
-
-
-def test_a_block_of_before_keeps_its_choices() -> None:
-    block = PartnerAccount(**ACCOUNT, hash="SHA256", timestamp_unit="s", null_text_is_blank=False)
-    rules = block.get_account().rules
-    assert (rules.hash, rules.timestamp_unit, rules.null_text_is_blank) == ("SHA256", "s", False)
 
 
 def test_what_the_environment_says_goes_before_the_block(tmp_path: Path) -> None:
@@ -36,3 +31,23 @@ def test_what_the_environment_says_goes_before_the_block(tmp_path: Path) -> None
 def test_an_entry_that_is_unknown_or_not_allowed_is_refused(service: dict[str, object]) -> None:
     with pytest.raises(ValidationError, match=next(iter(service))):
         PartnerAccount(**ACCOUNT, service=service)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("hash", "hash is not known; did you mean service.hash?"),
+        ("null_text_is_blank", "did you mean service.null_text_is_blank?"),
+        ("private_kye", "private_kye is not known; did you mean private_key?"),
+    ],
+)
+def test_an_entry_beside_those_of_a_block_is_refused_and_no_value_is_repeated(name: str, said: str) -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        PartnerAccount(**ACCOUNT, **{name: "4711"})
+    assert said in str(raised.value)
+    assert "4711" not in str(raised.value)
+
+
+def test_what_a_block_says_makes_the_same_block() -> None:
+    block = PartnerAccount(**ACCOUNT, service={"hash": "SHA256"})
+    assert PartnerAccount.model_validate(block.model_dump()).model_dump() == block.model_dump()

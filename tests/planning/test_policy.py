@@ -7,7 +7,7 @@ import pytest
 
 import data
 from treasury.errors import InputError
-from treasury.planning.policy import RENAMED, Policy
+from treasury.planning.policy import Policy
 from treasury.policy_file import line_of, read_policy
 
 GOOD = """
@@ -156,6 +156,7 @@ UNKNOWN = "is not a setting of the policy; did you mean"
         ),
         ("[rebalancing]\nmin_trade = 1\n", "time_zone: is required; base_asset: is required; assets: is required"),
         ("payouts = 3\n", "line 1: payouts: is a table (got 3)"),
+        ("[payouts]\nmost_per_run = {USDT = 1}\n", f"line 2: payouts.most_per_run: {UNKNOWN} max_per_run?"),
         ('[conversions]\npairs = "BTC-USDT"\n', "line 2: conversions.pairs: is a list (got 'BTC-USDT')"),
     ],
 )
@@ -165,58 +166,6 @@ def test_a_name_that_no_table_has_is_told_with_its_line_and_the_nearest(tmp_path
         read_policy(path)
     assert f"{path}: " in str(caught.value)
     assert said in str(caught.value)
-
-
-OLDER = """
-time_zone = "Asia/Singapore"
-base_asset = "USDT"
-smallest_trade = "25"
-slippage_bps = 40
-fee_bps = 90
-[assets.ETH]
-target = "2.5"
-[payouts]
-stop_after_alike = 9
-[payouts.most_per_payout]
-USDT = "1"
-[payouts.most_per_run]
-USDT = "2"
-[payouts.most_per_day]
-USDT = "3"
-[payouts.least_rates]
-"USDT-EUR" = "0.8"
-"""
-
-
-def test_a_file_of_the_older_shape_says_the_same_and_shows_the_new_one(tmp_path: Path) -> None:
-    warned: list[str] = []
-    policy = read_policy(write(tmp_path, OLDER), warn=warned.append)
-    assert policy.trading.model_dump(include={"min_trade", "slippage_bps", "fee_bps", "base_asset"}) == {
-        "min_trade": "25", "slippage_bps": 40, "fee_bps": 90, "base_asset": "USDT"
-    }  # fmt: skip
-    assert policy.payouts is not None
-    assert policy.payouts.model_dump(exclude_unset=True) == {
-        "max_per_payout": {"USDT": "1"},
-        "max_per_run": {"USDT": "2"},
-        "max_per_day": {"USDT": "3"},
-        "min_rates": {"USDT-EUR": "0.8"},
-        "stop_after_failures": 9,
-    }
-    assert len(warned) == len(RENAMED)
-    assert any(
-        "line 4: smallest_trade is an older name; write it as [rebalancing] min_trade" in said for said in warned
-    )
-    assert any("line 10: payouts.stop_after_alike" in said for said in warned)
-    assert read_policy(write(tmp_path, GOOD), warn=warned.append)
-    assert len(warned) == len(RENAMED)
-
-
-def test_an_older_name_beside_its_new_one_is_refused(tmp_path: Path) -> None:
-    both = "[payouts]\nmost_per_run = {USDT = 1}\nmax_per_run = {USDT = 2}\n"
-    with pytest.raises(
-        InputError, match=r"line 2: payouts\.most_per_run and \[payouts\] max_per_run are the same setting"
-    ):
-        read_policy(write(tmp_path, both))
 
 
 def test_a_line_is_found_in_tables_inline_tables_and_values_of_several_lines() -> None:

@@ -182,16 +182,6 @@ def is_foreign(quote: Quote, now_ms: int, service_now_ms: int | None) -> bool:
     return asked - made > FOREIGN_MS
 
 
-OLDER_NAMES: Mapping[str, str] = {
-    "most_pay": "max_pay",
-    "least_receive": "min_receive",
-    "greatest_fee": "max_fee",
-    "least_rate": "min_rate",
-    "greatest_rate": "max_rate",
-}
-"""Names of bounds in ledgers and plans of earlier versions -> their names now."""
-
-
 @dataclass(frozen=True)
 class Bounds:
     """Bounds of a quote. None is no bound; amounts are in the quote's own currencies."""
@@ -220,7 +210,7 @@ class Bounds:
     def from_dict(cls, stored: Mapping[str, Any]) -> "Bounds":
         """From text."""
         names = ("pay_currency", "receive_currency", "fee_currency")
-        amounts = {OLDER_NAMES.get(name, name): Decimal(value) for name, value in stored.items() if name not in names}
+        amounts = {name: Decimal(value) for name, value in stored.items() if name not in names}
         return cls(
             stored["pay_currency"], stored["receive_currency"], fee_currency=stored.get("fee_currency"), **amounts
         )

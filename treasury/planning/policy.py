@@ -285,34 +285,16 @@ class Policy(PolicyTable):
         return int(datetime.combine(self.business_date(now), time(), ZoneInfo(self.time_zone)).timestamp() * 1000)
 
 
-RENAMED: Mapping[tuple[str, ...], tuple[str, ...]] = {
-    ("smallest_trade",): ("rebalancing", "min_trade"),
-    ("slippage_bps",): ("rebalancing", "slippage_bps"),
-    ("fee_bps",): ("rebalancing", "fee_bps"),
-    ("payouts", "most_per_payout"): ("payouts", "max_per_payout"),
-    ("payouts", "most_per_run"): ("payouts", "max_per_run"),
-    ("payouts", "most_per_day"): ("payouts", "max_per_day"),
-    ("payouts", "least_rates"): ("payouts", "min_rates"),
-    ("payouts", "stop_after_alike"): ("payouts", "stop_after_failures"),
-}
-"""Settings of older files -> what they are called now. They are read, with a warning, until version 1.0."""
-
-
 def parse_policy(
-    content: Mapping[str, Any],
-    source: str,
-    *,
-    line_of: Callable[[Sequence[str]], int | None] = lambda _: None,
-    warn: Callable[[str], None] = lambda _: None,
+    content: Mapping[str, Any], source: str, *, line_of: Callable[[Sequence[str]], int | None] = lambda _: None
 ) -> Policy:
     """The policy of the tables of a TOML file. Raises `InputError` that names each place that is wrong.
 
-    `source` is what errors call the file, `line_of` finds the line of a setting; `warn` is called for each older name.
+    `source` is what errors call the file, `line_of` finds the line of a setting.
     """
-    current = _renamed(content, source, line_of, warn)
-    wrong = [f"{'.'.join(path)}: is required" for path in _missing(current)]
+    wrong = [f"{'.'.join(path)}: is required" for path in _missing(content)]
     try:
-        policy = Policy.model_validate(current)
+        policy = Policy.model_validate(content)
     except ValidationError as error:
         # A band whose target is wrong has no default bounds, which is no mistake of its own.
         details = [detail for detail in error.errors() if detail["type"] != "default_factory_not_called"]
@@ -328,27 +310,6 @@ def _missing(content: Mapping[str, Any]) -> list[tuple[str, ...]]:
         return []
     missing: list[tuple[str, ...]] = [(name,) for name in ("time_zone", "base_asset", "assets") if name not in content]
     return missing if "rebalancing" in content else [*missing, ("rebalancing", "min_trade")]
-
-
-def _renamed(
-    content: Mapping[str, Any],
-    source: str,
-    line_of: Callable[[Sequence[str]], int | None],
-    warn: Callable[[str], None],
-) -> dict[str, Any]:
-    """The tables with every older name replaced."""
-    current = {name: dict(value) if isinstance(value, Mapping) else value for name, value in content.items()}
-    for old, new in RENAMED.items():
-        table = current if len(old) == 1 else current.get(old[0])
-        if not isinstance(table, dict) or old[-1] not in table:
-            continue
-        holder = current.setdefault(new[0], {})
-        shown = f"[{new[0]}] {new[1]}"
-        if not isinstance(holder, dict) or new[1] in holder:
-            raise InputError(f"{source}: {_place(old, line_of)} and {shown} are the same setting: keep the second")
-        holder[new[1]] = table.pop(old[-1])
-        warn(f"{source}: {_place(old, line_of)} is an older name; write it as {shown}")
-    return current
 
 
 def _place(path: Sequence[str], line_of: Callable[[Sequence[str]], int | None]) -> str:

@@ -10,7 +10,6 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from treasury.money import EXACT, FRACTION_DIGITS, canonical, exact, format_amount, round_down, round_up
-from treasury.orders.decisions import OLDER_NAMES
 from treasury.planning.limits import ConversionLimits
 from treasury.planning.tables import BPS
 
@@ -123,10 +122,7 @@ class TradePlan:
     @staticmethod
     def from_dict(content: Mapping[str, Any]) -> "TradePlan":
         """The plan that `as_dict` wrote. Raises `ValueError` when it did not."""
-        trades = [
-            {OLDER_NAMES.get(name, name): value for name, value in each.items()} for each in content.get("trades", ())
-        ]
-        return _reader().validate_python({**content, **({"trades": trades} if trades else {})})
+        return _reader().validate_python(content)
 
 
 @functools.cache
