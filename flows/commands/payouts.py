@@ -30,7 +30,15 @@ from treasury.ledger import progress
 from treasury.ledger.approvals import standing_of, waiting_plan
 from treasury.ledger.duplicates import earlier_payments
 from treasury.planning.payouts import PayoutPlan
-from treasury.reports.plan import PlanPage, as_lines, facts_as_lines, left_out_of, preview_page, write_plan
+from treasury.reports.plan import (
+    WHY_UNBOUNDED,
+    PlanPage,
+    as_lines,
+    facts_as_lines,
+    left_out_of,
+    preview_page,
+    write_plan,
+)
 from treasury.reports.refused import write_refused
 from treasury.reports.results import REHEARSAL
 from treasury.reports.starts import start_folder
@@ -307,6 +315,8 @@ def show_plan(plan: PayoutPlan, *, in_full: bool = False) -> None:
         print(f"  {line}")
     if not in_full:
         money_lines("debit", content["debits"])
+        for currency, count in plan.unbounded.items():
+            print(f"  and what {count} payment(s) in {currency} debit: {WHY_UNBOUNDED}")
         money_lines("beneficiaries receive", content["receipts"])
     for each in [] if in_full else plan.conversions:
         print(f"  converted first: {each}")

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,8 @@ import data
 from treasury.orders.quoting import masked_payload
 from treasury.orders.records import Intent
 from treasury.planning.payouts import plan_row
+from treasury.planning.shown import Known, shown_payouts
+from treasury.reports.plan import preview_page
 from treasury.runs.payouts import read_plan
 from treasury.sheets.beneficiaries import read_beneficiaries
 
@@ -42,6 +45,33 @@ def test_the_hash_does_not_follow_the_order_of_rows(tmp_path: Path) -> None:
     assert read_plan(turned, "run").sha256 == read_plan(SHEET, "run").sha256
     turned.write_text("\n".join([head, *rows[1:]]), encoding="utf-8")
     assert read_plan(turned, "run").sha256 != read_plan(SHEET, "run").sha256
+
+
+def test_payments_that_nothing_bounds_are_counted_and_a_ceiling_bounds_them() -> None:
+    plan = read_plan(SHEET, "run")
+    assert (plan.debits["USDT"], plan.unbounded) == (Decimal("6365.40"), {"USDT": 2})
+    said = dict(preview_page(shown_payouts(plan, Known()), 0).facts)
+    assert said["Debits without a bound"].startswith("2 payment(s) in USDT: they fix what is received")
+    bounded = read_plan(SHEET, "run", data.path("treasury_policy.toml"))
+    assert bounded.unbounded == {}
+    assert bounded.debits["USDT"] > plan.debits["USDT"]
+    assert "Debits without a bound" not in dict(preview_page(shown_payouts(bounded, Known()), 0).facts)
+
+
+def test_the_largest_payments_are_those_of_each_currency() -> None:
+    largest = shown_payouts(read_plan(SHEET, "run"), Known())["largest"]
+    assert largest == [
+        "INV-105",
+        "INV-103",
+        "INV-104",
+        "INV-101",
+        "INV-102",
+        "EMP-004",
+        "EMP-001",
+        "EMP-003",
+        "EMP-005",
+        "EMP-006",
+    ]
 
 
 def test_intents_are_those_of_the_rows_however_often_they_are_looked_at() -> None:

@@ -1,7 +1,7 @@
 """Pure: plans payouts from the rows of a spreadsheet."""
 
 import hashlib
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -50,6 +50,8 @@ class PayoutPlan:
     """The runs that are paid before it, each with what it needs, for which is converted, too."""
     unfunded: str | None = None
     """Why conversions cannot close its gap; None when they can, or are not asked for."""
+    unbounded: Mapping[str, int] = field(default_factory=dict)
+    """Currency -> payments that fix what is received, and whose debit nothing bounds: they are not in `debits`."""
 
     @property
     def counted(self) -> dict[str, Decimal]:
@@ -102,6 +104,7 @@ class PayoutPlan:
             "payments": len(self.rows),
             "debits": _as_text(self.debits),
             "receipts": _as_text(self.receipts),
+            **({"unbounded": dict(self.unbounded)} if self.unbounded else {}),
             **({"recorded": _as_text(self.recorded)} if self.recorded else {}),
             **({"headers": dict(self.mapped)} if self.mapped else {}),
             **({"conversions": [str(each) for each in self.conversions]} if self.conversions else {}),
@@ -145,6 +148,7 @@ def plan_payouts(
     limits = _limits(policy)
     debits: dict[str, Decimal] = defaultdict(Decimal)
     receipts: dict[str, Decimal] = defaultdict(Decimal)
+    unbounded: Counter[str] = Counter()
     hashes: list[bytes] = []
     for row in rows:
         amount, receive_amount, currency = row.amount, row.receive_amount, row.currency
@@ -153,6 +157,8 @@ def plan_payouts(
             debits[currency] += amount
         elif (ceiling := row.ceiling(most)) is not None:
             debits[currency] += ceiling  # what its quote may ask at the most
+        else:
+            unbounded[currency] += 1
         if amount is None and receive_amount is not None:
             receipts[row.receive_currency] += receive_amount
         hashes.append(_hash_of(row, limits))
@@ -161,7 +167,8 @@ def plan_payouts(
     version += canonical_json(dict(mapped)) if mapped else ""
     sha256 = hashlib.sha256(version.encode() + b"".join(sorted(hashes))).hexdigest()
     sums = dict(sorted(debits.items())), dict(sorted(receipts.items()))
-    return PayoutPlan(run_key, rows, *sums, sha256, policy, over, recorded, left_out, mapped)
+    open_ends = dict(sorted(unbounded.items()))
+    return PayoutPlan(run_key, rows, *sums, sha256, policy, over, recorded, left_out, mapped, unbounded=open_ends)
 
 
 def with_conversions(

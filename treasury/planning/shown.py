@@ -12,7 +12,7 @@ from treasury.planning.rows import PayoutRow
 from treasury.planning.trades import TradePlan
 
 LARGEST = 5
-"""How many of the largest payments are shown first."""
+"""How many of the largest payments of each currency are shown first."""
 
 COLUMNS = (
     *("row_ref", "payee", "account", "bank", "country", "amount", "currency", "receive_amount", "receive_currency"),
@@ -43,7 +43,7 @@ def shown_payouts(plan: PayoutPlan, known: Known) -> dict[str, Any]:
         "new_payees": len(known.new),
         "changed_payees": len(known.changed),
         "duplicates": len(known.duplicates),
-        "largest": [row["row_ref"] for row in _largest(plan.rows)],
+        "largest": _largest(plan.rows),
         "rows": rows,
     }
 
@@ -77,10 +77,16 @@ def _notes(row: PayoutRow, known: Known) -> Iterator[str]:
         yield f"looks like {known.duplicates[row.row_ref]}{meant}"
 
 
-def _largest(rows: Iterable[PayoutRow]) -> list[dict[str, Any]]:
-    """The largest payments, by the number alone: amounts of several currencies are not compared by a rate."""
-    known = ((row.amount if row.amount is not None else row.receive_amount or Decimal(0), row.row_ref) for row in rows)
-    return [{"row_ref": row_ref} for _, row_ref in sorted(known, key=lambda each: (-each[0], each[1]))[:LARGEST]]
+def _largest(rows: Iterable[PayoutRow]) -> list[str]:
+    """Name the largest payments of each currency; amounts of different ones are not compared."""
+    found: dict[str, list[tuple[Decimal, str]]] = {}
+    for row in rows:
+        amount, currency = row.amount, row.currency
+        if amount is None:
+            amount, currency = row.receive_amount or Decimal(0), row.receive_currency
+        found.setdefault(currency, []).append((-amount, row.row_ref))
+    largest = {currency: sorted(amounts)[:LARGEST] for currency, amounts in sorted(found.items())}
+    return [row_ref for amounts in largest.values() for _, row_ref in amounts]
 
 
 def shown_trades(run_key: str, plan: TradePlan, sha256: str, why: Sequence[str]) -> dict[str, Any]:

@@ -92,13 +92,23 @@ def _facts_of(plan: WaitingPlan, judged: ApprovalJudgement, by_name: str | None)
     return found + list(_sums(shown))
 
 
+BESIDES = ", without the payments below"
+WHY_UNBOUNDED = (
+    "they fix what is received, only their quotes say what they debit, and nothing bounds it: give max_pay_amount in "
+    "the sheet, or max_per_payout in the policy"
+)
+
+
 def _sums(shown: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if "payments" in shown:
         waits = f", of which {shown['waiting']} did not leave yet" if "waiting" in shown else ""
         yield "Payments", f"{shown['payments']}{waits}"
-    for name, title in (("debits", "Debits at most"), ("receipts", "Beneficiaries receive")):
-        for currency, total in shown.get(name, {}).items():
-            yield title, f"{total} {currency}"
+    for currency, total in shown.get("debits", {}).items():
+        yield "Debits at most", f"{total} {currency}" + (BESIDES if currency in shown.get("unbounded", {}) else "")
+    for currency, count in shown.get("unbounded", {}).items():
+        yield "Debits without a bound", f"{count} payment(s) in {currency}: {WHY_UNBOUNDED}"
+    for currency, total in shown.get("receipts", {}).items():
+        yield "Beneficiaries receive", f"{total} {currency}"
     for currency, total in shown.get("recorded", {}).items():
         yield "Recorded of this run before", f"{total} {currency}: limits and approvals count it, too"
     if ceilings := _ceilings(shown.get("rows", ())):
