@@ -2,9 +2,10 @@
 
     python -m tests.engine.opening '{"url": ..., "account": ..., "key": ...}'
 
-`point`: killed there. `slow`: so many seconds before each statement of a migration. Prints how many statements changed
-a table. `kill_each`: a process is forked for the first statement and every so many later, and killed before it, until
-one comes through; the ledger must hold after each what it held before. Prints how many were killed.
+`next_format`: as the program that writes the next format (`tests.next_format`). `point`: killed there. `slow`: so many
+seconds before each statement of a migration. Prints how many statements changed a table. `kill_each`: a process is
+forked for the first statement and every so many later, and killed before it, until one comes through; the ledger must
+hold after each what it held before. Prints how many were killed.
 """
 
 import json
@@ -13,12 +14,14 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Engine, event
 
-from tests.ledger_fixture import contents
+from tests.ledgers import contents
+from tests.next_format import as_next_format
 from treasury.concurrency import crash_points
 from treasury.ledger.ledger import Ledger
 
@@ -84,4 +87,6 @@ def _dies_at(spec: dict[str, Any], number: int) -> bool:
 
 
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))
+    given = json.loads(sys.argv[1])
+    with as_next_format() if given.get("next_format") else nullcontext():
+        main(given)

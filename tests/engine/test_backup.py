@@ -18,8 +18,9 @@ from sqlalchemy import func, select, text
 
 from tests.engine.intents import commit, intent
 from tests.engine.planned import PARTNER_ID
-from tests.ledger_fixture import contents, plain_engine, put_old_ledger
+from tests.ledgers import STEPS, contents, plain_engine, put_ledger
 from tests.moved_clock import RUNS
+from tests.next_format import NEXT, PRESENT, as_next_format
 from tests.parts import sheet
 from tests.proofs import ALL
 from treasury.errors import ConfigurationError, InputError, WrongLedgerKey
@@ -27,6 +28,7 @@ from treasury.ledger import schema
 from treasury.ledger.backup import make_backup
 from treasury.ledger.intents import commit_plan
 from treasury.ledger.ledger import Ledger
+from treasury.ledger.migrations import READS_UNRELEASED
 from treasury.ledger.restore import restore_backup
 from treasury.orders.states import Event, State
 from treasury.settings import Settings, read_settings
@@ -45,7 +47,7 @@ def home_of(folder: Path, ledger_url: str | None = None) -> Settings:
 
 @pytest.fixture
 def postgres(postgres: Callable[..., str]) -> Callable[..., str]:
-    """Databases without tables: an older version's ledger is put there, or a backup."""
+    """Databases without tables: a ledger is put there, or a backup."""
     return partial(postgres, empty=True)
 
 
@@ -56,8 +58,7 @@ def home(ledger_url: str, tmp_path: Path) -> Settings:
     (folder / "tokens").mkdir(parents=True)
     (folder / "tokens" / "machine").write_text("17\n")
     settings = home_of(folder, ledger_url if ledger_url.startswith("postgresql") else None)
-    put_old_ledger(settings.ledger_url, ACCOUNT, settings.ledger_key_file)
-    Ledger(settings.ledger_url, ACCOUNT, settings.ledger_key_file).close()
+    put_ledger(settings.ledger_url, ACCOUNT, settings.ledger_key_file)
     return settings
 
 
@@ -85,8 +86,7 @@ def held(settings: Settings) -> dict[str, Any]:
 
 def unmarked(held: dict[str, Any]) -> dict[str, Any]:
     """Without what says that it was restored."""
-    marks = ("restored_at", "epoch")
-    return held | {"meta": {key: value for key, value in held["meta"].items() if key not in marks}}
+    return held | {"meta": {key: value for key, value in held["meta"].items() if key != "restored_at"}}
 
 
 def files_of(folder: Path) -> set[str]:
@@ -99,13 +99,13 @@ def test_what_is_restored_is_what_was_there(home: Settings, backup: Path, elsewh
     after = held(elsewhere)
     assert int(after["meta"]["restored_at"]) >= manifest.created_at
     assert unmarked(after) == unmarked(before)
-    assert manifest.counts == {"runs": 2, "orders": 16, "journal": len(before["journal"])}
-    for name in ("ledger.key", "ledger.key.epoch", "tokens/machine"):
+    assert manifest.counts == {"runs": 2, "orders": len(STEPS) + 1, "journal": len(before["journal"])}
+    for name in ("ledger.key", "tokens/machine"):
         assert (elsewhere.home / name).read_bytes() == (home.home / name).read_bytes()
         assert (elsewhere.home / name).stat().st_mode & 0o777 == 0o600
     for folder in (elsewhere.home, elsewhere.home / "tokens"):
         assert folder.stat().st_mode & 0o777 == 0o700
-    left = {"ledger.key", "ledger.key.epoch", "tokens", "tokens/machine"}
+    left = {"ledger.key", "tokens", "tokens/machine"}
     assert files_of(elsewhere.home) == left | ({"ledger.db"} if "sqlite" in elsewhere.ledger_url else set())
 
 
@@ -125,14 +125,16 @@ def test_a_ledger_of_an_older_format_is_backed_up_as_it_is(
     ledger_url: str, tmp_path: Path, elsewhere: Settings
 ) -> None:
     old = replace(home_of(tmp_path), ledger_url=ledger_url)
-    put_old_ledger(ledger_url, ACCOUNT, old.ledger_key_file)
+    put_ledger(ledger_url, ACCOUNT, old.ledger_key_file)
     before = held(old)
-    assert make_backup(old, tmp_path / "old").schema == "1"
-    assert held(old) == before
-    restore_backup(elsewhere, tmp_path / "old")
-    ledger = Ledger(elsewhere.ledger_url, ACCOUNT, elsewhere.ledger_key_file)
-    assert {order.state for order in ledger.orders()} == set(State) - {State.CANCELLED}
-    ledger.close()
+    with as_next_format():
+        assert make_backup(old, tmp_path / "old").schema == PRESENT
+        assert held(old) == before
+        restore_backup(elsewhere, tmp_path / "old")
+        ledger = Ledger(elsewhere.ledger_url, ACCOUNT, elsewhere.ledger_key_file)
+        assert {order.state for order in ledger.orders()} == set(State)
+        ledger.close()
+        assert held(elsewhere)["meta"]["schema"] == NEXT
 
 
 def test_a_backup_is_its_owners_alone_and_replaces_nothing(home: Settings, backup: Path) -> None:
@@ -253,7 +255,8 @@ def test_what_is_no_backup_of_ours_is_refused(backup: Path, tmp_path: Path) -> N
     with zipfile.ZipFile(tmp_path / "foreign", "w") as archive:
         archive.writestr("other", "content")
     repack(backup, tmp_path / "newer", lambda manifest: manifest | {"format": 2})
-    repack(backup, tmp_path / "newer-ledger", lambda manifest: manifest | {"schema": "99"})
+    repack(backup, tmp_path / "newer-ledger", lambda manifest: manifest | {"schema": "999"})
+    repack(backup, tmp_path / "unreleased", lambda manifest: manifest | {"schema": "9"})
     repack(backup, tmp_path / "odd", lambda manifest: [manifest])
     repack(backup, tmp_path / "number", lambda manifest: manifest | {"schema": 2})
     repack(backup, tmp_path / "counts", lambda manifest: manifest | {"counts": {"runs": 1, "orders": 1, "journal": 1}})
@@ -263,6 +266,7 @@ def test_what_is_no_backup_of_ours_is_refused(backup: Path, tmp_path: Path) -> N
         "foreign": "not a backup",
         "newer": "install a newer treasury-flows",
         "newer-ledger": "install a newer treasury-flows",
+        "unreleased": f"holds a ledger of format 9, .* restore it with commit {READS_UNRELEASED} ",
         "odd": "damaged",
         "number": "damaged",
     }
@@ -283,7 +287,7 @@ def repack(backup: Path, file: Path, change: Callable[[dict[str, Any]], Any]) ->
 
 
 @pytest.mark.parametrize("ledger_url", ["sqlite"], indirect=True)
-@pytest.mark.parametrize("name", ["ledger.db", "ledger.db-wal", "ledger.key", "ledger.key.epoch", "tokens/other"])
+@pytest.mark.parametrize("name", ["ledger.db", "ledger.db-wal", "ledger.key", "tokens/other"])
 def test_a_home_that_is_not_empty_is_left_alone(backup: Path, tmp_path: Path, name: str) -> None:
     elsewhere = home_of(tmp_path / "elsewhere")
     there = elsewhere.home / name

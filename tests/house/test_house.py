@@ -171,15 +171,9 @@ def test_pytest_is_needed_by_the_fixtures_for_tests_alone_and_they_by_nothing() 
             assert not [name for name in names if name.partition(".")[0] in ("pytest", "_pytest")], shown(file)
 
 
-FROM_AN_OLDER_COMMIT = "tests/ledger_fixture/make.py"
-"""Runs in the tree of an older commit, and imports what that one had."""
-
-
 def test_what_tests_share_stands_in_modules_of_its_own() -> None:
     """Test modules and conftests are imported by pytest alone. `bench` may use what tests share; not the reverse."""
     for file in [each for folder in ("tests", "bench") for each in (ROOT / folder).rglob("*.py")]:
-        if shown(file) == FROM_AN_OLDER_COMMIT:
-            continue
         modules = [name for name in imports_of(file) if name.partition(".")[0] in ("tests", "bench")]
         for name in modules:
             assert not re.search(r"\.(test_\w+|conftest)(\.|$)", name), f"{shown(file)} imports {name}"

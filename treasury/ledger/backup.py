@@ -23,15 +23,13 @@ from treasury.errors import ConfigurationError, InputError, WrongLedgerKey
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey, no_key
 from treasury.ledger.copying import check_copy, copy_ledger, count_rows, sync
+from treasury.ledger.migrations import READS_UNRELEASED, is_unreleased
 from treasury.private_files import make_folder, read_private
 from treasury.settings import Settings
 
 FORMAT = 1
 MANIFEST, LEDGER, KEY = "manifest.json", "ledger.db", "ledger.key"
 TOKENS = "tokens/"
-OLD_TOKEN = "ledger.key.epoch"  # noqa: S105 - a name
-"""The token of earlier versions, which stands beside the key."""
-
 LAST_BACKUP = "last_backup.json"
 """File of the home in which `treasury backup` keeps when it made its last one."""
 
@@ -65,25 +63,17 @@ class Manifest:
 
 def token_files(settings: Settings) -> dict[str, Path]:
     """The tokens of a home: name of the part -> file."""
-    found = {}
     folder = settings.token_folder
-    if folder.is_dir():
-        found = {TOKENS + file.name: file for file in sorted(folder.glob("[!.]*")) if file.is_file()}
-    old = _old_token(settings)
-    return found | ({OLD_TOKEN: old} if old.exists() else {})
+    if not folder.is_dir():
+        return {}
+    return {TOKENS + file.name: file for file in sorted(folder.glob("[!.]*")) if file.is_file()}
 
 
 def place_of(settings: Settings, part: str) -> Path:
     """The file that a part (the key or a token) belongs in."""
     if part == KEY:
         return settings.ledger_key_file
-    if part == OLD_TOKEN:
-        return _old_token(settings)
     return settings.token_folder / part.removeprefix(TOKENS)
-
-
-def _old_token(settings: Settings) -> Path:
-    return settings.ledger_key_file.with_name(settings.ledger_key_file.name + ".epoch")
 
 
 def make_backup(settings: Settings, file: Path, *, clock: Clock = MACHINE) -> Manifest:
@@ -190,6 +180,12 @@ def _verified(archive: zipfile.ZipFile, file: Path) -> Manifest:
     if MANIFEST not in archive.namelist():
         raise InputError(f"{file} is not a backup of treasury-flows")
     said: dict[str, Any] = json.loads(archive.read(MANIFEST))
+    if is_unreleased(said["schema"]):
+        raise InputError(
+            f"the backup {file} holds a ledger of format {said['schema']}, of before the first release, and nothing "
+            f"was restored: restore it with commit {READS_UNRELEASED} of treasury-flows, the last that reads it, and "
+            "finish or cancel there what is open in it"
+        )
     if said["format"] != FORMAT or not said["schema"].isdecimal() or int(said["schema"]) > int(schema.VERSION):
         raise InputError(
             f"the backup {file} has format {said['format']} and ledger format {said['schema']}; this treasury-flows "
@@ -208,4 +204,4 @@ def _verified(archive: zipfile.ZipFile, file: Path) -> Manifest:
 
 def _is_part(name: str) -> bool:
     token = name.removeprefix(TOKENS)
-    return name in (LEDGER, KEY, OLD_TOKEN) or (name != token and token not in ("", ".", "..") and "/" not in token)
+    return name in (LEDGER, KEY) or (name != token and token not in ("", ".", "..") and "/" not in token)

@@ -9,7 +9,6 @@ new holds nothing: it queries every reference of its first run once.
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -30,8 +29,6 @@ EPOCH_MS = 35 * 24 * 3600 * 1000
 """How long an epoch lasts: as long as final orders are still queried."""
 ABSENCES = 2
 """Queries that must find nothing, a resend window apart, before anything is sent in an epoch."""
-_OLD_ENDING = ".epoch"
-"""Ending of the token file that versions before 0.2 kept beside the ledger's key."""
 
 
 class Standing(Enum):
@@ -44,21 +41,12 @@ class Standing(Enum):
     """An epoch has just begun."""
 
 
-@dataclass(frozen=True)
-class Places:
-    """The files that distinguish one state of a ledger from another."""
+def check_standing(ledger: Ledger, token: LedgerToken, file: Path | None) -> Standing:
+    """Begin an epoch if the ledger may be older than the service; returns the standing. Marks count from here on.
 
-    ledger_file: Path | None
-    key_file: Path
-
-    @property
-    def identity(self) -> str:
-        """The ledger's file; empty where it is kept in no file of its own."""
-        return "" if self.ledger_file is None else identity_of(self.ledger_file)
-
-
-def check_standing(ledger: Ledger, token: LedgerToken, places: Places) -> Standing:
-    """Begin an epoch if the ledger may be older than the service; returns the standing. Marks count from here on."""
+    `file`: the ledger's; None where it is kept in no file of its own.
+    """
+    place = "" if file is None else identity_of(file)
 
     def work(connection: Connection) -> tuple[Standing, Count | None]:
         serialize(connection)
@@ -67,11 +55,9 @@ def check_standing(ledger: Ledger, token: LedgerToken, places: Places) -> Standi
             count, unreadable = token.read(), None
         except ValueError as error:
             count, unreadable = None, str(error)
-        why = unreadable or _why_older(connection, meta, count, places)
-        if why is None and count is None and _agrees_with_old_token(meta, places):
-            count = _name_machine(connection, meta, ledger, _sends(connection))
-        _put(connection, {"identity": meta.get("identity") or new_name(), "file": places.identity})
-        _forget(connection, "restored_at", "migrated_from", "epoch")
+        why = unreadable or _why_older(connection, meta, count, place)
+        _put(connection, {"identity": meta.get("identity") or new_name(), "file": place})
+        _forget(connection, "restored_at")
         if why is not None:
             return Standing.OLDER, _begin(connection, ledger, why, count)
         if count is None:
@@ -156,13 +142,11 @@ def why_epoch(ledger: Ledger) -> str | None:
     return ledger.write(work)
 
 
-def _why_older(connection: Connection, meta: Mapping[str, str], count: Count | None, places: Places) -> str | None:
+def _why_older(connection: Connection, meta: Mapping[str, str], count: Count | None, place: str) -> str | None:
     """Why the ledger may be older than the service, in words; None when nothing says so."""
     if "restored_at" in meta:
         return "it was restored from a backup"
-    if "epoch" in meta:
-        return None if _agrees_with_old_token(meta, places) else "its token does not agree with it"
-    if not is_same(meta.get("file", places.identity), places.identity):
+    if not is_same(meta.get("file", place), place):
         return "its file is another one than before"
     return None if count is None else _why_token_differs(connection, meta, count)
 
@@ -176,16 +160,6 @@ def _why_token_differs(connection: Connection, meta: Mapping[str, str], count: C
     if marks is None or marks < count.marks:
         return f"this machine marked {count.marks} sends, and the ledger knows of {marks or 0}"
     return None
-
-
-def _agrees_with_old_token(meta: Mapping[str, str], places: Places) -> bool:
-    """Tell whether the token of an earlier version stands beside this ledger, as that version left both."""
-    try:
-        old = places.key_file.with_name(places.key_file.name + _OLD_ENDING).read_text(encoding="ascii").strip()
-    except (OSError, UnicodeDecodeError):
-        return False
-    same_file = is_same(meta.get("file", "").rpartition(":")[2], places.identity)
-    return "epoch" in meta and meta["epoch"] == old and same_file
 
 
 def _begin(connection: Connection, ledger: Ledger, why: str, count: Count | None) -> Count:
@@ -221,10 +195,6 @@ def _name_machine(
     if "identity" not in meta:
         _put(connection, {"identity": new_name()})
     return Count(host, _meta(connection)["identity"], marks)
-
-
-def _sends(connection: Connection) -> int:
-    return sum(row.sends for row in connection.execute(select(schema.orders.c.sends)))
 
 
 def _meta(connection: Connection) -> dict[str, str]:

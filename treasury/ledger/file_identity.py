@@ -24,8 +24,7 @@ def identity_of(file: Path) -> str:
 
 
 def is_same(known: str, identity: str) -> bool:
-    """Tell whether two identities are of one file. One that says no birth, as those of earlier versions, is compared
-    without."""
+    """Return True for two identities of one file; where one says no birth they are compared without."""
     if "@" in known and "@" in identity:
         return known == identity
     return known.partition("@")[0] == identity.partition("@")[0]

@@ -46,7 +46,7 @@ def all_makers(makers: str | None, people: People) -> str | None:
 
 
 def makers_of(connection: Connection, key: LedgerKey, run_key: str) -> list[Maker]:
-    """Everybody who made a run, or the run that it is part of; nobody for one from before that was kept.
+    """Everybody who made a run, or the run that it is part of; nobody where that is not known.
 
     Raises `InputError` for a run that was changed by hand.
     """

@@ -9,12 +9,8 @@ from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey, no_key
 from treasury.ledger.database import serialize
 from treasury.ledger.migrations import bring_up_to_date, check_readable, read_meta
-from treasury.ledger.seals import seal_older
 from treasury.private_files import make_empty
 from treasury.provider.address import canonical_account
-
-OLDER_WITHOUT_SEALS = ("1", "2", "3", "4")
-"""Formats without checksums."""
 
 
 def prepare_file(file: Path) -> None:
@@ -53,8 +49,6 @@ def open_tables(connection: Connection, account: str, key_file: Path) -> tuple[L
     account = found.get("account", account)
     key.seal_for(canonical_account(account))
     bring_up_to_date(connection, found)
-    if found and found["schema"] in OLDER_WITHOUT_SEALS:
-        seal_older(connection, key)
     if not found:
         ours = {"schema": schema.VERSION, "account": account, "key": key.fingerprint}
         connection.execute(insert(schema.meta), [{"key": name, "value": value} for name, value in ours.items()])

@@ -113,8 +113,7 @@ def _place_ledger(settings: Settings, backup: Backup, clock: Clock) -> None:
         backup.unpack_ledger(copy)
         with open_copy(copy) as connection:
             rows = {RESTORED_AT: str(int(clock.wall() * 1000)), RESTORING: backup.manifest.digest}
-            # The restored token agrees with the restored ledger, so the restore itself has to be recorded.
-            set_meta(connection, rows | ({"epoch": "restored"} if "epoch" in read_meta(connection) else {}))
+            set_meta(connection, rows)  # the restored tokens agree with the restored ledger, so it says so itself
         place_copy(copy, settings.ledger_url)
 
 

@@ -15,7 +15,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-VERSION = "9"
+VERSION = "100"
 
 metadata = MetaData()
 

@@ -4,11 +4,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import Connection, Row, Table, select, update
+from sqlalchemy import Row, Table
 
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
-from treasury.ledger.mapping import read_row, with_columns
+from treasury.ledger.mapping import with_columns
 from treasury.money import format_amount
 from treasury.orders.records import Order, Quote
 
@@ -17,7 +17,7 @@ SEALED: Mapping[Table, tuple[str, ...]] = {
         *("run_key", "plan_sha256", "maker", "os_user", "is_listed", "token", "needed", "proposed_at", "policy"),
         *("day", "number", "ledger", "ends_at", "cancelled_at", "cancelled_by", "cancel_why"),
     ),
-    schema.runs: ("run_key", "kind", "plan", "plan_sha256", "policy"),
+    schema.runs: ("run_key", "kind", "plan", "plan_sha256", "policy", "makers"),
     schema.decisions: ("proposal", "decision", "name", "os_user", "at", "expires_at", "token", "why", "used_at"),
     schema.policies: (
         "version",
@@ -34,14 +34,10 @@ SEALED: Mapping[Table, tuple[str, ...]] = {
 }
 """Table -> the columns that its rows' checksums cover."""
 
-LATER: Mapping[Table, tuple[str, ...]] = {schema.runs: ("makers",)}
-"""Columns that came later: covered where they have a value, so that older rows keep their checksums."""
-
 
 def seal(key: LedgerKey, table: Table, values: Mapping[str, Any]) -> str:
     """The checksum of a row; columns that are not given are empty."""
-    later = [[name, values[name]] for name in LATER.get(table, ()) if values.get(name) is not None]
-    return key.checksum([table.name, *(_plain(values.get(name)) for name in SEALED[table]), *later])
+    return key.checksum([table.name, *(_plain(values.get(name)) for name in SEALED[table])])
 
 
 def is_sealed(key: LedgerKey, table: Table, row: Row[Any]) -> bool:
@@ -59,10 +55,8 @@ def seal_order(key: LedgerKey, order: Order) -> str:
     texts = (
         *(order.run_key, order.row_ref, order.operation, str(order.generation), order.request_id, order.state.value),
         *(order.currency, order.receive_currency, order.confirmation, order.hold_kind, str(order.doubtful)),
-        *(None if amount is None else format_amount(amount) for amount in amounts),
+        *(order.replaces, *(None if amount is None else format_amount(amount) for amount in amounts)),
     )
-    if order.replaces is not None:
-        texts = (*texts, order.replaces)
     return key.checksum_of(_joined(texts) + b"\x1f" + (order.payload or b""))
 
 
@@ -126,26 +120,6 @@ NOT_JUDGED = "not judged"
 def judged_by(key: LedgerKey, run: Row[Any]) -> str | None:
     """The version of the policy that a run was judged by; of one that was changed by hand nobody knows."""
     return run.policy if is_sealed(key, schema.runs, run) else NOT_JUDGED
-
-
-def seal_older(connection: Connection, key: LedgerKey) -> None:
-    """Give the rows of a ledger from before there were checksums theirs; its plans are proposed anew."""
-    _seal_rows(connection, key, schema.policies)
-    _seal_rows(connection, key, schema.runs)
-    table, quotes = schema.orders, schema.quotes
-    for row in connection.execute(select(table).where(table.c.checksum.is_(None))).fetchall():
-        order = read_row(Order, row)
-        connection.execute(update(table).where(table.c.id == order.id).values(checksum=seal_order(key, order)))
-    for row in connection.execute(select(quotes).where(quotes.c.checksum.is_(None))).fetchall():
-        sealed = seal_quote(key, read_row(Quote, row))
-        connection.execute(update(quotes).where(quotes.c.id == row.id).values(checksum=sealed))
-
-
-def _seal_rows(connection: Connection, key: LedgerKey, table: Table) -> None:
-    [identity] = table.primary_key.columns
-    for row in connection.execute(select(table).where(table.c.checksum.is_(None))).fetchall():
-        change = update(table).where(identity == row._mapping[identity.name])
-        connection.execute(change.values(checksum=seal(key, table, _as_dict(row))))
 
 
 def _as_dict(row: Row[Any]) -> dict[str, Any]:

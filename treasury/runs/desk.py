@@ -12,7 +12,7 @@ from treasury.concurrency.turns import run_concurrently
 from treasury.errors import ConfigurationError, NotConnected, RowProblem, RunHeld, Stopped
 from treasury.ledger.changed_orders import hold_changed
 from treasury.ledger.database import sqlite_file
-from treasury.ledger.epoch import Places, Standing, begin_epoch, check_standing, register_machine
+from treasury.ledger.epoch import Standing, begin_epoch, check_standing, register_machine
 from treasury.ledger.holder import MachineLock
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.token import LedgerToken
@@ -97,8 +97,7 @@ class Desk:
 
     def check_standing(self) -> Standing:
         """How far the ledger can be trusted now: an epoch begins if it may be older than the service."""
-        places = Places(sqlite_file(self.settings.ledger_url), self.settings.ledger_key_file)
-        return check_standing(self.ledger, self.token, places)
+        return check_standing(self.ledger, self.token, sqlite_file(self.settings.ledger_url))
 
     def check_not_aborted(self, run_key: str) -> None:
         """Raise `Stopped` when an error or an interruption ended this run, perhaps in another thread."""

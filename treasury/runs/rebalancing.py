@@ -176,7 +176,7 @@ def propose(desk: Desk, planned: Planned, policy_file: Path | None) -> Planned:
 
     Raises `LimitExceeded` where limits leave nothing of it to trade, `InputError` for one that was not planned today.
     """
-    if planned["decisions"]["snapshot"] is None:  # an older plan, which stands in the ledger itself
+    if planned["decisions"]["snapshot"] is None:  # its snapshot was changed by hand; the plan itself is sealed
         run_key, plan = plan_by_hash(desk, plan_hash(planned["plan"]))
     else:
         run_key = planned["run_key"]

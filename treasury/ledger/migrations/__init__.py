@@ -1,7 +1,7 @@
 """Formats of the ledger: a new one is made as it is today, an older one is brought up to date when it is opened.
 
-The number of its format stands in the ledger (`meta.schema`, "7"); the revision that leads there is called the same
-with four digits ("0007"). Everything is one transaction of the connection that opens the ledger, on both databases:
+The number of its format stands in the ledger (`meta.schema`, "100"); the revision that leads there is called the same
+with four digits ("0100"). Everything is one transaction of the connection that opens the ledger, on both databases:
 a process that dies half way has changed nothing, and the next opening begins again.
 """
 
@@ -9,14 +9,20 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, MetaData, Table, delete, insert, inspect, select, update
+from sqlalchemy import Connection, MetaData, Table, inspect, select, update
 
 from treasury.concurrency.crash_points import crash_point
 from treasury.errors import ConfigurationError
 from treasury.ledger import schema
 
-MIGRATED_FROM = "migrated_from"
-"""Row of `meta`: the revision that the ledger was of before it was brought up to date."""
+FIRST = 100
+"""The first format that is read: no version was released that wrote one before it."""
+
+READS_UNRELEASED = "6559679"
+"""The last commit that reads the formats before the first, so that what is open in them can be finished."""
+
+REVISIONS = [Path(__file__).parent / "versions"]
+"""Folders of revisions."""
 
 RESTORING = "restoring"
 """Row of `meta`, only while a restore is under way: which backup it restores."""
@@ -36,15 +42,26 @@ def check_readable(found: Mapping[str, str]) -> None:
     if RESTORING in found:
         raise ConfigurationError("a restore of this ledger was cut off: run the same `treasury restore FILE` again")
     number = found.get("schema", "")
-    if not number.isdecimal() or not 1 <= int(number) <= int(schema.VERSION):
+    if is_unreleased(number):
+        raise ConfigurationError(
+            f"this ledger has format {number}, of before the first release, and nothing was written: finish or cancel "
+            f"what is open in it with commit {READS_UNRELEASED} of treasury-flows, the last that reads it, and give "
+            "the new ledger a home of its own (TREASURY_HOME) or a database of its own (TREASURY_LEDGER_URL)"
+        )
+    if not number.isdecimal() or not FIRST <= int(number) <= int(schema.VERSION):
         raise ConfigurationError(
             f"this ledger has format {number or 'unknown'}, and this treasury-flows reads up to {schema.VERSION}: "
             "install a newer treasury-flows"
         )
 
 
+def is_unreleased(number: str) -> bool:
+    """Return True for the number of a format of before the first."""
+    return number.isdecimal() and 1 <= int(number) < FIRST
+
+
 def revision_of(number: str) -> str:
-    """The revision that leads to a format: "0002" for "2"."""
+    """The revision that leads to a format: "0100" for "100"."""
     return f"{int(number):04d}"
 
 
@@ -75,32 +92,24 @@ def _migrate(connection: Connection, start: str) -> None:
             context.stamp(scripts, script.revision)
             number = str(int(script.revision))
             connection.execute(update(meta).where(meta.c.key == "schema").values(value=number))
-    connection.execute(delete(meta).where(meta.c.key == MIGRATED_FROM))
-    connection.execute(insert(meta).values(key=MIGRATED_FROM, value=start))
 
 
 def _scripts() -> Any:
     from alembic.script import ScriptDirectory
 
-    return ScriptDirectory(str(Path(__file__).parent))
+    return ScriptDirectory(str(Path(__file__).parent), version_locations=[str(each) for each in REVISIONS])
 
 
 def tables_of(number: str) -> MetaData:
-    """The tables of a ledger of this format."""
+    """The tables of a ledger of this format: those of the next one, without what its revision adds."""
     if number == schema.VERSION:
         return schema.metadata
-    scripts = _scripts()
-    tables: MetaData | None = getattr(scripts.get_revision(revision_of(number)).module, "metadata", None)
-    if tables is not None:
-        return tables
-    later = str(int(number) + 1)  # which adds tables and columns, and drops whole tables
-    module = scripts.get_revision(revision_of(later)).module
+    later = str(int(number) + 1)
+    module = _scripts().get_revision(revision_of(later)).module
     tables = MetaData()
     for table in tables_of(later).sorted_tables:
         if table.name not in module.NEW_TABLES:
             _leave_out(table.to_metadata(tables), module.NEW_COLUMNS.get(table.name, ()))
-    for table in getattr(module, "DROPPED", ()):
-        table.to_metadata(tables)
     return tables
 
 
