@@ -1,6 +1,8 @@
 """The rules of the house, read from the code itself."""
 
 import ast
+import importlib
+import importlib.util
 import re
 import subprocess
 import sys
@@ -343,3 +345,19 @@ def test_a_docstring_begins_with_a_verb_or_a_noun() -> None:
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 said = ast.get_docstring(node) or ""
                 assert not said.startswith(NOT_FIRST), f"{shown(file)}: {said.splitlines()[0]}"
+
+
+IMPORT = re.compile(r"^\s*from ((?:treasury|flows|tasks|blocks|data|tests)[\w.]*) import ([\w, ]+)$", re.MULTILINE)
+
+
+def test_what_programs_in_strings_import_is_there() -> None:
+    """Tests hand programs to other processes as text, which no type checker reads."""
+    for file in [each for folder in ("tests", "bench") for each in (ROOT / folder).rglob("*.py")]:
+        for node in ast.walk(ast.parse(file.read_text())):
+            if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+                continue
+            for module, names in IMPORT.findall(node.value):
+                found = importlib.import_module(module)
+                for name in (each.split(" as ")[0].strip() for each in names.split(",")):
+                    is_module = importlib.util.find_spec(f"{module}.{name}") if hasattr(found, "__path__") else None
+                    assert hasattr(found, name) or is_module, f"{shown(file)}: from {module} import {name}"

@@ -216,10 +216,10 @@ PROBE = """
 import re, sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from treasury.provider.engine import Limits, NoResponse
+from treasury.provider.engine import EngineLimits, NoResponse
 from treasury.provider.httpx_engine import Httpx
 from treasury.provider.pyreqwest_engine import Reqwest
-engine = {engine}(4, 20.0, Limits())
+engine = {engine}(4, 20.0, EngineLimits())
 for _ in range(3):
     try:
         engine.post({url!r}, b"{{}}")
