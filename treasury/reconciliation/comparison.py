@@ -59,9 +59,10 @@ _EFFECT = (OrderStatus.PROCESSING, OrderStatus.SUCCESS)
 def compare(both_sides: pd.DataFrame, policy: Policy, as_of: int, fee_on_top: Collection[str] = ()) -> pd.DataFrame:
     """Every order with its `class`, sorted by request id; the order of the rows that come in does not matter.
 
-    Columns: `COLUMNS`; those that are missing count as not known. `as_of`: Unix milliseconds, by which lateness is
-    judged. Money compares exactly. An order that was not asked is one that could not be: `query_failed`. Of operations
-    in `fee_on_top` the whole amount should arrive, of every other one the amount less its fee: `should_arrive`.
+    Columns: `COLUMNS`, without `LINE_COLUMNS` where no statement is given; those that are missing count as not known.
+    `as_of`: Unix milliseconds, by which lateness is judged. Money compares exactly. An order that was not asked is one
+    that could not be: `query_failed`. Of operations in `fee_on_top` the whole amount should arrive, of every other one the
+    amount less its fee: `should_arrive`.
     """
     sides = Sides(both_sides, policy, as_of, fee_on_top)
     names = np.array([name for name, _ in RULES], dtype=object)
@@ -73,24 +74,29 @@ class Sides:
     """Both sides as columns, and conditions on them, one truth value per order."""
 
     def __init__(self, both_sides: pd.DataFrame, policy: Policy, as_of: int, fee_on_top: Collection[str] = ()) -> None:
-        columns = {name: both_sides.get(name) for name in COLUMNS}
+        shown = [name for name in COLUMNS if name in both_sides or name not in LINE_COLUMNS]
+        columns = {name: both_sides.get(name) for name in shown}
         frame = pd.DataFrame(columns, index=both_sides.index, dtype=object)
         self.frame = frame.where(frame.notna(), None).sort_values("request_id", ignore_index=True)
         self.policy = policy
         self.as_of = as_of
         self._fee_on_top = fee_on_top
 
+    def _series(self, name: str) -> pd.Series:
+        """A column; one of a statement that was not given is empty, and takes no memory beside the others."""
+        return self.frame[name] if name in self.frame else pd.Series(None, index=self.frame.index, dtype=object)
+
     def column(self, name: str) -> npt.NDArray[np.object_]:
         """A column as it is."""
-        return self.frame[name].to_numpy(dtype=object)
+        return self._series(name).to_numpy(dtype=object)
 
     def known(self, name: str) -> Mask:
         """Return where a column has a value."""
-        return self.frame[name].notna().to_numpy(dtype=bool)
+        return self._series(name).notna().to_numpy(dtype=bool)
 
     def among(self, name: str, values: Iterable[object]) -> Mask:
         """Return where a column has one of these values."""
-        return self.frame[name].isin([str(value) for value in values]).to_numpy(dtype=bool)
+        return self._series(name).isin([str(value) for value in values]).to_numpy(dtype=bool)
 
     def state(self, *states: State | str) -> Mask:
         """Return where our side is in one of these states."""
@@ -182,7 +188,7 @@ class Sides:
 
     def number(self, name: str, missing: int) -> npt.NDArray[np.int64]:
         """A column of whole numbers."""
-        return pd.to_numeric(self.frame[name]).fillna(missing).to_numpy(dtype=np.int64)
+        return pd.to_numeric(self._series(name)).fillna(missing).to_numpy(dtype=np.int64)
 
     def differs(self, ours: str, theirs: str) -> Mask:
         """Return where both values are known and differ, as amounts or as text."""

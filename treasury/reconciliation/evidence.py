@@ -23,7 +23,7 @@ def difference(record: Mapping[str, Any]) -> Decimal:
     """How much more left than the ledger says (negative: less), in the order's currency; zero where unclear."""
     name, ours = record["class"], _decimal(record["amount"])
     seen = None if _only_quoted(record) else _decimal(record["seen_amount"])
-    stated = _decimal(record["line_amount"])
+    stated = _decimal(record.get("line_amount"))
     if name == "amount_mismatch":
         shown = seen if seen is not None and seen != ours else stated
         return shown - ours if shown is not None and ours is not None else ZERO
@@ -53,9 +53,9 @@ def evidence(record: Mapping[str, Any]) -> str:
     ours = _side(*(record[name] for name in names))
     quoted = _terms(record["fee"], record["fee_currency"], record["rate"])
     told = [f"ledger: {ours}{quoted}", f"service: {_service(record)}"]
-    if record["line_words"]:
+    if record.get("line_words"):
         told.append(f"statement: {record['line_words']}")
-    elif record["line_lacks"]:
+    elif record.get("line_lacks"):
         told.append("statement: no such order")
     return "; ".join(told)
 
