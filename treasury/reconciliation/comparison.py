@@ -61,8 +61,8 @@ def compare(both_sides: pd.DataFrame, policy: Policy, as_of: int, fee_on_top: Co
 
     Columns: `COLUMNS`, without `LINE_COLUMNS` where no statement is given; those that are missing count as not known.
     `as_of`: Unix milliseconds, by which lateness is judged. Money compares exactly. An order that was not asked is one
-    that could not be: `query_failed`. Of operations in `fee_on_top` the whole amount should arrive, of every other one the
-    amount less its fee: `should_arrive`.
+    that could not be: `query_failed`. Of operations in `fee_on_top` the whole amount should arrive, of every other one
+    the amount less its fee: `should_arrive`.
     """
     sides = Sides(both_sides, policy, as_of, fee_on_top)
     names = np.array([name for name, _ in RULES], dtype=object)
