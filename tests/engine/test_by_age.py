@@ -118,6 +118,11 @@ def test_money_that_came_back_unasked_is_a_lot_until_its_order_is_asked_about_an
     assert evidence.endswith(f"; ended by entries of this report; {order.request_id}")
 
 
+def test_the_first_report_asks_about_every_order_however_old_it_is() -> None:
+    assert ByAge().is_due(1, 0, None, 5_000 * DAY_MS)
+    assert not ByAge().is_due(1, 0, 4_999 * DAY_MS, 5_000 * DAY_MS)
+
+
 @given(
     number=st.integers(1, 10**9),
     nights=st.lists(st.booleans(), min_size=70, max_size=70),

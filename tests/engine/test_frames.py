@@ -68,5 +68,6 @@ def test_what_is_no_orders_file_is_refused(tmp_path: Path) -> None:
         read_orders(file)
     file.write_text(",".join(ORDER_COLUMNS) + "\n")
     assert read_orders(file).empty
-    with pytest.raises(InputError, match="cannot be read"):
-        read_orders(tmp_path / "none.csv")
+    for name in ("none.csv", "none.parquet"):
+        with pytest.raises(InputError, match="cannot be read"):
+            read_orders(tmp_path / name)

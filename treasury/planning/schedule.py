@@ -32,10 +32,12 @@ class ByAge(PolicyTable):
         """Tell whether an order is asked about now.
 
         `number`: its number in the ledger, which spreads orders over the nights; `final_at`: when it became final;
-        `last`: when the last report of everything was made, None for none: what was due on a night that did not run is
-        due now. All times Unix ms.
+        `last`: when the last report of everything was made; None for none, and then about every order. What was due on
+        a night that did not run is due now. All times Unix ms.
         """
-        days = range(now // DAY_MS, now // DAY_MS + 1) if last is None else range(last // DAY_MS + 1, now // DAY_MS + 1)
+        if last is None:
+            return True
+        days = range(last // DAY_MS + 1, now // DAY_MS + 1)
         age = (days.start * DAY_MS - final_at) // DAY_MS if days else 0
         if age <= self.nightly_days:
             return True

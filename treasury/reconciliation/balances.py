@@ -63,9 +63,9 @@ class Flows:
     fees_beside: Decimal = ZERO
     """Fees of what arrived since the report before that are not in `fees`: the account says that they are inside."""
     debited: Decimal = ZERO
-    """What orders on their way have taken, of operations that debit when they are accepted (`debited_when`)."""
+    """Amounts that orders on their way have taken, of operations that debit when they are accepted (`debited_when`)."""
     undebited: Decimal = ZERO
-    """What orders on their way have not taken yet, of operations that debit when they are final."""
+    """Amounts that orders on their way have not taken yet, of operations that debit when they are final."""
     open_orders: int = 0
     """Orders that `in_flight` and `receiving` are made of."""
     open_since: int | None = None
@@ -119,7 +119,7 @@ class Lot:
     fees: Decimal = ZERO
     """Fees of what arrived in that time, which the account says are inside the amounts."""
     ruled: Decimal = ZERO
-    """What was on its way then whose debit `debited_when` tells."""
+    """The amount that was on its way then, of operations that `debited_when` lists."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ def read_orders(path: Path | str) -> pd.DataFrame:
     Raises `InputError` for another file. A Parquet file takes `pip install 'treasury-flows[parquet]'`.
     """
     if Path(path).suffix == ".parquet":
-        return pd.read_parquet(path)
+        return _read_parquet(path)
     try:
         frame = pd.read_csv(path, dtype=str, keep_default_na=False)
     except (OSError, ValueError) as error:
@@ -35,6 +35,13 @@ def read_orders(path: Path | str) -> pd.DataFrame:
         frame[name] = pd.to_datetime(frame[name].replace("", None), utc=True)
     kinds = dict.fromkeys((*CATEGORIES, *CURRENCIES), "category")
     return frame.replace("", None).astype(kinds)
+
+
+def _read_parquet(path: Path | str) -> pd.DataFrame:
+    try:
+        return pd.read_parquet(path)
+    except (ImportError, OSError, ValueError) as error:
+        raise InputError(f"{path} cannot be read as orders.parquet: {error}") from None
 
 
 def write_parquet(orders: Path, out: Path) -> None:
