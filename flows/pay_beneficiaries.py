@@ -10,18 +10,15 @@ from tasks.funding import check_funds, plan_conversions, record_conversions
 from tasks.orders import follow_orders
 from tasks.outcomes import ends_in_a_named_state, told_after
 from tasks.payouts import (
-    Source,
-    check_payees,
+    ask_approvals,
     create_payouts,
     fetch_fiat_quotes,
-    preview,
-    propose_payouts,
-    read_beneficiaries,
+    plan_payouts,
     record_payouts,
     send_payouts,
     write_payout_results,
 )
-from tasks.rebalancing import execute_conversion, judge_quote, prove_fills, quote_conversion
+from tasks.rebalancing import convert, prove_fills
 from treasury.errors import TreasuryError
 from treasury.runs.parts import Part
 
@@ -41,11 +38,13 @@ def pay_beneficiaries(
     valid_rows_only: bool = False,
     fund: bool = False,
     agreed: str | None = None,
+    plan: str | None = None,
 ) -> Mapping[str, Any]:
-    """Check every row, record the intents, fetch fiat quotes, create payouts, follow them, write a result for each.
+    """Plan the payment of every row, ask for approvals, record, send, follow, and write a result for each row.
 
-    The run ends in a state that is named for what came of it: `Settled`, `PartlySettled`, `NeedsAttention`,
-    `WaitingForApproval` (`approve-and-pay` continues it), `InputRejected` or `RunHeld`.
+    The plan is made once and kept in the ledger; after the first task only its id is passed on. The run ends in a state
+    that is named for what came of it: `Settled`, `PartlySettled`, `NeedsAttention`, `WaitingForApproval`
+    (`approve-and-pay` continues it), `InputRejected` or `RunHeld`.
 
     Args:
         file: the beneficiaries spreadsheet, CSV or XLSX (columns: `data/README.md`).
@@ -60,38 +59,28 @@ def pay_beneficiaries(
         valid_rows_only: the valid rows are paid, and the others left out: they are in `remaining.xlsx` and `.csv`.
         fund: what the run lacks is converted first, as the plan says; nothing is paid before everything is there.
         agreed: with fund, the hash of the plan that was shown and agreed to; left out, the run is planned now.
+        plan: the id of the plan that is carried out, made of this file; left out, the run is planned now.
 
     """
-    source = Source(
-        file=file,
-        sheet=sheet,
-        run_key=run_key,
-        policy=policy,
-        out=out,
-        add=add,
-        valid_rows_only=valid_rows_only,
-        fund=fund,
-        shown=agreed if fund else None,
-    )
-    read = read_beneficiaries(source, account)
-    checked = check_payees(read, account)
-    previewed = preview(checked, account, proposal)
-    proposed = propose_payouts(previewed, account, proposal)
+    if plan is None:
+        rows = {"sheet": sheet, "add": add, "valid_rows_only": valid_rows_only, "fund": fund}
+        plan = plan_payouts(run_key, file, policy, rows, out, account, agreed, proposal)
+    approvals = ask_approvals(run_key, plan, account, proposal)
     with open_desk(account).hold(run_key):
-        parts = record_payouts(proposed, account)
+        parts = record_payouts(run_key, plan, account, wait_for=[approvals])
         converted: list[Any] = []
         try:
             if fund:
-                parts = convert_what_it_lacks(proposed, parts, converted, follow_seconds, account)
+                parts = convert_what_it_lacks(run_key, plan, parts, converted, follow_seconds, account)
             # Following starts when all orders were sent: the first ones have had the most time to settle.
-            sent = send_in_parts(proposed, parts, account, fund=fund)
+            sent = send_in_parts(run_key, plan, parts, account, fund=fund)
             followed = follow_orders(run_key, sent, follow_seconds, account)
         except TreasuryError as error:
-            raise told_after(error, write_payout_results(proposed, None, account, converted)) from error
-        return write_payout_results(proposed, followed, account, converted)
+            raise told_after(error, write_payout_results(run_key, plan, out, account, converted)) from error
+        return write_payout_results(run_key, plan, out, account, converted, wait_for=[followed])
 
 
-def send_in_parts(source: Source, parts: list[Part], account: str | None, *, fund: bool) -> list[Any]:
+def send_in_parts(run_key: str, plan: str, parts: list[Part], account: str | None, *, fund: bool) -> list[Any]:
     """Send the parts of a run, one after the other; quotes of a part are fetched while the one before is created.
 
     Of a run that is funded no quote is confirmed before everything is there that the quotes ask for.
@@ -103,8 +92,8 @@ def send_in_parts(source: Source, parts: list[Part], account: str | None, *, fun
             quotes = fetch_fiat_quotes(part, account)
             for before in creating[-1:]:
                 before.wait()
-            funded = check_funds(source, [part], (), account, quotes) if fund else [part]
-            creating += [create_payouts.submit(each, quotes, account) for each in funded]
+            funded = check_funds(run_key, plan, [part], (), account, wait_for=[quotes]) if fund else [part]
+            creating += [create_payouts.submit(each, account, return_state=False, wait_for=[quotes]) for each in funded]
             if funded != [part]:
                 break
     finally:
@@ -114,20 +103,19 @@ def send_in_parts(source: Source, parts: list[Part], account: str | None, *, fun
 
 
 def convert_what_it_lacks(
-    source: Source, parts: list[Part], done: list[Any], follow_seconds: float, account: str | None
+    run_key: str, plan: str, parts: list[Part], done: list[Any], follow_seconds: float, account: str | None
 ) -> list[Part]:
     """Convert what a run lacks, round by round, each planned afresh; the parts that may leave then.
 
     `done` takes up each round that was made.
     """
-    while (found := plan_conversions(source, parts, done, len(done) + 1, follow_seconds, account)) is not None:
-        executed = [
-            execute_conversion(trade, judge_quote(trade, quote_conversion(trade, account), account), account)
-            for trade in record_conversions(found, source, account)
-        ]
+    while True:
+        found = plan_conversions(run_key, plan, done, len(done) + 1, follow_seconds, account, wait_for=[parts])
+        if found is None:
+            return check_funds(run_key, plan, parts, done, account)
+        executed = [convert(trade, account) for trade in record_conversions(found, plan, account)]
         followed = follow_orders(found["run_key"], executed, follow_seconds, account)
-        done.append(prove_fills(found, followed, account))
-    return check_funds(source, parts, done, account)
+        done.append(prove_fills(found, account, wait_for=[followed]))
 
 
 if __name__ == "__main__":

@@ -9,13 +9,11 @@ from blocks.desk import open_desk
 from tasks.orders import follow_orders
 from tasks.outcomes import dated, ends_in_a_named_state, told_after
 from tasks.rebalancing import (
-    execute_conversion,
+    convert,
     fetch_rates,
-    judge_quote,
     plan_trades,
     propose,
     prove_fills,
-    quote_conversion,
     read_position,
     record_trades,
     write_decisions,
@@ -56,12 +54,9 @@ def rebalance_treasury(
             with open_desk(account).hold(planned["run_key"]):
                 trades = record_trades(propose(planned, account), account)
                 rounds.append(planned)
-                executed = [
-                    execute_conversion(trade, judge_quote(trade, quote_conversion(trade, account), account), account)
-                    for trade in trades
-                ]
+                executed = [convert(trade, account) for trade in trades]
                 followed = follow_orders(planned["run_key"], executed, follow_seconds, account)
-                done = [*done, prove_fills(planned, followed, account)]
+                done = [*done, prove_fills(planned, account, wait_for=[followed])]
                 if balances is not None or not done[-1]["again"] or len(rounds) == planned["max_rounds"]:
                     return write_decisions(rounds, done, out, account)
         except TreasuryError as error:

@@ -81,20 +81,27 @@ def quote_conversion(trade: RecordedTrade, account: str | None = None) -> dict[s
 
 
 @task(cache_policy=NO_CACHE, task_run_name="judge quote of {trade[name]}")
-def judge_quote(trade: RecordedTrade, quoted: Mapping[str, Any], account: str | None = None) -> dict[str, Any]:  # noqa: ARG001 - an edge
+def judge_quote(trade: RecordedTrade, account: str | None = None) -> dict[str, Any]:
     """Say whether the quote is inside the trade's bounds; the confirmation judges it again."""
     return {"name": trade["name"], "problems": execution.quote_problems(open_desk(account), trade["ids"])}
 
 
 @task(cache_policy=NO_CACHE, task_run_name="execute {trade[name]}")
-def execute_conversion(trade: RecordedTrade, judged: Mapping[str, Any], account: str | None = None) -> dict[str, Any]:  # noqa: ARG001 - an edge
+def execute_conversion(trade: RecordedTrade, account: str | None = None) -> dict[str, Any]:
     """Confirm the quote inside the trade's bounds, at most once; asks for a new one if needed."""
     sent = execution.send_orders(open_desk(account), trade["run_key"], trade["ids"])
     return {"name": trade["name"], "sent": sent, "ids": trade["ids"]}
 
 
+def convert(trade: RecordedTrade, account: str | None = None) -> dict[str, Any]:
+    """Quote a trade, judge the quote and execute it: three tasks, one after the other."""
+    quoted = quote_conversion(trade, account)
+    judged = judge_quote(trade, account, wait_for=[quoted])
+    return execute_conversion(trade, account, wait_for=[judged])
+
+
 @task(cache_policy=NO_CACHE, task_run_name="prove fills {planned[run_key]}")
-def prove_fills(planned: Planned, followed: Mapping[str, Any], account: str | None = None) -> Done:  # noqa: ARG001 - an edge
+def prove_fills(planned: Planned, account: str | None = None) -> Done:
     """Compare the balances with the fills, and each trade with its plan; says whether another round follows."""
     return fills.prove_round(open_desk(account), planned["run_key"], TradePlan.from_dict(planned["plan"]))
 

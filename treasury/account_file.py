@@ -1,4 +1,4 @@
-"""The account file: what `treasury connect` and `treasury doctor --adopt` write under the home, read as one model."""
+"""The account file: what `treasury connect` writes under the home, read as one model."""
 
 import difflib
 import json

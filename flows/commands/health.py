@@ -12,7 +12,6 @@ from flows.commands.health_of_ledger import (
     say_held,
     say_last_runs,
     say_policy,
-    say_proofs,
     say_statuses,
     say_stop,
     say_sums,
@@ -20,8 +19,8 @@ from flows.commands.health_of_ledger import (
     say_windows,
     waits_for_people,
 )
-from flows.commands.proving import prove, take_over
-from treasury.errors import InputError, TreasuryError
+from flows.commands.proving import prove
+from treasury.errors import TreasuryError
 from treasury.ledger.database import sqlite_file
 from treasury.private_files import openings
 from treasury.runs.desk import Desk, desk_of
@@ -42,8 +41,6 @@ class Unwell(TreasuryError):
 def doctor(
     *,
     prove_: Annotated[bool, Parameter(name="--prove", negative=())] = False,
-    adopt: Annotated[list[str] | None, Parameter(negative=(), consume_multiple=True)] = None,
-    by: str | None = None,
 ) -> int:
     """Say what is configured, reachable and safe, line by line; exit 2 when something is not.
 
@@ -53,18 +50,12 @@ def doctor(
     ----------
     prove_:
         Compare the account with the service, by operations that only read: each entry of the [service] table is proven,
-        contradicted or open. Exit 2 while one is contradicted, or when the service does not know this account.
-    adopt:
-        Names of entries that shall say what the last --prove proposed.
-    by:
-        The name of the person who adopts.
+        contradicted or open, and the line to write is printed. Exit 2 while one is contradicted, or when the service
+        does not know this account.
 
     """
-    if by is not None and not adopt:
-        raise InputError("--by names who adopts: --adopt NAME --by NAME")
-    if prove_ or adopt:
-        proven = prove() if prove_ else DONE
-        return take_over(adopt, by) if adopt else proven
+    if prove_:
+        return prove()
     print(f"home      {home_folder()}")
     bad = _say("files", lambda: _check_home(home_folder()))
     try:
@@ -95,7 +86,6 @@ def _checks(settings: Settings) -> Iterator[tuple[str, Callable[[], str | list[s
     yield "waits", lambda: say_windows(settings, settings.account())
     yield "quotes", lambda: say_statuses(desk().ledger, desk().account.rules)
     yield "service", lambda: _service(desk())
-    yield "proven", lambda: say_proofs(desk().ledger, desk().account.rules)
 
 
 def _say(name: str, check: Callable[[], str | list[str]]) -> int:

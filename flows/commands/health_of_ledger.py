@@ -1,7 +1,5 @@
 """The ledger's part of `treasury doctor`: open and held orders, epoch, stop, waits, history of statuses."""
 
-from collections import Counter
-
 from sqlalchemy import func, select
 
 from treasury.errors import ConfigurationError
@@ -12,10 +10,10 @@ from treasury.ledger.halts import check_not_stopped
 from treasury.ledger.in_force import as_time
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.policies import is_rehearsal, policy_in_force, running_recovery
-from treasury.ledger.proofs import ProofVerdict, standing_proofs
 from treasury.orders.states import Hold, State
 from treasury.provider.client import Account
 from treasury.provider.service_rules import ServiceRules
+from treasury.proving.findings import ProofVerdict
 from treasury.proving.history import judge_unconfirmed
 from treasury.reports.results import REHEARSAL
 from treasury.settings import Settings
@@ -150,17 +148,5 @@ def say_statuses(ledger: Ledger, service: ServiceRules) -> str:
             "is on its way is taken for one that never was"
         )
     if proof.proposed is None:
-        return f"{proof.evidence}; nothing to adopt"
-    return f"{proof.evidence}: treasury doctor --prove proposes what a person may adopt"
-
-
-def say_proofs(ledger: Ledger, service: ServiceRules) -> str:
-    """Return what the last `--prove` showed. Raises `ConfigurationError` while the service contradicts an entry."""
-    proofs = standing_proofs(ledger, service)
-    if not proofs:
-        return "the account was not compared with the service: treasury doctor --prove"
-    wrong = sorted(proof.name for proof in proofs if proof.verdict is ProofVerdict.CONTRADICTED)
-    if wrong:
-        raise ConfigurationError(f"the service contradicts {', '.join(wrong)}: treasury doctor --prove says why")
-    counts = Counter(proof.verdict.value for proof in proofs)
-    return f"{', '.join(f'{number} {verdict}' for verdict, number in sorted(counts.items()))} (treasury doctor --prove)"
+        return f"{proof.evidence}; nothing to change"
+    return f"{proof.evidence}: treasury doctor --prove says the line to write"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
@@ -29,7 +29,7 @@ from treasury.files import copy_file, write_json
 from treasury.ledger import progress
 from treasury.ledger.approvals import standing_of, waiting_plan
 from treasury.ledger.duplicates import earlier_payments
-from treasury.planning.payouts import PayoutPlan
+from treasury.planning.payouts import MadePlan, PayoutPlan
 from treasury.reports.plan import (
     WHY_UNBOUNDED,
     PlanPage,
@@ -42,19 +42,13 @@ from treasury.reports.plan import (
 from treasury.reports.refused import write_refused
 from treasury.reports.results import REHEARSAL
 from treasury.reports.starts import start_folder
-from treasury.runs.agreeing import check_today, plan_as_shown, plan_to_execute, propose_payouts
+from treasury.runs.agreeing import check_today, propose_payouts
 from treasury.runs.approving import BY_NAME_ONLY, rules_of, sign_proposal
 from treasury.runs.desk import Desk
 from treasury.runs.execution import check_run_key
 from treasury.runs.governing import would_rehearse
-from treasury.runs.payouts import (
-    commit_payouts,
-    keep_left_out,
-    plan_of,
-    preview,
-    read_plan,
-    write_payout_results,
-)
+from treasury.runs.payout_plans import PayRequest, make_plan, read_plan
+from treasury.runs.payouts import commit_payouts, keep_left_out, write_payout_results
 from treasury.runs.preview import gaps_of, look
 from treasury.runs.remaining import write_failed_of
 from treasury.settings import read_settings
@@ -125,8 +119,10 @@ def pay(
         file, lacking = write_failed_of(configured_desk(), str(only_failed_of), run_key, folder)
         if lacking:
             print(f"not in this run: {', '.join(lacking)}: the ledger keeps their content no more; see remaining.csv")
-    rows = _Rows(sheet, add, valid_rows_only, fund, not dry_run or print_token)
-    plan, shown = _plan(file, run_key, policy, folder, rows, in_full=dry_run or not yes)
+    keep = not dry_run or print_token
+    request = PayRequest(file, run_key, policy, sheet, add, valid_rows_only, fund)
+    made, shown = _plan(request, folder, keep=keep, in_full=dry_run or not yes)
+    plan = made.shown
     _show(plan, shown, folder, in_full=dry_run or not yes)
     if print_token:
         print(_signed(configured_desk(), plan, key))
@@ -137,43 +133,16 @@ def pay(
         return DONE
     if not agreed(yes=yes, left_out=len(plan.left_out)):
         return say_waiting(f"{len(plan.rows)} payments planned")
-    return _execute(file, plan, policy, folder, follow, key, rows)
+    return _execute(request, made, folder, follow, key)
 
 
-class _Rows(NamedTuple):
-    """Which rows of a file are taken."""
-
-    sheet: str | None
-    add: bool
-    valid_rows_only: bool
-    fund: bool
-    keep: bool
-    """Whether the plan may be proposed: what its conversions may spend is kept then."""
-
-    @property
-    def read(self) -> dict[str, Any]:
-        """Return what reading them takes."""
-        return {"sheet": self.sheet, "add": self.add, "valid_rows_only": self.valid_rows_only}
-
-
-def _execute(
-    file: Path, shown: PayoutPlan, policy: Path | None, folder: Path, follow: float, key: Path | None, rows: _Rows
-) -> int:
-    """Propose the plan that was agreed to, and carry it out."""
-    desk, run_key = configured_desk(), shown.run_key
-    asked: dict[str, Any] = rows.read
-    payments = plan_of(desk, file, run_key, policy, **asked)
-    agreed_to = shown.sha256 if rows.fund else None
-    if agreed_to is None:
-        plan = plan_to_execute(desk, payments, add=rows.add) or payments
-    else:  # rates move: what was shown is agreed to, and nothing is planned anew
-        plan = plan_as_shown(desk, payments, agreed_to, add=rows.add) or payments
-    if plan.sha256 != shown.sha256:
-        raise InputError(f"run {run_key}: its plan is another one than was shown; nothing was sent: start it again")
+def _execute(request: PayRequest, made: MadePlan, folder: Path, follow: float, key: Path | None) -> int:
+    """Carry out the plan that was agreed to, once it has its approvals."""
+    desk, run_key = configured_desk(), request.run_key
     if desk.ledger.run(run_key) is None:  # the plan that waits or is carried out from now on
         copy_file(start_folder(folder) / "plan.json", folder / "plan.json")
     try:
-        propose_payouts(desk, payments, policy, _signed(desk, plan, key), add=rows.add, shown=agreed_to)
+        propose_payouts(desk, made, _signed(desk, made.shown, key))
     except ApprovalNeeded:
         if (waiting := waiting_plan(desk.ledger, run_key)) is not None:
             say_files(write_waiting(desk, waiting, folder))
@@ -181,17 +150,15 @@ def _execute(
     # Held before Prefect starts: a second start fails early, and a finished run needs no Prefect.
     with desk.hold(run_key):
         began = desk.ledger.run(run_key) is not None
-        if began and not commit_payouts(desk, file, run_key, policy, **asked, shown=agreed_to):
-            return finish_run(write_payout_results(desk, file, run_key, folder, **asked))
+        if began and not commit_payouts(desk, made):
+            return finish_run(write_payout_results(desk, made, folder))
         with prefect_api("flows.pay_beneficiaries"):
             from flows.pay_beneficiaries import pay_beneficiaries
 
-            limits = None if policy is None else str(policy.absolute())
-            path = str(file.absolute())
+            file = str(request.file.absolute())
             with showing("sent", lambda: progress.sent(desk.ledger, run_key)):
-                which: dict[str, Any] = {**rows.read, "fund": rows.fund, "agreed": agreed_to}
                 summary = summary_of(
-                    lambda: pay_beneficiaries(path, run_key, str(folder), follow, policy=limits, **which)
+                    lambda: pay_beneficiaries(file, run_key, str(folder), follow, fund=made.fund, plan=made.id)
                 )
         return finish_run(summary)
 
@@ -201,33 +168,27 @@ def _signed(desk: Desk, plan: PayoutPlan, key: Path | None) -> str | None:
     return None if key is None else str(sign_proposal(desk, signing_key(key), plan.run_key, plan.sha256))
 
 
-def _plan(
-    file: Path, run_key: str, policy: Path | None, folder: Path, rows: _Rows, *, in_full: bool
-) -> tuple[PayoutPlan, dict[str, Any] | None]:
+def _plan(request: PayRequest, folder: Path, *, keep: bool, in_full: bool) -> tuple[MadePlan, dict[str, Any] | None]:
     """The plan, and what is shown of one that may be executed and did not begin."""
     try:
-        return asking_for_headers(lambda: _read(file, run_key, policy, folder, rows, in_full=in_full))
+        return asking_for_headers(lambda: _made(request, folder, keep=keep, in_full=in_full))
     except InvalidSheet as error:
-        say_files(write_refused(folder, file, error, LAYOUT, rows.sheet))
+        say_files(write_refused(folder, request.file, error, LAYOUT, request.sheet))
         raise
 
 
-def _read(
-    file: Path, run_key: str, policy: Path | None, folder: Path, rows: _Rows, *, in_full: bool
-) -> tuple[PayoutPlan, dict[str, Any] | None]:
-    settings = read_settings()
-    if not settings.has_account and not rows.fund:  # a sheet can be checked before there is an account
-        only = rows.valid_rows_only
-        plan = read_plan(file, run_key, policy, settings.service, rows.sheet, valid_rows_only=only, home=settings.home)
-        say_files(keep_left_out(folder, file, plan, rows.sheet))
-        return plan, None
+def _made(request: PayRequest, folder: Path, *, keep: bool, in_full: bool) -> tuple[MadePlan, dict[str, Any] | None]:
+    file, run_key, policy, settings = request.file, request.run_key, request.policy, read_settings()
+    if not settings.has_account and not request.fund:  # a sheet can be checked before there is an account
+        only = request.valid_rows_only
+        checked = (file, run_key, policy, settings.service, request.sheet)
+        plan = read_plan(*checked, valid_rows_only=only, home=settings.home)
+        say_files(keep_left_out(folder, file, plan, request.sheet))
+        return MadePlan("", plan, plan), None
     desk = configured_desk()
-    plan = preview(desk, file, run_key, policy, **rows.read)
-    say_files(keep_left_out(folder, file, plan, rows.sheet))
-    agreed_to = plan_to_execute(desk, plan, add=rows.add, fund=rows.fund, keep=rows.keep)
-    if agreed_to is None:
-        return plan, None
-    return agreed_to, look(desk, agreed_to, file, in_full=in_full)
+    made = make_plan(desk, request, keep=keep)
+    say_files(keep_left_out(folder, file, made.payments, request.sheet))
+    return made, None if made.proposed is None else look(desk, made.proposed, file, in_full=in_full)
 
 
 def _show(plan: PayoutPlan, shown: Mapping[str, Any] | None, folder: Path, *, in_full: bool) -> None:

@@ -1,12 +1,11 @@
-"""`treasury doctor --prove` and `--adopt`: finds out how the service behaves, and adopts it."""
+"""`treasury doctor --prove`: asks the service how it behaves, and says which line of the settings to change."""
 
 import json
-from collections.abc import Sequence
 
 from flows.commands.common import BAD_INPUT, DONE, configured_desk
-from treasury.ledger.proofs import AS_CONNECTED, Proof, ProofVerdict, standing_proofs
-from treasury.proving import Findings, adopt, prove_service
-from treasury.settings import read_settings
+from treasury.proving import Findings, prove_service
+from treasury.proving.findings import AS_CONNECTED, ProofVerdict
+from treasury.settings import service_variable
 
 
 def prove() -> int:
@@ -27,8 +26,9 @@ def show_findings(findings: Findings) -> None:
         setting = "" if proof.setting == AS_CONNECTED else f" = {_text(proof.setting)}"
         print(f"{proof.verdict:12}  {proof.name:{width}}{setting}: {proof.evidence}")
         if proof.proposed is not None:
-            take = f"treasury doctor --adopt {proof.name} --by NAME"
-            print(f"{'':12}  {'':{width}}  proposed: {_text(proof.proposed)} ({take})")
+            line = f"{service_variable(proof.name)}={_text(proof.proposed)}"
+            where = f'or "{proof.name}": {json.dumps(proof.proposed)} under "service" in account.json'
+            print(f"{'':12}  {'':{width}}  write: {line} ({where})")
 
 
 def in_short(findings: Findings) -> str:
@@ -37,22 +37,6 @@ def in_short(findings: Findings) -> str:
         return "the service did not answer a signed question: nothing can be sent with this account"
     counts = {verdict: sum(proof.verdict is verdict for proof in findings.proofs) for verdict in ProofVerdict}
     return ", ".join(f"{number} {verdict.value}" for verdict, number in counts.items())
-
-
-def take_over(names: Sequence[str], by: str | None) -> int:
-    """Adopt what was proposed for these entries; exit 2 while the service contradicts another one."""
-    desk = configured_desk()
-    for proof in adopt(desk, names, by or ""):
-        print(f"adopted: {_said(proof)}")
-    standing = standing_proofs(desk.ledger, read_settings().service)
-    left = sorted(proof.name for proof in standing if proof.verdict is ProofVerdict.CONTRADICTED)
-    still = f"the service still contradicts {', '.join(left)}; " if left else ""
-    print(f"{still}treasury doctor --prove shows the present findings")
-    return BAD_INPUT if left else DONE
-
-
-def _said(proof: Proof) -> str:
-    return f"{proof.name} = {_text(proof.proposed)} (it was {_text(proof.setting)})"
 
 
 def _text(value: object) -> str:

@@ -105,6 +105,6 @@ def test_an_empty_answer_about_a_new_row_sends_and_holds_nothing_until_it_is_ado
     ended = office.run("pay", sheet, "--run-key", "run", "--yes", "--follow", "1")
     assert ended.code == 2
     assert "code empty" in ended.err
-    assert "treasury doctor --adopt no_such_order" in ended.err
+    assert "treasury doctor --prove" in ended.err
     assert [order.state.outcome for order in office.desk().ledger.orders()] == ["not_sent"]
     assert paid(office, "run", ("r1", "10", "12345670001"), 1, TREASURY_NO_SUCH_ORDER="empty") == "settled"

@@ -10,10 +10,10 @@ import pytest
 
 import data
 from tests.commands.office import Ended, Office, one_line_error
-from treasury.ledger.proofs import ProofVerdict
 from treasury.orders.states import State
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.client import Client
+from treasury.proving.findings import ProofVerdict
 from treasury.proving.proving import prove_service
 from treasury.sandbox import RunningSandbox
 

@@ -1,4 +1,4 @@
-"""`treasury connect`, `doctor --prove` and `--adopt` from outside: what is wrong is named, and only reads are sent."""
+"""`treasury connect` and `doctor --prove` from outside: what is wrong is named, and only reads are sent."""
 
 import json
 import threading
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.commands.office import Ended, Office, one_line_error
+from tests.commands.office import Ended, Office
 from tests.listening import Listening
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.operation import Effect
@@ -64,15 +64,19 @@ def test_connecting_ends_with_what_is_so(
     ("wrong", "named", "words"),
     [
         ({"TREASURY_PARTNER_ID": "900002"}, "partner_id", "the partner id is wrong"),
-        ({"TREASURY_HASH": "SHA256"}, "hash", "proposed: SHA1"),
-        ({"TREASURY_SIGN_TYPE": "RSA2"}, "sign_type", "proposed: RSA"),
-        ({"TREASURY_NO_SUCH_ORDER": "9"}, "no_such_order", "proposed: 7000"),
-        ({"TREASURY_NO_SUCH_USER": "9"}, "no_such_user", "proposed: 404"),
-        ({"TREASURY_BUY": "quote"}, "buy", "proposed: base"),
-        ({"TREASURY_TIMESTAMP_WINDOW_SECONDS": "60"}, "timestamp_window_seconds", "proposed: 960"),
+        ({"TREASURY_HASH": "SHA256"}, "hash", "write: TREASURY_HASH=SHA1 "),
+        ({"TREASURY_SIGN_TYPE": "RSA2"}, "sign_type", "write: TREASURY_SIGN_TYPE=RSA "),
+        ({"TREASURY_NO_SUCH_ORDER": "9"}, "no_such_order", "write: TREASURY_NO_SUCH_ORDER=7000 "),
+        ({"TREASURY_NO_SUCH_USER": "9"}, "no_such_user", "write: TREASURY_NO_SUCH_USER=404 "),
+        ({"TREASURY_BUY": "quote"}, "buy", "write: TREASURY_BUY=base "),
+        (
+            {"TREASURY_TIMESTAMP_WINDOW_SECONDS": "60"},
+            "timestamp_window_seconds",
+            "write: TREASURY_TIMESTAMP_WINDOW_SECONDS=960 ",
+        ),
     ],
 )
-def test_what_is_wrong_is_named_and_the_plain_doctor_remembers_it(
+def test_what_is_wrong_is_named_with_the_line_to_write(
     connected: Callable[..., Office], wrong: dict[str, str], named: str, words: str
 ) -> None:
     office = connected()
@@ -80,9 +84,6 @@ def test_what_is_wrong_is_named_and_the_plain_doctor_remembers_it(
     assert ended.code == 2
     assert named in contradicted(ended), ended.out
     assert words in ended.out
-    ended = office.run("doctor", **wrong)
-    assert ended.code == 2
-    assert f"proven    PROBLEM: the service contradicts {named}" in ended.out
 
 
 def test_another_key_is_named(connected: Callable[..., Office]) -> None:
@@ -109,32 +110,30 @@ def test_another_key_is_named(connected: Callable[..., Office]) -> None:
         ({"buy": "quote"}, "buy", "quote"),
     ],
 )
-def test_what_is_proposed_is_adopted_by_a_named_person_and_then_proven(
+def test_the_line_that_is_printed_is_written_and_then_proven(
     connected: Callable[..., Office], behaves: dict[str, str], named: str, proposed: str
 ) -> None:
     office = connected(**behaves)
     ended = office.run("doctor", "--prove")
     wrong = contradicted(ended)
     assert (ended.code, wrong) == (2, {"hash", "timestamp_unit"} if len(behaves) > 1 else {named})
-    assert f"proposed: {proposed} " in ended.out
-    ended = office.run("doctor", "--adopt", *sorted(wrong))
-    assert (ended.code, "--by NAME" in one_line_error(ended)) == (2, True)
-    ended = office.run("doctor", "--adopt", *sorted(wrong), "--by", "Ada Example")
-    assert ended.code == 0
-    assert f"adopted: {named} = {proposed} (it was " in ended.out
-    ended = office.run("doctor", "--prove")
-    assert (ended.code, contradicted(ended)) == (0, set())
-    assert findings(ended)[named] == "proven"
-    [*_, adoption] = office.desk().ledger.read(_adoptions())
-    assert (adoption.name in wrong, adoption.adopted_by.startswith("Ada Example (")) == (True, True)
+    assert f"write: TREASURY_{named.upper()}={proposed} " in ended.out
+    lines = dict(
+        line.split("write: ")[1].split(" (or ")[0].split("=") for line in ended.out.splitlines() if "write:" in line
+    )
+    written = office.run("doctor", "--prove", **lines)
+    assert (written.code, contradicted(written)) == (0, set())
+    assert findings(written)[named] == "proven"
+    file = office.home / "account.json"
+    file.write_text(json.dumps({"service": _entries(ended)}))
+    file.chmod(0o600)
+    assert (office.run("doctor", "--prove").code, "write:" in ended.out) == (0, True)
 
 
-def _adoptions() -> Any:
-    from sqlalchemy import select
-
-    from treasury.ledger import schema
-
-    return select(schema.adoptions).order_by(schema.adoptions.c.id)
+def _entries(ended: Ended) -> dict[str, Any]:
+    """The entries of the account file that are printed."""
+    said = [line.split(" (or ")[1].split(" under ")[0] for line in ended.out.splitlines() if "write:" in line]
+    return {name: each for one in said for name, each in json.loads(f"{{{one}}}").items()}
 
 
 @pytest.mark.parametrize("shape", ["http-404", "429", "500", "401", "202203"])
@@ -142,37 +141,10 @@ def test_what_is_no_evidence_is_never_proposed_as_an_absence(connected: Callable
     office = connected(no_such_order=shape)
     ended = office.run("doctor", "--prove")
     assert findings(ended)["no_such_order"] == ("open" if shape in ("429", "500") else "contradicted")
-    assert "doctor --adopt no_such_order" not in ended.out
-    ended = office.run("doctor", "--adopt", "no_such_order", "--by", "Ada Example")
-    assert (ended.code, "nothing is proposed for no_such_order" in one_line_error(ended)) == (2, True)
+    assert "write: TREASURY_NO_SUCH_ORDER" not in ended.out
     ended = office.run("doctor", TREASURY_NO_SUCH_ORDER=shape)
     assert ended.code == 2
     assert "PROBLEM: TREASURY_NO_SUCH_ORDER: " in ended.out
-
-
-def test_an_entry_that_the_environment_says_is_changed_there(connected: Callable[..., Office]) -> None:
-    office = connected()
-    assert office.run("doctor", "--prove", TREASURY_BUY="quote").code == 2
-    ended = office.run("doctor", "--adopt", "buy", "--by", "Ada Example", TREASURY_BUY="quote")
-    assert (ended.code, "TREASURY_BUY says it in the environment" in one_line_error(ended)) == (2, True)
-
-
-def test_what_is_left_contradicted_is_said_when_another_entry_is_adopted(connected: Callable[..., Office]) -> None:
-    office = connected(no_such_order="9001", buy="quote")
-    assert office.run("doctor", "--prove").code == 2
-    ended = office.run("doctor", "--adopt", "buy", "--by", "Ada Example")
-    assert (ended.code, "still contradicts no_such_order" in ended.last) == (2, True)
-    assert office.run("doctor", "--adopt", "no_such_order", "--by", "Ada Example").code == 0
-
-
-def test_a_proposal_about_an_entry_that_was_changed_since_is_not_taken_over(connected: Callable[..., Office]) -> None:
-    office = connected(no_such_order="9001")
-    assert office.run("doctor", "--prove").code == 2
-    adopted = ["doctor", "--adopt", "no_such_order", "--by", "Ada Example"]
-    ended = office.run(*adopted, TREASURY_NO_SUCH_ORDER="9002")
-    assert (ended.code, "nothing is proposed" in one_line_error(ended)) == (2, True)
-    assert office.run(*adopted).code == 0
-    assert (office.run(*adopted).code, len(office.desk().ledger.read(_adoptions()))) == (2, 1)
 
 
 def test_a_service_without_a_balance_is_proven_by_another_question(

@@ -7,6 +7,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from tests.engine import paying
 from tests.ibans import german_iban
 from treasury.orders.states import State
 from treasury.planning.trades import Side, Trade, TradePlan
@@ -17,7 +18,7 @@ from treasury.provider.orders import Withdraw
 from treasury.provider.pacing import Pace
 from treasury.provider.retries import Retry
 from treasury.provider.scan_to_pay import SubmitScanToPay
-from treasury.runs import calls, payouts, rebalancing, trade_orders
+from treasury.runs import calls, rebalancing, trade_orders
 from treasury.runs.desk import Desk
 from treasury.runs.execution import follow_orders, open_orders, send_orders
 from treasury.sandbox import build_promptpay
@@ -76,7 +77,7 @@ def _sheet(file: Path, rows: list[dict[str, str]]) -> Path:
 def _pay_sheet(run_key: str, rows: list[dict[str, str]]) -> Callable[[Desk, Path], None]:
     def start(desk: Desk, folder: Path) -> None:
         file = _sheet(folder / f"{run_key}.csv", rows)
-        ids = [order for chunk in payouts.commit_payouts(desk, file, run_key) for order in chunk]
+        ids = [order for chunk in paying.commit(desk, file, run_key) for order in chunk]
         _finish(desk, run_key, ids)
 
     return start
@@ -203,9 +204,9 @@ def added(rows: int = ROWS) -> Kind:
         begun = _sheet(folder / "begun.csv", [row for row in sheet if row["row_ref"] in known] or sheet[:-1])
         whole = _sheet(folder / "whole.csv", sheet)
         with desk.hold("add"):
-            for ids in payouts.commit_payouts(desk, begun, "add"):
+            for ids in paying.commit(desk, begun, "add"):
                 send_orders(desk, "add", ids)
-            ids = [order for chunk in payouts.commit_payouts(desk, whole, "add", add=True) for order in chunk]
+            ids = [order for chunk in paying.commit(desk, whole, "add", add=True) for order in chunk]
             _finish(desk, "add", ids)
 
     expected = {("add", ref): ("USDT_TRC20", amount) for ref, amount in amounts.items()}

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from tests.engine import paying
 from tests.moved_clock import clock_of
 from treasury.approving.keys import public_text
 from treasury.approving.tokens import Token, Verb, sign
@@ -16,7 +17,7 @@ from treasury.ledger.approvals import Approved, waiting_plan
 from treasury.ledger.policies import adopt_policy
 from treasury.ledger.proposals import WaitingPlan
 from treasury.planning.policy import parse_policy
-from treasury.runs import agreeing, approving, execution, payouts
+from treasury.runs import approving, execution
 from treasury.runs.desk import Desk
 
 KEYS = {name: Ed25519PrivateKey.generate() for name in ("ada", "ben", "ben-two", "cleo", "mallory")}
@@ -43,9 +44,9 @@ def adopt(desk: Desk, people: Mapping[str, Any] = PEOPLE, key: str | None = None
 
 
 def propose(desk: Desk, file: Path, run_key: str = "run", maker: str | None = "ada") -> None:
-    plan = payouts.plan_of(desk, file, run_key)
+    plan = paying.plan_of(desk, file, run_key)
     token = None if maker is None else str(approving.sign_proposal(desk, KEYS[maker], run_key, plan.sha256))
-    agreeing.propose_payouts(desk, plan, proposal=token)
+    paying.propose(desk, plan, proposal=token)
 
 
 def waits(desk: Desk, file: Path, run_key: str = "run", maker: str | None = "ada") -> WaitingPlan:
@@ -66,7 +67,7 @@ def token_of(plan: WaitingPlan, name: str, hours: float = 1, **changed: Any) -> 
 
 
 def start(desk: Desk, file: Path, run_key: str = "run") -> dict[str, str]:
-    for ids in payouts.commit_payouts(desk, file, run_key):
+    for ids in paying.commit(desk, file, run_key):
         execution.send_orders(desk, run_key, ids)
         execution.follow_orders(desk, run_key, ids, 5)
     return {order.row_ref: order.state.outcome for order in desk.ledger.orders(run_key=run_key)}

@@ -8,17 +8,19 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from tests.engine import paying
 from tests.engine.rounds import policy
 from tests.moved_clock import clock_of
 from treasury.ledger.approvals import approve_plan, waiting_plan
 from treasury.ledger.policies import adopt_policy
-from treasury.planning.payouts import PayoutPlan
+from treasury.planning.payouts import MadePlan, PayoutPlan
 from treasury.planning.trades import TradePlan
 from treasury.policy_file import read_policy
 from treasury.runs import agreeing, execution, fills, funding, payouts
 from treasury.runs.approving import rules_of
 from treasury.runs.desk import Desk
 from treasury.runs.fills import Done
+from treasury.runs.payout_plans import PayRequest, make_plan
 from treasury.runs.rebalancing import Planned
 from treasury.runs.trade_orders import RecordedTrade
 
@@ -44,57 +46,68 @@ def fund_and_pay(
     desk: Desk, file: Path, rules: Path, out: Path, run_key: str = "run", seconds: float = 10, *, add: bool = False
 ) -> Mapping[str, Any]:
     """One start: what the run lacks is converted in rounds, and it is paid if everything is there."""
-    plan = propose(desk, file, rules, run_key, add=add)
+    made = plan(desk, file, rules, run_key, add=add)
+    agreeing.propose_payouts(desk, made)
     with desk.hold(run_key):
-        chunks = payouts.commit_payouts(desk, file, run_key, rules, add=add, shown=plan.sha256)
+        chunks = payouts.commit_payouts(desk, made)
         converted: list[Done] = []
-        why = convert(desk, file, rules, run_key, seconds, converted)
+        why = _convert(desk, made, seconds, converted)
         for ids in [] if why else chunks:
             execution.send_orders(desk, run_key, ids)
         if not why:
             execution.follow_orders(desk, run_key, [order for ids in chunks for order in ids], seconds)
-        return payouts.write_payout_results(desk, file, run_key, out, converted=converted)
+        return payouts.write_payout_results(desk, made, out, converted)
+
+
+def plan(desk: Desk, file: Path, rules: Path, run_key: str = "run", *, add: bool = False) -> MadePlan:
+    """The plan of a start that is funded."""
+    return make_plan(desk, PayRequest(file, run_key, rules, add=add, fund=True))
 
 
 def propose(desk: Desk, file: Path, rules: Path, run_key: str = "run", *, add: bool = False) -> PayoutPlan:
     """Show what is needed now, and agree to it: its approvals are asked for. Returns what was shown."""
-    payments = payouts.plan_of(desk, file, run_key, rules, add=add)
-    plan = agreeing.plan_to_execute(desk, payments, add=add, fund=True) or payments
-    agreeing.propose_payouts(desk, payments, rules, add=add, shown=plan.sha256)
-    return plan
+    made = plan(desk, file, rules, run_key, add=add)
+    agreeing.propose_payouts(desk, made)
+    return made.shown
 
 
 def record(desk: Desk, file: Path, rules: Path, run_key: str = "run", *, add: bool = False) -> PayoutPlan:
     """Agree to what is needed now, and record it; then the process ends. Returns what was shown."""
-    plan = propose(desk, file, rules, run_key, add=add)
-    payouts.commit_payouts(desk, file, run_key, rules, add=add, shown=plan.sha256)
-    return plan
+    made = plan(desk, file, rules, run_key, add=add)
+    agreeing.propose_payouts(desk, made)
+    payouts.commit_payouts(desk, made)
+    return made.shown
+
+
+def recorded(desk: Desk, file: Path, rules: Path, run_key: str = "run") -> MadePlan:
+    """The plan of a run that was recorded."""
+    return paying.made(desk, paying.plan_of(desk, file, run_key, rules), rules)
 
 
 def plan_round(desk: Desk, file: Path, rules: Path, run_key: str = "run") -> Planned | None:
     """The next round of its conversions."""
-    return funding.next_round(desk, payouts.plan_of(desk, file, run_key, rules), (), 0, rules)
+    return funding.next_round(desk, recorded(desk, file, rules, run_key), (), 0)
 
 
 def record_round(desk: Desk, planned: Planned, file: Path, rules: Path, run_key: str = "run") -> list[RecordedTrade]:
     """The round, recorded and not sent."""
-    return funding.record_round(desk, planned, payouts.plan_of(desk, file, run_key, rules), rules)
+    return funding.record_round(desk, planned, recorded(desk, file, rules, run_key))
 
 
 def convert(
     desk: Desk, file: Path, rules: Path, run_key: str = "run", seconds: float = 10, done: list[Done] | None = None
 ) -> str | None:
     """Convert what a run lacks, round by round; why it is not paid, where money is missing. `done` takes the rounds."""
-    done = [] if done is None else done
-    while True:
-        payments = payouts.plan_of(desk, file, run_key, rules)
-        found = funding.next_round(desk, payments, done, seconds, rules)
-        if found is None:
-            return funding.why_not_funded(desk, payments, done)
-        ids = [each for trade in funding.record_round(desk, found, payments, rules) for each in trade["ids"]]
+    return _convert(desk, recorded(desk, file, rules, run_key), seconds, [] if done is None else done)
+
+
+def _convert(desk: Desk, made: MadePlan, seconds: float, done: list[Done]) -> str | None:
+    while (found := funding.next_round(desk, made, done, seconds)) is not None:
+        ids = [each for trade in funding.record_round(desk, found, made) for each in trade["ids"]]
         execution.send_orders(desk, found["run_key"], ids)
         execution.follow_orders(desk, found["run_key"], ids, seconds)
         done.append(fills.prove_round(desk, found["run_key"], TradePlan.from_dict(found["plan"])))
+    return funding.why_not_funded(desk, made.payments, done)
 
 
 # --- people and clocks ---------------------------------------------------------------------------------------------

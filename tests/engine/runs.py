@@ -4,12 +4,13 @@ import csv
 from pathlib import Path
 from typing import Any
 
+from tests.engine import paying
 from tests.proofs import ALL
 from treasury.ledger.acceptances import accept_break
 from treasury.planning.policy import Policy
 from treasury.reconciliation.scope import Scope
 from treasury.reports.machine import as_machine
-from treasury.runs import execution, payouts, sweep
+from treasury.runs import execution, sweep
 from treasury.runs.desk import Desk
 from treasury.runs.reporting import judge_sweep, report_sweep
 from treasury.sheets.statement import read_statement
@@ -33,11 +34,11 @@ def sheet(folder: Path, *rows: tuple[str, str, str], name: str = "rows.csv", why
 
 
 def pay(desk: Desk, file: Path, out: Path, run_key: str = "run", seconds: float = 10) -> dict[str, Any]:
-    chunks = payouts.commit_payouts(desk, file, run_key)
+    chunks = paying.commit(desk, file, run_key)
     for ids in chunks:
         execution.send_orders(desk, run_key, ids)
     execution.follow_orders(desk, run_key, [order for ids in chunks for order in ids], seconds)
-    return dict(payouts.write_payout_results(desk, file, run_key, out))
+    return dict(paying.write(desk, run_key, out))
 
 
 def results(out: Path) -> dict[str, dict[str, str]]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.engine import paying
 from tests.engine.runs import results, sheet
 from tests.moved_clock import clock_of
 from treasury.errors import ApprovalNeeded, InputError, LimitExceeded, PlanRejected, RunKeyConflict
@@ -13,7 +14,7 @@ from treasury.ledger.approvals import reject_plan, waiting_plan, waiting_plans
 from treasury.ledger.approved_plans import approved_by
 from treasury.ledger.policies import adopt_policy
 from treasury.planning.policy import parse_policy
-from treasury.runs import agreeing, approving, execution, payouts
+from treasury.runs import agreeing, approving, execution
 from treasury.runs.cancelling import cancel
 from treasury.runs.desk import Desk
 
@@ -24,12 +25,12 @@ LATE = ("c", "30", "12345670003")
 
 
 def start(desk: Desk, file: Path, out: Path, *, add: bool) -> dict[str, Any]:
-    agreeing.propose_payouts(desk, payouts.plan_of(desk, file, "run"), add=add)
-    chunks = payouts.commit_payouts(desk, file, "run", add=add)
+    paying.propose(desk, paying.plan_of(desk, file, "run"), add=add)
+    chunks = paying.commit(desk, file, "run", add=add)
     for ids in chunks:
         execution.send_orders(desk, "run", ids)
     execution.follow_orders(desk, "run", [each for ids in chunks for each in ids], 10)
-    return dict(payouts.write_payout_results(desk, file, "run", out))
+    return dict(paying.write(desk, "run", out))
 
 
 @pytest.mark.parametrize("rows", [(*FIRST, LATE), (LATE,)], ids=["with the recorded rows", "alone"])
@@ -73,11 +74,11 @@ def test_limits_and_approvals_count_the_whole_run(open_desk: OpenDesk, start_san
     with pytest.raises(ApprovalNeeded) as raised:
         start(desk, more, tmp_path / "out", add=True)
     assert raised.value.needed == 1
-    added = agreeing.added_plan(desk, payouts.plan_of(desk, more, "run"))
+    added = agreeing.added_plan(desk, paying.plan_of(desk, more, "run"))
     assert added is not None
     assert [row.row_ref for row in added.rows] == ["c"]
     waiting = approving.newest(desk, "run")
-    assert waiting.sha256 == added.sha256 != payouts.plan_of(desk, more, "run").sha256
+    assert waiting.sha256 == added.sha256 != paying.plan_of(desk, more, "run").sha256
     assert {order.row_ref for order in desk.ledger.orders()} == {"a", "b"}
     approving.approve(desk, "run", name="Ben Example")
     assert start(desk, more, tmp_path / "out", add=True)["counts"] == {"settled": 3}
@@ -91,12 +92,12 @@ def waits(desk: Desk, tmp_path: Path) -> Path:
     adopt(desk, one_approval_above={"USDT_TRC20": "5"})
     file = sheet(tmp_path, *FIRST)
     with pytest.raises(ApprovalNeeded):
-        agreeing.propose_payouts(desk, payouts.plan_of(desk, file, "run"))
+        paying.propose(desk, paying.plan_of(desk, file, "run"))
     approving.approve(desk, "run", name="Ben Example")
-    payouts.commit_payouts(desk, file, "run")
+    paying.commit(desk, file, "run")
     late = sheet(tmp_path, *FIRST, LATE, name="late.csv")
     with pytest.raises(ApprovalNeeded):
-        agreeing.propose_payouts(desk, payouts.plan_of(desk, late, "run"), add=True)
+        paying.propose(desk, paying.plan_of(desk, late, "run"), add=True)
     plan = waiting_plan(desk.ledger, "run")
     assert plan is not None
     assert plan.shown is not None
@@ -151,9 +152,9 @@ def test_approvals_of_both_plans_are_checked_again_before_the_first_payment(
     clock_of(desk).move(48 * 3600)
     approving.approve(desk, "run", name="Cleo Example")
     late = tmp_path / "late.csv"
-    payouts.commit_payouts(desk, late, "run", add=True)
+    paying.commit(desk, late, "run", add=True)
     clock_of(desk).move(25 * 3600)
-    for ids in payouts.commit_payouts(desk, late, "run"):
+    for ids in paying.commit(desk, late, "run"):
         with pytest.raises(ApprovalNeeded, match="expired"):
             execution.send_orders(desk, "run", ids)
     assert all(not order.sends for order in desk.ledger.orders())
@@ -176,7 +177,7 @@ def test_an_approval_that_ended_is_given_again_though_a_newer_plan_waits_or_was_
     with pytest.raises(ApprovalNeeded):  # the added rows are proposed again
         start(desk, late, tmp_path / "out", add=True)
     approving.approve(desk, "run", name="Cleo Example")
-    payouts.commit_payouts(desk, late, "run", add=True)
+    paying.commit(desk, late, "run", add=True)
     clock_of(desk).move(73 * 3600)  # both ended, the newer one is used
     for name in ("Ben Example", "Cleo Example"):
         with pytest.raises(ApprovalNeeded):

@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import delete, insert, select, update
 
 from tests.commands.office import quoted_sheet
+from tests.engine import paying
 from tests.engine.approvers import ASKS, KEYS, PEOPLE, adopt, approve, change, later, start, waits
 from tests.engine.runs import sheet
 from treasury.approving.tokens import PREFIX, read_token
@@ -21,7 +22,7 @@ from treasury.ledger.trade_plans import record_plan
 from treasury.orders.states import Event, Hold, State
 from treasury.planning.people import Maker
 from treasury.provider.fiat_payouts import FiatPayoutQuote
-from treasury.runs import agreeing, approving, execution, payouts
+from treasury.runs import approving, execution
 from treasury.runs.cancelling import cancel
 from treasury.runs.desk import Desk
 
@@ -111,7 +112,7 @@ def test_a_run_that_claims_to_be_judged_by_the_policy_in_force_is_judged_anew(
         execution.send_orders(desk, "run", ids)
     assert sandbox.orders() == []
     with pytest.raises(ApprovalNeeded):
-        agreeing.propose_payouts(desk, payouts.plan_of(desk, file, "run"))
+        paying.propose(desk, paying.plan_of(desk, file, "run"))
     approving.approve(desk, "run", name="Ben Example")
     assert start(desk, file) == {"a": "settled"}
 
@@ -121,7 +122,7 @@ def test_a_run_that_claims_to_be_a_smaller_sheet_is_compared_with_it(desk: Desk,
     record(desk, sheet(tmp_path, ("a", "50", "12345670001")))
     adopt(desk, {})
     small = sheet(tmp_path, ("a", "1", "12345670001"), name="small.csv")
-    change(desk, update(schema.runs).values(plan_sha256=payouts.plan_of(desk, small, "run").sha256))
+    change(desk, update(schema.runs).values(plan_sha256=paying.plan_of(desk, small, "run").sha256))
     with pytest.raises(InputError, match="changed since the run began"):
         start(desk, small)
     assert sandbox.orders() == []
@@ -215,7 +216,7 @@ def test_what_the_service_knows_does_not_become_a_duplicate_that_a_sheet_release
 def test_what_is_changed_while_its_run_sends_does_not_leave(desk: Desk, tmp_path: Path, sandbox: Any) -> None:
     file = sheet(tmp_path, ("a", "5", "12345670001"), ("b", "6", "12345670002"))
     with desk.hold("run"):
-        [ids] = payouts.commit_payouts(desk, file, "run")
+        [ids] = paying.commit(desk, file, "run")
         change(desk, update(schema.orders).where(schema.orders.c.row_ref == "a").values(amount="1"))
         execution.send_orders(desk, "run", ids)
     orders = {order.row_ref: order for order in desk.ledger.orders(run_key="run")}
@@ -229,7 +230,7 @@ def test_what_is_changed_while_its_run_sends_does_not_leave(desk: Desk, tmp_path
 
 def fetched(desk: Desk, file: Path) -> list[int]:
     """A run whose quotes came, and none is confirmed."""
-    ids = [order for some in payouts.commit_payouts(desk, file, "run") for order in some]
+    ids = [order for some in paying.commit(desk, file, "run") for order in some]
     assert execution.fetch_quotes(desk, "run", ids) == len(ids)
     return ids
 

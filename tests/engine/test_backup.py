@@ -167,16 +167,17 @@ def test_neither_a_missing_ledger_nor_another_key_is_backed_up(home: Settings, t
 SENDING = """
 import sys
 from pathlib import Path
+from tests.engine import paying
 from treasury.runs.desk import Desk
 from treasury.provider.client import Account
-from treasury.runs import execution, payouts
+from treasury.runs import execution
 from treasury.settings import Settings
 base_url, home, ledger_url, sheet = sys.argv[1:]
 home = Path(home)
 settings = Settings(home, None, None, None, None, ledger_url, home / "ledger.key", in_flight=8)
 desk = Desk(Account(base_url, "900001", sys.stdin.read()), settings)
 with desk.hold("run"):
-    chunks = payouts.commit_payouts(desk, Path(sheet), "run")
+    chunks = paying.commit(desk, Path(sheet), "run")
     print("begins", flush=True)
     for ids in chunks:
         execution.send_orders(desk, "run", ids)

@@ -11,6 +11,7 @@ from sqlalchemy import update
 
 from flows.commands.prefect_server import free_port
 from tests.crash.payments import make_kind
+from tests.engine import paying
 from tests.engine.answers import ABSENT, accepted, ok, refused, shown
 from tests.engine.nights import DAY, ROWS, OpenDesk, balance, classes, take
 from tests.engine.rounds import policy
@@ -26,7 +27,7 @@ from treasury.policy_file import read_policy
 from treasury.provider.orders import Pay
 from treasury.provider.service_rules import ServiceRules
 from treasury.reconciliation.scope import Scope
-from treasury.runs import calls, payouts
+from treasury.runs import calls
 from treasury.runs.desk import Desk
 from treasury.runs.months import report_month
 from treasury.runs.remaining import write_failed_of
@@ -113,7 +114,7 @@ def test_a_payment_that_came_back_stays_open_until_a_person_accepts_it_and_is_an
     assert lives == [("breaks", "reversed_after_final new"), ("breaks", "reversed_after_final persisting")]
     with pytest.raises(InputError, match=r"came back .* copy a \(replaces tf-.*in the column replaces"):
         write_failed_of(desk, "run", "again", tmp_path / "again")
-    payouts.write_payout_results(desk, sheet(tmp_path, ROWS[0]), "run", tmp_path / "out")
+    paying.write(desk, "run", tmp_path / "out")
     assert "copy its other columns" in (tmp_path / "out" / "remaining.csv").read_text()
     [found] = report["breaks"]
     accept_break(desk.ledger, found["id"], by="Ana", os_user="ana", why="paid again by hand")

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
+from tests.engine import paying
 from tests.engine.runs import sheet
 from treasury.errors import InputError
 from treasury.ledger import schema
 from treasury.ledger.stops import lift_stop, stop_sending
 from treasury.orders.states import Hold, State
-from treasury.runs import execution, payouts
+from treasury.runs import execution
 from treasury.runs.cancelling import cancel
 from treasury.runs.desk import Desk
 from treasury.runs.resolving import release_orders, resolve_as_ended, resolve_as_not_sent, resolve_as_sent
@@ -25,7 +26,7 @@ ORDERS = schema.orders
 
 
 def start(desk: Desk, file: Path) -> dict[str, str]:
-    for ids in payouts.commit_payouts(desk, file, "run"):
+    for ids in paying.commit(desk, file, "run"):
         execution.send_orders(desk, "run", ids)
         execution.follow_orders(desk, "run", ids, 5)
     return {order.row_ref: order.state.outcome for order in desk.ledger.orders(run_key="run")}
@@ -121,7 +122,7 @@ def test_what_was_changed_stays_recognizable_when_the_service_reports_it(
 ) -> None:
     slow = open_desk(start_sandbox(settle_seconds=2.0).base_url, ledger=f"sqlite:///{tmp_path / 'slow.db'}")
     file = sheet(tmp_path, ("a", "10", "12345670001"))
-    for ids in payouts.commit_payouts(slow, file, "run"):
+    for ids in paying.commit(slow, file, "run"):
         execution.send_orders(slow, "run", ids)
     change(slow, "a", receive_currency="USD")
     [order] = slow.ledger.orders(run_key="run")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.engine import paying
 from tests.engine.runs import sheet
 from tests.moved_clock import MovedClock, clock_of
 from treasury.errors import (
@@ -22,8 +23,9 @@ from treasury.errors import (
 from treasury.ledger.approvals import Approved
 from treasury.ledger.stops import lift_stop, stop_sending
 from treasury.orders.states import Event, State
-from treasury.runs import agreeing, approving, execution, payouts
+from treasury.runs import approving, execution
 from treasury.runs.desk import Desk
+from treasury.runs.payout_plans import read_plan
 from treasury.runs.resolving import release_orders
 from treasury.settings import os_user
 
@@ -39,7 +41,7 @@ def policy(folder: Path, text: str) -> Path:
 def start(
     desk: Desk, file: Path, run_key: str = "run", limits: Path | None = None, seconds: float = 20
 ) -> dict[str, str]:
-    chunks = payouts.commit_payouts(desk, file, run_key, limits)
+    chunks = paying.commit(desk, file, run_key, limits)
     for ids in chunks:
         execution.send_orders(desk, run_key, ids)
     execution.follow_orders(desk, run_key, [order for ids in chunks for order in ids], seconds)
@@ -179,7 +181,7 @@ TWO = '[payouts]\none_approval_above = {USDT_TRC20 = "10"}\ntwo_approvals_above 
 
 
 def propose(desk: Desk, file: Path, limits: Path) -> None:
-    agreeing.propose_payouts(desk, payouts.read_plan(file, "run", limits), limits)
+    paying.propose(desk, read_plan(file, "run", limits), limits)
 
 
 def approve(desk: Desk, name: str) -> Approved:
@@ -344,7 +346,7 @@ def test_after_a_restore_every_waiting_order_is_asked_before_it_is_sent(
     file = sheet(tmp_path, ("a", "10", "12345670001"), ("b", "20", "12345670002"), ("c", "30", "12345670003"))
     url = f"sqlite:///{tmp_path / 'home.db'}"
     desk = open_desk(sandbox.base_url, ledger=url)
-    payouts.commit_payouts(desk, file, "run")
+    paying.commit(desk, file, "run")
     desk.close()
     shutil.copy(tmp_path / "home.db", tmp_path / "backup.db")
     desk = open_desk(sandbox.base_url, ledger=url)
@@ -370,5 +372,5 @@ def test_a_ledger_that_was_not_restored_asks_nothing_first(
     desk = open_desk(start_sandbox().base_url)
     file = sheet(tmp_path, ("a", "10", "12345670001"))
     for _ in range(2):
-        payouts.commit_payouts(desk, file, "run")
+        paying.commit(desk, file, "run")
         assert not desk.ledger.orders()[0].absences_needed

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
+from tests.engine import paying
 from tests.engine.own_process import in_own_process
 from tests.engine.rounds import available, policy, start
 from tests.engine.runs import sheet
 from tests.moved_clock import RUNS, clock_of
 from tests.proofs import tries
 from treasury.orders.states import State
-from treasury.runs import execution, payouts
+from treasury.runs import execution
 from treasury.runs.desk import Desk
 from treasury.runs.resolving import resolve_as_not_sent
 from treasury.runs.trade_costs import trades_made
@@ -60,7 +61,7 @@ def test_every_need_that_can_be_met_is_met_and_the_books_agree(
         amounts = [D(chance.randint(200, 4000)) for _ in range(many)]
         rows = [(f"r{number}", str(amount), f"1234567{day:03d}{number}1") for number, amount in enumerate(amounts)]
         if rows:
-            payouts.commit_payouts(desk, sheet(tmp_path, *rows, name=f"{key}.csv"), key)
+            paying.commit(desk, sheet(tmp_path, *rows, name=f"{key}.csv"), key)
             owed[key] = sum(amounts, D(0))
         _somebody_looks(desk, sandbox)
         place = {"point": chance.choice(POINTS), "hits": 1, "ahead": day * DAY}

@@ -18,10 +18,11 @@ ROWS = tries("START_ROWS", 120, 1_000)
 ENGINE = """
 import sys
 from pathlib import Path
+from tests.engine import paying
 from treasury.runs.desk import Desk
 from treasury.errors import RunHeld
 from treasury.provider.client import Account
-from treasury.runs import execution, payouts
+from treasury.runs import execution
 from treasury.settings import Settings
 
 base_url, key_file, ledger_url, home, file, run_key = sys.argv[1:]
@@ -32,7 +33,7 @@ print("ready", flush=True)
 sys.stdin.readline()
 try:
     with desk.hold(run_key):
-        chunks = payouts.commit_payouts(desk, Path(file), run_key)
+        chunks = paying.commit(desk, Path(file), run_key)
         for ids in chunks:
             execution.send_orders(desk, run_key, ids)
         print("sent", flush=True)

@@ -14,6 +14,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from tests.engine import paying
 from tests.engine.answers import accepted, payout, plan
 from tests.engine.planned import PARTNER_ID
 from tests.moved_clock import RUNS
@@ -185,11 +186,10 @@ def test_the_first_answer_that_does_not_know_us_stops_all_sends(
     open_desk: OpenDesk, service: Any, tmp_path: Path
 ) -> None:
     from tests.engine.runs import sheet
-    from treasury.runs import payouts
 
     desk = open_desk(service.base_url)
     file = sheet(tmp_path, *((f"r{number}", "5", f"123456{number:04d}7") for number in range(300)))
-    ids = [order for chunk in payouts.commit_payouts(desk, file, "run") for order in chunk]
+    ids = [order for chunk in paying.commit(desk, file, "run") for order in chunk]
     refused = (200, {"code": 403, "message": "FORBIDDEN"})
 
     def forbids(_: Any) -> tuple[Any, ...]:

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from tests.commands.office import eventually, quoted_sheet
+from tests.engine import paying
 from tests.moved_clock import RUNS, clock_of
 from treasury.errors import InputError, Stopped
 from treasury.orders.states import State
-from treasury.runs import execution, payouts
+from treasury.runs import execution
 from treasury.runs.desk import Desk
 
 OpenDesk = Callable[..., Desk]
@@ -20,7 +21,7 @@ ROWS = 80
 
 def recorded(desk: Desk, folder: Path, rows: int = ROWS) -> list[int]:
     """A run of so many quoted rows; ids of its orders."""
-    return [each for ids in payouts.commit_payouts(desk, quoted_sheet(folder, rows), "run") for each in ids]
+    return [each for ids in paying.commit(desk, quoted_sheet(folder, rows), "run") for each in ids]
 
 
 def effects(sandbox: Any) -> list[int]:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.engine import paying
 from tests.engine.funded import (
     BTC,
     HELD,
@@ -37,7 +38,7 @@ from treasury.orders.states import State
 from treasury.planning.payouts import with_conversions
 from treasury.planning.trades import TradePlan
 from treasury.reports.results import in_words, needs_a_person
-from treasury.runs import agreeing, execution, fills, funding_plans, payouts
+from treasury.runs import agreeing, execution, fills, funding_plans
 from treasury.runs.cancelling import cancel
 from treasury.runs.desk import Desk
 from treasury.runs.resolving import resolve_as_not_sent
@@ -72,7 +73,7 @@ def test_what_others_recorded_is_not_taken(open_desk: OpenDesk, start_sandbox: A
     sandbox = start_sandbox(balances={**HELD, "USDT_TRC20": D(1300)})
     desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
     other = sheet(tmp_path, ("x", "250", "12345670301"), name="other.csv")
-    payouts.commit_payouts(desk, other, "other", rules)  # recorded, and not sent
+    paying.commit(desk, other, "other", rules)  # recorded, and not sent
     assert fund_and_pay(desk, sheet(tmp_path, *ROWS), rules, tmp_path / "out")["counts"] == {"settled": 3}
     assert kinds(sandbox).count("conversion_execute") == 1
     assert available(sandbox, "USDT_TRC20") >= 250
@@ -247,10 +248,10 @@ def test_a_row_whose_debit_nobody_knows_is_named(open_desk: OpenDesk, start_sand
     desk = open_desk(sandbox.base_url)
     rules = policy(tmp_path, tail=PAYOUTS + '[payouts.max_per_run]\nUSDT_TRC20 = "1000"\n', BTC=BTC)
     with pytest.raises(LimitExceeded):
-        payouts.plan_of(desk, sheet(tmp_path, *ROWS), "run", rules)
+        paying.plan_of(desk, sheet(tmp_path, *ROWS), "run", rules)
     no_trading = tmp_path / "none.toml"
     no_trading.write_text('time_zone = "UTC"\n' + PAYOUTS)
-    plan = payouts.plan_of(desk, sheet(tmp_path, *ROWS), "run", no_trading)
+    plan = paying.plan_of(desk, sheet(tmp_path, *ROWS), "run", no_trading)
     with pytest.raises(InputError, match=r"no \[rebalancing\] table"):
         agreeing.plan_to_execute(desk, plan, add=False, fund=True)
 
@@ -337,7 +338,7 @@ def test_a_balance_that_does_not_move_by_the_conversions_is_a_break_of_the_run(
         execution.send_orders(desk, found["run_key"], ids)
         execution.follow_orders(desk, found["run_key"], ids, 10)
         done = fills.prove_round(desk, found["run_key"], TradePlan.from_dict(found["plan"]))
-        summary = payouts.write_payout_results(desk, file, "run", tmp_path / "out", converted=[done])
+        summary = paying.write(desk, "run", tmp_path / "out", [done])
     assert [each["asset"] for each in summary["breaks"]] == ["USDT"]
     assert summary["conversions"] == {"settled": 1}
     assert needs_a_person(summary)
@@ -389,12 +390,12 @@ def test_a_quote_may_not_be_worse_than_the_rate_that_was_agreed_to(
     sandbox = start_sandbox(balances=HELD)
     desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
     file = sheet(tmp_path, *ROWS)
-    payments = payouts.plan_of(desk, file, "run", rules)
+    payments = paying.plan_of(desk, file, "run", rules)
     [shown] = propose(desk, file, rules).conversions
     worst = shown.rate * D("1.001")
     tighter = with_conversions(payments, (replace(shown, worst_rate=worst),))
     funding_plans._keep(desk, tighter, payments.sha256)
-    payouts.commit_payouts(desk, file, "run", rules, shown=tighter.sha256)
+    paying.commit(desk, file, "run", rules, shown=tighter.sha256)
     planned = plan_round(desk, file, rules)
     assert planned is not None
     [trade] = record_round(desk, planned, file, rules)
@@ -408,7 +409,7 @@ def test_a_run_of_the_name_of_conversions_is_left_alone(
     sandbox = start_sandbox(balances=HELD)
     desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
     with pytest.raises(InputError, match="choose a run key that does not end so"):
-        payouts.plan_of(desk, sheet(tmp_path, *ROWS), "payroll.fund", rules)
+        paying.plan_of(desk, sheet(tmp_path, *ROWS), "payroll.fund", rules)
 
 
 @RUNS
@@ -421,7 +422,7 @@ def test_a_run_of_which_nothing_waits_is_not_said_to_lack_anything(
     spec["file"] = str(sheet(tmp_path, ROWS[0]))
     assert in_own_process({**spec, "point": "send.marked", "hits": 1}).returncode == -9
     with closing(desk_of_process(spec)) as desk:
-        payments = payouts.plan_of(desk, Path(spec["file"]), "run", rules)
+        payments = paying.plan_of(desk, Path(spec["file"]), "run", rules)
         assert agreeing.plan_to_execute(desk, payments, add=False, fund=True) is None
         [order] = desk.ledger.orders()
         assert order.state is State.SENDING

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.engine import paying
 from tests.engine.funded import (
     BTC,
     HELD,
@@ -30,7 +31,7 @@ from treasury.errors import ApprovalNeeded, InputError, RunKeyConflict
 from treasury.ledger import obligations
 from treasury.ledger.approvals import reject_plan
 from treasury.orders.states import State
-from treasury.runs import agreeing, approving, payouts
+from treasury.runs import agreeing, approving
 from treasury.runs.cancelling import cancel
 from treasury.runs.desk import Desk
 from treasury.runs.trade_costs import trades_made
@@ -92,9 +93,9 @@ def test_a_hash_of_another_plan_agrees_to_nothing(open_desk: OpenDesk, start_san
     changed = sheet(tmp_path, *ROWS[:2], ("c", "501", ROWS[2][2]))
     for sha256 in (shown.sha256, "0" * 64):
         with pytest.raises(InputError, match="another one than was shown; nothing was sent"):
-            payouts.commit_payouts(desk, changed, "run", rules, shown=sha256)
+            paying.commit(desk, changed, "run", rules, shown=sha256)
         with pytest.raises(InputError, match="another one than was shown; nothing was sent"):
-            agreeing.propose_payouts(desk, payouts.plan_of(desk, changed, "run", rules), rules, shown=sha256)
+            paying.propose(desk, paying.plan_of(desk, changed, "run", rules), rules, shown=sha256)
     assert desk.ledger.run("run") is None
 
 
@@ -122,7 +123,7 @@ def test_more_conversions_are_agreed_to_for_the_whole_run(
 ) -> None:
     sandbox = start_sandbox(balances={**HELD, "USDT_TRC20": D(0)})
     desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
-    payouts.commit_payouts(desk, sheet(tmp_path, *ROWS), "run", rules)  # recorded without --fund
+    paying.commit(desk, sheet(tmp_path, *ROWS), "run", rules)  # recorded without --fund
     part = sheet(tmp_path, ROWS[0], name="part.csv")
     with pytest.raises(InputError, match=r"rows that wait and are not in this sheet \(b, c\)"):
         fund_and_pay(desk, part, rules, tmp_path / "part")
@@ -142,7 +143,7 @@ def test_bounds_that_were_not_used_are_not_spent_for_rows_that_were_added(
     sandbox.deposit("USDT_TRC20", "500")
     assert fund_and_pay(desk, first, rules, tmp_path / "out")["counts"] == {"settled": 2}
     assert kinds(sandbox).count("conversion_execute") == 0
-    payouts.commit_payouts(desk, file, "run", rules, add=True)  # c, without --fund
+    paying.commit(desk, file, "run", rules, add=True)  # c, without --fund
     with pytest.raises(ApprovalNeeded):
         fund_and_pay(desk, file, rules, tmp_path / "out")
 
@@ -153,7 +154,7 @@ def test_a_plan_that_was_answered_with_no_is_not_proposed_later(
     sandbox = start_sandbox(balances={**HELD, "USDT": D(9000)})
     desk = open_desk(sandbox.base_url)
     rules = adopted(desk, policy(tmp_path, tail=CONVERSIONS, BTC=BTC))
-    payments = payouts.plan_of(desk, sheet(tmp_path, *ROWS), "run", rules)
+    payments = paying.plan_of(desk, sheet(tmp_path, *ROWS), "run", rules)
     agreeing.plan_to_execute(desk, payments, add=False, fund=True)  # 1000 are lacking; answered with no
     sandbox.deposit("USDT_TRC20", "900")
     plan = agreeing.plan_to_execute(desk, payments, add=False, fund=True)
@@ -218,8 +219,8 @@ def test_a_hash_that_was_never_shown_is_no_plan_of_a_run_that_began(
     desk, rules, file = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC), sheet(tmp_path, *ROWS)
     shown = record(desk, file, rules)
     with pytest.raises(InputError, match="no plan abababababab was shown"):
-        payouts.commit_payouts(desk, file, "run", rules, shown="ab" * 32)
-    assert payouts.commit_payouts(desk, file, "run", rules, shown=shown.sha256)
+        paying.commit(desk, file, "run", rules, shown="ab" * 32)
+    assert paying.commit(desk, file, "run", rules, shown=shown.sha256)
 
 
 def test_what_was_lost_exactly_is_converted_again(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
@@ -254,10 +255,8 @@ def test_rows_that_are_added_and_their_conversions_need_one_approval(
         propose(desk, file, rules, add=True)
     approve(desk)
     shown = record(desk, file, rules, add=True)  # as the command does it, and killed; then its flow:
-    agreeing.propose_payouts(
-        desk, payouts.plan_of(desk, file, "run", rules, add=True), rules, add=True, shown=shown.sha256
-    )
-    payouts.commit_payouts(desk, file, "run", rules, add=True, shown=shown.sha256)
+    paying.propose(desk, paying.plan_of(desk, file, "run", rules, add=True), rules, add=True, shown=shown.sha256)
+    paying.commit(desk, file, "run", rules, add=True, shown=shown.sha256)
     assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
 
 
@@ -269,8 +268,8 @@ def test_a_larger_plan_needs_one_approval(open_desk: OpenDesk, start_sandbox: An
     approve(desk)
     shown = record(desk, file, rules)  # as the command does it; then its flow:
     for _ in range(2):
-        agreeing.propose_payouts(desk, payouts.plan_of(desk, file, "run", rules), rules, shown=shown.sha256)
-        payouts.commit_payouts(desk, file, "run", rules, shown=shown.sha256)
+        paying.propose(desk, paying.plan_of(desk, file, "run", rules), rules, shown=shown.sha256)
+        paying.commit(desk, file, "run", rules, shown=shown.sha256)
     assert convert(desk, file, rules) is None
     assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
 
@@ -339,7 +338,7 @@ def test_rows_to_be_added_are_an_obligation_beside_those_of_their_run(
     sandbox = start_sandbox(balances=HELD)
     desk = open_desk(sandbox.base_url)
     rules = adopted(desk, policy(tmp_path, tail=APPROVED, BTC=BTC))
-    payouts.commit_payouts(desk, sheet(tmp_path, *ROWS[:2]), "run", rules)
+    paying.commit(desk, sheet(tmp_path, *ROWS[:2]), "run", rules)
     with pytest.raises(ApprovalNeeded):
         propose(desk, sheet(tmp_path, *ROWS), rules, add=True)
     assert sum(each.amount for each in obligations.payments_that_wait(desk.ledger)) == 1200
@@ -351,11 +350,11 @@ def test_the_rebalancing_converts_once_for_a_run_whose_larger_plan_waits(
     sandbox = start_sandbox(balances=HELD)
     desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=APPROVED, BTC=BTC)
     file = sheet(tmp_path, *ROWS)
-    plain = payouts.plan_of(desk, file, "run", rules)
+    plain = paying.plan_of(desk, file, "run", rules)
     with pytest.raises(ApprovalNeeded):
-        agreeing.propose_payouts(desk, plain, rules)
+        paying.propose(desk, plain, rules)
     approve(desk)
-    payouts.commit_payouts(desk, file, "run", rules)  # recorded without --fund
+    paying.commit(desk, file, "run", rules)  # recorded without --fund
     with pytest.raises(ApprovalNeeded):
         fund_and_pay(desk, file, rules, tmp_path / "out")  # and with it later
     rebalance(desk, rules, tmp_path / "rebalanced")

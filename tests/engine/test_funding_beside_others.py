@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tests.engine import paying
 from tests.engine.funded import (
     BTC,
     HELD,
@@ -36,7 +37,7 @@ from treasury.errors import ApprovalNeeded, InputError, LimitExceeded
 from treasury.ledger.approvals import approve_plan, waiting_plan
 from treasury.orders.states import Hold, State
 from treasury.provider.service_rules import ServiceRules
-from treasury.runs import agreeing, execution, funding, market, payouts, rebalancing
+from treasury.runs import agreeing, execution, funding, market, rebalancing
 from treasury.runs.approving import rules_of
 from treasury.runs.cancelling import cancel
 from treasury.runs.desk import Desk
@@ -173,13 +174,13 @@ def test_what_is_recorded_between_the_plan_of_a_round_and_its_record_has_it_plan
     desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
     file = sheet(tmp_path, *ROWS)
     record(desk, file, rules)
-    plan = payouts.plan_of(desk, file, "run", rules)
-    planned = funding.next_round(desk, plan, (), 0, rules)
+    plan = paying.plan_of(desk, file, "run", rules)
+    planned = funding.next_round(desk, paying.made(desk, plan, rules), (), 0)
     assert planned is not None
-    payouts.commit_payouts(desk, sheet(tmp_path, *OTHER, name="other.csv"), "other", rules)
+    paying.commit(desk, sheet(tmp_path, *OTHER, name="other.csv"), "other", rules)
     assert record_round(desk, planned, file, rules) == []
     assert desk.ledger.run("run.fund") is None
-    again = funding.next_round(desk, plan, (), 0, rules)
+    again = funding.next_round(desk, paying.made(desk, plan, rules), (), 0)
     assert again is not None
     assert len(record_round(desk, again, file, rules)) == 1
 
@@ -204,7 +205,7 @@ def test_what_leaves_while_the_rebalancing_reads_the_balances_is_counted_once(
     sandbox = start_sandbox(balances={**HELD, "USDT_TRC20": D(1300)})
     desk = open_desk(sandbox.base_url)
     rules = policy(tmp_path, tail=PAYOUTS, BTC=BTC, USDT_TRC20=("0", "0", "9000"))
-    [ids] = payouts.commit_payouts(desk, sheet(tmp_path, *OTHER, name="other.csv"), "other", rules)
+    [ids] = paying.commit(desk, sheet(tmp_path, *OTHER, name="other.csv"), "other", rules)
     read, sent = market._from_service, [False]
 
     def read_while_it_is_sent(*args: Any) -> Any:
@@ -219,7 +220,7 @@ def test_what_leaves_while_the_rebalancing_reads_the_balances_is_counted_once(
 
     def read_while_more_is_recorded(*args: Any) -> Any:
         one = sheet(tmp_path, ("x", "1", f"1234567{next(numbers):04d}"), name="one.csv")
-        payouts.commit_payouts(desk, one, one.name + str(next(numbers)), rules)
+        paying.commit(desk, one, one.name + str(next(numbers)), rules)
         return read(*args)
 
     numbers = itertools.count(1000)
@@ -264,7 +265,7 @@ def test_a_look_at_a_run_whose_funds_are_low_for_a_moment_leaves_its_approval_al
         fund_and_pay(desk, file, rules, tmp_path / "out")
     approve(desk)
     sandbox.deposit("USDT_TRC20", "-150")
-    payments = payouts.plan_of(desk, file, "run", rules)
+    payments = paying.plan_of(desk, file, "run", rules)
     shown = agreeing.plan_to_execute(desk, payments, add=False, fund=True, keep=False)
     assert shown is not None
     assert shown.conversions[0].amount > 1150

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import data
+from tests.engine import paying
 from tests.engine.funded import (
     BTC,
     HELD,
@@ -34,7 +35,7 @@ from treasury.errors import ApprovalNeeded
 from treasury.orders.states import State
 from treasury.planning.trades import TradePlan
 from treasury.provider.service_rules import ServiceRules
-from treasury.runs import agreeing, execution, fills, funding, funding_needs, market, payouts
+from treasury.runs import execution, fills, funding, funding_needs, market
 from treasury.runs.desk import Desk
 from treasury.runs.resolving import release_orders
 from treasury.runs.trade_costs import trades_made
@@ -50,11 +51,12 @@ KILLED = """
 import json, sys
 from pathlib import Path
 from tests.engine.own_process import desk_of_process
+from tests.engine import paying
 from treasury.concurrency import crash_points
-from treasury.runs import execution, payouts
+from treasury.runs import execution
 spec = json.loads(sys.argv[1])
 desk, file, rules = desk_of_process(spec), Path(spec["file"]), Path(spec["rules"])
-[ids] = payouts.commit_payouts(desk, file, "run", rules)
+[ids] = paying.commit(desk, file, "run", rules)
 crash_points.arm(spec["point"], 1)
 execution.send_orders(desk, "run", ids[:1])
 """
@@ -91,7 +93,7 @@ def test_what_another_run_pays_meanwhile_is_not_counted_twice(
     sandbox = start_sandbox(balances={**HELD, "USDT_TRC20": D(0)})
     desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
     other, file = sheet(tmp_path, *OTHER, name="other.csv"), sheet(tmp_path, *ROWS)
-    [ids] = payouts.commit_payouts(desk, other, "other", rules)
+    [ids] = paying.commit(desk, other, "other", rules)
     record(desk, file, rules)  # agreed: 1300 of the other, 1200 of its own
     sandbox.deposit("USDT_TRC20", "1300")  # the other run's money came in, and it is sent
     read = market.read_position
@@ -119,7 +121,7 @@ def test_while_others_leave_again_and_again_nothing_is_converted_or_paid(
     def read_while_one_is_recorded(*args: Any, **more: Any) -> Any:
         number[0] += 1
         one = sheet(tmp_path, ("x", "1", f"12345670{300 + number[0]}"), name=f"{number[0]}.csv")
-        payouts.commit_payouts(desk, one, f"other-{number[0]}", rules)
+        paying.commit(desk, one, f"other-{number[0]}", rules)
         return read(*args, **more)
 
     monkeypatch.setattr(market, "read_position", read_while_one_is_recorded)
@@ -160,7 +162,7 @@ def test_a_run_before_whose_debit_only_a_quote_will_tell_counts_by_the_rate_of_n
     sandbox = start_sandbox(balances={"USDT": D(500), "BTC": D("0.2")})
     desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
     first = quoted_by_receipt(tmp_path)
-    [(currency, need)] = funding_needs.needs_of(desk, payouts.plan_of(desk, first, "first", rules)).items()
+    [(currency, need)] = funding_needs.needs_of(desk, paying.plan_of(desk, first, "first", rules)).items()
     assert (currency, need > 1000) == ("USDT", True)
     sandbox.deposit("USDT", str(need - 500))  # enough for it alone
     record(desk, first, rules, "first")
@@ -181,15 +183,15 @@ def test_other_runs_are_funded_beside_a_run_whose_larger_plan_waits(
     rules = adopted(desk, policy(tmp_path, tail=above("payouts", "USDT", "1000"), BTC=BTC))
     file = sheet(tmp_path, *ROWS, ("d", "100", "12345670601"))
     file.write_text(file.read_text().replace("USDT_TRC20", "USDT").replace("100,USDT,", "100,USDT_TRC20,"))
-    plain = payouts.plan_of(desk, file, "run", rules)
+    plain = paying.plan_of(desk, file, "run", rules)
     with pytest.raises(ApprovalNeeded):
-        agreeing.propose_payouts(desk, plain, rules)
+        paying.propose(desk, plain, rules)
     approve(desk)
-    payouts.commit_payouts(desk, file, "run", rules)
+    paying.commit(desk, file, "run", rules)
     with pytest.raises(ApprovalNeeded):
         fund_and_pay(desk, file, rules, tmp_path / "out")
     other = sheet(tmp_path, ("x", "900", "12345670301"), name="other.csv")
-    found = funding_needs.what_it_lacks(desk, payouts.plan_of(desk, other, "other", rules))
+    found = funding_needs.what_it_lacks(desk, paying.plan_of(desk, other, "other", rules))
     assert found.trades  # 1200 are kept, 500 is the minimum, and 1000 of 3000 are spent
 
 
@@ -198,14 +200,14 @@ def test_nothing_is_converted_for_what_other_runs_lack(open_desk: OpenDesk, star
     desk, rules = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC)
     file, other = sheet(tmp_path, *ROWS), sheet(tmp_path, ("x", "950", "12345670301"), name="other.csv")
     assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
-    payouts.commit_payouts(desk, other, "other", rules)
+    paying.commit(desk, other, "other", rules)
     assert propose(desk, file, rules).conversions == ()  # all of it is settled
     assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
     large = sheet(tmp_path, ("y", "9000", "12345670302"), name="large.csv")
     large.write_text(large.read_text().replace("USDT_TRC20", "USDT"))
-    payouts.commit_payouts(desk, large, "large", rules)  # 5000 USDT are there, and kept for it
+    paying.commit(desk, large, "large", rules)  # 5000 USDT are there, and kept for it
     third = sheet(tmp_path, ("z", "100", "12345670303"), name="third.csv")
-    found = funding_needs.what_it_lacks(desk, payouts.plan_of(desk, third, "third", rules))
+    found = funding_needs.what_it_lacks(desk, paying.plan_of(desk, third, "third", rules))
     assert found.trades
     assert sum(each.value for each in found.trades if each.symbol == "BTC-USDT") < 1100  # 950 and 100, none of 4000
     assert kinds(sandbox).count("conversion_execute") == 0
@@ -218,16 +220,16 @@ def test_a_run_that_was_overtaken_in_every_round_says_why_it_is_not_paid(
     desk, rules = open_desk(sandbox.base_url), policy(tmp_path, "max_rounds = 2", tail=PAYOUTS, BTC=BTC)
     file = sheet(tmp_path, *ROWS)
     record(desk, file, rules)
-    payments = payouts.plan_of(desk, file, "run", rules)
+    payments = paying.plan_of(desk, file, "run", rules)
     done: list[fills.Done] = []
     for number in range(2):
-        planned = funding.next_round(desk, payments, done, 0, rules)
+        planned = funding.next_round(desk, paying.made(desk, payments, rules), done, 0)
         assert planned is not None
         one = sheet(tmp_path, ("x", "1", f"1234567030{number}"), name=f"{number}.csv")
-        payouts.commit_payouts(desk, one, f"other-{number}", rules)
+        paying.commit(desk, one, f"other-{number}", rules)
         assert record_round(desk, planned, file, rules) == []
         done.append(fills.prove_round(desk, planned["run_key"], TradePlan.from_dict(planned["plan"])))
-    assert funding.next_round(desk, payments, done, 0, rules) is None
+    assert funding.next_round(desk, paying.made(desk, payments, rules), done, 0) is None
     why = funding.why_not_funded(desk, payments, done)
     assert why == (
         "not funded: 1000 USDT_TRC20 missing (other orders were recorded at the same moment, again and again: start "
@@ -277,9 +279,9 @@ def test_fees_on_top_of_a_run_that_was_recorded_first_are_kept(
     sandbox = start_sandbox(balances=balances, behaviour=Behaviour(fee_on_top=on_top))
     desk = open_desk(sandbox.base_url, service=ServiceRules(fee_on_top=on_top))
     rules, file = policy(tmp_path, tail=PAYOUTS, BTC=BTC), sheet(tmp_path, *ROWS)
-    need = funding_needs.needs_of(desk, payouts.plan_of(desk, file, "run", rules))["USDT_TRC20"]
+    need = funding_needs.needs_of(desk, paying.plan_of(desk, file, "run", rules))["USDT_TRC20"]
     other = sheet(tmp_path, OTHER[0], name="other.csv")
-    more = funding_needs.needs_of(desk, payouts.plan_of(desk, other, "other", rules))["USDT_TRC20"]
+    more = funding_needs.needs_of(desk, paying.plan_of(desk, other, "other", rules))["USDT_TRC20"]
     assert need > 1200
     record(desk, file, rules)
     record(desk, other, rules, "other")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.engine import paying
 from tests.engine.funded import (
     BTC,
     HELD,
@@ -25,7 +26,7 @@ from tests.engine.runs import pay, results, sheet
 from tests.moved_clock import clock_of
 from treasury.errors import ApprovalNeeded, InputError
 from treasury.ledger.intents import commit_plan
-from treasury.runs import payouts, rebalancing
+from treasury.runs import rebalancing
 from treasury.runs.desk import Desk
 
 D = Decimal
@@ -143,7 +144,7 @@ def test_another_run_that_is_called_like_its_conversions_ends_no_run_without_the
 ) -> None:
     sandbox = start_sandbox(balances={**HELD, "USDT_TRC20": D(5000)})
     desk, rules, file = open_desk(sandbox.base_url), policy(tmp_path, tail=PAYOUTS, BTC=BTC), sheet(tmp_path, *ROWS)
-    other = payouts.plan_of(desk, sheet(tmp_path, ("z", "7", "12345670901"), name="other.csv"), "older", rules)
+    other = paying.plan_of(desk, sheet(tmp_path, ("z", "7", "12345670901"), name="other.csv"), "older", rules)
     commit_plan(desk.ledger, "run.fund", "payout", other.summary(), other.sha256, other.intents)
     with pytest.raises(InputError, match=r"its conversions would be run\.fund, a run of its own"):
         record(desk, file, rules)

@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 
 import data
+from tests.engine import paying
 from tests.engine.nights import ROWS, take
 from tests.engine.recorded import Recorder
 from tests.engine.rounds import policy, start
 from tests.engine.runs import night, pay, sheet
 from treasury.clock import Clock
 from treasury.ledger.quotes import MAX_GENERATIONS, reference_of
-from treasury.runs import payouts
 from treasury.runs.desk import Desk
 
 D = Decimal
@@ -90,7 +90,7 @@ def tell(start_sandbox: Any, open_desk: Any, clock: Clock, tmp_path: Path) -> It
 
 def test_a_payment_run(tell: Callable[..., Story], tmp_path: Path) -> None:
     story = tell(settle_seconds=1)
-    plan = payouts.plan_of(story.desk, SAMPLE, "sample")
+    plan = paying.plan_of(story.desk, SAMPLE, "sample")
     story.same("pay.plan", json.dumps(plan.as_dict(), indent=1, ensure_ascii=False, default=list) + "\n")
     pay(story.desk, SAMPLE, tmp_path / "out", "sample", seconds=20)
     story.same_files("pay", tmp_path / "out", "results.csv")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.engine import paying
 from tests.engine.runs import sheet
 from tests.moved_clock import clock_of
 from treasury.errors import LimitExceeded, PolicyChanged
@@ -14,7 +15,7 @@ from treasury.ledger.stops import lift_stop, stop_sending
 from treasury.orders.records import Order
 from treasury.orders.states import Hold
 from treasury.planning.policy import parse_policy
-from treasury.runs import execution, payouts
+from treasury.runs import execution
 from treasury.runs.desk import Desk
 from treasury.runs.resolving import release_orders
 from treasury.texts import as_it_looks
@@ -32,7 +33,7 @@ def adopt(desk: Desk, **tables: Any) -> None:
 
 
 def start(desk: Desk, file: Path, run_key: str) -> dict[str, str]:
-    for ids in payouts.commit_payouts(desk, file, run_key):
+    for ids in paying.commit(desk, file, run_key):
         execution.send_orders(desk, run_key, ids)
         execution.follow_orders(desk, run_key, ids, 5)
     return {order.row_ref: order.state.outcome for order in desk.ledger.orders(run_key=run_key)}
@@ -51,7 +52,7 @@ def test_what_waited_over_midnight_is_judged_by_the_new_day(
     stop_sending(desk.ledger, "Ada Example", "a look first")
     assert start(desk, waited, "waited") == {"a": "not_sent", "b": "not_sent"}
     with pytest.raises(LimitExceeded, match="80 count already"):
-        payouts.commit_payouts(desk, sheet(tmp_path, ("c", "21", "12345670003"), name="c.csv"), "more")
+        paying.commit(desk, sheet(tmp_path, ("c", "21", "12345670003"), name="c.csv"), "more")
     lift_stop(desk.ledger, "Ada Example")
     tomorrow(desk)
     assert start(desk, sheet(tmp_path, ("d", "60", "12345670004"), name="d.csv"), "next") == {"d": "settled"}
@@ -73,7 +74,7 @@ def test_what_is_about_to_leave_when_midnight_passes_stays(
     desk = open_desk(sandbox.base_url)
     adopt(desk, payouts={"max_per_day": {"USDT_TRC20": "100"}})
     file = sheet(tmp_path, ("a", "40", "12345670001"))
-    chunks = payouts.commit_payouts(desk, file, "run")
+    chunks = paying.commit(desk, file, "run")
     monkeypatch.setattr("treasury.runs.execution.judge_again", lambda *_: None)  # it passed just before midnight
     tomorrow(desk)
     for ids in chunks:
@@ -91,7 +92,7 @@ def test_a_task_that_sends_without_recording_again_is_stopped_by_another_policy(
     sandbox = start_sandbox()
     desk = open_desk(sandbox.base_url)
     file = sheet(tmp_path, ("a", "40", "12345670001"))
-    [ids] = payouts.commit_payouts(desk, file, "run")  # no policy yet
+    [ids] = paying.commit(desk, file, "run")  # no policy yet
     adopt(desk, payouts={"max_per_payout": {"USDT_TRC20": "10"}})
     with pytest.raises(PolicyChanged, match="recorded under another policy"):
         execution.send_orders(desk, "run", ids)
@@ -127,7 +128,7 @@ def test_a_part_of_a_sheet_or_a_release_walks_around_no_limit_of_another_policy(
     desk = open_desk(sandbox.base_url)
     rows = (("a", "5", "12345670001"), ("b", "50", "12345670002"))
     whole, part = sheet(tmp_path, *rows), sheet(tmp_path, rows[0], name="part.csv")
-    chunks = payouts.commit_payouts(desk, whole, "run")
+    chunks = paying.commit(desk, whole, "run")
     adopt(desk, payouts={"max_per_payout": {"USDT_TRC20": "10"}})
     with pytest.raises(PolicyChanged, match="whole sheet"):
         start(desk, part, "run")

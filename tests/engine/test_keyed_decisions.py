@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
+from tests.engine import paying
 from tests.engine.approvers import HOUR, KEYS, PEOPLE, adopt, approve, change, later, person, propose, start, waits
 from tests.engine.runs import sheet
 from treasury.approving.tokens import Token, Verb, sign
@@ -21,7 +22,6 @@ from treasury.ledger.seals import is_sealed
 from treasury.ledger.stops import lift_stop, stop_sending, stops_to_lift
 from treasury.orders.states import Event, State
 from treasury.planning.policy import Policy, parse_policy
-from treasury.runs import payouts
 from treasury.runs.cancelling import cancel, cancel_word
 from treasury.runs.deciding import code_of
 from treasury.runs.desk import Desk
@@ -94,7 +94,7 @@ def test_a_word_that_is_written_while_a_row_waits_excuses_nothing(desk: Desk, sa
     by_hand(desk)
     waiting, other = sheet(tmp_path, ONE, name="waits.csv"), sheet(tmp_path, ONE, name="other.csv")
     stop_sending(desk.ledger, "Somebody", "a look first")
-    payouts.commit_payouts(desk, waiting, "two")
+    paying.commit(desk, waiting, "two")
     lift_stop(desk.ledger, proof=KEYS["ben"])
     assert start(desk, other, "one") == {"a": "held"}  # it looks like the one that waits
     release_orders(desk, "one", None, KEYS["ben"], why=WHY)
@@ -110,7 +110,7 @@ def test_a_word_that_was_there_from_the_beginning_counts(desk: Desk, sandbox: An
     assert start(desk, sheet(tmp_path, ONE, name="one.csv"), "one") == {"a": "settled"}
     excused = sheet(tmp_path, ONE, name="two.csv", why="second instalment")
     stop_sending(desk.ledger, "Somebody", "a look first")
-    payouts.commit_payouts(desk, excused, "two")
+    paying.commit(desk, excused, "two")
     lift_stop(desk.ledger, proof=KEYS["ben"])
     assert start(desk, excused, "two") == {"a": "settled"}
     assert len(sandbox.orders()) == 2
@@ -120,7 +120,7 @@ def test_an_approval_without_the_word_does_not_count_with_it(desk: Desk, tmp_pat
     adopt(desk)
     row = ("a", "20", "12345670001")
     plain, excused = sheet(tmp_path, row, name="plain.csv"), sheet(tmp_path, row, name="excused.csv", why="meant")
-    plans = [payouts.plan_of(desk, file, "run") for file in (plain, excused)]
+    plans = [paying.plan_of(desk, file, "run") for file in (plain, excused)]
     assert plans[0].sha256 != plans[1].sha256
     waits(desk, plain)
     approve(desk, "ben")
@@ -154,14 +154,14 @@ def test_who_adds_rows_is_a_maker_too(desk: Desk, tmp_path: Path) -> None:
     by_hand(desk, people)
     held_duplicate(desk, tmp_path)
     more = sheet(tmp_path, ONE, ("b", "6", "12345670002"), name="more.csv")
-    plan = payouts.plan_of(desk, more, "two")
+    plan = paying.plan_of(desk, more, "two")
     from treasury.runs import agreeing, approving
 
     added = agreeing.added_plan(desk, plan)
     assert added is not None
     signed = approving.sign_proposal(desk, KEYS["ben"], "two", added.sha256)
-    agreeing.propose_payouts(desk, plan, proposal=str(signed), add=True)
-    payouts.commit_payouts(desk, more, "two", add=True)
+    paying.propose(desk, plan, proposal=str(signed), add=True)
+    paying.commit(desk, more, "two", add=True)
     for name in ("ada", "ben"):
         with pytest.raises(InputError, match="somebody else has to: cleo"):
             release_orders(desk, "two", None, KEYS[name], why=WHY)

@@ -13,6 +13,7 @@ import pytest
 from sqlalchemy import delete, select, update
 
 from tests.crash.payments import make_kind
+from tests.engine import paying
 from tests.engine.answers import ABSENT, accepted, fiat_payout, ok, shown
 from tests.engine.nights import DAY, ROWS, OpenDesk, balance, classes
 from tests.engine.runs import night, pay, remake, sheet
@@ -33,7 +34,7 @@ from treasury.provider.retries import Retry
 from treasury.provider.service_rules import ServiceRules
 from treasury.reconciliation.scope import Scope
 from treasury.reports.reconciliation import FILES
-from treasury.runs import payouts, sweep
+from treasury.runs import sweep
 from treasury.runs.desk import Desk
 from treasury.sending.stop_loss import UNREACHED
 
@@ -208,7 +209,7 @@ def planned(open_desk: OpenDesk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     """A desk whose ledger holds thirty orders that nobody sent; sweeps record four sides at a time."""
     monkeypatch.setattr(sweeps, "_AT_ONCE", 4)
     desk = open_desk("http://127.0.0.1:9")
-    payouts.commit_payouts(desk, long_sheet(tmp_path, 30), "run")
+    paying.commit(desk, long_sheet(tmp_path, 30), "run")
     return desk
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.engine import paying
 from tests.engine.answers import PAYOUT, OpenDesk, accepted, ok, payout, plan
 from tests.engine.runs import sheet
 from tests.moved_clock import MovedClock
@@ -17,7 +18,7 @@ from treasury.orders.states import State
 from treasury.provider.funds import PartnerBalance
 from treasury.provider.pacing import CALM_SECONDS, LESS, MIN_RATE, STEPS, TRIAL, Connections, Pace, Speed
 from treasury.provider.retries import MAX_ASKED_PAUSE, TOO_MANY
-from treasury.runs import execution, payouts
+from treasury.runs import execution
 
 BARE = (429, b"Too Many Requests")
 BALANCE = PartnerBalance(currency="USDT")
@@ -70,7 +71,7 @@ def test_one_answer_in_fifty_that_is_429_costs_no_minutes(
 
     service.plan(PAYOUT, some_refused)
     file = sheet(tmp_path, *((f"r{number}", "5", f"123456{number:05d}7") for number in range(600)))
-    ids = [order for chunk in payouts.commit_payouts(desk, file, "run") for order in chunk]
+    ids = [order for chunk in paying.commit(desk, file, "run") for order in chunk]
     began = clock.monotonic()
     execution.send_orders(desk, "run", ids)
     assert {order.sends for order in desk.ledger.orders(run_key="run")} == {1}

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.engine import paying
 from tests.engine.runs import HEADER, pay
 from tests.moved_clock import clock_of
 from tests.parts import DIRECT, QUOTED
@@ -19,8 +20,9 @@ from treasury.planning.policy import parse_policy
 from treasury.planning.rows import PayoutRow, Route
 from treasury.provider.catalogue import CATALOGUE
 from treasury.reports.plan import preview_page
-from treasury.runs import calls, payouts
+from treasury.runs import calls
 from treasury.runs.desk import Desk
+from treasury.runs.payout_plans import read_plan
 from treasury.runs.preview import gaps_of, look
 from treasury.runs.resolving import release_orders
 
@@ -74,7 +76,7 @@ def test_a_preview_names_new_and_changed_payees_funds_and_gaps(
         ("changed", "12", "12345670099", "Ann Example"),
         ("new", "600000", "12345670003", "Bob Example"),
     )
-    shown = look(desk, payouts.read_plan(file, "second"), file)
+    shown = look(desk, read_plan(file, "second"), file)
     notes = {row["row_ref"]: row["note"] for row in shown["rows"]}
     assert notes == {
         "same": None,
@@ -87,8 +89,8 @@ def test_a_preview_names_new_and_changed_payees_funds_and_gaps(
     assert gaps_of(shown) == [f"{funds['remains'][1:]} USDT_TRC20"]
     assert [(each["kind"], each["payments"]) for each in shown["groups"]] == [("country", 3), ("route", 3), ("bank", 3)]
     assert shown["not_asked"] == []
-    payouts.commit_payouts(desk, named(tmp_path, ("w", "40", "12345670004", "Cy Example"), name="w.csv"), "waits")
-    shown = look(desk, payouts.read_plan(file, "second"), file)
+    paying.commit(desk, named(tmp_path, ("w", "40", "12345670004", "Cy Example"), name="w.csv"), "waits")
+    shown = look(desk, read_plan(file, "second"), file)
     assert shown["funding"][0]["in_flight"] == "40"
 
 
@@ -111,7 +113,7 @@ def test_what_the_service_would_refuse_is_found_by_a_look(
     lines[1][lines[0].index(column)] = value
     file.write_text("\n".join(map(",".join, lines)) + "\n")
     with pytest.raises(InvalidSheet) as raised:
-        look(desk, payouts.read_plan(file, "run"), file)
+        look(desk, read_plan(file, "run"), file)
     [problem] = raised.value.problems
     assert (problem.row, problem.column) == (2, column)
     assert says in problem.rule
@@ -121,7 +123,7 @@ def test_a_preview_says_how_the_sheet_was_read(open_desk: OpenDesk, start_sandbo
     desk = open_desk(start_sandbox().base_url)
     file = named(tmp_path, ("a", "10", "12345670001", "Ann Example"))
     file.write_text("Payroll of November\n\n" + file.read_text())
-    shown = look(desk, payouts.read_plan(file, "run"), file)
+    shown = look(desk, read_plan(file, "run"), file)
     assert shown["notes"] == [
         "the header is in row 3; what stands above it (1) was not read",
         "not checked, for no rule is known: account numbers of ID",
@@ -145,10 +147,10 @@ def test_what_only_a_quote_will_tell_is_estimated_and_said(open_desk: OpenDesk, 
     row = {**QUOTED, "quote_mode": "dest", "receive_amount": "90", "account_no": "DE89370400440532013000"}
     del row["pay_amount"]
     file.write_text("\n".join([",".join(["row_ref", *row]), ",".join(["q", *row.values()])]) + "\n")
-    [funds] = look(desk, payouts.read_plan(file, "run"), file)["funding"]
+    [funds] = look(desk, read_plan(file, "run"), file)["funding"]
     assert (funds["estimated"], funds["not_known"], funds["remains"]) == ("0", 1, "100")
     service.plan("/v1/rate/queryTradeRate", (200, {"code": 200, "data": {"rate": "0.8"}}))
-    shown = look(desk, payouts.read_plan(file, "run"), file)
+    shown = look(desk, read_plan(file, "run"), file)
     assert (shown["funding"][0]["estimated"], shown["funding"][0]["not_known"]) == ("112.50", 0)
     assert gaps_of(shown) == ["12.50 USDT"]
     assert ("NOT FUNDED: USDT", "12.50 USDT are missing, before fees") in preview_page(shown, 0).facts
@@ -174,7 +176,7 @@ def test_lists_are_asked_once_a_day_and_a_silent_service_is_no_reason(
 ) -> None:
     desk = open_desk(service.base_url)
     file = named(tmp_path, ("a", "10", "12345670001", "Ann Example"))
-    shown = look(desk, payouts.read_plan(file, "run"), file)
+    shown = look(desk, read_plan(file, "run"), file)
     assert shown["not_asked"] == [
         "banks and wallets of IDR in ID",
         "balance of USDT_TRC20",
@@ -183,10 +185,10 @@ def test_lists_are_asked_once_a_day_and_a_silent_service_is_no_reason(
     ]
     service.plan("/v1/fee/queryPayoutChannel", (200, {"code": 200, "data": {"banks": [{"code": "1000120"}]}}))
     for _ in range(3):
-        look(desk, payouts.read_plan(file, "run"), file)
+        look(desk, read_plan(file, "run"), file)
     assert len(service.sent_to("/v1/fee/queryPayoutChannel")) <= 4
     asked = len(service.sent_to("/v1/fee/queryPayoutChannel"))
-    look(desk, payouts.read_plan(file, "run"), file)
+    look(desk, read_plan(file, "run"), file)
     assert len(service.sent_to("/v1/fee/queryPayoutChannel")) == asked
     assert not service.sent_to("/v1/fiatpayout/payouts/quote")
 
@@ -197,7 +199,7 @@ def test_a_service_that_is_away_is_asked_once(open_desk: OpenDesk, service: Any,
         service.plan(path, lambda _, path=path: asked.append(path) or "drop")
     desk = open_desk(service.base_url)
     file = named(tmp_path, ("a", "10", "12345670001", "Ann Example"))
-    shown = look(desk, payouts.read_plan(file, "run"), file)
+    shown = look(desk, read_plan(file, "run"), file)
     assert len(shown["not_asked"]) == 4
     assert set(asked) == {"/v1/fee/queryPayoutChannel"}
 
@@ -233,6 +235,6 @@ def test_another_account_of_a_known_name_waits_so_many_days(
         "this name was paid to another account before: it waits 3 days",
     )
     clock_of(desk).move(3 * 86_400 + 1)
-    payouts.commit_payouts(desk, file, "second")
+    paying.commit(desk, file, "second")
     [cooled] = [order for order in desk.ledger.orders(run_key="second") if order.row_ref == "a"]
     assert cooled.state.value == "prepared"

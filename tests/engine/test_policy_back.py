@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from tests.engine import paying
 from tests.engine.funded import PAYOUTS, ROWS, adopted, approve
 from tests.engine.rounds import kinds, policy
 from tests.engine.runs import pay, sheet
 from treasury.errors import ApprovalNeeded, InputError
 from treasury.ledger.approvals import approve_plan, standing_of, waiting_plan
 from treasury.ledger.proposals import newest_plan
-from treasury.runs import agreeing, payouts
 from treasury.runs.approving import rules_of
 from treasury.runs.desk import Desk
 
@@ -29,9 +29,9 @@ def of(folder: Path, most: str) -> Path:
 
 
 def proposed(desk: Desk, file: Path, rules: Path) -> None:
-    payments = payouts.plan_of(desk, file, "run", rules)
+    payments = paying.plan_of(desk, file, "run", rules)
     with pytest.raises(ApprovalNeeded):
-        agreeing.propose_payouts(desk, payments, rules)
+        paying.propose(desk, payments, rules)
 
 
 def test_an_approval_does_not_come_back_with_its_policy(
@@ -65,7 +65,7 @@ def test_a_run_that_was_recorded_and_not_sent_is_approved_anew(
     rules = adopted(desk, of(tmp_path, "1000"))
     proposed(desk, file, rules)
     approve(desk)
-    payouts.commit_payouts(desk, file, "run", rules)  # and is killed
+    paying.commit(desk, file, "run", rules)  # and is killed
     adopted(desk, of(tmp_path, "100"))
     adopted(desk, rules)
     with pytest.raises(ApprovalNeeded):

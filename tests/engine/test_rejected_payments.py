@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from tests.engine import paying
 from tests.engine.funded import BTC, HELD, ROWS, above, adopted, fund_and_pay
 from tests.engine.rounds import kinds, policy
 from tests.engine.runs import pay, sheet
 from treasury.errors import ApprovalNeeded, PlanRejected
 from treasury.ledger.approvals import reject_plan
-from treasury.runs import payouts
 from treasury.runs.desk import Desk
 
 D = Decimal
@@ -43,7 +43,7 @@ def test_payments_that_were_rejected_with_their_conversions_are_not_paid_without
     with pytest.raises(PlanRejected, match="row b is paid already"):
         start(desk, file, out=tmp_path / "out")
     with pytest.raises(PlanRejected, match="row b is paid already"):  # a flow of one's own, that proposes nothing
-        payouts.commit_payouts(desk, file, "run", rules)
+        paying.commit(desk, file, "run", rules)
     assert kinds(sandbox) == []
     corrected = sheet(tmp_path, ROWS[0], name="corrected.csv")
     sandbox.deposit("USDT_TRC20", "1500")
@@ -65,7 +65,7 @@ def test_added_rows_that_were_rejected_with_their_conversions_are_not_paid_witho
     with pytest.raises(PlanRejected, match="row b is paid already"):
         fund_and_pay(desk, more, rules, tmp_path / "out", add=True)
     with pytest.raises(PlanRejected, match="row b is paid already"):
-        payouts.commit_payouts(desk, more, "run", rules, add=True)
+        paying.commit(desk, more, "run", rules, add=True)
     assert kinds(sandbox) == ["payout"] * 3
 
 

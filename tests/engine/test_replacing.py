@@ -10,6 +10,7 @@ import openpyxl
 import pytest
 from sqlalchemy import update
 
+from tests.engine import paying
 from tests.engine.planned import PlannedService
 from tests.engine.runs import pay, results, sheet
 from tests.moved_clock import clock_of
@@ -17,7 +18,7 @@ from treasury.errors import InputError, InvalidSheet
 from treasury.ledger import schema
 from treasury.ledger.replacements import KEPT_DAYS, forget_old_contents
 from treasury.orders.states import Event, Hold, State
-from treasury.runs import execution, payouts
+from treasury.runs import execution
 from treasury.runs.cancelling import cancel
 from treasury.runs.desk import Desk
 from treasury.runs.remaining import write_failed_of
@@ -121,7 +122,7 @@ def test_only_failed_of_pays_what_failed_of_a_run_once(open_desk: OpenDesk, star
     with pytest.raises(InputError, match=r"nothing of run run failed, .* not replaced already"):
         write_failed_of(desk, "run", "third", tmp_path / "third")
     with pytest.raises(InvalidSheet, match=r"row 2 \(b\), replaces: was replaced by b of run second already"):
-        payouts.commit_payouts(desk, file, "third")
+        paying.commit(desk, file, "third")
     with pytest.raises(InputError, match="there is no payout run other"):
         write_failed_of(desk, "other", "third", tmp_path / "third")
 
@@ -142,7 +143,7 @@ def test_what_may_have_been_paid_is_never_replaced(
     pay(desk, file, tmp_path / "out", seconds=1)
     other = with_replaces(file, {"b": ids_of(desk).get(named, named)})
     with pytest.raises(InvalidSheet, match=says) as raised:
-        payouts.commit_payouts(desk, other, "again")
+        paying.commit(desk, other, "again")
     assert [(problem.row, problem.column) for problem in raised.value.problems] == [(3, "replaces")]
     assert desk.ledger.run("again") is None
 
@@ -154,7 +155,7 @@ def test_two_rows_do_not_replace_one_payment(open_desk: OpenDesk, start_sandbox:
     old = ids_of(desk)["b"]
     file = with_replaces(sheet(tmp_path, ("x", "20", GOOD), ("y", "20", FAILS)), {"x": old, "y": old})
     with pytest.raises(InvalidSheet, match="is the payment that row x replaces already"):
-        payouts.commit_payouts(desk, file, "again")
+        paying.commit(desk, file, "again")
 
 
 class Shown:
@@ -251,11 +252,11 @@ def test_a_cancelled_replacement_is_replaced_by_its_own_name(
     desk = open_desk(service.base_url)
     file = sheet(tmp_path, ("b", "20", GOOD))
     pay(desk, file, tmp_path / "out", seconds=1)
-    payouts.commit_payouts(desk, with_replaces(file, ids_of(desk)), "again")
+    paying.commit(desk, with_replaces(file, ids_of(desk)), "again")
     cancel(desk, "again", by="Ada Example", why="wrong account")
     [cancelled] = desk.ledger.orders(run_key="again")
     with pytest.raises(InvalidSheet, match=f"name {cancelled.request_id} to replace that one"):
-        payouts.commit_payouts(desk, with_replaces(file, ids_of(desk)), "third")
+        paying.commit(desk, with_replaces(file, ids_of(desk)), "third")
     third = with_replaces(file, ids_of(desk, "again"), "third.csv")
     assert pay(desk, third, tmp_path / "third", "third", seconds=1)["counts"] == {"failed": 1}
 
@@ -269,7 +270,7 @@ def test_the_content_of_an_unpaid_payment_is_kept_until_it_is_replaced_or_old(
     pay(desk, file, tmp_path / "out", seconds=1)
     assert all(order.payload is not None for order in desk.ledger.orders())
     only_b = with_replaces(sheet(tmp_path, ("b", "20", GOOD), name="b.csv"), ids_of(desk))
-    payouts.commit_payouts(desk, only_b, "again")
+    paying.commit(desk, only_b, "again")
     kept = {order.row_ref for order in desk.ledger.orders(run_key="run") if order.payload is not None}
     assert kept == {"c"}
     forget_old_contents(desk.ledger)
@@ -287,7 +288,7 @@ def test_a_payment_that_was_quoted_twice_is_replaced_once_by_whichever_of_its_id
     desk = open_desk(start_sandbox(quote_seconds=0.5, settle_seconds=0.1).base_url, quote_margin_seconds=0.0)
     file = tmp_path / "quoted.csv"
     file.write_text(FAILING_QUOTED)
-    for ids in payouts.commit_payouts(desk, file, "run"):
+    for ids in paying.commit(desk, file, "run"):
         execution.fetch_quotes(desk, "run", ids)
         clock_of(desk).move(0.8)  # the first quote ends unconfirmed, so that another follows
     assert pay(desk, file, tmp_path / "out", seconds=5)["counts"] == {"failed": 1}
@@ -298,15 +299,15 @@ def test_a_payment_that_was_quoted_twice_is_replaced_once_by_whichever_of_its_id
     for number, name in enumerate(names):
         again = with_replaces(file, {"q": name}, f"again-{number}.csv")
         if number == 0:
-            payouts.commit_payouts(desk, again, "first")
+            paying.commit(desk, again, "first")
         else:
             with pytest.raises(InvalidSheet, match="was replaced by q of run first already"):
-                payouts.commit_payouts(desk, again, "second")
+                paying.commit(desk, again, "second")
     twice = with_replaces(file, {"q": names[0]}, "both.csv")
     rows = twice.read_text().splitlines()
     twice.write_text("\n".join([*rows, rows[1].replace("q,", "p,", 1).replace(names[0], names[1])]) + "\n")
     with pytest.raises(InvalidSheet, match="replaced"):
-        payouts.commit_payouts(desk, twice, "third")
+        paying.commit(desk, twice, "third")
     assert write_nothing(desk, tmp_path)
 
 
@@ -360,11 +361,11 @@ def test_a_replacement_that_is_made_an_ordinary_payment_by_hand_is_held(
     file = sheet(tmp_path, ("b", "20", GOOD))
     pay(desk, file, tmp_path / "out", seconds=1)
     again = with_replaces(file, ids_of(desk))
-    payouts.commit_payouts(desk, again, "again")
+    paying.commit(desk, again, "again")
     table = schema.orders
     by_hand = update(table).where(table.c.run_key == "again").values(replaces=None)
     desk.ledger.write(lambda connection: connection.execute(by_hand))
-    for ids in payouts.commit_payouts(desk, again, "again"):
+    for ids in paying.commit(desk, again, "again"):
         execution.send_orders(desk, "again", ids)
     [held] = desk.ledger.orders(run_key="again")
     assert (held.hold_kind, held.sends) == (Hold.CHANGED, 0)

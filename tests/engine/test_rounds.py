@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.engine import paying
 from tests.engine.funded import PAYOUTS
 from tests.engine.own_process import in_own_process
 from tests.engine.rounds import available, decided, policy, start, traded
@@ -27,7 +28,7 @@ from treasury.planning.single import judge_operation
 from treasury.planning.trades import TradePlan
 from treasury.policy_file import read_policy
 from treasury.provider.conversion import ConversionExecute
-from treasury.runs import calls, execution, fills, payouts, rebalancing, trade_orders
+from treasury.runs import calls, execution, fills, rebalancing, trade_orders
 from treasury.runs.cancelling import cancel_order
 from treasury.runs.desk import Desk
 from treasury.runs.resolving import resolve_as_not_sent
@@ -135,7 +136,7 @@ def test_a_run_that_waits_is_an_obligation_and_is_funded(
 ) -> None:
     sandbox = start_sandbox(balances=holding(USDT_TRC20="100"))
     desk = open_desk(sandbox.base_url)
-    payouts.commit_payouts(desk, sheet(tmp_path, ("a", "2000", "12345670001"), ("b", "3000", "12345670002")), "payroll")
+    paying.commit(desk, sheet(tmp_path, ("a", "2000", "12345670001"), ("b", "3000", "12345670002")), "payroll")
     rules = policy(tmp_path)
     with rules.open("a") as file:
         file.write('[assets.DOGE]\ntarget = "0"\nmaximum = "9999999"\n')
@@ -152,7 +153,7 @@ def test_an_obligation_that_cannot_be_met_is_named_with_the_cost_of_one_more(
 ) -> None:
     sandbox = start_sandbox(balances={"USDT": D(1000), "USDT_TRC20": D(0)})
     desk = open_desk(sandbox.base_url)
-    payouts.commit_payouts(desk, sheet(tmp_path, ("a", "4000", "12345670001")), "payroll")
+    paying.commit(desk, sheet(tmp_path, ("a", "4000", "12345670001")), "payroll")
     rules = policy(tmp_path, DOGE=("0", "0", "9999999"))
     done = start(desk, rules, tmp_path / "out")
     [skipped] = [each for each in done["skipped"] if each["asset"] == "USDT_TRC20"]
@@ -210,7 +211,7 @@ def test_what_has_to_be_paid_is_bought_where_the_day_has_no_room_for_a_band(
     desk = open_desk(sandbox.base_url)
     rules = policy(tmp_path, tail=PAYOUTS + '[conversions.max_per_day]\nBTC = "0.5"\n', BTC=BTC)
     file = sheet(tmp_path, ("a", "1200", "12345670001"))
-    payouts.commit_payouts(desk, file, "salaries", rules)  # they wait
+    paying.commit(desk, file, "salaries", rules)  # they wait
     done = start(desk, rules, tmp_path / "out")
     bought = [order for order in desk.ledger.orders() if order.receive_currency == "USDT_TRC20"]
     assert [order.state for order in bought if order.run_key != "salaries"] == [State.SETTLED]
@@ -297,7 +298,7 @@ def test_what_is_scheduled_is_held_ready_until_its_run_has_begun(
     assert decided(desk, rules)["USDT_TRC20"]["need"] == "700"
     start(desk, rules, tmp_path / "out")
     assert available(sandbox, "USDT_TRC20") >= 700
-    payouts.commit_payouts(desk, sheet(tmp_path, ("a", "700", "12345670001")), "rent-2026-11")
+    paying.commit(desk, sheet(tmp_path, ("a", "700", "12345670001")), "rent-2026-11")
     [obligation] = decided(desk, rules)["USDT_TRC20"]["obligations"]
     assert obligation["what"] == "run rent-2026-11, not sent yet"
 
@@ -434,9 +435,9 @@ def test_one_run_stands_for_one_date_and_one_that_ended_unpaid_for_none(
     weekday = f"{MovedClock().now():%A}".lower()
     tail = f'[[scheduled]]\nname = "rent"\ncurrency = "USDT_TRC20"\namount = "700"\nweekday = "{weekday}"\n'
     rules = policy(tmp_path, "horizon_days = 8", tail, DOGE=("0", "0", "9999999"))
-    payouts.commit_payouts(desk, sheet(tmp_path, ("a", "5", "12345670001")), "rental-cars")
+    paying.commit(desk, sheet(tmp_path, ("a", "5", "12345670001")), "rental-cars")
     assert [each["amount"] for each in decided(desk, rules)["USDT_TRC20"]["obligations"]] == ["5", "1400"]
-    payouts.commit_payouts(desk, sheet(tmp_path, ("b", "700", "12345670002"), name="rent.csv"), "rent-2026-11")
+    paying.commit(desk, sheet(tmp_path, ("b", "700", "12345670002"), name="rent.csv"), "rent-2026-11")
     assert [each["amount"] for each in decided(desk, rules)["USDT_TRC20"]["obligations"]] == ["700", "5", "700"]
     for order in desk.ledger.orders(run_key="rent-2026-11"):
         cancel_order(desk, order, "not paid after all")

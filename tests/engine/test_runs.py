@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 import data
+from tests.engine import paying
 from tests.engine.rounds import start
 from tests.engine.runs import pay, results, sheet
 from tests.moved_clock import RUNS, clock_of
@@ -24,7 +25,7 @@ from treasury.planning.trades import TradePlan
 from treasury.provider.catalogue import CATALOGUE
 from treasury.reconciliation.scope import Scope
 from treasury.reports.reconciliation import FILES
-from treasury.runs import calls, execution, payouts, provisioning, rebalancing, sweep, trade_orders
+from treasury.runs import calls, execution, provisioning, rebalancing, sweep, trade_orders
 from treasury.runs.desk import Desk
 from treasury.runs.reporting import report_sweep
 
@@ -59,7 +60,7 @@ def test_a_second_start_sends_nothing(open_desk: OpenDesk, start_sandbox: Any, t
     desk = open_desk(sandbox.base_url)
     pay(desk, data.path("beneficiaries.csv"), tmp_path / "one")
     books = sandbox.books()
-    assert payouts.commit_payouts(desk, data.path("beneficiaries.csv"), "run") == []
+    assert paying.commit(desk, data.path("beneficiaries.csv"), "run") == []
     pay(desk, data.path("beneficiaries.csv"), tmp_path / "two")
     assert sandbox.books() == books
     assert (tmp_path / "one" / "results.csv").read_text() == (tmp_path / "two" / "results.csv").read_text()
@@ -93,7 +94,7 @@ def test_only_the_rows_of_a_subset_are_paid(open_desk: OpenDesk, start_sandbox: 
     sandbox = start_sandbox()
     desk = open_desk(sandbox.base_url)
     whole = sheet(tmp_path, ("a", "10", "12345670001"), ("b", "20", "12345670002"), ("c", "30", "12345670003"))
-    payouts.commit_payouts(desk, whole, "run")
+    paying.commit(desk, whole, "run")
     pay(desk, sheet(tmp_path, ("b", "20.00", "12345670002"), name="part.csv"), tmp_path / "out")
     assert [order["amount"] for order in sandbox.orders()] == [Decimal(20)]
     assert list(results(tmp_path / "out")) == ["a", "b", "c"]  # every row of the run
@@ -117,7 +118,7 @@ def test_dropped_answers_lead_to_one_payment_each(open_desk: OpenDesk, start_san
 def test_a_bad_run_key_is_refused_before_anything_else(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
     desk = open_desk(start_sandbox().base_url)
     with pytest.raises(InputError, match="run key"):
-        payouts.commit_payouts(desk, data.path("beneficiaries.csv"), "../run")
+        paying.commit(desk, data.path("beneficiaries.csv"), "../run")
     assert desk.ledger.runs() == []
 
 
@@ -246,7 +247,7 @@ def test_a_long_file_is_planned_and_recorded_in_little_memory(open_desk: OpenDes
     for rows, amount in ((1_000, "1"), (5_000, "2")):
         file = long_sheet(tmp_path, rows, DIRECT | {"amount": amount})
         tracemalloc.start()
-        committed = payouts.commit_payouts(desk, file, f"run-{rows}")
+        committed = paying.commit(desk, file, f"run-{rows}")
         most[rows] = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert sum(map(len, committed)) == rows
@@ -262,7 +263,7 @@ def test_following_looks_at_a_few_orders_at_a_time_until_the_time_is_up(
     service.plans["/v1/order/payout"] = ["drop"]
     desk = open_desk(service.base_url)
     file = sheet(tmp_path, *((f"r{number}", "1.00", f"1234567{number:04d}1") for number in range(12)))
-    ids = [order for chunk in payouts.commit_payouts(desk, file, "run") for order in chunk]
+    ids = [order for chunk in paying.commit(desk, file, "run") for order in chunk]
     execution.send_orders(desk, "run", ids)
     assert {order.state for order in desk.ledger.orders()} == {State.UNKNOWN}
     service.plans["/v1/order/query"] = [on_its_way]

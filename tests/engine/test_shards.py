@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests import parts
+from tests.engine import paying
 from treasury.ledger import sweeps
 from treasury.orders.states import State
 from treasury.reconciliation.scope import Scope
-from treasury.runs import execution, payouts, sweep
+from treasury.runs import execution, sweep
 from treasury.runs.desk import Desk
 
 ROWS = sweep.SHARED_FROM
@@ -24,7 +25,7 @@ ROWS = sweep.SHARED_FROM
 def paid(keys: tuple[str, str]) -> Iterator[Desk]:
     """A desk that may use two processes, with enough orders for both."""
     with parts.service() as url, parts.desk(url, keys[0], processes=2) as (desk, home):
-        for ids in payouts.commit_payouts(desk, parts.sheet(home, ROWS), "run"):
+        for ids in paying.commit(desk, parts.sheet(home, ROWS), "run"):
             execution.send_orders(desk, "run", ids)
         yield desk
 

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from sqlalchemy import func, update
 
+from tests.engine import paying
 from tests.engine.funded import BTC, HELD, PAYOUTS, ROWS, above, adopted, fund_and_pay
 from tests.engine.rounds import kinds, policy, start
 from tests.engine.runs import pay, sheet
 from treasury.errors import ApprovalNeeded, InputError, PlanRejected
 from treasury.ledger import schema, snapshots
 from treasury.ledger.approvals import reject_plan, waiting_plan
-from treasury.runs import agreeing, payouts
+from treasury.runs import agreeing
 from treasury.runs.desk import Desk
 
 D = Decimal
@@ -35,13 +36,13 @@ def test_approvers_are_shown_no_rate_that_was_changed_by_hand(
     sandbox = start_sandbox(balances=HELD)
     desk, file = open_desk(sandbox.base_url), sheet(tmp_path, *ROWS)
     rules = adopted(desk, policy(tmp_path, tail=above("payouts", "USDT_TRC20", "1000"), BTC=BTC))
-    payments = payouts.plan_of(desk, file, "run", rules)
+    payments = paying.plan_of(desk, file, "run", rules)
     shown = agreeing.plan_to_execute(desk, payments, add=False, fund=True)
     assert shown is not None
     [trade] = shown.conversions
     change_by_hand(desk, f'"amount": "{trade.amount.normalize():f}"', '"amount": "7"')
     with pytest.raises(InputError, match="its plan is another one than was shown"):
-        agreeing.propose_payouts(desk, payments, rules, shown=shown.sha256)
+        paying.propose(desk, payments, rules, shown=shown.sha256)
     assert waiting_plan(desk.ledger, "run") is None
     with pytest.raises(ApprovalNeeded):  # planned anew
         fund_and_pay(desk, file, rules, tmp_path / "out")
@@ -59,7 +60,7 @@ def test_payments_that_were_rejected_stay_so_whoever_changed_what_was_kept_of_th
     with pytest.raises(ApprovalNeeded):
         fund_and_pay(desk, file, rules, tmp_path / "out")
     reject_plan(desk.ledger, "run", by="Checker", why="row b is paid already", os_user="checker")
-    change_by_hand(desk, payouts.plan_of(desk, file, "run", rules).sha256, "0" * 64)
+    change_by_hand(desk, paying.plan_of(desk, file, "run", rules).sha256, "0" * 64)
     sandbox.deposit("USDT_TRC20", "1500")
     with pytest.raises(PlanRejected, match="row b is paid already"):
         pay(desk, file, tmp_path / "out")

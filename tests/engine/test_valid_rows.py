@@ -9,6 +9,7 @@ from typing import Any
 import openpyxl
 import pytest
 
+from tests.engine import paying
 from tests.engine.runs import HEADER, results, sheet
 from tests.sheets.books import BANK, csv_text, number, table, workbook
 from treasury.errors import ApprovalNeeded, InputError, InvalidSheet
@@ -17,6 +18,7 @@ from treasury.planning.policy import parse_policy
 from treasury.reports.starts import end_start
 from treasury.runs import agreeing, approving, execution, payouts
 from treasury.runs.desk import Desk
+from treasury.runs.payout_plans import PayRequest, make_plan
 from treasury.runs.preview import look
 from treasury.sheets.beneficiaries import read_beneficiaries
 
@@ -27,18 +29,17 @@ BAD = ("c", "ten", "12345670003")
 
 
 def start(desk: Desk, file: Path, out: Path, *, add: bool = False, only: bool = True) -> dict[str, Any]:
-    """All steps of a start, each reading the sheet anew as the tasks of a flow do."""
-    asked: dict[str, Any] = {"add": add, "valid_rows_only": only}
-    plan = payouts.plan_of(desk, file, "run", **asked)
-    payouts.keep_left_out(out, file, plan)
-    if (shown := agreeing.plan_to_execute(desk, plan, add=add)) is not None:
-        look(desk, shown, file)
-    agreeing.propose_payouts(desk, plan, add=add)
-    chunks = payouts.commit_payouts(desk, file, "run", **asked)
+    """All steps of a start."""
+    made = make_plan(desk, PayRequest(file, "run", add=add, valid_rows_only=only))
+    payouts.keep_left_out(out, file, made.payments)
+    if made.proposed is not None:
+        look(desk, made.proposed, file)
+    agreeing.propose_payouts(desk, made)
+    chunks = payouts.commit_payouts(desk, made)
     for ids in chunks:
         execution.send_orders(desk, "run", ids)
     execution.follow_orders(desk, "run", [each for ids in chunks for each in ids], 10)
-    return dict(payouts.write_payout_results(desk, file, "run", out, **asked))
+    return dict(payouts.write_payout_results(desk, made, out))
 
 
 def rows_of(file: Path) -> list[dict[str, str]]:
@@ -57,8 +58,8 @@ def test_valid_rows_are_paid_and_the_others_remain(open_desk: OpenDesk, start_sa
     with pytest.raises(InvalidSheet):
         start(desk, file, out, only=False)
     assert sandbox.orders() == []
-    plan = payouts.plan_of(desk, file, "run", valid_rows_only=True)
-    assert plan.sha256 == payouts.plan_of(desk, sheet(tmp_path, *GOOD, name="good.csv"), "run").sha256
+    plan = paying.plan_of(desk, file, "run", valid_rows_only=True)
+    assert plan.sha256 == paying.plan_of(desk, sheet(tmp_path, *GOOD, name="good.csv"), "run").sha256
     [said] = plan.summary()["left_out"]
     assert (said["row"], said["row_ref"]) == (4, "c")
     assert said["problem"].startswith("amount: ")

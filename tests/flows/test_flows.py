@@ -132,11 +132,11 @@ def test_a_task_is_not_tried_again_for_a_wrong_sheet_and_prefect_logs_no_traceba
     """Prefect logs the traceback of a task only once its retries are used up."""
     from prefect.states import Failed
 
-    from tasks.payouts import read_beneficiaries
+    from tasks.payouts import plan_payouts
     from tasks.provisioning import look_up_users
     from treasury.errors import InvalidSheet
 
-    for task in (read_beneficiaries, look_up_users):
+    for task in (plan_payouts, look_up_users):
         again: Any = task.retry_condition_fn
         assert task.retries == 1
         assert not again(task, None, Failed(data=InvalidSheet("sheet.csv", [])))

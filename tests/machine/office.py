@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from tests.engine import paying
 from tests.engine.runs import HEADER
 from tests.moved_clock import MovedClock
 from treasury.errors import ApprovalNeeded, InputError, RunHeld, Stopped
@@ -23,7 +24,7 @@ from treasury.orders.states import State
 from treasury.planning.policy import parse_policy
 from treasury.provider.client import Account
 from treasury.provider.signing import load_private_key
-from treasury.runs import agreeing, execution, payouts
+from treasury.runs import execution
 from treasury.runs.approving import approve
 from treasury.runs.cancelling import cancel
 from treasury.runs.desk import Desk
@@ -103,8 +104,8 @@ def perform(desk: Desk, folder: Path, act: str, about: Sequence[Any]) -> dict[st
 def start(desk: Desk, folder: Path, run_key: str) -> None:
     """Start a run, as `treasury pay` does."""
     file = folder / f"{run_key}.csv"
-    agreeing.propose_payouts(desk, payouts.plan_of(desk, file, run_key))
-    for ids in payouts.commit_payouts(desk, file, run_key):
+    paying.propose(desk, paying.plan_of(desk, file, run_key))
+    for ids in paying.commit(desk, file, run_key):
         execution.send_orders(desk, run_key, ids)
 
 

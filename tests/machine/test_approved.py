@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from tests.engine import paying
 from tests.listening import Answer, Listening
 from tests.machine.approved_books import HOURS, NO_LIMIT, Books, Rules, Signature, labels
 from tests.machine.office import open_desk, write_sheet
@@ -30,7 +31,7 @@ from treasury.ledger.approvals import reject_plan, waiting_plan
 from treasury.ledger.policies import adopt_policy
 from treasury.ledger.stops import lift_stop, stop_sending
 from treasury.planning.policy import parse_policy
-from treasury.runs import agreeing, approving, execution, payouts
+from treasury.runs import approving, execution
 from treasury.runs.resolving import release_orders
 from treasury.sandbox import generate_key_pair
 
@@ -115,12 +116,12 @@ class Office:
         file = self.folder / f"{run}-{sheet}.csv"
         try:
             if proposes:
-                plan = payouts.plan_of(self.desk, file, run)
+                plan = paying.plan_of(self.desk, file, run)
                 token = None if key is None else str(approving.sign_proposal(self.desk, KEYS[key], run, plan.sha256))
                 self.books.started(run, sheet, "somebody" if key is None else key.partition("-")[0], key)
-                agreeing.propose_payouts(self.desk, plan, proposal=token)
+                paying.propose(self.desk, plan, proposal=token)
             if records:
-                chunks = payouts.commit_payouts(self.desk, file, run)
+                chunks = paying.commit(self.desk, file, run)
                 self.books.begun[run] = (sheet, self.books.rules)
             else:
                 chunks = [execution.open_orders(self.desk, run)]

@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.engine import paying
 from tests.engine.runs import sheet
 from treasury.ledger.policies import adopt_policy
 from treasury.ledger.stops import lift_stop, stop_sending
 from treasury.orders.states import Hold, State
 from treasury.planning.policy import parse_policy
 from treasury.provider.client import Account
-from treasury.runs import execution, payouts
+from treasury.runs import execution
 from treasury.runs.cancelling import cancel
 from treasury.runs.desk import Desk
 from treasury.runs.resolving import release_orders, resolve_as_sent
@@ -46,7 +47,7 @@ def open_desk(sandbox: RunningSandbox, home: Path, key: str) -> Desk:
 
 def start(desk: Desk, file: Path, run_key: str) -> set[str]:
     """The outcomes of a run after a start of it."""
-    for ids in payouts.commit_payouts(desk, file, run_key):
+    for ids in paying.commit(desk, file, run_key):
         execution.send_orders(desk, run_key, ids)
     return {order.state.outcome for order in desk.ledger.orders(run_key=run_key)}
 

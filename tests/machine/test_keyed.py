@@ -17,6 +17,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy import insert
 
+from tests.engine import paying
 from tests.machine.office import open_desk, write_sheet
 from tests.moved_clock import MovedClock
 from tests.proofs import tries
@@ -33,7 +34,7 @@ from treasury.orders.records import Order
 from treasury.orders.states import Event, State
 from treasury.planning.policy import parse_policy
 from treasury.reconciliation.breaks import Break, Finding
-from treasury.runs import agreeing, approving, payouts
+from treasury.runs import approving
 from treasury.sandbox import generate_key_pair
 
 HISTORIES = tries("HISTORIES", 4, 300)
@@ -168,10 +169,10 @@ class Office:
         run = f"run{self.runs}"
         file = write_sheet(self.folder, run, [("r0", "20", "12345670001")])
         label = self.dice.choice([None, *self.world.keys])
-        plan = payouts.plan_of(self.desk, file, run)
+        plan = paying.plan_of(self.desk, file, run)
         token = None if label is None else str(approving.sign_proposal(self.desk, KEYS[label], run, plan.sha256))
-        agreeing.propose_payouts(self.desk, plan, proposal=token)
-        payouts.commit_payouts(self.desk, file, run)
+        paying.propose(self.desk, plan, proposal=token)
+        paying.commit(self.desk, file, run)
         self.world.makers[run] = None if label is None else self.world.keys[label]
         self.runs += 1
 

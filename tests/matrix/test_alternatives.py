@@ -22,9 +22,9 @@ from tests.moved_clock import MovedClock
 from tests.proofs import halves
 from treasury.clock import Clock
 from treasury.errors import TreasuryError
-from treasury.ledger.proofs import ProofVerdict
 from treasury.provider.service_rules import ServiceRules
 from treasury.proving import prove_service
+from treasury.proving.findings import ProofVerdict
 from treasury.sandbox import RunningSandbox, SandboxClock, SandboxSettings, running_sandbox
 from treasury.sandbox.behaviour import Behaviour
 

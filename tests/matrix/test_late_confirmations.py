@@ -12,13 +12,14 @@ import pytest
 import stamina
 
 from tests.crash.payments import QUOTED, fiat_payout
+from tests.engine import paying
 from tests.ibans import german_iban
 from tests.listening import Answer, Listening
 from tests.matrix.faulty import SHORT_SERVICE, open_short_desk
 from tests.moved_clock import MovedClock
 from treasury.orders.states import Event
 from treasury.provider.service_rules import ServiceRules
-from treasury.runs import execution, payouts
+from treasury.runs import execution
 from treasury.runs.resolving import resolve_as_not_sent, resolve_as_sent
 from treasury.sandbox import generate_key_pair
 
@@ -192,7 +193,7 @@ def test_a_person_is_not_believed_while_the_service_shows_a_payment(tmp_path: Pa
     service = SlowToConfirm("lags", MovedClock())
     try:
         desk = open_short_desk(service.base_url, tmp_path, key, WINDOW, clock=service.clock, **settings({}))
-        for ids in payouts.commit_payouts(desk, sheet_of(tmp_path), "fiat"):
+        for ids in paying.commit(desk, sheet_of(tmp_path), "fiat"):
             execution.send_orders(desk, "fiat", ids)
         assert {order.state.value for order in desk.ledger.orders()} == {"unknown"}
         service.clock.move(LIFE + MARGIN + 0.2)
@@ -226,7 +227,7 @@ def test_an_older_ledger_finds_what_was_paid_under_a_later_quote(first_answer: s
     home.mkdir()
     try:
         desk = open_short_desk(service.base_url, home, key, WINDOW, clock=service.clock, **settings({}))
-        for ids in payouts.commit_payouts(desk, sheet_of(home), "fiat"):
+        for ids in paying.commit(desk, sheet_of(home), "fiat"):
             execution.send_orders(desk, "fiat", ids)
         assert {order.state.value for order in desk.ledger.orders()} == {"unknown"}
         desk.close()
@@ -253,7 +254,7 @@ def test_what_acts_after_a_person_said_that_it_did_not_is_found_at_the_next_star
     service.shows_11_for = 3600.0
     try:
         desk = open_short_desk(service.base_url, tmp_path, key, WINDOW, clock=service.clock, **settings({}))
-        for ids in payouts.commit_payouts(desk, sheet_of(tmp_path), "fiat"):
+        for ids in paying.commit(desk, sheet_of(tmp_path), "fiat"):
             execution.send_orders(desk, "fiat", ids)
         for _ in range(20):  # a service shows whole seconds, and this machine may be busy
             service.clock.move(1.0)
@@ -273,7 +274,7 @@ def test_a_row_that_is_held_under_one_quote_is_taken_over_under_the_one_that_was
     home.mkdir()
     try:
         desk = open_short_desk(service.base_url, home, key, WINDOW, clock=service.clock, **settings({}))
-        [ids] = payouts.commit_payouts(desk, sheet_of(home), "fiat")
+        [ids] = paying.commit(desk, sheet_of(home), "fiat")
         desk.close()
         shutil.copytree(home, copy)
         desk = open_short_desk(service.base_url, home, key, WINDOW, clock=service.clock, **settings({}))
@@ -304,7 +305,7 @@ def test_a_row_that_a_person_said_was_sent_ends_with_the_quote_that_was_paid(tmp
     home.mkdir()
     try:
         desk = open_short_desk(service.base_url, home, key, WINDOW, clock=service.clock, **settings({}))
-        for ids in payouts.commit_payouts(desk, sheet_of(home), "fiat"):
+        for ids in paying.commit(desk, sheet_of(home), "fiat"):
             execution.send_orders(desk, "fiat", ids)
         for order in desk.ledger.orders():
             desk.ledger.step(order, Event.RESOLVE_SENT, cause="Ada Example: on the telephone", reason=None)

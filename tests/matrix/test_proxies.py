@@ -8,6 +8,7 @@ import stamina
 
 from tests.crash.oracle import judge
 from tests.crash.payments import KINDS, PARTNER_ID, make_kind
+from tests.engine import paying
 from tests.engine.runs import sheet
 from tests.matrix.faulty import open_short_desk
 from tests.matrix.proxies import BEHAVIOURS, HOSTILE_BEHAVIOURS, PacedService, Proxy
@@ -15,7 +16,7 @@ from tests.moved_clock import MovedClock
 from tests.proofs import ALL
 from treasury.errors import ConfigurationError
 from treasury.orders.states import State
-from treasury.runs import execution, payouts
+from treasury.runs import execution
 from treasury.sandbox import SandboxSettings, generate_key_pair, running_sandbox
 
 NAMES = tuple(KINDS) if ALL else ("payout", "fiat_payout")
@@ -96,7 +97,7 @@ def test_a_service_that_allows_few_requests_a_second_pays_every_row_once(
     try:
         desk = open_short_desk(service.base_url, tmp_path, keys[0], 0.02)
         file = sheet(tmp_path, *((f"r{number}", "5", f"123456{number:05d}7") for number in range(rows)))
-        ids = [order for chunk in payouts.commit_payouts(desk, file, "run") for order in chunk]
+        ids = [order for chunk in paying.commit(desk, file, "run") for order in chunk]
         for some in (ids[start : start + 2_000] for start in range(0, rows, 2_000)):
             execution.send_orders(desk, "run", some)
         unknown = len(desk.ledger.order_ids("run", (State.UNKNOWN,)))

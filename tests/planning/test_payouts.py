@@ -13,7 +13,7 @@ from treasury.orders.records import Intent
 from treasury.planning.payouts import plan_row
 from treasury.planning.shown import Known, shown_payouts
 from treasury.reports.plan import preview_page
-from treasury.runs.payouts import read_plan
+from treasury.runs.payout_plans import read_plan
 from treasury.sheets.beneficiaries import read_beneficiaries
 
 SHEET = data.path("beneficiaries.csv")

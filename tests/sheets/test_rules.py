@@ -10,7 +10,7 @@ import pytest
 
 from tests.sheets.books import BANK, csv_text, parts, save, sheet_xml, table, workbook, write
 from treasury.errors import InvalidSheet, RowProblem
-from treasury.runs.payouts import read_plan
+from treasury.runs.payout_plans import read_plan
 from treasury.sheets.beneficiaries import read_beneficiaries
 from treasury.sheets.card_users import read_card_users
 from treasury.sheets.number_formats import read_format

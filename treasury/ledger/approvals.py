@@ -66,8 +66,8 @@ def propose_plan(
     shown: Mapping[str, Any] | None = None,
     token: Token | None = None,
     since: int = 0,
-) -> None:
-    """Record a plan that needs approvals, unless it is the one that waits.
+) -> list[str]:
+    """Record a plan that needs approvals, unless it is the one that waits; return whose it has.
 
     `token`: what its maker signed. `since`: one from before this moment, Unix ms, waits no more. Raises
     `ApprovalNeeded` while it lacks approvals, `PlanRejected` when a person rejected it, and `InputError` when it could
@@ -98,6 +98,7 @@ def propose_plan(
     plan, judged = ledger.write(work)
     if len(judged.counted) < plan.needed:
         raise ApprovalNeeded(run_key, plan.needed, judged.counted, judged.refused, plan.code)
+    return list(judged.counted)
 
 
 # --- decide ------------------------------------------------------------------------------------------------------

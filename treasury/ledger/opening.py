@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, insert, select, update
 
 from treasury.errors import ConfigurationError, WrongAccount, WrongLedgerKey
 from treasury.ledger import schema
@@ -56,14 +56,13 @@ def open_tables(connection: Connection, account: str, key_file: Path) -> tuple[L
 
 
 def _is_unused(connection: Connection) -> bool:
-    """Tell whether the ledger holds no run, no order and no card user; findings about the service do not count."""
-    kept = [table for table in schema.metadata.sorted_tables if table not in (schema.meta, schema.proofs)]
+    """Tell whether the ledger holds no run, no order and no card user."""
+    kept = [table for table in schema.metadata.sorted_tables if table is not schema.meta]
     return all(connection.execute(select(table).limit(1)).first() is None for table in kept)
 
 
 def _rebind(connection: Connection, account: str) -> None:
     """Bind an unused ledger to another account, for example after a mistyped partner id."""
-    connection.execute(delete(schema.proofs))
     connection.execute(update(schema.meta).where(schema.meta.c.key == "account").values(value=account))
 
 

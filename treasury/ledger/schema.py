@@ -15,7 +15,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-VERSION = "100"
+VERSION = "101"
 
 metadata = MetaData()
 
@@ -160,30 +160,6 @@ seen_statuses = Table(
 )
 """Statuses that the service has shown for confirmed orders of an operation."""
 
-proofs = Table(
-    "proofs",
-    metadata,
-    Column("id", _Id, primary_key=True, autoincrement=True),
-    Column("at", BigInteger, nullable=False),
-    Column("name", String(60), nullable=False),
-    Column("verdict", String(20), nullable=False),
-    Column("setting", Text, nullable=False),
-    Column("evidence", Text, nullable=False),
-    Column("proposed", Text),
-)
-"""What `treasury doctor --prove` found about each entry of the service table; `setting` and `proposed` are JSON."""
-
-adoptions = Table(
-    "adoptions",
-    metadata,
-    Column("id", _Id, primary_key=True, autoincrement=True),
-    Column("at", BigInteger, nullable=False),
-    Column("name", String(60), nullable=False),
-    *(Column(name, Text, nullable=False) for name in ("before", "after", "evidence")),
-    Column("adopted_by", String(200), nullable=False),
-)
-"""Findings that a named person adopted into the service table; `before` and `after` are JSON."""
-
 journal = Table(
     "journal",
     metadata,
@@ -231,6 +207,28 @@ One that waits for approvals is a proposal: `number` among those of its run, `le
 `os_user` and `token` (what a key signed) of its maker, who `is_listed` in the policy or not; `shown` what approvers
 see, encrypted, while it waits; `ends_at` when its approvals end at the latest. `checksum`: keyed, over all that binds.
 """
+
+payout_plans = Table(
+    "payout_plans",
+    metadata,
+    Column("id", String(64), primary_key=True),
+    Column("run_key", String(200), nullable=False),
+    Column("number", Integer, nullable=False),
+    Column("made_at", BigInteger, nullable=False),
+    Column("content", LargeBinary, nullable=False),
+    UniqueConstraint("run_key", "number"),
+)
+"""Plans of payout runs, each made once: `number` among those of its run. `content`: encrypted, all but its rows. `id`
+is the hash over everything in it, rows and making included."""
+
+payout_plan_rows = Table(
+    "payout_plan_rows",
+    metadata,
+    Column("plan_id", String(64), ForeignKey("payout_plans.id"), primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("content", LargeBinary, nullable=False),
+)
+"""The rows of such a plan, some in each record, encrypted; they end with the last payload of their run."""
 
 consents = Table(
     "consents",

@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -116,6 +117,34 @@ class PayoutPlan:
             "stop_loss": {"alike": self.limits.stop_after_failures, "percent": self.limits.stop_above_percent},
             "plan_sha256": self.sha256,
         }
+
+
+@dataclass(frozen=True)
+class MadePlan:
+    """The plan of a start of a payout run, made once: shown, decided about and carried out by its id."""
+
+    id: str
+    """Empty for one that is only looked at."""
+    payments: PayoutPlan
+    """Every row of its sheet."""
+    proposed: PayoutPlan | None
+    """The part that is still to be agreed to, with conversions; None where nothing is."""
+    policy_file: Path | None = None
+    """Names the policy; where none is in force, on a service of this machine, it is the one that applies."""
+    add: bool = False
+    """Whether rows that the run does not have are added to it."""
+    fund: bool = False
+    """Whether what the run lacks is converted before it is paid."""
+
+    @property
+    def shown(self) -> PayoutPlan:
+        """The plan as people see it."""
+        return self.proposed or self.payments
+
+    @property
+    def agreed(self) -> str | None:
+        """The hash of what is agreed to, where conversions may be part of it."""
+        return self.shown.sha256 if self.fund else None
 
 
 @dataclass(frozen=True)

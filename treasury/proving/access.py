@@ -7,7 +7,6 @@ from itertools import product
 from typing import Any
 
 from treasury.errors import NotConnected, OutcomeUnknown, Refused
-from treasury.ledger.proofs import AS_CONNECTED, Proof, ProofVerdict
 from treasury.provider.client import Account, Client
 from treasury.provider.funds import PartnerBalance
 from treasury.provider.operation import Effect, Operation, Reply
@@ -15,6 +14,7 @@ from treasury.provider.orders import QueryTransaction, VerifyDepositAddress
 from treasury.provider.refusals import ACCOUNT_TROUBLE, ASK_FIRST, FINAL
 from treasury.provider.service_rules import ServiceRules
 from treasury.provider.signing import HASHES
+from treasury.proving.findings import AS_CONNECTED, Proof, ProofVerdict
 
 Answer = Reply | Refused | OutcomeUnknown | NotConnected
 

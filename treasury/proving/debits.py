@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from treasury.ledger.closing import balance_nights
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.proofs import Proof, ProofVerdict
 from treasury.money import exact
 from treasury.provider.service_rules import ServiceRules
+from treasury.proving.findings import Proof, ProofVerdict
 from treasury.reconciliation.balances import Night, pooled, roll_forward
 
 NAME = "debited_when"

@@ -7,7 +7,6 @@ from sqlalchemy import func, select
 from treasury.errors import Refused
 from treasury.ledger import schema
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.proofs import Proof, ProofVerdict
 from treasury.ledger.statuses import seen_statuses
 from treasury.ledger.witnesses import last_shown
 from treasury.money import exact
@@ -22,6 +21,7 @@ from treasury.provider.service_rules import ServiceRules
 from treasury.provider.status import OrderStatus
 from treasury.proving.access import Questions
 from treasury.proving.debits import judge_debits
+from treasury.proving.findings import Proof, ProofVerdict
 
 ENOUGH_PAYOUTS = 20
 """Confirmed payouts that must have settled before their statuses say something about this account."""

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from treasury.ledger.proofs import Proof, ProofVerdict, keep_proofs
 from treasury.proving.access import Questions, prove_access, prove_clock, prove_window
+from treasury.proving.findings import Proof, ProofVerdict
 from treasury.proving.history import prove_history
 from treasury.proving.shapes import prove_absences, prove_platform_key, prove_sides, prove_support
 from treasury.runs.desk import Desk
@@ -27,7 +27,7 @@ class Findings:
 
 
 def prove_service(desk: Desk) -> Findings:
-    """Ask the service what is really so, by operations that only read, and keep what it shows in the ledger."""
+    """Ask the service what is really so, by operations that only read."""
     questions = Questions(desk.client, desk.account.rules)
     clock, skew = prove_clock(desk.client.read_clock, desk.settings.max_clock_skew_seconds)
     proofs = [clock, *prove_access(questions, skew)]
@@ -39,5 +39,4 @@ def prove_service(desk: Desk) -> Findings:
         proofs += prove_history(questions, desk.ledger)
     proofs.append(prove_platform_key(questions, desk.settings.home / NOTIFICATION))
     last = list({proof.name: proof for proof in proofs}.values())  # a clock that is refused speaks against its header
-    keep_proofs(desk.ledger, last)
     return Findings(last, questions.knows_us)

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from treasury.errors import InputError, NotTrusted
-from treasury.ledger.proofs import AS_CONNECTED, Proof, ProofVerdict
 from treasury.provider.card_users import QueryCardUser
 from treasury.provider.conversion import ConversionRate, ConversionRateRecord
 from treasury.provider.fiat_payouts import QueryFiatPayout, SupportedCountries
@@ -16,6 +15,7 @@ from treasury.provider.orders import QueryTransaction
 from treasury.provider.service_rules import BARE_404, NO_ABSENCE, describe_shape
 from treasury.provider.signing import load_public_key
 from treasury.proving.access import Answer, Questions, made_up, words_of
+from treasury.proving.findings import AS_CONNECTED, Proof, ProofVerdict
 
 SYMBOLS = ("ETH-USDT", "BTC-USDT")
 """Pairs whose two rates are asked for, until one is answered."""

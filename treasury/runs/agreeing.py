@@ -6,17 +6,18 @@ from pathlib import Path
 from typing import Any
 
 from treasury.approving.tokens import read_token
-from treasury.errors import InputError, InvalidSheet, LimitExceeded
+from treasury.errors import InputError, InvalidSheet, LimitExceeded, PolicyChanged
 from treasury.ledger.approvals import check_no_rejection
 from treasury.ledger.approved_plans import ENDED, lapsed_plan, propose_again
 from treasury.ledger.day import check_day
 from treasury.ledger.in_flight import recorded_debits
 from treasury.ledger.intents import check_bound
 from treasury.ledger.obligations import ADDS
+from treasury.ledger.payout_plans import is_made_now, kept_plan
 from treasury.planning.limits import judge_rows
-from treasury.planning.payouts import PayoutPlan, plan_payouts
+from treasury.planning.payouts import MadePlan, PayoutPlan, plan_payouts
 from treasury.planning.rows import PayoutRow
-from treasury.runs.approving import is_recorded, propose
+from treasury.runs.approving import is_recorded, marks_of, propose
 from treasury.runs.desk import Desk
 from treasury.runs.funding_plans import (
     agreed_of,
@@ -27,7 +28,7 @@ from treasury.runs.funding_plans import (
     was_shown,
     whole_run,
 )
-from treasury.runs.governing import govern
+from treasury.runs.governing import Governing, govern_plan
 from treasury.runs.preview import look
 from treasury.sheets.reading import Sheet
 
@@ -125,36 +126,41 @@ def _shown_again(desk: Desk, plan: PayoutPlan, sha256: str) -> dict[str, Any]:
     return {**look(desk, plan), "plan_sha256": sha256, "why": why, ADDS: False}
 
 
-def propose_payouts(
-    desk: Desk,
-    plan: PayoutPlan,
-    policy_file: Path | None = None,
-    proposal: str | None = None,
-    *,
-    add: bool = False,
-    shown: str | None = None,
-) -> None:
-    """Record a plan that needs approvals; `proposal`: the token that its maker signed; `add`: see `commit_payouts`.
+def governed_plan(desk: Desk, made: MadePlan) -> Governing:
+    """The policy that a plan was made under, while it is in force.
 
-    `shown`: the hash of the plan that was shown, where it is funded: its conversions are proposed with it. Raises
-    `ApprovalNeeded` while it has too few, and `RunKeyConflict`.
+    Raises `PolicyChanged` where another one is or was since, or the ledger was restored, and as `govern_plan`.
     """
-    governed = govern(desk, policy_file)
-    added = added_plan(desk, plan) if add else None
+    governed = govern_plan(desk, made.payments.policy)
+    if not made.id or not is_made_now(desk.ledger, kept_plan(desk.ledger, made.id)):
+        raise PolicyChanged(
+            f"run {made.payments.run_key}: another policy came into force, or this ledger was found to be restored, "
+            "since the plan was made; nothing was sent: start it again"
+        )
+    return governed
+
+
+def propose_payouts(desk: Desk, made: MadePlan, signed: str | None = None) -> list[str]:
+    """Record a plan that needs approvals; returns who approved it. `signed`: the token that its maker signed.
+
+    Raises `ApprovalNeeded` while it has too few, and `RunKeyConflict`.
+    """
+    governed, plan = governed_plan(desk, made), made.payments
+    added = added_plan(desk, plan) if made.add else None
     proposed = added or plan
-    if shown is not None:
-        proposed = plan_as_shown(desk, plan, shown, add=add) or proposed
+    if made.agreed is not None:
+        proposed = plan_as_shown(desk, plan, made.agreed, add=made.add) or proposed
     if added is None and not proposed.conversions and is_recorded(desk, governed, plan.run_key):
         rules = governed.rules(desk, "payouts", {}, {})
         lapsed = lapsed_plan(desk.ledger, plan.run_key, governed.version, rules.approving)
         if lapsed is not None:
             propose_again(desk.ledger, lapsed, _shown_again(desk, plan, lapsed.sha256))
-        return
+        return list(marks_of(desk, plan.run_key).approved_by)
     if added is None and desk.ledger.run(plan.run_key) is not None:
         check_bound(desk.ledger, plan.run_key, plan.intents)  # another plan of it could never be paid
     else:
         hashes = {proposed.sha256, (added or plan).sha256}
         check_no_rejection(desk.ledger, plan.run_key, hashes, governed.version, proposed.approvals)
-    token = None if proposal is None else read_token(proposal)
+    token = None if signed is None else read_token(signed)
     seen = {**look(desk, proposed), ADDS: added is not None} if proposed.approvals else None
-    propose(desk, governed, plan.run_key, proposed.sha256, proposed.approvals, shown=seen, token=token)
+    return propose(desk, governed, plan.run_key, proposed.sha256, proposed.approvals, shown=seen, token=token)

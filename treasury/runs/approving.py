@@ -72,8 +72,8 @@ def propose(
     *,
     shown: Mapping[str, Any] | None = None,
     token: Token | None = None,
-) -> None:
-    """Record a plan that needs so many approvals; where it needs none, only who signed it.
+) -> list[str]:
+    """Record a plan that needs so many approvals, and return whose it has; where it needs none, only who signed it.
 
     Raises `ApprovalNeeded` while it lacks them, `PlanRejected`, and `InputError` when it can never have them.
     """
@@ -86,10 +86,12 @@ def propose(
     if approvals_of(governed, run_key, asked, maker):
         rules = governed.approving(asked)
         policy = governed.version
-        approvals.propose_plan(desk.ledger, run_key, sha256, maker, rules, policy=policy, shown=shown, token=token)
-    elif token is not None:
+        asked_of = (desk.ledger, run_key, sha256, maker, rules)
+        return approvals.propose_plan(*asked_of, policy=policy, shown=shown, token=token)
+    if token is not None:
         noted = (desk.ledger.key, run_key, maker, token, desk.ledger.now())
         desk.ledger.write(lambda connection: note_maker(connection, *noted))
+    return []
 
 
 def is_recorded(desk: Desk, governed: Governing, run_key: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from treasury.clock import MACHINE, Clock
 from treasury.concurrency.turns import run_concurrently
-from treasury.errors import ConfigurationError, NotConnected, RowProblem, RunHeld, Stopped
+from treasury.errors import ConfigurationError, NotConnected, RunHeld, Stopped
 from treasury.ledger.changed_orders import hold_changed
 from treasury.ledger.database import sqlite_file
 from treasury.ledger.epoch import Standing, begin_epoch, check_standing, register_machine
@@ -18,6 +18,7 @@ from treasury.ledger.ledger import Ledger
 from treasury.ledger.token import LedgerToken
 from treasury.orders.records import Order
 from treasury.orders.states import State
+from treasury.planning.payouts import MadePlan
 from treasury.provider.client import Account, Client
 from treasury.runs.shards import Shards
 from treasury.sending.stop_loss import StopLoss
@@ -44,10 +45,8 @@ class Desk:
         self.token = LedgerToken(settings.token_folder, account.identity)
         self.standing = Standing.KNOWN
         """How far the ledger could be trusted when a run was last held."""
-        self.looked_at: set[str] = set()
-        """Hashes of plans that this process has shown, and asked the service about."""
-        self.left_out: dict[str, tuple[float, tuple[RowProblem, ...]]] = {}
-        """Sheet and run -> when this process found which of its rows are left out, and what is wrong with them."""
+        self.plans: dict[str, MadePlan] = {}
+        """Plans that this process made or read, by their ids: none of them ever changes."""
         self.checked_runs: set[str] = set()
         """Runs whose preflight questions were answered since they were held."""
         self.provisioned: dict[str, list[dict[str, Any]]] = {}

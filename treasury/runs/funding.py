@@ -21,7 +21,7 @@ from treasury.money import canonical
 from treasury.orders.records import Order
 from treasury.orders.states import NEVER_LEFT, OPEN, State
 from treasury.planning.funding import clipped, gap_of, shown_gap
-from treasury.planning.payouts import PayoutPlan
+from treasury.planning.payouts import MadePlan, PayoutPlan
 from treasury.planning.policy import Policy
 from treasury.planning.position import Snapshot
 from treasury.planning.trades import TradePlan, is_still_wanted
@@ -40,15 +40,14 @@ from treasury.runs.trade_orders import RecordedTrade, commit_part, name_trades
 LOG = logging.getLogger("treasury")
 
 
-def next_round(
-    desk: Desk, plan: PayoutPlan, before: Sequence[Done], seconds: float, policy_file: Path | None = None
-) -> Planned | None:
+def next_round(desk: Desk, made: MadePlan, before: Sequence[Done], seconds: float) -> Planned | None:
     """The next round of conversions that a run's gap needs, planned afresh; None when nothing more is converted.
 
-    `plan`: the rows of its sheet, which are recorded. They are asked about first where the ledger may know less than
+    `made`: its plan, whose rows are recorded. They are asked about first where the ledger may know less than
     the service. What is on its way of earlier starts is followed for so many seconds, and nothing is converted while
     something still is; what they left unsent is cancelled, unless it waits for a second query.
     """
+    plan, policy_file = made.payments, made.policy_file
     policy = policy_of(plan)
     check_name_of_round(desk.ledger, plan.run_key)
     if not before:
@@ -163,15 +162,14 @@ def _follow_earlier(desk: Desk, run_key: str, seconds: float) -> None:
             follow_orders(desk, key, open_ones, seconds)
 
 
-def record_round(
-    desk: Desk, planned: Planned, plan: PayoutPlan, policy_file: Path | None = None
-) -> list[RecordedTrade]:
+def record_round(desk: Desk, planned: Planned, made: MadePlan) -> list[RecordedTrade]:
     """Record the conversions of a round, as part of the plan of the run that was agreed to; returns each with its name.
 
     None of them where something was recorded since the round was planned, or a limit of the day was reached: then it is
     planned again. What it has is read from the ledger, which kept it when it was planned. Raises `ApprovalNeeded`, and
     `InputError` for a round that this ledger did not plan for this run.
     """
+    plan = made.payments
     kept = snapshots.planned_snapshot(desk.ledger, planned["run_key"], plan_hash(planned["plan"]))
     agreed = agreed_of(desk, plan)
     if (kept.get("funds") or {}).get("run_key") != plan.run_key:
@@ -187,7 +185,7 @@ def record_round(
     with desk.hold(planned["run_key"]):
         bounds = [clipped(trade, agreed.conversions) for trade in trades.trades]
         try:
-            ids = commit_part(desk, planned["run_key"], trades, bounds, part_of, kept["newest_order"], policy_file)
+            ids = commit_part(desk, planned["run_key"], trades, bounds, part_of, kept["newest_order"], made.policy_file)
         except (Overtaken, LimitExceeded) as error:
             LOG.info("run %s: its conversions are planned again: %s", plan.run_key, error)
             return []

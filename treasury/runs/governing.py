@@ -95,7 +95,16 @@ def govern(desk: Desk, named: Path | None = None) -> Governing:
     Where none is in force, on a service of this machine, `named` applies to this start. Raises `InputError` when
     another one is named than the one in force, and `ConfigurationError` when none is and the service is elsewhere.
     """
-    found = governing(desk, named)
+    return _apply(desk, governing(desk, named))
+
+
+def govern_plan(desk: Desk, policy: Policy | None) -> Governing:
+    """The policy in force; where none is, on a service of this machine, the one that a plan was made under."""
+    found = governing(desk)
+    return _apply(desk, found if found.version is not None else replace(found, policy=policy))
+
+
+def _apply(desk: Desk, found: Governing) -> Governing:
     if found.version is None:
         check_rehearsal(desk.account.identity)
     policy = found.policy

@@ -125,7 +125,7 @@ def _judge(answers: Sequence[dict[int, SeenOrder] | Exception]) -> str | None:
         first = decided[0]
         raise ConfigurationError(
             f"the service answers a question about an order that it cannot know with code {first.code} "
-            f"({first.message}): if that is how it says that there is no such order, treasury doctor --prove proposes "
-            "it and treasury doctor --adopt no_such_order takes it over; nothing was sent"
+            f"({first.message}): if that is how it says that there is no such order, treasury doctor --prove says "
+            "which line of the settings to write; nothing was sent"
         )
     return f"the service did not answer a question ({answers[0]}), so nothing was sent: start the run again later"

@@ -39,7 +39,6 @@ def look(desk: Desk, plan: PayoutPlan, file: Path | None = None, *, in_full: boo
     offers = offers_for(desk, plan.rows, questions)
     if problems := judge_offered(plan.rows, offers):
         raise InvalidSheet(str(file or plan.run_key), problems)
-    desk.looked_at.add(plan.sha256)
     waiting = _waiting(desk, plan)
     funding = funding_of(desk, questions, waiting, in_flight(desk.ledger, except_run=plan.run_key))
     shown: dict[str, Any] = {"funding": [_as_text(each) for each in funding]}

@@ -19,9 +19,10 @@ from treasury.errors import (
     Stopped,
 )
 from treasury.ledger import closing, sweeps
+from treasury.ledger.payout_plans import forget_plan_rows
 from treasury.ledger.personal import Words
 from treasury.ledger.policies import policy_in_force
-from treasury.ledger.replacements import forget_old_contents
+from treasury.ledger.replacements import KEPT_DAYS, forget_old_contents
 from treasury.ledger.reported_breaks import known_breaks
 from treasury.ledger.snapshots import expected_receipts
 from treasury.ledger.statement_lines import kept_lines
@@ -65,6 +66,7 @@ def start_or_resume_sweep(desk: Desk, scope: Scope, *, ask_all: bool = False) ->
     """
     ledger = desk.ledger
     forget_old_contents(ledger)
+    forget_plan_rows(ledger, ledger.now() - KEPT_DAYS * DAY_MS)
     since = None if scope.window_days is None else ledger.now() - scope.window_days * DAY_MS
     is_wide = scope.run_key is None and scope.currency is None
     users, receipts = (ledger.card_users(), expected_receipts(ledger).values()) if is_wide else ([], ())

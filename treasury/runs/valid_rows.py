@@ -14,9 +14,6 @@ from treasury.runs.desk import Desk
 from treasury.runs.offers import OfferQuestions, offers_for
 from treasury.runs.remaining import not_replaceable
 
-KEPT_SECONDS = 3600.0
-"""How long this process goes by what it found: the steps of one start leave the same rows out."""
-
 Read = Callable[[tuple[RowProblem, ...]], PayoutPlan]
 """Plans the rows of a sheet without those that have a problem in the argument."""
 
@@ -48,16 +45,6 @@ def plan_without(
     ]
     if in_run or not plan.rows:
         raise InvalidSheet(file, in_run or problems)
-    return plan
-
-
-def remembered(desk: Desk, name: str, find: Callable[[], PayoutPlan], read: Read) -> PayoutPlan:
-    """The plan that `find` finds; where this process found it a short while ago, without the same rows again."""
-    at, problems = desk.left_out.get(name, (-KEPT_SECONDS, ()))
-    if desk.clock.monotonic() - at < KEPT_SECONDS:
-        return read(problems)
-    plan = find()
-    desk.left_out[name] = desk.clock.monotonic(), tuple(each for row in plan.left_out for each in row.problems)
     return plan
 
 

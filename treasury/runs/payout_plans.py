@@ -1,0 +1,224 @@
+"""The plan of a payout run: made once from its sheet, kept in the ledger, and passed on by its id."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from treasury.errors import InputError, InvalidSheet, RowProblem
+from treasury.ledger.funding_runs import is_fund_key
+from treasury.ledger.payout_plans import KeptPlan, keep_plan, kept_plan, kept_rows
+from treasury.planning.limits import judge_service
+from treasury.planning.payouts import MadePlan, PayoutPlan, plan_payouts
+from treasury.planning.policy import Policy
+from treasury.planning.rows import LeftOut, PayoutRow, Route
+from treasury.policy_file import read_policy
+from treasury.provider.service_rules import ServiceRules
+from treasury.runs.agreeing import check_limits, plan_as_shown, plan_to_execute, shown_and_signed
+from treasury.runs.desk import Desk
+from treasury.runs.execution import check_run_key
+from treasury.runs.governing import governing
+from treasury.runs.remaining import check_replaced
+from treasury.runs.valid_rows import Read, plan_without
+from treasury.sheets.beneficiaries import read_beneficiaries
+from treasury.sheets.cells import MAX_BYTES
+from treasury.sheets.mappings import Mappings, read_mappings
+from treasury.sheets.reading import Sheet
+
+
+@dataclass(frozen=True)
+class PayRequest:
+    """A start of a payout run, as somebody asks for it."""
+
+    file: Path
+    run_key: str
+    policy: Path | None = None
+    """Names the policy in force; where none is in force, on a service of this machine, the one of this start."""
+    sheet: str | None = None
+    """Which one of a workbook."""
+    add: bool = False
+    """Whether rows that the run does not have are added to it."""
+    valid_rows_only: bool = False
+    """Whether the others are left out."""
+    fund: bool = False
+    """Whether what the run lacks is converted before it is paid."""
+
+
+def make_plan(
+    desk: Desk, request: PayRequest, *, agreed: str | None = None, signed: str | None = None, keep: bool = True
+) -> MadePlan:
+    """Read a sheet, judge every row, and plan its payment under the policy that applies; sends nothing.
+
+    `agreed`: with `fund`, the hash of a plan that was shown and agreed to; `signed`: its maker's token, which names it
+    as well. A run that is funded is planned with its conversions. `keep`: so that it can be carried out: a start that
+    plans the same payments again takes the plan that is there. Raises `InvalidSheet`, also for rows that the service
+    or the limits do not take, `LimitExceeded`, and `InputError` for another plan than was agreed to.
+    """
+    if keep:
+        desk.check_standing()  # what was planned before a restore is not carried out after it
+    governed = governing(desk, request.policy)
+    check_says_of_payouts(request.policy, governed.policy, governed.version)
+    payments = _payments(desk, request, governed.policy)
+    check_replaced(desk, request.file, payments)
+    if desk.ledger.run(request.run_key) is None:
+        check_limits(request.file, payments)
+    if agreed is None and signed is not None and request.fund:
+        agreed = shown_and_signed(desk, payments, signed, add=request.add)
+    if agreed is not None and request.fund:
+        proposed = plan_as_shown(desk, payments, agreed, add=request.add)
+    else:
+        proposed = plan_to_execute(desk, payments, add=request.add, fund=request.fund, keep=keep)
+    made = MadePlan("", payments, proposed, request.policy, add=request.add, fund=request.fund)
+    return keep_made(desk, made) if keep else made
+
+
+def take_plan(desk: Desk, plan_id: str) -> MadePlan:
+    """The plan of an id, as it was made. Raises `InputError` where it is kept no more."""
+    return desk.plans.get(plan_id) or desk.plans.setdefault(plan_id, _read(desk, kept_plan(desk.ledger, plan_id)))
+
+
+def read_plan(
+    file: Path,
+    run_key: str,
+    policy_file: Path | None = None,
+    service: ServiceRules = ServiceRules(),
+    sheet: str | None = None,
+    *,
+    valid_rows_only: bool = False,
+    home: Path | None = None,
+) -> PayoutPlan:
+    """Validate a beneficiaries file and plan its payment; touches neither ledger nor service.
+
+    `sheet`: which one of a workbook. `valid_rows_only`: the others are left out. `home` has what people confirmed of
+    their headers. Raises `InvalidSheet` (also for rows over the policy's limits, or that `service` does not take) and
+    `LimitExceeded`.
+    """
+    policy = None if policy_file is None else read_policy(policy_file)
+    check_says_of_payouts(policy_file, policy, None)
+    read = _reader(PayRequest(file, run_key, sheet=sheet), policy, home)
+    plan = plan_without(str(file), read, service) if valid_rows_only else _all_rows(file, read, service)
+    check_limits(file, plan)
+    return plan
+
+
+def check_says_of_payouts(file: Path | None, policy: Policy | None, version: str | None) -> None:
+    """Raise `InputError` for a policy that is named for one start, and limits no payouts."""
+    if file is not None and version is None and policy is not None and policy.payouts is None:
+        raise InputError(f"{file}: the policy has no [payouts] table, so it limits nothing")
+
+
+# --- rows of a sheet -----------------------------------------------------------------------------------------------
+
+
+def _payments(desk: Desk, request: PayRequest, policy: Policy | None) -> PayoutPlan:
+    read = _reader(request, policy, desk.settings.home)
+    if request.valid_rows_only:
+        return plan_without(str(request.file), read, desk.account.rules, desk, add=request.add)
+    return _all_rows(request.file, read, desk.account.rules)
+
+
+def _all_rows(file: Path, read: Read, service: ServiceRules) -> PayoutPlan:
+    plan = read(())
+    if not_taken := judge_service(plan.rows, service):
+        raise InvalidSheet(str(file), not_taken)
+    return plan
+
+
+def _reader(request: PayRequest, policy: Policy | None, home: Path | None) -> Read:
+    mappings = Mappings() if home is None else read_mappings(home)
+    if is_fund_key(request.run_key):
+        raise InputError(
+            f"{request.run_key} is a name for the conversions of a run: choose a run key that does not end so"
+        )
+
+    def read(leaving: tuple[RowProblem, ...]) -> PayoutPlan:
+        before = _digest(request.file)
+        rows = read_beneficiaries(request.file, sheet=request.sheet, leaving=leaving, mappings=mappings)
+        if _digest(request.file) != before:
+            raise InputError(f"{request.file} changed while it was read; nothing was sent")
+        run_key = check_run_key(request.run_key)
+        return plan_payouts(run_key, rows, policy, left_out=rows.left_out, mapped=rows.mapped)
+
+    return read
+
+
+def _digest(file: Path) -> str:
+    """The hash of a file's content; empty for one that cannot be read, of which reading its rows says why."""
+    try:
+        if not file.is_file() or file.stat().st_size > MAX_BYTES:
+            return ""
+        with file.open("rb") as content:
+            return hashlib.file_digest(content, "sha256").hexdigest()
+    except OSError:
+        return ""
+
+
+# --- keeping -------------------------------------------------------------------------------------------------------
+
+
+def keep_made(desk: Desk, made: MadePlan) -> MadePlan:
+    """Keep a plan in the ledger, and return it with its id; the newest one of its run where that is the same plan."""
+    plan = made.payments
+    content: dict[str, Any] = {
+        "payments": len(plan.rows),
+        "payments_sha256": plan.sha256,
+        "agreed_sha256": made.agreed,
+        "policy_file": None if made.policy_file is None else str(made.policy_file),
+        "policy": None if plan.policy is None else plan.policy.model_dump(mode="json"),
+        "add": made.add,
+        "fund": made.fund,
+        "left_out": [asdict(each) for each in plan.left_out],
+        "mapped": dict(plan.mapped),
+        "notes": list(plan.rows.notes) if isinstance(plan.rows, Sheet) else [],
+    }
+    said = json.loads(json.dumps(content))
+    kept = keep_plan(
+        desk.ledger,
+        plan.run_key,
+        said,
+        lambda: map(_as_list, plan.rows),
+        lambda newest: all(newest.content[name] == each for name, each in said.items()),
+    )
+    found = replace(made, id=kept.id)
+    desk.plans[kept.id] = found
+    return found
+
+
+def _read(desk: Desk, kept: KeptPlan) -> MadePlan:
+    said, rows = kept.content, Sheet[PayoutRow]()
+    for each in kept_rows(desk.ledger, kept):
+        rows.append(_as_row(each))
+    rows.left_out = tuple(_as_left_out(each) for each in said["left_out"])
+    rows.mapped, rows.notes = said["mapped"], tuple(said["notes"])
+    policy = None if said["policy"] is None else Policy.model_validate(said["policy"])
+    plan = plan_payouts(kept.run_key, rows, policy, left_out=rows.left_out, mapped=rows.mapped)
+    if plan.sha256 != said["payments_sha256"]:
+        raise InputError(f"run {kept.run_key}: its plan was changed in the ledger; nothing was sent: start it again")
+    if said["agreed_sha256"] is None:
+        proposed = plan_to_execute(desk, plan, add=said["add"])
+    else:
+        proposed = plan_as_shown(desk, plan, said["agreed_sha256"], add=said["add"])
+    file = None if said["policy_file"] is None else Path(said["policy_file"])
+    return MadePlan(kept.id, plan, proposed, file, add=said["add"], fund=said["fund"])
+
+
+_FIELDS = tuple(each.name for each in fields(PayoutRow))
+
+
+def _as_list(row: PayoutRow) -> list[Any]:
+    values: Mapping[str, Any] = {name: getattr(row, name) for name in _FIELDS}
+    return [str(each) if isinstance(each, Decimal) else each for each in values.values()]
+
+
+def _as_row(values: list[Any]) -> PayoutRow:
+    said = dict(zip(_FIELDS, values, strict=True))
+    most = said["max_pay_amount"]
+    said |= {"route": Route(said["route"]), "max_pay_amount": None if most is None else Decimal(most)}
+    return PayoutRow(**said)
+
+
+def _as_left_out(said: Mapping[str, Any]) -> LeftOut:
+    return LeftOut(said["line"], said["row_ref"], said["cells"], tuple(RowProblem(**each) for each in said["problems"]))
