@@ -87,6 +87,13 @@ def kept_plan(ledger: Ledger, plan_id: str) -> KeptPlan:
     return plan
 
 
+def kept_plans(ledger: Ledger, run_key: str) -> list[KeptPlan]:
+    """The plans of a run, oldest first, but for those that were changed since."""
+    table = schema.payout_plans
+    rows = ledger.read(select(table).where(table.c.run_key == run_key).order_by(table.c.number))
+    return [plan for row in rows if (plan := _plan_of(ledger, row)) is not None]
+
+
 def newest_kept(ledger: Ledger, run_key: str) -> KeptPlan | None:
     """The newest plan of a run; None where none was kept, or it was changed since."""
     return ledger.look(lambda connection: _newest(connection, ledger, run_key))

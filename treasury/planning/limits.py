@@ -87,6 +87,8 @@ class PayoutLimits(Limits):
     """So many sends in a row that fail in the same way stop the run."""
     stop_above_percent: Annotated[int, Field(strict=True, ge=1, le=100)] | None = None
     """A share of failed sends above this stops the run, once twenty were sent."""
+    estimate_margin_percent: Annotated[Decimal, Field(ge=0, le=100)] = Decimal(2)
+    """So much above its estimate a payment may debit that fixes what is received."""
 
 
 def judge_rows(rows: Iterable[PayoutRow], limits: PayoutLimits) -> list[RowProblem]:
@@ -95,6 +97,19 @@ def judge_rows(rows: Iterable[PayoutRow], limits: PayoutLimits) -> list[RowProbl
         RowProblem(row.line, row.row_ref, column, rule, value, code="policy_limit")
         for row in rows
         for column, rule, value in _judge_row(row, limits)
+    ]
+
+
+def judge_unbounded(rows: Iterable[PayoutRow], limits: PayoutLimits) -> list[RowProblem]:
+    """Problems of rows whose debit nothing bounds: neither they, nor an estimate, nor the policy."""
+    rule = (
+        "is needed: this row fixes what is received, and the service did not say a rate, so nothing bounds what it "
+        "debits; give the most that it may debit here, or set max_per_payout.{} in the policy"
+    )
+    return [
+        RowProblem(row.line, row.row_ref, "max_pay_amount", rule.format(row.currency), code="unbounded")
+        for row in rows
+        if row.amount is None and row.ceiling(limits.max_per_payout.get(row.currency)) is None
     ]
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from treasury.money import exact
+from treasury.money import exact, round_up
 from treasury.orders.records import Quote
 
 ZERO = Decimal(0)
@@ -52,6 +52,16 @@ def expected_fee(receives: Decimal, seen: Sequence[SeenFee]) -> Decimal:
     by_size = max(each.fee for each in seen) * max(Decimal(1), receives / max(amounts))
     by_share = max(each.fee / each.receives for each in seen) * max(receives, min(amounts))
     return min(by_size, by_share)
+
+
+@exact
+def most_expected(receives: Decimal, rate: Decimal, seen: Sequence[SeenFee], margin_percent: Decimal) -> Decimal:
+    """Return the most that a payment may debit by its estimate: what it receives at a rate, its fee, and a margin.
+
+    Rounded up, to hundredths where it is one or more.
+    """
+    debit = (receives / rate + expected_fee(receives, seen)) * (1 + margin_percent / 100)
+    return round_up(debit, 2 if debit >= 1 else 8)
 
 
 @exact

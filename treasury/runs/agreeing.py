@@ -14,7 +14,7 @@ from treasury.ledger.in_flight import recorded_debits
 from treasury.ledger.intents import check_bound
 from treasury.ledger.obligations import ADDS
 from treasury.ledger.payout_plans import is_made_now, kept_plan
-from treasury.planning.limits import judge_rows
+from treasury.planning.limits import judge_rows, judge_unbounded
 from treasury.planning.payouts import MadePlan, PayoutPlan, plan_payouts
 from treasury.planning.rows import PayoutRow
 from treasury.runs.approving import is_recorded, marks_of, propose
@@ -33,9 +33,16 @@ from treasury.runs.preview import look
 from treasury.sheets.reading import Sheet
 
 
-def check_limits(file: Path | str, plan: PayoutPlan) -> None:
-    """Raise `InvalidSheet` for rows over the limits, and `LimitExceeded` when the sums are."""
-    if over := judge_rows(plan.rows, plan.limits):
+def check_limits(file: Path | str, plan: PayoutPlan, *, is_estimated: bool = True) -> None:
+    """Raise `InvalidSheet` for rows over the limits, and `LimitExceeded` when the sums are.
+
+    `is_estimated`: the service was asked for estimates, and a row whose debit nothing bounds is refused.
+    """
+    over = judge_rows(plan.rows, plan.limits)
+    known = {each.row_ref for each in over}
+    if is_estimated:
+        over += [each for each in judge_unbounded(plan.rows, plan.limits) if each.row_ref not in known]
+    if over:
         raise InvalidSheet(str(file), over)
     if plan.over is not None:
         raise LimitExceeded(f"run {plan.run_key}: {plan.over}; nothing was sent")

@@ -24,8 +24,9 @@ from treasury.planning.trades import Trade
 from treasury.provider.funds import EstimateFee
 from treasury.runs import market
 from treasury.runs.desk import Desk
+from treasury.runs.estimates import Estimates
 from treasury.runs.offers import OfferQuestions
-from treasury.runs.preview import Estimates, funding_of
+from treasury.runs.preview import funding_of
 from treasury.sheets.reading import Sheet
 
 

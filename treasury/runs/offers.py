@@ -54,7 +54,7 @@ class OfferQuestions:
             except (Refused, KeyError, TypeError, AttributeError, ValueError) as error:
                 LOG.info("%s was not answered: %s", what, type(error).__name__)
                 self._is_away = isinstance(error, Refused) and (error.http_status >= 500 or error.http_status == 429)
-        if found is None:
+        if found is None and what not in self.not_answered:
             self.not_answered.append(what)
         return found
 

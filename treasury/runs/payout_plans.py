@@ -2,16 +2,19 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from treasury.approving.judging import HOUR_MS
 from treasury.errors import InputError, InvalidSheet, RowProblem
 from treasury.ledger.funding_runs import is_fund_key
-from treasury.ledger.payout_plans import KeptPlan, keep_plan, kept_plan, kept_rows
-from treasury.planning.limits import judge_service
+from treasury.ledger.payout_plans import KeptPlan, keep_plan, kept_plan, kept_plans, kept_rows
+from treasury.ledger.proposals import newest_plan
+from treasury.money import canonical
+from treasury.planning.limits import PayoutLimits, judge_service
 from treasury.planning.payouts import MadePlan, PayoutPlan, plan_payouts
 from treasury.planning.policy import Policy
 from treasury.planning.rows import LeftOut, PayoutRow, Route
@@ -19,6 +22,7 @@ from treasury.policy_file import read_policy
 from treasury.provider.service_rules import ServiceRules
 from treasury.runs.agreeing import check_limits, plan_as_shown, plan_to_execute, shown_and_signed
 from treasury.runs.desk import Desk
+from treasury.runs.estimates import Fixed, with_estimates
 from treasury.runs.execution import check_run_key
 from treasury.runs.governing import governing
 from treasury.runs.remaining import check_replaced
@@ -27,6 +31,11 @@ from treasury.sheets.beneficiaries import read_beneficiaries
 from treasury.sheets.cells import MAX_BYTES
 from treasury.sheets.mappings import Mappings, read_mappings
 from treasury.sheets.reading import Sheet
+
+Rows = Sheet[PayoutRow]
+
+FIXED_HOURS = 24
+"""So long the estimates of a plan that nobody was asked about are taken by the next plan of its run."""
 
 
 @dataclass(frozen=True)
@@ -98,9 +107,9 @@ def read_plan(
     """
     policy = None if policy_file is None else read_policy(policy_file)
     check_says_of_payouts(policy_file, policy, None)
-    read = _reader(PayRequest(file, run_key, sheet=sheet), policy, home)
+    read = _reader(PayRequest(file, run_key, sheet=sheet), policy, home, lambda rows: rows)
     plan = plan_without(str(file), read, service) if valid_rows_only else _all_rows(file, read, service)
-    check_limits(file, plan)
+    check_limits(file, plan, is_estimated=False)
     return plan
 
 
@@ -114,7 +123,10 @@ def check_says_of_payouts(file: Path | None, policy: Policy | None, version: str
 
 
 def _payments(desk: Desk, request: PayRequest, policy: Policy | None) -> PayoutPlan:
-    read = _reader(request, policy, desk.settings.home)
+    limits = PayoutLimits() if policy is None or policy.payouts is None else policy.payouts
+    margin = limits.estimate_margin_percent
+    fixed = _fixed_estimates(desk, request.run_key, policy)
+    read = _reader(request, policy, desk.settings.home, lambda rows: with_estimates(desk, rows, fixed, margin))
     if request.valid_rows_only:
         return plan_without(str(request.file), read, desk.account.rules, desk, add=request.add)
     return _all_rows(request.file, read, desk.account.rules)
@@ -127,7 +139,7 @@ def _all_rows(file: Path, read: Read, service: ServiceRules) -> PayoutPlan:
     return plan
 
 
-def _reader(request: PayRequest, policy: Policy | None, home: Path | None) -> Read:
+def _reader(request: PayRequest, policy: Policy | None, home: Path | None, estimated: Callable[[Rows], Rows]) -> Read:
     mappings = Mappings() if home is None else read_mappings(home)
     if is_fund_key(request.run_key):
         raise InputError(
@@ -140,9 +152,34 @@ def _reader(request: PayRequest, policy: Policy | None, home: Path | None) -> Re
         if _digest(request.file) != before:
             raise InputError(f"{request.file} changed while it was read; nothing was sent")
         run_key = check_run_key(request.run_key)
-        return plan_payouts(run_key, rows, policy, left_out=rows.left_out, mapped=rows.mapped)
+        return plan_payouts(run_key, estimated(rows), policy, left_out=rows.left_out, mapped=rows.mapped)
 
     return read
+
+
+def _fixed_estimates(desk: Desk, run_key: str, policy: Policy | None) -> Fixed:
+    """Return what gives the estimates that earlier plans of a run fixed.
+
+    Those of a run that began count, and under the same policy those of one that was proposed, or planned a short while
+    ago.
+    """
+    began, since = desk.ledger.run(run_key) is not None, desk.ledger.now() - FIXED_HOURS * HOUR_MS
+    is_proposed = desk.ledger.look(lambda connection: newest_plan(connection, desk.ledger, run_key)) is not None
+    known: dict[str, tuple[str, str]] = {}
+    for plan in kept_plans(desk.ledger, run_key):
+        is_same = plan.content["policy"] == _policy_as_kept(policy)
+        if began or (is_same and (is_proposed or plan.content["made_at"] > since)):
+            known.update(plan.content["estimates"])
+
+    def fixed(row: PayoutRow) -> Decimal | None:
+        meaning, estimate = known.get(row.row_ref, ("", ""))
+        return Decimal(estimate) if meaning and meaning == desk.ledger.key.keyed_hash(row.bound_content) else None
+
+    return fixed
+
+
+def _policy_as_kept(policy: Policy | None) -> Any:
+    return None if policy is None else policy.model_dump(mode="json")
 
 
 def _digest(file: Path) -> str:
@@ -167,7 +204,12 @@ def keep_made(desk: Desk, made: MadePlan) -> MadePlan:
         "payments_sha256": plan.sha256,
         "agreed_sha256": made.agreed,
         "policy_file": None if made.policy_file is None else str(made.policy_file),
-        "policy": None if plan.policy is None else plan.policy.model_dump(mode="json"),
+        "policy": _policy_as_kept(plan.policy),
+        "estimates": {
+            row.row_ref: (desk.ledger.key.keyed_hash(row.bound_content), canonical(row.estimate))
+            for row in plan.rows
+            if row.estimate is not None
+        },
         "add": made.add,
         "fund": made.fund,
         "left_out": [asdict(each) for each in plan.left_out],
@@ -216,7 +258,9 @@ def _as_list(row: PayoutRow) -> list[Any]:
 def _as_row(values: list[Any]) -> PayoutRow:
     said = dict(zip(_FIELDS, values, strict=True))
     most = said["max_pay_amount"]
+    estimate = said["estimate"]
     said |= {"route": Route(said["route"]), "max_pay_amount": None if most is None else Decimal(most)}
+    said["estimate"] = None if estimate is None else Decimal(estimate)
     return PayoutRow(**said)
 
 

@@ -9,18 +9,18 @@ from typing import Any
 from treasury.errors import InvalidSheet
 from treasury.ledger.in_flight import in_flight, states_of
 from treasury.ledger.payees import what_is_known
-from treasury.ledger.quotes import live_quotes, quotes_seen
+from treasury.ledger.quotes import live_quotes
 from treasury.money import exact, format_amount, parse_amount, round_up
 from treasury.orders.states import NEVER_LEFT
 from treasury.planning.offers import Funding, judge_offered
 from treasury.planning.payouts import PayoutPlan, plan_payouts
 from treasury.planning.people import People
-from treasury.planning.quoted_debits import SeenFee, expected_debit, seen_fees
 from treasury.planning.rows import PayoutRow
 from treasury.planning.shown import shown_payouts
-from treasury.provider.funds import EstimateFee, PartnerBalance, TradeRate
+from treasury.provider.funds import EstimateFee, PartnerBalance
 from treasury.runs.approving import by_name_only
 from treasury.runs.desk import Desk
+from treasury.runs.estimates import Estimates, rate_of
 from treasury.runs.offers import OfferQuestions, offers_for
 from treasury.sheets.reading import Sheet
 
@@ -105,35 +105,6 @@ def funding_of(
         )
         for currency in sorted({*debits, *estimated, *not_known})
     ]
-
-
-class Estimates:
-    """Estimated debits of payments whose quotes will tell: by the rates of now, and by what the newest quotes took as
-    fees."""
-
-    def __init__(self, desk: Desk, questions: OfferQuestions, margin: Decimal) -> None:
-        self._desk, self._questions, self._margin = desk, questions, margin
-        self._seen: dict[tuple[str, str], tuple[SeenFee, ...]] = {}
-        self._rates: dict[tuple[str, str], Decimal | None] = {}
-
-    def debit_of(self, pays: str, receives: str, amount: Decimal, ceiling: Decimal | None) -> Decimal | None:
-        """Return what is debited for an amount received; None where neither a rate nor a ceiling is known."""
-        pair = (pays, receives)
-        if pair not in self._seen:
-            self._seen[pair] = seen_fees(quotes_seen(self._desk.ledger, pays, receives))
-        seen = self._seen[pair]
-        if (ceiling is None or seen) and pair not in self._rates:
-            self._rates[pair] = rate_of(self._questions, pays, receives)
-        return expected_debit(amount, self._rates.get(pair), ceiling, seen, self._margin)
-
-
-def rate_of(questions: OfferQuestions, pays: str, receives: str) -> Decimal | None:
-    """The rate of now, as many of `receives` as one of `pays` gives; None where the service does not say."""
-    base = pays.split("_", maxsplit=1)[0]  # USDT_TRC20 is USDT
-    if base == receives:
-        return Decimal(1)
-    asked = TradeRate(base_currency=base, quote_currency=receives)
-    return questions.ask(asked, f"rate of {pays} in {receives}", lambda reply: reply.rate or None)
 
 
 def _as_text(funding: Funding) -> dict[str, Any]:

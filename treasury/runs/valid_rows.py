@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from treasury.errors import InvalidRows, InvalidSheet, RowProblem
 from treasury.ledger.in_flight import recorded_debits
-from treasury.planning.limits import judge_rows, judge_service
+from treasury.planning.limits import judge_rows, judge_service, judge_unbounded
 from treasury.planning.offers import judge_offered
 from treasury.planning.payouts import PayoutPlan
 from treasury.planning.rows import PayoutRow
@@ -56,6 +56,7 @@ def _refused(
     new = _New(plan.rows, recorded or ())
     found += judge_rows(new, plan.limits)
     if desk is not None:
+        found += judge_unbounded(new, plan.limits)
         found += not_replaceable(desk, plan)
         found += judge_offered(new, offers_for(desk, new, OfferQuestions(desk)))
     if recorded is not None and not add:

@@ -1,0 +1,166 @@
+"""A payment that fixes what is received debits no more than its plan says: the ceiling is fixed once, and enforced."""
+
+import csv
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import data
+from tests.engine import paying
+from tests.engine.approvers import adopt, approve, waits
+from tests.engine.planned import PlannedService
+from tests.engine.runs import pay, results
+from tests.moved_clock import clock_of
+from treasury.errors import InvalidSheet, PlanRejected
+from treasury.ledger.approvals import reject_plan
+from treasury.planning.payouts import PayoutPlan
+from treasury.runs.desk import Desk
+from treasury.runs.payout_plans import PayRequest, make_plan
+from treasury.sandbox.rates import Rates
+
+D = Decimal
+OpenDesk = Callable[..., Desk]
+DAY = 86_400
+
+
+@pytest.fixture
+def ledger_url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'ledger.db'}"
+
+
+def dest_rows(folder: Path, *amounts: str, most: str = "") -> Path:
+    """A sheet of payments that fix what is received in EUR."""
+    with data.path("beneficiaries.csv").open() as content:
+        rows = list(csv.DictReader(content))
+    [sample] = [row for row in rows if row["row_ref"] == "INV-105"]
+    file = folder / "dest.csv"
+    with file.open("w", newline="") as content:
+        out = csv.DictWriter(content, [*sample, "max_pay_amount"] if "max_pay_amount" not in sample else list(sample))
+        out.writeheader()
+        for number, amount in enumerate(amounts):
+            said = {"row_ref": f"r{number}", "receive_amount": amount, "max_pay_amount": most}
+            out.writerow({**sample, **said, "duplicate_ok": "the same payee"})
+    return file
+
+
+def made(desk: Desk, file: Path, rules: Path | None = None) -> PayoutPlan:
+    return make_plan(desk, PayRequest(file, "run", rules)).payments
+
+
+def move_rates(monkeypatch: pytest.MonkeyPatch, share: str) -> None:
+    """From now on the service's rates give less."""
+    rate = Rates.rate
+    monkeypatch.setattr(
+        Rates, "rate", lambda self, *about: rate(self, *about) * D(share) if about[0] != about[1] else D(1)
+    )
+
+
+def test_debits_at_most_is_what_can_leave(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
+    sandbox = start_sandbox()
+    desk = open_desk(sandbox.base_url)
+    plan = made(desk, data.path("beneficiaries.csv"))
+    assert plan.unbounded == {}
+    pay(desk, data.path("beneficiaries.csv"), tmp_path / "out")
+    debited: dict[str, D] = {}
+    for order in sandbox.orders():
+        if order["effects"]:
+            debited[order["currency"]] = debited.get(order["currency"], D(0)) + D(str(order["amount"]))
+    assert debited["USDT"] > 10_000
+    assert debited.keys() == plan.debits.keys()
+    for currency, total in debited.items():
+        assert total <= plan.debits[currency] <= total * D("1.03")
+
+
+def test_a_quote_above_its_ceiling_leaves_that_row_unsent_by_name(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sandbox = start_sandbox()
+    desk = open_desk(sandbox.base_url)
+    file = dest_rows(tmp_path, "400", "5000")
+    fixed = made(desk, file)
+    monkeypatch.setattr(Rates, "fiat_fee", lambda self, pay, now: D(30))  # 0.6 % of the large one, 7 % of the small one
+    summary = pay(desk, file, tmp_path / "out")
+    assert summary["counts"] == {"settled": 1, "not_sent": 1}
+    row = results(tmp_path / "out")["r0"]
+    assert row["outcome"] == "not_sent"
+    assert "more than 444.29" in row["reason"], row
+    assert made(desk, file).sha256 == fixed.sha256
+
+
+def test_ceilings_are_fixed_when_the_plan_is_made_and_taken_by_later_starts(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = open_desk(start_sandbox().base_url)
+    file = dest_rows(tmp_path, "400")
+    adopt(desk)
+    first = make_plan(desk, PayRequest(file, "run"))
+    move_rates(monkeypatch, "0.9")
+    again = make_plan(desk, PayRequest(file, "run"))
+    assert (again.id, again.payments.debits) == (first.id, first.payments.debits)
+    looked = make_plan(desk, PayRequest(file, "other"), keep=False)
+    assert (looked.id, looked.payments.debits["USDT"] > first.payments.debits["USDT"]) == ("", True)
+    clock_of(desk).move(2 * DAY)  # nobody was asked about it: it is planned afresh
+    assert make_plan(desk, PayRequest(file, "run")).payments.debits["USDT"] > first.payments.debits["USDT"]
+
+
+def test_an_approval_stays_good_while_rates_move(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = open_desk(start_sandbox().base_url)
+    adopt(desk, payouts={"one_approval_above": {"USDT": "100"}})
+    file = dest_rows(tmp_path, "400")
+    plan = waits(desk, file)
+    move_rates(monkeypatch, "0.99")
+    clock_of(desk).move(2 * DAY)
+    approve(desk, "ben")
+    assert waiting_sha(desk, file) == plan.sha256
+    assert pay(desk, file, tmp_path / "out")["counts"] == {"settled": 1}
+
+
+def test_a_rejection_stays_good_while_rates_move(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = open_desk(start_sandbox().base_url)
+    adopt(desk, {}, payouts={"one_approval_above": {"USDT": "100"}})
+    file = dest_rows(tmp_path, "400")
+    waits(desk, file, maker=None)
+    reject_plan(desk.ledger, "run", by="Ada Example", why="not ours", os_user="ada")
+    move_rates(monkeypatch, "0.9")
+    clock_of(desk).move(40 * DAY)
+    with pytest.raises(PlanRejected):
+        paying.propose(desk, paying.plan_of(desk, file, "run"))
+
+
+def waiting_sha(desk: Desk, file: Path) -> str:
+    return paying.plan_of(desk, file, "run").sha256
+
+
+def test_the_ceiling_is_the_least_of_what_bounds_a_row(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
+    desk = open_desk(start_sandbox().base_url)
+    [estimate] = [row.estimate for row in made(desk, dest_rows(tmp_path, "400")).rows]
+    assert estimate is not None
+    [wide] = [row.ceiling(None) for row in made(desk, dest_rows(tmp_path, "400", most="9000")).rows]
+    [tight] = [row.ceiling(None) for row in made(desk, dest_rows(tmp_path, "400", most="300")).rows]
+    assert (wide, tight) == (estimate, D(300))
+    adopt(desk, {}, payouts={"estimate_margin_percent": "50"})
+    [more] = [row.estimate for row in made(desk, dest_rows(tmp_path, "400")).rows]
+    assert more is not None
+    assert estimate * D("1.4") < more < estimate * D("1.5")
+    adopt(desk, {}, payouts={"max_per_payout": {"USDT": "350"}})
+    assert made(desk, dest_rows(tmp_path, "400")).debits == {"USDT": D(350)}
+
+
+def test_a_row_that_nothing_bounds_is_refused_by_name(
+    open_desk: OpenDesk, service: PlannedService, tmp_path: Path
+) -> None:
+    desk = open_desk(service.base_url)
+    with pytest.raises(InvalidSheet) as raised:
+        made(desk, dest_rows(tmp_path, "400", "500"))
+    assert [(each.row_ref, each.column, each.code) for each in raised.value.problems] == [
+        ("r0", "max_pay_amount", "unbounded"),
+        ("r1", "max_pay_amount", "unbounded"),
+    ]
+    assert made(desk, dest_rows(tmp_path, "400", most="600")).debits == {"USDT": D(600)}

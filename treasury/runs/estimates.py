@@ -1,0 +1,101 @@
+"""Estimates of what payments debit that fix what is received: by the rates of now, and by fees seen or asked for."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from decimal import Decimal
+
+from treasury.ledger.quotes import quotes_seen
+from treasury.money import round_up
+from treasury.planning.quoted_debits import SeenFee, expected_debit, most_expected, seen_fees
+from treasury.planning.rows import PayoutRow
+from treasury.provider.funds import EstimateFee, TradeRate
+from treasury.runs.desk import Desk
+from treasury.runs.offers import OfferQuestions
+from treasury.sheets.reading import Sheet
+
+Pair = tuple[str, str]
+"""The currency that is paid, and the one that is received."""
+
+
+class Estimates:
+    """Estimated debits of payments whose quotes will tell: by the rates of now, and by what the newest quotes took as
+    fees."""
+
+    def __init__(self, desk: Desk, questions: OfferQuestions, margin: Decimal) -> None:
+        self._desk, self._questions, self._margin = desk, questions, margin
+        self._seen: dict[tuple[str, str], tuple[SeenFee, ...]] = {}
+        self._rates: dict[tuple[str, str], Decimal | None] = {}
+
+    def debit_of(self, pays: str, receives: str, amount: Decimal, ceiling: Decimal | None) -> Decimal | None:
+        """Return what is debited for an amount received; None where neither a rate nor a ceiling is known."""
+        pair = (pays, receives)
+        if pair not in self._seen:
+            self._seen[pair] = seen_fees(quotes_seen(self._desk.ledger, pays, receives))
+        seen = self._seen[pair]
+        if (ceiling is None or seen) and pair not in self._rates:
+            self._rates[pair] = rate_of(self._questions, pays, receives)
+        return expected_debit(amount, self._rates.get(pair), ceiling, seen, self._margin)
+
+
+Fixed = Callable[[PayoutRow], Decimal | None]
+"""Returns the estimate of a row's debit that an earlier plan fixed."""
+
+
+def with_estimates(desk: Desk, rows: Sheet[PayoutRow], fixed: Fixed, margin_percent: Decimal) -> Sheet[PayoutRow]:
+    """These rows, each that fixes what is received with the estimate of its debit and a margin.
+
+    A row whose rate the service does not say has none.
+    """
+    if all(row.amount is not None for row in rows):
+        return rows
+    amounts = _amounts(row for row in rows if row.amount is None and fixed(row) is None)
+    questions, found = OfferQuestions(desk), Sheet[PayoutRow]()
+    found.notes, found.mapped, found.left_out = rows.notes, rows.mapped, rows.left_out
+    rates = {pair: rate_of(questions, *pair) for pair in amounts}
+    fees = {pair: _fees_of(desk, questions, pair, rates[pair], amounts[pair]) for pair in amounts}
+    for row in rows:
+        estimate = None
+        if row.amount is None and row.receive_amount is not None and (estimate := fixed(row)) is None:
+            pair = (row.currency, row.receive_currency)
+            if (rate := rates[pair]) is not None:
+                estimate = most_expected(row.receive_amount, rate, fees[pair], margin_percent)
+        found.append(row if estimate is None else replace(row, estimate=estimate))
+    return found
+
+
+def _amounts(rows: Iterable[PayoutRow]) -> dict[Pair, tuple[Decimal, Decimal]]:
+    """Pair -> the smallest and the largest amount received, of rows that fix it."""
+    found: dict[Pair, tuple[Decimal, Decimal]] = {}
+    for row in rows:
+        if row.receive_amount is not None:
+            pair, amount = (row.currency, row.receive_currency), row.receive_amount
+            least, most = found.get(pair, (amount, amount))
+            found[pair] = min(least, amount), max(most, amount)
+    return found
+
+
+def _fees_of(
+    desk: Desk, questions: OfferQuestions, pair: Pair, rate: Decimal | None, amounts: tuple[Decimal, Decimal]
+) -> tuple[SeenFee, ...]:
+    """Return the fees that quotes of a pair took; where none was ever seen, those that the service estimates."""
+    seen = seen_fees(quotes_seen(desk.ledger, *pair))
+    if seen or rate is None:
+        return seen
+    pays, found = pair[0], []
+    for receives in dict.fromkeys(amounts):
+        asked = EstimateFee(currency=pays, amount=round_up(receives / rate, 2))
+        fee: Decimal | None = questions.ask(asked, f"fee estimate of {pays}", lambda reply: reply.fee_amount)
+        if fee is not None:
+            found.append(SeenFee(receives, fee))
+    return tuple(found)
+
+
+def rate_of(questions: OfferQuestions, pays: str, receives: str) -> Decimal | None:
+    """The rate of now, as many of `receives` as one of `pays` gives; None where the service does not say."""
+    base = pays.split("_", maxsplit=1)[0]  # USDT_TRC20 is USDT
+    if base == receives:
+        return Decimal(1)
+    what = f"rate of {pays} in {receives}"
+    asked = TradeRate(base_currency=base, quote_currency=receives)
+    found: Decimal | None = questions.ask(asked, what, lambda reply: reply.rate or None)
+    return found
