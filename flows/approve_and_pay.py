@@ -25,6 +25,7 @@ def approve_and_pay(
     add: bool = False,
     valid_rows_only: bool = False,
     fund: bool = False,
+    partly: bool = False,
 ) -> Mapping[str, Any]:
     """Approve the newest plan of a run, and pay it once it has the approvals it needs.
 
@@ -42,10 +43,12 @@ def approve_and_pay(
         add: rows that the run does not have are added to it, under the plan that is approved.
         valid_rows_only: the plan was made of the valid rows.
         fund: the plan converts first what the run lacks.
+        partly: the plan lets those rows leave that are funded.
 
     """
     approve_plan(run_key, approved_by, account, token)
     rows: dict[str, Any] = {"sheet": sheet, "add": add, "valid_rows_only": valid_rows_only, "fund": fund}
+    rows["partly"] = partly
     paid: Mapping[str, Any] = pay_beneficiaries(file, run_key, out, follow_seconds, account, policy, **rows)
     return paid
 

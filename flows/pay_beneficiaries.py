@@ -39,6 +39,7 @@ def pay_beneficiaries(
     fund: bool = False,
     agreed: str | None = None,
     plan: str | None = None,
+    partly: bool = False,
 ) -> Mapping[str, Any]:
     """Plan the payment of every row, ask for approvals, record, send, follow, and write a result for each row.
 
@@ -60,10 +61,11 @@ def pay_beneficiaries(
         fund: what the run lacks is converted first, as the plan says; nothing is paid before everything is there.
         agreed: with fund, the hash of the plan that was shown and agreed to; left out, the run is planned now.
         plan: the id of the plan that is carried out, made of this file; left out, the run is planned now.
+        partly: where the balance does not reach for all rows, those that it reaches for are paid, in their order.
 
     """
     if plan is None:
-        rows = {"sheet": sheet, "add": add, "valid_rows_only": valid_rows_only, "fund": fund}
+        rows = {"sheet": sheet, "add": add, "valid_rows_only": valid_rows_only, "fund": fund, "partly": partly}
         plan = plan_payouts(run_key, file, policy, rows, out, account, agreed, proposal)
     approvals = ask_approvals(run_key, plan, account, proposal)
     with open_desk(account).hold(run_key):
@@ -72,6 +74,8 @@ def pay_beneficiaries(
         try:
             if fund:
                 parts = convert_what_it_lacks(run_key, plan, parts, converted, follow_seconds, account)
+            else:
+                parts = check_funds(run_key, plan, parts, (), account)
             # Following starts when all orders were sent: the first ones have had the most time to settle.
             sent = send_in_parts(run_key, plan, parts, account, fund=fund)
             followed = follow_orders(run_key, sent, follow_seconds, account)

@@ -9,6 +9,7 @@ from blocks.desk import open_desk
 from tasks.artifacts import show_rebalancing
 from treasury.runs import funding
 from treasury.runs.fills import Done
+from treasury.runs.funded import parts_that_are_funded
 from treasury.runs.parts import Part
 from treasury.runs.payout_plans import take_plan
 from treasury.runs.payouts import parts_that_left
@@ -47,7 +48,10 @@ def record_conversions(planned: Planned, plan: str, account: str | None = None) 
 def check_funds(
     run_key: str, plan: str, parts: list[Part], done: Sequence[Done], account: str | None = None
 ) -> list[Part]:
-    """These parts, if everything that the run needs is there; else what left of the run before, to be followed."""
+    """These parts, if everything that the run needs is there; else what may leave of them, and what left before."""
     desk = open_desk(account)
-    why = funding.why_not_funded(desk, take_plan(desk, plan).payments, done)
+    made = take_plan(desk, plan)
+    if not made.fund:
+        return parts_that_are_funded(desk, made.payments, parts)
+    why = funding.why_not_funded(desk, made.payments, done)
     return parts if why is None else parts_that_left(desk, run_key)

@@ -72,6 +72,7 @@ def pay(
     add: Annotated[bool, Parameter(negative=())] = False,
     valid_rows_only: Annotated[bool, Parameter(negative=())] = False,
     fund: Annotated[bool, Parameter(negative=())] = False,
+    partly: Annotated[bool, Parameter(negative=())] = False,
 ) -> int:
     """Pay the beneficiaries of a spreadsheet, each row at most once.
 
@@ -109,6 +110,8 @@ def pay(
         with --add.
     fund:
         Convert first what the run lacks, as the plan shows; nothing is paid before everything is there.
+    partly:
+        Where the balance does not reach for all rows, pay those that it reaches for, in the order of the sheet.
 
     """
     check_follow(follow)
@@ -120,7 +123,7 @@ def pay(
         if lacking:
             print(f"not in this run: {', '.join(lacking)}: the ledger keeps their content no more; see remaining.csv")
     keep = not dry_run or print_token
-    request = PayRequest(file, run_key, policy, sheet, add, valid_rows_only, fund)
+    request = PayRequest(file, run_key, policy, sheet, add, valid_rows_only, fund, partly)
     made, shown = _plan(request, folder, keep=keep, in_full=dry_run or not yes)
     plan = made.shown
     _show(plan, shown, folder, in_full=dry_run or not yes)

@@ -53,6 +53,8 @@ class PayoutPlan:
     """Why conversions cannot close its gap; None when they can, or are not asked for."""
     unbounded: Mapping[str, int] = field(default_factory=dict)
     """Currency -> payments that fix what is received, and whose debit nothing bounds: they are not in `debits`."""
+    partly: bool = False
+    """Whether those rows that are funded may leave, in the order of the sheet, where not all are."""
 
     @property
     def counted(self) -> dict[str, Decimal]:
@@ -111,6 +113,7 @@ class PayoutPlan:
             **({"conversions": [str(each) for each in self.conversions]} if self.conversions else {}),
             **({"paid_first": list(self.paid_first)} if self.paid_first else {}),
             **({"unfunded": self.unfunded} if self.unfunded else {}),
+            **({"partly": True} if self.partly else {}),
             **({"left_out": [each.as_dict() for each in self.left_out]} if self.left_out else {}),
             "limits": "none: no policy was given" if self.policy is None else f"policy {_version(self.policy)[:12]}",
             "approvals_needed": self.approvals,
@@ -165,14 +168,16 @@ def plan_payouts(
     recorded: Mapping[str, Decimal] = MappingProxyType({}),
     left_out: tuple[LeftOut, ...] = (),
     mapped: Mapping[str, str] = MappingProxyType({}),
+    *,
+    partly: bool = False,
 ) -> PayoutPlan:
     """Plan the payment of these rows: one intent a row, sums per currency, a hash over what a person approves.
 
     The hash is the SHA-256 of the policy's version and, sorted, the SHA-256 of each row: its reference, its
     `bound_content`, the bounds of its quote and its `duplicate_ok`, all as canonical JSON; not balances, rates or
     times. `recorded`: what the run debits besides, which its limits and approvals count, too. `mapped`, what headers of
-    a person's own mean, counts in the hash where there is any; `left_out` counts nowhere. Its `over` says when the sums
-    are over the policy's limit for a run.
+    a person's own mean, and `partly` count in the hash where there is any; `left_out` counts nowhere. Its `over` says
+    when the sums are over the policy's limit for a run.
     """
     limits = _limits(policy)
     debits: dict[str, Decimal] = defaultdict(Decimal)
@@ -194,10 +199,12 @@ def plan_payouts(
     over = check_run_total(add_sums(debits, recorded), limits)
     version = canonical_json(None if policy is None else _version(policy))
     version += canonical_json(dict(mapped)) if mapped else ""
+    version += canonical_json("partly") if partly else ""
     sha256 = hashlib.sha256(version.encode() + b"".join(sorted(hashes))).hexdigest()
     sums = dict(sorted(debits.items())), dict(sorted(receipts.items()))
     open_ends = dict(sorted(unbounded.items()))
-    return PayoutPlan(run_key, rows, *sums, sha256, policy, over, recorded, left_out, mapped, unbounded=open_ends)
+    plan = PayoutPlan(run_key, rows, *sums, sha256, policy, over, recorded, left_out, mapped, unbounded=open_ends)
+    return replace(plan, partly=True) if partly else plan
 
 
 def with_conversions(

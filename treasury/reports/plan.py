@@ -172,6 +172,11 @@ def _funds(shown: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "Converted first", each
     if shown.get("unfunded"):
         yield "CANNOT BE FUNDED", str(shown["unfunded"])
+    if shown.get("partly"):
+        yield (
+            "Partly",
+            "where the balance does not reach for all rows, those that it reaches for are paid, in order",
+        )
     for each in shown.get("arrives", ()):
         yield "Arrives", f"{each['amount']} {each['currency']} ({each['is']})"
     for each in shown.get("fees", ()):

@@ -72,7 +72,8 @@ def added_plan(desk: Desk, plan: PayoutPlan) -> PayoutPlan | None:
             rows.append(row)
     if not rows:
         return None
-    added = plan_payouts(plan.run_key, rows, plan.policy, recorded.sums, plan.left_out, plan.mapped)
+    about = (plan.policy, recorded.sums, plan.left_out, plan.mapped)
+    added = plan_payouts(plan.run_key, rows, *about, partly=plan.partly)
     check_limits(plan.run_key, added)
     return added
 

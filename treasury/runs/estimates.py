@@ -5,7 +5,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 from treasury.ledger.quotes import quotes_seen
-from treasury.money import round_up
+from treasury.money import exact, round_up
 from treasury.planning.quoted_debits import SeenFee, expected_debit, most_expected, seen_fees
 from treasury.planning.rows import PayoutRow
 from treasury.provider.funds import EstimateFee, TradeRate
@@ -88,6 +88,41 @@ def _fees_of(
         if fee is not None:
             found.append(SeenFee(receives, fee))
     return tuple(found)
+
+
+class FeesOnTop:
+    """Fees that are charged beside amounts, as the service estimates them for the smallest and the largest of each
+    currency; those between lie on the line between these two.
+    """
+
+    def __init__(self, desk: Desk, questions: OfferQuestions, payments: Iterable[tuple[str, str, Decimal]]) -> None:
+        """`payments`: operation, currency and amount of each."""
+        self._operations, self._questions = desk.account.rules.fee_on_top, questions
+        self._ends: dict[str, tuple[Decimal, Decimal]] = {}
+        for operation, currency, amount in payments:
+            if operation in self._operations:
+                least, most = self._ends.get(currency, (amount, amount))
+                self._ends[currency] = min(least, amount), max(most, amount)
+        self._asked: dict[tuple[str, Decimal], Decimal | None] = {}
+
+    @exact
+    def of(self, operation: str, currency: str, amount: Decimal) -> Decimal | None:
+        """Return the fee on top of an amount; None where the service does not say it."""
+        if operation not in self._operations:
+            return Decimal(0)
+        least, most = self._ends[currency]
+        low, high = self._ask(currency, least), self._ask(currency, most)
+        if low is None or high is None or least == most:
+            return high if low is not None else None
+        return round_up(low + (high - low) * (amount - least) / (most - least), 8)
+
+    def _ask(self, currency: str, amount: Decimal) -> Decimal | None:
+        name = (currency, amount)
+        if name not in self._asked:
+            asked = EstimateFee(currency=currency, amount=amount)
+            what = f"fee estimate of {currency}"
+            self._asked[name] = self._questions.ask(asked, what, lambda reply: reply.fee_amount)
+        return self._asked[name]
 
 
 def rate_of(questions: OfferQuestions, pays: str, receives: str) -> Decimal | None:

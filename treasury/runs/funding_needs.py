@@ -21,10 +21,9 @@ from treasury.planning.rows import PayoutRow
 from treasury.planning.shown import Known
 from treasury.planning.tables import BPS
 from treasury.planning.trades import Trade
-from treasury.provider.funds import EstimateFee
 from treasury.runs import market
 from treasury.runs.desk import Desk
-from treasury.runs.estimates import Estimates
+from treasury.runs.estimates import Estimates, FeesOnTop
 from treasury.runs.offers import OfferQuestions
 from treasury.runs.preview import funding_of
 from treasury.sheets.reading import Sheet
@@ -157,30 +156,26 @@ def _estimated(estimates: Estimates, waits: Waiting) -> Decimal:
 def _fees_on_top(
     desk: Desk, questions: OfferQuestions, plan: PayoutPlan, before: Iterable[Waiting]
 ) -> dict[str, Decimal]:
-    """Currency -> what fees come to that are charged beside the amounts: as often as the largest payment's fee."""
+    """Currency -> what fees come to that are charged beside the amounts. Raises `NotFunded` for one that is unknown."""
     most = plan.limits.max_per_payout
     payments = [
         (OPERATIONS[row.route], row.currency, row.ceiling(most.get(row.currency)) if row.amount is None else row.amount)
         for row in plan.rows
     ]
     payments += [(each.operation, each.currency, each.most) for each in before]
-    charged: dict[str, list[Decimal | None]] = defaultdict(list)
+    known = [(operation, currency, amount) for operation, currency, amount in payments if amount is not None]
     for operation, currency, amount in payments:
-        if operation in desk.account.rules.fee_on_top:
-            charged[currency].append(amount)
-    fees = {}
-    for currency, amounts in charged.items():
-        known = [amount for amount in amounts if amount is not None]
-        if len(known) < len(amounts):
+        if amount is None and operation in desk.account.rules.fee_on_top:
             raise NotFunded(
                 f"the fee of payments in {currency} is charged on top, and is not known where the amount is not: give "
                 "their max_pay_amount, or set max_per_payout in the policy"
             )
-        asked = EstimateFee(currency=currency, amount=max(known))
-        fee: Decimal | None = questions.ask(asked, f"fee estimate of {currency}", lambda reply: reply.fee_amount)
-        if fee is None:
+    fees: dict[str, Decimal] = defaultdict(Decimal)
+    on_top = FeesOnTop(desk, questions, known)
+    for operation, currency, amount in known:
+        if (fee := on_top.of(operation, currency, amount)) is None:
             raise NotFunded(f"the fee of payments in {currency} is charged on top, and the service did not say it")
-        fees[currency] = len(amounts) * fee
+        fees[currency] += fee
     return fees
 
 

@@ -54,6 +54,8 @@ class PayRequest:
     """Whether the others are left out."""
     fund: bool = False
     """Whether what the run lacks is converted before it is paid."""
+    partly: bool = False
+    """Whether those rows that are funded may leave, in the order of the sheet, where not all are."""
 
 
 def make_plan(
@@ -68,6 +70,8 @@ def make_plan(
     """
     if keep:
         desk.check_standing()  # what was planned before a restore is not carried out after it
+    if request.partly and request.fund:
+        raise InputError("--partly pays what is funded, and --fund converts what is missing: choose one of them")
     governed = governing(desk, request.policy)
     check_says_of_payouts(request.policy, governed.policy, governed.version)
     payments = _payments(desk, request, governed.policy)
@@ -152,7 +156,8 @@ def _reader(request: PayRequest, policy: Policy | None, home: Path | None, estim
         if _digest(request.file) != before:
             raise InputError(f"{request.file} changed while it was read; nothing was sent")
         run_key = check_run_key(request.run_key)
-        return plan_payouts(run_key, estimated(rows), policy, left_out=rows.left_out, mapped=rows.mapped)
+        left_out, mapped, rows = rows.left_out, rows.mapped, estimated(rows)
+        return plan_payouts(run_key, rows, policy, {}, left_out, mapped, partly=request.partly)
 
     return read
 
@@ -212,6 +217,7 @@ def keep_made(desk: Desk, made: MadePlan) -> MadePlan:
         },
         "add": made.add,
         "fund": made.fund,
+        "partly": plan.partly,
         "left_out": [asdict(each) for each in plan.left_out],
         "mapped": dict(plan.mapped),
         "notes": list(plan.rows.notes) if isinstance(plan.rows, Sheet) else [],
@@ -236,7 +242,7 @@ def _read(desk: Desk, kept: KeptPlan) -> MadePlan:
     rows.left_out = tuple(_as_left_out(each) for each in said["left_out"])
     rows.mapped, rows.notes = said["mapped"], tuple(said["notes"])
     policy = None if said["policy"] is None else Policy.model_validate(said["policy"])
-    plan = plan_payouts(kept.run_key, rows, policy, left_out=rows.left_out, mapped=rows.mapped)
+    plan = plan_payouts(kept.run_key, rows, policy, {}, rows.left_out, rows.mapped, partly=said["partly"])
     if plan.sha256 != said["payments_sha256"]:
         raise InputError(f"run {kept.run_key}: its plan was changed in the ledger; nothing was sent: start it again")
     if said["agreed_sha256"] is None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from treasury.concurrency.batches import batched
-from treasury.errors import InvalidSheet
+from treasury.errors import InputError, InvalidSheet
 from treasury.ledger.funding_runs import FUNDING
 from treasury.ledger.intents import IntentRules, add_to_plan, commit_plan
 from treasury.ledger.payees import what_is_known
@@ -88,6 +88,7 @@ def commit_payouts(desk: Desk, made: MadePlan) -> list[list[int]]:
     `LimitExceeded`, `ApprovalNeeded`, `PolicyChanged` and `RunHeld`.
     """
     plan, governed = made.payments, governed_plan(desk, made)
+    _check_partly(desk, plan)
     began, added = desk.ledger.run(plan.run_key) is not None, added_plan(desk, plan) if made.add else None
     agreed = None if made.agreed is None else plan_as_shown(desk, plan, made.agreed, add=made.add)
     if added is not None or (agreed is not None and is_recorded(desk, governed, plan.run_key)):
@@ -101,6 +102,16 @@ def commit_payouts(desk: Desk, made: MadePlan) -> list[list[int]]:
         commit_plan(desk.ledger, plan.run_key, KIND, content, agreed.sha256, plan.intents, rules)
         ids = open_orders(desk, plan.run_key, (row.row_ref for row in plan.rows))
     return list(batched(ids, ORDERS_PER_TASK))
+
+
+def _check_partly(desk: Desk, plan: PayoutPlan) -> None:
+    """Raise `InputError` where a part of a run that began would leave, and its approvals are for all of it."""
+    run = desk.ledger.run(plan.run_key)
+    if run is not None and plan.partly and plan.approvals and not run.plan.get("partly"):
+        raise InputError(
+            f"run {plan.run_key} was approved as a whole: what is funded of it does not leave alone; nothing was sent: "
+            "see to its money, or cancel what waits and pay it under another run key with --partly"
+        )
 
 
 def _add(

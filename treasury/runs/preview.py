@@ -2,6 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -69,42 +70,67 @@ def _waiting(desk: Desk, plan: PayoutPlan) -> PayoutPlan:
     return plan if len(rows) == len(plan.rows) else plan_payouts(plan.run_key, rows, plan.policy)
 
 
+@dataclass(frozen=True)
+class Debit:
+    """The debit of a row that waits."""
+
+    row: PayoutRow
+    amount: Decimal | None
+    """With the fee on top, where that is known; None where nobody knows it beforehand."""
+    is_estimated: bool
+    """By the rate of now; else it is certain, or the most that it may be."""
+
+
 @exact
-def funding_of(
-    desk: Desk, questions: OfferQuestions, plan: PayoutPlan, flying: Mapping[str, Decimal], margin: Decimal = Decimal(1)
-) -> list[Funding]:
-    """Return what each currency has to hold, beside what it holds.
+def debits_of_rows(
+    desk: Desk, questions: OfferQuestions, plan: PayoutPlan, margin: Decimal = Decimal(1)
+) -> Iterator[Debit]:
+    """Yield what each row of a plan debits, in the order of the plan.
 
     `margin`: what is estimated is multiplied by it. A quote that may still be confirmed says what its row debits.
     """
     estimates, quoted = Estimates(desk, questions, margin), live_quotes(desk.ledger, plan.run_key)
-    debits: dict[str, Decimal] = defaultdict(Decimal)
-    estimated: dict[str, Decimal] = defaultdict(Decimal)
-    not_known: Counter[str] = Counter()
     for row in plan.rows:
         debit = row.amount if row.amount is not None else quoted.get(row.row_ref)
         if debit is not None:
-            debits[row.currency] += debit
+            yield Debit(row, debit, is_estimated=False)
             continue
         ceiling = row.ceiling(plan.limits.max_per_payout.get(row.currency))
         expected = estimates.debit_of(row.currency, row.receive_currency, row.receive_amount or Decimal(0), ceiling)
-        if expected is None:
-            not_known[row.currency] += 1
-        elif expected == ceiling:
-            debits[row.currency] += expected
+        yield Debit(row, expected, is_estimated=expected != ceiling)
+
+
+@exact
+def funding_of(
+    desk: Desk, questions: OfferQuestions, plan: PayoutPlan, flying: Mapping[str, Decimal], margin: Decimal = Decimal(1)
+) -> list[Funding]:
+    """Return what each currency has to hold, beside what it holds. `margin`: see `debits_of_rows`."""
+    debits: dict[str, Decimal] = defaultdict(Decimal)
+    estimated: dict[str, Decimal] = defaultdict(Decimal)
+    not_known: Counter[str] = Counter()
+    for each in debits_of_rows(desk, questions, plan, margin):
+        if each.amount is None:
+            not_known[each.row.currency] += 1
         else:
-            estimated[row.currency] += expected
+            (estimated if each.is_estimated else debits)[each.row.currency] += each.amount
     return [
         Funding(
             currency,
             debits[currency],
             round_up(total, 2) if (total := estimated[currency]) else total,
             not_known[currency],
-            questions.ask(PartnerBalance(currency=currency), f"balance of {currency}", lambda reply: reply.available),
+            balance_of(questions, currency),
             flying.get(currency, Decimal(0)),
         )
         for currency in sorted({*debits, *estimated, *not_known})
     ]
+
+
+def balance_of(questions: OfferQuestions, currency: str) -> Decimal | None:
+    """Return what is available of a currency; None where the service does not say."""
+    asked = PartnerBalance(currency=currency)
+    found: Decimal | None = questions.ask(asked, f"balance of {currency}", lambda reply: reply.available)
+    return found
 
 
 def _as_text(funding: Funding) -> dict[str, Any]:
