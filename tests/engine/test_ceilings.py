@@ -86,8 +86,20 @@ def test_a_quote_above_its_ceiling_leaves_that_row_unsent_by_name(
     assert summary["counts"] == {"settled": 1, "not_sent": 1}
     row = results(tmp_path / "out")["r0"]
     assert row["outcome"] == "not_sent"
-    assert "more than 444.29" in row["reason"], row
+    assert "more than 446.85" in row["reason"], row
     assert made(desk, file).sha256 == fixed.sha256
+
+
+def test_a_fee_that_nobody_has_seen_leaves_no_small_row_behind(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    desk = open_desk(start_sandbox().base_url)
+    summary = pay(desk, dest_rows(tmp_path, "20", "21"), tmp_path / "out")  # of which 1.25 USD is 6 %
+    assert summary["counts"] == {"settled": 2}
+    [seen] = {row.estimate for row in make_plan(desk, PayRequest(dest_rows(tmp_path, "20"), "next")).payments.rows}
+    debited = min(D(row["debit"] if "debit" in row else row["amount"]) for row in results(tmp_path / "out").values())
+    assert seen is not None
+    assert debited < seen < debited * D("1.03")
 
 
 def test_ceilings_are_fixed_when_the_plan_is_made_and_taken_by_later_starts(

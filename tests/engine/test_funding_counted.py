@@ -171,7 +171,7 @@ def test_a_run_before_whose_debit_only_a_quote_will_tell_counts_by_the_rate_of_n
     record(desk, other, rules, "other")
     why = convert(desk, other, rules, "other")
     assert why is not None
-    assert why.startswith("not funded: 59"), why  # of 600; the first one's debit is counted
+    assert why.startswith("not funded: 600"), why  # of 600; the first one's debit is counted
 
 
 def test_other_runs_are_funded_beside_a_run_whose_larger_plan_waits(
@@ -289,7 +289,7 @@ def test_fees_on_top_of_a_run_that_was_recorded_first_are_kept(
     assert convert(desk, other, rules, "other") is not None
 
 
-def test_a_fee_on_top_of_an_amount_that_nobody_knows_is_said_so(
+def test_a_fee_on_top_that_nobody_knows_stops_a_quoted_run(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:
     on_top = frozenset({"create_fiat_payout"})
@@ -299,9 +299,7 @@ def test_a_fee_on_top_of_an_amount_that_nobody_knows_is_said_so(
     said = fund_and_pay(desk, quoted_by_receipt(tmp_path), rules, tmp_path / "out", "unknown")
     assert (said["counts"], sandbox.orders()) == ({"not_sent": 1}, [])
     [why] = {row["reason"] for row in results(tmp_path / "out").values()}
-    assert why.endswith(
-        "is not known where the amount is not: give their max_pay_amount, or set max_per_payout in the policy"
-    )
+    assert why.endswith("the fee of payments in USDT is charged on top, and the service did not say it")
 
 
 def test_a_limit_of_the_day_stops_no_run_that_lacks_nothing(

@@ -69,6 +69,14 @@ STAYED = ("not_sent", "held", "cancelled")
 NOT_FUNDED = "not funded: "
 """How the reason of a row begins that waits for money."""
 
+ABOVE_CEILING = "the quote's pay amount is "
+"""How the reason of a row begins whose quote asked more than its plan allows."""
+
+QUOTED_ABOVE = (
+    "start the same run again once its quote asks less; or treasury cancel {request_id}, and pay it under another run "
+    "key with a higher max_pay_amount"
+)
+
 HELD_ACTIONS: Mapping[str, str] = {
     Hold.DUPLICATE: "if it is meant: treasury release {request_id} (where the policy lists nobody, duplicate_ok "
     "in its row does it, too), and start the run again; if it is not to be paid: treasury cancel {request_id}",
@@ -172,6 +180,8 @@ def next_action(order: Order) -> str:
         return HELD_ACTIONS[order.hold_kind].format(request_id=order.request_id, run_key=order.run_key)
     if order.state is State.PREPARED and (order.reason or "").startswith(NOT_FUNDED):
         return "see to what its reason names, then start the same run again"
+    if order.state is State.PREPARED and (order.reason or "").startswith(ABOVE_CEILING):
+        return QUOTED_ABOVE.format(request_id=order.request_id)
     return (CONVERSION_ACTIONS if order.operation == CONVERSION else NEXT_ACTIONS)[order.state.outcome]
 
 

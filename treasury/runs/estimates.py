@@ -77,17 +77,26 @@ def _amounts(rows: Iterable[PayoutRow]) -> dict[Pair, tuple[Decimal, Decimal]]:
 def _fees_of(
     desk: Desk, questions: OfferQuestions, pair: Pair, rate: Decimal | None, amounts: tuple[Decimal, Decimal]
 ) -> tuple[SeenFee, ...]:
-    """Return the fees that quotes of a pair took; where none was ever seen, those that the service estimates."""
+    """Return the fees that quotes of a pair took; where none was ever seen, those that the service estimates, and no
+    less than `FIRST_FEE_USD`.
+    """
     seen = seen_fees(quotes_seen(desk.ledger, *pair))
     if seen or rate is None:
         return seen
-    pays, found = pair[0], []
+    pays = pair[0]
+    dollars = rate_of(questions, pays, "USD")
+    least = Decimal(0) if dollars is None else round_up(FIRST_FEE_USD / dollars, 8)
+    found = []
     for receives in dict.fromkeys(amounts):
         asked = EstimateFee(currency=pays, amount=round_up(receives / rate, 2))
         fee: Decimal | None = questions.ask(asked, f"fee estimate of {pays}", lambda reply: reply.fee_amount)
-        if fee is not None:
-            found.append(SeenFee(receives, fee))
+        found.append(SeenFee(receives, max(fee or least, least)))
     return tuple(found)
+
+
+FIRST_FEE_USD = Decimal("2.50")
+"""What a quote may take as its fee while none of its pair was ever seen: twice the document's example (public fact
+7.4)."""
 
 
 class FeesOnTop:
