@@ -127,11 +127,12 @@ def pay(
     made, shown = _plan(request, folder, keep=keep, in_full=dry_run or not yes)
     plan = made.shown
     _show(plan, shown, folder, in_full=dry_run or not yes)
+    if read_settings().has_account:
+        check_today(configured_desk(), plan)
     if print_token:
         print(_signed(configured_desk(), plan, key))
         return DONE
     if dry_run:
-        check_today(configured_desk(), plan)
         print(f"{len(plan.rows)} payments planned, nothing was sent")
         return DONE
     if not agreed(yes=yes, left_out=len(plan.left_out)):

@@ -135,7 +135,7 @@ def commit_plan(
         run |= {"policy": rules.version, "plan": json.dumps(plan, ensure_ascii=False)}
         run["makers"] = with_maker(None, _maker(connection, ledger, rules))
         connection.execute(insert(schema.runs).values(**run, checksum=seal(ledger.key, schema.runs, run)))
-        return _record(ledger, connection, run_key, intents, rules)
+        return record_intents(ledger, connection, run_key, intents, rules)
 
     return _commit(ledger, work)
 
@@ -209,7 +209,7 @@ def add_to_plan(
         of_run = bound.plan_sha256 if is_more else sha256
         made = {"makers": with_maker(bound.makers, _maker(connection, ledger, rules))}
         _bind_again(ledger, connection, bound, plan_sha256=of_run, plan=_with_funding(bound.plan, funding), **made)
-        return _record(ledger, connection, run_key, added, rules)
+        return record_intents(ledger, connection, run_key, added, rules)
 
     return _commit(ledger, work)
 
@@ -226,7 +226,9 @@ def _commit(ledger: Ledger, work: Callable[[Connection], int]) -> int:
     return new
 
 
-def _record(ledger: Ledger, connection: Connection, run_key: str, intents: Iterable[Intent], rules: IntentRules) -> int:
+def record_intents(
+    ledger: Ledger, connection: Connection, run_key: str, intents: Iterable[Intent], rules: IntentRules
+) -> int:
     """Record payments that are not recorded, and hold those that a rule holds; returns how many they are."""
     new = 0
     replaced = _check_replaced(ledger, connection, run_key, intents)

@@ -31,6 +31,8 @@ class Known:
     """Row -> the account, masked, that its payee's name was paid to last; this one was never paid."""
     duplicates: Mapping[str, str] = field(default_factory=dict)
     """Row -> the payment that it looks like."""
+    holds: Mapping[str, str] = field(default_factory=dict)
+    """Row -> why it will be held."""
 
 
 def shown_payouts(plan: PayoutPlan, known: Known) -> dict[str, Any]:
@@ -43,6 +45,7 @@ def shown_payouts(plan: PayoutPlan, known: Known) -> dict[str, Any]:
         "new_payees": len(known.new),
         "changed_payees": len(known.changed),
         "duplicates": len(known.duplicates),
+        "held": sum(row.row_ref in known.holds for row in plan.rows),
         "largest": _largest(plan.rows),
         "rows": rows,
     }
@@ -72,8 +75,10 @@ def _notes(row: PayoutRow, known: Known) -> Iterator[str]:
         yield f"this name was paid to another account before: {known.changed[row.row_ref]}, now {mask(row.account)}"
     elif row.row_ref in known.new:
         yield "first payment to this account"
-    if row.row_ref in known.duplicates:
-        meant = f"; the sheet says why: {row.duplicate_ok}" if row.duplicate_ok else "; it will be held"
+    if row.row_ref in known.holds:
+        yield f"will be held: {known.holds[row.row_ref]}"
+    elif row.row_ref in known.duplicates:
+        meant = f"; the sheet says why: {row.duplicate_ok}" if row.duplicate_ok else ""
         yield f"looks like {known.duplicates[row.row_ref]}{meant}"
 
 

@@ -115,6 +115,7 @@ def _sums(shown: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         for currency, total in ceilings.items():
             yield "Of this, as ceilings", f"{total} {currency}: what quotes may ask at the most"
     for name, title in (
+        ("held", "Will be held"),
         ("changed_payees", "Known name, other account"),
         ("new_payees", "Paid for the first time"),
         ("duplicates", "Look like earlier payments"),

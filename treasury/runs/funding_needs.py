@@ -8,24 +8,21 @@ from decimal import Decimal
 from treasury.errors import InputError, NotFunded
 from treasury.ledger.funding_runs import rounds_of
 from treasury.ledger.in_flight import Waiting, recorded_after, states_of, waiting_before
-from treasury.ledger.payees import what_is_known
 from treasury.money import exact, format_amount, round_up
 from treasury.orders.states import NEVER_LEFT, Hold, State
 from treasury.planning.funding import plan_funding, why_unfunded
-from treasury.planning.limits import PayoutLimits
 from treasury.planning.payouts import OPERATIONS, PayoutPlan, add_sums, plan_payouts
 from treasury.planning.policy import Policy
 from treasury.planning.position import ZERO, Snapshot, limited_to
 from treasury.planning.rebalancing import Rebalancing
 from treasury.planning.rows import PayoutRow
-from treasury.planning.shown import Known
 from treasury.planning.tables import BPS
 from treasury.planning.trades import Trade
 from treasury.runs import market
 from treasury.runs.desk import Desk
 from treasury.runs.estimates import Estimates, FeesOnTop
 from treasury.runs.offers import OfferQuestions
-from treasury.runs.preview import funding_of
+from treasury.runs.preview import funding_of, holds_of_plan
 from treasury.sheets.reading import Sheet
 
 
@@ -60,10 +57,8 @@ def rows_to_pay(desk: Desk, plan: PayoutPlan) -> PayoutPlan:
     """
     states = states_of(desk.ledger, plan.run_key)
     is_keyed = plan.policy is not None and bool(plan.policy.listed)
-    held: Collection[str] = ()
-    if any(row.row_ref not in states for row in plan.rows):
-        known = what_is_known(desk.ledger, plan.run_key, plan.intents, plan.limits.duplicate_days)
-        held = {row.row_ref for row in plan.rows if _will_be_held(row, known, plan.limits)}
+    is_new = any(row.row_ref not in states for row in plan.rows)
+    held = holds_of_plan(desk, plan) if is_new else {}
     paid = Sheet[PayoutRow]()
     for row in plan.rows:
         state, hold = states.get(row.row_ref, (None, None))
@@ -75,19 +70,6 @@ def rows_to_pay(desk: Desk, plan: PayoutPlan) -> PayoutPlan:
         if is_sent:
             paid.append(row)
     return plan if len(paid) == len(plan.rows) else plan_payouts(plan.run_key, paid, plan.policy)
-
-
-def _will_be_held(row: PayoutRow, known: Known, limits: PayoutLimits) -> bool:
-    """Tell whether a row is held once it is recorded: as a duplicate, or for its payee."""
-    if row.row_ref in known.duplicates and not row.duplicate_ok:
-        return True
-    if row.row_ref not in known.new and row.row_ref not in known.changed:
-        return False
-    most, amount = limits.new_payee_above.get(row.currency), row.amount
-    if amount is None:
-        amount = row.ceiling(limits.max_per_payout.get(row.currency))
-    is_over = most is not None and (amount is None or amount > most)
-    return is_over or (limits.cooling_days > 0 and row.row_ref in known.changed)
 
 
 @exact

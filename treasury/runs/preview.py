@@ -2,7 +2,7 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from treasury.errors import InvalidSheet
 from treasury.ledger.in_flight import in_flight, states_of
 from treasury.ledger.payees import what_is_known
 from treasury.ledger.quotes import live_quotes
+from treasury.ledger.rehearsal import holds_of
 from treasury.money import exact, format_amount, parse_amount, round_up
 from treasury.orders.states import NEVER_LEFT
 from treasury.planning.offers import Funding, judge_offered
@@ -22,6 +23,7 @@ from treasury.provider.funds import EstimateFee, PartnerBalance
 from treasury.runs.approving import by_name_only
 from treasury.runs.desk import Desk
 from treasury.runs.estimates import Estimates, rate_of
+from treasury.runs.governing import Governing
 from treasury.runs.offers import OfferQuestions, offers_for
 from treasury.sheets.reading import Sheet
 
@@ -48,6 +50,7 @@ def look(desk: Desk, plan: PayoutPlan, file: Path | None = None, *, in_full: boo
     if not in_full:
         return {**plan.summary(), **shown}
     known = what_is_known(desk.ledger, plan.run_key, plan.intents, plan.limits.duplicate_days)
+    known = replace(known, holds=holds_of_plan(desk, plan))
     return {
         **shown_payouts(plan, known),
         **shown,
@@ -58,6 +61,12 @@ def look(desk: Desk, plan: PayoutPlan, file: Path | None = None, *, in_full: boo
         "notes": list(plan.rows.notes) if isinstance(plan.rows, Sheet) else [],
         "approvals": by_name_only(People() if plan.policy is None else plan.policy.listed),
     }
+
+
+def holds_of_plan(desk: Desk, plan: PayoutPlan) -> Mapping[str, str]:
+    """Row -> why it is held, or would be if the plan were recorded now."""
+    rules = Governing(plan.policy, None).rules(desk, "payouts", {}, {})
+    return holds_of(desk.ledger, plan.run_key, plan.intents, rules)
 
 
 def _waiting(desk: Desk, plan: PayoutPlan) -> PayoutPlan:

@@ -1,0 +1,59 @@
+"""Rehearses the record of a plan: what it would hold is found by the very steps that hold it, and nothing is kept."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NoReturn
+
+from sqlalchemy import Connection, insert, select
+
+from treasury.ledger import schema
+from treasury.ledger.database import serialize
+from treasury.ledger.intents import IntentRules, record_intents
+from treasury.ledger.ledger import Ledger
+from treasury.orders.records import Intent
+from treasury.orders.states import State
+
+
+class _Undone(Exception):
+    """Undoes the transaction that it ends; carries what was found."""
+
+    def __init__(self, held: Mapping[str, str]) -> None:
+        super().__init__()
+        self.held = held
+
+
+@dataclass(frozen=True)
+class _New(Iterable[Intent]):
+    """The payments that a run does not have yet; gone through again, they are made again."""
+
+    intents: Iterable[Intent]
+    recorded: frozenset[str]
+
+    def __iter__(self) -> Iterator[Intent]:
+        return (each for each in self.intents if each.row_ref not in self.recorded)
+
+
+def holds_of(ledger: Ledger, run_key: str, intents: Iterable[Intent], rules: IntentRules) -> Mapping[str, str]:
+    """Row -> why it would be held if the plan were recorded now; also of rows that are held already.
+
+    Raises `InputError` for a payment that cannot replace the one that it names.
+    """
+
+    def work(connection: Connection) -> NoReturn:
+        serialize(connection)
+        runs, orders = schema.runs, schema.orders.c
+        if connection.execute(select(runs.c.run_key).where(runs.c.run_key == run_key)).first() is None:
+            run = {"run_key": run_key, "kind": "", "created_at": ledger.now(), "plan": "{}", "plan_sha256": ""}
+            connection.execute(insert(runs).values(**run))
+        of_run = select(orders.row_ref).where(orders.run_key == run_key)
+        recorded = frozenset(connection.execute(of_run).scalars())
+        record_intents(ledger, connection, run_key, _New(intents, recorded), rules)
+        held = select(orders.row_ref, orders.reason).where(
+            orders.run_key == run_key, orders.state == State.HELD.value, orders.sends == 0
+        )
+        raise _Undone({row.row_ref: row.reason or "" for row in connection.execute(held)})
+
+    try:
+        ledger.write(work)
+    except _Undone as undone:
+        return undone.held
