@@ -50,6 +50,7 @@ COMMANDS = {
     "status": ("status:status", "Was everything done, and what does a person have to do?"),
     "balance": ("status:balance", "Show every watched balance, as the service shows it now."),
     "runs": ("reading:runs", "List the runs of the ledger."),
+    "results": ("results:results", "Write the results of a run as they are now; nothing is sent."),
     "payees": ("reading:payees", "List everybody whom payouts name."),
     "payee": ("reading:payee", "Show everything that was paid to one payee."),
     "show": ("reading:show", "Show an order or a run of the ledger."),

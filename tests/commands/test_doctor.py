@@ -194,10 +194,10 @@ def test_the_doctor_proposes_a_status_that_no_confirmed_payout_was_shown_with(of
 
     settle(office, 19, 22, 99)
     assert quotes().startswith("19 confirmed payouts settled")
-    assert quotes().endswith("nothing to adopt")
+    assert quotes().endswith("nothing to change")
     settle(office, 20, 22, 99)
-    assert "none was ever shown with 11, 12: treasury doctor --prove proposes" in quotes()
-    assert quotes(TREASURY_UNCONFIRMED_STATUSES="11,12").endswith("nothing to adopt")
+    assert "none was ever shown with 11, 12: treasury doctor --prove says" in quotes()
+    assert quotes(TREASURY_UNCONFIRMED_STATUSES="11,12").endswith("nothing to change")
     settle(office, 20, 11)
     assert "none was ever shown with 12:" in quotes()
     assert quotes(TREASURY_UNCONFIRMED_STATUSES="11").startswith("PROBLEM: status 11 was shown for a confirmed payout")

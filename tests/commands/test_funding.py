@@ -14,6 +14,7 @@ from tests.commands.approvers import key, waiting_hash, with_people
 from tests.commands.office import Ended, Office, eventually
 from tests.engine.rounds import available, kinds, policy
 from treasury.sandbox import RunningSandbox
+from treasury.sandbox.rates import Rates
 
 pytestmark = pytest.mark.prefect
 
@@ -124,12 +125,6 @@ def test_fees_inside_quotes_are_funded_before_any_quote_is_confirmed(
     file = by_receipt(office, 30, "20.00")
     arguments = ("pay", file, "--run-key", "payroll", "--policy", rules, "--yes", *FUND)
     first = office.run(*arguments)
-    if not limit:  # no fee is known yet, and nothing limits it
-        assert (first.code, first.last) == (4, "0 settled, 30 not sent"), first.out + first.err
-        reasons = {row["reason"] for row in office.results("payroll").values()}
-        assert any("USDT missing" in reason for reason in reasons), reasons
-        assert "fiat_payout" not in " ".join(kinds(sandbox))
-        first = office.run(*arguments)
     assert (first.code, first.last) == (0, "30 settled"), first.out + first.err
     again = by_receipt(office, 30, "21.00")
     sandbox.deposit("BTC", "1")
@@ -137,6 +132,28 @@ def test_fees_inside_quotes_are_funded_before_any_quote_is_confirmed(
     second = office.run("pay", again, "--run-key", "second", "--policy", rules, "--yes", *FUND)
     assert (second.code, second.last) == (0, "30 settled"), second.out + second.err
     assert available(sandbox, "USDT") < before + 100  # what its quotes ask is funded, not its ceilings
+
+
+def test_quotes_that_ask_more_than_is_there_are_not_confirmed(
+    open_sandbox: Callable[..., RunningSandbox],
+    open_office: Callable[..., Office],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Fees rise after a plan was made, within its ceilings: what they come to is converted by the next start."""
+    sandbox = open_sandbox(balances={"USDT": D(700), "BTC": D("0.8")})
+    office, rules = open_office(sandbox.base_url), policy(tmp_path, tail="[payouts]\nduplicate_days = 0\n", BTC=BTC)
+    more = ("--policy", rules, "--yes", *FUND)
+    assert office.run("pay", by_receipt(office, 1, "899.00"), "--run-key", "before", *more).last == "1 settled"
+    monkeypatch.setattr(Rates, "fiat_fee", lambda self, pay, now: D(18))
+    file = by_receipt(office, 1, "900.00")
+    first = office.run("pay", file, "--run-key", "payroll", *more)
+    assert (first.code, first.last) == (4, "0 settled, 1 not sent"), first.out + first.err
+    [row] = office.results("payroll").values()
+    assert "USDT missing" in row["reason"]
+    assert kinds(sandbox).count("create_fiat_payout") == 1
+    done = office.run("pay", file, "--run-key", "payroll", *more)
+    assert (done.code, done.last) == (0, "1 settled"), done.out + done.err
 
 
 def test_one_approval_covers_the_conversions_and_the_payments(

@@ -72,7 +72,7 @@ def test_connecting_ends_with_what_is_so(
         (
             {"TREASURY_TIMESTAMP_WINDOW_SECONDS": "60"},
             "timestamp_window_seconds",
-            "write: TREASURY_TIMESTAMP_WINDOW_SECONDS=960 ",
+            "WINDOW_SECONDS=960",
         ),
     ],
 )

@@ -28,7 +28,9 @@ def made(
         proposed = agreeing.plan_to_execute(desk, plan, add=add)
     else:
         proposed = agreeing.plan_as_shown(desk, plan, shown, add=add)
-    return keep_made(desk, MadePlan("", plan, proposed, rules, add=add, fund=shown is not None))
+    return keep_made(
+        desk, MadePlan("", plan, proposed, None if rules is None else str(rules), add=add, fund=shown is not None)
+    )
 
 
 def propose(

@@ -82,17 +82,17 @@ def test_a_payout_run_reads_as_fetch_fiat_quotes_then_create_payouts(home: Path,
     )
     send, fetch, create = f"send payouts 1-{direct}", f"fetch fiat quotes 1-{quoted}", f"create payouts 1-{quoted}"
     assert list(graph.tasks) == [
-        *("read beneficiaries graph", "check payees graph", "preview graph", "propose graph", "record graph"),
+        *("plan graph", "ask for approvals of graph", "record graph", "check funds of graph"),
         *(send, fetch, create, "follow graph", "write results graph"),
     ]
     assert graph.edges() >= {
-        ("read beneficiaries graph", "check payees graph"),
-        ("check payees graph", "preview graph"),
-        ("preview graph", "propose graph"),
-        ("propose graph", "record graph"),
-        ("record graph", send),
-        ("record graph", fetch),
-        ("record graph", create),
+        ("plan graph", "ask for approvals of graph"),
+        ("plan graph", "record graph"),
+        ("ask for approvals of graph", "record graph"),
+        ("record graph", "check funds of graph"),
+        ("check funds of graph", send),
+        ("check funds of graph", fetch),
+        ("check funds of graph", create),
         (fetch, create),
         (send, "follow graph"),
         (create, "follow graph"),
@@ -319,7 +319,13 @@ def test_a_run_that_is_funded_first_reads_as_record_convert_check_send(
     graph = Graph(pay_beneficiaries(str(file), "funded", policy=str(rules), fund=True, return_state=True))
     [quote] = [name for name in graph.tasks if name.startswith("quote ")]
     execute, prove = quote.replace("quote", "execute"), "prove fills funded.fund"
-    in_order = ["propose funded", "record funded", "plan conversions for funded, round 1", "record funded.fund", quote]
+    in_order = [
+        "ask for approvals of funded",
+        "record funded",
+        "plan conversions for funded, round 1",
+        "record funded.fund",
+        quote,
+    ]
     assert set(itertools.pairwise(in_order)) <= graph.edges()
     ends = {(execute, "follow funded.fund"), ("follow funded.fund", prove), (prove, "check funds of funded")}
     assert ends <= graph.edges()

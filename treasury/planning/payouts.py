@@ -5,7 +5,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -132,7 +131,7 @@ class MadePlan:
     """Every row of its sheet."""
     proposed: PayoutPlan | None
     """The part that is still to be agreed to, with conversions; None where nothing is."""
-    policy_file: Path | None = None
+    policy_file: str | None = None
     """Names the policy; where none is in force, on a service of this machine, it is the one that applies."""
     add: bool = False
     """Whether rows that the run does not have are added to it."""

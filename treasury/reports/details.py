@@ -1,11 +1,11 @@
 """The details of an order in results, besides its state: whom its row pays, what was asked, quoted and came of it."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 
-from treasury.money import EXACT
+from treasury.money import EXACT, parse_amount
 from treasury.orders.records import Order, Quote
 from treasury.orders.states import State
 from treasury.planning.rows import PayoutRow
@@ -52,18 +52,30 @@ class Details:
     quotes: Mapping[int, Quote] = field(default_factory=dict)
     fee_on_top: Collection[str] = ()
     """Operations whose fee is debited besides the amount."""
+    day_of: Callable[[int], str] = lambda ms: f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d}"
+    """The business date of a moment, Unix ms; that of UTC where no policy says whose days count."""
 
     @classmethod
-    def of(cls, rows: Iterable[PayoutRow], quotes: Iterable[Quote], fee_on_top: Collection[str]) -> "Details":
-        """Of these rows and quotes; of an order's quotes the last answered one counts, and it comes last."""
+    def of(
+        cls,
+        rows: Iterable[PayoutRow],
+        quotes: Iterable[Quote],
+        fee_on_top: Collection[str],
+        results: Iterable[Mapping[str, str]] = (),
+    ) -> "Details":
+        """Of these rows and quotes; of an order's quotes the last answered one counts, and it comes last.
+
+        `results`: rows of earlier results, which say whom a row pays that is not among `rows`.
+        """
         answered = {quote.order_id: quote for quote in quotes if quote.quote is not None}
-        return cls({row.row_ref: _asked(row) for row in rows}, answered, fee_on_top)
+        before = {each["row_ref"]: _asked_before(each) for each in results if each.get("asked_currency")}
+        return cls({**before, **{row.row_ref: _asked(row) for row in rows}}, answered, fee_on_top)
 
     def cells(self, order: Order) -> dict[str, object]:
         """The cells of one order, by column.
 
         `effective_rate`: what arrives for one unit of all that is debited. `quote_difference_bps`: how much more
-        (or less, then negative) than the quote promised. `value_date`: when it became final here, UTC.
+        (or less, then negative) than the quote promised. `value_date`: the business day on which it became final here.
         """
         row, quote = self.rows.get(order.row_ref), self.quotes.get(order.id)
         is_settled = order.state is State.SETTLED
@@ -80,7 +92,7 @@ class Details:
             cells |= {"final_amount": order.amount, "final_receive_amount": order.receive_amount}
         cells |= {"effective_rate": final, "quote_difference_bps": _bps(final, quoted)}
         if is_settled and order.final_at is not None:
-            cells["value_date"] = f"{datetime.fromtimestamp(order.final_at / 1000, UTC):%Y-%m-%d}"
+            cells["value_date"] = self.day_of(order.final_at)
         return cells
 
     def _rate(self, operation: str, of: Order | Quote) -> Decimal | None:
@@ -98,6 +110,12 @@ def _asked(row: PayoutRow) -> _Asked:
     account = row.account
     last = account[-LAST:] if len(account) > LAST else ""
     return _Asked(row.payee_name, last, row.fields.get("remark") or row.description, *given)
+
+
+def _asked_before(said: Mapping[str, str]) -> _Asked:
+    amount = parse_amount(said["asked_amount"]) if said.get("asked_amount") else None
+    name, last = said.get("payee_name", ""), said.get("account_last4", "")
+    return _Asked(name, last, said.get("reference") or None, amount, said["asked_currency"])
 
 
 def _quotient(above: Decimal, below: Decimal) -> Decimal | None:

@@ -1,5 +1,6 @@
 """Results of a run: what became of each row, in words that people can act on."""
 
+import csv
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -290,6 +291,15 @@ def write_run_results(
         copy_file(out / name, own / name)
     write_json(own / "run.json", full)
     return {**asked.as_dict(run_key, kind), **_left_out(left_out[:left_out_now]), **more}
+
+
+def earlier_results(folder: Path) -> list[dict[str, str]]:
+    """The rows of `results.csv` in a folder; none where there is none, or it cannot be read."""
+    try:
+        with (folder / "results.csv").open(encoding="utf-8", newline="") as file:
+            return [row for row in csv.DictReader(file) if row.get("row_ref")]
+    except (OSError, ValueError, csv.Error):
+        return []
 
 
 def _left_out(rows: Sequence[LeftOut]) -> dict[str, Any]:

@@ -47,7 +47,7 @@ def next_round(desk: Desk, made: MadePlan, before: Sequence[Done], seconds: floa
     the service. What is on its way of earlier starts is followed for so many seconds, and nothing is converted while
     something still is; what they left unsent is cancelled, unless it waits for a second query.
     """
-    plan, policy_file = made.payments, made.policy_file
+    plan, policy_file = made.payments, _policy_file(made)
     policy = policy_of(plan)
     check_name_of_round(desk.ledger, plan.run_key)
     if not before:
@@ -77,6 +77,10 @@ def next_round(desk: Desk, made: MadePlan, before: Sequence[Done], seconds: floa
         max_rounds=policy.trading.max_rounds,
         is_first=not before,
     )
+
+
+def _policy_file(made: MadePlan) -> Path | None:
+    return None if made.policy_file is None else Path(made.policy_file)
 
 
 def why_no_round(desk: Desk, plan: PayoutPlan, before: Sequence[Done]) -> str | None:
@@ -185,7 +189,9 @@ def record_round(desk: Desk, planned: Planned, made: MadePlan) -> list[RecordedT
     with desk.hold(planned["run_key"]):
         bounds = [clipped(trade, agreed.conversions) for trade in trades.trades]
         try:
-            ids = commit_part(desk, planned["run_key"], trades, bounds, part_of, kept["newest_order"], made.policy_file)
+            ids = commit_part(
+                desk, planned["run_key"], trades, bounds, part_of, kept["newest_order"], _policy_file(made)
+            )
         except (Overtaken, LimitExceeded) as error:
             LOG.info("run %s: its conversions are planned again: %s", plan.run_key, error)
             return []

@@ -84,7 +84,8 @@ def make_plan(
         proposed = plan_as_shown(desk, payments, agreed, add=request.add)
     else:
         proposed = plan_to_execute(desk, payments, add=request.add, fund=request.fund, keep=keep)
-    made = MadePlan("", payments, proposed, request.policy, add=request.add, fund=request.fund)
+    named = None if request.policy is None else str(request.policy)
+    made = MadePlan("", payments, proposed, named, add=request.add, fund=request.fund)
     return keep_made(desk, made) if keep else made
 
 
@@ -208,7 +209,7 @@ def keep_made(desk: Desk, made: MadePlan) -> MadePlan:
         "payments": len(plan.rows),
         "payments_sha256": plan.sha256,
         "agreed_sha256": made.agreed,
-        "policy_file": None if made.policy_file is None else str(made.policy_file),
+        "policy_file": made.policy_file,
         "policy": _policy_as_kept(plan.policy),
         "estimates": {
             row.row_ref: (desk.ledger.key.keyed_hash(row.bound_content), canonical(row.estimate))
@@ -249,8 +250,7 @@ def _read(desk: Desk, kept: KeptPlan) -> MadePlan:
         proposed = plan_to_execute(desk, plan, add=said["add"])
     else:
         proposed = plan_as_shown(desk, plan, said["agreed_sha256"], add=said["add"])
-    file = None if said["policy_file"] is None else Path(said["policy_file"])
-    return MadePlan(kept.id, plan, proposed, file, add=said["add"], fund=said["fund"])
+    return MadePlan(kept.id, plan, proposed, said["policy_file"], add=said["add"], fund=said["fund"])
 
 
 _FIELDS = tuple(each.name for each in fields(PayoutRow))

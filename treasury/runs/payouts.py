@@ -12,14 +12,15 @@ from treasury.errors import InputError, InvalidSheet
 from treasury.ledger.funding_runs import FUNDING
 from treasury.ledger.intents import IntentRules, add_to_plan, commit_plan
 from treasury.ledger.payees import what_is_known
-from treasury.ledger.payout_plans import forget_plan_rows
+from treasury.ledger.payout_plans import forget_plan_rows, newest_kept
 from treasury.ledger.quotes import quotes_of_run
 from treasury.orders.states import OPEN
 from treasury.planning.limits import judge_rows
-from treasury.planning.payouts import MadePlan, PayoutPlan
+from treasury.planning.payouts import MadePlan, PayoutPlan, plan_payouts
+from treasury.planning.rows import PayoutRow
 from treasury.reports.details import Details
 from treasury.reports.refused import write_refused, write_wrong
-from treasury.reports.results import write_run_results
+from treasury.reports.results import earlier_results, write_run_results
 from treasury.reports.starts import end_start
 from treasury.runs.agreeing import added_plan, governed_plan, plan_as_shown
 from treasury.runs.approving import is_recorded, marks_of
@@ -28,11 +29,12 @@ from treasury.runs.execution import ORDERS_PER_TASK, open_orders
 from treasury.runs.fills import Done
 from treasury.runs.funding import conversion_files, write_conversions
 from treasury.runs.funding_plans import kept_with_run
-from treasury.runs.governing import Governing
+from treasury.runs.governing import Governing, governing
 from treasury.runs.parts import Part, split_run
-from treasury.runs.payout_plans import PayRequest
+from treasury.runs.payout_plans import PayRequest, take_plan
 from treasury.runs.remaining import KIND, keep_left_out_rows, keep_remaining
 from treasury.sheets.beneficiaries import LAYOUT
+from treasury.sheets.reading import Sheet
 
 LOG = logging.getLogger("treasury")
 
@@ -153,14 +155,17 @@ def write_payout_results(
     """
     plan, run_key = made.payments, made.payments.run_key
     folder, marks = out or desk.settings.run_folder(run_key), marks_of(desk, run_key)
-    details = Details.of(plan.rows, quotes_of_run(desk.ledger, run_key), desk.account.rules.fee_on_top)
+    quotes, policy = quotes_of_run(desk.ledger, run_key), plan.policy
+    details = Details.of(plan.rows, quotes, desk.account.rules.fee_on_top, earlier_results(folder))
+    if policy is not None:
+        details = replace(details, day_of=policy.day_of)
     left_out = keep_left_out_rows(desk, run_key, folder, plan.left_out, add=made.add)
     funded = write_conversions(desk, run_key, converted, folder)
     files = [*keep_remaining(desk, run_key, folder, left_out), *conversion_files(folder)]
     with desk.ledger.each_order(run_key) as orders:
         summary = write_run_results(
             *(folder, run_key, KIND, orders),
-            rows=details.rows,
+            rows={row.row_ref for row in plan.rows} or None,
             marks=marks,
             files=files,
             details=details,
@@ -171,3 +176,31 @@ def write_payout_results(
     forget_plan_rows(desk.ledger, 0, run_key)
     end_start()
     return summary
+
+
+def write_results_anew(desk: Desk, run_key: str, out: Path | None) -> Mapping[str, Any]:
+    """Write the results of a run that began as they are now; asks the service nothing, and sends nothing.
+
+    Whom a row pays is kept from the plan while its content is, and from the results in the folder after that. Raises
+    `InputError` for a run that the ledger does not know.
+    """
+    run = desk.ledger.run(run_key)
+    if run is None:
+        raise InputError(f"there is no run {run_key} in this ledger: treasury runs lists them")
+    if run.kind == KIND:
+        return write_payout_results(desk, _plan_of_run(desk, run_key), out)
+    with desk.ledger.each_order(run_key) as orders:
+        summary = write_run_results(
+            out or desk.settings.run_folder(run_key), run_key, run.kind, orders, marks=marks_of(desk, run_key)
+        )
+    end_start()
+    return summary
+
+
+def _plan_of_run(desk: Desk, run_key: str) -> MadePlan:
+    """The newest plan of a run; without its rows where they are kept no more."""
+    kept = newest_kept(desk.ledger, run_key)
+    try:
+        return take_plan(desk, "" if kept is None else kept.id)
+    except InputError:
+        return MadePlan("", plan_payouts(run_key, Sheet[PayoutRow](), governing(desk).policy), None)

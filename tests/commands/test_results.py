@@ -1,0 +1,46 @@
+"""`treasury results KEY` writes the results of a run as the ledger has them now, and sends nothing."""
+
+import csv
+from collections.abc import Callable
+
+import pytest
+
+from tests.commands.office import Office, one_line_error
+from treasury.sandbox import RunningSandbox
+
+pytestmark = pytest.mark.prefect
+
+ROWS = (("a", "10", "12345670001"), ("b", "20", "12345670002"))
+
+
+def test_results_are_written_anew_with_what_a_query_found_since(
+    open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office], prefect_url: str
+) -> None:
+    sandbox = open_sandbox(settle_seconds=3)
+    office = open_office(sandbox.base_url)
+    ended = office.run("pay", office.sheet(*ROWS), "--run-key", "run", "--yes", "--follow", "0")
+    assert (ended.code, ended.last) == (0, "0 settled, 2 in progress")
+    before = office.results("run")
+    written = office.run("results", "run")
+    assert (written.code, written.last) == (0, "0 settled, 2 in progress")
+    assert office.results("run") == before
+    assert office.run("pay", office.sheet(*ROWS), "--run-key", "run", "--yes", "--follow", "20").last == "2 settled"
+    elsewhere = office.home / "elsewhere"
+    again = office.run("results", "run", "--out", elsewhere)
+    assert (again.code, again.last) == (0, "2 settled")
+    with (elsewhere / "results.csv").open() as file:
+        found = {row["row_ref"]: row for row in csv.DictReader(file)}
+    assert [row["outcome"] for row in found.values()] == ["settled", "settled"]
+    assert office.run("results", "run").last == "2 settled"
+    now = office.results("run")
+    assert [row["payee_name"] for row in now.values()] == ["Example Person"] * 2  # the ledger has forgotten whom
+    assert {row["value_date"] for row in now.values()} == {found["a"]["value_date"]}
+    assert len(sandbox.orders()) == 2
+
+
+def test_a_run_that_is_not_there_is_said_to_be_so(
+    open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office]
+) -> None:
+    office = open_office(open_sandbox().base_url, prefect=False)
+    ended = office.run("results", "nothing")
+    assert (ended.code, "there is no run nothing" in one_line_error(ended)) == (2, True)
