@@ -1,6 +1,9 @@
 """`treasury runs` and `treasury show`: read the ledger, send nothing."""
 
 from datetime import UTC, datetime
+from typing import Annotated
+
+from cyclopts import Parameter
 
 from flows.commands.approving import show_waiting
 from flows.commands.common import DONE, configured_desk
@@ -11,6 +14,7 @@ from treasury.ledger.funding_runs import rounds_of
 from treasury.ledger.payees import payees as all_payees
 from treasury.ledger.payees import payments_to, shown_account
 from treasury.ledger.proposals import WaitingPlan
+from treasury.ledger.replacements import replacing
 from treasury.money import format_amount
 from treasury.orders.quoting import PAYOUTS
 from treasury.orders.records import Order
@@ -86,13 +90,15 @@ def _waits(plan: WaitingPlan) -> str:
     return f"waits for {plan.needed} approval(s) of the plan {plan.sha256[:12]} that {plan.maker.name} made"
 
 
-def show(reference: str, /) -> int:
-    """Show an order, or all orders of a run.
+def show(reference: str, /, *, all_: Annotated[bool, Parameter(name="--all", negative=())] = False) -> int:
+    """Show an order, or the orders of a run.
 
     Parameters
     ----------
     reference:
         A run key, row reference, request id or order number.
+    all_:
+        Every order of a run, also where there are more than 200.
 
     """
     desk = configured_desk()
@@ -106,10 +112,11 @@ def show(reference: str, /) -> int:
             raise InputError(f"the ledger knows no {reference}")
         print(why)
         return DONE
-    for order in orders[:SHOWN_ORDERS]:
+    shown = orders if all_ else orders[:SHOWN_ORDERS]
+    for order in shown:
         _show_order(desk, order, journal=len(orders) == 1)
-    if len(orders) > SHOWN_ORDERS:
-        print(f"and {len(orders) - SHOWN_ORDERS} more")
+    if len(orders) > len(shown):
+        print(f"and {len(orders) - len(shown)} more: treasury show {reference} --all")
     for each in approved_by(desk.ledger, reference):
         print(f"  approved by {each.name} ({each.os_user}) at {_time(each.at)}")
     for key in rounds_of(desk.ledger, reference):
@@ -126,7 +133,8 @@ def _show_order(desk: Desk, order: Order, *, journal: bool) -> None:
         reason = f"  {order.reason}" if order.reason else ""
         print(f"{order.row_ref}  {order.request_id}  {order.state.outcome}{amount}{reason}")
         return
-    for name, value in {"run_key": order.run_key, "replaces": order.replaces, **result_row(order)}.items():
+    by = replacing(desk.ledger, order.run_key).get(order.request_id)
+    for name, value in {"run_key": order.run_key, "replaces": order.replaces, **result_row(order, by)}.items():
         if value is not None:
             print(f"{name}: {value}")
     print(f"payment: {order.masked}")

@@ -75,6 +75,22 @@ def _why_not(connection: Connection, run_key: str, row_ref: str, old: Order, ide
     return None
 
 
+def replacing(ledger: Ledger, run_key: str) -> dict[str, Order]:
+    """Request id of a payment of a run -> the payment that replaces it, if one was recorded."""
+    table = schema.orders
+    ended = ledger.read(select(table).where(table.c.run_key == run_key, table.c.state.in_(_MAY_BE_REPLACED)))
+    identities = {identity_of(ledger, order): order.request_id for order in map(partial(read_row, Order), ended)}
+    found = {}
+    for some in batched(identities, _AT_ONCE):
+        for row in ledger.read(select(table).where(table.c.replaces.in_(some))):
+            order = read_row(Order, row)
+            found[identities[str(order.replaces)]] = order
+    return found
+
+
+_MAY_BE_REPLACED = tuple(state.value for state in State if state.may_be_replaced)
+
+
 def forget_replaced(connection: Connection, ledger: Ledger, replaced: Collection[str]) -> None:
     """Forget the content of payments that are replaced from now on. Raises `InputError` for one that moves just now."""
     for request_id in replaced:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from treasury.files import copy_file, write_json
@@ -43,13 +44,17 @@ COLUMNS = (
     *DETAILS,
 )
 
+PAY_AGAIN = "treasury pay --only-failed-of {run_key} --run-key {run_key}-again"
+"""The command that pays what ended unpaid of a run."""
+
 NEXT_ACTIONS: Mapping[str, str] = {
     "settled": "none",
     "in_progress": "none: the service works on it, and the nightly reconciliation follows it",
-    "unknown": "wait: it may have been paid; it is asked about at the next start of this run and every night",
-    "failed": "find out why, correct it, and put it into a new run",
-    "closed": "find out why, correct it, and put it into a new run",
-    "rejected": "correct the cause, and put it into a new run",
+    "unknown": "wait: it may have been paid; the next start of this run and every night ask about it; to ask now: "
+    "treasury reconcile",
+    "failed": "find out why, correct it in remaining.csv and pay that, or pay it as it is: " + PAY_AGAIN,
+    "closed": "find out why, correct it in remaining.csv and pay that, or pay it as it is: " + PAY_AGAIN,
+    "rejected": "correct the cause, in remaining.csv where it is the row, and pay it: " + PAY_AGAIN,
     "cancelled": "none: it is never sent; a new run may pay it",
     "held": "a person has to decide about it",
     "not_sent": "start the same run again: it is sent then",
@@ -96,8 +101,8 @@ HELD_ACTIONS: Mapping[str, str] = {
     Hold.OLDER: "look whether it was paid meanwhile; then treasury release {run_key}, and start the run again; "
     "if it is not to be paid: treasury cancel {request_id}",
 }
-"""Why an order is held -> what a person does about it; each command wants --by NAME --why TEXT, too, or --key
-FILE instead of the name where the policy in force lists people."""
+"""Why an order is held -> what a person does about it. Where the policy in force lists people, --key FILE takes the
+place of --by NAME."""
 
 BAD_OUTCOMES = ("rejected", "failed", "closed", "cancelled", "held", "unknown", "not_sent")
 """Outcomes for which a finished run ends with code 4."""
@@ -175,15 +180,35 @@ def has_left(summary: Mapping[str, Any]) -> bool:
     return any(outcome not in STAYED for outcome in (*summary["counts"], *summary.get("conversions", {})))
 
 
-def next_action(order: Order) -> str:
-    """Return what happens to an order next, or is to be done about it."""
+def next_action(order: Order, by: Order | None = None) -> str:
+    """Return what happens to an order next, or is to be done about it. `by`: the payment that replaces it."""
+    if by is not None:
+        how = REPLACED.get(by.state.outcome, "is to be paid as {row_ref} of {run_key}: treasury show {run_key}")
+        return how.format(row_ref=by.row_ref, run_key=by.run_key)
     if order.hold_kind is not None and order.hold_kind in HELD_ACTIONS:
-        return HELD_ACTIONS[order.hold_kind].format(request_id=order.request_id, run_key=order.run_key)
+        return HELD_ACTIONS[order.hold_kind].format(request_id=order.request_id + SAID, run_key=order.run_key + SAID)
     if order.state is State.PREPARED and (order.reason or "").startswith(NOT_FUNDED):
         return "see to what its reason names, then start the same run again"
     if order.state is State.PREPARED and (order.reason or "").startswith(ABOVE_CEILING):
-        return QUOTED_ABOVE.format(request_id=order.request_id)
-    return (CONVERSION_ACTIONS if order.operation == CONVERSION else NEXT_ACTIONS)[order.state.outcome]
+        return QUOTED_ABOVE.format(request_id=order.request_id + SAID)
+    if order.run_key.startswith(CALL) and order.state.outcome in ("failed", "closed", "rejected"):
+        return "find out why, correct it, and send it under another reference"
+    actions = CONVERSION_ACTIONS if order.operation == CONVERSION else NEXT_ACTIONS
+    return actions[order.state.outcome].format(run_key=order.run_key)
+
+
+CALL = "call-"
+"""How the run key of a single operation begins."""
+
+SAID = " --by NAME --why TEXT"
+"""What each decision of a person takes."""
+
+REPLACED: Mapping[str, str] = {
+    "settled": "none: paid as {row_ref} of {run_key}",
+    "in_progress": "none: is being paid as {row_ref} of {run_key}",
+    "cancelled": "none: it was to be paid as {row_ref} of {run_key}, and that was cancelled",
+}
+"""Outcome of the payment that replaces one -> what is said of the one that it replaces."""
 
 
 MAX_SHOWN_ROWS = 200
@@ -228,8 +253,8 @@ def run_as_markdown(summary: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def result_row(order: Order) -> dict[str, object]:
-    """One line of `results.csv`."""
+def result_row(order: Order, by: Order | None = None) -> dict[str, object]:
+    """One line of `results.csv`. `by`: the payment that replaces it."""
     outcome = order.state.outcome
     is_charged = outcome in ("settled", "in_progress", "unknown")  # of what came back nothing was kept
     return {
@@ -248,7 +273,7 @@ def result_row(order: Order) -> dict[str, object]:
         "rate": order.rate,
         "operation": order.operation,
         "code": order.code,
-        "next_action": next_action(order),
+        "next_action": next_action(order, by),
     }
 
 
@@ -265,19 +290,22 @@ def write_run_results(
     unsent: Iterable[Mapping[str, object]] = (),
     left_out: Sequence[LeftOut] = (),
     left_out_now: int = 0,
+    replaced: Mapping[str, Order] = MappingProxyType({}),
     **more: Any,
 ) -> Mapping[str, Any]:
     """Write `results.csv`, `results.xlsx` and `run.json` of a whole run into a folder, and into that of this start.
 
     `unsent`: rows of what was wanted and never recorded. Returns the summary of these rows, of all where none are
     given, with the paths of both files and of `files` that were written before, and `more`. `left_out`: rows that are
-    not in the run; of these the summary has the first `left_out_now`.
+    not in the run; of these the summary has the first `left_out_now`. `replaced`: request id -> the payment that is
+    made instead.
     """
     results, totals, asked, own = out / "results.csv", Totals(), Totals(), start_folder(out)
     marks = marks or Marks()
     mark = {"rehearsal": REHEARSAL if marks.rehearsal else None, "approved_by": ", ".join(marks.approved_by) or None}
     chosen = asked.over(totals.over(orders), rows)
-    recorded = ({**result_row(order), **mark, **details.cells(order)} for order in chosen)
+    rows_of = ((order, result_row(order, replaced.get(order.request_id))) for order in chosen)
+    recorded = ({**row, **mark, **details.cells(order)} for order, row in rows_of)
     wanted = (dict.fromkeys(COLUMNS) | mark | dict(row) for row in asked.over_unsent(totals.over_unsent(unsent)))
     lines = chain(recorded, wanted)
     book = ResultBook()

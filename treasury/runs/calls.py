@@ -24,6 +24,7 @@ from treasury.provider.conversion import ConversionExecute
 from treasury.provider.operation import Effect, Operation, Reply
 from treasury.provider.orders import Pay
 from treasury.provider.refusals import RefusalKind
+from treasury.reports.results import CALL
 from treasury.runs.approving import is_recorded, propose
 from treasury.runs.desk import Desk
 from treasury.runs.execution import follow_orders, open_orders, send_orders
@@ -35,7 +36,7 @@ KIND = "call"
 
 def run_key_of_call(operation: Operation[Any]) -> str:
     """The run key of a single operation: its own reference, so that the same call twice is one order."""
-    return f"call-{operation.reference_value}"
+    return f"{CALL}{operation.reference_value}"
 
 
 def send_operation(desk: Desk, operation: Operation[Any]) -> dict[str, Any]:

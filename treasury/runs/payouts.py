@@ -14,6 +14,7 @@ from treasury.ledger.intents import IntentRules, add_to_plan, commit_plan
 from treasury.ledger.payees import what_is_known
 from treasury.ledger.payout_plans import forget_plan_rows, newest_kept
 from treasury.ledger.quotes import quotes_of_run
+from treasury.ledger.replacements import replacing
 from treasury.orders.states import OPEN
 from treasury.planning.limits import judge_rows
 from treasury.planning.payouts import MadePlan, PayoutPlan, plan_payouts
@@ -171,6 +172,7 @@ def write_payout_results(
             details=details,
             left_out=left_out,
             left_out_now=len(plan.left_out),
+            replaced=replacing(desk.ledger, run_key),
             **funded,
         )
     forget_plan_rows(desk.ledger, 0, run_key)
