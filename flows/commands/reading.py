@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from flows.commands.approving import show_waiting
 from flows.commands.common import DONE, configured_desk
 from treasury.errors import InputError
-from treasury.ledger.approvals import waiting_plan, waiting_plans, why_ended
+from treasury.ledger.approvals import ended_plans, waiting_plan, waiting_plans, why_ended
 from treasury.ledger.approved_plans import approved_by
 from treasury.ledger.funding_runs import rounds_of
 from treasury.ledger.payees import payees as all_payees
@@ -33,6 +33,8 @@ def runs() -> int:
         print(f"{run.run_key}  {run.kind}  {_time(run.created_at)}  {in_words(summary)}")
     for plan in waiting_plans(ledger):
         print(f"{plan.run_key}  {_waits(plan)}")
+    for run_key, why in ended_plans(ledger).items():
+        print(f"{run_key}  never began: {why}")
     print(f"{len(found)} runs")
     return DONE
 

@@ -208,8 +208,12 @@ def test_a_rejected_plan_is_not_paid_and_another_one_waits(listed: Office) -> No
             "late": ["approve", "no", "--plan", code, "--key", key(listed, "cleo")],
             "twice": ["reject", "no", "--key", key(listed, "cleo"), *why],
             "list": ["approvals"],
+            "runs": ["runs"],
         }
     )
+    [ended] = [line for line in done["runs"].out.splitlines() if line.startswith("no ")]
+    assert "never began: " in ended
+    assert "rejected by cleo (the amount is wrong)" in ended
     refused(done["nobody"], "needs a name and a reason")
     assert (done["no"].code, "it is not paid" in done["no"].last) == (0, True)
     for name in ("pay", "late", "twice"):

@@ -392,6 +392,14 @@ def why_ended(ledger: Ledger, run_key: str) -> str | None:
     return None
 
 
+def ended_plans(ledger: Ledger) -> dict[str, str]:
+    """Run key -> how a person ended the plan of a run that never began, in words."""
+    table = schema.plans.c
+    query = select(table.run_key).distinct().where(table.run_key.not_in(select(schema.runs.c.run_key)))
+    ended = {row.run_key: why_ended(ledger, row.run_key) for row in ledger.read(query.order_by(table.run_key))}
+    return {run_key: why for run_key, why in ended.items() if why is not None}
+
+
 def is_proposed_anew(ledger: Ledger, plan: WaitingPlan) -> bool:
     """Tell whether the next start proposes the plan again: of a ledger before its restore, of another policy's time, or
     changed by hand since."""

@@ -62,10 +62,10 @@ class LedgerKey:
         """A payload as it is stored."""
         return self._fernet.encrypt(json.dumps(payload, ensure_ascii=False).encode())
 
-    def decrypt(self, stored: bytes) -> dict[str, Any]:
-        """A stored payload. Raises `WrongLedgerKey`."""
+    def decrypt(self, stored: bytes, *, once: bool = False) -> dict[str, Any]:
+        """A stored payload; `once`: it is large, and not kept at hand. Raises `WrongLedgerKey`."""
         try:
-            payload: dict[str, Any] = json.loads(self._open(stored))
+            payload: dict[str, Any] = json.loads(self._fernet.decrypt(stored) if once else self._open(stored))
         except InvalidToken:
             raise WrongLedgerKey("a payload of the ledger cannot be read with this key; nothing was sent") from None
         return payload

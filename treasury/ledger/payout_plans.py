@@ -104,7 +104,7 @@ def kept_rows(ledger: Ledger, plan: KeptPlan) -> Iterator[Any]:
     table = schema.payout_plan_rows
     number = 0
     for record in ledger.read(select(table).where(table.c.plan_id == plan.id).order_by(table.c.number)):
-        content = ledger.key.decrypt(record.content)
+        content = ledger.key.decrypt(record.content, once=True)
         if (content["plan"], content["number"]) != (plan.id, number):
             break
         number += 1
@@ -158,7 +158,7 @@ def _records(plan: KeptPlan) -> int:
 
 
 def _plan_of(ledger: Ledger, row: Row[Any]) -> KeptPlan | None:
-    said = ledger.key.decrypt(row.content)
+    said = ledger.key.decrypt(row.content, once=True)
     is_ours = (row.id, row.run_key, row.number) == (_id_of(said), said["run_key"], said["number"])
     return KeptPlan(row.id, row.run_key, said["made_in"], said) if is_ours else None
 

@@ -11,6 +11,8 @@ from typing import Any
 from treasury.approving.judging import HOUR_MS
 from treasury.errors import InputError, InvalidSheet, RowProblem
 from treasury.ledger.funding_runs import is_fund_key
+from treasury.ledger.in_flight import recorded_debits
+from treasury.ledger.intents import check_bound
 from treasury.ledger.payout_plans import KeptPlan, keep_plan, kept_plan, kept_plans, kept_rows
 from treasury.ledger.proposals import newest_plan
 from treasury.money import canonical
@@ -78,6 +80,8 @@ def make_plan(
     check_replaced(desk, request.file, payments)
     if desk.ledger.run(request.run_key) is None:
         check_limits(request.file, payments)
+    else:
+        _check_unchanged(desk, payments, add=request.add)
     if agreed is None and signed is not None and request.fund:
         agreed = shown_and_signed(desk, payments, signed, add=request.add)
     if agreed is not None and request.fund:
@@ -91,7 +95,18 @@ def make_plan(
 
 def take_plan(desk: Desk, plan_id: str) -> MadePlan:
     """The plan of an id, as it was made. Raises `InputError` where it is kept no more."""
-    return desk.plans.get(plan_id) or desk.plans.setdefault(plan_id, _read(desk, kept_plan(desk.ledger, plan_id)))
+    return desk.plans.get(plan_id) or _at_hand(desk, _read(desk, kept_plan(desk.ledger, plan_id)))
+
+
+PLANS_AT_HAND = 4
+"""Plans that a process keeps, the newest ones."""
+
+
+def _at_hand(desk: Desk, made: MadePlan) -> MadePlan:
+    desk.plans[made.id] = made
+    for old in list(desk.plans)[:-PLANS_AT_HAND]:
+        desk.plans.pop(old, None)
+    return made
 
 
 def read_plan(
@@ -199,6 +214,16 @@ def _digest(file: Path) -> str:
         return ""
 
 
+def _check_unchanged(desk: Desk, plan: PayoutPlan, *, add: bool) -> None:
+    """Raise `RunKeyConflict` for rows of a run that began and changed since, or that it does not have."""
+    recorded = recorded_debits(desk.ledger, plan.run_key).rows if add else None
+    check_bound(
+        desk.ledger,
+        plan.run_key,
+        (each for each in plan.intents if recorded is None or each.row_ref in recorded),
+    )
+
+
 # --- keeping -------------------------------------------------------------------------------------------------------
 
 
@@ -231,9 +256,7 @@ def keep_made(desk: Desk, made: MadePlan) -> MadePlan:
         lambda: map(_as_list, plan.rows),
         lambda newest: all(newest.content[name] == each for name, each in said.items()),
     )
-    found = replace(made, id=kept.id)
-    desk.plans[kept.id] = found
-    return found
+    return _at_hand(desk, replace(made, id=kept.id))
 
 
 def _read(desk: Desk, kept: KeptPlan) -> MadePlan:
