@@ -119,8 +119,6 @@ def show_waiting(desk: Desk, plan: WaitingPlan) -> None:
     note = approving.note_of(desk, plan)
     for line in as_lines(waiting_page(plan, judged, note)):
         print(line)
-    if policy := (plan.shown or {}).get("policy"):
-        print(f"  {policy}")
     for each in decisions:
         why = f": {each.why}" if each.why else ""
         print(f"  {as_time(each.at)}  {each.decision} by {each.name} ({each.os_user}){why}")

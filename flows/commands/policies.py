@@ -17,6 +17,8 @@ from treasury.ledger.policies import (
     recover_policy,
     running_recovery,
 )
+from treasury.planning.policy import Policy
+from treasury.planning.policy_lines import changes_between, lines_of
 from treasury.policy_file import read_policy
 from treasury.runs.desk import Desk
 from treasury.runs.policy_check import check_history
@@ -72,7 +74,12 @@ def adopt(
             f"{_named(found)} takes effect at {as_time(found.in_force_at)}; until then nothing that moves money leaves"
         )
         return DONE
-    adopted = adopt_policy(desk.ledger, wanted, str(file), by=by, os_user=os_user(), key=private)
+    before, met = policy_in_force(desk.ledger), _met(desk, wanted, DAYS)
+    for change in changes_between(None if before is None else before.policy, wanted):
+        print(f"  {change}")
+    for line in met:
+        print(f"  {line}")
+    adopted = adopt_policy(desk.ledger, wanted, str(file), by=by, os_user=os_user(), key=private, met=met)
     print(f"{_named(adopted)} is in force from now on")
     return DONE
 
@@ -90,7 +97,8 @@ def show() -> int:
         print("no policy is in force: treasury policy adopt FILE --by NAME")
         return DONE
     print(f"{_named(found)}, adopted at {as_time(found.adopted_at)}")
-    print(found.policy.model_dump_json(indent=2, exclude_defaults=True))
+    for line in lines_of(found.policy):
+        print(line)
     return DONE
 
 
@@ -106,11 +114,28 @@ def check(file: Path, /, *, days: int = 90) -> int:
         How far back.
 
     """
-    found = check_history(configured_desk().ledger, read_policy(file), days)
-    for line in found.lines:
+    *lines, last = _met(configured_desk(), read_policy(file), days, all_lines=True)
+    for line in lines:
         print(f"  {line}")
-    print(f"of {found.orders} orders of the last {days} days it would have held or refused {len(found.lines)}")
+    print(last)
     return DONE
+
+
+DAYS = 90
+"""How far back a policy that is adopted is tried."""
+
+MAX_MET = 5
+"""Orders that a policy would have held or refused and that are named to whoever adopts or approves it."""
+
+
+def _met(desk: Desk, policy: Policy, days: int, *, all_lines: bool = False) -> list[str]:
+    """The orders of the last days that a policy would have held or refused, in words; the last line counts them."""
+    found = check_history(desk.ledger, policy, days)
+    named = found.lines if all_lines else found.lines[:MAX_MET]
+    return [
+        *named,
+        f"of {found.orders} orders of the last {days} days it would have held or refused {len(found.lines)}",
+    ]
 
 
 def _named(found: Adopted) -> str:

@@ -6,6 +6,7 @@ for, and until then nothing that moves money leaves.
 """
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -27,6 +28,7 @@ from treasury.ledger.proposals import newest_plan
 from treasury.ledger.seals import seal
 from treasury.planning.people import Maker, Right, same_person
 from treasury.planning.policy import Policy
+from treasury.planning.policy_lines import changes_between, lines_of
 from treasury.provider.address import is_loopback
 
 RECOVERY_HOURS = 72
@@ -103,11 +105,19 @@ def change_rules(before: Adopted | None) -> ApprovalRules:
 
 
 def adopt_policy(
-    ledger: Ledger, policy: Policy, source: str, *, by: str, os_user: str, key: Ed25519PrivateKey | None = None
+    ledger: Ledger,
+    policy: Policy,
+    source: str,
+    *,
+    by: str,
+    os_user: str,
+    key: Ed25519PrivateKey | None = None,
+    met: Sequence[str] = (),
 ) -> Adopted:
     """Put a policy in force on a person's word; `source` is the name of its file, `key` what the person signs with.
 
-    Raises `InputError`, and `ApprovalNeeded` while it lacks approvals.
+    `met`: what of the past it would have held or refused, for those who approve it. Raises `InputError`, and
+    `ApprovalNeeded` while it lacks approvals.
     """
     if not policy.limits_money and policy.no_limits is None:
         raise InputError(
@@ -126,7 +136,8 @@ def adopt_policy(
             binding = Binding(ledger.account, run_key, policy.version, before.version)
             until = ledger.now() + rules.hours * HOUR_MS
             token = sign(key, Verb.PROPOSE, run_key, binding.code, until)
-        shown = {"kind": "policy", "run_key": run_key, "why": [], "policy": policy.model_dump(mode="json")}
+        said = {"changes": changes_between(before.policy, policy), "met": list(met), "policy": lines_of(policy)}
+        shown = {"kind": "policy", "run_key": run_key, "why": [], **said}
         version, since = before.version, before.in_force_at  # what brought it here brings nothing here again
         propose_plan(
             ledger, run_key, policy.version, maker, rules, policy=version, shown=shown, token=token, since=since

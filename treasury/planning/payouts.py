@@ -114,7 +114,7 @@ class PayoutPlan:
             **({"unfunded": self.unfunded} if self.unfunded else {}),
             **({"partly": True} if self.partly else {}),
             **({"left_out": [each.as_dict() for each in self.left_out]} if self.left_out else {}),
-            "limits": "none: no policy was given" if self.policy is None else f"policy {_version(self.policy)[:12]}",
+            "limits": "none: no policy was given" if self.policy is None else f"policy {self.policy.version[:12]}",
             "approvals_needed": self.approvals,
             "stop_loss": {"alike": self.limits.stop_after_failures, "percent": self.limits.stop_above_percent},
             "plan_sha256": self.sha256,

@@ -124,6 +124,9 @@ def _sums(shown: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield title, f"{shown[name]} payment(s), see their notes"
     if shown.get("largest"):
         yield "Largest", ", ".join(shown["largest"])
+    yield from (("Changes", change) for change in shown.get("changes", ()))
+    yield from (("Of the past", line) for line in shown.get("met", ()))
+    yield from (("Policy", line) for line in shown.get("policy", ()))
     yield from _funds(shown)
     for group in shown.get("groups", ()):
         sums = ", ".join(f"{total} {currency}" for currency, total in group["sums"].items())
