@@ -106,10 +106,12 @@ def read_control(path: Path) -> Control | None:
 
     Raises `InvalidSheet` for one that cannot be read.
     """
+    if not zipfile.is_zipfile(path):
+        return None
     from treasury.sheets.workbook import read_helper
 
     try:
-        table = read_helper(path, CONTROL) if zipfile.is_zipfile(path) else None
+        table = read_helper(path, CONTROL)
         return None if table is None else _read(islice(table.lines, _MAX_LINES))
     except InvalidSheet:
         rule = "cannot be read: delete this sheet, or take a new template"

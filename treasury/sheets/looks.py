@@ -16,10 +16,13 @@ from openpyxl.styles.fills import Fill, PatternFill
 from openpyxl.styles.fonts import Font
 from openpyxl.xml.functions import fromstring
 
+from treasury.sheets.archive import Unreadable
 from treasury.sheets.number_formats import BUILT_IN, GENERAL, NumberFormat, read_format
 
 RGB = tuple[int, int, int]
 
+MAX_FORMATS = 100_000
+"""Formats, fonts, fills and cell formats of a workbook: spreadsheet programs allow 65,490."""
 ALIKE = 16
 """How far apart two colours are at least, in red, green or blue (0 to 255), so that one can be seen on the other."""
 MIN_SIZE = 3
@@ -120,11 +123,9 @@ class Palette:
 
     def behind(self, fill: Any) -> Colour | None:
         """The colour of a cell's fill; None where it is not certain."""
-        if not isinstance(fill, PatternFill):
-            return None
-        if fill.patternType in (None, "none"):
+        if fill is None or getattr(fill, "patternType", "") in (None, "none"):
             return PLAIN
-        return self.colour(fill.fgColor) if fill.patternType == "solid" else None
+        return self.colour(fill.fgColor) if isinstance(fill, PatternFill) and fill.patternType == "solid" else None
 
     def text(self, node: Any) -> str | RichText:
         """The text of a cell, or of the table of texts; phonetic hints are no part of it."""
@@ -168,6 +169,8 @@ def read_styles(styles: bytes | None, theme: bytes | None) -> Styles:
     if styles is None:
         return Styles(palette=palette)
     root = lean(fromstring(styles))
+    if sum(map(len, root)) > MAX_FORMATS:
+        raise Unreadable("more formats than there may be")
     if indexed := [each.get("rgb", "") for each in _members(root, "colors", "indexedColors")]:
         palette.indexed = indexed
     fonts = [palette.letters(Font.from_tree(each)) for each in _members(root, "fonts")]

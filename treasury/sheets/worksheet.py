@@ -106,8 +106,14 @@ class SheetReader(WorkSheetParser):
             tags.CF_TAG: self.parse_formatting,
             tags.EXT_TAG: self.parse_extensions,
         }
+        waiting = 0
         for _, element in iterparse(self.source):  # noqa: S314 - without a document type nothing can be expanded
-            if element.tag == tags.ROW_TAG:
+            if element.tag == tags.CELL_TAG:
+                waiting += 1
+                if waiting > _LAST_COLUMN:
+                    raise Unreadable("a row of more cells than there are columns, or cells outside of rows")
+            elif element.tag == tags.ROW_TAG:
+                waiting -= len(element)
                 yield self._line(element)
                 element.clear()
             elif (handler := handlers.get(element.tag)) is not None:
