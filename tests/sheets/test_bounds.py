@@ -1,10 +1,10 @@
 """Bounds of a workbook: each part is looked through before openpyxl parses it, and many rows are better a CSV file."""
 
-import io
 import zipfile
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from xml.etree.ElementTree import XMLPullParser
 
 import pytest
 from openpyxl.xml import functions
@@ -13,7 +13,7 @@ from tests.sheets.books import BANK, MAIN, Raw, number, parts, save, sheet_xml, 
 from tests.sheets.hostile import doctype, unpacks
 from tests.sheets.looks import WHITE, looking, styles_xml
 from treasury.errors import InvalidSheet
-from treasury.sheets import archive, looks, worksheet
+from treasury.sheets import archive, looks
 from treasury.sheets import workbook as books
 from treasury.sheets.balances import read_balances
 from treasury.sheets.beneficiaries import read_beneficiaries
@@ -40,15 +40,16 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
 
     def noted(parse: Any) -> Any:
         def parses(source: Any) -> Any:
-            content = source if isinstance(source, bytes) else source.read()
-            seen.append(content)
-            return parse(content if isinstance(source, bytes) else io.BytesIO(content))
+            seen.append(source)
+            return parse(source)
 
         return parses
 
-    for module, name in ((books, "fromstring"), (looks, "fromstring"), (books, "iterparse"), (worksheet, "iterparse")):
+    for module, name in ((books, "fromstring"), (looks, "fromstring")):
         monkeypatch.setattr(module, name, noted(getattr(module, name)))
     monkeypatch.setattr("openpyxl.packaging.relationship.fromstring", noted(functions.fromstring))
+    feeding = XMLPullParser.feed
+    monkeypatch.setattr(XMLPullParser, "feed", lambda self, data: (seen.append(data), feeding(self, data)))
     return seen
 
 
@@ -85,7 +86,8 @@ def bombs() -> dict[str, tuple[str, str | bytes]]:
 def test_a_part_that_would_fill_the_memory_reaches_no_parser(name: str, tmp_path: Path, parsed: list[bytes]) -> None:
     part, content = bombs()[name]
     assert refused(save(tmp_path, WHOLE | {part: content}))[:2] == (0, "not_a_workbook")
-    assert (content.encode() if isinstance(content, str) else content) not in parsed
+    begin = (content.encode() if isinstance(content, str) else content)[:4_000]
+    assert not [each for each in parsed if each.startswith(begin)]
 
 
 def test_a_part_that_describes_others_has_at_most_twenty_megabytes(tmp_path: Path) -> None:

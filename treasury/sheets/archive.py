@@ -6,10 +6,10 @@ openpyxl keeps a part as a tree, so what a part may hold is counted in its bytes
 import re
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import IO
-from xml.etree.ElementTree import ParseError
+from typing import Any
+from xml.etree.ElementTree import Element, ParseError, XMLPullParser
 
 from treasury.errors import InvalidSheet
 from treasury.sheets.cells import MAX_CELLS, MAX_UNPACKED, file_problem
@@ -25,6 +25,7 @@ MAX_ELEMENTS = 400_000
 MAX_ATTRIBUTES = 2_000_000
 """Attributes of a part, besides ten for each row and cell of a sheet."""
 _CHUNK = 1 << 16
+_PIECE = 1 << 12
 _SPREADSHEET_ODS = b"application/vnd.oasis.opendocument"
 _ROOT = re.compile(rb"<([A-Za-z_][\w.-]*:)?[A-Za-z_]")
 _ENCODING = re.compile(rb"""(?:\xef\xbb\xbf)?<\?xml[^>]*?\sencoding\s*=\s*["'](?!(?i:utf-8|us-ascii)["'])""")
@@ -79,12 +80,20 @@ class Archive:
     def read(self, name: str) -> bytes:
         """A part that describes others, whole. Raises `KeyError` where there is none of this name."""
         self.check(name, MAX_SMALL_PART)
-        with self.stream(name) as part:
-            return part.read()
+        return self._zip.read(self.names[name])
 
-    def stream(self, name: str) -> IO[bytes]:
-        """A part that was looked through, to be read piece by piece."""
-        return self._zip.open(self.names[name])
+    def elements(self, name: str) -> Generator[Element, None, None]:
+        """The elements of a part that was looked through, each as it ends.
+
+        Parsed in pieces so small that the few elements that are there at a time start no collection of garbage.
+        """
+        parser: Any = XMLPullParser(("end",))
+        with self._zip.open(self.names[name]) as part:
+            while piece := part.read(_PIECE):
+                parser.feed(piece)
+                yield from (element for _, element in parser.read_events())
+        parser.close()
+        yield from (element for _, element in parser.read_events())
 
     def check(self, name: str, most: int, elements: int = MAX_ELEMENTS, *, in_sheet: bool = False) -> int:
         """Look through a part of at most so many bytes and elements; returns how many rows of a sheet hold something.

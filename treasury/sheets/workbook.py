@@ -6,10 +6,10 @@ workbook could show other texts and styles to a person than to us.
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from xml.etree.ElementTree import iterparse
 
 from openpyxl.packaging.relationship import Relationship, get_dependents, get_rels_path
 from openpyxl.utils.cell import range_boundaries
@@ -207,8 +207,8 @@ def _strings(archive: Archive, part: str | None, palette: Palette) -> Iterator[s
     if part is None:
         return
     archive.check(part, MAX_STRING_BYTES, MAX_STRING_ELEMENTS)
-    with archive.stream(part) as source:
-        for _, element in iterparse(source):  # noqa: S314 - without a document type nothing can be expanded
+    with closing(archive.elements(part)) as elements:
+        for element in elements:
             if local(element) == "si":
                 yield palette.text(element)
                 element.clear()
@@ -216,8 +216,8 @@ def _strings(archive: Archive, part: str | None, palette: Palette) -> Iterator[s
 
 def _lines(archive: Archive, part: str, reader: SheetReader) -> Iterator[Line]:
     try:
-        with archive.stream(part) as reader.source:
-            yield from reader.parse()
+        with closing(archive.elements(part)) as elements:
+            yield from reader.lines(elements)
     except InvalidSheet:
         raise
     except ODD:

@@ -6,12 +6,11 @@ text in the file, a condition by its elements.
 
 import io
 import re
-from collections.abc import Collection, Generator, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
-from xml.etree.ElementTree import iterparse
 
 from openpyxl.utils.cell import column_index_from_string
 from openpyxl.utils.datetime import MAC_EPOCH, WINDOWS_EPOCH, from_excel
@@ -85,7 +84,7 @@ class SheetReader(WorkSheetParser):
         *,
         from_1904: bool = False,
     ) -> None:
-        """`source` is set when it is read; `painted`: where a table may have put a colour behind the cells."""
+        """`painted`: where a table may have put a colour behind the cells."""
         super().__init__(io.BytesIO(), [], epoch=MAC_EPOCH if from_1904 else WINDOWS_EPOCH)
         self.hidden_columns: list[tuple[int, int]] = []
         self.hidden_by_rule: list[tuple[str, str]] = []
@@ -98,8 +97,11 @@ class SheetReader(WorkSheetParser):
         self._row = ""
         self._hides_rows = False
 
-    def parse(self) -> Generator[Line, None, None]:
-        """Its lines. Raises `InvalidSheet` for what is hidden or too wide, `Unreadable` and others for odd parts."""
+    def lines(self, elements: Iterable[Any]) -> Iterator[Line]:
+        """The lines that its elements make, each as it ends.
+
+        Raises `InvalidSheet` for what is hidden or too wide, `Unreadable` and what openpyxl raises for odd parts.
+        """
         handlers = {
             tags.COL_TAG: self.parse_column_dimensions,
             tags.FORMAT_TAG: self._parse_defaults,
@@ -107,7 +109,7 @@ class SheetReader(WorkSheetParser):
             tags.EXT_TAG: self.parse_extensions,
         }
         waiting = 0
-        for _, element in iterparse(self.source):  # noqa: S314 - without a document type nothing can be expanded
+        for element in elements:
             if element.tag == tags.CELL_TAG:
                 waiting += 1
                 if waiting > _LAST_COLUMN:
