@@ -174,6 +174,13 @@ def test_a_strict_workbook_is_named_and_what_to_do(tmp_path: Path) -> None:
     assert "save it as an ordinary Excel workbook" in rule
 
 
+def test_a_sheet_in_other_names_is_refused_and_not_taken_for_an_empty_one(tmp_path: Path) -> None:
+    assert refused(save(tmp_path, WHOLE | {SHEET: WHOLE[SHEET].replace("/main", "/other")}))[:2] == (
+        0,
+        "not_a_workbook",
+    )
+
+
 def test_a_file_is_closed_when_it_was_read(tmp_path: Path) -> None:
     path = workbook(tmp_path, LINES)
     for _ in range(2):

@@ -16,6 +16,7 @@ from openpyxl.utils.cell import column_index_from_string
 from openpyxl.utils.datetime import MAC_EPOCH, WINDOWS_EPOCH, from_excel
 from openpyxl.worksheet import _reader as tags
 from openpyxl.worksheet._reader import WorkSheetParser
+from openpyxl.xml.constants import SHEET_MAIN_NS
 
 from treasury.sheets.archive import LAST_ROW, Unreadable
 from treasury.sheets.cells import (
@@ -108,7 +109,7 @@ class SheetReader(WorkSheetParser):
             tags.CF_TAG: self.parse_formatting,
             tags.EXT_TAG: self.parse_extensions,
         }
-        waiting = 0
+        waiting, element = 0, None
         for element in elements:
             if element.tag == tags.CELL_TAG:
                 waiting += 1
@@ -121,6 +122,8 @@ class SheetReader(WorkSheetParser):
             elif (handler := handlers.get(element.tag)) is not None:
                 handler(element)
                 element.clear()
+        if element is None or element.tag != f"{{{SHEET_MAIN_NS}}}worksheet":
+            raise Unreadable("no worksheet of the names that openpyxl reads")
 
     def _line(self, row: Any) -> Line:
         if self._hides_rows:
