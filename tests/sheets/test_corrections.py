@@ -1,6 +1,7 @@
 """Corrected copies: their own columns, what is wrong of each row, and the same file to us once it is mended."""
 
 import csv
+from dataclasses import replace
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import openpyxl
 import pytest
 
-from treasury.errors import InvalidFields, InvalidSheet, Problem
+from treasury.errors import InvalidFields, InvalidSheet, Problem, RowProblem
 from treasury.reports.refused import write_refused
 from treasury.sheets.control import CONTROL, Control, read_control
 from treasury.sheets.corrections import write_corrected
@@ -161,8 +162,6 @@ def test_no_formula_is_kept_and_none_becomes_right(tmp_path: Path) -> None:
 def test_a_formula_whose_value_is_right_comes_back_as_its_value(tmp_path: Path) -> None:
     import xlsxwriter
 
-    from treasury.errors import RowProblem
-
     path = tmp_path / "sheet.xlsx"
     book = xlsxwriter.Workbook(str(path))
     sheet = book.add_worksheet("Mine")
@@ -175,6 +174,37 @@ def test_a_formula_whose_value_is_right_comes_back_as_its_value(tmp_path: Path) 
     assert copy is not None
     table = openpyxl.load_workbook(copy)["Mine"]
     assert (table["B3"].value, table["B3"].data_type) == (2, "n")
+
+
+def test_a_copy_keeps_the_place_of_each_row_and_the_number_formats(tmp_path: Path) -> None:
+    path = xlsx_file(
+        tmp_path, ["ref", "amount", "day", "note"], ["r1", "twelve"], [], ["r2", 1250.125, date(2026, 11, 3)]
+    )
+    book = openpyxl.load_workbook(path)
+    sheet = book.worksheets[0]
+    sheet.title = "November"
+    sheet["B4"].number_format, sheet["C4"].number_format = "#,##0.00", "dd/mm/yyyy"
+    sheet["D4"].value = True
+    book.save(path)
+    layout = replace(LAYOUT, amounts=frozenset({"amount"}))
+
+    def problems(file: Path) -> tuple[RowProblem, ...]:
+        with pytest.raises(InvalidSheet) as caught:
+            read_sheet(file, layout, judge)
+        return caught.value.problems
+
+    before = {(problem.row, problem.column) for problem in problems(path)}
+    assert before == {(2, "amount"), (4, "amount"), (4, "note")}
+    copy = write_corrected(tmp_path / "out", path, problems(path), layout)
+    assert copy is not None
+    book = openpyxl.load_workbook(copy)
+    assert book.sheetnames == ["November"]
+    copied = book["November"]
+    assert [cell.value for cell in copied[3]][:4] == [None] * 4
+    assert (copied["B4"].value, copied["B4"].number_format) == (1250.125, "#,##0.00")
+    assert (copied["C4"].value, copied["C4"].number_format) == (datetime(2026, 11, 3), "dd/mm/yyyy")  # noqa: DTZ001
+    assert copied["D4"].value == "''TRUE"
+    assert {(problem.row, problem.column) for problem in problems(copy)} == before
 
 
 def test_what_a_person_expects_of_the_rows_is_kept_beside_the_copy(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from treasury.runs.payout_plans import read_plan
 from treasury.sheets.beneficiaries import read_beneficiaries
 from treasury.sheets.card_users import read_card_users
 from treasury.sheets.number_formats import read_format
-from treasury.sheets.sheet_xml import number_text
+from treasury.sheets.worksheet import number_text
 from treasury.sheets.writing import write_errors
 
 

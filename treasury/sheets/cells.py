@@ -12,7 +12,9 @@ MAX_BYTES = 100_000_000
 MAX_UNPACKED = 500_000_000
 """Bytes that a workbook may unpack to."""
 MAX_ROWS = 200_000
-"""Rows that hold something."""
+"""Rows of a CSV file that hold something."""
+MAX_WORKBOOK_ROWS = 20_000
+"""Rows of a workbook's sheet that hold something."""
 MAX_COLUMNS = 200
 MAX_CELLS = 2_000_000
 """Cells of a workbook's sheet."""
@@ -29,6 +31,8 @@ class BadCell:
 
     rule: str
     code: str
+    text: str = ""
+    """The content, as far as it is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,8 @@ class Typed:
     """What a person sees, where that is another value."""
     unseen: str | None = None
     """Why a person sees nothing of it, though its row and its column are shown."""
+    number_format: str | None = None
+    """The number format of a number or a date, as the workbook writes it; None for a text."""
 
 
 Cell = str | BadCell | Typed
@@ -65,6 +71,13 @@ class Table:
     lines: Iterator[Line]
     separator: str | None = None
     """The character between two cells of a text file; None in a workbook."""
+    names_separator: bool = False
+    """Whether the first line of the text file says which one it is; that line is not among the lines."""
+    title: str = ""
+    """The name of a workbook's sheet."""
+    max_rows: int = MAX_ROWS
+    too_many_rows: str = TOO_MANY_ROWS
+    """The rule that more rows break."""
     hidden_columns: list[tuple[int, int]] = field(default_factory=list)
     """First and last of each range of hidden columns, from 0; complete when the first line is there."""
     hidden_by_rule: list[tuple[str, str]] = field(default_factory=list)

@@ -1,6 +1,5 @@
 """The control of a sheet: how many rows and which sums it is to hold, beside the table, checked when it is read."""
 
-import io
 import zipfile
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -12,6 +11,8 @@ from typing import Any
 
 from treasury.errors import InvalidSheet, RowProblem
 from treasury.money import exact, format_amount, parse_amount
+from treasury.sheets.cells import BadCell, Cell, Line
+from treasury.sheets.headers import texts_of
 
 CONTROL = "_control"
 """The sheet that holds it."""
@@ -43,8 +44,8 @@ _FLOAT_DIGITS = Decimal("1e-12")
 class Control:
     """The sums of the control: `rows` or a currency -> the number that a formula counted, or a person typed."""
 
-    counted: Mapping[str, object]
-    expected: Mapping[str, object]
+    counted: Mapping[str, str | Decimal]
+    expected: Mapping[str, str | Decimal]
 
     def problems(self, rows: Iterable[Mapping[str, Any]]) -> list[RowProblem]:
         """Return what differs between the control and these rows, by column; each difference with both numbers."""
@@ -57,7 +58,7 @@ class Control:
         ]
 
 
-def _differences(named: str, what: str, value: object, found: Decimal, rows: Decimal) -> Iterator[str]:
+def _differences(named: str, what: str, value: str | Decimal, found: Decimal, rows: Decimal) -> Iterator[str]:
     given = _number(value)
     if given is None:
         if named == "expects":
@@ -72,9 +73,9 @@ def _differences(named: str, what: str, value: object, found: Decimal, rows: Dec
         yield f"{named} {format_amount(given)} {unit}, and the sheet has {format_amount(found)}{more}"
 
 
-def _number(value: object) -> Decimal | None:
+def _number(value: str | Decimal) -> Decimal | None:
     try:
-        return parse_amount(format(Decimal(repr(value)), "f") if isinstance(value, float) else value)
+        return parse_amount(value)
     except (ValueError, ArithmeticError):
         return None
 
@@ -105,39 +106,35 @@ def read_control(path: Path) -> Control | None:
 
     Raises `InvalidSheet` for one that cannot be read.
     """
-    try:
-        with zipfile.ZipFile(path) as parts:
-            if f'"{CONTROL}"'.encode() not in parts.read("xl/workbook.xml"):
-                return None
-    except (OSError, KeyError, zipfile.BadZipFile):
+    if not zipfile.is_zipfile(path):
         return None
+    from treasury.sheets.workbook import read_helper
+
     try:
-        return _read(path.read_bytes())
-    except Exception:  # whatever a damaged sheet raises, nobody can say that it agrees
+        table = read_helper(path, CONTROL)
+        return None if table is None else _read(islice(table.lines, _MAX_LINES))
+    except InvalidSheet:
         rule = "cannot be read: delete this sheet, or take a new template"
         raise InvalidSheet(str(path), [RowProblem(0, None, CONTROL, rule)]) from None
 
 
-def _read(content: bytes) -> Control | None:
-    import openpyxl
-
-    book = openpyxl.load_workbook(io.BytesIO(content), read_only=True, data_only=True)
-    if CONTROL not in book.sheetnames:
-        return None
-    sheet = book[CONTROL]
-    sheet.reset_dimensions()
-    lines = islice(sheet.iter_rows(values_only=True), _MAX_LINES)
+def _read(lines: Iterator[Line]) -> Control:
     for line in lines:
-        if tuple(line[:3]) == COLUMNS:
+        if tuple(texts_of(line.cells)[:3]) == COLUMNS:
             break
-    counted: dict[str, object] = {}
-    expected: dict[str, object] = {}
+    counted: dict[str, str | Decimal] = {}
+    expected: dict[str, str | Decimal] = {}
     for line in lines:
-        what, *numbers = (*line, None, None, None)[:3]
-        if what in (None, ""):
-            continue
-        name = str(what).strip()
-        for given, said in zip(numbers, (counted, expected), strict=True):
-            if given not in (None, ""):
-                said[name] = given
+        what = texts_of(line.cells[:1])
+        for cell, said in zip(line.cells[1:3], (counted, expected), strict=False):
+            value = _value(cell)
+            if what and what[0].strip() and value != "":
+                said[what[0].strip()] = value
     return Control(counted, expected)
+
+
+def _value(cell: Cell) -> str | Decimal:
+    """The text or the number of a cell; blank for a formula that no program calculated."""
+    if isinstance(cell, BadCell):
+        return "" if cell.code == "formula" else cell.text
+    return cell if isinstance(cell, str) else Decimal(cell.text) if cell.number_format and not cell.date else cell.text

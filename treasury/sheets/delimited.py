@@ -43,7 +43,8 @@ def read_delimited(path: Path, content: bytes, score: Score) -> Table:
     sample = content[:_SAMPLE].decode(_UTF_8, errors="ignore").splitlines()
     named = _NAMED.match(sample[0]) if sample else None
     separator = named[1] if named else _separator(sample, score)
-    return Table(_lines(path, content, separator, skipped=1 if named else 0), separator)
+    lines = _lines(path, content, separator, skipped=1 if named else 0)
+    return Table(lines, separator, names_separator=named is not None)
 
 
 def _as_utf_8(path: Path, content: bytes) -> bytes:

@@ -9,28 +9,14 @@ from decimal import ROUND_HALF_UP, Decimal
 
 GENERAL = "General"
 
+_DATES = (*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59))
 BUILT_IN = {
-    1: "0",
-    2: "0.00",
-    3: "#,##0",
-    4: "#,##0.00",
-    9: "0%",
-    10: "0.00%",
-    11: "0.00E+00",
-    12: "# ?/?",
-    13: "# ??/??",
-    37: "#,##0;(#,##0)",
-    38: "#,##0;(#,##0)",
-    39: "#,##0.00;(#,##0.00)",
-    40: "#,##0.00;(#,##0.00)",
-    41: "#,##0",
-    42: "#,##0",
-    43: "#,##0.00",
-    44: "#,##0.00",
-    48: "##0.0E+0",
-    49: "@",
-    **dict.fromkeys((*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)), "yyyy-mm-dd"),
-}
+    **dict(enumerate(("0", "0.00", "#,##0", "#,##0.00"), 1)),
+    **dict(enumerate(("0%", "0.00%", "0.00E+00", "# ?/?", "# ??/??"), 9)),
+    **dict.fromkeys((37, 38), "#,##0;(#,##0)"), **dict.fromkeys((39, 40), "#,##0.00;(#,##0.00)"),
+    **dict.fromkeys((41, 42), "#,##0"), **dict.fromkeys((43, 44), "#,##0.00"), 48: "##0.0E+0", 49: "@",
+    **dict.fromkeys(_DATES, "yyyy-mm-dd"),
+}  # fmt: skip
 """Formats that a workbook names by number alone (ECMA-376 part 1, 18.8.30)."""
 
 _PIECE = re.compile(r'"[^"]*"?|\\.|_.|\*.|\[[^\]]*\]|.', re.DOTALL)

@@ -5,7 +5,6 @@ from pathlib import Path
 
 from treasury.sheets.cells import MAX_BYTES, Table, file_problem
 from treasury.sheets.delimited import read_delimited
-from treasury.sheets.workbook import read_workbook
 
 ZIP = b"PK\x03\x04"
 """How an XLSX file begins: it is a zip archive."""
@@ -43,6 +42,8 @@ def read_table(path: Path, sheet: str | None, score: Callable[[Sequence[str]], i
         rule = "is an old Excel file (.xls) or has a password: save it as .xlsx or as CSV UTF-8"
         raise file_problem(path, rule, "other_format")
     if content == ZIP:
+        from treasury.sheets.workbook import read_workbook
+
         return read_workbook(path, sheet)
     if sheet is not None:
         raise file_problem(path, "is a text file, which has no sheets: leave --sheet out", "no_such_sheet")

@@ -13,8 +13,6 @@ from treasury.errors import InvalidFields, InvalidRows, InvalidSheet, RowProblem
 from treasury.planning.rows import LeftOut
 from treasury.sheets.amounts import Amounts
 from treasury.sheets.cells import (
-    MAX_ROWS,
-    TOO_MANY_ROWS,
     BadCell,
     Cell,
     Line,
@@ -128,8 +126,8 @@ def read_sheet(
     row = last = 0
     for row, line in enumerate(lines, 1):
         last = line.number
-        if row > MAX_ROWS:
-            raise file_problem(path, TOO_MANY_ROWS, "too_many_rows")
+        if row > table.max_rows:
+            raise file_problem(path, table.too_many_rows, "too_many_rows")
         if len(reading.problems) > MAX_PROBLEMS:
             rule = f"has more than {MAX_PROBLEMS:,} problems: its rows from here on were not read"
             reading.problems.append(RowProblem(line.number, None, "file", rule, code="too_many_problems"))

@@ -1,35 +1,44 @@
-"""XLSX workbooks: which sheet is meant, and one streaming pass over its rows, what nobody sees known as such.
+"""XLSX workbooks: which sheet is meant, and its rows as openpyxl reads them, what nobody sees known as such.
 
-openpyxl's streaming reader sees neither; its other one takes 50 times the file's size in memory.
+Parts are found by their relations, as spreadsheet programs find them. openpyxl's own loader goes by fixed names: a
+workbook could show other texts and styles to a person than to us.
 """
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from openpyxl.packaging.relationship import Relationship, get_dependents, get_rels_path
+from openpyxl.utils.cell import range_boundaries
+from openpyxl.xml.constants import REL_NS, SHEET_MAIN_NS
+from openpyxl.xml.functions import fromstring
 
 from treasury.errors import InvalidSheet
-from treasury.sheets.cells import MAX_CELLS, MAX_ROWS, MAX_UNPACKED, TOO_MANY_ROWS, Line, Table, file_problem
+from treasury.sheets.archive import BROKEN, Archive, Unreadable
+from treasury.sheets.cells import MAX_ROWS, MAX_UNPACKED, MAX_WORKBOOK_ROWS, Line, Table, file_problem
 from treasury.sheets.control import HELPER_SHEETS
+from treasury.sheets.delimited import HEADER_WITHIN
 from treasury.sheets.headers import MAX_NAME
-from treasury.sheets.hidden_by_rule import area_of
-from treasury.sheets.looks import Palette
-from treasury.sheets.package import BROKEN, Package, Unreadable, local, new_parser, nothing
-from treasury.sheets.sheet_xml import Area, HidesRows, SheetReader, SheetTooWide, Strings
-from treasury.sheets.styles import Painting, Pieces, read_styles
+from treasury.sheets.looks import Palette, RichText, local, read_styles
+from treasury.sheets.worksheet import Area, SheetReader
 from treasury.texts import cut_text
 
-MAX_STRINGS = 2_000_000
-MAX_STRING_CHARACTERS = 100_000_000
 MAX_STRING_BYTES = 200_000_000
-ELEMENTS_OF_CELL, MIN_ELEMENTS = 30, 4_000_000
-"""How many elements a sheet or the table of texts may have for each cell, and in any case."""
+MAX_STRING_ELEMENTS = 4_000_000
 MAX_TABLES = 100
 """Tables of a sheet whose colours are looked at."""
 _LIGHT = re.compile(r"TableStyle(Light[0-9]+|Medium([1-7]|1[5-9]|2[01]))")
 """Styles of tables whose rows, or every second one, are white below the header."""
 _SIDES = ("showFirstColumn", "showLastColumn")
 """Columns that some of these styles fill."""
+_STRICT = "{http://purl.oclc.org/ooxml/"
+"""How the names of elements begin in a variant of the format that openpyxl does not read."""
+
+ODD = (*BROKEN, Unreadable, LookupError, ValueError, TypeError, AttributeError)
+"""What a part raises that is not a workbook's, be it from openpyxl's objects."""
 
 
 @dataclass(frozen=True)
@@ -37,16 +46,19 @@ class SheetName:
     """A sheet of a workbook."""
 
     name: str
-    relation: str
+    part: str
     hidden: bool
 
 
-@dataclass
-class ReadBook:
-    """The content of `workbook.xml`."""
+@dataclass(frozen=True)
+class Book:
+    """A workbook: its sheets with cells, and the parts that are read for each of them."""
 
-    sheets: list[SheetName] = field(default_factory=list)
-    from_1904: bool = False
+    archive: Archive
+    sheets: list[SheetName]
+    from_1904: bool
+    parts: Mapping[str, str]
+    """Kind -> part, such as `styles`."""
 
 
 def read_workbook(path: Path, sheet: str | None) -> Table:
@@ -54,27 +66,76 @@ def read_workbook(path: Path, sheet: str | None) -> Table:
 
     Raises `InvalidSheet` when it is no workbook or too large, and when it is not clear which sheet is meant.
     """
-    package = Package(path)
+    archive = Archive(path)
     try:
-        if (other := package.other_format()) is not None:
+        if (other := archive.other_format()) is not None:
             raise file_problem(path, other, "other_format")
-        main = next((part for kind, part in package.relations("").values() if kind == "officeDocument"), "")
-        related = package.relations(main)
-        book = _read_book(package, main)
-        worksheets = _worksheets(book, related)
-        chosen = choose_sheet(path, worksheets, sheet)
-        part = related[chosen.relation][1]
-        cells = _check_size(package, part)
-        looks = _part(related, "styles"), _part(related, "theme")
-        styles = read_styles(package, *looks, from_1904=book.from_1904)
-        most = max(MIN_ELEMENTS, ELEMENTS_OF_CELL * cells)
-        strings = _read_strings(package, _part(related, "sharedStrings"), most, styles.palette)
-        painted = _read_tables(package, part)
-    except (*BROKEN, Unreadable, KeyError, ValueError):
-        raise package.unreadable() from None
-    reader = SheetReader(strings, styles, painted)
-    lines = _lines(package, part, reader, chosen.name)
-    return Table(lines, hidden_columns=reader.hidden_columns, hidden_by_rule=reader.hidden_by_rule)
+        book = open_book(archive)
+    except ODD:
+        raise archive.unreadable() from None
+    return read_lines(book, choose_sheet(path, book.sheets, sheet))
+
+
+def read_helper(path: Path, name: str) -> Table | None:
+    """The lines of a sheet that is not the table; None for a workbook without it, and for what is no workbook.
+
+    Raises `InvalidSheet` for one that cannot be read.
+    """
+    try:
+        book = open_book(Archive(path))
+    except (*ODD, InvalidSheet):
+        return None
+    found = next((each for each in book.sheets if each.name == name), None)
+    return None if found is None else read_lines(book, found)
+
+
+def open_book(archive: Archive) -> Book:
+    """The workbook of an archive. Raises one of `ODD` for what is none."""
+    main = next((each.target for each in _related(archive, "") if _kind(each) == "officeDocument"), "")
+    related = {each.Id: each for each in _related(archive, main)}
+    root = fromstring(archive.read(main))
+    if root.tag.startswith(_STRICT):
+        rule = "is a Strict Open XML workbook: save it as an ordinary Excel workbook (.xlsx)"
+        raise file_problem(archive.path, rule, "other_format")
+    sheets = []
+    for each in root.iter(f"{{{SHEET_MAIN_NS}}}sheet"):
+        relation = related.get(each.get(f"{{{REL_NS}}}id", ""))
+        if relation is not None and _kind(relation) == "worksheet":
+            hidden = each.get("state", "visible") != "visible"
+            sheets.append(SheetName(each.get("name", ""), relation.target, hidden))
+    if not sheets:
+        raise Unreadable("no sheets")
+    says = root.find(f"{{{SHEET_MAIN_NS}}}workbookPr")
+    from_1904 = says is not None and is_true(says.get("date1904", "0"))
+    parts = {_kind(each): each.target for each in reversed(related.values()) if each.target in archive.names}
+    return Book(archive, sheets, from_1904, parts)
+
+
+def read_lines(book: Book, sheet: SheetName) -> Table:
+    """The lines of a sheet. Raises `InvalidSheet` for one that cannot be read, or is too large."""
+    archive = book.archive
+    rule = (
+        f"has more than {MAX_WORKBOOK_ROWS:,} rows in the sheet {cut_text(sheet.name, MAX_NAME)}: save it as CSV UTF-8 "
+        f"(which may have {MAX_ROWS:,}), or divide it into several files"
+    )
+    try:
+        if archive.check(sheet.part, MAX_UNPACKED, in_sheet=True) > MAX_WORKBOOK_ROWS + HEADER_WITHIN:
+            raise file_problem(archive.path, rule, "too_many_rows")
+        looks = (archive.read(book.parts[kind]) if kind in book.parts else None for kind in ("styles", "theme"))
+        styles = read_styles(*looks)
+        strings = list(_strings(archive, book.parts.get("sharedStrings"), styles.palette))
+        painted = list(_painted(archive, sheet.part))
+    except ODD:
+        raise archive.unreadable() from None
+    reader = SheetReader(archive.path, sheet.name, strings, styles, painted, from_1904=book.from_1904)
+    return Table(
+        _lines(archive, sheet.part, reader),
+        title=sheet.name,
+        max_rows=MAX_WORKBOOK_ROWS,
+        too_many_rows=rule,
+        hidden_columns=reader.hidden_columns,
+        hidden_by_rule=reader.hidden_by_rule,
+    )
 
 
 def choose_sheet(path: Path, sheets: list[SheetName], name: str | None) -> SheetName:
@@ -111,34 +172,15 @@ def choose_sheet(path: Path, sheets: list[SheetName], name: str | None) -> Sheet
     return visible[0]
 
 
-def _part(related: Mapping[str, tuple[str, str]], wanted: str) -> str | None:
-    return next((part for kind, part in related.values() if kind == wanted), None)
+def _related(archive: Archive, part: str) -> Sequence[Relationship]:
+    """The relations of a part to others of the archive; none where it has none."""
+    name: str = get_rels_path(part)  # type: ignore[no-untyped-call]
+    found: Any = get_dependents(archive, name) if name in archive.names else []  # type: ignore[arg-type]
+    return [each for each in found if each.TargetMode != "External"]
 
 
-def _read_book(package: Package, main: str) -> ReadBook:
-    book = ReadBook()
-
-    def started(tag: str, attributes: dict[str, str]) -> None:
-        match local(tag):
-            case "sheet":
-                hidden = attributes.get("state", "visible") != "visible"
-                relation = next((value for name, value in attributes.items() if local(name) == "id"), "")
-                book.sheets.append(SheetName(attributes.get("name", ""), relation, hidden))
-            case "workbookPr":
-                book.from_1904 = is_true(attributes.get("date1904", "0"))
-
-    package.parse(main, started, nothing)
-    if not book.sheets:
-        raise Unreadable("no sheets")
-    return book
-
-
-def _worksheets(book: ReadBook, related: Mapping[str, tuple[str, str]]) -> list[SheetName]:
-    """The sheets that have cells, charts left out."""
-    found = [each for each in book.sheets if related.get(each.relation, ("", ""))[0] == "worksheet"]
-    if not found:
-        raise Unreadable("no sheets")
-    return found
+def _kind(relation: Relationship) -> str:
+    return str(relation.Type).rpartition("/")[2]
 
 
 def is_true(text: str) -> bool:
@@ -146,137 +188,39 @@ def is_true(text: str) -> bool:
     return text in ("1", "true", "on")
 
 
-def _check_size(package: Package, part: str) -> int:
-    """The cells of a sheet, counted by looking through it, which takes a tenth of reading it; refused if too many."""
-    cells = values = elements = 0
-    kept = b""
-    for chunk in package.chunks(part, MAX_UNPACKED):
-        text = kept + chunk
-        end = text.rfind(b"<")
-        text, kept = text[:end], text[end:]
-        cells += sum(text.count(each) for each in (b"<c ", b"<c>", b"<c/", b":c "))
-        values += text.count(b"<v>") + text.count(b"<is>")
-        elements += text.count(b"<")
-        if cells > MAX_CELLS:
-            rule = f"has more than {MAX_CELLS:,} cells: copy those that are needed into a new file"
-            raise file_problem(package.path, rule, "too_many_cells")
-    if elements > MIN_ELEMENTS + ELEMENTS_OF_CELL * cells:
-        raise Unreadable("no sheet is like this")
-    if values > MAX_ROWS and _filled_rows(package, part) > MAX_ROWS:
-        raise file_problem(package.path, TOO_MANY_ROWS, "too_many_rows")
-    return cells
-
-
-def _filled_rows(package: Package, part: str) -> int:
-    found, kept = 0, b""
-    for chunk in package.chunks(part, MAX_UNPACKED):
-        *whole, kept = (kept + chunk).split(b"</row>")
-        found += sum(b"<v>" in row or b"<is" in row for row in whole)
-    return found
-
-
-def _read_tables(package: Package, part: str) -> list[Area]:
-    """Return where tables of a sheet may have a colour behind cells: their headers, and all of them where they are
+def _painted(archive: Archive, part: str) -> Iterator[Area]:
+    """Yield where tables of a sheet may have a colour behind cells: their headers, and all of them where they are
     dark."""
-    found: list[Area] = []
-    parts = [each for kind, each in package.relations(part).values() if kind == "table" and each in package.names]
+    parts = [each.target for each in _related(archive, part) if _kind(each) == "table" and each.target in archive.names]
     for each in parts[:MAX_TABLES]:
-        said = _read_table(package, each)
-        area, style = area_of(said.get("ref", "")), said.get("name")
-        if area is None or style is None:
+        table = fromstring(archive.read(each))
+        style: Mapping[str, str] = next((child.attrib for child in table if local(child) == "tableStyleInfo"), {})
+        if not style.get("name") or not table.get("ref"):
             continue
-        is_light = _LIGHT.fullmatch(style) and not any(is_true(said.get(side, "0")) for side in _SIDES)
-        found.append((area[0], area[1], area[2], area[1]) if is_light else area)
-    return found
+        left, top, right, bottom = (each or 0 for each in range_boundaries(table.get("ref", "")))
+        is_light = _LIGHT.fullmatch(style.get("name", "")) and not any(is_true(style.get(side, "0")) for side in _SIDES)
+        yield left, top, right, top if is_light else bottom
 
 
-def _read_table(package: Package, part: str) -> dict[str, str]:
-    """Return what is needed of a table: where it is, and its style."""
-    said: dict[str, str] = {}
-
-    def started(tag: str, attributes: dict[str, str]) -> None:
-        match local(tag):
-            case "table":
-                said["ref"] = attributes.get("ref", "")
-            case "tableStyleInfo":
-                said.update({name: attributes[name] for name in ("name", *_SIDES) if name in attributes})
-
-    package.parse(part, started, nothing)
-    return said
+def _strings(archive: Archive, part: str | None, palette: Palette) -> Iterator[str | RichText]:
+    """Yield the table of texts that cells point into."""
+    if part is None:
+        return
+    archive.check(part, MAX_STRING_BYTES, MAX_STRING_ELEMENTS)
+    with closing(archive.elements(part)) as elements:
+        for element in elements:
+            if local(element) == "si":
+                yield palette.text(element)
+                element.clear()
 
 
-def _read_strings(package: Package, part: str | None, most: int, palette: Palette) -> Strings:
-    """The table of texts that cells point into; phonetic hints are no part of them. `most`: its elements."""
-    strings = Strings()
-    if part is None or part not in package.names:
-        return strings
-    too_much = file_problem(
-        package.path, "holds too much text: copy the cells that are needed into a new file", "too_big"
-    )
-    pieces: list[str] = []
-    taken = elements = 0
-    in_text = in_hint = False
-    rich = Pieces(palette)
-
-    def started(tag: str, attributes: dict[str, str]) -> None:
-        nonlocal in_text, in_hint, elements
-        elements += 1
-        if elements > most:
-            raise too_much
-        match local(tag):
-            case "t":
-                in_text = not in_hint
-            case "si":
-                pieces.clear()
-            case "rPh":
-                in_hint = True
-            case "r":
-                rich.piece = Painting()
-            case name if rich.piece is not None:
-                rich.piece.started(name, attributes)
-
-    def text(data: str) -> None:
-        nonlocal taken
-        if in_text:
-            pieces.append(data)
-            taken += len(data)
-            if taken > MAX_STRING_CHARACTERS or len(strings.texts) > MAX_STRINGS:
-                raise too_much
-            if rich.piece is not None and data.strip():
-                rich.letters()
-
-    def ended(tag: str) -> None:
-        nonlocal in_text, in_hint
-        match local(tag):
-            case "t":
-                in_text = False
-            case "rPh":
-                in_hint = False
-            case "r":
-                rich.piece = None
-            case "si":
-                if rich.fonts:
-                    strings.keep(rich)
-                strings.texts.append("".join(pieces))
-
-    package.parse(part, started, ended, text, MAX_STRING_BYTES)
-    return strings
-
-
-def _lines(package: Package, part: str, reader: SheetReader, name: str) -> Iterator[Line]:
-    parser = new_parser(reader.started, reader.ended, reader.text)
+def _lines(archive: Archive, part: str, reader: SheetReader) -> Iterator[Line]:
     try:
-        for chunk in package.chunks(part, MAX_UNPACKED):
-            parser.Parse(chunk, False)
-            yield from reader.take()
-        parser.Parse(b"", True)
-        yield from reader.take()
+        with closing(archive.elements(part)) as elements:
+            yield from reader.lines(elements)
     except InvalidSheet:
         raise
-    except HidesRows:
-        rule = f"hides the rows of {cut_text(name, MAX_NAME)} by default: show all of its rows, save the file"
-        raise file_problem(package.path, rule, "hidden_row") from None
-    except SheetTooWide as error:
-        raise file_problem(package.path, str(error), "too_many_columns", error.row) from None
-    except (*BROKEN, Unreadable, ValueError):
-        raise package.unreadable() from None
+    except ODD:
+        raise archive.unreadable() from None
+    finally:
+        archive.close()
