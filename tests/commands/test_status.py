@@ -57,7 +57,8 @@ def test_what_is_open_is_said_until_it_is_done(office: Office, tmp_path: Any) ->
     again = office.sheet(("c", "30", "12345670003"), name="again.csv")
     assert office.run("pay", again, "--run-key", "two", "--yes").code == 4
     ended = office.run("status")
-    assert (ended.code, ended.last) == (4, "1 to do")
+    assert (ended.code, ended.last) == (4, "2 to do")
+    assert "to do: 1 of two never left" in ended.out
     assert "to do: all sending was stopped by Ana (a test): treasury stop --lift --by NAME" in ended.out
 
 

@@ -56,14 +56,26 @@ class PlanPage:
     """Unix milliseconds."""
     facts: Facts
     rows: Sequence[Mapping[str, Any]]
-    """Its payments."""
+    """Its payments, those that need a look first."""
     run_key: str
+    lead: str = ""
+    """All of it in one sentence."""
+
+    @property
+    def fold(self) -> Facts:
+        """The facts that nobody needs to decide, which a page folds away."""
+        return [each for each in self.facts if _rank(each[0]) == FOLDED]
+
+    @property
+    def open_facts(self) -> Facts:
+        """The facts that are seen at once."""
+        return [each for each in self.facts if _rank(each[0]) != FOLDED]
 
 
 def waiting_page(plan: WaitingPlan, judged: ApprovalJudgement, by_name: str | None = None) -> PlanPage:
     """The page of a plan that waits for approvals."""
-    title = f"Plan of {plan.run_key} waits for approval"
-    return PlanPage(title, plan.proposed_at, _facts_of(plan, judged, by_name), rows_of(plan.shown), plan.run_key)
+    title, facts = f"Plan of {plan.run_key} waits for approval", _in_order(_facts_of(plan, judged, by_name))
+    return PlanPage(title, plan.proposed_at, facts, rows_of(plan.shown), plan.run_key, lead_of(plan.shown or {}))
 
 
 def preview_page(shown: Mapping[str, Any], made_at: int) -> PlanPage:
@@ -73,7 +85,55 @@ def preview_page(shown: Mapping[str, Any], made_at: int) -> PlanPage:
     if shown.get("approvals"):
         facts.append(("Note", str(shown["approvals"])))
     title = f"Plan of {shown['run_key']}"
-    return PlanPage(title, made_at, facts + list(_sums(shown)), rows_of(shown), str(shown["run_key"]))
+    facts = _in_order(facts + list(_sums(shown)))
+    return PlanPage(title, made_at, facts, rows_of(shown), str(shown["run_key"]), lead_of(shown))
+
+
+def lead_of(shown: Mapping[str, Any]) -> str:
+    """Say a payout plan in one sentence: how many payments, what leaves at the most, what arrives."""
+    if shown.get("kind") != "payout":
+        return ""
+    new = f" to {shown['new_payees']} new payees" if shown.get("new_payees") else ""
+    leaves = " and ".join(f"{total} {currency}" for currency, total in shown["debits"].items()) or "nothing"
+    certain = [f"{total} {currency}" for currency, total in shown["receipts"].items()]
+    about = [
+        f"about {each['amount']} {each['currency']}" for each in shown.get("arrives", ()) if "before" in each["is"]
+    ]
+    arrives = f", {', '.join(certain + about)} arrive" if certain or about else ""
+    held = f"; {shown['held']} of them will be held" if shown.get("held") else ""
+    return f"{shown['payments']} payments{new}: at most {leaves} leave{arrives}{held}."
+
+
+FOLDED = 3
+
+RANKS: Mapping[str, int] = {
+    **dict.fromkeys(
+        (
+            *("NOT FUNDED", "CANNOT BE FUNDED", "Gap", "Will be held", "Known name", "Paid for the first time"),
+            *("Look like earlier payments", "Debits without a bound", "Does not count", "Left out", "Changes"),
+            *("Of the past", "Not answered by the service", "Partly", "Note"),
+        ),
+        0,
+    ),
+    **dict.fromkeys(
+        ("Made by", "Proposed at", "Approve with", "Needs", "Approved by", "Because", "Asks for approvals", "Ends at"),
+        2,
+    ),
+    **dict.fromkeys(
+        ("Run", "Plan", "By country", "By route", "By bank", "Read from the sheet", "Largest", "Of this", "Policy"),
+        FOLDED,
+    ),
+}
+"""How a fact begins -> its place: 0 what needs a look, 1 figures, 2 who decides and how, 3 the rest."""
+
+
+def _rank(name: str) -> int:
+    return next((rank for start, rank in RANKS.items() if name.startswith(start)), 1)
+
+
+def _in_order(facts: Facts) -> Facts:
+    """The facts by their places, each place as it was."""
+    return sorted(facts, key=lambda each: _rank(each[0]))
 
 
 def _facts_of(plan: WaitingPlan, judged: ApprovalJudgement, by_name: str | None) -> Facts:
@@ -201,7 +261,15 @@ def _time(ms: int) -> str:
 
 def rows_of(shown: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
     """The payments of what is shown of a plan."""
-    return list((shown or {}).get("rows", ()))
+    return sorted((shown or {}).get("rows", ()), key=_risk)
+
+
+def _risk(row: Mapping[str, Any]) -> int:
+    """Order payments: held ones, then known names with another account, then what else has a note, then the rest."""
+    note = str(row.get("note") or "")
+    if note.startswith("will be held"):
+        return 0
+    return 1 if note.startswith("this name was paid to another account") else 2 if note else 3
 
 
 def columns_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
@@ -211,6 +279,8 @@ def columns_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 def as_lines(page: PlanPage, *, only_noted: bool = False) -> Iterator[str]:
     """The plan on a terminal; `only_noted`: of its payments those with a note."""
+    if page.lead:
+        yield f"  {page.lead}"
     yield from facts_as_lines(page.facts)
     rows = [row for row in page.rows if row.get("note")] if only_noted else page.rows
     columns, most = columns_of(rows), MAX_NOTED if only_noted else MAX_LINES
@@ -227,7 +297,7 @@ def facts_as_lines(facts: Facts) -> Iterator[str]:
 
 def as_markdown(page: PlanPage) -> str:
     """The plan in Prefect: names and accounts masked, for whoever sees the dashboard sees it."""
-    lines = [f"# {_cell(page.title)}", "", "| | |", "|---|---|"]
+    lines = [f"# {_cell(page.title)}", "", *([_cell(page.lead), ""] if page.lead else []), "| | |", "|---|---|"]
     lines += [f"| {name} | {_cell(value)} |" for name, value in page.facts]
     rows = [_masked(row) for row in page.rows[:MAX_LINES]]
     if rows:
@@ -261,7 +331,9 @@ def _html(page: PlanPage) -> str:
     return rendered(
         "plan.html.j2",
         run_key=page.run_key,
-        facts=page.facts,
+        lead=page.lead,
+        facts=page.open_facts,
+        fold=page.fold,
         columns=columns,
         titles=TITLES,
         rows=rows[:MAX_ROWS],

@@ -60,6 +60,7 @@ def standing_of(desk: Desk) -> dict[str, Any]:
         ],
         "held": _held(desk),
         "unknown": _unknown(desk, now),
+        "not_sent": _not_sent(desk),
         "breaks": [_said(each) for each in breaks],
         "unexplained": {currency: canonical(amount) for currency, amount in sorted(unexplained.items())},
         "backup": _backup(desk, now),
@@ -115,6 +116,17 @@ def _held(desk: Desk) -> dict[str, int]:
     return {Hold(kind).in_words if kind else "without a kind": number for kind, number in counts.items()}
 
 
+def _not_sent(desk: Desk) -> list[dict[str, Any]]:
+    """The runs with rows that never left and that nobody holds, each with one of their reasons."""
+    table = schema.orders.c
+    waits = table.state == State.PREPARED.value
+    query = select(table.run_key, func.count(), func.max(table.reason)).where(waits).group_by(table.run_key)
+    return [
+        {"run_key": run_key, "orders": count, "reason": reason}
+        for run_key, count, reason in desk.ledger.read(query.order_by(table.run_key))
+    ]
+
+
 def _unknown(desk: Desk, now: int) -> dict[str, int]:
     """The number of orders whose outcome nobody knows, and the age of the oldest in whole hours."""
     table = schema.orders.c
@@ -146,6 +158,10 @@ def _needs(found: dict[str, Any], *, has_orders: bool) -> Iterator[str]:
         yield f"{each['run_key']} waits for approvals since {each['since']}: treasury approve {each['run_key']}"
     for kind, number in found["held"].items():
         yield f"{number} held, {kind}: treasury runs names the runs, treasury show KEY the rows and what to do"
+    for each in found["not_sent"]:
+        why = "" if each["reason"] is None else f" ({each['reason']})"
+        run_key = each["run_key"]
+        yield f"{each['orders']} of {run_key} never left{why}: start it again, or treasury cancel {run_key}"
     if found["unknown"]["orders"]:
         count, hours = found["unknown"]["orders"], found["unknown"]["oldest_hours"]
         yield f"{count} of unknown outcome, the oldest sent {hours} h ago: start their runs again, or reconcile"
