@@ -1,0 +1,48 @@
+"""The proceeds of a day's sales that were made for obligations, and are still to be spent for them; pure."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+
+from treasury.money import exact
+from treasury.planning.position import ZERO
+from treasury.planning.tables import BPS
+from treasury.planning.trades import MOVED_BPS, Trade, TradePlan
+
+
+@dataclass(frozen=True)
+class MadeRound:
+    """A round of a day's rebalancing, and what became of its trades, by their row."""
+
+    plan: TradePlan
+    brought: Mapping[str, Decimal]
+    """Of each trade that is settled: what it brought, after its fee."""
+    spent: Collection[str]
+    """Trades that left, or may have, and were not refused."""
+
+
+@exact
+def brought_for_obligations(rounds: Iterable[MadeRound]) -> dict[str, Decimal]:
+    """Asset -> what settled sales for the obligations of others brought, and no later round spent for any.
+
+    `rounds`: of one day, the oldest first. It is no more than what their plans wanted to pay from it, rates having
+    moved a little.
+    """
+    left: defaultdict[str, Decimal] = defaultdict(Decimal)
+    for each in rounds:
+        brought: defaultdict[str, Decimal] = defaultdict(Decimal)
+        for trade in _for_obligations(each.plan.trades):
+            if trade.row_ref in each.spent:
+                left[trade.currency] = max(left[trade.currency] - trade.amount, ZERO)
+            brought[trade.receive_currency] += each.brought.get(trade.row_ref, ZERO)
+        paid: defaultdict[str, Decimal] = defaultdict(Decimal)
+        for trade in _for_obligations(each.plan.later):
+            paid[trade.currency] += trade.amount * (BPS + MOVED_BPS) / BPS
+        for asset, most in paid.items():
+            left[asset] += min(brought[asset], most)
+    return {asset: amount for asset, amount in sorted(left.items()) if amount > 0}
+
+
+def _for_obligations(trades: Iterable[Trade]) -> Iterable[Trade]:
+    return (each for each in trades if each.purpose == "obligation")
