@@ -36,7 +36,7 @@ def broken(treasury: Treasury, plan: ConversionPlan) -> list[str]:
     moved: defaultdict[str, Decimal] = defaultdict(Decimal)
     paid: defaultdict[str, Decimal] = defaultdict(Decimal)
     total = D(0)
-    seen: set[str] = set()
+    seen: set[tuple[str, int, Purpose | None]] = set()
     for number in range(1, 10):
         now = [each for each in plan.conversions if each.round == number]
         for each in now:
@@ -55,9 +55,11 @@ def broken(treasury: Treasury, plan: ConversionPlan) -> list[str]:
         step = D(1).scaleb(-digits_of(each.receive_currency, terms))
         if not 0 <= brought - each.expected_receive < step:
             found.append(f"{each.symbol} brings something else")
-        if each.symbol in seen:
-            found.append(f"{each.symbol} twice")
-        seen.add(each.symbol)
+        if (each.symbol, each.round, each.purpose if each.round > 1 else None) in seen:
+            found.append(f"{each.symbol} twice in round {each.round}")
+        seen.add((each.symbol, each.round, each.purpose if each.round > 1 else None))
+        if each.amount != each.amount.quantize(D(1).scaleb(-digits_of(each.currency, terms))):
+            found.append(f"{each.symbol} spends more digits than {each.currency} has")
         value = each.amount * prices[each.currency]
         if value < terms.min_trade:
             found.append(f"{each.symbol} is too small")

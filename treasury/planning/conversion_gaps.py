@@ -71,9 +71,9 @@ class _Gaps:
         if (over := self.reached.get((asset, None))) is not None:
             return over.reason(base)
         full = self.book.levels.get(base)
-        if full is not None and full.high_aim is not None:
-            if self._is_small(base, full.high_aim - full.in_hand - changes[base]):
-                return f"{base} is at its maximum, and no other asset lacks anything"
+        high = None if full is None else full.high_aim
+        if full is not None and high is not None and self._is_small(base, high - full.in_hand - changes[base]):
+            return f"{base} is at its maximum, and no other asset lacks anything"
         return f"no way leads to {base} or to what is lacking"
 
     def _without_rate(self, asset: str, *, is_bought: bool) -> str | None:

@@ -1,7 +1,6 @@
 """The rules that every plan of conversions keeps, each checked exactly; what breaks one is named."""
 
 from collections.abc import Iterable, Sequence
-from decimal import Decimal
 
 from treasury.money import canonical, exact
 from treasury.planning.conversion_model import TIERS, Conversion, ConversionPlan, Holding, Pair, Purpose, Terms
@@ -50,8 +49,8 @@ def _of_one(book: TradeBook, each: Conversion, leg: Leg) -> Iterable[str]:
 
 
 def _of_pairs(trades: Sequence[tuple[Conversion, Leg]]) -> Iterable[str]:
-    """Each pair in one direction and once; no money comes back to where it left."""
-    symbols = [each.symbol for each, _ in trades]
+    """Each pair in one direction, and once in the first round; no money comes back to where it left."""
+    symbols = [each.symbol for each, _ in trades if each.round == 1]
     for symbol in sorted({each for each in symbols if symbols.count(each) > 1}):
         yield f"{symbol} is traded more than once"
     left = [(leg.spends, leg.receives) for _, leg in trades]

@@ -2,17 +2,20 @@
 
 For each purpose, and each asset that lacks something for it, the base asset first and the others by name:
 
-1. What may pay is lined up: first the base asset and what is above its band, then what others may spend for the
-   purpose; among each of these the cheapest route, after spread, fee and fixed cost, comes first.
+1. What may pay is lined up: first what earlier sales brought for obligations, then the base asset and what is above
+   its band, then what others may spend for the purpose; among each of these the cheapest route, after spread, fee and
+   fixed cost, comes first.
 2. One after the other buys what is still missing, as far as its money and the limits go.
 
 At last what is above its band is sold for the base asset. Exact and pure.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
+from enum import Enum
 from graphlib import CycleError, TopologicalSorter
+from typing import Literal, NamedTuple
 
 from treasury.money import exact, round_down, round_up
 from treasury.planning.conversion_gaps import Reached, shortfalls
@@ -44,8 +47,17 @@ __all__ = [
     "plan_conversions",
 ]
 
+INFINITE = Decimal("Infinity")
 LOOKS = 2
 """So often the routes to an asset are gone through: money that was too little for a trade of its own may add to one."""
+
+
+class _Money(Enum):
+    """The money of an asset that pays."""
+
+    PROCEEDS = "what sales brought for the obligations of others"
+    SURPLUS = "what is above its band"
+    OWN = "what else may be spent of it"
 
 
 @exact
@@ -62,20 +74,33 @@ def plan_conversions(holdings: Sequence[Holding], pairs: Sequence[Pair], terms: 
             draft.buy(asset, purpose)
     for asset in book.levels:
         draft.sell_surplus(asset)
-    conversions = sorted(draft.conversions(), key=lambda each: (each.round, each.side is Side.BUY, each.symbol))
+    conversions = draft.conversions()
     cost = sum((each.cost for each in conversions), ZERO)
     left_open = shortfalls(book, pairs, draft.changes(), draft.drawn_for, draft.reached)
     units = {asset: draft.next_unit(asset) for asset, each in book.levels.items() if each.holding.need > 0}
     return ConversionPlan(tuple(conversions), tuple(left_open), cost, units)
 
 
+class _Step(NamedTuple):
+    """A trade of the draft: a leg in a round; in the first round for all purposes together, later for one of them."""
+
+    leg: Leg
+    number: int
+    purpose: Purpose | None
+
+
+def _steps(route: Route, purpose: Purpose) -> list[_Step]:
+    """The trades of a route: the first is made in the first round, each other one in the round after the one before."""
+    return [_Step(leg, number, None if number == 1 else purpose) for number, leg in enumerate(route, start=1)]
+
+
 class _Draft:
-    """The trades so far: how much each leg spends, for which purpose, and out of whose money."""
+    """The trades so far: how much each spends, what for, and out of whose money."""
 
     def __init__(self, book: TradeBook) -> None:
         self.book = book
-        self.amounts: dict[Leg, Decimal] = {}
-        self.purposes: dict[Leg, list[Purpose]] = defaultdict(list)
+        self.amounts: dict[_Step, Decimal] = {}
+        self.purposes: dict[_Step, Purpose] = {}
         self.drawn: dict[tuple[str, Purpose], Decimal] = defaultdict(Decimal)
         """By asset and purpose: what was taken of its own money."""
         self.reached: Reached = {}
@@ -87,10 +112,10 @@ class _Draft:
         if not levels.is_base and self.drawn_for(asset):
             return  # what was spent for more urgent needs is not bought back with the same plan
         for _ in range(LOOKS):
-            for route, is_surplus in self._payers(asset, purpose):
+            for route, money in self._payers(asset, purpose):
                 missing = levels.missing(purpose, self.change(asset))
                 if missing > 0:
-                    self._trade(route, self._funds(route[0].spends, purpose, is_surplus=is_surplus), purpose, missing)
+                    self._trade(route, self._funds(route[0].spends, purpose, money), purpose, missing)
 
     def sell_surplus(self, asset: str) -> None:
         """Sell what is above an asset's band for the base asset, as far as that has room and limits go."""
@@ -99,7 +124,9 @@ class _Draft:
             return
         routes = [each for each in self.book.routes[base.holding.asset] if each[0].spends == asset]
         for route in sorted(routes, key=lambda each: self._price_of(each, self.book.levels[asset].above(ZERO))):
-            self._trade(route, self._funds(asset, Purpose.BAND, is_surplus=True), Purpose.BAND)
+            above = None if base.high_aim is None else base.high_aim - base.in_hand - self.change(base.holding.asset)
+            room = None if above is None else max(above, ZERO)
+            self._trade(route, self._funds(asset, Purpose.BAND, _Money.SURPLUS), Purpose.BAND, room=room)
 
     def drawn_for(self, asset: str) -> Decimal:
         """Return how much of an asset's own money was taken for others."""
@@ -107,176 +134,168 @@ class _Draft:
 
     def change(self, asset: str) -> Decimal:
         """Return what the trades so far change an asset by, after fees."""
-        spent = (amount for leg, amount in self.amounts.items() if leg.spends == asset)
-        brought = (self.book.net(leg, amount) for leg, amount in self.amounts.items() if leg.receives == asset)
+        spent = (amount for step, amount in self.amounts.items() if step.leg.spends == asset)
+        brought = (
+            self.book.net(step.leg, amount) for step, amount in self.amounts.items() if step.leg.receives == asset
+        )
         return sum(brought, ZERO) - sum(spent, ZERO)
 
     def changes(self) -> dict[str, Decimal]:
         """Return what the trades so far change each asset by, after fees."""
         return {asset: self.change(asset) for asset in self.book.levels}
 
-    def _payers(self, asset: str, purpose: Purpose) -> Sequence[tuple[Route, bool]]:
-        """The routes to an asset in the order in which they pay, each with whether a surplus does.
+    def _payers(self, asset: str, purpose: Purpose) -> Sequence[tuple[Route, _Money]]:
+        """The routes to an asset in the order in which they pay, each with whose money it takes.
 
-        The base asset and surpluses pay first. A surplus would be sold for the base asset anyway: what that costs does
-        not count against it, so it takes a direct pair where that is cheaper than the way over the base asset.
+        A surplus would be sold for the base asset anyway: what that costs does not count against it, so it takes a
+        direct pair where that is cheaper than the way over the base asset.
         """
-        book, wanted = self.book, self.book.levels[asset].missing(purpose, self.change(asset))
-        value, base = wanted * book.price(asset), book.terms.base_asset
+        book, base = self.book, self.book.terms.base_asset
+        value = book.levels[asset].missing(purpose, self.change(asset)) * book.price(asset)
         if value <= 0:
             return ()
-        found: list[tuple[tuple[bool, Decimal, int, list[str]], Route, bool]] = []
+        found = []
         for route in book.routes[asset]:
             source = route[0].spends
-            price, length, names = self._price_of(route, value)
-            if self._funds(source, purpose, is_surplus=True) > 0:
-                sales = [each for each in book.routes.get(base, ()) if each[0].spends == source]
-                saved = min((self._price_of(each, value)[0] for each in sales), default=ZERO)
-                found.append(((False, price - saved, length, names), route, True))
-            if self._funds(source, purpose, is_surplus=False) > 0:
-                found.append(((source != base, price, length, names), route, False))
-        return [(route, is_surplus) for _, route, is_surplus in sorted(found, key=lambda each: (each[0], each[2]))]
+            for rank, money in enumerate(_Money):
+                if self._funds(source, purpose, money) > 0:
+                    price, length, names = self._price_of(route, value)
+                    if money is _Money.SURPLUS:
+                        sales = (each for each in book.routes.get(base, ()) if each[0].spends == source)
+                        price -= min((self._price_of(each, value)[0] for each in sales), default=ZERO)
+                    turn = 1 if source == base and money is _Money.OWN else rank
+                    found.append(((turn, price, length, names, rank), route, money))
+        return [(route, money) for _, route, money in sorted(found, key=lambda each: each[0])]
 
     def _price_of(self, route: Route, value: Decimal) -> tuple[Decimal, int, list[str]]:
         """The cost of a route by value, with a fixed cost for each new trade; then its length, and its pairs."""
-        fixed = self.book.terms.fixed_cost * sum(leg not in self.amounts for leg in route)
+        traded = {step.leg for step in self.amounts}
+        fixed = self.book.terms.fixed_cost * sum(leg not in traded for leg in route)
         losses = sum((self.book.losses[leg] for leg in route), ZERO)
         return losses + (fixed / value if value else ZERO), len(route), [leg.symbol for leg in route]
 
-    def _funds(self, asset: str, purpose: Purpose, *, is_surplus: bool) -> Decimal:
-        """How much of an asset's own money may be spent for a purpose, or of what is above its band."""
-        levels, book = self.book.levels[asset], self.book
-        level = levels.kept[purpose]
-        if is_surplus:
-            if levels.is_base or not levels.is_high or levels.high_aim is None:
-                return ZERO
-            level = max(level if purpose is Purpose.OBLIGATION else ZERO, levels.high_aim + levels.holding.brought)
-        used = min(self.drawn[asset, Purpose.OBLIGATION], levels.holding.brought)
-        used = ZERO if purpose is Purpose.OBLIGATION and not is_surplus else used
-        there = levels.in_hand - self.drawn_for(asset) + used - level
-        return round_down(max(there, ZERO), book.digits(asset))
+    def _funds(self, asset: str, purpose: Purpose, money: _Money) -> Decimal:
+        """How much of an asset's money may be spent for a purpose."""
+        levels = self.book.levels[asset]
+        level, drawn = levels.kept[purpose], self.drawn_for(asset)
+        proceeds = max(levels.holding.brought - self.drawn[asset, Purpose.OBLIGATION], ZERO)
+        if purpose is not Purpose.OBLIGATION:
+            drawn -= levels.holding.brought - proceeds  # its level keeps all that sales brought
+        there = levels.in_hand - drawn - level
+        if money is _Money.PROCEEDS:
+            there = min(there, proceeds) if purpose is Purpose.OBLIGATION else ZERO
+        elif money is _Money.SURPLUS:
+            high = levels.high_aim if levels.is_high and not levels.is_base else None
+            above = ZERO if high is None else levels.in_hand - self.drawn_for(asset) - proceeds - high
+            there = above if purpose is not Purpose.OBLIGATION else min(there, above)
+        return round_down(max(there, ZERO), self.book.digits(asset))
 
-    def _trade(self, route: Route, funds: Decimal, purpose: Purpose, net: Decimal | None = None) -> None:
-        """Add the trades of a route: as much as brings `net`, or all its funds, and limits allow.
+    def _trade(
+        self, route: Route, funds: Decimal, purpose: Purpose, net: Decimal | None = None, room: Decimal | None = None
+    ) -> None:
+        """Add the trades of a route: as much as brings `net`, or all its funds, and as limits and `room` allow.
 
         Nothing is added where a trade would be smaller than the smallest one.
         """
-        book = self.book
         if not self._leads_onward(route):
             return
-        wanted = [funds] * len(route) if net is None else self._spends_for(route, net, purpose)
-        unit, name = book.unit(route[0].spends), (route[0].spends if net is None else route[-1].receives)
+        steps, unit = _steps(route, purpose), self.book.unit(route[0].spends)
+        wanted = [INFINITE for _ in steps] if net is None else self._spends_for(steps, net, purpose)
         most = int(min(wanted[0], funds) / unit)
-        stop = self._stop(route, wanted, most * unit, is_sale=net is None)
+        stop = self._stop(steps, wanted, most * unit, room)
         if stop is not None:
             fits, over = 0, most
             while over - fits > 1:
                 middle = (fits + over) // 2
-                found = self._stop(route, wanted, middle * unit, is_sale=net is None)
+                found = self._stop(steps, wanted, middle * unit, room)
                 fits, over, stop = (middle, over, stop) if found is None else (fits, middle, found)
             if isinstance(stop, OverLimit):
-                self.reached.setdefault((name, None if net is None else purpose), stop)
-            brought = self._gained(route[-1], self._flow(route, wanted, fits * unit, is_sale=net is None)[-1])
-            wanted = self._spends_for(route, brought, Purpose.OBLIGATION)  # the least that brings as much
+                for_what = (route[0].spends, None) if net is None else (route[-1].receives, purpose)
+                self.reached.setdefault(for_what, stop)
+            brought = self._gained(steps[-1], self._flow(steps, wanted, fits * unit)[-1])
+            wanted = self._spends_for(steps, brought, Purpose.OBLIGATION)  # the least that brings as much
             most = min(fits, int(wanted[0] / unit))
-        amounts = self._flow(route, wanted, most * unit, is_sale=net is None and stop is None)
-        if any(self._is_too_small(leg, amount) for leg, amount in zip(route, amounts, strict=True)):
+        amounts = self._flow(steps, wanted, most * unit)
+        if any(self._is_too_small(step, amount) for step, amount in zip(steps, amounts, strict=True)):
             return
         self.drawn[route[0].spends, purpose] += amounts[0]
-        for leg, amount in zip(route, amounts, strict=True):
-            self.amounts[leg] = self.amounts.get(leg, ZERO) + amount
-            self.purposes[leg].append(purpose)
+        for step, amount in zip(steps, amounts, strict=True):
+            self.amounts[step] = self.amounts.get(step, ZERO) + amount
+            self.purposes.setdefault(step, purpose)
 
-    def _is_too_small(self, leg: Leg, more: Decimal) -> bool:
-        amount = self.amounts.get(leg, ZERO) + more
-        worth = self.book.value(leg, amount)
-        return more <= 0 or worth < self.book.terms.min_trade or self._gained(leg, more) <= 0
+    def _is_too_small(self, step: _Step, more: Decimal) -> bool:
+        worth = self.book.value(step.leg, self.amounts.get(step, ZERO) + more)
+        return more <= 0 or worth < self.book.terms.min_trade or self._gained(step, more) <= 0
 
-    def _gained(self, leg: Leg, more: Decimal) -> Decimal:
-        """Return what spending so much more on a leg brings, after the fee."""
-        before = self.amounts.get(leg, ZERO)
-        return self.book.net(leg, before + more) - self.book.net(leg, before)
+    def _gained(self, step: _Step, more: Decimal) -> Decimal:
+        """Return what spending so much more on a trade brings, after the fee."""
+        before = self.amounts.get(step, ZERO)
+        return self.book.net(step.leg, before + more) - self.book.net(step.leg, before)
 
-    def _spends_for(self, route: Route, net: Decimal, purpose: Purpose) -> list[Decimal]:
-        """Return what each trade of a route spends so that the last brings `net`; at least the smallest trade.
+    def _spends_for(self, steps: Sequence[_Step], net: Decimal, purpose: Purpose) -> list[Decimal]:
+        """Return what each trade spends so that the last brings `net`; at least the smallest trade.
 
         For a band the last is not raised to the smallest trade where that leads past the target.
         """
         wanted: list[Decimal] = []
-        for leg in reversed(route):
-            before = self.amounts.get(leg, ZERO)
-            spent = self.book.spend_for(leg, self.book.net(leg, before) + net) - before
-            smallest = self.book.smallest(leg) - before
-            if spent < smallest and (wanted or self._may_exceed(leg, smallest, purpose)):
+        for step in reversed(steps):
+            before = self.amounts.get(step, ZERO)
+            spent = self.book.spend_for(step.leg, self.book.net(step.leg, before) + net) - before
+            smallest = self.book.smallest(step.leg) - before
+            if spent < smallest and (wanted or self._may_exceed(step, smallest, purpose)):
                 spent = smallest
             wanted.insert(0, spent)
             net = spent
         return wanted
 
-    def _may_exceed(self, leg: Leg, spent: Decimal, purpose: Purpose) -> bool:
+    def _may_exceed(self, step: _Step, spent: Decimal, purpose: Purpose) -> bool:
         """Tell whether a purchase may be made as large as the smallest trade, past its level."""
-        holding = self.book.levels[leg.receives].holding
-        after = holding.expected + self.change(leg.receives) + self._gained(leg, spent)
+        asset = step.leg.receives
+        holding = self.book.levels[asset].holding
+        after = holding.expected + self.change(asset) + self._gained(step, spent)
         return purpose is not Purpose.BAND or after <= holding.need + holding.target
 
-    def _flow(self, route: Route, wanted: Sequence[Decimal], first: Decimal, *, is_sale: bool) -> list[Decimal]:
-        """Return what each trade spends where the first spends so much: what the one before brings, at most `wanted`."""
+    def _flow(self, steps: Sequence[_Step], wanted: Sequence[Decimal], first: Decimal) -> list[Decimal]:
+        """Return what each trade spends: the first so much, the others what the one before brings, at most `wanted`."""
         amounts: list[Decimal] = []
-        for leg, most in zip(route, wanted, strict=True):
-            amounts.append(first if is_sale else min(first, most))
-            first = self._gained(leg, amounts[-1])
+        for step, most in zip(steps, wanted, strict=True):
+            amounts.append(min(first, most))
+            first = self._gained(step, amounts[-1])
         return amounts
 
-    def _stop(self, route: Route, wanted: Sequence[Decimal], first: Decimal, *, is_sale: bool) -> OverLimit | str | None:
-        """The limit that the trades are over with those of a route, or the asset that has no room for what they bring;
-        None where nothing stands against them."""
-        amounts = self._flow(route, wanted, first, is_sale=is_sale)
-        asset = route[-1].receives
-        high = self.book.levels[asset].high_aim
-        if is_sale and high is not None:
-            room = high - self.book.levels[asset].in_hand - self.change(asset)
-            if self._gained(route[-1], amounts[-1]) > max(room, ZERO):
-                return asset
+    def _stop(
+        self, steps: Sequence[_Step], wanted: Sequence[Decimal], first: Decimal, room: Decimal | None
+    ) -> OverLimit | Literal["room"] | None:
+        """Return what stands against these trades beside the others: a limit, or that they bring more than `room`."""
+        amounts = self._flow(steps, wanted, first)
+        if room is not None and self._gained(steps[-1], amounts[-1]) > room:
+            return "room"
         trades = dict(self.amounts)
-        for leg, amount in zip(route, amounts, strict=True):
-            trades[leg] = trades.get(leg, ZERO) + amount
-        said = (self.book.conversion(leg, amount, Purpose.BAND, 1) for leg, amount in trades.items())
+        for step, amount in zip(steps, amounts, strict=True):
+            trades[step] = trades.get(step, ZERO) + amount
+        said = (self.book.conversion(step.leg, amount, Purpose.BAND, 1) for step, amount in trades.items())
         return first_over(said, self.book.terms)
 
-    def _leads_onward(self, route: Iterable[Leg]) -> bool:
+    def _leads_onward(self, route: Route) -> bool:
         """Tell whether no money would come back to where it left."""
+        paid_by: dict[str, set[str]] = defaultdict(set)
+        for leg in (*(step.leg for step in self.amounts), *route):
+            paid_by[leg.receives].add(leg.spends)
         try:
-            self._assets(route)
+            TopologicalSorter(paid_by).prepare()
         except CycleError:
             return False
         return True
 
-    def _assets(self, more: Iterable[Leg] = ()) -> Sequence[str]:
-        """The assets in the order in which money passes them. Raises `CycleError` where it comes back."""
-        paid_by: dict[str, set[str]] = defaultdict(set)
-        for leg in (*self.amounts, *more):
-            paid_by[leg.receives].add(leg.spends)
-        return list(TopologicalSorter(paid_by).static_order())
-
     def conversions(self) -> Sequence[Conversion]:
-        """The trades, each in its round.
-
-        What is spent of an asset is paid from what is there in the order of purposes, then pairs. A trade that does not
-        fit waits as a whole for all that comes in, and so does what follows it.
-        """
-        rounds: dict[Leg, int] = {}
-        for asset in self._assets():
-            incoming = [rounds[leg] for leg in self.amounts if leg.receives == asset]
-            levels, claimed = self.book.levels[asset], ZERO
-            spent = [leg for leg in self.amounts if leg.spends == asset]
-            for leg in sorted(spent, key=lambda leg: (TIERS.index(self.purposes[leg][0]), leg.symbol)):
-                claimed += self.amounts[leg]
-                is_paid_now = not incoming or claimed <= levels.in_hand - levels.kept[self.purposes[leg][-1]]
-                rounds[leg] = 1 if is_paid_now else 1 + max(incoming)
-        return [
-            self.book.conversion(leg, amount, self.purposes[leg][0], rounds[leg])
-            for leg, amount in self.amounts.items()
+        """The trades by round, sales first, then by pair."""
+        found = [
+            self.book.conversion(step.leg, amount, self.purposes[step], step.number)
+            for step, amount in self.amounts.items()
         ]
+        return sorted(
+            found, key=lambda each: (each.round, each.side is Side.BUY, each.symbol, TIERS.index(each.purpose))
+        )
 
     def next_unit(self, asset: str) -> Decimal | None:
         """Return what one more unit of an asset's need would cost in the base asset; None where it cannot be had.
@@ -293,6 +312,6 @@ class _Draft:
                 needed /= 1 - min(book.losses[leg], Decimal("0.99"))
                 lost += needed * book.losses[leg]
             source = route[0].spends
-            if self._funds(source, Purpose.OBLIGATION, is_surplus=False) * book.price(source) >= needed:
+            if self._funds(source, Purpose.OBLIGATION, _Money.OWN) * book.price(source) >= needed:
                 costs.append(lost)
         return round_up(min(costs), COST_DIGITS) if costs else None

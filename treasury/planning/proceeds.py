@@ -7,8 +7,7 @@ from decimal import Decimal
 
 from treasury.money import exact
 from treasury.planning.position import ZERO
-from treasury.planning.tables import BPS
-from treasury.planning.trades import MOVED_BPS, Trade, TradePlan
+from treasury.planning.trades import Trade, TradePlan
 
 
 @dataclass(frozen=True)
@@ -26,8 +25,7 @@ class MadeRound:
 def brought_for_obligations(rounds: Iterable[MadeRound]) -> dict[str, Decimal]:
     """Asset -> what settled sales for the obligations of others brought, and no later round spent for any.
 
-    `rounds`: of one day, the oldest first. It is no more than what their plans wanted to pay from it, rates having
-    moved a little.
+    `rounds`: of one day, the oldest first. It is no more than what their plans wanted to pay from it.
     """
     left: defaultdict[str, Decimal] = defaultdict(Decimal)
     for each in rounds:
@@ -38,7 +36,7 @@ def brought_for_obligations(rounds: Iterable[MadeRound]) -> dict[str, Decimal]:
             brought[trade.receive_currency] += each.brought.get(trade.row_ref, ZERO)
         paid: defaultdict[str, Decimal] = defaultdict(Decimal)
         for trade in _for_obligations(each.plan.later):
-            paid[trade.currency] += trade.amount * (BPS + MOVED_BPS) / BPS
+            paid[trade.currency] += trade.amount
         for asset, most in paid.items():
             left[asset] += min(brought[asset], most)
     return {asset: amount for asset, amount in sorted(left.items()) if amount > 0}

@@ -215,7 +215,7 @@ class TradeBook:
         for asset, routes in found.items():
             longer: list[Route] = [(leg,) for leg in self.legs if leg.receives == asset]
             while longer:
-                routes += longer
+                routes.extend(longer)
                 longer = [
                     (leg, *route)
                     for route in longer
