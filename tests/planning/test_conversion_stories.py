@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from treasury.errors import InputError
+from treasury.money import canonical, round_down
 from treasury.planning.conversions import (
     ConversionPlan,
     Holding,
@@ -370,8 +372,64 @@ def test_the_base_asset_pays_for_a_band_down_to_its_minimum_and_a_sale_for_the_r
     planned = plan(holdings, pairs, return_to="edge", fee_bps=D(75), max_turnover={"ETH": D("0.08")})
     assert [(each.symbol, each.amount) for each in planned.conversions] == [
         ("ETH-USDT", D("0.04972452")),
-        ("BRL-USDT", D("140.890681")),
+        ("BRL-USDT", D("42.000000")),
+        ("BRL-USDT", D("98.890681")),
     ]
+
+
+def test_what_is_there_is_spent_at_once_and_what_a_sale_brings_in_the_next_round() -> None:
+    assets = [
+        holding("USDT", "1000"),
+        holding("ETH", "2", "2000", minimum="0.5", target="1", maximum="1"),
+        holding("BRL", "0", "0.2", need="10000"),
+    ]
+    assert trades(plan(assets, [ETH, BRL])) == [
+        ("SELL", "ETH-USDT", D(1), Purpose.OBLIGATION, 1),
+        ("BUY", "BRL-USDT", D(1000), Purpose.OBLIGATION, 1),
+        ("BUY", "BRL-USDT", D(1000), Purpose.OBLIGATION, 2),
+    ]
+
+
+@pytest.mark.parametrize(("direct", "sold"), [("0.0401", ["ETH-BTC"]), ("0.0409", ["BTC-USDT", "ETH-USDT"])])
+def test_a_surplus_takes_a_direct_pair_where_that_is_cheaper_than_the_way_over_the_base_asset(
+    direct: str, sold: list[str]
+) -> None:
+    assets = [
+        holding("USDT", "0"),
+        holding("BTC", "0.05", "50000", maximum="0.03"),
+        holding("ETH", "0", "2000", need="0.4"),
+    ]
+    pairs = [pair("ETH-USDT", "2010", "1990"), pair("BTC-USDT", "50250", "49750"), pair("ETH-BTC", direct, "0.0399")]
+    found = plan(assets, pairs).conversions
+    assert [each.symbol for each in found if each.purpose is Purpose.OBLIGATION] == sold
+
+
+def test_what_sales_brought_for_obligations_is_for_these_alone() -> None:
+    ether = holding("ETH", "0", "2000", floor="1", minimum="1", target="1")
+    for brought, bought in (("0", []), ("300", ["BRL-USDT"])):
+        dollars = holding("USDT", "900", floor="1000", minimum="1000", target="1000", brought=brought)
+        reais = holding("BRL", "0", "0.2", need="2500")
+        found = plan([dollars, ether, reais], [ETH, BRL]).conversions
+        assert [each.symbol for each in found] == bought
+        assert sum(each.amount for each in found) == D(brought)
+
+
+def test_the_example_of_the_documentation() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "rebalancing.md").read_text(encoding="utf-8")
+    assets = [
+        holding("USDT", "1400", minimum="1000", target="1000", reserve="1000"),
+        holding("ETH", "3.5", "2000", minimum="1", target="2", maximum="3"),
+        holding("BRL", "1000", "0.2", need="5000"),
+    ]
+    found = plan(assets, [ETH, BRL], fee_bps=D(10), return_to="edge").conversions
+    for each in found:
+        assert f"spend {canonical(each.amount)} {each.currency} | {each.round} |" in page
+    held = {"USDT": D(1400), "ETH": D("3.5"), "BRL": D(1000)}
+    for each in found:
+        held[each.currency] -= each.amount
+        held[each.receive_currency] += each.expected_receive * D("0.999")
+    after = {asset: canonical(round_down(amount, 6)) for asset, amount in held.items()}
+    assert f"there are {after['USDT']} USDT, {after['ETH']} ETH and {after['BRL']} BRL" in page
 
 
 def test_what_makes_no_sense_is_refused() -> None:
