@@ -22,7 +22,7 @@ from typing import Any
 from treasury.planning.policy import Policy
 from treasury.planning.position import Obligation, Snapshot
 from treasury.planning.rebalancing import plan_rebalancing
-from treasury.planning.trades import Rates, Trade, TradePlan, Traded, check_trades
+from treasury.planning.trades import Rates, Trade, Traded, TradePlan, check_trades
 
 D = Decimal
 PRICES = {"ETH": 2000.0, "BTC": 50000.0, "BRL": 0.2, "DOGE": 0.1}
@@ -37,7 +37,7 @@ def amount(value: float, asset: str) -> Decimal:
 
 def made_up(seed: int) -> tuple[Policy, dict[str, Decimal], dict[str, Rates], tuple[Obligation, ...]]:
     """A day: a policy, balances, rates and obligations."""
-    chance = random.Random(seed)  # noqa: S311
+    chance = random.Random(seed)
     floor = chance.choice([0, chance.randint(0, 40_000)])
     assets: dict[str, dict[str, str]] = {"USDT": {"target": str(floor + chance.randint(0, 20_000))}}
     if chance.random() < 0.5:
@@ -79,11 +79,11 @@ def a_day(seed: int) -> dict[str, Any]:
     floor = D(str((policy.assets["USDT"].floor or policy.assets["USDT"].minimum).quantity))
     start, low, refused = balances["USDT"], balances["USDT"], None
     done = Traded({}, (), {}, D(0))
-    trades, rounds = 0, []
+    trades = 0
+    rounds: list[TradePlan] = []
     for _ in range(ROUNDS):
-        more = {"brought": unspent(rounds)}
-        at = Snapshot(1, available=dict(balances), rates=rates, obligations=owed, **more)
-        at = Snapshot(**{**vars(at), "moved": done.moved, "traded": done.value, "cost": done.cost})
+        today = {"brought": unspent(rounds), "moved": done.moved, "traded": done.value, "cost": done.cost}
+        at = Snapshot.from_dict({"at": 1, "available": balances, "rates": rates, "obligations": owed, **today})
         plan = plan_rebalancing(policy, at).plan
         refused = check_trades(plan, policy.conversions, done)
         if not plan.trades or refused is not None:
@@ -106,23 +106,22 @@ def a_day(seed: int) -> dict[str, Any]:
 def unspent(rounds: list[TradePlan]) -> dict[str, Decimal]:
     """Return what sales for obligations brought, where the planner knows of it."""
     with suppress(ImportError):
-        from treasury.planning.proceeds import MadeRound, brought_for_obligations
+        from treasury.planning.proceeds import MadeRound, unspent_proceeds
 
         made = [{trade.row_ref: arrives(trade) for trade in plan.trades} for plan in rounds]
-        return brought_for_obligations(
-            MadeRound(plan, each, list(each)) for plan, each in zip(rounds, made, strict=True)
-        )
+        found = unspent_proceeds(MadeRound(plan, each, list(each)) for plan, each in zip(rounds, made, strict=True))
+        return dict(found.brought)
     return {}
 
 
 def earlier(revision: str, days: int) -> list[dict[str, Any]]:
     """Return the days of an earlier planner."""
     with tempfile.TemporaryDirectory() as folder:
-        packed = subprocess.run(["git", "archive", revision, "treasury"], capture_output=True, check=True).stdout  # noqa: S603, S607
+        packed = subprocess.run(["git", "archive", revision, "treasury"], capture_output=True, check=True).stdout
         with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
             archive.extractall(folder, filter="data")
         command = [sys.executable, str(Path(__file__)), "--days", str(days), "--as-json"]
-        said = subprocess.run(command, env={**os.environ, "PYTHONPATH": folder}, capture_output=True, check=True)  # noqa: S603
+        said = subprocess.run(command, env={**os.environ, "PYTHONPATH": folder}, capture_output=True, check=True)
         found: list[dict[str, Any]] = json.loads(said.stdout)
         return found
 

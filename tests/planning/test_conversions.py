@@ -190,7 +190,7 @@ def test_every_part_that_stays_open_is_listed_with_its_reason(treasury: Treasury
 @settings(many, max_examples=max(PLANS // 8, 1))
 @pytest.mark.costly("every plan against an exhaustive oracle")
 def test_what_a_plan_leaves_open_is_at_most_one_smallest_trade_more_than_the_best_way(treasury: Treasury) -> None:
-    """The rule takes one asset after the other, the oracle all at once: it finds what to leave out for the least rest."""
+    """The rule takes one asset after the other, the oracle all at once: it finds what leaves the least rest."""
     plan = planned(treasury)
     for mine, least in zip(open_values(treasury, plan)[:2], oracle.best(treasury)[:2], strict=True):
         assert mine <= Decimal(least.numerator) / least.denominator + treasury.terms.min_trade

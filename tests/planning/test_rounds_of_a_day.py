@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from tests.proofs import tries
 from treasury.money import round_down
 from treasury.planning.policy import Policy
-from treasury.planning.position import Obligation, Snapshot
-from treasury.planning.proceeds import MadeRound, brought_for_obligations
+from treasury.planning.position import InFlight, Obligation, Snapshot
+from treasury.planning.proceeds import MadeRound, unspent_proceeds
 from treasury.planning.rebalancing import Rebalancing, plan_rebalancing
-from treasury.planning.trades import Rates, Trade, Traded, check_trades
+from treasury.planning.trades import Rates, Trade, Traded, TradePlan, check_trades
 
 D = Decimal
 RATES = {
@@ -52,7 +52,7 @@ class Day:
             available=dict(self.available),
             rates=self.rates,
             obligations=self.obligations,
-            brought=brought_for_obligations(self.rounds),
+            brought=unspent_proceeds(self.rounds).brought,
             moved=self.done.moved,
             traded=self.done.value,
             cost=self.done.cost,
@@ -148,11 +148,30 @@ def test_what_a_sale_brought_for_a_payment_waits_for_it_while_its_pair_cannot_be
 def test_what_was_spent_for_the_payment_is_not_spent_twice() -> None:
     owed = (Obligation("BRL", D(24_000), "run payroll"),)
     day = Day(policy(USDT=FLOOR, ETH=ETH), {"USDT": D(30_000), "ETH": D("3.5"), "BRL": D(0)}, owed).to_the_end()
-    assert sum(brought_for_obligations(day.rounds).values()) < 60
+    assert sum(unspent_proceeds(day.rounds).brought.values()) < 60
     day.obligations = (Obligation("BRL", D(60_000), "another one"),)
     day.available["ETH"] = D(1)
     day.to_the_end()
     assert day.low["USDT"] >= 30_000 - 60
+
+
+def test_what_a_sale_on_its_way_is_to_bring_for_a_payment_is_not_sold_for_again() -> None:
+    owed = (Obligation("BRL", D(24_000), "run payroll"),)
+    day = Day(policy(USDT=FLOOR, ETH=ETH), {"USDT": D(30_000), "ETH": D(9), "BRL": D(0)}, owed)
+    [sale] = plan_rebalancing(day.policy, day.snapshot()).plan.trades
+    later = plan_rebalancing(day.policy, day.snapshot()).plan.later
+    proceeds = unspent_proceeds([MadeRound(TradePlan("1", (sale,), (), later), {}, [sale.row_ref])])
+    assert proceeds.brought == {}
+    day.available["ETH"] -= sale.amount
+    flying = InFlight(
+        *("tf-1", "rebalance-2026-11-25", sale.row_ref, "ETH", D(0), True, True),
+        symbol="ETH-USDT",
+        receive_currency="USDT",
+        receive_amount=sale.expected_receive,
+    )
+    again = plan_rebalancing(day.policy, replace(day.snapshot(), in_flight=(flying,), coming=proceeds.coming))
+    assert [trade.symbol for trade in again.plan.later] == ["BRL-USDT"]
+    assert [trade for trade in again.plan.trades if trade.purpose == "obligation"] == []
 
 
 AMOUNTS = st.integers(0, 60_000)

@@ -19,7 +19,7 @@ from treasury.money import canonical, exact, parse_amount
 from treasury.orders.records import Order
 from treasury.orders.states import NEVER_LEFT, NEVER_RELEASED, OPEN, Hold, State
 from treasury.planning.position import ZERO, InFlight, Obligation
-from treasury.planning.proceeds import MadeRound, brought_for_obligations
+from treasury.planning.proceeds import MadeRound, Proceeds, unspent_proceeds
 from treasury.planning.trades import Trade, Traded, TradePlan
 
 HELD_BACK = (Hold.LIMIT, Hold.COOLING, Hold.PAYEE)
@@ -212,8 +212,8 @@ def _planned(ledger: Ledger, made: Collection[tuple[str, str]]) -> Iterator[tupl
             yield from (each for each in found if each[0] in made)
 
 
-def unspent_proceeds(ledger: Ledger, run_keys: Iterable[str]) -> dict[str, Decimal]:
-    """Asset -> what settled sales of these rounds brought for the obligations of others, and no later one spent."""
+def proceeds_of(ledger: Ledger, run_keys: Iterable[str]) -> Proceeds:
+    """Return what sales of these rounds brought, or are to bring, for the obligations of others, and none spent."""
     rounds = []
     for run_key in run_keys:
         run, orders = ledger.run(run_key), ledger.orders(run_key=run_key)
@@ -222,7 +222,7 @@ def unspent_proceeds(ledger: Ledger, run_keys: Iterable[str]) -> dict[str, Decim
         spent = [each.row_ref for each in orders if each.state not in NEVER_LEFT and not each.state.may_be_replaced]
         if run is not None:
             rounds.append(MadeRound(TradePlan.from_dict(run.plan), brought, spent))
-    return brought_for_obligations(rounds)
+    return unspent_proceeds(rounds)
 
 
 @exact

@@ -67,6 +67,8 @@ class Holding:
     brought: Decimal = Decimal(0)
     """Of what is there: what sales brought for obligations of others. It is spent for these alone, and for these it is
     spent also where the asset is below its floor or reserve; the asset's own money is not."""
+    coming: Decimal = Decimal(0)
+    """Of what is expected and not there: what sales on their way are to bring for obligations of others."""
 
 
 @dataclass(frozen=True)

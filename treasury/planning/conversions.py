@@ -3,8 +3,8 @@
 For each purpose, and each asset that lacks something for it, the base asset first and the others by name:
 
 1. What may pay is lined up: first what earlier sales brought for obligations, then the base asset and what is above
-   its band, then what others may spend for the purpose; among each of these the cheapest route, after spread, fee and
-   fixed cost, comes first.
+   its band, then sales on their way for obligations, then what others may spend for the purpose; among each of these
+   the cheapest route, after spread, fee and fixed cost, comes first.
 2. One after the other buys what is still missing, as far as its money and the limits go.
 
 At last what is above its band is sold for the base asset. Exact and pure.
@@ -57,6 +57,7 @@ class _Money(Enum):
 
     PROCEEDS = "what sales brought for the obligations of others"
     SURPLUS = "what is above its band"
+    COMING = "what sales on their way are to bring for the obligations of others"
     OWN = "what else may be spent of it"
 
 
@@ -89,9 +90,10 @@ class _Step(NamedTuple):
     purpose: Purpose | None
 
 
-def _steps(route: Route, purpose: Purpose) -> list[_Step]:
-    """The trades of a route: the first is made in the first round, each other one in the round after the one before."""
-    return [_Step(leg, number, None if number == 1 else purpose) for number, leg in enumerate(route, start=1)]
+def _steps(route: Route, purpose: Purpose, money: _Money) -> list[_Step]:
+    """The trades of a route: the first is made at once where its money is there, each other one a round later."""
+    first = 2 if money is _Money.COMING else 1
+    return [_Step(leg, number, None if number == 1 else purpose) for number, leg in enumerate(route, start=first)]
 
 
 class _Draft:
@@ -102,20 +104,23 @@ class _Draft:
         self.amounts: dict[_Step, Decimal] = {}
         self.purposes: dict[_Step, Purpose] = {}
         self.drawn: dict[tuple[str, Purpose], Decimal] = defaultdict(Decimal)
-        """By asset and purpose: what was taken of its own money."""
+        """By asset and purpose: what was taken of the money that is there."""
+        self.awaited: dict[str, Decimal] = defaultdict(Decimal)
+        """By asset: what was taken of money on its way."""
         self.reached: Reached = {}
         """By asset and purpose: the limit that stood against a trade for it; of a surplus that is sold, no purpose."""
 
     def buy(self, asset: str, purpose: Purpose) -> None:
         """Bring an asset up to its level of a purpose, as far as money and limits go."""
         levels = self.book.levels[asset]
-        if not levels.is_base and self.drawn_for(asset):
+        if not levels.is_base and self.drawn_for(asset) > levels.holding.brought:
             return  # what was spent for more urgent needs is not bought back with the same plan
         for _ in range(LOOKS):
             for route, money in self._payers(asset, purpose):
                 missing = levels.missing(purpose, self.change(asset))
-                if missing > 0:
-                    self._trade(route, self._funds(route[0].spends, purpose, money), purpose, missing)
+                if missing <= 0:
+                    return
+                self._trade(route, money, purpose, missing)
 
     def sell_surplus(self, asset: str) -> None:
         """Sell what is above an asset's band for the base asset, as far as that has room and limits go."""
@@ -126,7 +131,7 @@ class _Draft:
         for route in sorted(routes, key=lambda each: self._price_of(each, self.book.levels[asset].above(ZERO))):
             above = None if base.high_aim is None else base.high_aim - base.in_hand - self.change(base.holding.asset)
             room = None if above is None else max(above, ZERO)
-            self._trade(route, self._funds(asset, Purpose.BAND, _Money.SURPLUS), Purpose.BAND, room=room)
+            self._trade(route, _Money.SURPLUS, Purpose.BAND, room=room)
 
     def drawn_for(self, asset: str) -> Decimal:
         """Return how much of an asset's own money was taken for others."""
@@ -154,18 +159,25 @@ class _Draft:
         value = book.levels[asset].missing(purpose, self.change(asset)) * book.price(asset)
         if value <= 0:
             return ()
+        paying = {
+            source: [(rank, money) for rank, money in enumerate(_Money) if self._funds(source, purpose, money) > 0]
+            for source in book.levels
+        }
         found = []
         for route in book.routes[asset]:
             source = route[0].spends
-            for rank, money in enumerate(_Money):
-                if self._funds(source, purpose, money) > 0:
-                    price, length, names = self._price_of(route, value)
-                    if money is _Money.SURPLUS:
-                        sales = (each for each in book.routes.get(base, ()) if each[0].spends == source)
-                        price -= min((self._price_of(each, value)[0] for each in sales), default=ZERO)
-                    turn = 1 if source == base and money is _Money.OWN else rank
-                    found.append(((turn, price, length, names, rank), route, money))
+            for rank, money in paying[source]:
+                price, length, names = self._price_of(route, value)
+                if money is _Money.SURPLUS:
+                    price -= self._price_of_sale(source, value)
+                turn = 1 if source == base and money is _Money.OWN else rank
+                found.append(((turn, price, length, names, rank), route, money))
         return [(route, money) for _, route, money in sorted(found, key=lambda each: each[0])]
+
+    def _price_of_sale(self, asset: str, value: Decimal) -> Decimal:
+        """The cost of the cheapest sale of an asset for the base asset, by value; nothing where there is no way."""
+        sales = (each for each in self.book.routes.get(self.book.terms.base_asset, ()) if each[0].spends == asset)
+        return min((self._price_of(each, value)[0] for each in sales), default=ZERO)
 
     def _price_of(self, route: Route, value: Decimal) -> tuple[Decimal, int, list[str]]:
         """The cost of a route by value, with a fixed cost for each new trade; then its length, and its pairs."""
@@ -177,6 +189,9 @@ class _Draft:
     def _funds(self, asset: str, purpose: Purpose, money: _Money) -> Decimal:
         """How much of an asset's money may be spent for a purpose."""
         levels = self.book.levels[asset]
+        if money is _Money.COMING:
+            coming = levels.holding.coming - self.awaited[asset] if purpose is Purpose.OBLIGATION else ZERO
+            return round_down(max(coming, ZERO), self.book.digits(asset))
         level, drawn = levels.kept[purpose], self.drawn_for(asset)
         proceeds = max(levels.holding.brought - self.drawn[asset, Purpose.OBLIGATION], ZERO)
         if purpose is not Purpose.OBLIGATION:
@@ -191,17 +206,18 @@ class _Draft:
         return round_down(max(there, ZERO), self.book.digits(asset))
 
     def _trade(
-        self, route: Route, funds: Decimal, purpose: Purpose, net: Decimal | None = None, room: Decimal | None = None
+        self, route: Route, money: _Money, purpose: Purpose, net: Decimal | None = None, room: Decimal | None = None
     ) -> None:
-        """Add the trades of a route: as much as brings `net`, or all its funds, and as limits and `room` allow.
+        """Add the trades of a route: as much as brings `net`, or all that money, and as limits and `room` allow.
 
         Nothing is added where a trade would be smaller than the smallest one.
         """
         if not self._leads_onward(route):
             return
-        steps, unit = _steps(route, purpose), self.book.unit(route[0].spends)
+        source = route[0].spends
+        steps, unit = _steps(route, purpose, money), self.book.unit(source)
         wanted = [INFINITE for _ in steps] if net is None else self._spends_for(steps, net, purpose)
-        most = int(min(wanted[0], funds) / unit)
+        most = int(min(wanted[0], self._funds(source, purpose, money)) / unit)
         stop = self._stop(steps, wanted, most * unit, room)
         if stop is not None:
             fits, over = 0, most
@@ -210,7 +226,7 @@ class _Draft:
                 found = self._stop(steps, wanted, middle * unit, room)
                 fits, over, stop = (middle, over, stop) if found is None else (fits, middle, found)
             if isinstance(stop, OverLimit):
-                for_what = (route[0].spends, None) if net is None else (route[-1].receives, purpose)
+                for_what = (source, None) if net is None else (route[-1].receives, purpose)
                 self.reached.setdefault(for_what, stop)
             brought = self._gained(steps[-1], self._flow(steps, wanted, fits * unit)[-1])
             wanted = self._spends_for(steps, brought, Purpose.OBLIGATION)  # the least that brings as much
@@ -218,7 +234,10 @@ class _Draft:
         amounts = self._flow(steps, wanted, most * unit)
         if any(self._is_too_small(step, amount) for step, amount in zip(steps, amounts, strict=True)):
             return
-        self.drawn[route[0].spends, purpose] += amounts[0]
+        if money is _Money.COMING:
+            self.awaited[source] += amounts[0]
+        else:
+            self.drawn[source, purpose] += amounts[0]
         for step, amount in zip(steps, amounts, strict=True):
             self.amounts[step] = self.amounts.get(step, ZERO) + amount
             self.purposes.setdefault(step, purpose)

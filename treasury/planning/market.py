@@ -138,6 +138,7 @@ class Market:
             price=self.prices[asset],
             reserve=reserve,
             brought=self.snapshot.brought.get(asset, ZERO),
+            coming=min(self.snapshot.coming.get(asset, ZERO), position.incoming),
         )
 
     def _with_slippage(self, level: Decimal, held: Decimal) -> Decimal:

@@ -71,6 +71,8 @@ class Snapshot:
     brought: Mapping[str, Decimal] = field(default_factory=dict)
     """Asset -> what sales brought for payments of other assets, or conversions for this very payment run, and nothing
     spent yet: it is for these, and no floor or minimum keeps it."""
+    coming: Mapping[str, Decimal] = field(default_factory=dict)
+    """Asset -> what sales on their way are to bring for payments of other assets."""
     daily: Mapping[str, Decimal] = field(default_factory=dict)
     """Asset -> what was paid out of it on a day, on the average."""
     missing: Mapping[str, str] = field(default_factory=dict)

@@ -109,7 +109,8 @@ def _read_position(desk: Desk, policy: Policy, balances_file: Path | None) -> Sn
     def read() -> Snapshot:
         found = market.read_position(desk, policy, balances_file, replaced=_replaced(desk))
         today = _keys_of_day(desk, run_key_of_day(policy, _now(desk)))
-        return dataclasses.replace(found, brought=obligations.unspent_proceeds(desk.ledger, today))
+        proceeds = obligations.proceeds_of(desk.ledger, today)
+        return dataclasses.replace(found, brought=proceeds.brought, coming=proceeds.coming)
 
     found, is_one_moment = market.at_one_moment(desk, read)
     notes = found.notes if is_one_moment else (*found.notes, MOVED_MEANWHILE)
