@@ -372,22 +372,30 @@ def test_the_base_asset_pays_for_a_band_down_to_its_minimum_and_a_sale_for_the_r
     planned = plan(holdings, pairs, return_to="edge", fee_bps=D(75), max_turnover={"ETH": D("0.08")})
     assert [(each.symbol, each.amount) for each in planned.conversions] == [
         ("ETH-USDT", D("0.04972452")),
-        ("BRL-USDT", D("42.000000")),
-        ("BRL-USDT", D("98.890681")),
+        ("BRL-USDT", D("140.890681")),
     ]
 
 
-def test_what_is_there_is_spent_at_once_and_what_a_sale_brings_in_the_next_round() -> None:
+@pytest.mark.parametrize(
+    ("needs", "bought"),
+    [
+        ({"need": "10000"}, [(D(2000), Purpose.OBLIGATION, 2)]),
+        (
+            {"need": "5000", "minimum": "5000", "target": "5000"},
+            [(D(1000), Purpose.OBLIGATION, 1), (D(1000), Purpose.BAND, 2)],
+        ),
+    ],
+)
+def test_a_purchase_waits_for_proceeds_as_a_whole_but_an_obligation_not_for_those_of_a_band(
+    needs: dict[str, str], bought: list[tuple[Decimal, Purpose, int]]
+) -> None:
     assets = [
         holding("USDT", "1000"),
         holding("ETH", "2", "2000", minimum="0.5", target="1", maximum="1"),
-        holding("BRL", "0", "0.2", need="10000"),
+        holding("BRL", "0", "0.2", **needs),
     ]
-    assert trades(plan(assets, [ETH, BRL])) == [
-        ("SELL", "ETH-USDT", D(1), Purpose.OBLIGATION, 1),
-        ("BUY", "BRL-USDT", D(1000), Purpose.OBLIGATION, 1),
-        ("BUY", "BRL-USDT", D(1000), Purpose.OBLIGATION, 2),
-    ]
+    found = [each for each in plan(assets, [ETH, BRL]).conversions if each.symbol == "BRL-USDT"]
+    assert [(each.amount, each.purpose, each.round) for each in found] == bought
 
 
 @pytest.mark.parametrize(("direct", "sold"), [("0.0401", ["ETH-BTC"]), ("0.0409", ["BTC-USDT", "ETH-USDT"])])

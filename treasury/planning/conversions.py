@@ -11,7 +11,7 @@ At last what is above its band is sold for the base asset. Exact and pure.
 """
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from enum import Enum
 from graphlib import CycleError, TopologicalSorter
@@ -102,7 +102,7 @@ class _Draft:
     def __init__(self, book: TradeBook) -> None:
         self.book = book
         self.amounts: dict[_Step, Decimal] = {}
-        self.purposes: dict[_Step, Purpose] = {}
+        self.purposes: dict[_Step, set[Purpose]] = {}
         self.drawn: dict[tuple[str, Purpose], Decimal] = defaultdict(Decimal)
         """By asset and purpose: what was taken of the money that is there."""
         self.awaited: dict[str, Decimal] = defaultdict(Decimal)
@@ -229,7 +229,7 @@ class _Draft:
                 for_what = (source, None) if net is None else (route[-1].receives, purpose)
                 self.reached.setdefault(for_what, stop)
             brought = self._gained(steps[-1], self._flow(steps, wanted, fits * unit)[-1])
-            wanted = self._spends_for(steps, brought, Purpose.OBLIGATION)  # the least that brings as much
+            wanted = self._spends_for(steps, brought, purpose)  # the least that brings as much
             most = min(fits, int(wanted[0] / unit))
         amounts = self._flow(steps, wanted, most * unit)
         if any(self._is_too_small(step, amount) for step, amount in zip(steps, amounts, strict=True)):
@@ -240,7 +240,7 @@ class _Draft:
             self.drawn[source, purpose] += amounts[0]
         for step, amount in zip(steps, amounts, strict=True):
             self.amounts[step] = self.amounts.get(step, ZERO) + amount
-            self.purposes.setdefault(step, purpose)
+            self.purposes.setdefault(step, set()).add(purpose)
 
     def _is_too_small(self, step: _Step, more: Decimal) -> bool:
         worth = self.book.value(step.leg, self.amounts.get(step, ZERO) + more)
@@ -307,14 +307,29 @@ class _Draft:
         return True
 
     def conversions(self) -> Sequence[Conversion]:
-        """The trades by round, sales first, then by pair."""
-        found = [
-            self.book.conversion(step.leg, amount, self.purposes[step], step.number)
-            for step, amount in self.amounts.items()
-        ]
+        """The trades by round, sales first, then by pair.
+
+        A purchase that waits for proceeds waits as a whole, but never for what is less urgent, or over a limit.
+        """
+        found = dict(self.amounts)
+        for step in self.amounts:
+            at_once = _Step(step.leg, 1, None)
+            fed = any(each.leg.receives == step.leg.spends and each.number == step.number - 1 for each in self.amounts)
+            if fed and at_once in found and self.purposes[at_once] == {step.purpose}:
+                whole = {**found, step: found[step] + found[at_once]}
+                del whole[at_once]
+                found = whole if first_over(self._said(whole), self.book.terms) is None else found
         return sorted(
-            found, key=lambda each: (each.round, each.side is Side.BUY, each.symbol, TIERS.index(each.purpose))
+            self._said(found),
+            key=lambda each: (each.round, each.side is Side.BUY, each.symbol, TIERS.index(each.purpose)),
         )
+
+    def _said(self, amounts: Mapping[_Step, Decimal]) -> Sequence[Conversion]:
+        """The trades of these amounts, each for the most urgent of its purposes."""
+        return [
+            self.book.conversion(step.leg, amount, min(self.purposes[step], key=TIERS.index), step.number)
+            for step, amount in amounts.items()
+        ]
 
     def next_unit(self, asset: str) -> Decimal | None:
         """Return what one more unit of an asset's need would cost in the base asset; None where it cannot be had.
