@@ -289,11 +289,18 @@ class _Draft:
         amounts = self._flow(steps, wanted, first)
         if room is not None and self._gained(steps[-1], amounts[-1]) > room:
             return "room"
-        trades = dict(self.amounts)
+        trades: defaultdict[_Step, Decimal] = defaultdict(Decimal, self.amounts)
         for step, amount in zip(steps, amounts, strict=True):
-            trades[step] = trades.get(step, ZERO) + amount
-        said = (self.book.conversion(step.leg, amount, Purpose.BAND, 1) for step, amount in trades.items())
-        return first_over(said, self.book.terms)
+            trades[step] += amount
+        whole: defaultdict[Leg, Decimal] = defaultdict(Decimal)  # trades of one pair may become one
+        for step, amount in trades.items():
+            whole[step.leg] += amount
+        parts = ((step.leg, amount) for step, amount in trades.items())
+        for said in (whole.items(), parts):
+            over = first_over((self.book.conversion(*each, Purpose.BAND, 1) for each in said), self.book.terms)
+            if over is not None:
+                return over
+        return None
 
     def _leads_onward(self, route: Route) -> bool:
         """Tell whether no money would come back to where it left."""
@@ -309,16 +316,14 @@ class _Draft:
     def conversions(self) -> Sequence[Conversion]:
         """The trades by round, sales first, then by pair.
 
-        A purchase that waits for proceeds waits as a whole, but never for what is less urgent, or over a limit.
+        A purchase that waits for proceeds waits as a whole, but never for what is less urgent.
         """
         found = dict(self.amounts)
-        for step in self.amounts:
-            at_once = _Step(step.leg, 1, None)
+        for step in sorted(self.amounts, key=lambda each: each.number):
             fed = any(each.leg.receives == step.leg.spends and each.number == step.number - 1 for each in self.amounts)
-            if fed and at_once in found and self.purposes[at_once] == {step.purpose}:
-                whole = {**found, step: found[step] + found[at_once]}
-                del whole[at_once]
-                found = whole if first_over(self._said(whole), self.book.terms) is None else found
+            for other in list(found) if fed else []:
+                if other.leg == step.leg and other.number < step.number and self.purposes[other] == {step.purpose}:
+                    found[step] += found.pop(other)
         return sorted(
             self._said(found),
             key=lambda each: (each.round, each.side is Side.BUY, each.symbol, TIERS.index(each.purpose)),
