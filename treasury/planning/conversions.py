@@ -322,12 +322,17 @@ class _Draft:
         for step in sorted(self.amounts, key=lambda each: each.number):
             fed = any(each.leg.receives == step.leg.spends and each.number == step.number - 1 for each in self.amounts)
             for other in list(found) if fed else []:
-                if other.leg == step.leg and other.number < step.number and self.purposes[other] == {step.purpose}:
+                is_same = other.leg == step.leg and self.purposes[other] == {step.purpose}
+                if is_same and other.number < step.number and not self._feeds(other):
                     found[step] += found.pop(other)
         return sorted(
             self._said(found),
             key=lambda each: (each.round, each.side is Side.BUY, each.symbol, TIERS.index(each.purpose)),
         )
+
+    def _feeds(self, step: _Step) -> bool:
+        """Tell whether a trade of the next round spends what this one brings."""
+        return any(each.leg.spends == step.leg.receives and each.number == step.number + 1 for each in self.amounts)
 
     def _said(self, amounts: Mapping[_Step, Decimal]) -> Sequence[Conversion]:
         """The trades of these amounts, each for the most urgent of its purposes."""
