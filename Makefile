@@ -66,7 +66,7 @@ histories: install
 	HISTORIES=$(HISTORIES) $(ONE) -n 2 tests/machine/test_decided.py tests/machine/test_approved.py tests/machine/test_keyed.py
 
 plans: install
-	PLANS=5000 $(ONE) -n 2 tests/planning/test_conversions.py
+	PLANS=5000 $(ONE) -n 2 tests/planning/test_conversions.py tests/planning/test_rounds_of_a_day.py
 
 days: install
 	DAYS=$(DAYS) $(ONE) tests/engine/test_days.py

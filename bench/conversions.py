@@ -1,7 +1,7 @@
 """How long a plan of conversions takes: `python -m bench.conversions [--assets 20] [--pairs 60] [--plans 20]`.
 
 Made-up treasuries, more than half of whose assets are out of their bands or lack something for an obligation: much
-harder than an ordinary evening (`--unrest 0.2`). Seconds of one plan, the import of the solver left out.
+harder than an ordinary evening (`--unrest 0.2`). Seconds of one plan.
 """
 
 import argparse
@@ -60,7 +60,6 @@ def main() -> None:
     parser.add_argument("--plans", type=int, default=20)
     parser.add_argument("--unrest", type=float, default=0.6, help="how far balances are from targets; 0.2: an evening")
     asked = parser.parse_args()
-    plan_conversions(*made_up(0, 3, 2))  # imports the solver
     seconds, trades = [], 0
     for seed in range(asked.plans):
         treasury = made_up(seed, asked.assets, asked.pairs, asked.unrest)

@@ -56,8 +56,7 @@ def ways_of(treasury: Treasury) -> Sequence[Way]:
             gain = 1 / Fraction(rate) if start == pair.against else Fraction(rate)
             off = abs(Fraction(rate) - middle) * (gain if start == pair.against else 1) * price[pair.against]
             gross = gain * price[end] / price[start]
-            worth = gross if end == terms.base_asset else ONE
-            ways.append(Way(pair.symbol, start, end, gross, gross * (1 - fee), worth, off / price[start] + gross * fee))
+            ways.append(Way(pair.symbol, start, end, gross, gross * (1 - fee), ONE, off / price[start] + gross * fee))
     return ways
 
 

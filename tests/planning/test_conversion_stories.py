@@ -2,12 +2,13 @@
 
 from collections.abc import Mapping
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from treasury.errors import InputError
-from treasury.planning import program
+from treasury.money import canonical, round_down
 from treasury.planning.conversions import (
     ConversionPlan,
     Holding,
@@ -287,7 +288,7 @@ def test_a_surplus_gives_way_to_what_is_missing_further_on_to_the_last_unit() ->
     assert planned.shortfalls == ()
 
 
-def test_two_trades_fill_a_limit_of_the_day_to_the_last_unit() -> None:
+def test_what_a_limit_leaves_goes_to_the_base_asset_first_and_a_rest_too_small_to_trade_is_named() -> None:
     holdings = [
         holding("USDT", "0", need="25", maximum="0"),
         holding("BRL", "180", "0.2", need="5", maximum="5"),
@@ -295,8 +296,11 @@ def test_two_trades_fill_a_limit_of_the_day_to_the_last_unit() -> None:
     ]
     pairs = [pair("BRL-USDT", "0.20002", "0.19998"), pair("BRL-BTC", "0.000004", "0.000004")]
     planned = plan(holdings, pairs, return_to="edge", max_total=D("34.37"))
-    missing = {"USDT": D(1), "BTC": D(50000)}
-    assert sum(each.amount * missing[each.asset] for each in planned.shortfalls if each.asset != "BRL") == D("15.63")
+    assert trades(planned) == [("SELL", "BRL-USDT", D("125.01250126"), Purpose.OBLIGATION, 1)]
+    assert reasons(planned)["BTC", Purpose.OBLIGATION] == (
+        D("0.0005"),
+        "max_value_per_day, of which 34.37 USDT are left, allows no more",
+    )
 
 
 def test_a_need_that_is_bought_through_a_full_base_asset_is_met_to_the_last_unit() -> None:
@@ -347,7 +351,7 @@ def test_a_surplus_too_small_to_be_sold_is_not_sold_with_what_is_bought_for_it()
     assert "less than the smallest trade" in left.reason
 
 
-def test_a_smallest_trade_has_its_full_part_of_a_limit_for_all() -> None:
+def test_money_of_the_base_asset_pays_before_another_asset_is_sold_for_it() -> None:
     holdings = [
         holding("USDT", "102", need="37", floor="24", minimum="24", target="56", maximum="59"),
         holding("ETH", "0.0115", "2000", need="0.0005", minimum="0.0005", target="0.0095", maximum="0.023"),
@@ -355,13 +359,10 @@ def test_a_smallest_trade_has_its_full_part_of_a_limit_for_all() -> None:
     ]
     pairs = [BRL, pair("ETH-USDT", "1996", "1996")]
     planned = plan(holdings, pairs, return_to="edge", fee_bps=D(0), max_total=D("52.37"), max_cost=D(0))
-    assert [(each.symbol, each.amount) for each in planned.conversions] == [
-        ("ETH-USDT", D("0.00501003")),
-        ("BRL-USDT", D("42.369981")),
-    ]
+    assert trades(planned) == [("BUY", "BRL-USDT", D(41), Purpose.OBLIGATION, 1)]  # 11.37 more is too little for two
 
 
-def test_what_passes_through_an_asset_above_its_band_brings_it_no_unit_more() -> None:
+def test_the_base_asset_pays_for_a_band_down_to_its_minimum_and_a_sale_for_the_rest() -> None:
     holdings = [
         holding("USDT", "120", minimum="36", target="39", maximum="44", need="42"),
         holding("BRL", "425", "0.2", need="245", minimum="875", target="975", maximum="2000"),
@@ -370,22 +371,73 @@ def test_what_passes_through_an_asset_above_its_band_brings_it_no_unit_more() ->
     pairs = [pair("ETH-USDT", "2004.2004", "2003.7996"), pair("BRL-USDT", "0.2012", "0.1988")]
     planned = plan(holdings, pairs, return_to="edge", fee_bps=D(75), max_turnover={"ETH": D("0.08")})
     assert [(each.symbol, each.amount) for each in planned.conversions] == [
-        ("ETH-USDT", D("0.07084308")),
+        ("ETH-USDT", D("0.04972452")),
         ("BRL-USDT", D("140.890681")),
     ]
 
 
-def test_without_a_program_each_asset_is_planned_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(program.Program, "solve", lambda *_: None)
+@pytest.mark.parametrize(
+    ("needs", "bought"),
+    [
+        ({"need": "10000"}, [(D(2000), Purpose.OBLIGATION, 2)]),
+        (
+            {"need": "5000", "minimum": "5000", "target": "5000"},
+            [(D(1000), Purpose.OBLIGATION, 1), (D(1000), Purpose.BAND, 2)],
+        ),
+    ],
+)
+def test_a_purchase_waits_for_proceeds_as_a_whole_but_an_obligation_not_for_those_of_a_band(
+    needs: dict[str, str], bought: list[tuple[Decimal, Purpose, int]]
+) -> None:
     assets = [
-        holding("USDT", "500"),
-        holding("ETH", "2", "2000", target="1", maximum="1"),
-        holding("BRL", "0", "0.2", need="2000"),
+        holding("USDT", "1000"),
+        holding("ETH", "2", "2000", minimum="0.5", target="1", maximum="1"),
+        holding("BRL", "0", "0.2", **needs),
     ]
-    assert trades(plan(assets, [ETH, BRL])) == [
-        ("SELL", "ETH-USDT", D(1), Purpose.BAND, 1),
-        ("BUY", "BRL-USDT", D(400), Purpose.OBLIGATION, 1),
+    found = [each for each in plan(assets, [ETH, BRL]).conversions if each.symbol == "BRL-USDT"]
+    assert [(each.amount, each.purpose, each.round) for each in found] == bought
+
+
+@pytest.mark.parametrize(("direct", "sold"), [("0.0401", ["ETH-BTC"]), ("0.0409", ["BTC-USDT", "ETH-USDT"])])
+def test_a_surplus_takes_a_direct_pair_where_that_is_cheaper_than_the_way_over_the_base_asset(
+    direct: str, sold: list[str]
+) -> None:
+    assets = [
+        holding("USDT", "0"),
+        holding("BTC", "0.05", "50000", maximum="0.03"),
+        holding("ETH", "0", "2000", need="0.4"),
     ]
+    pairs = [pair("ETH-USDT", "2010", "1990"), pair("BTC-USDT", "50250", "49750"), pair("ETH-BTC", direct, "0.0399")]
+    found = plan(assets, pairs).conversions
+    assert [each.symbol for each in found if each.purpose is Purpose.OBLIGATION] == sold
+
+
+def test_what_sales_brought_for_obligations_is_for_these_alone() -> None:
+    ether = holding("ETH", "0", "2000", floor="1", minimum="1", target="1")
+    for brought, bought in (("0", []), ("300", ["BRL-USDT"])):
+        dollars = holding("USDT", "900", floor="1000", minimum="1000", target="1000", brought=brought)
+        reais = holding("BRL", "0", "0.2", need="2500")
+        found = plan([dollars, ether, reais], [ETH, BRL]).conversions
+        assert [each.symbol for each in found] == bought
+        assert sum(each.amount for each in found) == D(brought)
+
+
+def test_the_example_of_the_documentation() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "rebalancing.md").read_text(encoding="utf-8")
+    assets = [
+        holding("USDT", "1400", minimum="1000", target="1000", reserve="1000"),
+        holding("ETH", "3.5", "2000", minimum="1", target="2", maximum="3"),
+        holding("BRL", "1000", "0.2", need="5000"),
+    ]
+    found = plan(assets, [ETH, BRL], fee_bps=D(10), return_to="edge").conversions
+    for each in found:
+        assert f"spend {canonical(each.amount)} {each.currency} | {each.round} |" in page
+    held = {"USDT": D(1400), "ETH": D("3.5"), "BRL": D(1000)}
+    for each in found:
+        held[each.currency] -= each.amount
+        held[each.receive_currency] += each.expected_receive * D("0.999")
+    after = {asset: canonical(round_down(amount, 6)) for asset, amount in held.items()}
+    assert f"there are {after['USDT']} USDT, {after['ETH']} ETH and {after['BRL']} BRL" in page
 
 
 def test_what_makes_no_sense_is_refused() -> None:

@@ -299,8 +299,7 @@ def test_no_trade_spends_what_is_owed_or_under_the_floor(situation: Situation) -
             assert spent <= max(available - owed - floor, D(0)), asset
         for trade in decided.plan.trades:
             assert 0 <= trade.min_receive <= trade.expected_receive
-            worth = trade.amount if trade.side is Side.BUY else trade.amount * trade.rate
-            assert worth >= rules.trading.min_trade * D("0.99")
+            assert trade.value >= rules.trading.min_trade
 
 
 @settings(deadline=None)

@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -17,8 +17,9 @@ from treasury.ledger.ledger import Ledger
 from treasury.ledger.mapping import read_row
 from treasury.money import canonical, exact, parse_amount
 from treasury.orders.records import Order
-from treasury.orders.states import NEVER_RELEASED, OPEN, Hold, State
+from treasury.orders.states import NEVER_LEFT, NEVER_RELEASED, OPEN, Hold, State
 from treasury.planning.position import ZERO, InFlight, Obligation
+from treasury.planning.proceeds import MadeRound, Proceeds, unspent_proceeds
 from treasury.planning.trades import Trade, Traded, TradePlan
 
 HELD_BACK = (Hold.LIMIT, Hold.COOLING, Hold.PAYEE)
@@ -209,6 +210,19 @@ def _planned(ledger: Ledger, made: Collection[tuple[str, str]]) -> Iterator[tupl
         if run is not None and "trades" in run.plan:
             found = (((run_key, each.row_ref), each) for each in TradePlan.from_dict(run.plan).trades)
             yield from (each for each in found if each[0] in made)
+
+
+def proceeds_of(ledger: Ledger, run_keys: Iterable[str]) -> Proceeds:
+    """Return what sales of these rounds brought, or are to bring, for the obligations of others, and none spent."""
+    rounds = []
+    for run_key in run_keys:
+        run, orders = ledger.run(run_key), ledger.orders(run_key=run_key)
+        settled = [each for each in orders if each.state is State.SETTLED]
+        brought = {each.row_ref: each.receive_amount for each in settled if each.receive_amount is not None}
+        spent = [each.row_ref for each in orders if each.state not in NEVER_LEFT and not each.state.may_be_replaced]
+        if run is not None:
+            rounds.append(MadeRound(TradePlan.from_dict(run.plan), brought, spent))
+    return unspent_proceeds(rounds)
 
 
 @exact

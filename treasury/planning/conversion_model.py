@@ -6,6 +6,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Literal
 
+from treasury.planning.trade_limits import LimitsLeft
 from treasury.planning.trades import Side
 
 
@@ -22,9 +23,6 @@ class Purpose(StrEnum):
 
 TOO_SMALL = "worth less than the smallest trade"
 """How the reason of a shortfall begins that no trade is worth being made for."""
-
-NO_MORE = "allows no more"
-"""How the reason of a shortfall ends that a limit keeps open."""
 
 TIERS = tuple(Purpose)
 """The purposes, the most urgent first."""
@@ -65,11 +63,16 @@ class Holding:
     price: Decimal
     """Value of one in the base asset, for weighing and costs."""
     reserve: Decimal = Decimal(0)
-    """Not spent below need + reserve, not even for the obligations of others; being below it is no shortfall."""
+    """Not spent below need + reserve, whatever for; being below it is no shortfall."""
+    brought: Decimal = Decimal(0)
+    """Of what is there: what sales brought for obligations of others. It is spent for these alone, and for these it is
+    spent also where the asset is below its floor or reserve; the asset's own money is not."""
+    coming: Decimal = Decimal(0)
+    """Of what is expected and not there: what sales on their way are to bring for obligations of others."""
 
 
 @dataclass(frozen=True)
-class Terms:
+class Terms(LimitsLeft):
     """How conversions are made and what limits them."""
 
     base_asset: str
@@ -81,18 +84,6 @@ class Terms:
     """Expected fee of a trade, of what is received."""
     return_to: Literal["edge", "target"] = "target"
     """Where an asset outside its band is brought back to."""
-    max_spend: Mapping[str, Decimal] = field(default_factory=dict)
-    """By currency spent: the most that one trade may spend."""
-    max_turnover: Mapping[str, Decimal] = field(default_factory=dict)
-    """By currency: the most that all trades together may spend and receive of it."""
-    max_spent: Mapping[str, Decimal] = field(default_factory=dict)
-    """By currency: the most that all trades together may spend of it."""
-    max_per_pair: Mapping[str, Decimal] = field(default_factory=dict)
-    """By symbol: the most that trades of the pair may be worth, in the base asset."""
-    max_total: Decimal | None = None
-    """The most that all trades together may be worth, in the base asset."""
-    max_cost: Decimal | None = None
-    """The most that all trades together may cost against mid, in the base asset."""
     digits: Mapping[str, int] = field(default_factory=dict)
     """Fractional digits that an amount of an asset may have; without an entry 8, of the base asset 6."""
 
@@ -116,6 +107,8 @@ class Conversion:
     """1: paid from what is spendable now; each later one from the settled proceeds of earlier rounds."""
     cost: Decimal
     """Spread, fee and fixed cost against mid, in the base asset. Mid is that of both prices; of one, that one."""
+    value: Decimal
+    """What is spent, at its price, in the base asset: what limits and the smallest trade count."""
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from treasury.planning.limits import ConversionLimits
 from treasury.planning.policy import Policy
 from treasury.planning.position import Snapshot, position_of
 from treasury.planning.tables import BPS
+from treasury.planning.trade_limits import limits_left
 from treasury.planning.trades import Rates
 
 BASE_DIGITS = 6
@@ -123,8 +124,6 @@ class Market:
         floor, minimum, target = (self.level(asset, name) or ZERO for name in ("floor", "minimum", "target"))
         maximum = self.level(asset, "maximum") if self.has_upper_edge(asset) else None
         reserve = (self.level(asset, "reserve") or ZERO) + self.snapshot.doubtful.get(asset, ZERO)
-        if brought := self.snapshot.brought.get(asset, ZERO):
-            reserve = min(reserve, max(position.spendable - brought, ZERO))
         need = self._with_slippage(position.need, position.expected)
         left = max(position.expected - need, ZERO)
         return Holding(
@@ -138,6 +137,8 @@ class Market:
             maximum=maximum,
             price=self.prices[asset],
             reserve=reserve,
+            brought=self.snapshot.brought.get(asset, ZERO),
+            coming=min(self.snapshot.coming.get(asset, ZERO), position.incoming),
         )
 
     def _with_slippage(self, level: Decimal, held: Decimal) -> Decimal:
@@ -176,32 +177,25 @@ class Market:
     def terms(self, spendable: Mapping[str, Decimal]) -> Terms:
         """The policy's rules of trades, less what this day's trades have used up."""
         limits, done = self.limits, self.snapshot
+        left = limits_left(limits, moved=done.moved, spent=done.spent, traded=done.traded, cost=done.cost)
         share = limits.max_share_percent
         most = {} if share is None else {asset: amount * share / 100 for asset, amount in spendable.items()}
-        for currency, amount in limits.max_per_trade.items():
+        for currency, amount in left.max_spend.items():
             most[currency] = min(amount, most.get(currency, amount))
-        turnover = {name: _rest(amount, done.moved.get(name)) for name, amount in limits.max_turnover.items()}
-        per_pair = {name: _rest(amount, done.traded.get(name)) for name, amount in limits.max_per_pair.items()}
-        spent = {name: _rest(amount, done.spent.get(name)) for name, amount in limits.max_per_day.items()}
-        total, cost = limits.max_value_per_day, limits.max_cost_per_day
         return Terms(
             base_asset=self.base,
             min_trade=self.trading.min_trade,
             fixed_cost=self.trading.fixed_cost,
             fee_bps=done.fee_bps,
             return_to=self.trading.returns_to,
-            max_spend=most,
-            max_turnover=turnover,
-            max_spent=spent,
-            max_per_pair=per_pair,
-            max_total=None if total is None else _rest(total, sum(done.traded.values(), ZERO)),
-            max_cost=None if cost is None else _rest(cost, done.cost),
             digits={asset: BASE_DIGITS if asset == self.base else DIGITS for asset in self.assets},
+            max_spend=most,
+            max_turnover=left.max_turnover,
+            max_spent=left.max_spent,
+            max_per_pair=left.max_per_pair,
+            max_total=left.max_total,
+            max_cost=left.max_cost,
         )
-
-
-def _rest(most: Decimal, used: Decimal | None) -> Decimal:
-    return max(most - (used or ZERO), ZERO)
 
 
 def _prices(base: str, symbols: Iterable[str], rates: Mapping[str, Rates]) -> dict[str, Decimal]:

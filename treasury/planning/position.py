@@ -69,7 +69,10 @@ class Snapshot:
     doubtful: Mapping[str, Decimal] = field(default_factory=dict)
     """Asset -> what payments debit that may have been paid: it is kept, and nothing is bought for them."""
     brought: Mapping[str, Decimal] = field(default_factory=dict)
-    """Asset -> what conversions for this very run brought and it has not spent: no minimum and nobody else keeps it."""
+    """Asset -> what sales brought for payments of other assets, or conversions for this very payment run, and nothing
+    spent yet: it is for these, and no floor or minimum keeps it."""
+    coming: Mapping[str, Decimal] = field(default_factory=dict)
+    """Asset -> what sales on their way are to bring for payments of other assets."""
     daily: Mapping[str, Decimal] = field(default_factory=dict)
     """Asset -> what was paid out of it on a day, on the average."""
     missing: Mapping[str, str] = field(default_factory=dict)

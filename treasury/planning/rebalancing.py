@@ -5,13 +5,14 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal, localcontext
 from typing import Any
 
-from treasury.money import EXACT, FRACTION_DIGITS, canonical, round_down
-from treasury.planning.conversion_model import NO_MORE, TOO_SMALL, Purpose, Shortfall
+from treasury.money import EXACT, canonical, round_down
+from treasury.planning.conversion_model import TOO_SMALL, Purpose, Shortfall
 from treasury.planning.conversions import Conversion, ConversionPlan, Holding, plan_conversions
 from treasury.planning.market import DIGITS, Market, worth_of
 from treasury.planning.policy import Policy
 from treasury.planning.position import Position, Snapshot, family_of
 from treasury.planning.tables import BPS
+from treasury.planning.trade_limits import NO_MORE
 from treasury.planning.trades import Side, SkippedTrade, Trade, TradePlan, bounded_trade
 
 ZERO = Decimal(0)
@@ -188,7 +189,7 @@ class _Decided:
             max_rate=None,
             purpose=found.purpose.value,
             cost=found.cost,
-            value=round_down(found.amount * self._market.prices.get(found.currency, ZERO), FRACTION_DIGITS),
+            value=found.value,
             is_own_pair=self._market.is_own_pair(found.symbol),
         )
         return bounded_trade(trade, terms.slippage_bps, terms.fee_bps)

@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 from treasury.money import EXACT, FRACTION_DIGITS, canonical, exact, format_amount, round_down, round_up
 from treasury.planning.limits import ConversionLimits
 from treasury.planning.tables import BPS
+from treasury.planning.trade_limits import OverLimit, first_over, limits_left
 
 RECEIVE_DIGITS = 8
 """Fractional digits of a received amount in a bound: coarser than the service's ten, so its rounding never matters."""
@@ -147,16 +148,6 @@ def bounded_trade(trade: Trade, slippage_bps: int, fee_bps: int) -> Trade:
         )
 
 
-def moved_by(trades: "tuple[Trade, ...]") -> dict[str, Decimal]:
-    """Currency -> what these trades spend and receive of it together."""
-    moved: dict[str, Decimal] = {}
-    with localcontext(EXACT):
-        for trade in trades:
-            for currency, amount in ((trade.currency, trade.amount), (trade.receive_currency, trade.expected_receive)):
-                moved[currency] = moved.get(currency, Decimal(0)) + amount
-    return moved
-
-
 @dataclass(frozen=True)
 class Traded:
     """The amounts that the conversions of a day moved."""
@@ -171,6 +162,7 @@ class Traded:
     """What their plans said that they cost, in the base asset."""
 
 
+@exact
 def check_trades(plan: TradePlan, limits: ConversionLimits | None, before: Traded) -> str | None:
     """Why a plan breaks the `[conversions]` limits of a policy; None when it does not.
 
@@ -181,36 +173,30 @@ def check_trades(plan: TradePlan, limits: ConversionLimits | None, before: Trade
     for trade in plan.trades:
         if limits.pairs is not None and trade.symbol not in limits.pairs:
             return f"{trade.symbol} is not a pair that the policy allows"
-        most = limits.max_per_trade.get(trade.currency)
-        if most is not None and trade.amount > most:
-            spent = f"{format_amount(trade.amount)} {trade.currency}"
-            return f"{trade.side} {trade.asset} spends {spent}, over max_per_trade, {format_amount(most)}"
-    moved = moved_by(plan.trades)
-    with localcontext(EXACT):
-        for currency, most in limits.max_turnover.items():
-            earlier = before.moved.get(currency, Decimal(0))
-            if moved.get(currency, Decimal(0)) and moved[currency] + earlier > most:
-                total = f"{format_amount(moved[currency])} {currency}"
-                said = f"its trades move {total}, over max_turnover, {format_amount(most)}"
-                return said if not earlier else f"{said}, of which {format_amount(earlier)} were moved today"
-        return _over_value(plan.trades, limits, before)
+    left = limits_left(limits, moved=before.moved, spent=None, traded=before.value, cost=before.cost)
+    over = first_over(plan.trades, left)
+    return None if over is None else _said(over, limits, before)
 
 
-def _over_value(trades: tuple[Trade, ...], limits: ConversionLimits, before: Traded) -> str | None:
-    """Why trades are worth, or cost, more than a day may have; in the base asset."""
-    value = dict(before.value)
-    for trade in trades:
-        value[trade.symbol] = value.get(trade.symbol, Decimal(0)) + trade.value
-    sums: list[tuple[str, Decimal, Decimal | None]] = [
-        (f"max_per_pair of {symbol}", value.get(symbol, Decimal(0)), most)
-        for symbol, most in limits.max_per_pair.items()
-    ]
-    sums.append(("max_value_per_day", sum(value.values(), Decimal(0)), limits.max_value_per_day))
-    sums.append(("max_cost_per_day", sum((each.cost for each in trades), before.cost), limits.max_cost_per_day))
-    for name, total, most in sums:
-        if trades and most is not None and total > most:
-            return f"with what was traded today it comes to {canonical(total)}, over {name}, {canonical(most)}"
-    return None
+def _said(over: OverLimit, limits: ConversionLimits, before: Traded) -> str:
+    """Say which limit of a day trades are over, with what was traded before."""
+    if over.limit == "max_spend":
+        allowed = format_amount(limits.max_per_trade[over.of])
+        named = "" if over.trade is None else f"the trade of {over.trade.symbol} "
+        return f"{named}spends {format_amount(over.total)} {over.of}, over max_per_trade, {allowed}"
+    if over.limit == "max_turnover":
+        today = before.moved.get(over.of, Decimal(0))
+        moves = f"its trades move {format_amount(over.total)} {over.of}"
+        said = f"{moves}, over max_turnover, {format_amount(limits.max_turnover[over.of])}"
+        return f"{said}, of which {format_amount(today)} were moved today" if today else said
+    limited: dict[str, tuple[str, Decimal | None, Decimal | None]] = {
+        "max_per_pair": (f"max_per_pair of {over.of}", limits.max_per_pair.get(over.of), before.value.get(over.of)),
+        "max_total": ("max_value_per_day", limits.max_value_per_day, sum(before.value.values(), Decimal(0))),
+        "max_cost": ("max_cost_per_day", limits.max_cost_per_day, before.cost),
+    }
+    name, most, earlier = limited[over.limit]
+    total = canonical(over.total + (earlier or Decimal(0)))
+    return f"with what was traded today it comes to {total}, over {name}, {canonical(most or Decimal(0))}"
 
 
 MOVED_BPS = 500

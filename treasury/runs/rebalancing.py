@@ -107,7 +107,10 @@ def _read_position(desk: Desk, policy: Policy, balances_file: Path | None) -> Sn
     desk.standing = desk.check_standing()  # of an older ledger, payments that wait may have been made
 
     def read() -> Snapshot:
-        return market.read_position(desk, policy, balances_file, replaced=_replaced(desk))
+        found = market.read_position(desk, policy, balances_file, replaced=_replaced(desk))
+        today = _keys_of_day(desk, run_key_of_day(policy, _now(desk)))
+        proceeds = obligations.proceeds_of(desk.ledger, today)
+        return dataclasses.replace(found, brought=proceeds.brought, coming=proceeds.coming)
 
     found, is_one_moment = market.at_one_moment(desk, read)
     notes = found.notes if is_one_moment else (*found.notes, MOVED_MEANWHILE)
