@@ -13,10 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.engine import paying
 from tests.parts import sheet
 from treasury.orders.states import State
 from treasury.provider.client import Account
-from treasury.runs import execution, payouts
+from treasury.runs import execution
 from treasury.runs.desk import Desk
 from treasury.sandbox import SandboxSettings, generate_key_pair, running_sandbox
 from treasury.sandbox.faults import FAULTS
@@ -77,7 +78,7 @@ def opened(faults: Mapping[str, float]) -> Iterator[tuple[Desk, Path]]:
 def seconds_until_all_left(rows: int, faults: Mapping[str, float]) -> float:
     """Seconds until every row of a run was transmitted once."""
     with opened(faults) as (desk, home):
-        ids = [each for some in payouts.commit_payouts(desk, sheet(home, rows), "run") for each in some]
+        ids = [each for some in paying.commit(desk, sheet(home, rows), "run") for each in some]
         began = time.monotonic()
         execution.send_orders(desk, "run", ids)
         seconds = time.monotonic() - began
@@ -88,7 +89,7 @@ def seconds_until_all_left(rows: int, faults: Mapping[str, float]) -> float:
 def seconds_until_known(rows: int, faults: Mapping[str, float]) -> float:
     """Seconds until a run has nothing unknown any more."""
     with opened(faults) as (desk, home):
-        ids = [each for some in payouts.commit_payouts(desk, sheet(home, rows), "run") for each in some]
+        ids = [each for some in paying.commit(desk, sheet(home, rows), "run") for each in some]
         began = time.monotonic()
         execution.send_orders(desk, "run", ids)
         while desk.ledger.order_ids("run", (State.UNKNOWN,)):

@@ -15,10 +15,11 @@ from typing import Any
 
 from bench import rivals
 from bench.commands import Timed, pay_and_reconcile
+from tests.engine import paying
 from tests.parts import QUOTED, desk, postgresql, service, sheet
 from treasury.orders.states import Event
 from treasury.reconciliation.scope import Scope
-from treasury.runs import execution, payouts, sweep
+from treasury.runs import execution, sweep
 from treasury.runs.desk import Desk
 from treasury.sandbox import generate_key_pair
 
@@ -50,7 +51,7 @@ def large_sweep(url: str, key: str, rows: int) -> float:
 
 def pay(opened: Desk, file: Path, run_key: str) -> float:
     """How many of a sheet's rows are paid a second; what starts once is done before."""
-    ids = [one for chunk in payouts.commit_payouts(opened, file, run_key) for one in chunk]
+    ids = [one for chunk in paying.commit(opened, file, run_key) for one in chunk]
     execution.send_orders(opened, run_key, ids[:WARMED])
     return rivals.rate(lambda: execution.send_orders(opened, run_key, ids[WARMED:]), len(ids) - WARMED)
 
@@ -67,7 +68,7 @@ def ask(opened: Desk, run_key: str) -> float:
 def waits_of_marks(url: str, key: str, orders: int, a_second: float) -> list[float]:
     """How long each order waits until it is marked on disk, ms, when so few leave a second."""
     with desk(url, key) as (opened, home):
-        payouts.commit_payouts(opened, sheet(home, orders), "run")
+        paying.commit(opened, sheet(home, orders), "run")
         waits = []
         for order in opened.ledger.orders(run_key="run"):
             began = time.perf_counter()
