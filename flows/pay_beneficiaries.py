@@ -117,7 +117,7 @@ def convert_what_it_lacks(
         found = plan_conversions(run_key, plan, done, len(done) + 1, follow_seconds, account, wait_for=[parts])
         if found is None:
             return check_funds(run_key, plan, parts, done, account)
-        executed = [convert(trade, account) for trade in record_conversions(found, plan, account)]
+        executed = [convert(trade, account) for trade in record_conversions(run_key, found, plan, account)]
         followed = follow_orders(found["run_key"], executed, follow_seconds, account)
         done.append(prove_fills(found, account, wait_for=[followed]))
 

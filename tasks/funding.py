@@ -19,7 +19,7 @@ from treasury.runs.trade_orders import RecordedTrade
 
 @task(cache_policy=NO_CACHE, task_run_name="plan conversions for {run_key}, round {number}")
 def plan_conversions(
-    run_key: str,  # noqa: ARG001 - in its name
+    run_key: str,
     plan: str,
     done: Sequence[Done],
     number: int,  # noqa: ARG001 - in its name
@@ -28,20 +28,20 @@ def plan_conversions(
 ) -> Planned | None:
     """Plan the conversions that the run lacks now, within what was agreed to; None when nothing more is converted."""
     desk = open_desk(account)
-    planned = funding.next_round(desk, take_plan(desk, plan), done, follow_seconds)
+    planned = funding.next_round(desk, take_plan(desk, plan, run_key), done, follow_seconds)
     if planned is not None:
         show_rebalancing(planned)
     return planned
 
 
 @task(cache_policy=NO_CACHE, task_run_name="record {planned[run_key]}")
-def record_conversions(planned: Planned, plan: str, account: str | None = None) -> list[RecordedTrade]:
+def record_conversions(run_key: str, planned: Planned, plan: str, account: str | None = None) -> list[RecordedTrade]:
     """Record the intent to make each conversion, under the plan of the run. Raises `ApprovalNeeded`.
 
     None where something else was recorded since the round was planned: then it is planned again.
     """
     desk = open_desk(account)
-    return funding.record_round(desk, planned, take_plan(desk, plan))
+    return funding.record_round(desk, planned, take_plan(desk, plan, run_key))
 
 
 @task(cache_policy=NO_CACHE, task_run_name="check funds of {run_key}")
@@ -50,7 +50,7 @@ def check_funds(
 ) -> list[Part]:
     """These parts, if everything that the run needs is there; else what may leave of them, and what left before."""
     desk = open_desk(account)
-    made = take_plan(desk, plan)
+    made = take_plan(desk, plan, run_key)
     if not made.fund:
         return parts_that_are_funded(desk, made.payments, parts)
     why = funding.why_not_funded(desk, made.payments, done)

@@ -58,7 +58,7 @@ def ask_approvals(run_key: str, plan: str, account: str | None = None, proposal:
     """
     desk = open_desk(account)
     with shown_while_it_waits(desk, run_key):
-        return agreeing.propose_payouts(desk, take_plan(desk, plan), proposal)
+        return agreeing.propose_payouts(desk, take_plan(desk, plan, run_key), proposal)
 
 
 @task(cache_policy=NO_CACHE, task_run_name="approve {run_key}")
@@ -74,7 +74,7 @@ def approve_plan(
 def record_payouts(run_key: str, plan: str, account: str | None = None) -> list[Part]:
     """Record the intent to pay each row of a plan; returns the orders to send or follow, in parts."""
     desk = open_desk(account)
-    chunks = payouts.commit_payouts(desk, take_plan(desk, plan))
+    chunks = payouts.commit_payouts(desk, take_plan(desk, plan, run_key))
     return split_run(desk, run_key, [each for ids in chunks for each in ids])
 
 
@@ -101,7 +101,7 @@ def create_payouts(part: Part, account: str | None = None) -> dict[str, Any]:
 
 @task(cache_policy=NO_CACHE, task_run_name="write results {run_key}")
 def write_payout_results(
-    run_key: str,  # noqa: ARG001 - in its name
+    run_key: str,
     plan: str,
     out: str | None = None,
     account: str | None = None,
@@ -113,6 +113,6 @@ def write_payout_results(
     """
     desk = open_desk(account)
     folder = None if out is None else Path(out)
-    summary = payouts.write_payout_results(desk, take_plan(desk, plan), folder, converted)
+    summary = payouts.write_payout_results(desk, take_plan(desk, plan, run_key), folder, converted)
     show_run(desk, "pay-beneficiaries", summary)
     return summary

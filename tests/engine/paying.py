@@ -64,4 +64,4 @@ def write(desk: Desk, run_key: str, out: Path, converted: Sequence[Done] = ()) -
     """The results of the newest plan of a run."""
     kept = newest_kept(desk.ledger, run_key)
     assert kept is not None
-    return payouts.write_payout_results(desk, take_plan(desk, kept.id), out, converted)
+    return payouts.write_payout_results(desk, take_plan(desk, kept.id, run_key), out, converted)

@@ -93,9 +93,14 @@ def make_plan(
     return keep_made(desk, made) if keep else made
 
 
-def take_plan(desk: Desk, plan_id: str) -> MadePlan:
-    """The plan of an id, as it was made. Raises `InputError` where it is kept no more."""
-    return desk.plans.get(plan_id) or _at_hand(desk, _read(desk, kept_plan(desk.ledger, plan_id)))
+def take_plan(desk: Desk, plan_id: str, run_key: str) -> MadePlan:
+    """The plan of an id, as it was made. Raises `InputError` where it is kept no more, or is another run's."""
+    found = desk.plans.get(plan_id) or _at_hand(desk, _read(desk, kept_plan(desk.ledger, plan_id)))
+    if found.payments.run_key != run_key:
+        raise InputError(
+            f"plan {plan_id[:12]} is of run {found.payments.run_key}, not of run {run_key}; nothing was sent"
+        )
+    return found
 
 
 PLANS_AT_HAND = 4

@@ -203,6 +203,6 @@ def _plan_of_run(desk: Desk, run_key: str) -> MadePlan:
     """The newest plan of a run; without its rows where they are kept no more."""
     kept = newest_kept(desk.ledger, run_key)
     try:
-        return take_plan(desk, "" if kept is None else kept.id)
+        return take_plan(desk, "" if kept is None else kept.id, run_key)
     except InputError:
         return MadePlan("", plan_payouts(run_key, Sheet[PayoutRow](), governing(desk).policy), None)

@@ -1,0 +1,94 @@
+"""A plan is made once and kept: another process takes it whole, and nobody changes it, or takes it for another run."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sqlalchemy import delete, update
+
+import data
+from tests.engine.approvers import adopt, change
+from tests.engine.runs import pay, sheet
+from treasury.errors import InputError, PolicyChanged
+from treasury.ledger import schema
+from treasury.ledger.epoch import begin_epoch
+from treasury.runs import agreeing, payouts
+from treasury.runs.desk import Desk
+from treasury.runs.payout_plans import PayRequest, make_plan, take_plan
+
+OpenDesk = Callable[..., Desk]
+ROWS = (("a", "10", "12345670001"), ("b", "20", "12345670002"))
+
+
+@pytest.mark.both_databases
+def test_another_process_takes_the_plan_whole(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
+    url = start_sandbox().base_url
+    desk = open_desk(url)
+    made = make_plan(desk, PayRequest(data.path("beneficiaries.csv"), "run", valid_rows_only=True))
+    taken = take_plan(open_desk(url), made.id, "run")
+    assert list(taken.payments.rows) == list(made.payments.rows)
+    assert (taken.payments.sha256, taken.payments.summary()) == (made.payments.sha256, made.payments.summary())
+    assert taken.shown.sha256 == made.shown.sha256
+
+
+@pytest.mark.both_databases
+def test_the_same_payments_are_one_plan_and_others_are_another(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    desk = open_desk(start_sandbox().base_url)
+    first = make_plan(desk, PayRequest(sheet(tmp_path, *ROWS), "run"))
+    assert make_plan(desk, PayRequest(sheet(tmp_path, *reversed(ROWS), name="turned.csv"), "run")).id == first.id
+    assert make_plan(desk, PayRequest(sheet(tmp_path, *ROWS), "run", partly=True)).id != first.id
+    assert make_plan(desk, PayRequest(sheet(tmp_path, ROWS[0]), "run")).id != first.id
+    assert make_plan(desk, PayRequest(sheet(tmp_path, *ROWS), "run"), keep=False).id == ""
+
+
+def test_a_plan_of_another_time_is_not_carried_out(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
+    desk = open_desk(start_sandbox().base_url)
+    request = PayRequest(sheet(tmp_path, *ROWS), "run")
+    before = make_plan(desk, request)
+    adopt(desk, {}, payouts={"max_per_day": {"USDT_TRC20": "100"}})
+    for step in (agreeing.propose_payouts, payouts.commit_payouts):
+        with pytest.raises(PolicyChanged, match="another policy came into force"):
+            step(desk, before)
+    again = make_plan(desk, request)
+    assert again.id != before.id
+    begin_epoch(desk.ledger, desk.token, "a test")
+    with pytest.raises(PolicyChanged, match="found to be restored"):
+        payouts.commit_payouts(desk, again)
+    assert desk.ledger.run("run") is None
+    payouts.commit_payouts(desk, make_plan(desk, request))
+
+
+def test_a_plan_that_was_changed_or_is_of_another_run_is_not_taken(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    url = start_sandbox().base_url
+    desk = open_desk(url)
+    made = make_plan(desk, PayRequest(sheet(tmp_path, *ROWS), "run"))
+    other = make_plan(desk, PayRequest(sheet(tmp_path, ("c", "9", "12345670009"), name="c.csv"), "other"))
+    with pytest.raises(InputError, match="is of run run, not of run other"):
+        take_plan(desk, made.id, "other")
+    rows, plans = schema.payout_plan_rows, schema.payout_plans
+    [content] = [row.content for row in desk.ledger.read(rows.select().where(rows.c.plan_id == other.id))]
+    change(desk, update(rows).where(rows.c.plan_id == made.id).values(content=content))
+    with pytest.raises(InputError, match="are kept no more"):
+        take_plan(open_desk(url), made.id, "run")
+    change(desk, delete(rows).where(rows.c.plan_id == made.id))
+    assert make_plan(open_desk(url), PayRequest(sheet(tmp_path, *ROWS), "run")).id != made.id  # and is made anew
+    [content] = [row.content for row in desk.ledger.read(plans.select().where(plans.c.id == other.id))]
+    change(desk, update(plans).where(plans.c.id == made.id).values(content=content))
+    with pytest.raises(InputError, match="this ledger has no plan"):
+        take_plan(open_desk(url), made.id, "run")
+
+
+def test_rows_of_a_plan_end_with_the_last_payload_of_their_run(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    desk = open_desk(start_sandbox().base_url)
+    pay(desk, sheet(tmp_path, *ROWS), tmp_path / "out", seconds=0)
+    rows = schema.payout_plan_rows.select()
+    assert len(desk.ledger.read(rows)) == 1
+    pay(desk, sheet(tmp_path, *ROWS), tmp_path / "out", seconds=20)
+    assert desk.ledger.read(rows) == []
