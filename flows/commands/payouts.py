@@ -212,7 +212,7 @@ def _show(plan: PayoutPlan, shown: Mapping[str, Any] | None, folder: Path, *, in
     say_files(_keep_plan(plan, page, folder))
 
 
-SAID_BEFORE = ("Run", "Payments")
+SAID_BEFORE = ("Run", "Payments", "REHEARSAL")
 """What the first line says of a plan that is shown in full."""
 
 

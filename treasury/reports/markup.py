@@ -28,7 +28,7 @@ def shown(value: object) -> object:
 
 
 def amount(text: str | None) -> str:
-    """An amount with its digits in groups of three; the text itself stays as given."""
+    """An amount with its digits in groups of three; the text stays as given, and on one line unless it is long."""
     number = _NUMBER.fullmatch(text or "")
     if number is None:
         return escape(printable(text or ""))
@@ -37,13 +37,18 @@ def amount(text: str | None) -> str:
     groups = [whole[:head], *(whole[at : at + 3] for at in range(head, len(whole), 3))]
     fraction = fraction or ""
     fractions = [fraction[at : at + 3] for at in range(0, len(fraction), 3)] if len(fraction) > 6 else [fraction]
-    point = f"<wbr>.{_grouped(fractions)}" if fraction else ""
-    return Markup(f"<data>{sign}{_grouped(groups)}{point}</data>")  # noqa: S704  # digits alone
+    breaks = "<wbr>" if len(text or "") > UNBROKEN else ""
+    point = f"{breaks}.{_grouped(fractions, breaks)}" if fraction else ""
+    return Markup(f"<data>{sign}{_grouped(groups, breaks)}{point}</data>")  # noqa: S704  # digits alone
 
 
-def _grouped(groups: Sequence[str]) -> str:
-    """Digits with room before each group but the first, where a line may break, too."""
-    return groups[0] + "".join(f"<wbr><span>{group}</span>" for group in groups[1:])
+UNBROKEN = 16
+"""Characters of an amount that stay on one line."""
+
+
+def _grouped(groups: Sequence[str], breaks: str) -> str:
+    """Digits with room before each group but the first, where the line may break if `breaks` lets it."""
+    return groups[0] + "".join(f"{breaks}<span>{group}</span>" for group in groups[1:])
 
 
 def when(text: str | None) -> str:

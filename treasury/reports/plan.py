@@ -85,7 +85,7 @@ def preview_page(shown: Mapping[str, Any], made_at: int) -> PlanPage:
     if shown.get("approvals"):
         facts.append(("Note", str(shown["approvals"])))
     title = f"Plan of {shown['run_key']}"
-    facts = _in_order(facts + list(_sums(shown)))
+    facts = _in_order([*facts, *_rehearsal(shown), *_sums(shown)])
     return PlanPage(title, made_at, facts, rows_of(shown), str(shown["run_key"]), lead_of(shown))
 
 
@@ -111,12 +111,22 @@ RANKS: Mapping[str, int] = {
         (
             *("NOT FUNDED", "CANNOT BE FUNDED", "Gap", "Will be held", "Known name", "Paid for the first time"),
             *("Look like earlier payments", "Debits without a bound", "Does not count", "Left out", "Changes"),
-            *("Of the past", "Not answered by the service", "Partly", "Note"),
+            *("Of the past", "Not answered by the service", "Partly", "REHEARSAL"),
         ),
         0,
     ),
     **dict.fromkeys(
-        ("Made by", "Proposed at", "Approve with", "Needs", "Approved by", "Because", "Asks for approvals", "Ends at"),
+        (
+            "Made by",
+            "Proposed at",
+            "Approve with",
+            "Needs",
+            "Approved by",
+            "Because",
+            "Note",
+            "Asks for approvals",
+            "Ends at",
+        ),
         2,
     ),
     **dict.fromkeys(
@@ -149,7 +159,12 @@ def _facts_of(plan: WaitingPlan, judged: ApprovalJudgement, by_name: str | None)
         found.append(("Ends at (UTC)", _time(plan.ends_at)))
     if by_name is not None:
         found.append(("Note", by_name))
-    return found + list(_sums(shown))
+    return [*found, *_rehearsal(shown), *_sums(shown)]
+
+
+def _rehearsal(shown: Mapping[str, Any]) -> Facts:
+    said = shown.get("rehearsal")
+    return [("REHEARSAL", str(said).removeprefix("REHEARSAL: "))] if said else []
 
 
 BESIDES = ", without the payments below"
@@ -332,7 +347,7 @@ def _html(page: PlanPage) -> str:
         "plan.html.j2",
         run_key=page.run_key,
         lead=page.lead,
-        facts=page.open_facts,
+        facts=[(name, value, _rank(name) == 0) for name, value in page.open_facts],
         fold=page.fold,
         columns=columns,
         titles=TITLES,

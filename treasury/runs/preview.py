@@ -20,10 +20,11 @@ from treasury.planning.people import People
 from treasury.planning.rows import PayoutRow
 from treasury.planning.shown import shown_payouts
 from treasury.provider.funds import EstimateFee, PartnerBalance
+from treasury.reports.results import REHEARSAL
 from treasury.runs.approving import by_name_only
 from treasury.runs.desk import Desk
 from treasury.runs.estimates import Estimates, rate_of
-from treasury.runs.governing import Governing
+from treasury.runs.governing import Governing, would_rehearse
 from treasury.runs.offers import OfferQuestions, offers_for
 from treasury.sheets.reading import Sheet
 
@@ -59,6 +60,7 @@ def look(desk: Desk, plan: PayoutPlan, file: Path | None = None, *, in_full: boo
         "groups": _groups(plan.rows),
         "not_asked": questions.not_answered,
         "notes": list(plan.rows.notes) if isinstance(plan.rows, Sheet) else [],
+        "rehearsal": REHEARSAL if would_rehearse(desk) else None,
         "approvals": by_name_only(People() if plan.policy is None else plan.policy.listed),
     }
 
