@@ -120,7 +120,7 @@ def test_a_payment_that_fails_ends_with_4(ending: str, outcome: str, status: str
     row = office.results(outcome)["bad"]
     assert (row["outcome"], row["status"]) == (outcome, status)
     assert row["reason"]
-    assert "new run" in row["next_action"]
+    assert "treasury pay --only-failed-of " in row["next_action"]
 
 
 def test_without_a_yes_the_plan_is_written_and_nothing_sent(office: Office, sandbox: RunningSandbox) -> None:
@@ -258,7 +258,8 @@ def test_without_a_valid_row_nothing_is_sent(office: Office, sandbox: RunningSan
 def test_each_sum_is_said_once(office: Office) -> None:
     sheet = office.sheet(("s1", "41", "12345670101"), ("s2", "36", "12345670102"), name="sums.csv")
     looked = office.run("pay", sheet, "--run-key", "sums", "--dry-run")
-    sums = [line for line in looked.out.splitlines() if "77 USDT_TRC20" in line and " By " not in line]
+    lead, *sums = [line for line in looked.out.splitlines() if "77 USDT_TRC20" in line and " By " not in line]
+    assert lead.startswith("  2 payments: at most 77 USDT_TRC20 leave, about ")
     assert (looked.code, sums) == (0, [f"  {'Debits at most:':28}77 USDT_TRC20"])
     assert [looked.out.count(word) for word in ("run sums: 2 payments", "Payments:", "Run:")] == [1, 0, 0]
     assert looked.out.count("approvals are by name only") == 1

@@ -13,10 +13,10 @@ from treasury.runs.payout_plans import PayRequest, keep_made, make_plan, take_pl
 
 
 def plan_of(
-    desk: Desk, file: Path, run_key: str, rules: Path | None = None, *, add: bool = False, valid_rows_only: bool = False
+    desk: Desk, file: Path, run_key: str, rules: Path | None = None, *, valid_rows_only: bool = False
 ) -> PayoutPlan:
-    """The payments of a sheet; nothing of it is kept."""
-    request = PayRequest(file, run_key, rules, add=add, valid_rows_only=valid_rows_only)
+    """The payments of a sheet, whether a run that began has all of them or not; nothing of it is kept."""
+    request = PayRequest(file, run_key, rules, add=not valid_rows_only, valid_rows_only=valid_rows_only)
     return make_plan(desk, request, keep=False).payments
 
 

@@ -122,7 +122,7 @@ def test_a_run_that_claims_to_be_a_smaller_sheet_is_compared_with_it(desk: Desk,
     record(desk, sheet(tmp_path, ("a", "50", "12345670001")))
     adopt(desk, {})
     small = sheet(tmp_path, ("a", "1", "12345670001"), name="small.csv")
-    change(desk, update(schema.runs).values(plan_sha256=paying.plan_of(desk, small, "run").sha256))
+    change(desk, update(schema.runs).values(plan_sha256=paying.plan_of(desk, small, "other").sha256))
     with pytest.raises(InputError, match="changed since the run began"):
         start(desk, small)
     assert sandbox.orders() == []

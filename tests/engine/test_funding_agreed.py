@@ -255,7 +255,7 @@ def test_rows_that_are_added_and_their_conversions_need_one_approval(
         propose(desk, file, rules, add=True)
     approve(desk)
     shown = record(desk, file, rules, add=True)  # as the command does it, and killed; then its flow:
-    paying.propose(desk, paying.plan_of(desk, file, "run", rules, add=True), rules, add=True, shown=shown.sha256)
+    paying.propose(desk, paying.plan_of(desk, file, "run", rules), rules, add=True, shown=shown.sha256)
     paying.commit(desk, file, "run", rules, add=True, shown=shown.sha256)
     assert fund_and_pay(desk, file, rules, tmp_path / "out")["counts"] == {"settled": 3}
 

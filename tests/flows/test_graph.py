@@ -268,6 +268,7 @@ def test_a_night_that_could_not_ask_is_incomplete_and_red(
 PERSONAL = ("account_no", "account_name", "full_name", "phone", "email", "address", "user_name", "document_id")
 
 
+@pytest.mark.costly("every flow, with all that it logs")
 def test_nothing_personal_and_no_secret_is_logged_or_shown_in_prefect(
     home: Path, sandbox: RunningSandbox, key_pair: tuple[str, str]
 ) -> None:
