@@ -218,6 +218,7 @@ def sheet_of(folder: Path) -> Path:
     return file
 
 
+@pytest.mark.costly("two ledgers, and quotes that come to their end")
 @pytest.mark.parametrize("first_answer", ["lost", "refused with 400"])
 def test_an_older_ledger_finds_what_was_paid_under_a_later_quote(first_answer: str, tmp_path: Path, key: str) -> None:
     """The copy knows of a confirmation that did not act; since then another quote was paid."""
