@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 import flows
 from tests.commands.office import Office
@@ -19,6 +20,9 @@ from tests.servers import Servers, await_server
 from treasury.sandbox import RunningSandbox
 
 pytest_plugins = ["treasury.testing", "tests.costs"]
+
+settings.register_profile("no deadline", deadline=None)  # of a busy machine each example takes as long as it takes
+settings.load_profile("no deadline")
 
 _servers: Servers | None = None
 """Held by the process that was started first; workers of pytest-xdist ask it."""

@@ -25,6 +25,7 @@ from treasury.errors import ConfigurationError, WrongAccount, WrongLedgerKey
 from treasury.ledger import migrations, schema
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.migrations import READS_UNRELEASED, tables_of
+from treasury.ledger.payout_plans import keep_plan, kept_rows
 from treasury.orders.states import State
 from treasury.runs.desk import Desk
 
@@ -123,6 +124,28 @@ def test_what_the_old_ledger_held_is_all_there(old_ledger: str, newer: None, ope
     assert {row["state"] for row in after["orders"]} == {state.value for state in State}
     assert all((row["made_up"], row["made_up_note"]) == (row["sends"], row["row_ref"]) for row in after["orders"])
     assert {row["name"] for row in after["made_up"]} == {"november", "october"}
+
+
+def test_a_ledger_of_the_first_format_keeps_plans_from_then_on_and_findings_no_more(
+    ledger_url: str, empty_url: str, open_ledger: OpenLedger, tmp_path: Path
+) -> None:
+    put_ledger(ledger_url, ACCOUNT, tmp_path / "ledger.key")
+    with plain_engine(ledger_url).begin() as connection:
+        for name in ("payout_plan_rows", "payout_plans"):
+            connection.execute(text(f"DROP TABLE {name}"))
+        for name in ("proofs", "adoptions"):
+            connection.execute(text(f"CREATE TABLE {name} (id INTEGER PRIMARY KEY, name TEXT)"))
+            connection.execute(text(f"INSERT INTO {name} (id, name) VALUES (1, 'hash')"))
+        connection.execute(text("UPDATE meta SET value = '100' WHERE key = 'schema'"))
+    before = contents(ledger_url)
+    ledger = open_ledger()
+    Ledger(empty_url, ACCOUNT, tmp_path / "ledger.key").close()
+    assert shape(plain_engine(ledger_url)) == shape(plain_engine(empty_url))
+    after = contents(ledger_url)
+    assert all(after[name] == rows for name, rows in before.items() if name not in ("meta", "proofs", "adoptions"))
+    assert {row["key"]: row["value"] for row in after["meta"]}["schema"] == schema.VERSION
+    kept = keep_plan(ledger, "a run", {"payments": 1}, lambda: [["a row"]], lambda _: False)
+    assert list(kept_rows(ledger, kept)) == [["a row"]]
 
 
 def test_open_orders_of_an_old_ledger_are_finished(

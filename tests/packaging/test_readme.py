@@ -55,6 +55,7 @@ def test_the_rehearsal_works_as_written(reader: Reader) -> None:
 
 
 @pytest.mark.prefect
+@pytest.mark.costly("every command of the section, as processes")
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 def test_the_real_account_works_as_written(reader: Reader, open_sandbox: Callable[..., RunningSandbox]) -> None:
     lines = [line for block in BLOCKS[2:] for line in block]

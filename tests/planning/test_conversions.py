@@ -109,7 +109,7 @@ def test_the_order_of_what_is_given_does_not_matter(treasury: Treasury, chance: 
 
 
 NEAR = D("0.01")
-"""What rounding to the digits of a few trades may make of values of thousands."""
+"""The difference that rounding a few trades to their digits may make to values of thousands."""
 
 
 @many

@@ -108,7 +108,7 @@ class Conversion:
     cost: Decimal
     """Spread, fee and fixed cost against mid, in the base asset. Mid is that of both prices; of one, that one."""
     value: Decimal
-    """What is spent, at its price, in the base asset: what limits and the smallest trade count."""
+    """The amount spent, at its price, in the base asset: limits and the smallest trade count it."""
 
 
 @dataclass(frozen=True)

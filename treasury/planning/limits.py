@@ -90,7 +90,7 @@ class PayoutLimits(Limits):
     estimate_margin_percent: Annotated[Decimal, Field(ge=0, le=100)] = Decimal(2)
     """So much above its estimate a payment may debit that fixes what is received."""
     send_when_funding_is_unknown: bool = False
-    """Whether a run is sent although the service does not say a balance that it needs."""
+    """True: a run is sent although the service does not say a balance that it needs."""
 
 
 def judge_rows(rows: Iterable[PayoutRow], limits: PayoutLimits) -> list[RowProblem]:

@@ -53,7 +53,7 @@ class PayoutPlan:
     unbounded: Mapping[str, int] = field(default_factory=dict)
     """Currency -> payments that fix what is received, and whose debit nothing bounds: they are not in `debits`."""
     partly: bool = False
-    """Whether those rows that are funded may leave, in the order of the sheet, where not all are."""
+    """True: where not all rows are funded, those that are leave, in the order of the sheet."""
 
     @property
     def counted(self) -> dict[str, Decimal]:
@@ -134,9 +134,9 @@ class MadePlan:
     policy_file: str | None = None
     """Names the policy; where none is in force, on a service of this machine, it is the one that applies."""
     add: bool = False
-    """Whether rows that the run does not have are added to it."""
+    """True: rows that the run does not have are added to it."""
     fund: bool = False
-    """Whether what the run lacks is converted before it is paid."""
+    """True: what the run lacks is converted before it is paid."""
 
     @property
     def shown(self) -> PayoutPlan:

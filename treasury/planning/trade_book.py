@@ -88,7 +88,7 @@ class Leg:
     receives: str
     rate: Decimal
     spread: Decimal
-    """What one `asset` of the pair costs more than mid, or brings less, in `against`; never negative."""
+    """The cost of one `asset` of the pair above mid, or the loss below it, in `against`; never negative."""
 
 
 Route = tuple[Leg, ...]

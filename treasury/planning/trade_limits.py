@@ -63,9 +63,9 @@ class OverLimit(NamedTuple):
     of: str
     """The currency or the pair that it limits; the base asset's limits name nothing."""
     total: Decimal
-    """What the trades come to."""
+    """The sum of the trades."""
     left: Decimal
-    """What is left of the limit."""
+    """The part of the limit that is left."""
     trade: LimitedTrade | None = None
     """The trade, where the limit is one for each."""
 

@@ -201,7 +201,7 @@ CALL = "call-"
 """How the run key of a single operation begins."""
 
 SAID = " --by NAME --why TEXT"
-"""What each decision of a person takes."""
+"""The options that each decision of a person takes."""
 
 REPLACED: Mapping[str, str] = {
     "settled": "none: paid as {row_ref} of {run_key}",

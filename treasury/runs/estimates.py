@@ -95,8 +95,7 @@ def _fees_of(
 
 
 FIRST_FEE_USD = Decimal("2.50")
-"""What a quote may take as its fee while none of its pair was ever seen: twice the document's example (public fact
-7.4)."""
+"""The fee that is allowed for while no quote of the pair was ever seen: twice the example (public fact 7.4)."""
 
 
 class FeesOnTop:

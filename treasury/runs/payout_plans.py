@@ -51,13 +51,13 @@ class PayRequest:
     sheet: str | None = None
     """Which one of a workbook."""
     add: bool = False
-    """Whether rows that the run does not have are added to it."""
+    """True: rows that the run does not have are added to it."""
     valid_rows_only: bool = False
-    """Whether the others are left out."""
+    """True: rows with a problem are left out."""
     fund: bool = False
-    """Whether what the run lacks is converted before it is paid."""
+    """True: what the run lacks is converted before it is paid."""
     partly: bool = False
-    """Whether those rows that are funded may leave, in the order of the sheet, where not all are."""
+    """True: where not all rows are funded, those that are leave, in the order of the sheet."""
 
 
 def make_plan(

@@ -31,7 +31,7 @@ _ROOT = re.compile(rb"<([A-Za-z_][\w.-]*:)?[A-Za-z_]")
 _ENCODING = re.compile(rb"""(?:\xef\xbb\xbf)?<\?xml[^>]*?\sencoding\s*=\s*["'](?!(?i:utf-8|us-ascii)["'])""")
 
 BROKEN = (zipfile.BadZipFile, zlib.error, ParseError, EOFError, NotImplementedError, RuntimeError, OSError)
-"""What a damaged archive or part raises, an encrypted one too."""
+"""Errors that a damaged or encrypted archive or part raises."""
 
 
 class Unreadable(Exception):

@@ -72,7 +72,7 @@ class Table:
     separator: str | None = None
     """The character between two cells of a text file; None in a workbook."""
     names_separator: bool = False
-    """Whether the first line of the text file says which one it is; that line is not among the lines."""
+    """True: the first line of the text file says which one it is; that line is not among the lines."""
     title: str = ""
     """The name of a workbook's sheet."""
     max_rows: int = MAX_ROWS

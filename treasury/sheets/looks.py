@@ -47,7 +47,7 @@ _KEPT: Mapping[str, tuple[str, ...]] = {
     "si": ("t", "r"),
     "is": ("t", "r"),
 }
-"""What is kept of an element: all that decides whether something is seen."""
+"""The parts of an element that decide whether something is seen."""
 
 
 class Colour(NamedTuple):
@@ -80,7 +80,7 @@ class Look(NamedTuple):
     code: str = GENERAL
     format: NumberFormat = NumberFormat()
     is_doubtful: bool = False
-    """Whether something may not be seen; else nothing but the number format is asked."""
+    """True: something may not be seen; else nothing but the number format is asked."""
 
 
 class RichText(NamedTuple):
@@ -146,7 +146,7 @@ class Styles:
     """Of the formats of conditional formatting: the code of what they may do to a cell."""
     palette: Palette = field(default_factory=Palette)
     is_filled: bool = False
-    """Whether there is a cell format with a fill."""
+    """True: there is a cell format with a fill."""
 
     def may_do(self, element: Any) -> str | None:
         """The code of what a conditional format may do to a cell."""

@@ -38,7 +38,7 @@ _STRICT = "{http://purl.oclc.org/ooxml/"
 """How the names of elements begin in a variant of the format that openpyxl does not read."""
 
 ODD = (*BROKEN, Unreadable, LookupError, ValueError, TypeError, AttributeError)
-"""What a part raises that is not a workbook's, be it from openpyxl's objects."""
+"""Errors that a part raises which is not a workbook's, those of openpyxl's objects included."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ down_revision = "0100"
 
 NEW_TABLES = ("payout_plans", "payout_plan_rows")
 NEW_COLUMNS: dict[str, tuple[str, ...]] = {}
-"""What this revision adds."""
+"""The tables and columns that this revision adds."""
 
 
 def upgrade() -> None:
