@@ -165,6 +165,16 @@ def test_the_ceiling_is_the_least_of_what_bounds_a_row(open_desk: OpenDesk, star
     assert made(desk, dest_rows(tmp_path, "400")).debits == {"USDT": D(350)}
 
 
+@pytest.mark.parametrize("rate", ["-0.9", "0", "nonsense"])
+def test_a_rate_that_can_be_none_bounds_nothing(
+    open_desk: OpenDesk, service: PlannedService, tmp_path: Path, rate: str
+) -> None:
+    service.plan("/v1/rate/queryTradeRate", (200, {"code": 200, "data": {"rate": rate}}))
+    with pytest.raises(InvalidSheet) as raised:
+        made(open_desk(service.base_url), dest_rows(tmp_path, "400"))
+    assert [each.code for each in raised.value.problems] == ["unbounded"]
+
+
 def test_a_row_that_nothing_bounds_is_refused_by_name(
     open_desk: OpenDesk, service: PlannedService, tmp_path: Path
 ) -> None:

@@ -144,7 +144,7 @@ def test_a_ledger_of_the_first_format_keeps_plans_from_then_on_and_findings_no_m
     after = contents(ledger_url)
     assert all(after[name] == rows for name, rows in before.items() if name not in ("meta", "proofs", "adoptions"))
     assert {row["key"]: row["value"] for row in after["meta"]}["schema"] == schema.VERSION
-    kept = keep_plan(ledger, "a run", {"payments": 1}, lambda: [["a row"]], lambda _: False)
+    kept = keep_plan(ledger, "a run", {"rows": 1}, lambda: [["a row"]], lambda _: False)
     assert list(kept_rows(ledger, kept)) == [["a row"]]
 
 

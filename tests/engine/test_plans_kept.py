@@ -1,5 +1,6 @@
 """A plan is made once and kept: another process takes it whole, and nobody changes it, or takes it for another run."""
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,13 @@ from sqlalchemy import delete, update
 
 import data
 from tests.engine.approvers import adopt, change
-from tests.engine.runs import pay, sheet
+from tests.engine.runs import night, sheet
+from tests.moved_clock import clock_of
 from treasury.errors import InputError, PolicyChanged
 from treasury.ledger import schema
 from treasury.ledger.epoch import begin_epoch
-from treasury.runs import agreeing, payouts
+from treasury.ledger.payout_plans import kept_plan
+from treasury.runs import agreeing, execution, payouts
 from treasury.runs.desk import Desk
 from treasury.runs.payout_plans import PayRequest, make_plan, take_plan
 
@@ -86,9 +89,28 @@ def test_a_plan_that_was_changed_or_is_of_another_run_is_not_taken(
 def test_rows_of_a_plan_end_with_the_last_payload_of_their_run(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:
-    desk = open_desk(start_sandbox().base_url)
-    pay(desk, sheet(tmp_path, *ROWS), tmp_path / "out", seconds=0)
+    url = start_sandbox().base_url
+    desk = open_desk(url)
+    request = PayRequest(sheet(tmp_path, *ROWS, ("c", "ten", "12345670003")), "run", valid_rows_only=True)
+    made = make_plan(desk, request)
+    assert take_plan(open_desk(url), made.id, "run").payments.left_out == made.payments.left_out
+    [ids] = payouts.commit_payouts(desk, made)
+    payouts.write_payout_results(desk, made, tmp_path / "out")
     rows = schema.payout_plan_rows.select()
     assert len(desk.ledger.read(rows)) == 1
-    pay(desk, sheet(tmp_path, *ROWS), tmp_path / "out", seconds=20)
+    execution.send_orders(desk, "run", ids)
+    execution.follow_orders(desk, "run", ids, 20)
+    payouts.write_payout_results(desk, made, tmp_path / "out")
     assert desk.ledger.read(rows) == []
+    assert "Example Person" not in json.dumps(dict(kept_plan(desk.ledger, made.id).content))
+
+
+def test_rows_of_a_plan_that_never_began_end_after_some_weeks(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    desk = open_desk(start_sandbox().base_url)
+    make_plan(desk, PayRequest(sheet(tmp_path, *ROWS), "run"))
+    for days, left in ((34, 1), (2, 0)):
+        clock_of(desk).move(days * 86_400)
+        night(desk, tmp_path / str(days))
+        assert len(desk.ledger.read(schema.payout_plan_rows.select())) == left

@@ -177,3 +177,12 @@ def test_ten_times_the_rows_take_ten_times_as_long_and_little_memory(tmp_path: P
         most[count] = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
     assert most[2_000] - most[200] < 2_000 * 600
+
+
+def test_whom_an_order_pays_is_taken_from_earlier_results_of_that_very_order() -> None:
+    said = {"row_ref": "r7", "payee_name": "Ann Example", "account_last4": "0007", "asked_currency": "EUR"}
+    ours, other = order(7), order(7)
+    details = Details.of((), (), (), [{**said, "request_id": ours.request_id, "asked_amount": "7.00"}])
+    assert details.cells(ours)["payee_name"] == "Ann Example"
+    details = Details.of((), (), (), [{**said, "request_id": "tf-of-another-run", "asked_amount": "7.00"}])
+    assert "payee_name" not in details.cells(other)

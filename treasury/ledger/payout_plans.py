@@ -55,7 +55,8 @@ def keep_plan(
 ) -> KeptPlan:
     """Keep a plan, and return it; the newest one of its run instead where `is_taken` says that it is this plan.
 
-    `content`, `rows`: plain values. One of two starts that make the same plan at once keeps it; the other one takes it.
+    `content`, `rows`: plain values; `content` says how many `rows` there are, and nothing personal. One of two starts
+    that make the same plan at once keeps it; the other one takes it.
     """
 
     def work(connection: Connection) -> KeptPlan:
@@ -154,7 +155,7 @@ def _has_rows(connection: Connection, plan: KeptPlan) -> bool:
 
 def _records(plan: KeptPlan) -> int:
     """How many records the rows of a plan are in."""
-    return -(-int(plan.content["payments"]) // _ROWS)
+    return -(-int(plan.content["rows"]) // _ROWS)
 
 
 def _plan_of(ledger: Ledger, row: Row[Any]) -> KeptPlan | None:

@@ -49,6 +49,8 @@ class Details:
     """The details of a run's orders from its sheet and its quotes. What is not at hand stays blank."""
 
     rows: Mapping[str, _Asked] = field(default_factory=dict, repr=False)
+    before: Mapping[str, _Asked] = field(default_factory=dict, repr=False)
+    """Request id -> the same of a row whose content is not at hand, as earlier results said it."""
     quotes: Mapping[int, Quote] = field(default_factory=dict)
     fee_on_top: Collection[str] = ()
     """Operations whose fee is debited besides the amount."""
@@ -65,11 +67,11 @@ class Details:
     ) -> "Details":
         """Of these rows and quotes; of an order's quotes the last answered one counts, and it comes last.
 
-        `results`: rows of earlier results, which say whom a row pays that is not among `rows`.
+        `results`: rows of earlier results, which say whom an order pays whose row is not among `rows`.
         """
         answered = {quote.order_id: quote for quote in quotes if quote.quote is not None}
-        before = {each["row_ref"]: _asked_before(each) for each in results if each.get("asked_currency")}
-        return cls({**before, **{row.row_ref: _asked(row) for row in rows}}, answered, fee_on_top)
+        before = {each["request_id"]: _asked_before(each) for each in results if each.get("asked_currency")}
+        return cls({row.row_ref: _asked(row) for row in rows}, before, answered, fee_on_top)
 
     def cells(self, order: Order) -> dict[str, object]:
         """The cells of one order, by column.
@@ -77,7 +79,7 @@ class Details:
         `effective_rate`: what arrives for one unit of all that is debited. `quote_difference_bps`: how much more
         (or less, then negative) than the quote promised. `value_date`: the business day on which it became final here.
         """
-        row, quote = self.rows.get(order.row_ref), self.quotes.get(order.id)
+        row, quote = self.rows.get(order.row_ref) or self.before.get(order.request_id), self.quotes.get(order.id)
         is_settled = order.state is State.SETTLED
         final = self._rate(order.operation, order) if is_settled else None
         quoted = None if quote is None else self._rate(order.operation, quote)

@@ -325,7 +325,7 @@ def earlier_results(folder: Path) -> list[dict[str, str]]:
     """The rows of `results.csv` in a folder; none where there is none, or it cannot be read."""
     try:
         with (folder / "results.csv").open(encoding="utf-8", newline="") as file:
-            return [row for row in csv.DictReader(file) if row.get("row_ref")]
+            return [row for row in csv.DictReader(file) if row.get("request_id")]
     except (OSError, ValueError, csv.Error):
         return []
 

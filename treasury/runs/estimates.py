@@ -129,7 +129,8 @@ class FeesOnTop:
         if name not in self._asked:
             asked = EstimateFee(currency=currency, amount=amount)
             what = f"fee estimate of {currency}"
-            self._asked[name] = self._questions.ask(asked, what, lambda reply: reply.fee_amount)
+            fee: Decimal | None = self._questions.ask(asked, what, lambda reply: reply.fee_amount)
+            self._asked[name] = None if fee is None else max(fee, Decimal(0))
         return self._asked[name]
 
 
@@ -141,4 +142,4 @@ def rate_of(questions: OfferQuestions, pays: str, receives: str) -> Decimal | No
     what = f"rate of {pays} in {receives}"
     asked = TradeRate(base_currency=base, quote_currency=receives)
     found: Decimal | None = questions.ask(asked, what, lambda reply: reply.rate or None)
-    return found
+    return found if found is None or found > 0 else None

@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from decimal import Decimal
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -236,7 +237,7 @@ def keep_made(desk: Desk, made: MadePlan) -> MadePlan:
     """Keep a plan in the ledger, and return it with its id; the newest one of its run where that is the same plan."""
     plan = made.payments
     content: dict[str, Any] = {
-        "payments": len(plan.rows),
+        "rows": len(plan.rows) + len(plan.left_out),
         "payments_sha256": plan.sha256,
         "agreed_sha256": made.agreed,
         "policy_file": made.policy_file,
@@ -249,7 +250,7 @@ def keep_made(desk: Desk, made: MadePlan) -> MadePlan:
         "add": made.add,
         "fund": made.fund,
         "partly": plan.partly,
-        "left_out": [asdict(each) for each in plan.left_out],
+        "left_out": desk.ledger.key.keyed_hash([asdict(each) for each in plan.left_out]),
         "mapped": dict(plan.mapped),
         "notes": list(plan.rows.notes) if isinstance(plan.rows, Sheet) else [],
     }
@@ -258,17 +259,20 @@ def keep_made(desk: Desk, made: MadePlan) -> MadePlan:
         desk.ledger,
         plan.run_key,
         said,
-        lambda: map(_as_list, plan.rows),
+        lambda: chain(map(_as_list, plan.rows), map(asdict, plan.left_out)),
         lambda newest: all(newest.content[name] == each for name, each in said.items()),
     )
     return _at_hand(desk, replace(made, id=kept.id))
 
 
 def _read(desk: Desk, kept: KeptPlan) -> MadePlan:
-    said, rows = kept.content, Sheet[PayoutRow]()
+    said, rows, left_out = kept.content, Sheet[PayoutRow](), []
     for each in kept_rows(desk.ledger, kept):
-        rows.append(_as_row(each))
-    rows.left_out = tuple(_as_left_out(each) for each in said["left_out"])
+        if isinstance(each, Mapping):
+            left_out.append(_as_left_out(each))
+        else:
+            rows.append(_as_row(each))
+    rows.left_out = tuple(left_out)
     rows.mapped, rows.notes = said["mapped"], tuple(said["notes"])
     policy = None if said["policy"] is None else Policy.model_validate(said["policy"])
     plan = plan_payouts(kept.run_key, rows, policy, {}, rows.left_out, rows.mapped, partly=said["partly"])

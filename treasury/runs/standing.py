@@ -127,6 +127,10 @@ def _not_sent(desk: Desk) -> list[dict[str, Any]]:
     ]
 
 
+def _cancel(run_key: str) -> str:
+    return f"treasury cancel {run_key} --by NAME --why TEXT"
+
+
 def _unknown(desk: Desk, now: int) -> dict[str, int]:
     """The number of orders whose outcome nobody knows, and the age of the oldest in whole hours."""
     table = schema.orders.c
@@ -161,7 +165,7 @@ def _needs(found: dict[str, Any], *, has_orders: bool) -> Iterator[str]:
     for each in found["not_sent"]:
         why = "" if each["reason"] is None else f" ({each['reason']})"
         run_key = each["run_key"]
-        yield f"{each['orders']} of {run_key} never left{why}: start it again, or treasury cancel {run_key}"
+        yield f"{each['orders']} of {run_key} never left{why}: start it again unless it runs now, or {_cancel(run_key)}"
     if found["unknown"]["orders"]:
         count, hours = found["unknown"]["orders"], found["unknown"]["oldest_hours"]
         yield f"{count} of unknown outcome, the oldest sent {hours} h ago: start their runs again, or reconcile"
