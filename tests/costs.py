@@ -19,8 +19,9 @@ import pytest
 MAX_SECONDS = 5.0
 """Processor seconds of a test, and of the fixtures that it is the first to use, on a machine that is not overloaded."""
 
-LOOP_SECONDS = 0.02
-"""Processor seconds of a million empty turns on the machine that `MAX_SECONDS` is meant for."""
+COMPILED = Path(__file__).read_text(encoding="utf-8")
+COMPILE_SECONDS = 0.0012
+"""Processor seconds of one compilation of this file on the machine that `MAX_SECONDS` is meant for."""
 
 NAME = "costs"
 STARTS = ("subprocess.Popen", "os.fork", "os.posix_spawn")
@@ -70,10 +71,11 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
 
 def _slowness() -> float:
     """Return how many times longer the same work may take now: a slower machine, or two threads of one core."""
+    times = 50
     before = time.process_time()
-    for _ in range(1_000_000):
-        pass
-    measured = (time.process_time() - before) / LOOP_SECONDS
+    for _ in range(times):  # like a test it allocates and follows pointers: an empty loop stays in the nearest cache
+        compile(COMPILED, __file__, "exec")
+    measured = (time.process_time() - before) / times / COMPILE_SECONDS
     return max(1.0, measured) * (2.0 if os.getloadavg()[0] > (os.cpu_count() or 1) else 1.0)
 
 

@@ -1,7 +1,9 @@
-"""A real HTTP server on a free port of this machine whose every answer is decided by a function."""
+"""A real HTTP server on a free port whose every answer is decided by a function, and a port where nobody listens."""
 
+import socket
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -57,3 +59,12 @@ class Listening:
         self._server.shutdown()
         self._thread.join()
         self._server.server_close()
+
+
+@contextmanager
+def kept_port() -> Iterator[int]:
+    """Keep a free port from everybody but this test's own server, which may listen there (`SO_REUSEADDR`)."""
+    with socket.socket() as kept:
+        kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        kept.bind(("127.0.0.1", 0))
+        yield kept.getsockname()[1]

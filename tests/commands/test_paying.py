@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import data
-from flows.commands.prefect_server import free_port
 from tests.commands.office import Ended, Office, one_line_error, read_rows
+from tests.listening import kept_port
 from treasury.orders.states import State
 from treasury.reports.results import COLUMNS
 from treasury.sandbox import RunningSandbox, SandboxSettings, generate_key_pair, running_sandbox
@@ -168,25 +168,27 @@ def test_a_wrong_key_is_refused_clearly(
 def test_a_service_that_is_away_loses_nothing_and_a_later_start_pays(
     key_pair: tuple[str, str], open_office: Callable[..., Office]
 ) -> None:
-    port = free_port()
-    office = open_office(f"http://127.0.0.1:{port}")
-    rows = (("a", "10", "12345670001"), ("b", "20", "12345670002"), ("c", "30", "12345670003"))
-    whole = office.sheet(*rows)
-    away = office.run("pay", whole, "--run-key", "away", "--yes", "--follow", "0")
-    assert away.code == 4
-    assert "Traceback" not in away.err
-    assert away.last == "0 settled, 3 not sent"
-    assert {row["outcome"] for row in office.results("away").values()} == {"not_sent"}
-    settings = SandboxSettings(public_key=key_pair[1], settle_seconds=0.2, port=port)
-    with running_sandbox(settings) as sandbox:
-        part = office.run("pay", office.sheet(rows[1], name="part.csv"), "--run-key", "away", "--yes", "--follow", "4")
-        assert (part.code, part.last) == (0, "1 settled")
-        assert list(office.results("away")) == ["a", "b", "c"]  # every row of the run
-        assert [order["amount"] for order in sandbox.orders()] == [Decimal(20)]
-        rest = office.run("pay", whole, "--run-key", "away", "--yes", "--follow", "4")
-        assert (rest.code, rest.last) == (0, "3 settled")
-        assert sorted(order["amount"] for order in sandbox.orders()) == [Decimal(10), Decimal(20), Decimal(30)]
-        assert {order["effects"] for order in sandbox.orders()} == {1}
+    with kept_port() as port:
+        office = open_office(f"http://127.0.0.1:{port}")
+        rows = (("a", "10", "12345670001"), ("b", "20", "12345670002"), ("c", "30", "12345670003"))
+        whole = office.sheet(*rows)
+        away = office.run("pay", whole, "--run-key", "away", "--yes", "--follow", "0")
+        assert away.code == 4
+        assert "Traceback" not in away.err
+        assert away.last == "0 settled, 3 not sent"
+        assert {row["outcome"] for row in office.results("away").values()} == {"not_sent"}
+        settings = SandboxSettings(public_key=key_pair[1], settle_seconds=0.2, port=port)
+        with running_sandbox(settings) as sandbox:
+            part = office.run(
+                "pay", office.sheet(rows[1], name="part.csv"), "--run-key", "away", "--yes", "--follow", "4"
+            )
+            assert (part.code, part.last) == (0, "1 settled")
+            assert list(office.results("away")) == ["a", "b", "c"]  # every row of the run
+            assert [order["amount"] for order in sandbox.orders()] == [Decimal(20)]
+            rest = office.run("pay", whole, "--run-key", "away", "--yes", "--follow", "4")
+            assert (rest.code, rest.last) == (0, "3 settled")
+            assert sorted(order["amount"] for order in sandbox.orders()) == [Decimal(10), Decimal(20), Decimal(30)]
+            assert {order["effects"] for order in sandbox.orders()} == {1}
 
 
 def test_runs_and_show_read_the_ledger(paid: Ended, office: Office) -> None:

@@ -18,12 +18,13 @@ from treasury.reconciliation.scope import Scope
 from treasury.runs import execution, sweep
 from treasury.runs.desk import Desk
 
-ROWS = sweep.SHARED_FROM
+ROWS = 400
 
 
 @pytest.fixture
-def paid(keys: tuple[str, str]) -> Iterator[Desk]:
-    """A desk that may use two processes, with enough orders for both."""
+def paid(keys: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Desk]:
+    """A desk that may use two processes, with orders that are enough for both."""
+    monkeypatch.setattr(sweep, "SHARED_FROM", ROWS)
     with parts.service() as url, parts.desk(url, keys[0], processes=2) as (desk, home):
         for ids in paying.commit(desk, parts.sheet(home, ROWS), "run"):
             execution.send_orders(desk, "run", ids)

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 
 import data
-from flows.commands.prefect_server import free_port
 from tests.commands.office import PATIENCE, eventually, quoted_sheet
 from tests.engine.rounds import policy
 from tests.engine.runs import sheet
 from tests.flows.shown import artifact, artifacts, asked
+from tests.listening import kept_port
 from treasury.errors import ApprovalNeeded, InputError, NeedsAttention
 from treasury.sandbox import RunningSandbox, SandboxSettings, running_sandbox
 
@@ -257,11 +257,11 @@ def test_a_night_that_could_not_ask_is_incomplete_and_red(
     from flows.pay_beneficiaries import pay_beneficiaries
     from flows.reconcile_transactions import reconcile_transactions
 
-    settings = SandboxSettings(public_key=key_pair[1], settle_seconds=0.2, port=free_port())
-    with running_sandbox(settings) as works:
-        monkeypatch.setenv("TREASURY_BASE_URL", works.base_url)
-        pay_beneficiaries(str(SHEET), "before", follow_seconds=5)
-    state = reconcile_transactions(return_state=True)  # nobody is there any more
+    with kept_port() as port:
+        with running_sandbox(SandboxSettings(public_key=key_pair[1], settle_seconds=0.2, port=port)) as works:
+            monkeypatch.setenv("TREASURY_BASE_URL", works.base_url)
+            pay_beneficiaries(str(SHEET), "before", follow_seconds=5)
+        state = reconcile_transactions(return_state=True)  # nobody is there any more
     assert (state.name, state.type, state.message) == ("Incomplete", "FAILED", "12 query_failed")
 
 

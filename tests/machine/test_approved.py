@@ -35,7 +35,7 @@ from treasury.runs import approving, execution
 from treasury.runs.resolving import release_orders
 from treasury.sandbox import generate_key_pair
 
-HISTORIES = tries("HISTORIES", 4, 300)
+HISTORIES = tries("HISTORIES", 2, 300)
 STEPS = 60
 HOUR = 3_600_000
 PEOPLE = ("ada", "ben", "cleo")

@@ -37,7 +37,7 @@ from treasury.reconciliation.breaks import Break, Finding
 from treasury.runs import approving
 from treasury.sandbox import generate_key_pair
 
-HISTORIES = tries("HISTORIES", 4, 300)
+HISTORIES = tries("HISTORIES", 2, 300)
 STEPS = 80
 HOUR = 3_600_000
 PEOPLE = ("ada", "ben", "cleo")

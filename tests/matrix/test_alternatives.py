@@ -139,6 +139,7 @@ def outcomes(sandbox: RunningSandbox, folder: Path, key: str, kind: str, rules: 
 WITH_IT, WITHOUT_IT = halves(ALTERNATIVES)
 
 
+@pytest.mark.costly("six kinds of payment, each started three times")
 @pytest.mark.parametrize("name", WITH_IT)
 def test_with_its_entry_every_kind_is_paid_once(
     name: str, start: Any, key_pair: tuple[str, str], tmp_path: Path, clock: MovedClock
@@ -160,6 +161,7 @@ def test_with_its_entry_every_kind_is_paid_once(
     assert wrong == []
 
 
+@pytest.mark.costly("six kinds of payment, each started three times")
 @pytest.mark.parametrize("name", WITHOUT_IT)
 def test_without_it_nothing_is_paid_twice_or_called_paid_and_the_proof_names_it(
     name: str, start: Any, key_pair: tuple[str, str], tmp_path: Path, clock: MovedClock

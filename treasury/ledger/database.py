@@ -8,8 +8,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Engine, Table, create_engine, event, make_url, text
+from sqlalchemy import Connection, Dialect, Engine, Table, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.util import LRUCache
 
 from treasury.clock import MACHINE
 from treasury.concurrency.crash_points import crash_point
@@ -20,6 +21,11 @@ from treasury.ledger.statements import RowChange, S, change_all, change_one, ins
 from treasury.ledger.token import LedgerToken
 
 T = TypeVar("T")
+
+STATEMENTS = 2_000
+"""How many compiled statements a process keeps for each kind of database."""
+
+_STATEMENTS: dict[str, tuple[Dialect, LRUCache[Any, Any]]] = {}
 
 _Item = tuple[Callable[[Connection], Any], Deliver]
 """Work of one caller, and where its result is delivered."""
@@ -54,7 +60,7 @@ def open_engine(url: str, *, writes: bool) -> Engine:
     if parsed.get_backend_name() != "postgresql":
         raise ConfigurationError(f"a ledger is kept in SQLite or PostgreSQL, not {parsed.get_backend_name()}")
     try:
-        engine = create_engine(parsed.set(drivername="postgresql+psycopg"), pool_size=4)
+        engine = _share_statements(create_engine(parsed.set(drivername="postgresql+psycopg"), pool_size=4))
     except (ArgumentError, NoSuchModuleError) as error:
         raise ConfigurationError(f"the ledger cannot be opened: {error}") from None
 
@@ -71,7 +77,8 @@ def _open_sqlite(url: str, *, writes: bool) -> Engine:
     file = sqlite_file(url)
     if file is None:
         raise ConfigurationError("a ledger needs a file: sqlite:////path/to/ledger.db")
-    engine = create_engine(url, connect_args={"timeout": OPEN_SECONDS, "check_same_thread": False})
+    connects = {"timeout": OPEN_SECONDS, "check_same_thread": False}
+    engine = _share_statements(create_engine(url, connect_args=connects))
 
     @event.listens_for(engine, "connect")
     def _configure(connection: Any, _record: object) -> None:
@@ -85,6 +92,14 @@ def _open_sqlite(url: str, *, writes: bool) -> Engine:
         # A writer takes its lock at the start: upgrading a read lock later can fail with "database is locked".
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
+    return engine
+
+
+def _share_statements(engine: Engine) -> Engine:
+    """Compile a statement once in a process: those who read, those who write and other ledgers use what is compiled."""
+    # SQLAlchemy finds compiled statements by their dialect, which keeps nothing of a connection.
+    engine.dialect, compiled = _STATEMENTS.setdefault(engine.name, (engine.dialect, LRUCache(STATEMENTS)))
+    engine.update_execution_options(compiled_cache=compiled)
     return engine
 
 
