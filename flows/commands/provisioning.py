@@ -1,16 +1,18 @@
 """`treasury provision`."""
 
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from flows.commands.common import DONE, TROUBLE, asking_for_headers, configured_desk, say_files, summary_of
 from flows.commands.prefect_server import prefect_api
 from treasury.errors import InvalidSheet
 from treasury.reports.refused import write_refused
-from treasury.runs.provisioning import BAD_OUTCOMES, card_users_of
+from treasury.runs.provisioning import BAD_OUTCOMES, OTHER_EMAIL, FoundUser, card_users_of, look_at_users
 from treasury.sheets.card_users import LAYOUT
 
 
-def provision(file: Path, /, *, out: Path | None = None, sheet: str | None = None) -> int:
+def provision(file: Path, /, *, out: Path | None = None, sheet: str | None = None, dry_run: bool = False) -> int:
     """Set up the card users of a spreadsheet, each with a KYC link.
 
     Run again, it finds the same users and refreshes their links.
@@ -23,6 +25,8 @@ def provision(file: Path, /, *, out: Path | None = None, sheet: str | None = Non
         Folder for the results.
     sheet:
         The sheet that is meant, where a workbook has several.
+    dry_run:
+        Say who would be created and who exists; create nobody, ask for no link, write nothing.
 
     """
     desk = configured_desk()
@@ -34,10 +38,21 @@ def provision(file: Path, /, *, out: Path | None = None, sheet: str | None = Non
         raise
     for note in users.notes:
         print(f"  {note}")
+    if dry_run:
+        return _preview(look_at_users(desk, users))
     with prefect_api("flows.provision_card_users"):
         from flows.provision_card_users import provision_card_users
 
         summary = summary_of(lambda: provision_card_users(str(file.absolute()), str(folder), sheet=sheet))
+    for user in summary["other_email"]:
+        print(f"  {user}: {OTHER_EMAIL}")
     say_files(summary["files"])
     print(", ".join(f"{count} {outcome}" for outcome, count in summary["counts"].items()))
     return TROUBLE if any(summary["counts"].get(outcome) for outcome in BAD_OUTCOMES) else DONE
+
+
+def _preview(users: Sequence[FoundUser]) -> int:
+    for user in users:
+        print(f"  {user.user_xid}: {user.said}")
+    print(", ".join(f"{count} {known}" for known, count in sorted(Counter(user.known for user in users).items())))
+    return TROUBLE if any(user.known == "unknown" for user in users) else DONE

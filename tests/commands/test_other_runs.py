@@ -4,6 +4,7 @@ from collections.abc import Callable
 from decimal import Decimal
 
 import pytest
+from openpyxl import load_workbook
 
 import data
 from tests.commands.office import Office
@@ -58,5 +59,37 @@ def test_card_users_are_created_once_and_found_again(office: Office) -> None:
         assert all(row["link"].startswith("http") for row in rows.values())
         assert not any(row["link"] in ended.out for row in rows.values())
     assert outcomes == [(0, "4 created"), (0, "4 existing")]
-    file = office.home / "runs" / "card-users" / "card_users.csv"
-    assert file.stat().st_mode & 0o777 == 0o600
+    folder = office.home / "runs" / "card-users"
+    assert {row["kyc"] for row in office.results("card-users", "card_users.csv").values()} == {"not set"}
+    for name in ("card_users.csv", "card_users.xlsx"):
+        assert (folder / name).stat().st_mode & 0o777 == 0o600
+    [book] = load_workbook(folder / "card_users.xlsx").worksheets
+    assert [cell.value for cell in book["C"]][1:] == [
+        row["email"] for row in office.results("card-users", "card_users.csv").values()
+    ]
+
+
+def test_a_dry_run_creates_nobody_and_says_who_would_be(office: Office, sandbox: RunningSandbox) -> None:
+    file = office.file("dry.csv", "user_xid,email\ndry-1,a@example.com\ndry-2,b@example.com\n")
+    for known, said in (("2 absent", "would be created"), ("2 existing", "exists, KYC not set")):
+        ended = office.run("provision", file, "--dry-run", "--out", office.home / "dry")
+        assert (ended.code, ended.last) == (0, known)
+        assert f"dry-1: {said}" in ended.out
+        if known == "2 absent":
+            assert not (office.home / "dry").exists()
+            assert office.run("provision", file).last == "2 created"
+
+
+def test_another_e_mail_and_one_e_mail_twice_are_said(office: Office) -> None:
+    file = office.file("mails.csv", "user_xid,email\nmail-1,a@example.com\nmail-2,A@example.com\n")
+    twice = office.run("provision", file)
+    assert (twice.code, twice.last) == (0, "2 created")
+    assert "mail-1 and mail-2 have one e-mail" in twice.out
+    file.write_text("user_xid,email\nmail-1,new@example.com\n")
+    for how in ((), ("--dry-run",)):
+        ended = office.run("provision", file, *how)
+        assert (ended.code, ended.last) == (0, "1 existing")
+        assert "another e-mail at the service" in ended.out
+        assert "@example.com" not in ended.out
+    [row] = office.results("card-users", "card_users.csv").values()
+    assert (row["email"], "change_card_user_email" in row["reason"]) == ("a@example.com", True)

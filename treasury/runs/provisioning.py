@@ -3,13 +3,15 @@
 import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from treasury.errors import InvalidSheet, NotConnected, OutcomeUnknown, Refused
-from treasury.files import write_json
+from treasury.files import write_bytes, write_json
 from treasury.masking import known, mask_text
 from treasury.provider.card_users import CardUserRecord, CreateCardUserWithKycLink, KycLink, QueryCardUser
+from treasury.reports.plain_book import PlainBook
 from treasury.reports.refused import write_refused
 from treasury.runs.desk import Desk
 from treasury.sheets.card_users import LAYOUT, CardUserRow, read_card_users
@@ -20,7 +22,10 @@ from treasury.texts import cut_text
 
 LOG = logging.getLogger("treasury")
 
-COLUMNS = ("user_xid", "outcome", "user_id", "kyc_status", "kyc_level", "link", "reason")
+COLUMNS = ("user_xid", "outcome", "email", "user_id", "kyc_status", "kyc", "kyc_level", "link", "reason")
+"""Of `card_users.csv` and its workbook; `kyc`: `kyc_status` in words."""
+
+WIDTHS = {"user_xid": 18, "email": 30, "user_id": 18, "kyc": 20, "link": 60, "reason": 60}
 
 BAD_OUTCOMES = ("rejected", "unknown")
 
@@ -29,6 +34,22 @@ DEFAULT_LEVEL = "LEVEL-1"
 
 KYC_STATUS = {"0": "not set", "1": "waiting for audit", "2": "in audit", "3": "passed", "4": "refused"}
 """`kyc_status` in words (public fact 2.4)."""
+
+OTHER_EMAIL = (
+    "this user has another e-mail at the service than in this sheet, and keeps it; if the sheet is right, "
+    "treasury call change_card_user_email changes it"
+)
+
+
+@dataclass(frozen=True)
+class FoundUser:
+    """A card user of a sheet, as the service knows it."""
+
+    user_xid: str
+    known: str
+    """`existing`, `absent`, or `unknown` where it could not be asked."""
+    said: str
+    """The same for a person, with what provisioning would do."""
 
 
 def provision_users(desk: Desk, file: Path, sheet: str | None = None) -> list[dict[str, Any]]:
@@ -51,12 +72,6 @@ def look_up_users(desk: Desk, file: Path, sheet: str | None = None, out: Path | 
     Raises `InvalidSheet`; the sheet then comes back corrected in `out`.
     """
 
-    def look_up(row: CardUserRow) -> str:
-        try:
-            return "absent" if find_card_user(desk, row.user_xid) is None else "existing"
-        except (Refused, NotConnected, OutcomeUnknown):
-            return "unknown"
-
     try:
         rows = card_users_of(desk, file, sheet)
     except InvalidSheet as error:
@@ -64,7 +79,23 @@ def look_up_users(desk: Desk, file: Path, sheet: str | None = None, out: Path | 
         raise
     for note in rows.notes:
         LOG.info("card users: %s", note)
-    return {row.user_xid: known for row, known in zip(rows, desk.run_concurrently(look_up, rows), strict=True)}
+    return {each.user_xid: each.known for each in look_at_users(desk, rows)}
+
+
+def look_at_users(desk: Desk, users: Sheet[CardUserRow]) -> list[FoundUser]:
+    """Ask about each user of a sheet, in its order; nobody is created, and no link is asked for."""
+
+    def look_at(row: CardUserRow) -> FoundUser:
+        try:
+            user = find_card_user(desk, row.user_xid)
+        except (Refused, NotConnected, OutcomeUnknown) as error:
+            return FoundUser(row.user_xid, "unknown", _trouble(row, "unknown", str(error))["reason"])
+        if user is None:
+            return FoundUser(row.user_xid, "absent", "would be created")
+        other = f"; {OTHER_EMAIL}" if _is_other(row, user) else ""
+        return FoundUser(row.user_xid, "existing", f"exists, KYC {_in_words(user.kyc_status)}{other}")
+
+    return desk.run_concurrently(look_at, users)
 
 
 def create_or_link_users(desk: Desk, file: Path, found: Mapping[str, str], sheet: str | None = None) -> dict[str, str]:
@@ -147,25 +178,47 @@ def _result(desk: Desk, row: CardUserRow, outcome: str, user: CardUserRecord, li
     return {
         "user_xid": row.user_xid,
         "outcome": outcome,
+        "email": user.email or row.email,
         "user_id": user.user_id,
         "kyc_status": user.kyc_status,
+        "kyc": _in_words(user.kyc_status),
         "kyc_level": user.kyc_level,
         "link": link or user.link,
-        "reason": None,
+        "reason": OTHER_EMAIL if _is_other(row, user) else None,
     }
+
+
+def _in_words(kyc_status: str | None) -> str | None:
+    return KYC_STATUS.get(str(kyc_status), kyc_status)
+
+
+def _is_other(row: CardUserRow, user: CardUserRecord) -> bool:
+    """Return True where the service says an e-mail of this user, and not the sheet's."""
+    return (user.email or row.email).casefold() != row.email.casefold()
 
 
 def _trouble(row: CardUserRow, outcome: str, why: str) -> dict[str, Any]:
     said = mask_text(cut_text(why), known([row.email, row.user_name or ""]), (row.user_xid,))
-    return {**dict.fromkeys(COLUMNS), "user_xid": row.user_xid, "outcome": outcome, "reason": said}
+    return {**dict.fromkeys(COLUMNS), "user_xid": row.user_xid, "outcome": outcome, "email": row.email, "reason": said}
 
 
 def write_users(desk: Desk, results: Sequence[Mapping[str, Any]], out: Path | None) -> Mapping[str, Any]:
-    """Write `card_users.csv` (with the links: readable by its owner alone) and `run.json`; returns the summary."""
+    """Write `card_users.csv`, its workbook (both with the links: for their owner alone) and `run.json`.
+
+    Returns the summary.
+    """
     out = out or desk.settings.run_folder("card-users")
     counts = Counter(result["outcome"] for result in results)
-    files = [str(out / "card_users.csv"), str(out / "run.json")]
-    summary = {"kind": "provisioning", "users": len(results), "counts": dict(sorted(counts.items())), "files": files}
-    write_csv(out / "card_users.csv", COLUMNS, results)
+    files = [str(out / name) for name in ("card_users.csv", "card_users.xlsx", "run.json")]
+    summary = {
+        "kind": "provisioning",
+        "users": len(results),
+        "counts": dict(sorted(counts.items())),
+        "other_email": [each["user_xid"] for each in results if each["reason"] == OTHER_EMAIL],
+        "files": files,
+    }
+    book = PlainBook()
+    write_csv(out / "card_users.csv", COLUMNS, book.over("Card users", COLUMNS, results, WIDTHS))
+    write_bytes(out / "card_users.xlsx", book.finish())
     write_json(out / "run.json", summary)
     return summary

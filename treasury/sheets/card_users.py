@@ -1,5 +1,6 @@
 """The card users sheet: one row a cardholder to set up with a KYC link."""
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -47,7 +48,12 @@ def read_card_users(path: Path, *, sheet: str | None = None, mappings: Mappings 
 
     Raises `InvalidSheet` with every problem of every row. What is to be said about it and is no problem is in `notes`.
     """
-    return read_sheet(path, LAYOUT, _card_user_row, sheet, mappings=mappings)
+    rows = read_sheet(path, LAYOUT, _card_user_row, sheet, mappings=mappings)
+    by_email: dict[str, list[str]] = defaultdict(list)
+    for row in rows:
+        by_email[row.email.casefold()].append(row.user_xid)
+    rows.notes += tuple(f"{' and '.join(users)} have one e-mail" for users in by_email.values() if len(users) > 1)
+    return rows
 
 
 def _card_user_row(row: Row) -> CardUserRow:
