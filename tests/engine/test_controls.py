@@ -163,6 +163,12 @@ def test_a_run_and_a_day_have_limits(open_desk: OpenDesk, start_sandbox: Any, tm
     assert desk.ledger.run("run3") is None
     assert len(desk.ledger.orders()) == len(sandbox.orders()) == 3
     assert start(desk, rows[0], "run0", limits) == {"r0": "settled"}
+    # A limit that was lowered below what counts already refuses what spends of that currency, and nothing else.
+    lower = policy(tmp_path, 'time_zone = "Asia/Singapore"\n[payouts]\nmax_per_day = {USDT_TRC20 = 5, USDT = 50}')
+    (tmp_path / "other.csv").write_text(rows[3].read_text().replace("USDT_TRC20", "USDT"))
+    assert start(desk, tmp_path / "other.csv", "other", lower) == {"r3": "settled"}
+    with pytest.raises(LimitExceeded):
+        start(desk, rows[3], "run3", lower)
 
 
 def test_a_policy_without_payout_limits_is_refused(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:

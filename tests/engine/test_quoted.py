@@ -153,7 +153,7 @@ def test_an_unconfirmed_quote_seen_by_a_query_is_no_payment(open_desk: OpenDesk,
     order = desk.submission.submit(desk.submission.submit(plan(desk, fiat_payout())))
     assert order.state is State.UNKNOWN
     assert order.absent_since is None
-    assert "may be a payment or not" in str(order.reason)
+    assert "may use for a quote and for a payment" in str(order.reason)
 
 
 @pytest.mark.parametrize("absence", [ABSENT, lambda body: ok(request_id=body["request_id"], order_no="Q", status=11)])

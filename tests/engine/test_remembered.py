@@ -172,7 +172,7 @@ def test_a_quote_without_a_status_is_no_payment(open_desk: OpenDesk, service: An
     service.plan(FIAT_QUERY, lambda body: ok(request_id=body["request_id"], order_no="Q"))
     order = desk.submission.ask(order)
     assert order.state is State.UNKNOWN
-    assert "with no status, which may be a payment or not" in str(order.reason)
+    assert "with no status, which it may use for a quote and for a payment" in str(order.reason)
 
 
 # --- what an answer shows --------------------------------------------------------------------------------------------

@@ -207,7 +207,9 @@ def test_a_code_that_pays_and_nothing_fills_is_said() -> None:
     missing = {"USDT_TRC20-USDT": "its rate could not be had: 202211"}
     decided = decide({"ETH": "2", "USDT": "3600", "USDT_TRC20": "0"}, obligations=owed, missing=missing)
     [note] = decided.notes
-    assert note.startswith("USDT_TRC20 pays, and nothing fills it (USDT is the same asset under another code)")
+    assert note.startswith(
+        "USDT_TRC20 has payments, and no conversion can buy it (USDT is the same asset under another code)"
+    )
     assert [(each.asset, each.is_wanted) for each in decided.plan.skipped] == [("USDT_TRC20", True)]
 
 

@@ -91,6 +91,7 @@ def test_without_a_country_every_column_is_there_and_each_has_a_note(kind: str) 
     assert all(column.note.strip().endswith((".", "counts.")) for column in columns)
     required = {LAYOUTS[kind].key, *LAYOUTS[kind].required}
     assert required <= {column.name for column in columns if column.need is Need.YES}
+    assert not any("public fact" in column.note or "document, " in column.note for column in template_of(kind).columns)
 
 
 def test_a_country_has_its_route_s_columns_alone() -> None:

@@ -332,7 +332,7 @@ class _Decided:
         return f"{left}{flying}{paid} is inside its band, {band}"
 
     def _codes_that_nothing_fills(self) -> Iterator[str]:
-        """Codes of an asset that pay, and that no band and no pair fills."""
+        """Codes of an asset that have payments and that no band and no pair can buy."""
         market = self._market
         for asset in sorted(
             {each.asset for each in market.snapshot.obligations} - {*market.policy.assets, market.base}
@@ -341,4 +341,4 @@ class _Decided:
                 continue
             others = [each for each in market.assets if family_of(each) == family_of(asset) and each != asset]
             same = f" ({', '.join(others)} is the same asset under another code)" if others else ""
-            yield f"{asset} pays, and nothing fills it{same}: {market.why_not(asset)}"
+            yield f"{asset} has payments, and no conversion can buy it{same}: {market.why_not(asset)}"

@@ -85,7 +85,7 @@ CLASSES: tuple[Class, ...] = (
         "unknown_outcome",
         Verdict.BREAKS,
         "sent, and nobody knows yet whether it acted",
-        "wait: it is asked about at the next start of its run and every night",
+        "do not pay it by hand: start its run again to ask at once; the nightly reconciliation asks in any case",
     ),
     Class(
         "partial",

@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 ZERO = Decimal(0)
 
+GONE = "nothing: the difference is gone"
+"""The next action of a break that was resolved."""
+
 _ENDED = {99: State.SETTLED.outcome, 44: State.FAILED.outcome, 88: State.CLOSED.outcome}
 
 
@@ -134,7 +137,7 @@ def _break(each: Break) -> dict[str, Any]:
         "operation": found.operation,
         "order_no": found.order_no,
         "evidence": found.evidence,
-        "next_action": "none: it is gone" if each.lifecycle == RESOLVED else BY_NAME[found.name].next_action,
+        "next_action": GONE if each.lifecycle == RESOLVED else BY_NAME[found.name].next_action,
     }
 
 

@@ -233,8 +233,8 @@ def _funds(shown: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         flying = f"; {each['in_flight']} of it may still go to earlier runs" if each["in_flight"] != "0" else ""
         yield f"Balance of {currency}", f"{each['balance']} when this was made{flying}"
         if each["estimated"] != "0":
-            said = f"{each['estimated']} {currency}, by the rate of now, for rows of which only their quotes will tell"
-            yield "Of this, estimated", said
+            said = f"{each['estimated']} {currency}, by the rate of now, for rows whose debit only a quote can say"
+            yield f"Estimated: {currency}", said
         open_ends = f", and before {each['not_known']} row(s) whose debit nobody knows yet" if each["not_known"] else ""
         if each["remains"].startswith("-") and shown.get("conversions"):
             yield (

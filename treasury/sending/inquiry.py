@@ -286,8 +286,9 @@ class Inquiry:
         """Record that the service shows a quote which may or may not have been confirmed: neither absent nor paid."""
         status = "no status" if seen.status is None else f"status {int(seen.status)}"
         reason = (
-            f"the service shows its quote with {status}, which may be a payment or not: it is asked about again; "
-            f"once its support says that it was not confirmed, treasury resolve {order.request_id} --as not-sent"
+            f"the service shows its quote with {status}, which it may use for a quote and for a payment: nobody knows "
+            "whether it was confirmed. It is asked about at every start and every night; once the service's support "
+            f"says that it was not confirmed: treasury resolve {order.request_id} --as not-sent"
         )
         facts = {"absent_since": None, "reason": reason} if order.state is State.UNKNOWN else {}
         return self._ledger.note(order, unmoved=True, asked_at=self._ledger.now(), **facts)

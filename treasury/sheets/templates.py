@@ -1,5 +1,6 @@
 """Templates of the sheets that are read: their columns, what each is for, and two rows that show how."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
@@ -24,6 +25,9 @@ from treasury.sheets.characters import EXAMPLE
 from treasury.sheets.control import AMOUNTS
 from treasury.sheets.headers import Layout
 from treasury.sheets.payees import FIELD
+
+_SOURCE = re.compile(r" \((?:public fact|document)[^)]*\)")
+"""The source that a description names, which tells nothing to whoever fills in a sheet."""
 
 
 class Need(IntEnum):
@@ -334,10 +338,10 @@ def _columns(layout: Layout, notes: Mapping[str, str], amounts: Sequence[str]) -
 
 
 def _field(model: type[BaseModel], name: str) -> TemplateColumn:
-    """A column that is a field of an operation: the catalogue's description, and whether it is required."""
+    """A column that is a field of an operation: its description without a source, and whether it is required."""
     field = model.model_fields[name]
     rules = [rule for rule in getattr(model, "rules", ()) if isinstance(rule, Conditional) and rule.field == name]
-    said = (field.description or "").replace("`", "")
+    said = _SOURCE.sub("", field.description or "").replace("`", "")
     if field.is_required():
         need, words = Need.YES, "Required."
     elif rules:
