@@ -97,9 +97,17 @@ def _open_sqlite(url: str, *, writes: bool) -> Engine:
 
 def _share_statements(engine: Engine) -> Engine:
     """Compile a statement once in a process: those who read, those who write and other ledgers use what is compiled."""
-    # SQLAlchemy finds compiled statements by their dialect, which keeps nothing of a connection.
-    engine.dialect, compiled = _STATEMENTS.setdefault(engine.name, (engine.dialect, LRUCache(STATEMENTS)))
-    engine.update_execution_options(compiled_cache=compiled)
+    # SQLAlchemy finds compiled statements by their dialect. The one that is shared has been connected: it knows the
+    # database's version and defaults, which it learns from its own engine's first connection.
+    if engine.name in _STATEMENTS:
+        engine.dialect, compiled = _STATEMENTS[engine.name]
+        engine.update_execution_options(compiled_cache=compiled)
+    else:
+
+        @event.listens_for(engine, "connect")
+        def _connected(_connection: Any, _record: object) -> None:
+            _STATEMENTS.setdefault(engine.name, (engine.dialect, LRUCache(STATEMENTS)))
+
     return engine
 
 
