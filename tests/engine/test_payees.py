@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from tests.engine import paying
+from tests.engine.paying import plan_of
 from tests.engine.runs import HEADER, pay
 from tests.moved_clock import clock_of
 from tests.parts import DIRECT, QUOTED
@@ -238,3 +239,58 @@ def test_another_account_of_a_known_name_waits_so_many_days(
     paying.commit(desk, file, "second")
     [cooled] = [order for order in desk.ledger.orders(run_key="second") if order.row_ref == "a"]
     assert cooled.state.value == "prepared"
+
+
+def test_a_run_is_shown_beside_the_last_one_of_the_same_people(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    desk = open_desk(start_sandbox().base_url)
+    people = [("a", "100", "12345670001", "Ann Example"), ("b", "100", "12345670002", "Ben Example")]
+    people += [("c", "100", "12345670003", "Cy Example"), ("d", "100", "12345670004", "Di Example")]
+    pay(desk, named(tmp_path, *people), tmp_path / "1", "october")
+    pay(desk, named(tmp_path, ("x", "999", "12345670099", "Xu Example")), tmp_path / "2", "somebody-else")
+    same = look(desk, read_plan(named(tmp_path, *people), "copy"))
+    assert dict(preview_page(same, 0).facts)["As in the last run"].startswith("the same payees as run october")
+    november = named(
+        tmp_path,
+        ("a", "120", "12345670001", "Ann Example"),  # no more than 20 %
+        ("b", "121", "12345670002", "Ben Example"),
+        ("c", "100.5", "12345670003", "Somebody Else"),
+        ("e", "100", "12345670005", "Eve Example"),
+    )
+    shown = look(desk, read_plan(november, "november"))
+    beside = shown["beside"]
+    assert (beside["run_key"], beside["gone"], beside["new"]) == ("october", ["d (***0004)"], ["e"])
+    assert (beside["changed"], beside["renamed"]) == (["b"], ["c"])
+    assert beside["totals"] == ["441.5 USDT_TRC20 (+10 %), the last run like it: 400 USDT_TRC20"]
+    notes = {row["row_ref"]: row["note"] for row in shown["rows"]}
+    assert "121 USDT_TRC20 (+21 %) instead of 100 in run october" in notes["b"]
+    assert "another name in run october" in notes["c"]
+    assert notes["a"] is None
+    assert desk.ledger.run("november") is None
+    pay(desk, november, tmp_path / "3", "november")
+    assert {order.state.outcome for order in desk.ledger.orders(run_key="november")} == {"settled"}
+
+
+@pytest.mark.both_databases
+def test_the_policy_holds_what_differs_from_the_last_run(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    desk = open_desk(start_sandbox().base_url)
+    adopt(desk, when_changed="hold", change_above_percent="50")
+    people = (("a", "100", "12345670001", "Ann Example"), ("b", "100", "12345670002", "Ben Example"))
+    pay(desk, named(tmp_path, *people), tmp_path / "1", "october")
+    november = named(tmp_path, ("a", "49", "12345670001", "Ann Example"), ("b", "150", "12345670002", "Ben Example"))
+    [waits] = [row for row in plan_of(desk, november, "november").rows if row.row_ref == "a"]
+    shown = look(desk, plan_of(desk, november, "november"))
+    assert [row["row_ref"] for row in shown["rows"] if "will be held" in str(row["note"])] == [waits.row_ref]
+    for _ in range(2):  # the next start holds it still
+        pay(desk, november, tmp_path / "2", "november")
+        states = {order.row_ref: order.state.outcome for order in desk.ledger.orders(run_key="november")}
+        assert states == {"a": "held", "b": "settled"}
+    [held] = [order for order in desk.ledger.orders(run_key="november") if order.row_ref == "a"]
+    assert held.hold_kind == Hold.PAYEE
+    assert "49 USDT_TRC20 (-51 %) instead of 100 in run october" in str(held.reason)
+    release_orders(desk, "november", None, by="Bob Example", why="half a month")
+    pay(desk, november, tmp_path / "2", "november")
+    assert {order.state.outcome for order in desk.ledger.orders(run_key="november")} == {"settled"}

@@ -8,6 +8,7 @@ from sqlalchemy import Connection, Row, func, select
 
 from treasury.ledger import schema
 from treasury.ledger.duplicates import DAY_MS, may_be_paid
+from treasury.ledger.earlier_runs import beside_last
 from treasury.money import format_amount
 from treasury.orders.states import Hold, State
 
@@ -20,15 +21,18 @@ class PayeeRules:
     """Currency -> the most that the first payment to an account may debit."""
     cooling_days: int = 0
     """How long another account of a known name waits after its first payment was recorded."""
+    changed_above_percent: Decimal | None = None
+    """How far a payee's amount may differ from the last run that paid the same people; None where nothing is held."""
 
     def __bool__(self) -> bool:
-        return bool(self.new_above) or self.cooling_days > 0
+        return bool(self.new_above) or self.cooling_days > 0 or self.changed_above_percent is not None
 
 
 def held_payees(connection: Connection, run_key: str, rules: PayeeRules, now: int) -> Iterator[tuple[str, str]]:
     """The waiting payments of a run that are held for their payee, each with the reason."""
+    differs = _differs(connection, run_key, rules)
     for row in _not_released(connection, run_key, State.PREPARED):
-        reason = _why_held(connection, row, rules, now)
+        reason = _why_held(connection, row, rules, now) or differs.get(row.row_ref)
         if reason is not None:
             yield row.row_ref, reason
 
@@ -36,7 +40,18 @@ def held_payees(connection: Connection, run_key: str, rules: PayeeRules, now: in
 def cooled_payees(connection: Connection, run_key: str, rules: PayeeRules, now: int) -> list[str]:
     """The payments of a run that were held for their payee, and that nothing holds any more."""
     held = _not_released(connection, run_key, State.HELD, Hold.PAYEE)
-    return [row.row_ref for row in held if _why_held(connection, row, rules, now) is None]
+    differs = _differs(connection, run_key, rules) if held else {}
+    return [
+        row.row_ref for row in held if row.row_ref not in differs and _why_held(connection, row, rules, now) is None
+    ]
+
+
+def _differs(connection: Connection, run_key: str, rules: PayeeRules) -> Mapping[str, str]:
+    """Row -> how it differs from the last run that paid the same people, where the policy holds that."""
+    if rules.changed_above_percent is None:
+        return {}
+    beside = beside_last(connection, run_key, rules.changed_above_percent)
+    return {} if beside is None else beside.differs
 
 
 def _not_released(connection: Connection, run_key: str, state: State, kind: Hold | None = None) -> list[Row[tuple[()]]]:

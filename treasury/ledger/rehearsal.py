@@ -2,24 +2,37 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import NoReturn
 
 from sqlalchemy import Connection, insert, select
 
 from treasury.ledger import schema
 from treasury.ledger.database import serialize
+from treasury.ledger.earlier_runs import beside_last
 from treasury.ledger.intents import IntentRules, record_intents
 from treasury.ledger.ledger import Ledger
 from treasury.orders.records import Intent
 from treasury.orders.states import State
+from treasury.planning.beside import Beside
 
 
 class _Undone(Exception):
     """Undoes the transaction that it ends; carries what was found."""
 
-    def __init__(self, held: Mapping[str, str]) -> None:
+    def __init__(self, found: "Rehearsed") -> None:
         super().__init__()
-        self.held = held
+        self.found = found
+
+
+@dataclass(frozen=True)
+class Rehearsed:
+    """The record of a plan as it would be now."""
+
+    held: Mapping[str, str]
+    """Row -> why it would be held; also of rows that are held already."""
+    beside: Beside | None
+    """The run beside the last one that paid the same people; None when there is none, or nobody asked."""
 
 
 @dataclass(frozen=True)
@@ -33,8 +46,10 @@ class _New(Iterable[Intent]):
         return (each for each in self.intents if each.row_ref not in self.recorded)
 
 
-def holds_of(ledger: Ledger, run_key: str, intents: Iterable[Intent], rules: IntentRules) -> Mapping[str, str]:
-    """Row -> why it would be held if the plan were recorded now; also of rows that are held already.
+def rehearse(
+    ledger: Ledger, run_key: str, intents: Iterable[Intent], rules: IntentRules, percent: Decimal | None = None
+) -> Rehearsed:
+    """Return what would be there if the plan were recorded now. `percent`: compare it with the last run, see `Beside`.
 
     Raises `InputError` for a payment that cannot replace the one that it names.
     """
@@ -51,9 +66,10 @@ def holds_of(ledger: Ledger, run_key: str, intents: Iterable[Intent], rules: Int
         held = select(orders.row_ref, orders.reason).where(
             orders.run_key == run_key, orders.state == State.HELD.value, orders.sends == 0
         )
-        raise _Undone({row.row_ref: row.reason or "" for row in connection.execute(held)})
+        beside = None if percent is None else beside_last(connection, run_key, percent)
+        raise _Undone(Rehearsed({row.row_ref: row.reason or "" for row in connection.execute(held)}, beside))
 
     try:
         ledger.write(work)
     except _Undone as undone:
-        return undone.held
+        return undone.found

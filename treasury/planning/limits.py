@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from decimal import Decimal
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -89,6 +89,10 @@ class PayoutLimits(Limits):
     """A share of failed sends above this stops the run, once twenty were sent."""
     estimate_margin_percent: Annotated[Decimal, Field(ge=0, le=100)] = Decimal(2)
     """So much above its estimate a payment may debit that fixes what is received."""
+    change_above_percent: Annotated[Decimal, Field(gt=0, le=1000)] = Decimal(20)
+    """A payee's amount that differs by more from the last run that paid the same people is said."""
+    when_changed: Literal["show", "hold"] = "show"
+    """`hold`: a payment whose amount or name differs so from the last run is held, too."""
     send_when_funding_is_unknown: bool = False
     """True: a run is sent although the service does not say a balance that it needs."""
 

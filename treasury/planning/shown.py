@@ -7,6 +7,7 @@ from typing import Any
 
 from treasury.masking import mask
 from treasury.money import format_amount
+from treasury.planning.beside import Beside
 from treasury.planning.payouts import PayoutPlan
 from treasury.planning.rows import PayoutRow
 from treasury.planning.trades import TradePlan
@@ -33,6 +34,8 @@ class Known:
     """Row -> the payment that it looks like."""
     holds: Mapping[str, str] = field(default_factory=dict)
     """Row -> why it will be held."""
+    beside: Beside | None = None
+    """The run beside the last one that paid the same people."""
 
 
 def shown_payouts(plan: PayoutPlan, known: Known) -> dict[str, Any]:
@@ -46,6 +49,7 @@ def shown_payouts(plan: PayoutPlan, known: Known) -> dict[str, Any]:
         "changed_payees": len(known.changed),
         "duplicates": len(known.duplicates),
         "held": sum(row.row_ref in known.holds for row in plan.rows),
+        "beside": None if known.beside is None else known.beside.as_dict(),
         "largest": _largest(plan.rows),
         "rows": rows,
     }
@@ -75,6 +79,8 @@ def _notes(row: PayoutRow, known: Known) -> Iterator[str]:
         yield f"this name was paid to another account before: {known.changed[row.row_ref]}, now {mask(row.account)}"
     elif row.row_ref in known.new:
         yield "first payment to this account"
+    if known.beside is not None and row.row_ref in known.beside.differs:
+        yield known.beside.differs[row.row_ref]
     if row.row_ref in known.holds:
         yield f"will be held: {known.holds[row.row_ref]}"
     elif row.row_ref in known.duplicates:

@@ -39,6 +39,9 @@ MAX_ROWS = 5_000
 MAX_LEFT_OUT = 20
 """Rows that are left out and named on a page; `plan.json` and `errors.csv` have all."""
 
+MAX_NAMED = 10
+"""Rows that one line names."""
+
 MAX_NOTED = 20
 """Payments with a note that a terminal shows of a plan that somebody looks at."""
 
@@ -111,7 +114,7 @@ RANKS: Mapping[str, int] = {
         (
             *("NOT FUNDED", "CANNOT BE FUNDED", "Gap", "Will be held", "Known name", "Paid for the first time"),
             *("Look like earlier payments", "Debits without a bound", "Does not count", "Left out", "Changes"),
-            *("Of the past", "Not answered by the service", "Partly", "REHEARSAL"),
+            *("Beside run", "Of the past", "Not answered by the service", "Partly", "REHEARSAL"),
         ),
         0,
     ),
@@ -197,6 +200,7 @@ def _sums(shown: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     ):
         if shown.get(name):
             yield title, f"{shown[name]} payment(s), see their notes"
+    yield from _beside(shown.get("beside"))
     if shown.get("largest"):
         yield "Largest", ", ".join(shown["largest"])
     yield from (("Changes", change) for change in shown.get("changes", ()))
@@ -210,6 +214,25 @@ def _sums(shown: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     yield from left_out_of(shown)
     if shown.get("not_asked"):
         yield "Not answered by the service", ", ".join(shown["not_asked"])
+
+
+def _beside(beside: Mapping[str, Any] | None) -> Iterator[tuple[str, str]]:
+    """The differences of a run to the last one that paid the same people."""
+    if beside is None:
+        return
+    title, found = f"Beside run {beside['run_key']}", False
+    for name, words in (("gone", "not paid now"), ("new", "not paid there")):
+        if refs := beside[name]:
+            more = "" if len(refs) <= MAX_NAMED else f" and {len(refs) - MAX_NAMED} more"
+            yield title, f"{len(refs)} {words}: {', '.join(refs[:MAX_NAMED])}{more}"
+            found = True
+    for name, words in (("changed", "another amount"), ("renamed", "another name")):
+        if refs := beside[name]:
+            yield title, f"{len(refs)} payment(s) with {words}, see their notes"
+            found = True
+    if not found:
+        yield "As in the last run", f"the same payees as run {beside['run_key']}, and about the same amounts"
+    yield from (("Total", each) for each in beside["totals"])
 
 
 def left_out_of(shown: Mapping[str, Any]) -> Facts:

@@ -22,7 +22,7 @@ from treasury.runs import market
 from treasury.runs.desk import Desk
 from treasury.runs.estimates import Estimates, FeesOnTop
 from treasury.runs.offers import OfferQuestions
-from treasury.runs.preview import funding_of, holds_of_plan
+from treasury.runs.preview import funding_of, rehearse_plan
 from treasury.sheets.reading import Sheet
 
 
@@ -58,7 +58,7 @@ def rows_to_pay(desk: Desk, plan: PayoutPlan) -> PayoutPlan:
     states = states_of(desk.ledger, plan.run_key)
     is_keyed = plan.policy is not None and bool(plan.policy.listed)
     is_new = any(row.row_ref not in states for row in plan.rows)
-    held = holds_of_plan(desk, plan) if is_new else {}
+    held = rehearse_plan(desk, plan).held if is_new else {}
     paid = Sheet[PayoutRow]()
     for row in plan.rows:
         state, hold = states.get(row.row_ref, (None, None))

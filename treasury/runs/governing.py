@@ -63,7 +63,8 @@ class Governing:
 def _payees(limits: Limits) -> PayeeRules:
     if not isinstance(limits, PayoutLimits):
         return PayeeRules()
-    return PayeeRules(limits.new_payee_above, limits.cooling_days)
+    holds = limits.change_above_percent if limits.when_changed == "hold" else None
+    return PayeeRules(limits.new_payee_above, limits.cooling_days, holds)
 
 
 def would_rehearse(desk: Desk) -> bool:

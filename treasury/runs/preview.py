@@ -11,7 +11,7 @@ from treasury.errors import InvalidSheet
 from treasury.ledger.in_flight import in_flight, states_of
 from treasury.ledger.payees import what_is_known
 from treasury.ledger.quotes import live_quotes
-from treasury.ledger.rehearsal import holds_of
+from treasury.ledger.rehearsal import Rehearsed, rehearse
 from treasury.money import exact, format_amount, parse_amount, round_up
 from treasury.orders.states import NEVER_LEFT
 from treasury.planning.offers import Funding, judge_offered
@@ -51,7 +51,8 @@ def look(desk: Desk, plan: PayoutPlan, file: Path | None = None, *, in_full: boo
     if not in_full:
         return {**plan.summary(), **shown}
     known = what_is_known(desk.ledger, plan.run_key, plan.intents, plan.limits.duplicate_days)
-    known = replace(known, holds=holds_of_plan(desk, plan))
+    rehearsed = rehearse_plan(desk, plan, plan.limits.change_above_percent)
+    known = replace(known, holds=rehearsed.held, beside=rehearsed.beside)
     return {
         **shown_payouts(plan, known),
         **shown,
@@ -65,10 +66,10 @@ def look(desk: Desk, plan: PayoutPlan, file: Path | None = None, *, in_full: boo
     }
 
 
-def holds_of_plan(desk: Desk, plan: PayoutPlan) -> Mapping[str, str]:
-    """Row -> why it is held, or would be if the plan were recorded now."""
+def rehearse_plan(desk: Desk, plan: PayoutPlan, percent: Decimal | None = None) -> Rehearsed:
+    """Return what would be there if the plan were recorded now. `percent`: compare it with the last run, too."""
     rules = Governing(plan.policy, None).rules(desk, "payouts", {}, {})
-    return holds_of(desk.ledger, plan.run_key, plan.intents, rules)
+    return rehearse(desk.ledger, plan.run_key, plan.intents, rules, percent)
 
 
 def _waiting(desk: Desk, plan: PayoutPlan) -> PayoutPlan:

@@ -1,0 +1,83 @@
+"""The runs of a ledger that paid the same people as another one: found by the keyed hashes of their payees."""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable
+from decimal import Decimal
+from typing import Any
+
+from sqlalchemy import Connection, func, select
+
+from treasury.concurrency.batches import batched
+from treasury.ledger import schema
+from treasury.ledger.duplicates import may_be_paid
+from treasury.ledger.payees import shown_account
+from treasury.money import exact
+from treasury.orders.states import State
+from treasury.planning.beside import Beside, Payment, compare_runs
+
+MEAN_OF = 6
+"""Runs whose mean a total is compared with."""
+
+LOOKED_AT = 60
+"""Runs, the newest first, among which those that paid the same people are looked for."""
+
+_AT_ONCE = 500
+
+
+def beside_last(connection: Connection, run_key: str, percent: Decimal) -> Beside | None:
+    """Compare a run, as it is recorded, with the last one that paid the same people; None when there is none.
+
+    Runs pay the same people when at least half of the payees of each are payees of the other.
+    """
+    waits = schema.orders.c.state.in_([State.PREPARED.value, State.HELD.value])
+    run = _payments(connection, run_key, waits | may_be_paid(schema.orders))
+    alike = _alike(connection, run_key, {each.payee for each in run}) if run else []
+    if not alike:
+        return None
+    paid = [_payments(connection, each, may_be_paid(schema.orders)) for each in alike]
+    return compare_runs(run, alike[0], paid[0], [_debits(each) for each in paid], percent)
+
+
+def _alike(connection: Connection, run_key: str, payees: Collection[str]) -> list[str]:
+    """The last runs that paid the same people, the newest first."""
+    table = schema.orders.c
+    paid = may_be_paid(schema.orders) & (table.run_key != run_key)
+    shared: Counter[str] = Counter()
+    newest: dict[str, int] = {}
+    for some in batched(payees, _AT_ONCE):
+        counted = func.count(table.payee.distinct()).label("payees")
+        query = select(table.run_key, counted, func.max(table.id).label("id")).where(paid, table.payee.in_(some))
+        for row in connection.execute(query.group_by(table.run_key)):
+            shared[row.run_key] += row.payees
+            newest[row.run_key] = max(row.id, newest.get(row.run_key, 0))
+    last = sorted(newest, key=lambda each: -newest[each])[:LOOKED_AT]
+    query = select(table.run_key, func.count(table.payee.distinct()).label("payees"))
+    sizes = {
+        row.run_key: row.payees
+        for row in connection.execute(query.where(paid, table.run_key.in_(last)).group_by(table.run_key))
+    }
+    return [each for each in last if 2 * shared[each] >= max(len(payees), sizes[each])][:MEAN_OF]
+
+
+def _payments(connection: Connection, run_key: str, counts: Any) -> list[Payment]:
+    table = schema.orders.c
+    columns = (table.row_ref, table.payee, table.payee_name, table.masked, table.ceiling)
+    amounts = (table.currency, table.amount, table.receive_currency, table.receive_amount)
+    query = select(*columns, *amounts).where(table.run_key == run_key, table.payee.is_not(None), counts)
+    found = []
+    for row in connection.execute(query.order_by(table.id)):
+        debit = Decimal(row.amount or row.ceiling or 0)
+        # A row that fixes what is received has a ceiling: its own amount is what its quote asked.
+        fixes_receipt = row.ceiling is not None and row.receive_amount is not None
+        fixed = (row.receive_currency, Decimal(row.receive_amount)) if fixes_receipt else (row.currency, debit)
+        account = shown_account(row.masked)
+        found.append(Payment(row.row_ref, row.payee, row.payee_name, account, *fixed, row.currency, debit))
+    return found
+
+
+@exact
+def _debits(payments: Iterable[Payment]) -> dict[str, Decimal]:
+    sums: dict[str, Decimal] = defaultdict(Decimal)
+    for each in payments:
+        sums[each.debits] += each.debit
+    return dict(sums)
