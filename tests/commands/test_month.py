@@ -81,7 +81,7 @@ def test_4_what_failed_is_corrected_and_paid_once(month: Office, sandbox: Runnin
     assert [row["row_ref"] for row in rows_of(remaining)] == ["b", "c"]
     text = remaining.read_text().replace("12345670044", "12345670006").replace("Example b Person", "Example a Person")
     corrected = month.file("corrected.csv", text)
-    paid = month.run("pay", corrected, "--run-key", "november-2", "--yes", "--follow", "5")
+    paid = month.run("pay", corrected, "--run-key", "november-2", "--yes", "--follow", "120")
     assert paid.last == "0 settled, 1 closed, 1 held"  # this name was paid to another account before
     released = month.run("release", "november-2", "--by", "Ada Example", "--why", "called him")
     assert released.code == 0

@@ -31,7 +31,7 @@ def test_rebalancing_plans_asks_trades_and_trades_once_a_day(office: Office, san
     assert "waiting for a yes" in asked.last
     assert sandbox.books() == books
     assert sandbox.orders() == []
-    ended = office.run("rebalance", "--policy", POLICY, "--yes", "--follow", "5")
+    ended = office.run("rebalance", "--policy", POLICY, "--yes", "--follow", "120")
     trades = sandbox.orders()
     assert (ended.code, ended.last) == (0, f"{len(trades)} settled"), ended.err
     assert trades

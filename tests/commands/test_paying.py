@@ -115,7 +115,7 @@ def test_an_added_row_is_refused_by_name(paid: Ended, office: Office, sandbox: R
 @pytest.mark.parametrize(("ending", "outcome", "status"), [("0044", "failed", "44"), ("0088", "closed", "88")])
 def test_a_payment_that_fails_ends_with_4(ending: str, outcome: str, status: str, office: Office) -> None:
     sheet = office.sheet(("bad", "10", f"1234567{ending}"), name=f"{outcome}.csv")
-    ended = office.run("pay", sheet, "--run-key", outcome, "--yes", "--follow", "4")
+    ended = office.run("pay", sheet, "--run-key", outcome, "--yes", "--follow", "120")
     assert (ended.code, ended.last) == (4, f"0 settled, 1 {outcome}")
     row = office.results(outcome)["bad"]
     assert (row["outcome"], row["status"]) == (outcome, status)
@@ -180,12 +180,12 @@ def test_a_service_that_is_away_loses_nothing_and_a_later_start_pays(
         settings = SandboxSettings(public_key=key_pair[1], settle_seconds=0.2, port=port)
         with running_sandbox(settings) as sandbox:
             part = office.run(
-                "pay", office.sheet(rows[1], name="part.csv"), "--run-key", "away", "--yes", "--follow", "4"
+                "pay", office.sheet(rows[1], name="part.csv"), "--run-key", "away", "--yes", "--follow", "120"
             )
             assert (part.code, part.last) == (0, "1 settled")
             assert list(office.results("away")) == ["a", "b", "c"]  # every row of the run
             assert [order["amount"] for order in sandbox.orders()] == [Decimal(20)]
-            rest = office.run("pay", whole, "--run-key", "away", "--yes", "--follow", "4")
+            rest = office.run("pay", whole, "--run-key", "away", "--yes", "--follow", "120")
             assert (rest.code, rest.last) == (0, "3 settled")
             assert sorted(order["amount"] for order in sandbox.orders()) == [Decimal(10), Decimal(20), Decimal(30)]
             assert {order["effects"] for order in sandbox.orders()} == {1}
@@ -211,7 +211,7 @@ def test_the_orders_of_one_file_are_chosen_by_its_rows_and_out_takes_the_results
     office: Office, sandbox: RunningSandbox
 ) -> None:
     out = office.home / "elsewhere"
-    arguments = ["--run-key", "sample", "--yes", "--follow", "6", "--out", out]
+    arguments = ["--run-key", "sample", "--yes", "--follow", "120", "--out", out]
     ended = office.run("pay", data.path("beneficiaries.csv"), *arguments)
     assert (ended.code, ended.last) == (0, "12 settled")
     rows = read_rows(out / "results.csv")

@@ -294,6 +294,9 @@ def test_a_month_is_made_of_the_entries_and_months_add_up(
     expected = {"paid": "-9.9", "fees": "-0.1", "adjustments": "-25", "closing": str(Decimal(opening) - 35)}
     assert found == {"currency": "USDT_TRC20", "opening": opening, "shown": found["closing"], **expected}
     assert month_of(desk, tmp_path / "month", today) == found
+    counted = report_month(desk, today, tmp_path / "month", Policy())["controls"]
+    assert (counted["differences accepted"], counted["payments held"]) == (2, 0)  # the openings, and the gap
+    assert "How often each control acted" in (tmp_path / "month" / "month.html").read_text()
     rows = list(csv.DictReader((tmp_path / "month" / "entries.csv").read_text().splitlines()))
     assert [(row["kind"], row["amount"]) for row in rows] == [
         ("fees", "-0.1"),

@@ -29,8 +29,8 @@ def test_the_flows_tell_one_story_and_leave_artifacts(home: Path, sandbox: Runni
 
     users = provision_card_users(str(data.path("card_users.csv")))
     assert users["counts"] == {"created": 4}
-    trades = rebalance_treasury(str(data.path("treasury_policy.toml")), follow_seconds=5)
-    paid = pay_beneficiaries(str(data.path("beneficiaries.csv")), "in-process", follow_seconds=5)
+    trades = rebalance_treasury(str(data.path("treasury_policy.toml")), follow_seconds=120)
+    paid = pay_beneficiaries(str(data.path("beneficiaries.csv")), "in-process", follow_seconds=120)
     assert paid["counts"] == {"settled": 12}
     orders = sandbox.orders()
     assert trades["counts"] == {"settled": len(orders) - 12}
@@ -64,7 +64,7 @@ def test_a_night_ends_in_a_state_named_for_its_verdict_and_tells_what_is_new_onc
         "json_data": {"subject": "{{subject}}", "body": "{{body}}"},
     }
     CustomWebhookNotificationBlock(**hook).save("night", overwrite=True)
-    pay_beneficiaries(str(data.path("beneficiaries.csv")), "nights", follow_seconds=5)
+    pay_beneficiaries(str(data.path("beneficiaries.csv")), "nights", follow_seconds=120)
     night: dict[str, Any] = {"notification": "custom-webhook/night", "return_state": True}
     assert reconcile_transactions(**night).name == "Warnings"
     statement = home / "statement.csv"
@@ -89,9 +89,9 @@ def test_paying_again_sends_nothing(home: Path, sandbox: RunningSandbox) -> None
     from flows.pay_beneficiaries import pay_beneficiaries
 
     sheet = str(data.path("beneficiaries.csv"))
-    first = pay_beneficiaries(sheet, "again", follow_seconds=5)
+    first = pay_beneficiaries(sheet, "again", follow_seconds=120)
     before = len(sandbox.orders()), sandbox.books()
-    second = pay_beneficiaries(sheet, "again", follow_seconds=5)
+    second = pay_beneficiaries(sheet, "again", follow_seconds=120)
     assert first == second
     assert (len(sandbox.orders()), sandbox.books()) == before
 
@@ -270,9 +270,9 @@ def test_a_flow_that_leaves_rows_out_ends_in_a_state_that_needs_a_person(home: P
     wrong = home / "wrong.csv"
     wrong.write_text(data.path("beneficiaries.csv").read_text().replace("direct", "by hand", 1))
     before = len(sandbox.orders())
-    refused = pay_beneficiaries(str(wrong), "leaves-out", follow_seconds=5, return_state=True)
+    refused = pay_beneficiaries(str(wrong), "leaves-out", follow_seconds=120, return_state=True)
     assert (refused.name, len(sandbox.orders())) == ("InputRejected", before)
-    ended = pay_beneficiaries(str(wrong), "leaves-out", follow_seconds=5, valid_rows_only=True, return_state=True)
+    ended = pay_beneficiaries(str(wrong), "leaves-out", follow_seconds=120, valid_rows_only=True, return_state=True)
     assert (ended.name, ended.message) == ("NeedsAttention", "11 settled, 1 left out")
     with pytest.raises(NeedsAttention) as found:
         ended.result()

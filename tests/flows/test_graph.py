@@ -76,7 +76,7 @@ class Graph:
 def test_a_payout_run_reads_as_fetch_fiat_quotes_then_create_payouts(home: Path, sandbox: RunningSandbox) -> None:
     from flows.pay_beneficiaries import pay_beneficiaries
 
-    graph = Graph(pay_beneficiaries(str(SHEET), "graph", follow_seconds=5, return_state=True))
+    graph = Graph(pay_beneficiaries(str(SHEET), "graph", follow_seconds=120, return_state=True))
     direct, quoted = (
         sum(f",{route}," in line for line in SHEET.read_text().splitlines()) for route in ("direct", "quoted")
     )
@@ -113,7 +113,7 @@ def test_the_rows_of_a_long_run_are_quoted_part_by_part(
     from flows.pay_beneficiaries import pay_beneficiaries
 
     monkeypatch.setattr(treasury.runs.parts, "QUOTED_ROWS", 10)
-    graph = Graph(pay_beneficiaries(str(quoted_sheet(tmp_path, 30)), "long", follow_seconds=10, return_state=True))
+    graph = Graph(pay_beneficiaries(str(quoted_sheet(tmp_path, 30)), "long", follow_seconds=120, return_state=True))
     rows = ("1-10", "11-20", "21-30")
     assert {name for name in graph.tasks if "1" in name} == {
         f"{verb} {some}" for verb in ("fetch fiat quotes", "create payouts") for some in rows
@@ -132,7 +132,7 @@ def test_the_rows_of_a_long_run_are_quoted_part_by_part(
 def test_a_rebalancing_quotes_and_executes_each_trade(home: Path, sandbox: RunningSandbox) -> None:
     from flows.rebalance_treasury import rebalance_treasury
 
-    graph = Graph(rebalance_treasury(str(data.path("treasury_policy.toml")), follow_seconds=5, return_state=True))
+    graph = Graph(rebalance_treasury(str(data.path("treasury_policy.toml")), follow_seconds=120, return_state=True))
     quotes = [name for name in graph.tasks if name.startswith("quote ")]
     assert len(quotes) == 3
     assert {name.split()[1] for name in quotes} <= {"SELL", "BUY"}
@@ -160,7 +160,7 @@ def test_card_users_and_the_night_read_as_the_sentence_says(home: Path, sandbox:
     assert graph.run["state_name"] == "Provisioned"
     from flows.pay_beneficiaries import pay_beneficiaries
 
-    pay_beneficiaries(str(SHEET), "night", follow_seconds=5)
+    pay_beneficiaries(str(SHEET), "night", follow_seconds=120)
     night = Graph(reconcile_transactions(return_state=True))
     names = list(night.tasks)
     assert (names[0], names[-2:]) == ("start sweep", ["end sweep", "write pandas report"])
@@ -227,7 +227,7 @@ def test_a_plan_that_waits_for_an_approval_says_so(home: Path, sandbox: RunningS
     with pytest.raises(ApprovalNeeded):
         state.result()
     assert len(sandbox.orders()) == before
-    paid = approve_and_pay("waits", str(SHEET), "somebody else", str(two_people), follow_seconds=5, return_state=True)
+    paid = approve_and_pay("waits", str(SHEET), "somebody else", str(two_people), follow_seconds=120, return_state=True)
     assert (paid.name, paid.type) == ("Settled", "COMPLETED")
 
 
@@ -260,7 +260,7 @@ def test_a_night_that_could_not_ask_is_incomplete_and_red(
     with kept_port() as port:
         with running_sandbox(SandboxSettings(public_key=key_pair[1], settle_seconds=0.2, port=port)) as works:
             monkeypatch.setenv("TREASURY_BASE_URL", works.base_url)
-            pay_beneficiaries(str(SHEET), "before", follow_seconds=5)
+            pay_beneficiaries(str(SHEET), "before", follow_seconds=120)
         state = reconcile_transactions(return_state=True)  # nobody is there any more
     assert (state.name, state.type, state.message) == ("Incomplete", "FAILED", "12 query_failed")
 

@@ -27,18 +27,29 @@ COLUMNS: Mapping[str, str] = {
 
 ENTRY_COLUMNS = ("id", "at", "currency", "kind", "amount", "reference", "run_key", "row_ref", "order_no")
 
+CONTROL_COLUMNS = ("control", "acted")
+
 
 def write_month(
-    out: Path, month: str, time_zone: str, lines: Sequence[MonthLine], entries: Sequence[Booking]
+    out: Path,
+    month: str,
+    time_zone: str,
+    lines: Sequence[MonthLine],
+    entries: Sequence[Booking],
+    controls: Mapping[str, int],
 ) -> Mapping[str, Any]:
-    """Write the files of a month into a folder; return its machine form with their paths."""
-    machine = {"month": month, "time_zone": time_zone, "entries": len(entries)}
-    machine["accounts"] = [line.as_text() for line in lines]
+    """Write the files of a month into a folder; return its machine form with their paths.
+
+    `controls`: control -> how often it acted.
+    """
+    machine: dict[str, Any] = {"month": month, "time_zone": time_zone, "entries": len(entries)}
+    machine |= {"accounts": [line.as_text() for line in lines], "controls": dict(controls)}
     write_csv(out / "entries.csv", ENTRY_COLUMNS, _rows(entries))
     book = PlainBook()
     for name, columns, rows in (
         ("Accounts", tuple(COLUMNS), [line.as_values() for line in lines]),
         ("Entries", ENTRY_COLUMNS, list(_rows(entries))),
+        ("Controls", CONTROL_COLUMNS, [dict(zip(CONTROL_COLUMNS, each, strict=True)) for each in controls.items()]),
     ):
         for _ in book.over(name, columns, rows, dict.fromkeys(columns, 20)):
             pass

@@ -8,6 +8,7 @@ from typing import Any
 from treasury.ledger import closing
 from treasury.ledger.acceptances import acceptances
 from treasury.ledger.bookings import opened_after, order_bookings, receipt_bookings
+from treasury.ledger.controls import controls_of
 from treasury.ledger.statement_lines import kept_lines
 from treasury.planning.policy import Policy
 from treasury.reconciliation.balances import BalanceAccount
@@ -51,7 +52,8 @@ def report_month(desk: Desk, month: str, out: Path | None, policy: Policy) -> Ma
         if night.balance is not None and first <= night.as_of < after
     }
     drawn, of_month = draw_month(accounts, bookings, shown, span)
-    return write_month(out or desk.settings.home / "months" / month, month, policy.time_zone, drawn, of_month)
+    controls = controls_of(ledger, first, after)
+    return write_month(out or desk.settings.home / "months" / month, month, policy.time_zone, drawn, of_month, controls)
 
 
 def _beside_orders(
