@@ -185,6 +185,12 @@ def forget_contents(desk: Desk) -> None:
     forget_old_contents(desk.ledger)
 
 
+CLEANED: Mapping[str, Callable[[str], str]] = {
+    "results.xlsx": without_payee_cells,
+    "card_users.xlsx": lambda text: text.replace(f"<t>{CARD_USER['email']}</t>", ""),
+}
+
+
 def everything(folder: Path, ledger_url: str) -> dict[str, str]:
     """Everything that was kept: files, each part of the workbook, SQLite with its log, every table of the ledger."""
     kept = {}
@@ -193,9 +199,11 @@ def everything(folder: Path, ledger_url: str) -> dict[str, str]:
             kept[file.name] = file.read_bytes().decode("utf-8", "replace")
         if file.name == "results.csv":
             kept[file.name] = without_payees(kept[file.name])
+        if file.name == "card_users.csv":  # it says whom each row is about by the sheet's own e-mail
+            kept[file.name] = kept[file.name].replace(f",{CARD_USER['email']},", ",,")
         if file.suffix == ".xlsx" and file.name not in OUR_SHEETS:
             with zipfile.ZipFile(file) as parts:
-                cleaned = without_payee_cells if file.name == "results.xlsx" else str
+                cleaned = CLEANED.get(file.name, str)
                 kept |= {
                     f"{file.name}/{name}": cleaned(parts.read(name).decode("utf-8", "replace"))
                     for name in parts.namelist()

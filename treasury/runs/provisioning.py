@@ -23,7 +23,7 @@ from treasury.texts import cut_text
 LOG = logging.getLogger("treasury")
 
 COLUMNS = ("user_xid", "outcome", "email", "user_id", "kyc_status", "kyc", "kyc_level", "link", "reason")
-"""Of `card_users.csv` and its workbook; `kyc`: `kyc_status` in words."""
+"""Of `card_users.csv` and its workbook; `email`: as the sheet has it, `kyc`: `kyc_status` in words."""
 
 WIDTHS = {"user_xid": 18, "email": 30, "user_id": 18, "kyc": 20, "link": 60, "reason": 60}
 
@@ -178,7 +178,7 @@ def _result(desk: Desk, row: CardUserRow, outcome: str, user: CardUserRecord, li
     return {
         "user_xid": row.user_xid,
         "outcome": outcome,
-        "email": user.email or row.email,
+        "email": row.email,
         "user_id": user.user_id,
         "kyc_status": user.kyc_status,
         "kyc": _in_words(user.kyc_status),
