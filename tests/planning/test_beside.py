@@ -9,7 +9,7 @@ def payment(
     row_ref: str, payee: str, amount: str, currency: str = "USDT", name: str | None = "n", **more: str
 ) -> Payment:
     debit = Decimal(more.get("debit", amount))
-    return Payment(row_ref, payee, name, f"***{payee}", currency, Decimal(amount), more.get("debits", currency), debit)
+    return Payment(row_ref, payee, name, currency, Decimal(amount), more.get("debits", currency), debit)
 
 
 def test_several_payments_to_one_payee_are_compared_by_their_sum() -> None:

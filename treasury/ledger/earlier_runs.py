@@ -1,7 +1,7 @@
 """The runs of a ledger that paid the same people as another one: found by the keyed hashes of their payees."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from decimal import Decimal
 from typing import Any
 
@@ -10,7 +10,6 @@ from sqlalchemy import Connection, func, select
 from treasury.concurrency.batches import batched
 from treasury.ledger import schema
 from treasury.ledger.duplicates import may_be_paid
-from treasury.ledger.payees import shown_account
 from treasury.money import exact
 from treasury.orders.states import State
 from treasury.planning.beside import Beside, Payment, compare_runs
@@ -34,8 +33,8 @@ def beside_last(connection: Connection, run_key: str, percent: Decimal) -> Besid
     alike = _alike(connection, run_key, {each.payee for each in run}) if run else []
     if not alike:
         return None
-    paid = [_payments(connection, each, may_be_paid(schema.orders)) for each in alike]
-    return compare_runs(run, alike[0], paid[0], [_debits(each) for each in paid], percent)
+    last = _payments(connection, alike[0], may_be_paid(schema.orders))
+    return compare_runs(run, alike[0], last, [_debits(connection, each) for each in alike], percent)
 
 
 def _alike(connection: Connection, run_key: str, payees: Collection[str]) -> list[str]:
@@ -61,7 +60,7 @@ def _alike(connection: Connection, run_key: str, payees: Collection[str]) -> lis
 
 def _payments(connection: Connection, run_key: str, counts: Any) -> list[Payment]:
     table = schema.orders.c
-    columns = (table.row_ref, table.payee, table.payee_name, table.masked, table.ceiling)
+    columns = (table.row_ref, table.payee, table.payee_name, table.ceiling)
     amounts = (table.currency, table.amount, table.receive_currency, table.receive_amount)
     query = select(*columns, *amounts).where(table.run_key == run_key, table.payee.is_not(None), counts)
     found = []
@@ -70,14 +69,15 @@ def _payments(connection: Connection, run_key: str, counts: Any) -> list[Payment
         # A row that fixes what is received has a ceiling: its own amount is what its quote asked.
         fixes_receipt = row.ceiling is not None and row.receive_amount is not None
         fixed = (row.receive_currency, Decimal(row.receive_amount)) if fixes_receipt else (row.currency, debit)
-        account = shown_account(row.masked)
-        found.append(Payment(row.row_ref, row.payee, row.payee_name, account, *fixed, row.currency, debit))
+        found.append(Payment(row.row_ref, row.payee, row.payee_name, *fixed, row.currency, debit))
     return found
 
 
 @exact
-def _debits(payments: Iterable[Payment]) -> dict[str, Decimal]:
-    sums: dict[str, Decimal] = defaultdict(Decimal)
-    for each in payments:
-        sums[each.debits] += each.debit
+def _debits(connection: Connection, run_key: str) -> dict[str, Decimal]:
+    """Currency -> what a run may have debited for its payees."""
+    table, sums = schema.orders.c, defaultdict[str, Decimal](Decimal)
+    paid = (table.run_key == run_key) & table.payee.is_not(None) & may_be_paid(schema.orders)
+    for row in connection.execute(select(table.currency, table.amount, table.ceiling).where(paid)):
+        sums[row.currency] += Decimal(row.amount or row.ceiling or 0)
     return dict(sums)

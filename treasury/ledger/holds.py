@@ -56,7 +56,7 @@ def hold_payees(ledger: Ledger, connection: Connection, run_key: str, rules: Pay
     """Hold first payments as the policy says, and release those that it holds no more."""
     now = ledger.now()
     for row_ref in cooled_payees(connection, run_key, rules, now):
-        cause = "its payee waited as long as the policy says"
+        cause = "the policy does not hold it for its payee any more"
         step = (Event.RELEASE, State.HELD, State.PREPARED, None)
         _step(ledger, connection, run_key, row_ref, *step, cause=cause)
     if rules:

@@ -20,8 +20,6 @@ class Payment:
     """Keyed hash of the account that it pays."""
     name: str | None
     """Keyed hash of the payee's name."""
-    account: str
-    """The account, masked."""
     currency: str
     amount: Decimal
     """The amount that its row fixes: what is debited, or what is received."""
@@ -37,7 +35,7 @@ class Beside:
     run_key: str
     """The last run like it."""
     gone: tuple[str, ...]
-    """Payees of that run whom this one does not pay: row and masked account there."""
+    """Rows of that run whose payee this one does not pay."""
     new: tuple[str, ...]
     """Rows whose payee that run did not pay."""
     changed: Mapping[str, str]
@@ -87,7 +85,7 @@ def compare_runs(
             changed |= dict.fromkeys(refs, f"{said} in run {run_key}")
     return Beside(
         run_key,
-        tuple(f"{each[0].row_ref} ({each[0].account})" for payee, each in paid.items() if payee not in here),
+        tuple(each.row_ref for payee, payments in paid.items() if payee not in here for each in payments),
         tuple(each.row_ref for payee, payments in here.items() if payee not in paid for each in payments),
         changed,
         renamed,
