@@ -271,3 +271,15 @@ def test_the_readme_names_every_column_of_the_results() -> None:
 def test_a_sample_that_is_not_there_is_named() -> None:
     with pytest.raises(FileNotFoundError, match=r"no sample called salaries\.csv"):
         data.path("salaries.csv")
+
+
+@pytest.mark.parametrize("zero", ["0", "0.00"])
+def test_a_zero_of_the_amount_that_a_mode_does_not_require_is_none(tmp_path: Path, zero: str) -> None:
+    assert read_one(tmp_path, PERSON | {"receive_amount": zero}).fields == read_one(tmp_path, PERSON).fields
+    bounded = DEST | {"max_pay_amount": "120"}
+    row = read_one(tmp_path, bounded | {"pay_amount": zero})
+    assert row.fields == read_one(tmp_path, bounded).fields
+    assert (row.amount, row.max_pay_amount) == (None, Decimal(120))
+    assert set(problems(tmp_path, PERSON | {"pay_amount": zero})) == {"pay_amount"}
+    assert set(problems(tmp_path, DEST | {"receive_amount": zero})) == {"receive_amount"}
+    assert "receive_amount" in problems(tmp_path, PERSON | {"receive_amount": "-0.01"})

@@ -2,8 +2,9 @@
 
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
+from treasury.money import parse_amount
 from treasury.provider.fields import (
     PERSONAL,
     Amount,
@@ -78,6 +79,17 @@ class EnterpriseBeneficiary(Beneficiary):
     company_name: PersonalText | None = Field(None, description="Legal name of the organization.")
 
 
+UNUSED_AMOUNT = {"source": "receive_amount", "dest": "pay_amount"}
+"""Mode of a quote, in lower case -> the amount that it does not require."""
+
+
+def _is_zero(value: object) -> bool:
+    try:
+        return parse_amount(value) == 0
+    except ValueError:
+        return False
+
+
 class FiatPayoutQuote(Operation[FiatPayoutQuoteRecord]):
     """Quote the conversion of a source asset into the fiat currency a beneficiary receives; captures the route."""
 
@@ -110,6 +122,15 @@ class FiatPayoutQuote(Operation[FiatPayoutQuoteRecord]):
     )
     individual_beneficiary: IndividualBeneficiary | None = Field(None, description="When account_type is `PERSONAL`.")
     enterprise_beneficiary: EnterpriseBeneficiary | None = Field(None, description="When account_type is `ENTERPRISE`.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_unused_zero(cls, data: Any) -> Any:
+        """Leave out a zero of the amount that the mode does not require (document, Limits: above zero if required)."""
+        if not isinstance(data, dict):
+            return data
+        unused = UNUSED_AMOUNT.get(str(data.get("quote_mode")).casefold())
+        return {name: value for name, value in data.items() if name != unused or not _is_zero(value)}
 
 
 class FiatPayoutRecord(Reply):

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from treasury.errors import InvalidFields, NotConnected, OutcomeUnknown, Problem, Refused
 from treasury.provider.conversion import ConversionExecute
-from treasury.provider.fiat_payouts import FiatPayoutQuote
+from treasury.provider.fiat_payouts import UNUSED_AMOUNT, FiatPayoutQuote
 from treasury.provider.operation import Effect, Operation, Reply, SeenOrder, is_blank
 from treasury.provider.orders import QueryTransaction
 from treasury.provider.refusals import ACCOUNT_TROUBLE, ASK_FIRST, FINAL, TOO_MANY, RefusalKind
@@ -216,7 +216,7 @@ class ServiceRules(BaseModel):
 
     def quote_problem(self, fields: Mapping[str, Any]) -> Problem | None:
         """Return what this service does not take of a fiat payout quote with these fields, by wire name."""
-        other = {"source": "receive_amount", "dest": "pay_amount"}.get(str(fields.get("quote_mode")).casefold(), "")
+        other = UNUSED_AMOUNT.get(str(fields.get("quote_mode")).casefold(), "")
         if self.both_quote_amounts or is_blank(fields.get(other)):
             return None
         return Problem(other, "is not taken beside the other amount (both_quote_amounts of the [service] table)")

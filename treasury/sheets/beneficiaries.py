@@ -119,7 +119,7 @@ def _payout_row(row: Row, unchecked: dict[str, None]) -> PayoutRow:
     else:
         sent = _judge(FiatPayoutQuote, _quote(values), problems)
         confirmed = _confirmation(values, problems)
-        confirmed |= _ceiling(values, problems)
+        confirmed |= _ceiling(sent or values, values, problems)
     problems += judge_payee(values, route, unchecked.setdefault)
     if problems:
         raise InvalidFields("row", problems)
@@ -137,10 +137,10 @@ def _payout_row(row: Row, unchecked: dict[str, None]) -> PayoutRow:
     )
 
 
-def _ceiling(values: Mapping[str, str], problems: list[Problem]) -> dict[str, Any]:
+def _ceiling(quoted: Mapping[str, Any], values: Mapping[str, str], problems: list[Problem]) -> dict[str, Any]:
     if CEILING not in values:
         return {}
-    if values.get("pay_amount") is not None:
+    if quoted.get("pay_amount") is not None:
         problems.append(Problem(CEILING, "must be blank where pay_amount says what is debited"))
         return {}
     try:
