@@ -116,9 +116,9 @@ def test_any_value_is_found_in_a_sentence(words: list[str], between: str, case: 
 
 def test_the_longest_text_is_masked_in_little_time() -> None:
     for text in ("a " * 500, "1 " * 500, "1" * 1_000, "a1" * 500, "@" * 1_000, "a@" * 500, "DE02 " * 200, "(" * 1_000):
-        began = time.monotonic()
+        began = time.thread_time()
         mask_text(text, PERSONAL)
-        assert time.monotonic() - began < 0.5
+        assert time.thread_time() - began < 5  # a pattern that goes back and forth takes minutes
 
 
 def test_the_personal_values_of_a_payment_are_found_at_every_level() -> None:
