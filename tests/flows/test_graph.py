@@ -228,7 +228,7 @@ def test_a_plan_that_waits_for_an_approval_says_so(home: Path, sandbox: RunningS
         state.result()
     assert len(sandbox.orders()) == before
     paid = approve_and_pay("waits", str(SHEET), "somebody else", str(two_people), follow_seconds=120, return_state=True)
-    assert (paid.name, paid.type) == ("Settled", "COMPLETED")
+    assert (paid.name, paid.type) == ("Settled", "COMPLETED"), paid.message
 
 
 def test_a_run_that_another_process_holds_is_not_red(home: Path, sandbox: RunningSandbox) -> None:
