@@ -262,7 +262,7 @@ def test_a_run_is_shown_beside_the_last_one_of_the_same_people(
     beside = shown["beside"]
     assert (beside["run_key"], beside["gone"], beside["new"]) == ("october", ["d"], ["e"])
     assert (beside["changed"], beside["renamed"]) == (["b"], ["c"])
-    assert beside["totals"] == ["441.5 USDT_TRC20 (+10 %), the last run like it: 400 USDT_TRC20"]
+    assert beside["totals"] == ["the last run like it: 400 USDT_TRC20; this one is +10 %"]
     notes = {row["row_ref"]: row["note"] for row in shown["rows"]}
     assert "121 USDT_TRC20 (+21 %) instead of 100 in run october" in notes["b"]
     assert "another name in run october" in notes["c"]

@@ -113,7 +113,7 @@ def test_the_rows_of_a_long_run_are_quoted_part_by_part(
     from flows.pay_beneficiaries import pay_beneficiaries
 
     monkeypatch.setattr(treasury.runs.parts, "QUOTED_ROWS", 10)
-    graph = Graph(pay_beneficiaries(str(quoted_sheet(tmp_path, 30)), "long", follow_seconds=120, return_state=True))
+    graph = Graph(pay_beneficiaries(str(quoted_sheet(tmp_path, 30)), "long", follow_seconds=10, return_state=True))
     rows = ("1-10", "11-20", "21-30")
     assert {name for name in graph.tasks if "1" in name} == {
         f"{verb} {some}" for verb in ("fetch fiat quotes", "create payouts") for some in rows

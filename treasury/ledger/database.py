@@ -8,9 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Dialect, Engine, Table, create_engine, event, make_url, text
+from sqlalchemy import Connection, Engine, Table, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
-from sqlalchemy.util import LRUCache
 
 from treasury.clock import MACHINE
 from treasury.concurrency.crash_points import crash_point
@@ -21,11 +20,6 @@ from treasury.ledger.statements import RowChange, S, change_all, change_one, ins
 from treasury.ledger.token import LedgerToken
 
 T = TypeVar("T")
-
-STATEMENTS = 2_000
-"""How many compiled statements a process keeps for each kind of database."""
-
-_STATEMENTS: dict[str, tuple[Dialect, LRUCache[Any, Any]]] = {}
 
 _Item = tuple[Callable[[Connection], Any], Deliver]
 """Work of one caller, and where its result is delivered."""
@@ -60,7 +54,7 @@ def open_engine(url: str, *, writes: bool) -> Engine:
     if parsed.get_backend_name() != "postgresql":
         raise ConfigurationError(f"a ledger is kept in SQLite or PostgreSQL, not {parsed.get_backend_name()}")
     try:
-        engine = _share_statements(create_engine(parsed.set(drivername="postgresql+psycopg"), pool_size=4))
+        engine = create_engine(parsed.set(drivername="postgresql+psycopg"), pool_size=4)
     except (ArgumentError, NoSuchModuleError) as error:
         raise ConfigurationError(f"the ledger cannot be opened: {error}") from None
 
@@ -77,8 +71,7 @@ def _open_sqlite(url: str, *, writes: bool) -> Engine:
     file = sqlite_file(url)
     if file is None:
         raise ConfigurationError("a ledger needs a file: sqlite:////path/to/ledger.db")
-    connects = {"timeout": OPEN_SECONDS, "check_same_thread": False}
-    engine = _share_statements(create_engine(url, connect_args=connects))
+    engine = create_engine(url, connect_args={"timeout": OPEN_SECONDS, "check_same_thread": False})
 
     @event.listens_for(engine, "connect")
     def _configure(connection: Any, _record: object) -> None:
@@ -91,22 +84,6 @@ def _open_sqlite(url: str, *, writes: bool) -> Engine:
     def _begin(connection: Connection) -> None:
         # A writer takes its lock at the start: upgrading a read lock later can fail with "database is locked".
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
-
-    return engine
-
-
-def _share_statements(engine: Engine) -> Engine:
-    """Compile a statement once in a process: those who read, those who write and other ledgers use what is compiled."""
-    # SQLAlchemy finds compiled statements by their dialect. The one that is shared has been connected: it knows the
-    # database's version and defaults, which it learns from its own engine's first connection.
-    if engine.name in _STATEMENTS:
-        engine.dialect, compiled = _STATEMENTS[engine.name]
-        engine.update_execution_options(compiled_cache=compiled)
-    else:
-
-        @event.listens_for(engine, "connect")
-        def _connected(_connection: Any, _record: object) -> None:
-            _STATEMENTS.setdefault(engine.name, (engine.dialect, LRUCache(STATEMENTS)))
 
     return engine
 

@@ -130,5 +130,5 @@ def _totals(run: Iterable[Payment], earlier: Sequence[Mapping[str, Decimal]]) ->
         sums = [each.get(currency, Decimal(0)) for each in earlier]
         digits = min((exponent for each in sums if isinstance(exponent := each.as_tuple().exponent, int)), default=0)
         mean = (sum(sums, Decimal(0)) / len(sums)).quantize(Decimal(1).scaleb(min(digits, 0)))
-        share = f" ({_share(total, mean)})" if mean else ""
-        yield f"{format_amount(total)} {currency}{share}, {of} like it: {format_amount(mean)} {currency}"
+        share = f"; this one is {_share(total, mean)}" if mean else ""
+        yield f"{of} like it: {format_amount(mean)} {currency}{share}"
