@@ -4,6 +4,7 @@ import shutil
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.engine import paying
+from tests.engine.answers import payout
 from tests.engine.runs import sheet
 from tests.moved_clock import MovedClock, clock_of
 from treasury.errors import (
@@ -21,6 +23,7 @@ from treasury.errors import (
     LimitExceeded,
 )
 from treasury.ledger.approvals import Approved
+from treasury.ledger.day import check_day
 from treasury.ledger.stops import lift_stop, stop_sending
 from treasury.orders.states import Event, State
 from treasury.runs import approving, execution
@@ -169,6 +172,16 @@ def test_a_run_and_a_day_have_limits(open_desk: OpenDesk, start_sandbox: Any, tm
     assert start(desk, tmp_path / "other.csv", "other", lower) == {"r3": "settled"}
     with pytest.raises(LimitExceeded):
         start(desk, rows[3], "run3", lower)
+    day, most = str(desk.ledger.orders()[0].counted_on), {"USDT_TRC20": Decimal(5)}
+
+    def judge(currency: str | None, amount: Decimal | None) -> None:
+        one = replace(payout(), currency=currency, amount=amount)
+        desk.ledger.look(lambda connection: check_day(connection, day, most, [one]))
+
+    judge("USDT", Decimal(1))
+    for unknown in (("USDT_TRC20", None), (None, None), (None, Decimal(1))):  # nobody knows how much, or of what
+        with pytest.raises(LimitExceeded):
+            judge(*unknown)
 
 
 def test_a_policy_without_payout_limits_is_refused(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:

@@ -173,7 +173,6 @@ def open_values(treasury: Treasury, plan: ConversionPlan) -> tuple[Decimal, Deci
 
 @many
 @given(treasuries())
-@pytest.mark.costly("random treasuries, each planned and judged")
 def test_every_part_that_stays_open_is_listed_with_its_reason(treasury: Treasury) -> None:
     plan = planned(treasury)
     price = {each.asset: each.price for each in treasury.holdings}

@@ -1,4 +1,5 @@
-"""Counts how often each control of this ledger acted in a period: rows of its own tables, which are never changed."""
+"""Counts how often each control of this ledger acted in a period: rows of its own tables, none of which is ever
+deleted."""
 
 from collections.abc import Mapping
 

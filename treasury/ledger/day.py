@@ -34,7 +34,8 @@ def check_day(connection: Connection, day: str, max_per_day: Mapping[str, Decima
         planned[intent.currency] += (intent.ceiling if intent.amount is None else intent.amount) or 0
     for currency, most in max_per_day.items():
         before = _counted(connection, day, currency)
-        if planned[currency] > 0 and before + planned[currency] > most:  # what spends nothing of it may go on
+        may_spend = currency in planned or None in planned  # also what does not say how much, or of what
+        if may_spend and before + planned[currency] > most:
             raise LimitExceeded(
                 f"the limit of {day} is {format_amount(most)} {currency}: {format_amount(before)} count already, and "
                 f"this run adds {format_amount(planned[currency])}"

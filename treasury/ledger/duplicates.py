@@ -20,8 +20,6 @@ from treasury.orders.states import Hold, State
 DAY_MS = 24 * 3600 * 1000
 _AT_ONCE = 500
 
-_MINE, _OTHER, _FIRST_OF = (schema.orders.alias() for _ in range(3))
-
 _OPEN = (State.SENDING.value, State.UNKNOWN.value, State.ACCEPTED.value)
 
 
@@ -47,8 +45,9 @@ class EarlierPayment:
 
 def find_duplicates(connection: Connection, run_key: str, since_ms: int) -> Iterator[Duplicate]:
     """The waiting payments of a run that are duplicates, and that no person released as such."""
-    found = {row.id: row for row in connection.execute(_pairs(run_key, may_be_paid(_OTHER, since_ms)))}
-    waits = connection.execute(_pairs(run_key, _OTHER.c.state == State.PREPARED.value))
+    other = schema.orders.alias()
+    found = {row.id: row for row in connection.execute(_pairs(other, run_key, may_be_paid(other, since_ms)))}
+    waits = connection.execute(_pairs(other, run_key, other.c.state == State.PREPARED.value))
     found = {**{row.id: row for row in waits if row.other_id < row.id}, **found}
     for _, row in sorted(found.items()):
         yield Duplicate(row.row_ref, f"{row.other} of run {row.run_key} ({row.request_id})")
@@ -59,9 +58,9 @@ def may_be_paid(table: Any, since_ms: int = 0) -> Any:
     return or_(table.c.state.in_(_OPEN), and_(table.c.state == State.SETTLED.value, _ended(table) >= since_ms))
 
 
-def _pairs(run_key: str, counts: Any) -> Select[Any]:
-    """Each waiting payment of a run, with the first of all those `_OTHER` that count and look like it."""
-    mine, other, first_of = _MINE, _OTHER, _FIRST_OF
+def _pairs(other: Any, run_key: str, counts: Any) -> Select[Any]:
+    """Each waiting payment of a run, with the first of all those that count and look like it."""
+    mine, first_of = schema.orders.alias(), schema.orders.alias()
     waits = mine.c.state == State.PREPARED.value
     keys = select(mine.c.alike).where(mine.c.run_key == run_key, waits, mine.c.alike.is_not(None))
     first = (

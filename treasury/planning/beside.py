@@ -43,7 +43,7 @@ class Beside:
     renamed: Mapping[str, str]
     """Row -> how the name of its account differs, here or from that run."""
     totals: tuple[str, ...]
-    """For each currency: what this run debits, and the mean of the last runs like it."""
+    """For each currency: the mean of the last runs like it, and how far this one is above or below."""
 
     @property
     def differs(self) -> Mapping[str, str]:

@@ -37,7 +37,7 @@ KYC_STATUS = {"0": "not set", "1": "waiting for audit", "2": "in audit", "3": "p
 
 OTHER_EMAIL = (
     "this user has another e-mail at the service than in this sheet, and keeps it; if the sheet is right, "
-    "treasury call change_card_user_email changes it"
+    'treasury call change_card_user_email --json \'{"user_id": "...", "email": "..."}\' changes it'
 )
 
 
@@ -49,7 +49,7 @@ class FoundUser:
     known: str
     """`existing`, `absent`, or `unknown` where it could not be asked."""
     said: str
-    """The same for a person, with what provisioning would do."""
+    """A sentence for people: how the service knows the user, and what provisioning would do."""
 
 
 def provision_users(desk: Desk, file: Path, sheet: str | None = None) -> list[dict[str, Any]]:
