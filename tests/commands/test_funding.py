@@ -142,7 +142,8 @@ def test_quotes_that_ask_more_than_is_there_are_not_confirmed(
 ) -> None:
     """Fees rise after a plan was made, within its ceilings: what they come to is converted by the next start."""
     sandbox = open_sandbox(balances={"USDT": D(700), "BTC": D("0.8")})
-    office, rules = open_office(sandbox.base_url), policy(tmp_path, tail="[payouts]\nduplicate_days = 0\n", BTC=BTC)
+    wide = "[payouts]\nduplicate_days = 0\nestimate_margin_percent = 5\n"  # for rates that move
+    office, rules = open_office(sandbox.base_url), policy(tmp_path, tail=wide, BTC=BTC)
     more = ("--policy", rules, "--yes", *FUND)
     assert office.run("pay", by_receipt(office, 1, "899.00"), "--run-key", "before", *more).last == "1 settled"
     monkeypatch.setattr(Rates, "fiat_fee", lambda self, pay, now: D(18))

@@ -38,7 +38,7 @@ def test_a_new_home_needs_nobody(office: Office) -> None:
 
 def test_what_is_open_is_said_until_it_is_done(office: Office, tmp_path: Any) -> None:
     sheet = office.sheet(("a", "10", "12345670001"), ("b", "20", "12345670022"))
-    assert office.run("pay", sheet, "--run-key", "run", "--yes", "--follow", "120").code == 0
+    assert office.run("pay", sheet, "--run-key", "run", "--yes", "--follow", "2").code == 0
     needs = standing(office)["needs"]
     assert needs == [
         "no report of everything was made yet: treasury reconcile",
@@ -64,7 +64,7 @@ def test_what_is_open_is_said_until_it_is_done(office: Office, tmp_path: Any) ->
 
 def test_money_that_is_gone_is_a_sum_here_and_beside_its_balance(office: Office, sandbox: RunningSandbox) -> None:
     sheet = office.sheet(("a", "10", "12345670001"), ("b", "20", "12345670022"))
-    assert office.run("pay", sheet, "--run-key", "run", "--yes", "--follow", "120").code == 0
+    assert office.run("pay", sheet, "--run-key", "run", "--yes", "--follow", "2").code == 0
     assert office.run("reconcile").code == 0
     sandbox.deposit("USDT_TRC20", "-5")
     assert office.run("reconcile").code == 5

@@ -30,6 +30,7 @@ from treasury.errors import IllegalTransition, Stopped
 from treasury.ledger.quotes import reference_of
 from treasury.orders.records import Order
 from treasury.orders.states import Event, State
+from treasury.reports.results import next_action
 
 PAID = shown(22, order_amount=None, currency=None, order_no="F1")
 
@@ -200,6 +201,9 @@ def test_a_row_whose_quotes_are_used_up_says_why_once(open_desk: OpenDesk, servi
     order = desk.submission.submit(order)
     says = "6 quotes were asked for, and none could be confirmed (the quote's rate is 0.5, less than 0.9): treasury"
     assert str(order.reason).startswith(says)
+    assert next_action(order).startswith(
+        f"no start sends it any more: treasury resolve {order.request_id} --as not-sent "
+    )
     again = desk.submission.submit(order)
     fetched = desk.submission.fetch_quote(again)
     assert (again.reason, fetched.order.reason, fetched.quote) == (order.reason, order.reason, None)

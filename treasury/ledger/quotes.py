@@ -25,6 +25,9 @@ QUOTES_SEEN = 50
 MAX_GENERATIONS = QUOTE.attempts
 """Quotes that one payment may ever have, each under an id of its own."""
 
+USED_UP = f"{MAX_GENERATIONS} quotes were asked for, and none could be confirmed"
+"""How the reason of a row begins that has had them all."""
+
 
 def reference_of(ledger: Ledger, order: Order, generation: int) -> str:
     """The request id of an order under a generation."""

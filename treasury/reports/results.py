@@ -12,6 +12,7 @@ from typing import Any
 
 from treasury.files import copy_file, write_json
 from treasury.ledger.in_flight import CONVERSION
+from treasury.ledger.quotes import USED_UP
 from treasury.money import exact, format_amount
 from treasury.orders.records import Order
 from treasury.orders.states import OUTCOMES, Hold, State
@@ -78,10 +79,14 @@ NOT_FUNDED = "not funded: "
 ABOVE_CEILING = "the quote's pay amount is "
 """How the reason of a row begins whose quote asked more than its plan allows."""
 
-QUOTED_ABOVE = (
-    "start the same run again once its quote asks less; or treasury cancel {request_id}, and pay it under another run "
-    "key with a higher max_pay_amount"
-)
+UNSENT_ACTIONS: Mapping[str, str] = {
+    NOT_FUNDED: "see to what its reason names, then start the same run again",
+    ABOVE_CEILING: "start the same run again once its quote asks less; or treasury cancel {request_id}{said}, and "
+    "pay it under another run key with a higher max_pay_amount",
+    USED_UP: "no start sends it any more: treasury resolve {request_id} --as not-sent{said} ends this row; then pay it "
+    "under another run key, with what its reason names changed",
+}
+"""How the reason of a row begins that was not sent -> what a person does about it."""
 
 HELD_ACTIONS: Mapping[str, str] = {
     Hold.DUPLICATE: "if it is meant: treasury release {request_id} (where the policy lists nobody, duplicate_ok "
@@ -187,10 +192,9 @@ def next_action(order: Order, by: Order | None = None) -> str:
         return how.format(row_ref=by.row_ref, run_key=by.run_key)
     if order.hold_kind is not None and order.hold_kind in HELD_ACTIONS:
         return HELD_ACTIONS[order.hold_kind].format(request_id=order.request_id + SAID, run_key=order.run_key + SAID)
-    if order.state is State.PREPARED and (order.reason or "").startswith(NOT_FUNDED):
-        return "see to what its reason names, then start the same run again"
-    if order.state is State.PREPARED and (order.reason or "").startswith(ABOVE_CEILING):
-        return QUOTED_ABOVE.format(request_id=order.request_id + SAID)
+    for reason, action in UNSENT_ACTIONS.items() if order.state is State.PREPARED else ():
+        if (order.reason or "").startswith(reason):
+            return action.format(request_id=order.request_id, said=SAID)
     if order.run_key.startswith(CALL) and order.state.outcome in ("failed", "closed", "rejected"):
         return "find out why, correct it, and send it under another reference"
     actions = CONVERSION_ACTIONS if order.operation == CONVERSION else NEXT_ACTIONS

@@ -12,7 +12,7 @@ from typing import Any
 from treasury.concurrency.crash_points import crash_point
 from treasury.errors import NotConnected, OutcomeUnknown, Refused
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.quotes import MAX_GENERATIONS, adopt_quote, finish_quote, last_quote, note_quote, open_quote
+from treasury.ledger.quotes import USED_UP, adopt_quote, finish_quote, last_quote, note_quote, open_quote
 from treasury.orders.decisions import (
     COUNTED,
     Bounds,
@@ -230,12 +230,12 @@ class Submission(Transmission):
         return self._ledger.note(order, unmoved=True, reason=problem), True
 
     def _used_up(self, order: Order) -> Order:
-        reason = (
-            f"{MAX_GENERATIONS} quotes were asked for, and none could be confirmed ({order.reason or 'no reason'}): "
-            f"treasury resolve {order.request_id} --as not-sent ends this row, and it may be paid in a new run"
-        )
-        if order.reason is not None and order.reason.startswith(f"{MAX_GENERATIONS} quotes"):
+        if (order.reason or "").startswith(USED_UP):
             return order
+        reason = (
+            f"{USED_UP} ({order.reason or 'no reason'}): treasury resolve {order.request_id} --as not-sent ends this "
+            "row, and it may be paid in a new run"
+        )
         return self._ledger.note(order, unmoved=True, reason=reason)
 
     def _ask_quote(self, order: Order, quote: Quote, ask: Operation[Any], kind: QuotedPayment) -> Fetched:
