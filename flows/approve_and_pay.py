@@ -5,9 +5,16 @@ from typing import Any
 
 from prefect import flow
 
+from blocks.desk import open_desk
 from flows.pay_beneficiaries import pay_beneficiaries
+from flows.pay_qr_codes import pay_qr_codes
+from flows.withdraw_assets import withdraw_assets
 from tasks.outcomes import ends_in_a_named_state
 from tasks.payouts import approve_plan
+from treasury.runs.payouts import kind_of_run
+
+FLOWS = {"payout": pay_beneficiaries, "withdrawal": withdraw_assets, "scan-to-pay": pay_qr_codes}
+"""Kind of a run -> the flow that carries out its plan."""
 
 
 @flow(name="approve-and-pay", flow_run_name="approve and pay {run_key}")
@@ -31,7 +38,7 @@ def approve_and_pay(
 
     Args:
         run_key: the run that waits.
-        file: the beneficiaries spreadsheet that was planned; a changed one has no approval.
+        file: the spreadsheet that was planned; a changed one has no approval.
         approved_by: your name; whoever made the plan cannot approve it. Empty with a token, which says it.
         policy: the policy in force applies; this may name it, a TOML file or block:NAME.
         out: folder for `results.csv` and `run.json`; one named by the run key when left out.
@@ -49,7 +56,8 @@ def approve_and_pay(
     approve_plan(run_key, approved_by, account, token)
     rows: dict[str, Any] = {"sheet": sheet, "add": add, "valid_rows_only": valid_rows_only, "fund": fund}
     rows["partly"] = partly
-    paid: Mapping[str, Any] = pay_beneficiaries(file, run_key, out, follow_seconds, account, policy, **rows)
+    pay = FLOWS[kind_of_run(open_desk(account), run_key)]
+    paid: Mapping[str, Any] = pay(file, run_key, out, follow_seconds, account, policy, **rows)
     return paid
 
 

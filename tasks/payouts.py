@@ -19,6 +19,9 @@ from treasury.runs.parts import Part, split_run
 from treasury.runs.payout_plans import PayRequest, make_plan, take_plan
 from treasury.runs.preview import look
 
+SHOWN_AS = {"payout": "pay-beneficiaries", "withdrawal": "withdraw-assets", "scan-to-pay": "pay-qr-codes"}
+"""Kind of a run -> the key of its artifacts."""
+
 
 @task(cache_policy=NO_CACHE, retries=1, retry_condition_fn=unless_rejected, task_run_name="plan {run_key}")
 def plan_payouts(
@@ -42,7 +45,7 @@ def plan_payouts(
     with payouts.corrected_copy(request, folder):
         made = make_plan(desk, request, agreed=agreed, signed=proposal)
         payouts.log_plan(made.payments)
-        payouts.keep_left_out(folder, request.file, made.payments, request.sheet)
+        payouts.keep_left_out(folder, request, made.payments)
         payouts.check_payees(desk, made.payments)
         if made.proposed is not None:
             in_full = len(made.proposed.rows) <= MAX_ROWS
@@ -114,5 +117,5 @@ def write_payout_results(
     desk = open_desk(account)
     folder = None if out is None else Path(out)
     summary = payouts.write_payout_results(desk, take_plan(desk, plan, run_key), folder, converted)
-    show_run(desk, "pay-beneficiaries", summary)
+    show_run(desk, SHOWN_AS[summary["kind"]], summary)
     return summary

@@ -71,6 +71,8 @@ class Settings:
     """What this account's service does where the interface document leaves it open."""
     service_in_environment: frozenset[str] = frozenset()
     """Entries of it that the environment says, whatever the account file says."""
+    notify_url: str | None = None
+    """Where the service reports what becomes of payments whose sheet names no address; None: it reports nothing."""
     out_folders: tuple[Path, ...] = ()
     """Folders besides the home that the form of a deployed flow may name for its files."""
 
@@ -209,6 +211,7 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         http_engine=_engine(environ),
         service=_service(environ, saved.service),
         service_in_environment=frozenset(_given(environ)),
+        notify_url=environ.get("TREASURY_NOTIFY_URL") or None,
         out_folders=tuple(
             Path(each).expanduser().absolute()
             for each in environ.get("TREASURY_OUT_FOLDERS", "").split(os.pathsep)

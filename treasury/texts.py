@@ -87,6 +87,11 @@ def as_it_looks(text: str) -> str:
     return "".join(kept).translate(_LOOKS_LIKE)
 
 
+def payee_of_address(address: str, tag: str | None) -> str:
+    """Return what identifies an address with its tag or memo, however it is written. Personal: never log it."""
+    return f"{as_it_looks(address)}|{as_it_looks(tag or '')}"
+
+
 def payee_key(account: object, country: object, bank: object) -> str:
     """Return what identifies a payee, however its account is written. Personal: never log it."""
     return f"{as_it_looks(str(account))}|{as_it_looks(str(country))}|{as_it_looks(str(bank))}"

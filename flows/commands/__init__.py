@@ -37,6 +37,8 @@ COMMANDS = {
     "connect": ("account:connect", "Save which account to work with."),
     "template": ("templates:template", "Write an empty sheet to fill in."),
     "pay": ("payouts:pay", "Pay the beneficiaries of a spreadsheet."),
+    "withdraw": ("payouts:withdraw", "Withdraw crypto assets to the addresses of a spreadsheet."),
+    "scan-pay": ("payouts:scan_pay", "Pay the QR codes of a spreadsheet."),
     "policy": ("policies:policy", "The policy in force: adopt, show or check one."),
     "keys": ("approving:keys", "Keys of people who approve: make a pair, or another one."),
     "approvals": ("approving:approvals", "List the plans that wait for approvals."),

@@ -1,7 +1,7 @@
-"""`treasury pay`."""
+"""`treasury pay`, `treasury withdraw` and `treasury scan-pay`."""
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
@@ -52,36 +52,16 @@ from treasury.runs.payouts import commit_payouts, keep_left_out, write_payout_re
 from treasury.runs.preview import gaps_of, look
 from treasury.runs.remaining import write_failed_of
 from treasury.settings import read_settings
-from treasury.sheets.beneficiaries import LAYOUT
+from treasury.sheets.payments import PAYOUTS, QR_CODES, WITHDRAWALS, PaymentSheet
 
 
-def pay(
-    file: Path | None = None,
-    /,
-    *,
-    run_key: str,
-    policy: Path | None = None,
-    dry_run: Annotated[bool, Parameter(negative=())] = False,
-    yes: Annotated[bool, Parameter(negative=())] = False,
-    follow: float = 30.0,
-    out: Path | None = None,
-    key: Path | None = None,
-    print_token: Annotated[bool, Parameter(name="--print", negative=())] = False,
-    only_failed_of: str | None = None,
-    sheet: str | None = None,
-    add: Annotated[bool, Parameter(negative=())] = False,
-    valid_rows_only: Annotated[bool, Parameter(negative=())] = False,
-    fund: Annotated[bool, Parameter(negative=())] = False,
-    partly: Annotated[bool, Parameter(negative=())] = False,
-) -> int:
-    """Pay the beneficiaries of a spreadsheet, each row at most once.
-
-    Run again with the same key, it resumes where it stopped.
+@Parameter(name="*")
+@dataclass(frozen=True)
+class Start:
+    """How a sheet is paid. Run again with the same key, a run resumes where it stopped.
 
     Parameters
     ----------
-    file:
-        The beneficiaries, CSV or XLSX (columns: data/README.md).
     run_key:
         The name of this payment run, for example payroll-2026-11.
     policy:
@@ -114,30 +94,94 @@ def pay(
         Where the balance does not reach for all rows, pay those that it reaches for, in the order of the sheet.
 
     """
-    check_follow(follow)
-    folder = (out or read_settings().run_folder(check_run_key(run_key))).absolute()
-    if (file is None) == (only_failed_of is None):
+
+    run_key: str
+    policy: Path | None = None
+    dry_run: Annotated[bool, Parameter(negative=())] = False
+    yes: Annotated[bool, Parameter(negative=())] = False
+    follow: float = 30.0
+    out: Path | None = None
+    key: Path | None = None
+    print_token: Annotated[bool, Parameter(name="--print", negative=())] = False
+    only_failed_of: str | None = None
+    sheet: str | None = None
+    add: Annotated[bool, Parameter(negative=())] = False
+    valid_rows_only: Annotated[bool, Parameter(negative=())] = False
+    fund: Annotated[bool, Parameter(negative=())] = False
+    partly: Annotated[bool, Parameter(negative=())] = False
+
+
+def pay(file: Path | None = None, /, *, start: Start) -> int:
+    """Pay the beneficiaries of a spreadsheet, each row at most once.
+
+    Run again with the same key, it resumes where it stopped.
+
+    Parameters
+    ----------
+    file:
+        The beneficiaries, CSV or XLSX (columns: data/README.md).
+
+    """
+    return _pay(PAYOUTS, file, start)
+
+
+def withdraw(file: Path | None = None, /, *, start: Start) -> int:
+    """Withdraw crypto assets to the addresses of a spreadsheet, each row at most once.
+
+    Run again with the same key, it resumes where it stopped.
+
+    Parameters
+    ----------
+    file:
+        The withdrawals, CSV or XLSX (columns: data/README.md).
+
+    """
+    return _pay(WITHDRAWALS, file, start)
+
+
+def scan_pay(file: Path | None = None, /, *, start: Start) -> int:
+    """Pay the PromptPay QR codes of a spreadsheet from the USDT balance, each row at most once.
+
+    Run again with the same key, it resumes where it stopped.
+
+    Parameters
+    ----------
+    file:
+        The codes, CSV or XLSX (columns: data/README.md).
+
+    """
+    return _pay(QR_CODES, file, start)
+
+
+def _pay(pays: PaymentSheet, file: Path | None, start: Start) -> int:
+    """Plan a sheet, show the plan, ask for a yes, and carry it out."""
+    check_follow(start.follow)
+    run_key = check_run_key(start.run_key)
+    folder = (start.out or read_settings().run_folder(run_key)).absolute()
+    if (file is None) == (start.only_failed_of is None):
         raise InputError("name what is to be paid: either FILE, or --only-failed-of RUN")
     if file is None:
-        file, lacking = write_failed_of(configured_desk(), str(only_failed_of), run_key, folder)
+        earlier = str(start.only_failed_of)
+        file, lacking = write_failed_of(configured_desk(), earlier, run_key, folder, pays.kind)
         if lacking:
             print(f"not in this run: {', '.join(lacking)}: the ledger keeps their content no more; see remaining.csv")
-    keep = not dry_run or print_token
-    request = PayRequest(file, run_key, policy, sheet, add, valid_rows_only, fund, partly)
-    made, shown = _plan(request, folder, keep=keep, in_full=dry_run or not yes)
+    keep, in_full = not start.dry_run or start.print_token, start.dry_run or not start.yes
+    flags = (start.sheet, start.add, start.valid_rows_only, start.fund, start.partly)
+    request = PayRequest(file, run_key, start.policy, *flags, pays.kind)
+    made, shown = _plan(request, folder, keep=keep, in_full=in_full)
     plan = made.shown
-    _show(plan, shown, folder, in_full=dry_run or not yes)
+    _show(plan, shown, folder, in_full=in_full)
     if read_settings().has_account:
         check_today(configured_desk(), plan)
-    if print_token:
-        print(_signed(configured_desk(), plan, key))
+    if start.print_token:
+        print(_signed(configured_desk(), plan, start.key))
         return DONE
-    if dry_run:
+    if start.dry_run:
         print(f"{len(plan.rows)} payments planned, nothing was sent")
         return DONE
-    if not agreed(yes=yes, left_out=len(plan.left_out)):
+    if not agreed(yes=start.yes, left_out=len(plan.left_out)):
         return say_waiting(f"{len(plan.rows)} payments planned")
-    return _execute(request, made, folder, follow, key)
+    return _execute(request, made, folder, start.follow, start.key)
 
 
 def _execute(request: PayRequest, made: MadePlan, folder: Path, follow: float, key: Path | None) -> int:
@@ -157,13 +201,11 @@ def _execute(request: PayRequest, made: MadePlan, folder: Path, follow: float, k
         if began and not commit_payouts(desk, made):
             return finish_run(write_payout_results(desk, made, folder))
         with prefect_api("flows.pay_beneficiaries"):
-            from flows.pay_beneficiaries import pay_beneficiaries
+            from flows.approve_and_pay import FLOWS
 
-            file = str(request.file.absolute())
+            pay_it, file = FLOWS[request.kind], str(request.file.absolute())
             with showing("sent", lambda: progress.sent(desk.ledger, run_key)):
-                summary = summary_of(
-                    lambda: pay_beneficiaries(file, run_key, str(folder), follow, fund=made.fund, plan=made.id)
-                )
+                summary = summary_of(lambda: pay_it(file, run_key, str(folder), follow, fund=made.fund, plan=made.id))
         return finish_run(summary)
 
 
@@ -177,7 +219,7 @@ def _plan(request: PayRequest, folder: Path, *, keep: bool, in_full: bool) -> tu
     try:
         return asking_for_headers(lambda: _made(request, folder, keep=keep, in_full=in_full))
     except InvalidSheet as error:
-        say_files(write_refused(folder, request.file, error, LAYOUT, request.sheet))
+        say_files(write_refused(folder, request.file, error, request.pays.layout, request.sheet))
         raise
 
 
@@ -186,12 +228,13 @@ def _made(request: PayRequest, folder: Path, *, keep: bool, in_full: bool) -> tu
     if not settings.has_account and not request.fund:  # a sheet can be checked before there is an account
         only = request.valid_rows_only
         checked = (file, run_key, policy, settings.service, request.sheet)
-        plan = read_plan(*checked, valid_rows_only=only, home=settings.home)
-        say_files(keep_left_out(folder, file, plan, request.sheet))
+        about: dict[str, Any] = {"home": settings.home, "kind": request.kind, "notify_url": settings.notify_url}
+        plan = read_plan(*checked, valid_rows_only=only, **about)
+        say_files(keep_left_out(folder, request, plan))
         return MadePlan("", plan, plan), None
     desk = configured_desk()
     made = make_plan(desk, request, keep=keep)
-    say_files(keep_left_out(folder, file, made.payments, request.sheet))
+    say_files(keep_left_out(folder, request, made.payments))
     return made, None if made.proposed is None else look(desk, made.proposed, file, in_full=in_full)
 
 

@@ -179,7 +179,6 @@ def test_while_a_recovery_runs_only_stops_cancellations_and_rejections_count(
         "desk.ledger.step(order, Event.RESOLVE_SETTLED, cause='me')",
         "desk.ledger.step(order, Event.RELEASE, cause='me', hold_kind=None)",
         "desk.ledger.step(order, Event.CANCEL, cause='me')",
-        "from treasury.ledger.cooling import cool; cool(desk.ledger, order.run_key, 0)",
         "from treasury.ledger.stops import stop_sending, lift_stop; stop_sending(desk.ledger, 'me', 'x'); "
         "lift_stop(desk.ledger, 'ben')",
         "from treasury.ledger.acceptances import withdraw_acceptances as w; from treasury.ledger import schema; "
@@ -200,6 +199,19 @@ def test_a_script_of_ones_own_decides_nothing_without_a_key(call: str, office: O
     assert "refused: the policy in force lists people with keys" in ended.out, ended
     assert paid(sandbox, "k-own") == 0
     assert "outcome: held" in office.run("show", "k-own").out
+
+
+def test_a_script_with_rules_of_its_own_ends_no_cooling_time(office: Office, sandbox: RunningSandbox) -> None:
+    assert withdraw(office, "k-rules") == "held"
+    ended = office.python(
+        "from flows.commands.common import configured_desk\n"
+        "from treasury.ledger.holds import hold_payees\nfrom treasury.ledger.payee_holds import PayeeRules\n"
+        "desk = configured_desk()\n"
+        "desk.ledger.write(lambda c: hold_payees(desk.ledger, c, 'call-k-rules', PayeeRules()))\n"
+    )
+    assert ended.code == 0, ended
+    assert "outcome: held" in office.run("show", "k-rules").out
+    assert paid(sandbox, "k-rules") == 0
 
 
 def test_a_key_that_the_new_policy_does_not_list_decides_nothing(office: Office, tmp_path: Path) -> None:

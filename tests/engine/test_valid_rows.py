@@ -30,8 +30,9 @@ BAD = ("c", "ten", "12345670003")
 
 def start(desk: Desk, file: Path, out: Path, *, add: bool = False, only: bool = True) -> dict[str, Any]:
     """All steps of a start."""
-    made = make_plan(desk, PayRequest(file, "run", add=add, valid_rows_only=only))
-    payouts.keep_left_out(out, file, made.payments)
+    request = PayRequest(file, "run", add=add, valid_rows_only=only)
+    made = make_plan(desk, request)
+    payouts.keep_left_out(out, request, made.payments)
     if made.proposed is not None:
         look(desk, made.proposed, file)
     agreeing.propose_payouts(desk, made)

@@ -17,6 +17,7 @@ from tests.commands.in_process import fresh_process, run_command
 ROOT = Path(__file__).resolve().parents[2]
 CODES = {
     "treasury pay november.xlsx --run-key payroll-2026-11": [3],
+    "treasury scan-pay rents.xlsx --run-key rents-2026-11": [3],
     "treasury pay november.xlsx --run-key payroll-2026-11 --yes": [3, 0],
 }
 """Where no terminal is, what asks for a yes waits for it; what nobody approved waits for that, and then is sent."""
@@ -45,7 +46,9 @@ class Reader:
         sample = data.path("beneficiaries.csv").read_text(encoding="utf-8")
         # Rows of one's own, of more than one person may send alone by the sample policy.
         own = re.sub(r"^(EMP-\d+,direct),[0-9.]+,", r"\1,2000.00,", sample, flags=re.MULTILINE)
-        self.own = list(csv.DictReader(own.splitlines()))
+        self.own = {"pay": own.splitlines()}
+        for kind, name in (("withdraw", "withdrawals.csv"), ("scan-pay", "qr_codes.csv")):
+            self.own[kind] = data.path(name).read_text(encoding="utf-8").splitlines()
 
     def changed(self, line: str) -> str:
         for old, new in self.changes.items():
@@ -59,8 +62,8 @@ class Reader:
         expected = self.codes[line].pop(0) if line in self.codes else 0
         assert code == expected, f"{line}\n{out}{err}"
         assert "Traceback" not in err
-        if line.startswith("treasury template pay "):
-            self.fills(self.home / line.rsplit(maxsplit=1)[-1])
+        if line.startswith("treasury template ") and (kind := line.split()[2]) in self.own:
+            self.fills(self.home / line.rsplit(maxsplit=1)[-1], kind)
         return out
 
     def _ends(self, line: str) -> tuple[int, str, str]:
@@ -82,12 +85,12 @@ class Reader:
         )
         return done.returncode, done.stdout, done.stderr
 
-    def fills(self, template: Path) -> None:
+    def fills(self, template: Path, kind: str) -> None:
         """Put one's own rows in place of a template's examples."""
         book = openpyxl.load_workbook(template)
         sheet = book.worksheets[0]
         names = [str(cell.value) for cell in sheet[1]]
         sheet.delete_rows(2, 2)
-        for row in self.own:
+        for row in csv.DictReader(self.own[kind]):
             sheet.append([row.get(name) or None for name in names])
         book.save(template)

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from tests.sandbox.builders import refused, scan
 from treasury.errors import InputError
+from treasury.promptpay import build_promptpay, checksum, read_promptpay
 from treasury.provider.client import Client
 from treasury.provider.scan_to_pay import ScanToPayInfo
-from treasury.sandbox.promptpay import build_promptpay, checksum, read_promptpay
 
 PUBLISHED = "00020101021129370016A000000677010111011300660000000005802TH53037646304"
 """A phone code of the shape that payment apps print, before its checksum."""

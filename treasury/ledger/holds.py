@@ -7,12 +7,14 @@ from sqlalchemy import Connection, select, update
 from treasury.concurrency.batches import batched
 from treasury.ledger import schema
 from treasury.ledger.duplicates import DAY_MS, excused, find_duplicates
+from treasury.ledger.in_force import policy_at
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.mapping import read_row
-from treasury.ledger.payee_holds import PayeeRules, cooled_payees, held_payees
+from treasury.ledger.payee_holds import PayeeRules, cooled_payees, held_payees, payee_rules
 from treasury.ledger.seals import with_seal
 from treasury.orders.records import Intent, Order
 from treasury.orders.states import Event, Hold, State
+from treasury.provider.catalogue import CATALOGUE
 
 _AT_ONCE = 500
 """Rows that one statement covers."""
@@ -53,15 +55,28 @@ def hold_duplicates(
 
 
 def hold_payees(ledger: Ledger, connection: Connection, run_key: str, rules: PayeeRules) -> None:
-    """Hold first payments as the policy says, and release those that it holds no more."""
+    """Hold first payments as the policy says, and release those that it holds no more.
+
+    `rules` count where no policy is in force; else what it says, whoever asks.
+    """
     now = ledger.now()
+    rules = _in_force(ledger, connection, run_key, now) or rules
     for row_ref in cooled_payees(connection, run_key, rules, now):
         cause = "the policy does not hold it for its payee any more"
         step = (Event.RELEASE, State.HELD, State.PREPARED, None)
         _step(ledger, connection, run_key, row_ref, *step, cause=cause)
     if rules:
-        for row_ref, reason in list(held_payees(connection, run_key, rules, now)):
-            _step(ledger, connection, run_key, row_ref, Event.HOLD, State.PREPARED, State.HELD, reason, Hold.PAYEE)
+        for row_ref, reason, kind in list(held_payees(connection, run_key, rules, now)):
+            _step(ledger, connection, run_key, row_ref, Event.HOLD, State.PREPARED, State.HELD, reason, kind)
+
+
+def _in_force(ledger: Ledger, connection: Connection, run_key: str, now: int) -> PayeeRules | None:
+    policy = policy_at(connection, ledger.key, now)
+    if policy is None:
+        return None
+    of_run = select(schema.orders.c.operation).where(schema.orders.c.run_key == run_key).limit(1)
+    operation = connection.execute(of_run).scalar()  # a run is of one kind
+    return payee_rules(policy.table("payouts" if operation is None else CATALOGUE[operation].limited_by))
 
 
 def release_duplicates(ledger: Ledger, connection: Connection, run_key: str, intents: Iterable[Intent]) -> None:

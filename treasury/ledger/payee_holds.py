@@ -6,11 +6,13 @@ from decimal import Decimal
 
 from sqlalchemy import Connection, Row, func, select
 
+from treasury.approving.judging import HOUR_MS
 from treasury.ledger import schema
 from treasury.ledger.duplicates import DAY_MS, may_be_paid
 from treasury.ledger.earlier_runs import beside_last
 from treasury.money import format_amount
 from treasury.orders.states import Hold, State
+from treasury.planning.limits import Limits, PaymentLimits, PayoutLimits, WithdrawalLimits
 
 
 @dataclass(frozen=True)
@@ -24,26 +26,52 @@ class PayeeRules:
     changed_above_percent: Decimal | None = None
     """How far a payee's amount may differ from the last run that paid the same people; None where nothing is held."""
 
+    first_hours: int = 0
+    """How long the first payment to an address waits after it was recorded."""
+
     def __bool__(self) -> bool:
-        return bool(self.new_above) or self.cooling_days > 0 or self.changed_above_percent is not None
+        days, hours = self.cooling_days, self.first_hours
+        return bool(self.new_above) or days > 0 or hours > 0 or self.changed_above_percent is not None
 
 
-def held_payees(connection: Connection, run_key: str, rules: PayeeRules, now: int) -> Iterator[tuple[str, str]]:
+def payee_rules(limits: Limits) -> PayeeRules:
+    """The rules for payees of a table of the policy."""
+    if not isinstance(limits, PaymentLimits):
+        return PayeeRules()
+    holds = limits.change_above_percent if limits.when_changed == "hold" else None
+    days = limits.cooling_days if isinstance(limits, PayoutLimits) else 0
+    hours = limits.cooling_hours if isinstance(limits, WithdrawalLimits) else 0
+    return PayeeRules(limits.new_payee_above, days, holds, hours)
+
+
+def held_payees(connection: Connection, run_key: str, rules: PayeeRules, now: int) -> Iterator[tuple[str, str, Hold]]:
     """The waiting payments of a run that are held for their payee, each with the reason."""
     differs = _differs(connection, run_key, rules)
-    for row in _not_released(connection, run_key, State.PREPARED):
+    for row in _not_released(connection, run_key, State.PREPARED, Hold.PAYEE):
         reason = _why_held(connection, row, rules, now) or differs.get(row.row_ref)
         if reason is not None:
-            yield row.row_ref, reason
+            yield row.row_ref, reason, Hold.PAYEE
+    for row in _not_released(connection, run_key, State.PREPARED, Hold.COOLING) if rules.first_hours else ():
+        if not _is_cooled(row, rules, now) and not _was_paid(connection, row):
+            why = f"the first payment to this address: it waits {rules.first_hours} h, or until a person releases it"
+            yield row.row_ref, why, Hold.COOLING
 
 
 def cooled_payees(connection: Connection, run_key: str, rules: PayeeRules, now: int) -> list[str]:
     """The payments of a run that were held for their payee, and that nothing holds any more."""
-    held = _not_released(connection, run_key, State.HELD, Hold.PAYEE)
+    held = [row for row in _not_released(connection, run_key, State.HELD, Hold.PAYEE) if row.hold_kind == Hold.PAYEE]
     differs = _differs(connection, run_key, rules) if held else {}
-    return [
+    cooled = [
         row.row_ref for row in held if row.row_ref not in differs and _why_held(connection, row, rules, now) is None
     ]
+    waited = _not_released(connection, run_key, State.HELD, Hold.COOLING)
+    return cooled + [row.row_ref for row in waited if row.hold_kind == Hold.COOLING and _is_cooled(row, rules, now)]
+
+
+def _is_cooled(row: Row[tuple[()]], rules: PayeeRules, now: int) -> bool:
+    """Tell whether the time of a first payment to an address is over."""
+    over: bool = now >= row.created_at + rules.first_hours * HOUR_MS
+    return over
 
 
 def _differs(connection: Connection, run_key: str, rules: PayeeRules) -> Mapping[str, str]:
@@ -54,20 +82,26 @@ def _differs(connection: Connection, run_key: str, rules: PayeeRules) -> Mapping
     return {} if beside is None else beside.differs
 
 
-def _not_released(connection: Connection, run_key: str, state: State, kind: Hold | None = None) -> list[Row[tuple[()]]]:
+def _not_released(connection: Connection, run_key: str, state: State, kind: Hold) -> list[Row[tuple[()]]]:
+    """Rows of payees that never left, and that nobody released from holds of a kind."""
     table = schema.orders.c
     chosen = (table.run_key == run_key) & (table.state == state.value) & (table.sends == 0) & table.payee.is_not(None)
-    if kind is not None:
-        chosen &= table.hold_kind == kind.value
     columns = (table.id, table.row_ref, table.payee, table.payee_name, table.currency, table.amount, table.ceiling)
-    rows = connection.execute(select(*columns, table.released).where(chosen).order_by(table.id)).fetchall()
-    return [row for row in rows if Hold.PAYEE.value not in (row.released or "").split()]
+    more = (table.released, table.hold_kind, table.created_at)
+    rows = connection.execute(select(*columns, *more).where(chosen).order_by(table.id)).fetchall()
+    return [row for row in rows if kind.value not in (row.released or "").split()]
+
+
+def _was_paid(connection: Connection, row: Row[tuple[()]]) -> bool:
+    """Tell whether anything of this ledger may have been paid to a row's payee before."""
+    table = schema.orders
+    paid = select(table.c.id).where(table.c.payee == row.payee, table.c.id != row.id, may_be_paid(table)).limit(1)
+    return connection.execute(paid).first() is not None
 
 
 def _why_held(connection: Connection, row: Row[tuple[()]], rules: PayeeRules, now: int) -> str | None:
     table = schema.orders
-    paid = select(table.c.id).where(table.c.payee == row.payee, table.c.id != row.id, may_be_paid(table)).limit(1)
-    if connection.execute(paid).first() is not None:
+    if _was_paid(connection, row):
         return None
     amount = row.amount if row.amount is not None else row.ceiling
     most = rules.new_above.get(row.currency)

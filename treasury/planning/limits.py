@@ -6,9 +6,10 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from treasury.addresses import canonical_address
 from treasury.errors import RowProblem
 from treasury.money import format_amount
-from treasury.planning.rows import PayoutRow
+from treasury.planning.rows import PayoutRow, Route
 from treasury.planning.tables import ByCurrency, Holding, PolicyTable, PositiveAmount
 from treasury.provider.fields import Symbol
 from treasury.provider.service_rules import ServiceRules
@@ -33,17 +34,40 @@ class Limits(PolicyTable):
         return {currency for _, value in self if isinstance(value, dict) for currency in value}
 
 
-class WithdrawalLimits(Limits):
-    """The `[withdrawals]` table: crypto withdrawals."""
+class PaymentLimits(Limits):
+    """The limits of payments out, which are paid by sheets or by single calls."""
 
     max_per_payout: ByCurrency = Field(default_factory=dict)
-    """The most that one withdrawal may be."""
+    """The most that one payment may debit; also the highest pay amount that a quote may ask."""
+    max_per_run: ByCurrency = Field(default_factory=dict)
+    """The most that a run of a sheet may debit."""
     currencies: tuple[str, ...] | None = None
-    """Currencies that may be withdrawn."""
+    """Currencies that may be debited."""
+    new_payee_above: ByCurrency = Field(default_factory=dict)
+    """The first payment to an account is held when it debits more than this."""
+    stop_after_failures: Annotated[int, Field(strict=True, ge=1)] = 50
+    """So many sends in a row that fail in the same way stop the run."""
+    stop_above_percent: Annotated[int, Field(strict=True, ge=1, le=100)] | None = None
+    """A share of failed sends above this stops the run, once twenty were sent."""
+    change_above_percent: Annotated[Decimal, Field(gt=0, le=1000)] = Decimal(20)
+    """A payee's amount that differs by more from the last run that paid the same people is said."""
+    when_changed: Literal["show", "hold"] = "show"
+    """`hold`: a payment whose amount or name differs so from the last run is held, too."""
+    send_when_funding_is_unknown: bool = False
+    """True: a run is sent although the service does not say a balance that it needs."""
+
+
+class WithdrawalLimits(PaymentLimits):
+    """The `[withdrawals]` table: crypto withdrawals."""
+
     addresses: tuple[str, ...] | None = None
     """Addresses that may be withdrawn to."""
     cooling_hours: Annotated[int, Field(strict=True, ge=0, le=24 * 30)] = 0
     """How long the first withdrawal to an address waits after it was recorded."""
+
+    def allows(self, address: str) -> bool:
+        """Tell whether an address may be withdrawn to, however its letter case is written where that says nothing."""
+        return self.addresses is None or canonical_address(address) in map(canonical_address, self.addresses)
 
 
 class ConversionLimits(Limits):
@@ -67,37 +91,20 @@ class ConversionLimits(Limits):
     """Trading pairs that may be traded."""
 
 
-class PayoutLimits(Limits):
+class PayoutLimits(PaymentLimits):
     """The `[payouts]` table: payouts and scan-to-pay."""
 
-    max_per_payout: ByCurrency = Field(default_factory=dict)
-    """Also the highest pay amount that a quote may ask."""
-    max_per_run: ByCurrency = Field(default_factory=dict)
     countries: tuple[str, ...] | None = None
     """Countries that may be paid."""
-    currencies: tuple[str, ...] | None = None
-    """Currencies that may be debited."""
-    new_payee_above: ByCurrency = Field(default_factory=dict)
-    """The first payment to an account is held when it debits more than this."""
     cooling_days: Annotated[int, Field(strict=True, ge=0, le=366)] = 0
     """A payment to another account of a name that was paid before is held for so long."""
     min_rates: dict[str, Holding] = Field(default_factory=dict)
     """`USDT-EUR`: the lowest rate that a quote may have."""
-    stop_after_failures: Annotated[int, Field(strict=True, ge=1)] = 50
-    """So many sends in a row that fail in the same way stop the run."""
-    stop_above_percent: Annotated[int, Field(strict=True, ge=1, le=100)] | None = None
-    """A share of failed sends above this stops the run, once twenty were sent."""
     estimate_margin_percent: Annotated[Decimal, Field(ge=0, le=100)] = Decimal(2)
     """So much above its estimate a payment may debit that fixes what is received."""
-    change_above_percent: Annotated[Decimal, Field(gt=0, le=1000)] = Decimal(20)
-    """A payee's amount that differs by more from the last run that paid the same people is said."""
-    when_changed: Literal["show", "hold"] = "show"
-    """`hold`: a payment whose amount or name differs so from the last run is held, too."""
-    send_when_funding_is_unknown: bool = False
-    """True: a run is sent although the service does not say a balance that it needs."""
 
 
-def judge_rows(rows: Iterable[PayoutRow], limits: PayoutLimits) -> list[RowProblem]:
+def judge_rows(rows: Iterable[PayoutRow], limits: PaymentLimits) -> list[RowProblem]:
     """Problems of rows with the limits. Messages show no amount that is not in the sheet."""
     return [
         RowProblem(row.line, row.row_ref, column, rule, value, code="policy_limit")
@@ -106,16 +113,24 @@ def judge_rows(rows: Iterable[PayoutRow], limits: PayoutLimits) -> list[RowProbl
     ]
 
 
-def judge_unbounded(rows: Iterable[PayoutRow], limits: PayoutLimits) -> list[RowProblem]:
+def judge_unbounded(rows: Iterable[PayoutRow], limits: PaymentLimits) -> list[RowProblem]:
     """Problems of rows whose debit nothing bounds: neither they, nor an estimate, nor the policy."""
+    said = "cannot be paid: the service does not say what it costs, and nothing that is sent bounds that"
+    unpriced = [
+        RowProblem(row.line, row.row_ref, "qrcode", said, code="unbounded")
+        for row in rows
+        if row.route is Route.QR_CODE and row.estimate is None
+    ]
     rule = (
         "is needed: this row fixes what is received, and the service did not say a rate, so nothing bounds what it "
         "debits; give the most that it may debit here, or set max_per_payout.{} in the policy"
     )
-    return [
+    return unpriced + [
         RowProblem(row.line, row.row_ref, "max_pay_amount", rule.format(row.currency), code="unbounded")
         for row in rows
-        if row.amount is None and row.ceiling(limits.max_per_payout.get(row.currency)) is None
+        if row.route is not Route.QR_CODE
+        and row.amount is None
+        and row.ceiling(limits.max_per_payout.get(row.currency)) is None
     ]
 
 
@@ -129,7 +144,7 @@ def judge_service(rows: Iterable[PayoutRow], service: ServiceRules) -> list[RowP
     ]
 
 
-def _judge_row(row: PayoutRow, limits: PayoutLimits) -> list[tuple[str, str, str | None]]:
+def _judge_row(row: PayoutRow, limits: PaymentLimits) -> list[tuple[str, str, str | None]]:
     problems: list[tuple[str, str, str | None]] = []
     maximum = limits.max_per_payout.get(row.currency)
     if row.amount is None and row.ceiling(maximum) is None and row.currency in limits.limited():
@@ -138,17 +153,26 @@ def _judge_row(row: PayoutRow, limits: PayoutLimits) -> list[tuple[str, str, str
             f"most that it may debit here, or set max_per_payout.{row.currency} in the policy"
         )
         problems.append(("max_pay_amount", rule, None))
+    way = row.way
+    if row.route is Route.QR_CODE and row.estimate is not None:  # nothing that is sent holds it to a bound
+        for name, most in (("max_pay_amount", row.max_pay_amount), ("max_per_payout", maximum)):
+            if most is not None and row.estimate > most:
+                rule = f"may cost {format_amount(row.estimate)} {row.currency} by the service's terms and the margin"
+                problems.append(("qrcode", f"{rule}: more than {name}, {format_amount(most)}", None))
     if maximum is not None and row.amount is not None and row.amount > maximum:
         rule = f"is over the policy's limit of {format_amount(maximum)} {row.currency} per payout"
-        problems.append((row.amount_column, rule, format_amount(row.amount)))
+        problems.append((str(way.amount), rule, format_amount(row.amount)))
     if limits.currencies is not None and row.currency not in limits.currencies:
-        problems.append((row.currency_column, "is not a currency that the policy allows", row.currency))
-    if limits.countries is not None and row.country not in limits.countries:
-        problems.append((row.country_column, "is not a country that the policy allows", row.country))
+        problems.append((way.currency or "qrcode", "is not a currency that the policy allows", row.currency))
+    if isinstance(limits, PayoutLimits) and limits.countries is not None and row.country not in limits.countries:
+        place = way.country or "qrcode"
+        problems.append((place, "is not a country that the policy allows", row.country))
+    if isinstance(limits, WithdrawalLimits) and not limits.allows(row.account):
+        problems.append(("address", "is not among the addresses that the policy allows", None))
     return problems
 
 
-def check_run_total(debits: Mapping[str, Decimal], limits: PayoutLimits) -> str | None:
+def check_run_total(debits: Mapping[str, Decimal], limits: PaymentLimits) -> str | None:
     """Why the sums of a run are over its limits; None when they are not."""
     for currency, total in debits.items():
         maximum = limits.max_per_run.get(currency)

@@ -37,11 +37,15 @@ class Offers:
     """Place, bank and network -> members of `beneficiaryFields` that are required (public fact 5.6)."""
     purposes: frozenset[str] = frozenset()
     """Remittance purpose codes (public fact 5.7)."""
+    least: Mapping[str, Decimal] = field(default_factory=dict)
+    """Asset -> the least that may be withdrawn (public fact 5.10)."""
+    decimals: Mapping[str, int] = field(default_factory=dict)
+    """Asset -> the fraction digits of a withdrawal (public fact 5.10)."""
 
 
 def place_of(row: PayoutRow) -> Place:
     """Return where a row's payment arrives."""
-    return Place(row.country, row.receive_currency)
+    return Place(row.country or "", row.receive_currency)
 
 
 def judge_offered(rows: Iterable[PayoutRow], offers: Offers) -> list[RowProblem]:
@@ -54,22 +58,31 @@ def judge_offered(rows: Iterable[PayoutRow], offers: Offers) -> list[RowProblem]
 
 
 def _refused(row: PayoutRow, offers: Offers) -> "_Found":
-    if row.country not in country_codes():
-        meant = country_meant(row.country)
+    country, column = row.country, row.way.country
+    if column is not None and country is not None and country not in country_codes():
+        meant = country_meant(country)
         said = "" if meant is None else f": write {meant}"
-        yield row.country_column, f"is no country code of two capital letters (ISO 3166-1){said}", row.country
+        yield column, f"is no country code of two capital letters (ISO 3166-1){said}", country
         return
-    yield from _too_fine(row)
-    yield from _direct(row, offers) if row.route is Route.DIRECT else _quoted(row, offers)
+    yield from _too_fine(row, offers)
+    match row.route:
+        case Route.DIRECT:
+            yield from _direct(row, offers)
+        case Route.QUOTED:
+            yield from _quoted(row, offers)
+        case Route.WITHDRAWAL:
+            yield from _withdrawal(row, offers)
 
 
-def _too_fine(row: PayoutRow) -> "_Found":
-    paid = (row.amount_column, row.amount, row.currency)
-    received = ("receive_amount", row.receive_amount, row.receive_currency)
+def _too_fine(row: PayoutRow, offers: Offers) -> "_Found":
+    paid = (row.way.amount, row.amount, row.currency)
+    received = (row.way.receive_amount, row.receive_amount, row.receive_currency)
     for column, amount, currency in (paid, received):
-        if amount is None:
+        if amount is None or column is None:
             continue
-        allowed = DECIMALS.get(currency, OTHER_DECIMALS.get(currency, 2) if currency in fiat_codes() else None)
+        allowed = offers.decimals.get(currency, DECIMALS.get(currency))
+        if allowed is None and currency in fiat_codes():
+            allowed = OTHER_DECIMALS.get(currency, 2)
         if allowed is not None and -int(amount.normalize(EXACT).as_tuple().exponent) > allowed:
             yield column, f"has more decimals than {currency} has ({allowed})", f"{amount:f}"
 
@@ -116,6 +129,13 @@ class Funding:
 
 _Found = Iterator[tuple[str, str, str | None]]
 """Column, rule, and the value if it is not personal."""
+
+
+def _withdrawal(row: PayoutRow, offers: Offers) -> _Found:
+    least = offers.least.get(row.currency)
+    if least is not None and row.amount is not None and row.amount < least:
+        rule = f"is less than the least that may be withdrawn, {least:f} {row.currency}"
+        yield "amount", rule, f"{row.amount:f}"
 
 
 def _direct(row: PayoutRow, offers: Offers) -> _Found:

@@ -14,11 +14,16 @@ from treasury.money import canonical, exact, format_amount
 from treasury.orders.decisions import Bounds
 from treasury.orders.records import Intent
 from treasury.planning.funding_trades import FundingTrade, bounds_of, debits_of
-from treasury.planning.limits import Limits, PayoutLimits, approvals_needed, check_run_total, why_approvals
+from treasury.planning.limits import (
+    Limits,
+    PaymentLimits,
+    PayoutLimits,
+    approvals_needed,
+    check_run_total,
+    why_approvals,
+)
 from treasury.planning.policy import Policy
-from treasury.planning.rows import LeftOut, PayoutRow, Route
-from treasury.provider.fiat_payouts import CreateFiatPayout
-from treasury.provider.orders import Payout
+from treasury.planning.rows import WAYS, LeftOut, PayoutRow, Route, Way
 from treasury.texts import as_it_looks
 
 
@@ -78,9 +83,19 @@ class PayoutPlan:
         return [(self.counted, self.limits), (add_sums(debits_of(self.conversions), self.converted), limits)]
 
     @property
-    def limits(self) -> PayoutLimits:
+    def kind(self) -> str:
+        """The kind of its run: `payout`, `withdrawal` or `scan-to-pay`."""
+        return _way_of(self.rows).kind
+
+    @property
+    def table(self) -> str:
+        """The table of its policy that limits it."""
+        return _way_of(self.rows).table
+
+    @property
+    def limits(self) -> PaymentLimits:
         """The limits of its policy; without one there are none."""
-        return _limits(self.policy)
+        return _limits(self.policy, self.table)
 
     @property
     def intents(self) -> Iterable[Intent]:
@@ -178,7 +193,8 @@ def plan_payouts(
     a person's own mean, and `partly` count in the hash where there is any; `left_out` counts nowhere. Its `over` says
     when the sums are over the policy's limit for a run.
     """
-    limits = _limits(policy)
+    table = _way_of(rows).table
+    limits = _limits(policy, table)
     debits: dict[str, Decimal] = defaultdict(Decimal)
     receipts: dict[str, Decimal] = defaultdict(Decimal)
     unbounded: Counter[str] = Counter()
@@ -196,7 +212,8 @@ def plan_payouts(
             receipts[row.receive_currency] += receive_amount
         hashes.append(_hash_of(row, limits))
     over = check_run_total(add_sums(debits, recorded), limits)
-    version = canonical_json(None if policy is None else _version(policy))
+    # An approval is bound to the limits of the table, not to all that the policy says.
+    version = canonical_json(None if policy is None else policy.fingerprint(table))
     version += canonical_json(dict(mapped)) if mapped else ""
     version += canonical_json("partly") if partly else ""
     sha256 = hashlib.sha256(version.encode() + b"".join(sorted(hashes))).hexdigest()
@@ -234,34 +251,27 @@ def _as_text(sums: Mapping[str, Decimal]) -> dict[str, str]:
     return {currency: format_amount(total) for currency, total in sums.items()}
 
 
-def _limits(policy: Policy | None) -> PayoutLimits:
-    return PayoutLimits() if policy is None or policy.payouts is None else policy.payouts
+def _way_of(rows: Iterable[PayoutRow]) -> Way:
+    """The way of a sheet's rows, which are of one kind; of no rows that of payouts."""
+    return next((row.way for row in rows), WAYS[Route.DIRECT])
 
 
-def _version(policy: Policy) -> str:
-    """Return what an approval of a plan is bound to, of a policy: its limits of payouts."""
-    return policy.fingerprint("payouts")
+def _limits(policy: Policy | None, table: str) -> PaymentLimits:
+    return (Policy() if policy is None else policy).payments(table)
 
 
-def _hash_of(row: PayoutRow, limits: PayoutLimits) -> bytes:
+def _hash_of(row: PayoutRow, limits: PaymentLimits) -> bytes:
     bounds = _bounds(row, limits).as_dict() if row.route is Route.QUOTED else None
     excuse = [row.duplicate_ok] if row.duplicate_ok else []
     return hashlib.sha256(canonical_json([row.row_ref, row.bound_content, bounds, *excuse]).encode()).digest()
 
 
-OPERATIONS: Mapping[Route, str] = {
-    Route.DIRECT: Payout.operation_name(),
-    Route.QUOTED: CreateFiatPayout.operation_name(),
-}
-"""Route -> the operation that moves the money."""
-
-
-def plan_row(row: PayoutRow, limits: PayoutLimits = PayoutLimits()) -> Intent:
+def plan_row(row: PayoutRow, limits: PaymentLimits = PaymentLimits()) -> Intent:
     """The payment a row asks for."""
-    payload = dict(row.fields) if row.route is Route.DIRECT else _quoted_payload(row, limits)
+    payload = _quoted_payload(row, limits) if row.route is Route.QUOTED else dict(row.fields)
     return Intent(
         row_ref=row.row_ref,
-        operation=OPERATIONS[row.route],
+        operation=row.way.operation,
         payload=payload,
         bound_content=row.bound_content,
         currency=row.currency,
@@ -269,7 +279,7 @@ def plan_row(row: PayoutRow, limits: PayoutLimits = PayoutLimits()) -> Intent:
         receive_currency=row.receive_currency,
         receive_amount=row.receive_amount,
         payee=row.payee,
-        payee_name=as_it_looks(row.payee_name),
+        payee_name=as_it_looks(row.payee_name) or None,
         duplicate_key=_duplicate_key(row),
         duplicate_ok=row.duplicate_ok,
         replaces=row.replaces,
@@ -284,19 +294,19 @@ def _duplicate_key(row: PayoutRow) -> tuple[str, ...]:
     return (row.payee, currency, "" if amount is None else canonical(amount))
 
 
-def _bounds(row: PayoutRow, limits: PayoutLimits) -> Bounds:
-    maximum = limits.max_per_payout.get(row.currency)
+def _bounds(row: PayoutRow, limits: PaymentLimits) -> Bounds:
+    maximum, pair = limits.max_per_payout.get(row.currency), f"{row.currency}-{row.receive_currency}"
     return Bounds(
         pay_currency=row.currency,
         receive_currency=row.receive_currency,
         pay_amount=row.amount,
         receive_amount=row.receive_amount,
         max_pay=maximum if row.amount is not None else row.ceiling(maximum),
-        min_rate=limits.min_rates.get(f"{row.currency}-{row.receive_currency}"),
+        min_rate=limits.min_rates.get(pair) if isinstance(limits, PayoutLimits) else None,
     )
 
 
-def _quoted_payload(row: PayoutRow, limits: PayoutLimits) -> dict[str, Any]:
+def _quoted_payload(row: PayoutRow, limits: PaymentLimits) -> dict[str, Any]:
     confirm = {"purpose_code": row.purpose_code, "description": row.description}
     return {
         "quote": dict(row.fields),
@@ -309,7 +319,7 @@ def _shown(row: PayoutRow) -> dict[str, Any]:
     amount, receive_amount = row.amount, row.receive_amount
     return {
         "row_ref": row.row_ref,
-        "operation": OPERATIONS[row.route],
+        "operation": row.way.operation,
         "currency": row.currency,
         "amount": None if amount is None else format_amount(amount),
         "receive_currency": row.receive_currency,

@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field, ValidationError, model_validator
 from treasury.errors import InputError
 from treasury.model_errors import rule_of
 from treasury.planning.levels import Quantity
-from treasury.planning.limits import ConversionLimits, Limits, PayoutLimits, WithdrawalLimits
+from treasury.planning.limits import ConversionLimits, Limits, PaymentLimits, PayoutLimits, WithdrawalLimits
 from treasury.planning.people import APPROVAL_HOURS, Maker, People, Person, Right, same_person
 from treasury.planning.tables import Bps, Change, Holding, PolicyTable, PositiveAmount, TimeZone
 from treasury.planning.tolerances import Tolerances
@@ -259,6 +259,12 @@ class Policy(PolicyTable):
         """The limits of one kind of operation: payouts, withdrawals or conversions; none where it says nothing."""
         found = {"payouts": self.payouts, "withdrawals": self.withdrawals, "conversions": self.conversions}[name]
         return Limits() if found is None else found
+
+    def payments(self, name: str) -> PaymentLimits:
+        """The limits of payments of a table, `payouts` or `withdrawals`; none where it says nothing."""
+        if name == "withdrawals":
+            return self.withdrawals or WithdrawalLimits()
+        return self.payouts or PayoutLimits()
 
     def day_of(self, ms: int) -> str:
         """The business date of a moment, Unix milliseconds, ISO 8601."""

@@ -9,33 +9,89 @@ from typing import Any
 
 from treasury.errors import RowProblem
 from treasury.money import canonical
-from treasury.texts import payee_key
+from treasury.promptpay import payee_of_code, read_promptpay
+from treasury.provider.fiat_payouts import CreateFiatPayout
+from treasury.provider.orders import Payout, Withdraw
+from treasury.provider.scan_to_pay import SubmitScanToPay
+from treasury.texts import payee_key, payee_of_address
 
 
 class Route(StrEnum):
-    """The way a payout takes."""
+    """The way a payment takes."""
 
     DIRECT = "direct"
     """One order, `/v1/order/payout`."""
     QUOTED = "quoted"
     """A quote, then its confirmation, `/v1/fiatpayout/payouts/*`."""
+    WITHDRAWAL = "withdrawal"
+    """A crypto asset to an address, `/v1/order/withdraw`."""
+    QR_CODE = "qr_code"
+    """A PromptPay code, `/v1/scanPay/submit`."""
 
 
 BENEFICIARY_OBJECTS = {"PERSONAL": "individual_beneficiary", "ENTERPRISE": "enterprise_beneficiary"}
 """account_type -> the object that holds the beneficiary (document, endpoint 18)."""
 
+NOTIFY = "notify_url"
+"""Where the service reports: no part of what is paid, so a run goes on under another one."""
+
 AMOUNTS = ("amount", "pay_amount", "receive_amount")
+
+
+@dataclass(frozen=True)
+class Way:
+    """How the body of a route's operation says what a payment is: the columns, which are fields of the operation."""
+
+    operation: str
+    """The operation that moves the money."""
+    kind: str = "payout"
+    """The kind of a run of such rows."""
+    table: str = "payouts"
+    """The table of the policy that limits it."""
+    currency: str | None = "currency"
+    """None where the operation always debits one asset: `debits`."""
+    amount: str | None = "amount"
+    """None where the debit is never known beforehand."""
+    receive_currency: str = "currency"
+    receive_amount: str | None = None
+    country: str | None = None
+    debits: str = ""
+    receives: str = ""
+    """The currency that arrives, where no column says it."""
+
+
+WAYS: Mapping[Route, Way] = {
+    Route.DIRECT: Way(Payout.operation_name(), receive_currency="settle_currency", country="country"),
+    Route.QUOTED: Way(
+        CreateFiatPayout.operation_name(),
+        currency="pay_currency",
+        amount="pay_amount",
+        receive_currency="receive_currency",
+        receive_amount="receive_amount",
+        country="beneficiary_country",
+    ),
+    Route.WITHDRAWAL: Way(Withdraw.operation_name(), "withdrawal", Withdraw.limited_by),
+    Route.QR_CODE: Way(
+        SubmitScanToPay.operation_name(),
+        "scan-to-pay",
+        currency=None,
+        amount=None,
+        receive_amount="amount",
+        debits=str(SubmitScanToPay.debits),
+        receives=str(SubmitScanToPay.receives),
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class PayoutRow:
-    """One payout as the sheet asks for it."""
+    """One payment as the sheet asks for it."""
 
     line: int
     row_ref: str
     route: Route
     fields: Mapping[str, Any] = field(repr=False)
-    """The wire body of `Payout` or `FiatPayoutQuote` without its request_id; amounts are text."""
+    """The wire body of the route's operation, or of its quote, without its request_id; amounts are text."""
     purpose_code: str | None = None
     """Quoted only: the remittance purpose of the confirmation (public fact 2.5)."""
     description: str | None = field(default=None, repr=False)
@@ -43,11 +99,11 @@ class PayoutRow:
     duplicate_ok: str | None = None
     """Why a payout that looks like a duplicate is not one."""
     max_pay_amount: Decimal | None = None
-    """Quoted, where the receive amount is given: the most that it may debit."""
+    """Where the amount received is given: the most that it may debit."""
     replaces: str | None = None
     """Request id of the payment that did not settle and that this one is paid instead of."""
     estimate: Decimal | None = None
-    """Quoted, where the receive amount is given: the estimate of its debit with the policy's margin, as its plan fixed
+    """Where the amount received is given: the estimate of its debit with the policy's margin, as its plan fixed
     it. No part of what a run key binds."""
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -63,7 +119,7 @@ class PayoutRow:
         amounts = {name: canonical(Decimal(self.fields[name])) for name in self._amounts}
         return {
             "route": self.route.value,
-            "fields": {**self.fields, **amounts},
+            "fields": {**{name: value for name, value in self.fields.items() if name != NOTIFY}, **amounts},
             "purpose_code": self.purpose_code,
             "description": self.description,
             **({} if most is None else {"max_pay_amount": canonical(most)}),
@@ -74,18 +130,23 @@ class PayoutRow:
     def _amounts(self) -> list[str]:
         return [name for name in AMOUNTS if name in self.fields]
 
-    def _amount(self, name: str) -> Decimal | None:
-        return Decimal(self.fields[name]) if name in self.fields else None
+    def _amount(self, name: str | None) -> Decimal | None:
+        return Decimal(self.fields[name]) if name is not None and name in self.fields else None
+
+    @property
+    def way(self) -> Way:
+        """How its fields say what it is."""
+        return WAYS[self.route]
 
     @property
     def currency(self) -> str:
         """The asset that is debited."""
-        return str(self.fields[self.currency_column])
+        return str(self.fields[self.way.currency]) if self.way.currency is not None else self.way.debits
 
     @property
     def amount(self) -> Decimal | None:
-        """The debit in `currency`; None when only the quote will tell (quote_mode `dest`)."""
-        return self._amount(self.amount_column)
+        """The debit in `currency`; None when only the service will tell (quote_mode `dest`, QR codes)."""
+        return self._amount(self.way.amount)
 
     def ceiling(self, maximum: Decimal | None) -> Decimal | None:
         """The most that it may debit, where its amount is not known beforehand; `maximum`: the policy's, per payout."""
@@ -97,38 +158,27 @@ class PayoutRow:
     @property
     def receive_currency(self) -> str:
         """The currency that the beneficiary receives."""
-        return str(self.fields["settle_currency" if self.route is Route.DIRECT else "receive_currency"])
+        return self.way.receives or str(self.fields[self.way.receive_currency])
 
     @property
     def receive_amount(self) -> Decimal | None:
-        """Return what the beneficiary receives, in `receive_currency`; None unless quote_mode is `dest`."""
-        return self._amount("receive_amount")
+        """Return what the beneficiary receives, in `receive_currency`, where the row fixes that; else None."""
+        return self._amount(self.way.receive_amount)
 
     @property
-    def country(self) -> str:
-        """Return where the beneficiary's account is."""
-        return str(self.fields[self.country_column])
-
-    @property
-    def amount_column(self) -> str:
-        """The column that holds `amount`."""
-        return "amount" if self.route is Route.DIRECT else "pay_amount"
-
-    @property
-    def currency_column(self) -> str:
-        """The column that holds `currency`."""
-        return "currency" if self.route is Route.DIRECT else "pay_currency"
-
-    @property
-    def country_column(self) -> str:
-        """The column that holds `country`."""
-        return "country" if self.route is Route.DIRECT else "beneficiary_country"
+    def country(self) -> str | None:
+        """Return where the beneficiary's account is; None for an address and for a code."""
+        return None if self.way.country is None else str(self.fields[self.way.country])
 
     @property
     def payee(self) -> str:
-        """Return what identifies the payee, for duplicate checks: account, country, bank or wallet. Personal: never
+        """Return what identifies the payee, for duplicate checks, as a single operation names it, too. Personal: never
         log it."""
-        return payee_key(self.account, self.country, self.bank)
+        if self.route is Route.WITHDRAWAL:
+            return payee_of_address(self.account, self.fields.get("tag"))
+        if self.route is Route.QR_CODE:
+            return payee_of_code(self.fields["qrcode"])
+        return payee_key(self.account, self.country or "", self.bank)
 
     @property
     def _party(self) -> Mapping[str, Any]:
@@ -140,21 +190,36 @@ class PayoutRow:
 
     @property
     def account(self) -> str:
-        """The beneficiary's account number, or that of the wallet. Personal."""
-        return str(self.fields["account_no"] if self.route is Route.DIRECT else self._party["account_no"])
+        """The beneficiary's account number, that of the wallet, the address, or the account of the code. Personal."""
+        match self.route:
+            case Route.QUOTED:
+                return str(self._party["account_no"])
+            case Route.WITHDRAWAL:
+                return str(self.fields["address"])
+            case Route.QR_CODE:
+                return read_promptpay(self.fields["qrcode"]).account
+        return str(self.fields["account_no"])
 
     @property
     def bank(self) -> str | None:
-        """The code of the beneficiary's bank, or of the wallet."""
-        if self.route is Route.DIRECT:
-            return self.fields.get("bank_code") or self.fields.get("wallet_code")
-        return str(self.fields["beneficiary_bank_id"])
+        """The code of the beneficiary's bank, or of the wallet; of an address its tag or memo."""
+        match self.route:
+            case Route.QUOTED:
+                return str(self.fields["beneficiary_bank_id"])
+            case Route.WITHDRAWAL:
+                return self.fields.get("tag")
+        return self.fields.get("bank_code") or self.fields.get("wallet_code")
 
     @property
     def payee_name(self) -> str:
-        """The beneficiary's name. Personal."""
-        if self.route is Route.DIRECT:
-            return str(self.fields["account_name"])
+        """The beneficiary's name; empty where the sheet does not say it. Personal."""
+        match self.route:
+            case Route.DIRECT:
+                return str(self.fields["account_name"])
+            case Route.WITHDRAWAL:
+                return ""
+            case Route.QR_CODE:
+                return read_promptpay(self.fields["qrcode"]).name or ""
         party = self._party
         parts = (party.get(name) for name in ("first_name", "middle_name", "last_name"))
         whole = party.get("full_name") or party.get("company_name") or " ".join(part for part in parts if part)

@@ -34,6 +34,8 @@ class Known:
     """Row -> the payment that it looks like."""
     holds: Mapping[str, str] = field(default_factory=dict)
     """Row -> why it will be held."""
+    said: Mapping[str, str] = field(default_factory=dict)
+    """Row -> the service's terms of it, in words."""
     beside: Beside | None = None
     """The run beside the last one that paid the same people."""
 
@@ -49,6 +51,7 @@ def shown_payouts(plan: PayoutPlan, known: Known) -> dict[str, Any]:
         "changed_payees": len(known.changed),
         "duplicates": len(known.duplicates),
         "held": sum(row.row_ref in known.holds for row in plan.rows),
+        "is_enforced": plan.kind != "scan-to-pay",
         "beside": None if known.beside is None else known.beside.as_dict(),
         "largest": _largest(plan.rows),
         "rows": rows,
@@ -67,7 +70,7 @@ def _payment(row: PayoutRow, plan: PayoutPlan, known: Known) -> dict[str, Any]:
         "amount": None if amount is None else format_amount(amount),
         "currency": row.currency,
         "receive_amount": None if receive_amount is None else format_amount(receive_amount),
-        "receive_currency": row.receive_currency,
+        "receive_currency": None if row.currency == row.receive_currency else row.receive_currency,
         "at_most": None if ceiling is None else format_amount(ceiling),
         "note": "; ".join(_notes(row, known)) or None,
     }
@@ -86,6 +89,8 @@ def _notes(row: PayoutRow, known: Known) -> Iterator[str]:
     elif row.row_ref in known.duplicates:
         meant = f"; the sheet says why: {row.duplicate_ok}" if row.duplicate_ok else ""
         yield f"looks like {known.duplicates[row.row_ref]}{meant}"
+    if said := known.said.get(row.row_ref):
+        yield said
 
 
 def _largest(rows: Iterable[PayoutRow]) -> list[str]:

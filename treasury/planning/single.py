@@ -24,8 +24,6 @@ class Judged:
     """What it debits at most, by currency."""
     ceiling: Decimal | None = None
     """The most that it may debit, where its amount is not known beforehand."""
-    cooling_hours: int = 0
-    """How long it waits when its payee is new."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +72,7 @@ def judge_operation(
     problems = _problems(operation, limits, currency, debit, most, quoted)
     if isinstance(limits, ConversionLimits) and quoted is not None:
         problems += _conversion_problems(limits, quoted, moved_today)
-    cooling = limits.cooling_hours if isinstance(limits, WithdrawalLimits) else 0
-    return Judged(problems, {currency: debit}, None if amount is not None else debit, cooling)
+    return Judged(problems, {currency: debit}, None if amount is not None else debit)
 
 
 def _way_out(operation: Operation[Any]) -> str:
@@ -149,6 +146,6 @@ def _problems(
     if isinstance(limits, PayoutLimits) and country is not None and limits.countries is not None:
         problems += [] if country in limits.countries else [f"{country} is not a country that the policy allows"]
     address = getattr(operation, "address", None)
-    if isinstance(limits, WithdrawalLimits) and limits.addresses is not None and address not in limits.addresses:
+    if isinstance(limits, WithdrawalLimits) and not limits.allows(str(address)):
         problems.append("its address is not among the addresses that the policy allows")
     return tuple(problems)

@@ -232,6 +232,8 @@ class Operation(WireModel, Generic[R]):
     """The table of a policy that limits it, if it moves money: payouts, withdrawals or conversions."""
     debits: ClassVar[str | None] = None
     """The currency that it debits, where none of its fields names it."""
+    receives: ClassVar[str | None] = None
+    """The currency of its `amount`, where that is what arrives and no field names it."""
     refused_for_good: ClassVar[frozenset[str]] = frozenset()
     """Envelope codes that, as an answer to this operation, depend on nothing but the request's own content."""
 

@@ -21,7 +21,7 @@ from treasury.provider.reply_fields import (
     ReplyText,
 )
 from treasury.provider.status import OrderStatus
-from treasury.texts import as_it_looks, cut_text, payee_key
+from treasury.texts import cut_text, payee_key, payee_of_address
 
 
 class DepositAddressRecord(Reply):
@@ -179,7 +179,7 @@ class Withdraw(Operation[WithdrawRecord]):
     @property
     def payee(self) -> str:
         """The address, with its tag."""
-        return f"{as_it_looks(self.address)}|{as_it_looks(self.tag or '')}"
+        return payee_of_address(self.address, self.tag)
 
 
 class AddressVerdict(Reply):

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
+from treasury.promptpay import payee_of_code
 from treasury.provider.fields import Amount, PersonalText
 from treasury.provider.operation import Effect, Operation, Reply, SeenOrder
 from treasury.provider.orders import QueryTransaction
@@ -33,6 +34,7 @@ class SubmitScanToPay(Operation[SubmittedOrder]):
     due_hours = 24
     absence_is_evidence = True
     debits = "USDT"
+    receives = "THB"
 
     request_id: str = Field(description="Partner's id of the order.")
     user_xid: Annotated[str, StringConstraints(max_length=20)] = Field(
@@ -43,6 +45,11 @@ class SubmitScanToPay(Operation[SubmittedOrder]):
         description="Payout amount in the QR code's currency; equals the code's amount if it has one."
     )
     notify_url: str = Field(description="Web-hook address.")
+
+    @property
+    def payee(self) -> str:
+        """The account of the code, and what the code says it is paid for."""
+        return payee_of_code(self.qrcode)
 
 
 class QrCodeDetails(Reply):

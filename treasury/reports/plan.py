@@ -170,6 +170,7 @@ def _rehearsal(shown: Mapping[str, Any]) -> Facts:
     return [("REHEARSAL", str(said).removeprefix("REHEARSAL: "))] if said else []
 
 
+ESTIMATED = "what the service says they cost, with a margin; nothing that is sent enforces it"
 BESIDES = ", without the payments below"
 WHY_UNBOUNDED = (
     "they fix what is received, only their quotes say what they debit, and nothing bounds it: give max_pay_amount in "
@@ -191,7 +192,8 @@ def _sums(shown: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         yield "Recorded of this run before", f"{total} {currency}: limits and approvals count it, too"
     if ceilings := _ceilings(shown.get("rows", ())):
         for currency, total in ceilings.items():
-            yield "Of this, as ceilings", f"{total} {currency}: what quotes may ask at the most"
+            how = "what quotes may ask at the most" if shown.get("is_enforced", True) else ESTIMATED
+            yield "Of this, as ceilings", f"{total} {currency}: {how}"
     for name, title in (
         ("held", "Will be held"),
         ("changed_payees", "Known name, other account"),

@@ -52,7 +52,7 @@ def check_today(desk: Desk, plan: PayoutPlan) -> None:
     """Raise `LimitExceeded` where what of a plan is not recorded yet does not fit into the limits of today."""
     if plan.policy is None:
         return
-    recorded, most = recorded_debits(desk.ledger, plan.run_key).rows, plan.policy.table("payouts").max_per_day
+    recorded, most = recorded_debits(desk.ledger, plan.run_key).rows, plan.policy.table(plan.table).max_per_day
     new, day = [each for each in plan.intents if each.row_ref not in recorded], plan.policy.day_of(desk.ledger.now())
     desk.ledger.look(lambda connection: check_day(connection, day, most, new))
 
@@ -159,7 +159,7 @@ def propose_payouts(desk: Desk, made: MadePlan, signed: str | None = None) -> li
     if made.agreed is not None:
         proposed = plan_as_shown(desk, plan, made.agreed, add=made.add) or proposed
     if added is None and not proposed.conversions and is_recorded(desk, governed, plan.run_key):
-        rules = governed.rules(desk, "payouts", {}, {})
+        rules = governed.rules(desk, plan.table, {}, {})
         lapsed = lapsed_plan(desk.ledger, plan.run_key, governed.version, rules.approving)
         if lapsed is not None:
             propose_again(desk.ledger, lapsed, _shown_again(desk, plan, lapsed.sha256))

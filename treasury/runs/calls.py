@@ -10,7 +10,6 @@ from typing import Any
 from treasury.approving.tokens import Token
 from treasury.canonical import canonical_json
 from treasury.errors import InputError, LimitExceeded, NotConnected, Refused, RunKeyConflict
-from treasury.ledger.cooling import cool
 from treasury.ledger.intents import commit_plan, newest_order
 from treasury.ledger.obligations import traded_on
 from treasury.ledger.snapshots import expect_receipt, expected_receipts, keep_snapshot, snapshot_of
@@ -148,8 +147,6 @@ def submit_operation(
         except RunKeyConflict:
             said = f"{operation.reference} {operation.reference_value} already stands for something else here"
             raise InputError(f"{name}: {said}; nothing was sent") from None
-        if judged.cooling_hours:
-            cool(desk.ledger, run_key, judged.cooling_hours)
         ids = open_orders(desk, run_key)
         send_orders(desk, run_key, ids)
         follow_orders(desk, run_key, ids, 0)
@@ -177,5 +174,7 @@ def _intent(operation: Operation[Any], judged: Judged, quoted: Quoted | None = N
         request_id=reference,
         confirmation=reference if operation.confirms_quote else None,
         payee=payee,
-        duplicate_key=None if payee is None else (payee, currency or "", "" if known is None else canonical(known)),
+        duplicate_key=None
+        if payee is None
+        else (payee, operation.receives or currency or "", "" if known is None else canonical(known)),
     )

@@ -7,10 +7,11 @@ from decimal import Decimal
 from treasury.ledger.quotes import quotes_seen
 from treasury.money import exact, round_up
 from treasury.planning.quoted_debits import SeenFee, expected_debit, most_expected, seen_fees
-from treasury.planning.rows import PayoutRow
+from treasury.planning.rows import WAYS, PayoutRow, Route
 from treasury.provider.funds import EstimateFee, TradeRate
 from treasury.runs.desk import Desk
 from treasury.runs.offers import OfferQuestions
+from treasury.runs.terms import terms_of_code
 from treasury.sheets.reading import Sheet
 
 Pair = tuple[str, str]
@@ -48,14 +49,18 @@ def with_estimates(desk: Desk, rows: Sheet[PayoutRow], fixed: Fixed, margin_perc
     """
     if all(row.amount is not None for row in rows):
         return rows
-    amounts = _amounts(row for row in rows if row.amount is None and fixed(row) is None)
+    quoted = (row for row in rows if row.route is Route.QUOTED and row.amount is None)
+    amounts = _amounts(row for row in quoted if fixed(row) is None)
     questions, found = OfferQuestions(desk), Sheet[PayoutRow]()
     found.notes, found.mapped, found.left_out = rows.notes, rows.mapped, rows.left_out
     rates = {pair: rate_of(questions, *pair) for pair in amounts}
     fees = {pair: _fees_of(desk, questions, pair, rates[pair], amounts[pair]) for pair in amounts}
     for row in rows:
-        estimate = None
-        if row.amount is None and row.receive_amount is not None and (estimate := fixed(row)) is None:
+        estimate = fixed(row) if row.amount is None else None
+        if estimate is None and row.route is Route.QR_CODE:
+            terms = terms_of_code(questions, row)
+            estimate = None if terms is None else terms.at_most(margin_percent)
+        elif estimate is None and row.amount is None and row.receive_amount is not None:
             pair = (row.currency, row.receive_currency)
             if (rate := rates[pair]) is not None:
                 estimate = most_expected(row.receive_amount, rate, fees[pair], margin_percent)
@@ -105,7 +110,8 @@ class FeesOnTop:
 
     def __init__(self, desk: Desk, questions: OfferQuestions, payments: Iterable[tuple[str, str, Decimal]]) -> None:
         """`payments`: operation, currency and amount of each."""
-        self._operations, self._questions = desk.account.rules.fee_on_top, questions
+        self._operations = desk.account.rules.fee_on_top - {WAYS[Route.QR_CODE].operation}  # in what its code costs
+        self._questions = questions
         self._ends: dict[str, tuple[Decimal, Decimal]] = {}
         for operation, currency, amount in payments:
             if operation in self._operations:

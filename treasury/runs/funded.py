@@ -9,7 +9,7 @@ from decimal import Decimal
 from treasury.ledger.in_flight import waiting_before
 from treasury.money import exact, format_amount
 from treasury.orders.states import OPEN, State
-from treasury.planning.payouts import OPERATIONS, PayoutPlan
+from treasury.planning.payouts import PayoutPlan
 from treasury.reports.results import NOT_FUNDED
 from treasury.runs.desk import Desk
 from treasury.runs.estimates import FeesOnTop
@@ -77,7 +77,7 @@ def funds_of(desk: Desk, plan: PayoutPlan) -> Funds:
     """
     questions = OfferQuestions(desk)
     due = [
-        (each.row.row_ref, OPERATIONS[each.row.route], each.row.currency, each.amount or ZERO)
+        (each.row.row_ref, each.row.way.operation, each.row.currency, each.amount or ZERO)
         for each in debits_of_rows(desk, questions, rows_to_pay(desk, plan))
     ]
     on_top = FeesOnTop(desk, questions, [(operation, code, debit) for _, operation, code, debit in due])

@@ -11,7 +11,7 @@ from treasury.ledger.in_flight import Waiting, recorded_after, states_of, waitin
 from treasury.money import exact, format_amount, round_up
 from treasury.orders.states import NEVER_LEFT, Hold, State
 from treasury.planning.funding import plan_funding, why_unfunded
-from treasury.planning.payouts import OPERATIONS, PayoutPlan, add_sums, plan_payouts
+from treasury.planning.payouts import PayoutPlan, add_sums, plan_payouts
 from treasury.planning.policy import Policy
 from treasury.planning.position import ZERO, Snapshot, limited_to
 from treasury.planning.rebalancing import Rebalancing
@@ -141,7 +141,7 @@ def _fees_on_top(
     """Currency -> what fees come to that are charged beside the amounts. Raises `NotFunded` for one that is unknown."""
     most = plan.limits.max_per_payout
     payments = [
-        (OPERATIONS[row.route], row.currency, row.ceiling(most.get(row.currency)) if row.amount is None else row.amount)
+        (row.way.operation, row.currency, row.ceiling(most.get(row.currency)) if row.amount is None else row.amount)
         for row in plan.rows
     ]
     payments += [(each.operation, each.currency, each.most) for each in before]

@@ -9,9 +9,9 @@ from typing import Any
 from treasury.approving.judging import ApprovalRules
 from treasury.errors import InputError
 from treasury.ledger.intents import IntentRules, PartOf, waiting_operations
-from treasury.ledger.payee_holds import PayeeRules
+from treasury.ledger.payee_holds import payee_rules
 from treasury.ledger.policies import check_rehearsal, is_rehearsal, policy_in_force
-from treasury.planning.limits import Limits, PayoutLimits, approvals_needed
+from treasury.planning.limits import Limits, approvals_needed
 from treasury.planning.people import APPROVAL_HOURS, People
 from treasury.planning.policy import Policy
 from treasury.policy_file import read_policy
@@ -41,7 +41,7 @@ class Governing:
             approving=self.approving(approvals_needed(debits, limits)),
             max_per_day=limits.max_per_day,
             day=self.policy.day_of(desk.ledger.now()),
-            payees=_payees(limits),
+            payees=payee_rules(limits),
             over=over,
         )
 
@@ -58,13 +58,6 @@ class Governing:
     def limits(self, table: str) -> Limits:
         """The limits of a table of the policy; none where there is no policy."""
         return Limits() if self.policy is None else self.policy.table(table)
-
-
-def _payees(limits: Limits) -> PayeeRules:
-    if not isinstance(limits, PayoutLimits):
-        return PayeeRules()
-    holds = limits.change_above_percent if limits.when_changed == "hold" else None
-    return PayeeRules(limits.new_payee_above, limits.cooling_days, holds)
 
 
 def would_rehearse(desk: Desk) -> bool:

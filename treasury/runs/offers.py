@@ -4,6 +4,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,7 +19,7 @@ from treasury.provider.fiat_payouts import (
     SupportedFields,
     SupportedNetworks,
 )
-from treasury.provider.funds import PayoutChannels
+from treasury.provider.funds import EstimateFee, PayoutChannels
 from treasury.provider.operation import Operation, Reply
 from treasury.runs.desk import Desk
 
@@ -103,7 +104,12 @@ def offers_for(desk: Desk, rows: Iterable[PayoutRow], questions: OfferQuestions)
     direct: set[Place] = set()
     quoted: set[Place] = set()
     routes: set[tuple[Place, str, str]] = set()
+    withdrawn: dict[str, Decimal] = {}
     for row in rows:
+        if row.route is Route.WITHDRAWAL and row.amount is not None:
+            withdrawn.setdefault(row.currency, row.amount)
+        if row.route not in (Route.DIRECT, Route.QUOTED):
+            continue
         place = place_of(row)
         (direct if row.route is Route.DIRECT else quoted).add(place)
         if row.route is Route.QUOTED and len(routes) < MAX_ROUTES:
@@ -113,6 +119,7 @@ def offers_for(desk: Desk, rows: Iterable[PayoutRow], questions: OfferQuestions)
     offers = Offers(
         banks={place: frozenset(found["banks"]) for place, found in channels.items()},
         wallets={place: frozenset(found["wallets"]) for place, found in channels.items()},
+        **_withdrawals(lists, withdrawn),
         **(_quoted(lists, sorted(quoted), sorted(routes)) if quoted else {}),
     )
     lists.keep()
@@ -129,6 +136,25 @@ def _channels(lists: Lists, place: Place) -> Mapping[str, list[str]]:
     what = f"banks and wallets of {place.currency} in {place.country}"
     found: dict[str, list[str]] | None = lists.ask(PayoutChannels(**place._asdict()), what, read)
     return found or {"banks": [], "wallets": []}
+
+
+def _withdrawals(lists: Lists, withdrawn: Mapping[str, Decimal]) -> dict[str, Any]:
+    """Return the least that may be withdrawn of each asset, and its fraction digits; what is not said is not judged."""
+
+    def read(reply: Any) -> dict[str, Any]:
+        said = {"least": reply.min_threshold, "decimals": reply.decimals}
+        return {name: str(value) for name, value in said.items() if value is not None}
+
+    least: dict[str, Decimal] = {}
+    decimals: dict[str, int] = {}
+    for currency, amount in sorted(withdrawn.items()):
+        asked = EstimateFee(currency=currency, amount=amount)
+        found: dict[str, str] = lists.ask(asked, f"limits of withdrawals of {currency}", read) or {}
+        if "least" in found:
+            least[currency] = Decimal(found["least"])
+        if "decimals" in found:
+            decimals[currency] = int(found["decimals"])
+    return {"least": least, "decimals": decimals}
 
 
 def _quoted(lists: Lists, places: Iterable[Place], routes: Iterable[tuple[Place, str, str]]) -> dict[str, Any]:

@@ -30,9 +30,9 @@ from treasury.runs.execution import check_run_key
 from treasury.runs.governing import governing
 from treasury.runs.remaining import check_replaced
 from treasury.runs.valid_rows import Read, plan_without
-from treasury.sheets.beneficiaries import read_beneficiaries
 from treasury.sheets.cells import MAX_BYTES
 from treasury.sheets.mappings import Mappings, read_mappings
+from treasury.sheets.payments import PAYOUTS, SHEETS, PaymentSheet
 from treasury.sheets.reading import Sheet
 
 Rows = Sheet[PayoutRow]
@@ -59,6 +59,13 @@ class PayRequest:
     """True: what the run lacks is converted before it is paid."""
     partly: bool = False
     """True: where not all rows are funded, those that are leave, in the order of the sheet."""
+    kind: str = PAYOUTS.kind
+    """What the sheet is of: `payout`, `withdrawal` or `scan-to-pay`."""
+
+    @property
+    def pays(self) -> PaymentSheet:
+        """How its sheet is laid out and read."""
+        return SHEETS[self.kind]
 
 
 def make_plan(
@@ -76,7 +83,7 @@ def make_plan(
     if request.partly and request.fund:
         raise InputError("--partly pays what is funded, and --fund converts what is missing: choose one of them")
     governed = governing(desk, request.policy)
-    check_says_of_payouts(request.policy, governed.policy, governed.version)
+    check_says_of_payments(request, governed.policy, governed.version)
     payments = _payments(desk, request, governed.policy)
     check_replaced(desk, request.file, payments)
     if desk.ledger.run(request.run_key) is None:
@@ -124,6 +131,8 @@ def read_plan(
     *,
     valid_rows_only: bool = False,
     home: Path | None = None,
+    kind: str = PAYOUTS.kind,
+    notify_url: str | None = None,
 ) -> PayoutPlan:
     """Validate a beneficiaries file and plan its payment; touches neither ledger nor service.
 
@@ -132,17 +141,19 @@ def read_plan(
     `LimitExceeded`.
     """
     policy = None if policy_file is None else read_policy(policy_file)
-    check_says_of_payouts(policy_file, policy, None)
-    read = _reader(PayRequest(file, run_key, sheet=sheet), policy, home, lambda rows: rows)
+    request = PayRequest(file, run_key, policy_file, sheet, kind=kind)
+    check_says_of_payments(request, policy, None)
+    read = _reader(request, policy, home, notify_url, lambda rows: rows)
     plan = plan_without(str(file), read, service) if valid_rows_only else _all_rows(file, read, service)
     check_limits(file, plan, is_estimated=False)
     return plan
 
 
-def check_says_of_payouts(file: Path | None, policy: Policy | None, version: str | None) -> None:
-    """Raise `InputError` for a policy that is named for one start, and limits no payouts."""
-    if file is not None and version is None and policy is not None and policy.payouts is None:
-        raise InputError(f"{file}: the policy has no [payouts] table, so it limits nothing")
+def check_says_of_payments(request: PayRequest, policy: Policy | None, version: str | None) -> None:
+    """Raise `InputError` for a policy that is named for one start, and limits no payments of its kind."""
+    table = request.pays.table
+    if request.policy is not None and version is None and policy is not None and getattr(policy, table) is None:
+        raise InputError(f"{request.policy}: the policy has no [{table}] table, so it limits nothing")
 
 
 # --- rows of a sheet -----------------------------------------------------------------------------------------------
@@ -152,7 +163,9 @@ def _payments(desk: Desk, request: PayRequest, policy: Policy | None) -> PayoutP
     limits = PayoutLimits() if policy is None or policy.payouts is None else policy.payouts
     margin = limits.estimate_margin_percent
     fixed = _fixed_estimates(desk, request.run_key, policy)
-    read = _reader(request, policy, desk.settings.home, lambda rows: with_estimates(desk, rows, fixed, margin))
+    settings = desk.settings
+    about = (request, policy, settings.home, settings.notify_url)
+    read = _reader(*about, lambda rows: with_estimates(desk, rows, fixed, margin))
     if request.valid_rows_only:
         return plan_without(str(request.file), read, desk.account.rules, desk, add=request.add)
     return _all_rows(request.file, read, desk.account.rules)
@@ -165,7 +178,13 @@ def _all_rows(file: Path, read: Read, service: ServiceRules) -> PayoutPlan:
     return plan
 
 
-def _reader(request: PayRequest, policy: Policy | None, home: Path | None, estimated: Callable[[Rows], Rows]) -> Read:
+def _reader(
+    request: PayRequest,
+    policy: Policy | None,
+    home: Path | None,
+    notify_url: str | None,
+    estimated: Callable[[Rows], Rows],
+) -> Read:
     mappings = Mappings() if home is None else read_mappings(home)
     if is_fund_key(request.run_key):
         raise InputError(
@@ -174,7 +193,9 @@ def _reader(request: PayRequest, policy: Policy | None, home: Path | None, estim
 
     def read(leaving: tuple[RowProblem, ...]) -> PayoutPlan:
         before = _digest(request.file)
-        rows = read_beneficiaries(request.file, sheet=request.sheet, leaving=leaving, mappings=mappings)
+        rows = request.pays.read(
+            request.file, sheet=request.sheet, leaving=leaving, mappings=mappings, notify_url=notify_url
+        )
         if _digest(request.file) != before:
             raise InputError(f"{request.file} changed while it was read; nothing was sent")
         run_key = check_run_key(request.run_key)

@@ -33,8 +33,8 @@ from treasury.runs.funding_plans import kept_with_run
 from treasury.runs.governing import Governing, governing
 from treasury.runs.parts import Part, split_run
 from treasury.runs.payout_plans import PayRequest, take_plan
-from treasury.runs.remaining import KIND, keep_left_out_rows, keep_remaining
-from treasury.sheets.beneficiaries import LAYOUT
+from treasury.runs.remaining import keep_left_out_rows, keep_remaining
+from treasury.sheets.payments import SHEETS
 from treasury.sheets.reading import Sheet
 
 LOG = logging.getLogger("treasury")
@@ -45,12 +45,13 @@ def parts_that_left(desk: Desk, run_key: str) -> list[Part]:
     return split_run(desk, run_key, desk.ledger.order_ids(run_key, OPEN))
 
 
-def keep_left_out(folder: Path, file: Path, plan: PayoutPlan, sheet: str | None = None) -> list[Path]:
+def keep_left_out(folder: Path, request: PayRequest, plan: PayoutPlan) -> list[Path]:
     """Write the error report of rows that are left out of a sheet, and a copy of them to mend; returns their paths."""
     if not plan.left_out:
         return []
+    file, lines = request.file, {row.line for row in plan.left_out}
     wrong = InvalidSheet(str(file), [problem for row in plan.left_out for problem in row.problems])
-    return write_wrong(folder, file, wrong, LAYOUT, sheet, {row.line for row in plan.left_out})
+    return write_wrong(folder, file, wrong, request.pays.layout, request.sheet, lines)
 
 
 @contextmanager
@@ -59,7 +60,7 @@ def corrected_copy(request: PayRequest, folder: Path) -> Iterator[None]:
     try:
         yield
     except InvalidSheet as error:
-        write_refused(folder, request.file, error, LAYOUT, request.sheet)
+        write_refused(folder, request.file, error, request.pays.layout, request.sheet)
         raise
 
 
@@ -98,11 +99,11 @@ def commit_payouts(desk: Desk, made: MadePlan) -> list[list[int]]:
         _add(desk, governed, plan, added, agreed)
         agreed = None
     agreed = agreed or plan
-    rules = _judged(governed, governed.rules(desk, "payouts", plan.debits, _over(plan) if began else {}), agreed)
+    rules = _judged(governed, governed.rules(desk, plan.table, plan.debits, _over(plan) if began else {}), agreed)
     rules, kept = replace(rules, payments=(plan.sha256,)), kept_with_run(agreed)
     content = agreed.summary() if kept is None else {**agreed.summary(), FUNDING: kept}
     with desk.hold(plan.run_key):
-        commit_plan(desk.ledger, plan.run_key, KIND, content, agreed.sha256, plan.intents, rules)
+        commit_plan(desk.ledger, plan.run_key, plan.kind, content, agreed.sha256, plan.intents, rules)
         ids = open_orders(desk, plan.run_key, (row.row_ref for row in plan.rows))
     return list(batched(ids, ORDERS_PER_TASK))
 
@@ -123,12 +124,20 @@ def _add(
     """Add rows, or conversions that were agreed to, or both, to a run that was recorded under the policy in force."""
     meant = agreed or added or plan
     new = set() if added is None else {row.row_ref for row in added.rows}
-    rules = _judged(governed, governed.rules(desk, "payouts", meant.counted, {}), meant)
+    rules = _judged(governed, governed.rules(desk, plan.table, meant.counted, {}), meant)
     rules = rules if added is None else replace(rules, payments=(added.sha256,))
     recorded = [intent for intent in plan.intents if intent.row_ref not in new]
     with desk.hold(plan.run_key):
         add_to_plan(
-            *(desk.ledger, plan.run_key, KIND, meant.sha256, () if added is None else added.intents, recorded, rules),
+            *(
+                desk.ledger,
+                plan.run_key,
+                plan.kind,
+                meant.sha256,
+                () if added is None else added.intents,
+                recorded,
+                rules,
+            ),
             funding=kept_with_run(meant),
         )
 
@@ -154,7 +163,7 @@ def write_payout_results(
     Whom a row pays is known of this plan's rows alone. What was left out is said to be so, whoever left it out.
     `converted`: the rounds of conversions of this start.
     """
-    plan, run_key = made.payments, made.payments.run_key
+    plan, run_key, run = made.payments, made.payments.run_key, desk.ledger.run(made.payments.run_key)
     folder, marks = out or desk.settings.run_folder(run_key), marks_of(desk, run_key)
     quotes, policy = quotes_of_run(desk.ledger, run_key), plan.policy
     details = Details.of(plan.rows, quotes, desk.account.rules.fee_on_top, earlier_results(folder))
@@ -162,10 +171,11 @@ def write_payout_results(
         details = replace(details, day_of=policy.day_of)
     left_out = keep_left_out_rows(desk, run_key, folder, plan.left_out, add=made.add)
     funded = write_conversions(desk, run_key, converted, folder)
-    files = [*keep_remaining(desk, run_key, folder, left_out), *conversion_files(folder)]
+    kind = plan.kind if run is None else run.kind
+    files = [*keep_remaining(desk, run_key, folder, kind, left_out), *conversion_files(folder)]
     with desk.ledger.each_order(run_key) as orders:
         summary = write_run_results(
-            *(folder, run_key, KIND, orders),
+            *(folder, run_key, kind, orders),
             rows={row.row_ref for row in plan.rows} or None,
             marks=marks,
             files=files,
@@ -189,7 +199,7 @@ def write_results_anew(desk: Desk, run_key: str, out: Path | None) -> Mapping[st
     run = desk.ledger.run(run_key)
     if run is None:
         raise InputError(f"there is no run {run_key} in this ledger: treasury runs lists them")
-    if run.kind == KIND:
+    if run.kind in SHEETS:
         return write_payout_results(desk, _plan_of_run(desk, run_key), out)
     with desk.ledger.each_order(run_key) as orders:
         summary = write_run_results(
@@ -197,6 +207,12 @@ def write_results_anew(desk: Desk, run_key: str, out: Path | None) -> Mapping[st
         )
     end_start()
     return summary
+
+
+def kind_of_run(desk: Desk, run_key: str) -> str:
+    """The kind of a run that began or was planned: `payout`, `withdrawal` or `scan-to-pay`."""
+    run = desk.ledger.run(run_key)
+    return _plan_of_run(desk, run_key).payments.kind if run is None else run.kind
 
 
 def _plan_of_run(desk: Desk, run_key: str) -> MadePlan:

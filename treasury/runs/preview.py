@@ -26,6 +26,7 @@ from treasury.runs.desk import Desk
 from treasury.runs.estimates import Estimates, rate_of
 from treasury.runs.governing import Governing, would_rehearse
 from treasury.runs.offers import OfferQuestions, offers_for
+from treasury.runs.terms import said_of_rows
 from treasury.sheets.reading import Sheet
 
 MAX_GROUPS = 20
@@ -52,7 +53,8 @@ def look(desk: Desk, plan: PayoutPlan, file: Path | None = None, *, in_full: boo
         return {**plan.summary(), **shown}
     known = what_is_known(desk.ledger, plan.run_key, plan.intents, plan.limits.duplicate_days)
     rehearsed = rehearse_plan(desk, plan, plan.limits.change_above_percent)
-    known = replace(known, holds=rehearsed.held, beside=rehearsed.beside)
+    said = said_of_rows(desk, questions, plan.rows)
+    known = replace(known, holds=rehearsed.held, beside=rehearsed.beside, said=said)
     return {
         **shown_payouts(plan, known),
         **shown,
@@ -68,7 +70,7 @@ def look(desk: Desk, plan: PayoutPlan, file: Path | None = None, *, in_full: boo
 
 def rehearse_plan(desk: Desk, plan: PayoutPlan, percent: Decimal | None = None) -> Rehearsed:
     """Return what would be there if the plan were recorded now. `percent`: compare it with the last run, too."""
-    rules = Governing(plan.policy, None).rules(desk, "payouts", {}, {})
+    rules = Governing(plan.policy, None).rules(desk, plan.table, {}, {})
     return rehearse(desk.ledger, plan.run_key, plan.intents, rules, percent)
 
 
@@ -156,7 +158,8 @@ def _arrives(questions: OfferQuestions, plan: PayoutPlan) -> list[dict[str, str]
     """Return what arrives, by pair of currencies: as the sheet says, or estimated by the rate of now."""
     paid: dict[tuple[str, str], Decimal] = defaultdict(Decimal)
     for row in plan.rows:
-        if row.receive_amount is None and row.amount is not None:
+        is_exchanged = row.currency != row.receive_currency
+        if row.receive_amount is None and row.amount is not None and is_exchanged:
             paid[row.currency, row.receive_currency] += row.amount
     found = [
         {"currency": currency, "amount": format_amount(total), "is": "as the sheet says"}
@@ -193,18 +196,20 @@ def _groups(rows: Iterable[PayoutRow]) -> list[dict[str, Any]]:
         amount, currency = row.amount, row.currency
         if amount is None:
             amount, currency = row.receive_amount or Decimal(0), row.receive_currency
-        for group in (("country", row.country), ("route", row.route.value), ("bank", f"{row.country} {row.bank}")):
+        named = {"country": row.country, "route": row.route.value}
+        named |= {} if row.country is None else {"bank": f"{row.country} {row.bank}"}
+        for group in ((kind, name) for kind, name in named.items() if name is not None):
             counts[group] += 1
             sums[group][currency] += amount
     found: list[dict[str, Any]] = []
     for kind in ("country", "route", "bank"):
-        named = sorted((group for group in counts if group[0] == kind), key=lambda group: (-counts[group], group))
-        for group in named[:MAX_GROUPS]:
+        largest = sorted((group for group in counts if group[0] == kind), key=lambda group: (-counts[group], group))
+        for group in largest[:MAX_GROUPS]:
             said = {currency: format_amount(total) for currency, total in sorted(sums[group].items())}
             found.append({"kind": kind, "name": group[1], "payments": counts[group], "sums": said})
-        if len(named) > MAX_GROUPS:
-            rest = sum(counts[group] for group in named[MAX_GROUPS:])
-            found.append({"kind": kind, "name": f"{len(named) - MAX_GROUPS} more", "payments": rest, "sums": {}})
+        if len(largest) > MAX_GROUPS:
+            rest = sum(counts[group] for group in largest[MAX_GROUPS:])
+            found.append({"kind": kind, "name": f"{len(largest) - MAX_GROUPS} more", "payments": rest, "sums": {}})
     return found
 
 

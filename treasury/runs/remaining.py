@@ -9,17 +9,15 @@ from treasury.errors import InputError, InvalidSheet, RowProblem
 from treasury.files import copy_file, write_json
 from treasury.ledger.in_flight import recorded_debits
 from treasury.ledger.replacements import KEPT_DAYS, remaining_orders, why_not_replaced
-from treasury.planning.payouts import OPERATIONS, PayoutPlan
-from treasury.planning.rows import LeftOut, Route
+from treasury.planning.payouts import PayoutPlan
+from treasury.planning.rows import WAYS, LeftOut, Route
 from treasury.reports.starts import is_changed, start_folder
 from treasury.runs.desk import Desk
 from treasury.runs.execution import check_run_key
+from treasury.sheets.payments import PAYOUTS, SHEETS
 from treasury.sheets.remaining import FILES, Remaining, write_remaining, write_remaining_csv
 
-KIND = "payout"
-"""The kind of a run that pays a spreadsheet."""
-
-ROUTES: Mapping[str, Route] = {operation: route for route, operation in OPERATIONS.items()}
+ROUTES: Mapping[str, Route] = {way.operation: route for route, way in WAYS.items()}
 
 
 def check_replaced(desk: Desk, file: Path, plan: PayoutPlan) -> None:
@@ -41,11 +39,11 @@ def not_replaceable(desk: Desk, plan: PayoutPlan) -> list[RowProblem]:
     ]
 
 
-def keep_remaining(desk: Desk, run_key: str, folder: Path, left_out: Sequence[LeftOut] = ()) -> list[Path]:
+def keep_remaining(desk: Desk, run_key: str, folder: Path, kind: str, left_out: Sequence[LeftOut] = ()) -> list[Path]:
     """Write the sheet of what remains of a run into a folder, and into the one of this start; returns its paths.
 
-    `left_out`: rows that are not in the run, which follow. Nothing is written when nothing remains, unless an earlier
-    start wrote it. A sheet that somebody changed since is kept in the folder of this start.
+    `kind`: of the run; `left_out`: rows that are not in the run, which follow. Nothing is written when nothing remains,
+    unless an earlier start wrote it. A sheet that somebody changed since is kept in the folder of this start.
     """
     rows, own = remaining_of(desk, run_key), start_folder(folder)
     if not rows and not left_out and not (folder / FILES[0]).exists():
@@ -53,7 +51,7 @@ def keep_remaining(desk: Desk, run_key: str, folder: Path, left_out: Sequence[Le
     for name in FILES:
         if (folder / name).exists() and is_changed(folder / name):
             copy_file(folder / name, own / f"changed-{name}")
-    files = write_remaining(folder, rows, left_out)
+    files = write_remaining(folder, SHEETS[kind].layout, rows, left_out)
     for written in files:
         copy_file(written, own / written.name)
     return files
@@ -108,7 +106,9 @@ def remaining_of(desk: Desk, run_key: str) -> list[Remaining]:
 NOT_KEPT = "copy its other columns from the sheet that it was paid from: they are kept here no more"
 
 
-def write_failed_of(desk: Desk, earlier: str, run_key: str, folder: Path) -> tuple[Path, list[str]]:
+def write_failed_of(
+    desk: Desk, earlier: str, run_key: str, folder: Path, kind: str = PAYOUTS.kind
+) -> tuple[Path, list[str]]:
     """Write the sheet of a run that pays what ended unpaid of an earlier one; return its path, and the rows that it
     lacks because their content is kept no more.
 
@@ -116,8 +116,8 @@ def write_failed_of(desk: Desk, earlier: str, run_key: str, folder: Path) -> tup
     """
     file = folder / f"only-failed-of-{check_run_key(earlier)}.csv"
     run = desk.ledger.run(earlier)
-    if run is None or run.kind != KIND:
-        raise InputError(f"there is no payout run {earlier} in this ledger: treasury runs lists them")
+    if run is None or run.kind != kind:
+        raise InputError(f"there is no {kind} run {earlier} in this ledger: treasury runs lists them")
     if desk.ledger.run(run_key) is not None:
         if not file.exists():
             raise InputError(f"run {run_key} began with another sheet than {file}: start it again with that one")
@@ -134,7 +134,7 @@ def write_failed_of(desk: Desk, earlier: str, run_key: str, folder: Path) -> tup
             f"after it had arrived, or {KEPT_DAYS} days): copy {named}{more} from the sheet that it was paid from, "
             "with its request id in the column replaces"
         )
-    write_remaining_csv(file, kept)
+    write_remaining_csv(file, SHEETS[kind].layout, kept)
     return file, [row.row_ref for row in others]
 
 

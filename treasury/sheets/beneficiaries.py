@@ -14,6 +14,7 @@ from treasury.provider.operation import Operation
 from treasury.provider.orders import Payout
 from treasury.sheets.control import check_control
 from treasury.sheets.mappings import Mappings
+from treasury.sheets.operations import PLACEHOLDER
 from treasury.sheets.payees import FIELD, IDENTIFIERS, judge_payee
 from treasury.sheets.reading import Layout, Row, Sheet, read_sheet
 
@@ -65,9 +66,6 @@ LAYOUT = Layout(
     },
 )
 
-PLACEHOLDER = "0"
-"""Stands for the reference, which only the run knows, while a row is judged."""
-
 
 def read_beneficiaries(
     path: Path, *, sheet: str | None = None, leaving: Collection[RowProblem] = (), mappings: Mappings = Mappings()
@@ -103,7 +101,7 @@ MAX_NAMED = 20
 def _payout_row(row: Row, unchecked: dict[str, None]) -> PayoutRow:
     values = row.values
     given = values.get("route")
-    if given is None or given.lower() not in tuple(Route):
+    if given is None or given.lower() not in COLUMNS:
         shown = None if given is None else repr(given)
         raise InvalidFields("row", [Problem("route", "must be direct or quoted", shown, code="not_one_of")])
     route = Route(given.lower())

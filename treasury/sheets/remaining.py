@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from treasury.planning.rows import BENEFICIARY_OBJECTS, LeftOut, Route
-from treasury.sheets.beneficiaries import CEILING, LAYOUT
-from treasury.sheets.headers import PROBLEM, STATUS
+from treasury.sheets.beneficiaries import CEILING
+from treasury.sheets.headers import PROBLEM, STATUS, Layout
 from treasury.sheets.payees import FIELD
 from treasury.sheets.writing import write_plain_book, write_plain_csv
 
@@ -29,32 +29,36 @@ class Remaining:
     """Why it was not paid; nothing in it is personal."""
 
 
-def write_remaining(folder: Path, rows: Iterable[Remaining], left_out: Iterable[LeftOut] = ()) -> list[Path]:
-    """Write `remaining.csv` and `remaining.xlsx`, in the columns of the beneficiaries sheet; returns both paths.
+def write_remaining(
+    folder: Path, layout: Layout, rows: Iterable[Remaining], left_out: Iterable[LeftOut] = ()
+) -> list[Path]:
+    """Write `remaining.csv` and `remaining.xlsx`, in the columns of the sheet that was paid; returns both paths.
 
-    Without rows they hold the header alone. Read by `read_beneficiaries`, each row is the one that was read before;
-    those that were left out are refused again until they are mended.
+    Without rows they hold the header alone. Read again, each row is the one that was read before; those that were left
+    out are refused again until they are mended.
     """
     cells = [*map(cells_of, rows), *({**row.cells, STATUS: "left out", PROBLEM: row.problem} for row in left_out)]
-    columns, written = _columns(cells), [folder / name for name in FILES]
+    columns, written = _columns(cells, layout), [folder / name for name in FILES]
     write_plain_csv(written[0], columns, cells)
     write_plain_book(written[1], columns, cells)
     return written
 
 
-def write_remaining_csv(file: Path, rows: Iterable[Remaining]) -> None:
+def write_remaining_csv(file: Path, layout: Layout, rows: Iterable[Remaining]) -> None:
     """Write the same as one CSV file."""
     cells = [cells_of(row) for row in rows]
-    write_plain_csv(file, _columns(cells), cells)
+    write_plain_csv(file, _columns(cells, layout), cells)
 
 
-def _columns(cells: Sequence[Mapping[str, str]]) -> list[str]:
+def _columns(cells: Sequence[Mapping[str, str]], layout: Layout) -> list[str]:
     used = {name for row in cells for name in row}
-    fixed = [name for name in LAYOUT.known if name in used and name not in FIRST]
-    return [*FIRST, *fixed, *sorted(name for name in used if name.startswith(FIELD))]
+    first = [name for name in FIRST if name != ROUTE or ROUTE in layout.known]
+    fixed = [name for name in layout.known if name in used and name not in FIRST]
+    return [*first, *fixed, *sorted(name for name in used if name.startswith(FIELD))]
 
 
-FIRST = ("row_ref", "replaces", "route", STATUS, PROBLEM)
+ROUTE = "route"
+FIRST = ("row_ref", "replaces", ROUTE, STATUS, PROBLEM)
 """The columns that the sheet begins with; as in a corrected copy two of them are not read."""
 
 
@@ -64,9 +68,9 @@ def cells_of(row: Remaining) -> dict[str, str]:
     named |= {STATUS: row.outcome, PROBLEM: row.reason}
     if row.payload is None:
         return named
-    if row.route is Route.DIRECT:
-        return named | {name: str(value) for name, value in row.payload.items()}
-    return named | dict(_quoted(row.payload))
+    if row.route is Route.QUOTED:
+        return named | dict(_quoted(row.payload))
+    return named | {name: str(value) for name, value in row.payload.items()}
 
 
 def _quoted(payload: Mapping[str, Any]) -> Iterator[tuple[str, str]]:

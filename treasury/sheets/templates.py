@@ -3,12 +3,14 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from enum import IntEnum
 
 from pydantic import BaseModel, BeforeValidator
 
 from treasury.errors import InputError
 from treasury.planning.rows import Route
+from treasury.promptpay import build_promptpay
 from treasury.provider.card_users import CreateCardUserWithKycLink, KycLink
 from treasury.provider.fiat_payouts import (
     CreateFiatPayout,
@@ -18,9 +20,10 @@ from treasury.provider.fiat_payouts import (
 )
 from treasury.provider.fields import OneOf, country_codes, fiat_codes
 from treasury.provider.operation import Conditional, marks_of
-from treasury.provider.orders import Payout
+from treasury.provider.orders import Payout, Withdraw
 from treasury.provider.reach import BANK_FIELDS, DEBITED, DIRECT, NETWORKS, PURPOSES, QUOTED, Reach
-from treasury.sheets import balances, beneficiaries, card_users, statement
+from treasury.provider.scan_to_pay import SubmitScanToPay
+from treasury.sheets import balances, beneficiaries, card_users, qr_codes, statement, withdrawals
 from treasury.sheets.characters import EXAMPLE
 from treasury.sheets.control import AMOUNTS
 from treasury.sheets.headers import Layout
@@ -66,7 +69,7 @@ class Template:
     """Currencies whose sums are shown."""
 
 
-KINDS = ("pay", "provision", "balances", "statement")
+KINDS = ("pay", "withdraw", "scan-pay", "provision", "balances", "statement")
 
 
 def template_of(kind: str, country: str | None = None) -> Template:
@@ -104,9 +107,9 @@ _QUOTED_COLUMNS: Sequence[tuple[type[BaseModel], tuple[str, ...]]] = (
 
 def _payments(country: str | None) -> Template:
     reach = None if country is None else DIRECT.get(country)
-    routes = tuple(Route) if country is None else (Route.DIRECT,) if reach else (Route.QUOTED,)
+    routes = tuple(_ROUTE_NOTE) if country is None else (Route.DIRECT,) if reach else (Route.QUOTED,)
     own = {
-        "row_ref": TemplateColumn("row_ref", "Your own name of the payment, once in the file. Required.", Need.YES),
+        "row_ref": _own("row_ref"),
         "route": TemplateColumn(
             "route", " ".join((*(_ROUTE_NOTE[route] for route in routes), "Required.")), Need.YES, tuple(routes)
         ),
@@ -117,8 +120,7 @@ def _payments(country: str | None) -> Template:
     }
     names = dict.fromkeys(name for route in routes for name in by_route[route])
     sent = [_together(name, {route: by_route[route].get(name) for route in routes}) for name in names]
-    why = "Why this payment is meant although it looks like another one: a sentence. Optional."
-    columns = (*own.values(), *sent, TemplateColumn("duplicate_ok", why))
+    columns = (*own.values(), *sent, _own("duplicate_ok"))
     there = {column.name for column in columns}
     shown = reach or (None if country is None else QUOTED.get(country))
     currencies = (*(DEBITED if Route.DIRECT in routes else ()), *(("USDT",) if Route.QUOTED in routes else ()))
@@ -277,6 +279,47 @@ def _quoted_example(number: int, country: str, mode: str) -> dict[str, str]:
 # --- the other sheets ----------------------------------------------------------------------------------------------
 
 
+_OWN = {
+    "row_ref": "Your own name of the payment, once in the file. Required.",
+    "duplicate_ok": "Why this payment is meant although it looks like another one: a sentence. Optional.",
+}
+
+
+def _own(name: str) -> TemplateColumn:
+    return TemplateColumn(name, _OWN[name], Need.YES if name == "row_ref" else Need.NO)
+
+
+def _withdrawals() -> Template:
+    sent = [_field(Withdraw, name) for name in withdrawals.SENT if name != "notify_url"]
+    columns = (_own("row_ref"), *sent, _own("duplicate_ok"))
+    addresses = ("TDBaAMzsQ3d7xqqgw8CWCzbAZGPdARHsMa", "0x00000000000000000000000000000000000e4a11")
+    rows = tuple(
+        {"row_ref": f"{EXAMPLE}{number}", "currency": currency, "address": EXAMPLE + address, "amount": amount}
+        | {"customer_ref_id": "treasury", "description": "To the cold store"}
+        for number, (currency, address, amount) in enumerate(
+            zip(("USDT_TRC20", "ETH"), addresses, ("250.5", "0.75"), strict=True), 1
+        )
+    )
+    return Template("withdraw", columns, rows, (("amount", "currency"),), ("USDT_TRC20", "ETH", "BTC"))
+
+
+def _codes() -> Template:
+    most = "The most that the payment may debit, in USDT. Optional."
+    ceiling = TemplateColumn(beneficiaries.CEILING, most, is_amount=True)
+    sent = {name: _field(SubmitScanToPay, name) for name in qr_codes.SENT}
+    sent["amount"] = replace(sent["amount"], need=Need.SOMETIMES, note="In THB; blank where the code says the amount.")
+    where = "Where the service reports; blank where TREASURY_NOTIFY_URL is set."
+    sent["notify_url"] = replace(sent["notify_url"], need=Need.SOMETIMES, note=where)
+    columns = (_own("row_ref"), *sent.values(), ceiling, _own("duplicate_ok"))
+    code, fixed = build_promptpay("0812345678"), build_promptpay("0812345678", Decimal("100.50"), "Example Shop")
+    owner = {"user_xid": "owner-1", "notify_url": "https://hooks.example.com/payments"}
+    rows = (
+        {"row_ref": f"{EXAMPLE}1", "qrcode": EXAMPLE + code, "amount": "32", **owner},
+        {"row_ref": f"{EXAMPLE}2", "qrcode": EXAMPLE + fixed, **owner},
+    )
+    return Template("scan-pay", columns, rows)
+
+
 def _card_users() -> Template:
     models: Mapping[str, type[BaseModel]] = {"user_xid": CreateCardUserWithKycLink, "level_name": KycLink}
     columns = tuple(_field(models.get(name, CreateCardUserWithKycLink), name) for name in card_users.LAYOUT.known)
@@ -318,7 +361,13 @@ def _statement() -> Template:
     return Template("statement", _columns(statement.LAYOUT, notes, ("amount", "order_amount")), rows)
 
 
-_OTHERS = {"provision": _card_users, "balances": _balances, "statement": _statement}
+_OTHERS = {
+    "withdraw": _withdrawals,
+    "scan-pay": _codes,
+    "provision": _card_users,
+    "balances": _balances,
+    "statement": _statement,
+}
 
 
 def _columns(layout: Layout, notes: Mapping[str, str], amounts: Sequence[str]) -> tuple[TemplateColumn, ...]:

@@ -4,13 +4,13 @@ from decimal import Decimal
 from typing import Any
 
 from treasury.errors import InputError
+from treasury.promptpay import PromptPayCode, read_promptpay
 from treasury.sandbox.books import BookAccount
 from treasury.sandbox.currencies import CURRENCIES, check_decimals, check_minimum
 from treasury.sandbox.entities import Order, ending_of
 from treasury.sandbox.fees import charge
 from treasury.sandbox.forms.trades import ScanToPayInfo, SubmitScanToPay
 from treasury.sandbox.lifecycle import accept
-from treasury.sandbox.promptpay import PromptPayCode, read_promptpay
 from treasury.sandbox.rates import SCAN_FEE, scan_amount
 from treasury.sandbox.refusal import invalid
 from treasury.sandbox.statuses import OrderStatus

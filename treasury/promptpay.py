@@ -29,6 +29,8 @@ class PromptPayCode:
     account_type: str
     amount: Decimal | None = None
     name: str | None = None
+    reference: str = ""
+    """What a bill's code says that it is paid for; empty for a transfer."""
 
 
 def checksum(text: str) -> str:
@@ -43,24 +45,37 @@ def read_promptpay(text: str) -> PromptPayCode:
     fields = _read_tlv(text)
     if fields.get("00") != "01" or fields.get("58") != "TH" or fields.get("53", THB) != THB:
         raise InputError("the QR code is not a Thai PromptPay code")
-    account, account_type = _account(fields)
+    account, account_type, reference = _account(fields)
     try:
         amount = parse_amount(fields["54"]) if "54" in fields else None
     except ValueError:
         raise InputError("the amount of the QR code cannot be read") from None
     if amount is not None and amount <= 0:
         raise InputError("the amount of the QR code is not above zero")
-    return PromptPayCode(account, account_type, amount, fields.get("59"))
+    return PromptPayCode(account, account_type, amount, fields.get("59"), reference + fields.get("62", ""))
 
 
-def _account(fields: Mapping[str, str]) -> tuple[str, str]:
+def payee_of_code(text: str) -> str:
+    """Return what identifies whom a code pays, and for what; of a code that cannot be read, the text. Personal."""
+    try:
+        code = read_promptpay(text)
+    except InputError:
+        return f"{THB}|{text}"
+    return f"{THB}|{code.account}|{code.reference}"
+
+
+def _account(fields: Mapping[str, str]) -> tuple[str, str, str]:
     for (template, application), members in _ACCOUNTS.items():
         inner = _read_tlv(fields.get(template, ""))
         if inner.get("00") != application:
             continue
         for tag, kind in members.items():
             if inner.get(tag, "").isdigit():
-                return inner[tag], kind
+                return (
+                    inner[tag],
+                    kind,
+                    "|".join(inner[each] for each in ("02", "03") if template == "30" and each in inner),
+                )
     raise InputError("the QR code is not a PromptPay code that names an account")
 
 
