@@ -1,0 +1,60 @@
+"""Withdraw crypto assets to the addresses of a spreadsheet: every row at most once, whatever happens in between."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from prefect import flow
+
+from flows.paying import pay_sheet
+from tasks.outcomes import ends_in_a_named_state
+
+
+@flow(name="withdraw-assets", flow_run_name="withdraw {run_key}")
+@ends_in_a_named_state
+def withdraw_assets(
+    file: str,
+    run_key: str,
+    out: str | None = None,
+    follow_seconds: float = 30,
+    account: str | None = None,
+    policy: str | None = None,
+    proposal: str | None = None,
+    sheet: str | None = None,
+    add: bool = False,
+    valid_rows_only: bool = False,
+    fund: bool = False,
+    agreed: str | None = None,
+    plan: str | None = None,
+    partly: bool = False,
+) -> Mapping[str, Any]:
+    """Judge every address, plan the withdrawals, ask for approvals, record, send, follow, and write a result for each.
+
+    The run ends in a state that is named for what came of it: `Settled`, `PartlySettled`, `NeedsAttention`,
+    `WaitingForApproval` (`approve-and-pay` continues it), `InputRejected` or `RunHeld`.
+
+    Args:
+        file: the withdrawals spreadsheet, CSV or XLSX (columns: `data/README.md`).
+        run_key: the name of this payment run, for example treasury-2026-11-25. The same key resumes the same run.
+        out: folder for the results, or for the corrected copy of a wrong sheet; one named by the run key when left out.
+        follow_seconds: how long to wait for final statuses; what is open then is followed every night.
+        account: name of the Partner Account block, where no account is configured otherwise.
+        policy: the policy in force applies; this may name it, a TOML file or block:NAME.
+        proposal: the maker's token of `treasury withdraw FILE --run-key KEY --key FILE --print`.
+        sheet: the name of the sheet that is meant, where a workbook has several.
+        add: rows that the run does not have are added to it, under a plan of their own.
+        valid_rows_only: the valid rows are paid, and the others left out: they are in `remaining.xlsx` and `.csv`.
+        fund: what the run lacks is converted first, as the plan says; nothing is paid before everything is there.
+        agreed: with fund, the hash of the plan that was shown and agreed to; left out, the run is planned now.
+        plan: the id of the plan that is carried out, made of this file; left out, the run is planned now.
+        partly: where the balance does not reach for all rows, those that it reaches for are paid, in their order.
+
+    """
+    rows: dict[str, Any] = {"kind": "withdrawal", "sheet": sheet, "add": add, "valid_rows_only": valid_rows_only}
+    rows |= {"fund": fund, "partly": partly}
+    return pay_sheet(file, run_key, out, follow_seconds, account, policy, proposal, agreed, plan, rows)
+
+
+if __name__ == "__main__":
+    from flows.commands import run_command
+
+    run_command("withdraw")

@@ -1,0 +1,81 @@
+"""The service's terms of single payments, asked before the yes: what a code costs, what a withdrawal brings."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+
+from treasury.money import exact, format_amount, round_up
+from treasury.planning.rows import PayoutRow, Route
+from treasury.provider.funds import EstimateFee, FeeEstimate
+from treasury.provider.orders import VerifyDepositAddress
+from treasury.provider.scan_to_pay import QrCodeDetails, ScanToPayInfo
+from treasury.runs.desk import Desk
+from treasury.runs.offers import OfferQuestions
+
+MAX_ASKED = 200
+"""Rows of a plan that the service is asked about one by one."""
+
+
+@dataclass(frozen=True)
+class CodeTerms:
+    """The terms of paying a QR code, in the asset that is debited (document, endpoint 14)."""
+
+    amount: Decimal
+    fee: Decimal
+    rate: Decimal | None
+    payee_name: str | None
+
+    @exact
+    def at_most(self, margin_percent: Decimal) -> Decimal:
+        """Amount and fee with a margin, rounded up to cents."""
+        return round_up((self.amount + self.fee) * (100 + margin_percent) / 100, 2)
+
+
+def terms_of_code(questions: OfferQuestions, row: PayoutRow) -> CodeTerms | None:
+    """Return the terms of paying the code of a row; None where the service does not say them."""
+
+    def read(reply: QrCodeDetails) -> CodeTerms | None:
+        if reply.order_amount is None or reply.order_currency not in (None, row.currency):
+            return None
+        fee = reply.fee_amount if reply.fee_currency in (None, row.currency) else None
+        return CodeTerms(reply.order_amount, fee or Decimal(0), reply.exchange_rate, reply.beneficiary_name)
+
+    asked = ScanToPayInfo(qrcode=row.fields["qrcode"], amount=row.receive_amount)
+    found: CodeTerms | None = questions.ask(asked, f"the terms of the code of {row.row_ref}", read)
+    return found
+
+
+def said_of_rows(desk: Desk, questions: OfferQuestions, rows: Iterable[PayoutRow]) -> dict[str, str]:
+    """Row -> what the service says of its payment, in words; of the first `MAX_ASKED` withdrawals and codes."""
+    asked = [row for row in rows if row.route in (Route.WITHDRAWAL, Route.QR_CODE)][:MAX_ASKED]
+    how = {Route.WITHDRAWAL: _said_of_withdrawal, Route.QR_CODE: _said_of_code}
+    return {row.row_ref: "; ".join(how[row.route](desk, questions, row)) for row in asked}
+
+
+def _said_of_code(_: Desk, questions: OfferQuestions, row: PayoutRow) -> Iterator[str]:
+    terms = terms_of_code(questions, row)
+    if terms is None:
+        return
+    at = "" if terms.rate is None else f" at {format_amount(terms.rate)}"
+    yield f"{format_amount(terms.amount)} {row.currency}{at}, and a fee of {format_amount(terms.fee)}"
+    if terms.payee_name:
+        yield f"the service names {terms.payee_name}"
+
+
+@exact
+def _said_of_withdrawal(desk: Desk, questions: OfferQuestions, row: PayoutRow) -> Iterator[str]:
+    assert row.amount is not None
+
+    def read(reply: FeeEstimate) -> Decimal | None:
+        return reply.fee_amount
+
+    asked = EstimateFee(currency=row.currency, amount=row.amount)
+    fee: Decimal | None = questions.ask(asked, f"fee estimate of {row.currency}", read)
+    if fee is not None:
+        is_on_top = row.way.operation in desk.account.rules.fee_on_top
+        arrives = row.amount if is_on_top else row.amount - fee
+        how = "on top" if is_on_top else "of it"
+        yield f"about {format_amount(arrives)} arrive: the fee is {format_amount(fee)}, {how}"
+    asked_of = VerifyDepositAddress(currency=row.currency, address=row.account, tag=row.fields.get("tag"))
+    if questions.ask(asked_of, "whose an address is", lambda reply: reply.result):
+        yield "an address of the service itself"
