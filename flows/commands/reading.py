@@ -16,7 +16,7 @@ from treasury.ledger.payees import payments_to, shown_account
 from treasury.ledger.proposals import WaitingPlan
 from treasury.ledger.replacements import replacing
 from treasury.money import format_amount
-from treasury.orders.quoting import PAYOUTS
+from treasury.orders.quoting import PAYMENTS
 from treasury.orders.records import Order
 from treasury.reports.results import in_words, result_row, summarize_run
 from treasury.runs.desk import Desk
@@ -62,9 +62,9 @@ def payee(reference: str, /) -> int:
 
     """
     ledger = configured_desk().ledger
-    orders = [order for order in ledger.orders(reference=reference) if order.operation in PAYOUTS]
+    orders = [order for order in ledger.orders(reference=reference) if order.operation in PAYMENTS]
     if not orders:
-        raise InputError(f"the ledger knows no payout {reference}")
+        raise InputError(f"the ledger knows no payment {reference}")
     same, named = payments_to(ledger, orders[-1])
     if not same:
         raise InputError(f"{reference} was recorded by an earlier version, which did not keep whom it pays")

@@ -231,7 +231,7 @@ def test_a_payee_is_the_same_however_the_account_is_spaced(tmp_path: Path) -> No
 def test_the_sample_shows_both_routes_and_stays_small() -> None:
     rows = read_beneficiaries(data.path("beneficiaries.csv"))
     assert len(rows) == 12
-    assert {row.route for row in rows} == set(Route)
+    assert {row.route for row in rows} == {Route.DIRECT, Route.QUOTED}
     assert {row.fields["country"] for row in rows if row.route is Route.DIRECT} == {"ID", "BR", "VN", "IN", "PH"}
     assert {row.currency for row in rows} <= {"USDT", "USDT_TRC20"}
     assert sum(row.amount or row.receive_amount or 0 for row in rows) < 20_000

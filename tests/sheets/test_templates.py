@@ -14,23 +14,29 @@ from treasury.errors import InputError, InvalidSheet
 from treasury.planning.rows import Route
 from treasury.provider.reach import DIRECT
 from treasury.sandbox.routes import CHANNELS, PURPOSES
-from treasury.sheets import balances, beneficiaries, card_users, statement
+from treasury.sheets import balances, beneficiaries, card_users, qr_codes, statement, withdrawals
 from treasury.sheets.balances import read_balances
 from treasury.sheets.beneficiaries import read_beneficiaries
 from treasury.sheets.card_users import read_card_users
 from treasury.sheets.control import CONTROL, HELPER_SHEETS, LISTS, MAX_ROWS
+from treasury.sheets.qr_codes import read_qr_codes
 from treasury.sheets.statement import read_statement
 from treasury.sheets.template_files import write_template
 from treasury.sheets.templates import KINDS, Need, Template, template_of
+from treasury.sheets.withdrawals import read_withdrawals
 
 READERS: dict[str, Callable[[Path], Sized]] = {
     "pay": read_beneficiaries,
+    "withdraw": read_withdrawals,
+    "scan-pay": read_qr_codes,
     "provision": read_card_users,
     "balances": lambda path: read_balances(path)[0],
     "statement": lambda path: read_statement(path).entries,
 }
 LAYOUTS = {
     "pay": beneficiaries.LAYOUT,
+    "withdraw": withdrawals.LAYOUT,
+    "scan-pay": qr_codes.LAYOUT,
     "provision": card_users.LAYOUT,
     "balances": balances.LAYOUT,
     "statement": statement.LAYOUT,

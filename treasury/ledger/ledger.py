@@ -33,7 +33,7 @@ from treasury.ledger.seals import CHANGED, judged_by, with_seal
 from treasury.ledger.statements import change_one
 from treasury.ledger.token import LedgerToken
 from treasury.money import format_amount
-from treasury.orders.quoting import PAYOUTS
+from treasury.orders.quoting import PAYMENTS
 from treasury.orders.records import JournalEntry, Order, Quote, Run
 from treasury.orders.states import DECIDED, STEPS, UNPAID, Event, State
 from treasury.provider.operation import SeenOrder
@@ -147,7 +147,7 @@ class Ledger:
         if step.target is State.UNKNOWN:
             values |= {"doubtful": True, "sent_at": at if order.sent_at is None else order.sent_at}
         if step.target.is_final:
-            may_follow = order.operation in PAYOUTS and step.target in UNPAID  # another payment, of its content
+            may_follow = order.operation in PAYMENTS and step.target in UNPAID  # another payment, of its content
             values |= {"final_at": at} if may_follow else {"payload": None, "final_at": at}
         values = with_seal(self.key, order, values, decided=event in DECIDED)
         if sends and values["checksum"] == CHANGED:

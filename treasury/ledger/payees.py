@@ -61,7 +61,7 @@ def shown_account(masked: str) -> str:
     fields = json.loads(masked)
     quoted = fields.get("quote", fields)
     party = next((quoted[name] for name in BENEFICIARY_OBJECTS.values() if name in quoted), quoted)
-    return str(party.get("account_no", "***"))
+    return str(next((party[name] for name in ("account_no", "address", "qrcode") if party.get(name)), "***"))
 
 
 def _like(ledger: Ledger, run_key: str, alike: Iterable[str], since: int) -> dict[str, str]:

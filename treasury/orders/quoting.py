@@ -10,9 +10,10 @@ from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.conversion import ConversionExecute, ConversionQuote, ConversionQuoteRecord
 from treasury.provider.fiat_payouts import CreateFiatPayout, FiatPayoutQuote, FiatPayoutQuoteRecord
 from treasury.provider.operation import Operation, SeenOrder, mask_fields, personal_values
-from treasury.provider.orders import Payout
+from treasury.provider.orders import Payout, Withdraw
+from treasury.provider.scan_to_pay import SubmitScanToPay
 
-PAYOUTS = frozenset((Payout.operation_name(), CreateFiatPayout.operation_name()))
+PAYMENTS = frozenset(each.operation_name() for each in (Payout, CreateFiatPayout, Withdraw, SubmitScanToPay))
 """Operations that pay the rows of a spreadsheet."""
 
 

@@ -59,6 +59,8 @@ class PayoutPlan:
     """Currency -> payments that fix what is received, and whose debit nothing bounds: they are not in `debits`."""
     partly: bool = False
     """True: where not all rows are funded, those that are leave, in the order of the sheet."""
+    way: Way = WAYS[Route.DIRECT]
+    """The way of its rows, which are of one kind; of no rows that of payouts."""
 
     @property
     def counted(self) -> dict[str, Decimal]:
@@ -85,12 +87,12 @@ class PayoutPlan:
     @property
     def kind(self) -> str:
         """The kind of its run: `payout`, `withdrawal` or `scan-to-pay`."""
-        return _way_of(self.rows).kind
+        return self.way.kind
 
     @property
     def table(self) -> str:
         """The table of its policy that limits it."""
-        return _way_of(self.rows).table
+        return self.way.table
 
     @property
     def limits(self) -> PaymentLimits:
@@ -193,8 +195,8 @@ def plan_payouts(
     a person's own mean, and `partly` count in the hash where there is any; `left_out` counts nowhere. Its `over` says
     when the sums are over the policy's limit for a run.
     """
-    table = _way_of(rows).table
-    limits = _limits(policy, table)
+    way = next((row.way for row in rows), WAYS[Route.DIRECT])
+    limits = _limits(policy, way.table)
     debits: dict[str, Decimal] = defaultdict(Decimal)
     receipts: dict[str, Decimal] = defaultdict(Decimal)
     unbounded: Counter[str] = Counter()
@@ -213,14 +215,14 @@ def plan_payouts(
         hashes.append(_hash_of(row, limits))
     over = check_run_total(add_sums(debits, recorded), limits)
     # An approval is bound to the limits of the table, not to all that the policy says.
-    version = canonical_json(None if policy is None else policy.fingerprint(table))
+    version = canonical_json(None if policy is None else policy.fingerprint(way.table))
     version += canonical_json(dict(mapped)) if mapped else ""
     version += canonical_json("partly") if partly else ""
     sha256 = hashlib.sha256(version.encode() + b"".join(sorted(hashes))).hexdigest()
     sums = dict(sorted(debits.items())), dict(sorted(receipts.items()))
     open_ends = dict(sorted(unbounded.items()))
     plan = PayoutPlan(run_key, rows, *sums, sha256, policy, over, recorded, left_out, mapped, unbounded=open_ends)
-    return replace(plan, partly=True) if partly else plan
+    return replace(plan, partly=partly, way=way)
 
 
 def with_conversions(
@@ -251,13 +253,11 @@ def _as_text(sums: Mapping[str, Decimal]) -> dict[str, str]:
     return {currency: format_amount(total) for currency, total in sums.items()}
 
 
-def _way_of(rows: Iterable[PayoutRow]) -> Way:
-    """The way of a sheet's rows, which are of one kind; of no rows that of payouts."""
-    return next((row.way for row in rows), WAYS[Route.DIRECT])
+_NO_POLICY = Policy()
 
 
 def _limits(policy: Policy | None, table: str) -> PaymentLimits:
-    return (Policy() if policy is None else policy).payments(table)
+    return (policy or _NO_POLICY).payments(table)
 
 
 def _hash_of(row: PayoutRow, limits: PaymentLimits) -> bytes:

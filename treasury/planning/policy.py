@@ -145,6 +145,9 @@ class Changes(PolicyTable):
         return self.people is None or any(same_person(person, each) for each in self.people)
 
 
+_UNLIMITED: Mapping[str, PaymentLimits] = {"payouts": PayoutLimits(), "withdrawals": WithdrawalLimits()}
+
+
 class Policy(PolicyTable):
     """A policy file. Each table is there for those who use it: a file for payouts alone has no `[rebalancing]`."""
 
@@ -262,9 +265,7 @@ class Policy(PolicyTable):
 
     def payments(self, name: str) -> PaymentLimits:
         """The limits of payments of a table, `payouts` or `withdrawals`; none where it says nothing."""
-        if name == "withdrawals":
-            return self.withdrawals or WithdrawalLimits()
-        return self.payouts or PayoutLimits()
+        return (self.withdrawals if name == "withdrawals" else self.payouts) or _UNLIMITED[name]
 
     def day_of(self, ms: int) -> str:
         """The business date of a moment, Unix milliseconds, ISO 8601."""

@@ -58,6 +58,8 @@ class Way:
     debits: str = ""
     receives: str = ""
     """The currency that arrives, where no column says it."""
+    pays_in: str | None = None
+    """The country that is paid, where no column says it."""
 
 
 WAYS: Mapping[Route, Way] = {
@@ -79,6 +81,7 @@ WAYS: Mapping[Route, Way] = {
         receive_amount="amount",
         debits=str(SubmitScanToPay.debits),
         receives=str(SubmitScanToPay.receives),
+        pays_in=SubmitScanToPay.country,
     ),
 }
 
@@ -167,8 +170,8 @@ class PayoutRow:
 
     @property
     def country(self) -> str | None:
-        """Return where the beneficiary's account is; None for an address and for a code."""
-        return None if self.way.country is None else str(self.fields[self.way.country])
+        """Return where the beneficiary's account is; None for an address."""
+        return self.way.pays_in if self.way.country is None else str(self.fields[self.way.country])
 
     @property
     def payee(self) -> str:

@@ -1,6 +1,6 @@
 """Scan-to-pay: pay the payee of a PromptPay QR code from the USDT balance (document, endpoints 13-14)."""
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field, StringConstraints
 
@@ -35,6 +35,8 @@ class SubmitScanToPay(Operation[SubmittedOrder]):
     absence_is_evidence = True
     debits = "USDT"
     receives = "THB"
+    country: ClassVar[str] = "TH"
+    """Where its payee's account is."""
 
     request_id: str = Field(description="Partner's id of the order.")
     user_xid: Annotated[str, StringConstraints(max_length=20)] = Field(

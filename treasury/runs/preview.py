@@ -197,7 +197,7 @@ def _groups(rows: Iterable[PayoutRow]) -> list[dict[str, Any]]:
         if amount is None:
             amount, currency = row.receive_amount or Decimal(0), row.receive_currency
         named = {"country": row.country, "route": row.route.value}
-        named |= {} if row.country is None else {"bank": f"{row.country} {row.bank}"}
+        named |= {} if row.way.country is None else {"bank": f"{row.country} {row.bank}"}
         for group in ((kind, name) for kind, name in named.items() if name is not None):
             counts[group] += 1
             sums[group][currency] += amount

@@ -37,7 +37,10 @@ def write_remaining(
     Without rows they hold the header alone. Read again, each row is the one that was read before; those that were left
     out are refused again until they are mended.
     """
-    cells = [*map(cells_of, rows), *({**row.cells, STATUS: "left out", PROBLEM: row.problem} for row in left_out)]
+    cells = [
+        *(cells_of(row, layout) for row in rows),
+        *({**row.cells, STATUS: "left out", PROBLEM: row.problem} for row in left_out),
+    ]
     columns, written = _columns(cells, layout), [folder / name for name in FILES]
     write_plain_csv(written[0], columns, cells)
     write_plain_book(written[1], columns, cells)
@@ -46,7 +49,7 @@ def write_remaining(
 
 def write_remaining_csv(file: Path, layout: Layout, rows: Iterable[Remaining]) -> None:
     """Write the same as one CSV file."""
-    cells = [cells_of(row) for row in rows]
+    cells = [cells_of(row, layout) for row in rows]
     write_plain_csv(file, _columns(cells, layout), cells)
 
 
@@ -62,9 +65,10 @@ FIRST = ("row_ref", "replaces", ROUTE, STATUS, PROBLEM)
 """The columns that the sheet begins with; as in a corrected copy two of them are not read."""
 
 
-def cells_of(row: Remaining) -> dict[str, str]:
+def cells_of(row: Remaining, layout: Layout) -> dict[str, str]:
     """The cells of a row, by column: what the sheet said that it was read from."""
-    named = {"row_ref": row.row_ref, "replaces": row.replaces, "route": row.route.value}
+    named = {"row_ref": row.row_ref, "replaces": row.replaces}
+    named |= {ROUTE: row.route.value} if ROUTE in layout.known else {}
     named |= {STATUS: row.outcome, PROBLEM: row.reason}
     if row.payload is None:
         return named

@@ -290,8 +290,7 @@ def _own(name: str) -> TemplateColumn:
 
 
 def _withdrawals() -> Template:
-    sent = [_field(Withdraw, name) for name in withdrawals.SENT if name != "notify_url"]
-    columns = (_own("row_ref"), *sent, _own("duplicate_ok"))
+    columns = (_own("row_ref"), *(_field(Withdraw, name) for name in withdrawals.SENT), _own("duplicate_ok"))
     addresses = ("TDBaAMzsQ3d7xqqgw8CWCzbAZGPdARHsMa", "0x00000000000000000000000000000000000e4a11")
     rows = tuple(
         {"row_ref": f"{EXAMPLE}{number}", "currency": currency, "address": EXAMPLE + address, "amount": amount}
