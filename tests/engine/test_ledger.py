@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import pytest
 from sqlalchemy import event, text, update
 
 from tests.engine.intents import commit, intent
+from tests.parts import new_database
 from treasury.clock import Clock
 from treasury.errors import ConfigurationError, IllegalTransition, RunHeld, RunKeyConflict, WrongAccount, WrongLedgerKey
 from treasury.ledger import schema
@@ -274,8 +275,13 @@ from treasury.ledger.seals import with_seal
 ledger = Ledger(sys.argv[1], "http://127.0.0.1:1|1", Path(sys.argv[2]))
 with ledger.hold("run"):
     print("held", flush=True)
-    time.sleep(60)
+    time.sleep(600)
 """
+
+
+def another_ledger_url(url: str, folder: Path) -> str:
+    """Return where another ledger may be: on the same server, or in the same folder."""
+    return new_database(url) if url.startswith("postgresql") else f"sqlite:///{folder / 'other.db'}"
 
 
 @pytest.mark.both_databases
@@ -283,8 +289,15 @@ def test_a_run_is_held_by_one_process_and_freed_when_it_is_killed(
     open_ledger: OpenLedger, ledger_url: str, tmp_path: Path
 ) -> None:
     ledger = open_ledger()
+    elsewhere = another_ledger_url(ledger_url, tmp_path)  # a run of this name there is no run of this ledger
     command = [sys.executable, "-c", HOLDER, ledger_url, str(tmp_path / "ledger.key")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
+    with (
+        closing(Ledger(elsewhere, "http://127.0.0.1:1|1", tmp_path / "other.key")) as stranger,
+        stranger.hold("run"),
+        subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other,
+        ExitStack() as stack,
+    ):
+        stack.callback(other.kill)  # also where an assertion fails: it is waited for
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
         with pytest.raises(RunHeld) as held, ledger.hold("run"):

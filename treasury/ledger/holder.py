@@ -180,6 +180,7 @@ class SessionLock:
                 text(
                     "SELECT a.application_name, a.backend_start FROM pg_locks l JOIN pg_stat_activity a USING (pid)"
                     " WHERE l.locktype = 'advisory' AND l.granted"
+                    " AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())"
                     " AND ((l.classid::bigint << 32) | l.objid::bigint) = :n"
                 ),
                 {"n": number},
