@@ -163,10 +163,12 @@ def test_what_failed_of_withdrawals_is_paid_again_and_others_are_cancelled_and_s
     assert (first.code, first.last) == (4, "1 settled, 1 failed"), first.out + first.err
     header, row = (office.home / "runs" / "first" / "remaining.csv").read_text().splitlines()
     assert ("route" in header.split(","), FAILS in row) == (False, True), header
+    said = office.results("first")["bad"]["next_action"]
+    assert "treasury withdraw --only-failed-of first --run-key first-again" in said
     again = office.run("withdraw", "--run-key", "second", "--only-failed-of", "first", "--yes", "--follow", "20")
     assert (again.code, again.last) == (4, "0 settled, 1 failed"), again.out + again.err
     wrong = office.run("pay", "--run-key", "third", "--only-failed-of", "second", "--yes")
-    assert (wrong.code, "no payout run" in wrong.err) == (2, True), wrong.err
+    assert (wrong.code, "treasury withdraw --only-failed-of second" in wrong.err) == (2, True), wrong.err
     assert office.run("stop", *BY, "--why", "a test").code == 0
     assert withdraw(office, "stopped", withdrawals(office, ("w", "ETH", ETHER, "3")), "--yes").code == 4
     assert office.run("cancel", "stopped", *BY, "--why", "not meant").code == 0

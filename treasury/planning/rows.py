@@ -48,6 +48,8 @@ class Way:
     """The kind of a run of such rows."""
     table: str = "payouts"
     """The table of the policy that limits it."""
+    command: str = "pay"
+    """The command that pays such rows."""
     currency: str | None = "currency"
     """None where the operation always debits one asset: `debits`."""
     amount: str | None = "amount"
@@ -72,10 +74,11 @@ WAYS: Mapping[Route, Way] = {
         receive_amount="receive_amount",
         country="beneficiary_country",
     ),
-    Route.WITHDRAWAL: Way(Withdraw.operation_name(), "withdrawal", Withdraw.limited_by),
+    Route.WITHDRAWAL: Way(Withdraw.operation_name(), "withdrawal", Withdraw.limited_by, "withdraw"),
     Route.QR_CODE: Way(
         SubmitScanToPay.operation_name(),
         "scan-to-pay",
+        command="scan-pay",
         currency=None,
         amount=None,
         receive_amount="amount",
@@ -84,6 +87,10 @@ WAYS: Mapping[Route, Way] = {
         pays_in=SubmitScanToPay.country,
     ),
 }
+
+
+COMMANDS: Mapping[str, str] = {way.operation: way.command for way in WAYS.values()}
+"""Operation -> the command that pays a sheet of it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from treasury.money import exact, format_amount
 from treasury.orders.quoting import QUOTED
 from treasury.planning.limits import ConversionLimits, Limits, PayoutLimits, WithdrawalLimits
 from treasury.planning.policy import Policy
+from treasury.planning.rows import COMMANDS
 from treasury.provider.operation import Operation
 
 NOTHING: Mapping[str, Decimal] = {}
@@ -77,7 +78,8 @@ def judge_operation(
 
 def _way_out(operation: Operation[Any]) -> str:
     """How an operation whose debit is not known can be sent all the same."""
-    flow = "treasury rebalance" if operation.limited_by == "conversions" else "treasury pay"
+    command = "rebalance" if operation.limited_by == "conversions" else COMMANDS.get(operation.operation_name(), "pay")
+    flow = f"treasury {command}"
     if not operation.confirms_quote:
         return f"use {flow}, or set max_per_payout of its currency"
     asked_by = QUOTED[operation.operation_name()].asked_by.operation_name()

@@ -16,7 +16,7 @@ from treasury.ledger.quotes import USED_UP
 from treasury.money import exact, format_amount
 from treasury.orders.records import Order
 from treasury.orders.states import OUTCOMES, Hold, State
-from treasury.planning.rows import LeftOut
+from treasury.planning.rows import COMMANDS, LeftOut
 from treasury.reports.details import COLUMNS as DETAILS
 from treasury.reports.details import Details
 from treasury.reports.result_book import ResultBook
@@ -45,7 +45,7 @@ COLUMNS = (
     *DETAILS,
 )
 
-PAY_AGAIN = "treasury pay --only-failed-of {run_key} --run-key {run_key}-again"
+PAY_AGAIN = "treasury {command} --only-failed-of {run_key} --run-key {run_key}-again"
 """The command that pays what ended unpaid of a run."""
 
 NEXT_ACTIONS: Mapping[str, str] = {
@@ -93,8 +93,8 @@ HELD_ACTIONS: Mapping[str, str] = {
     "in its row does it, too), and start the run again; if it is not to be paid: treasury cancel {request_id}",
     Hold.LIMIT: "to have it judged again, on another day or under another policy: treasury release {request_id}, and "
     "start the run again; if it is not to be paid: treasury cancel {request_id}",
-    Hold.COOLING: "send it again after its cooling time; to send it now: treasury release {request_id}, and send it "
-    "again; if it is not to be paid: treasury cancel {request_id}",
+    Hold.COOLING: "start its run, or send the call, again after its cooling time; to send it now: treasury release "
+    "{request_id} first; if it is not to be paid: treasury cancel {request_id}",
     Hold.KNOWN: "look at the service's portal, or ask its support; if it was paid: treasury resolve {request_id} --as "
     "sent; if it never will be: treasury resolve {request_id} --as failed, or --as not-sent to send it",
     Hold.CHANGED: "find out who changed the ledger; if it never left: treasury cancel {request_id}; else: treasury "
@@ -198,7 +198,8 @@ def next_action(order: Order, by: Order | None = None) -> str:
     if order.run_key.startswith(CALL) and order.state.outcome in ("failed", "closed", "rejected"):
         return "find out why, correct it, and send it under another reference"
     actions = CONVERSION_ACTIONS if order.operation == CONVERSION else NEXT_ACTIONS
-    return actions[order.state.outcome].format(run_key=order.run_key)
+    command = COMMANDS.get(order.operation, "pay")
+    return actions[order.state.outcome].format(run_key=order.run_key, command=command)
 
 
 CALL = "call-"

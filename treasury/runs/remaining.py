@@ -116,6 +116,9 @@ def write_failed_of(
     """
     file = folder / f"only-failed-of-{check_run_key(earlier)}.csv"
     run = desk.ledger.run(earlier)
+    if run is not None and run.kind in SHEETS and run.kind != kind:
+        command = WAYS[SHEETS[run.kind].routes[0]].command
+        raise InputError(f"run {earlier} paid another sheet: treasury {command} --only-failed-of {earlier}")
     if run is None or run.kind != kind:
         raise InputError(f"there is no {kind} run {earlier} in this ledger: treasury runs lists them")
     if desk.ledger.run(run_key) is not None:

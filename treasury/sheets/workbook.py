@@ -159,14 +159,14 @@ def choose_sheet(path: Path, sheets: list[SheetName], name: str | None) -> Sheet
     if len(visible) > 1:
         rule = (
             f"has {len(visible)} sheets ({names}): save the one that is meant as a file of its own, or say which it is "
-            "(treasury pay and provision: --sheet)"
+            "(--sheet)"
         )
         raise file_problem(path, rule, "several_sheets")
     if sheets[0].hidden:
         first = cut_text(sheets[0].name, MAX_NAME)
         rule = (
             f"begins with a hidden sheet ({first}): delete it or show it, save the file, or say which sheet is meant "
-            f"(treasury pay and provision: --sheet {names!r})"
+            f"(--sheet {names!r})"
         )
         raise file_problem(path, rule, "hidden_sheet")
     return visible[0]
