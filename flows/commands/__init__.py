@@ -46,6 +46,7 @@ COMMANDS = {
     "reject": ("rejecting:reject", "Reject a plan that waits."),
     "rebalance": ("rebalancing:rebalance", "Bring every asset back to its target."),
     "provision": ("provisioning:provision", "Set up card users with KYC links."),
+    "addresses": ("deposit_addresses:addresses", "Issue deposit addresses, one for each customer and asset."),
     "reconcile": ("reconciliation:reconcile", "Ask what became of every order, and report."),
     "report": ("reconciliation:report", "Write a month of the balance accounts, with entries for the books."),
     "accept": ("reconciliation:accept", "Accept a break of the last reconciliation."),

@@ -16,7 +16,7 @@ def template(kind: str, /, *, country: str | None = None, out: Path | None = Non
     Parameters
     ----------
     kind:
-        Which sheet: pay, withdraw, scan-pay, provision, balances or statement.
+        Which sheet: pay, withdraw, scan-pay, addresses, provision, balances or statement.
     country:
         Payments to this country alone, by its code of two letters: only the columns that these need.
     out:

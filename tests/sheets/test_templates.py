@@ -14,11 +14,12 @@ from treasury.errors import InputError, InvalidSheet
 from treasury.planning.rows import Route
 from treasury.provider.reach import DIRECT
 from treasury.sandbox.routes import CHANNELS, PURPOSES
-from treasury.sheets import balances, beneficiaries, card_users, qr_codes, statement, withdrawals
+from treasury.sheets import balances, beneficiaries, card_users, deposit_addresses, qr_codes, statement, withdrawals
 from treasury.sheets.balances import read_balances
 from treasury.sheets.beneficiaries import read_beneficiaries
 from treasury.sheets.card_users import read_card_users
 from treasury.sheets.control import CONTROL, HELPER_SHEETS, LISTS, MAX_ROWS
+from treasury.sheets.deposit_addresses import read_deposit_addresses
 from treasury.sheets.qr_codes import read_qr_codes
 from treasury.sheets.statement import read_statement
 from treasury.sheets.template_files import write_template
@@ -29,6 +30,7 @@ READERS: dict[str, Callable[[Path], Sized]] = {
     "pay": read_beneficiaries,
     "withdraw": read_withdrawals,
     "scan-pay": read_qr_codes,
+    "addresses": read_deposit_addresses,
     "provision": read_card_users,
     "balances": lambda path: read_balances(path)[0],
     "statement": lambda path: read_statement(path).entries,
@@ -37,6 +39,7 @@ LAYOUTS = {
     "pay": beneficiaries.LAYOUT,
     "withdraw": withdrawals.LAYOUT,
     "scan-pay": qr_codes.LAYOUT,
+    "addresses": deposit_addresses.LAYOUT,
     "provision": card_users.LAYOUT,
     "balances": balances.LAYOUT,
     "statement": statement.LAYOUT,
@@ -189,7 +192,7 @@ def test_the_same_template_is_the_same_bytes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("payments",), "pay, provision"),
+        (("payments",), "pay, withdraw"),
         (("provision", "ID"), "leave --country out"),
         (("pay", "Indonesia"), "two letters"),
         (("pay", "XX"), "two letters"),

@@ -20,10 +20,10 @@ from treasury.provider.fiat_payouts import (
 )
 from treasury.provider.fields import OneOf, country_codes, fiat_codes
 from treasury.provider.operation import Conditional, marks_of
-from treasury.provider.orders import Payout, Withdraw
+from treasury.provider.orders import DepositAddress, Payout, Withdraw
 from treasury.provider.reach import BANK_FIELDS, DEBITED, DIRECT, NETWORKS, PURPOSES, QUOTED, Reach
 from treasury.provider.scan_to_pay import SubmitScanToPay
-from treasury.sheets import balances, beneficiaries, card_users, qr_codes, statement, withdrawals
+from treasury.sheets import balances, beneficiaries, card_users, deposit_addresses, qr_codes, statement, withdrawals
 from treasury.sheets.characters import EXAMPLE
 from treasury.sheets.control import AMOUNTS
 from treasury.sheets.headers import Layout
@@ -69,7 +69,7 @@ class Template:
     """Currencies whose sums are shown."""
 
 
-KINDS = ("pay", "withdraw", "scan-pay", "provision", "balances", "statement")
+KINDS = ("pay", "withdraw", "scan-pay", "addresses", "provision", "balances", "statement")
 
 
 def template_of(kind: str, country: str | None = None) -> Template:
@@ -319,6 +319,15 @@ def _codes() -> Template:
     return Template("scan-pay", columns, rows)
 
 
+def _addresses() -> Template:
+    columns = (_own("row_ref"), *(_field(DepositAddress, name) for name in deposit_addresses.SENT))
+    rows = tuple(
+        {"row_ref": f"{EXAMPLE}{number}", "currency": currency, "customer_ref_id": "customer-1"}
+        for number, currency in enumerate(("USDT_TRC20", "ETH"), 1)
+    )
+    return Template("addresses", columns, rows)
+
+
 def _card_users() -> Template:
     models: Mapping[str, type[BaseModel]] = {"user_xid": CreateCardUserWithKycLink, "level_name": KycLink}
     columns = tuple(_field(models.get(name, CreateCardUserWithKycLink), name) for name in card_users.LAYOUT.known)
@@ -363,6 +372,7 @@ def _statement() -> Template:
 _OTHERS = {
     "withdraw": _withdrawals,
     "scan-pay": _codes,
+    "addresses": _addresses,
     "provision": _card_users,
     "balances": _balances,
     "statement": _statement,

@@ -1,0 +1,43 @@
+"""`treasury addresses`: one address for each customer and asset, asked for once, verified, with its QR code."""
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.commands.office import Office, read_rows
+from treasury.sandbox import RunningSandbox
+
+pytestmark = pytest.mark.prefect
+
+HEAD = "row_ref,currency,customer_ref_id\n"
+
+
+@pytest.fixture
+def office(open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office], prefect_url: str) -> Office:
+    return open_office(open_sandbox().base_url)
+
+
+def test_an_address_is_issued_once_and_has_its_code(office: Office) -> None:
+    file = office.file("addresses.csv", HEAD + "d-1,USDT_TRC20,ann\nd-2,ETH,ann\nd-3,USDT_TRC20,bo\n")
+    first = office.run("addresses", file)
+    assert (first.code, first.last) == (0, "3 issued"), first.out + first.err
+    folder = office.home / "runs" / "deposit-addresses"
+    rows = read_rows(folder / "addresses.csv")
+    assert len({row["address"] for row in rows.values()}) == 3
+    assert rows["d-1"]["address"].startswith("T")
+    for row in rows.values():
+        assert (folder / row["qr"]).read_text().startswith("<svg")
+    again = office.run("addresses", office.file("more.csv", HEAD + "x,USDT_TRC20,ann\ny,BTC,bo\n"))
+    assert (again.code, again.last) == (0, "1 issued, 1 known"), again.out + again.err
+    assert read_rows(folder / "addresses.csv")["x"]["address"] == rows["d-1"]["address"]
+
+
+def test_what_the_service_does_not_issue_is_said(office: Office) -> None:
+    done = office.run("addresses", office.file("addresses.csv", HEAD + "d-1,NOPE,ann\nd-2,ETH,ann\n"))
+    assert (done.code, done.last) == (4, "1 issued, 1 rejected"), done.out + done.err
+
+
+def test_a_wrong_sheet_issues_nothing(office: Office) -> None:
+    twice = office.run("addresses", office.file("addresses.csv", HEAD + "d-1,ETH,ann\nd-2,ETH,ann\n"))
+    assert (twice.code, "has this asset in row d-1 already" in twice.err) == (2, True), twice.err
+    assert (office.home / "runs" / "deposit-addresses" / "errors.csv").exists()

@@ -1,0 +1,44 @@
+"""Deposit addresses that the service disowns, or does not answer about."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from treasury.runs.deposit_addresses import issue_addresses
+from treasury.runs.desk import Desk
+from treasury.sheets.deposit_addresses import AddressRow
+
+OpenDesk = Callable[..., Desk]
+ROW = AddressRow(2, "d-1", "ETH", "ann")
+ASKED, VERIFIED = "/v1/order/deposit_address", "/v1/order/verifyDepositAddress"
+ANSWER = (200, {"code": 200, "data": {"currency": "ETH", "address": "0xabc", "tag": ""}})
+
+
+@pytest.mark.parametrize("verdict", [False, None])
+def test_an_address_that_is_not_the_services_own_is_not_given_out(
+    verdict: bool | None, open_desk: OpenDesk, service: Any
+) -> None:
+    desk = open_desk(service.base_url)
+    for _ in range(2):
+        service.plan(ASKED, ANSWER)
+        service.plan(VERIFIED, (200, {"code": 200, "data": {"result": verdict}}))
+        [found] = issue_addresses(desk, [ROW])
+        assert (found["outcome"], "do not give it to anybody" in found["reason"]) == ("rejected", True)
+    assert len(service.sent_to(ASKED)) == 2  # it was not kept
+
+
+def test_an_address_is_asked_for_once_and_verified_each_time(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(ASKED, ANSWER)
+    service.plan(VERIFIED, (200, {"code": 200, "data": {"result": True}}))
+    assert [each["outcome"] for each in issue_addresses(desk, [ROW])] == ["issued"]
+    service.plan(VERIFIED, (200, {"code": 200, "data": {"result": True}}))
+    assert [each["outcome"] for each in issue_addresses(desk, [ROW])] == ["known"]
+    assert (len(service.sent_to(ASKED)), len(service.sent_to(VERIFIED))) == (1, 2)
+
+
+def test_an_answer_without_an_address_is_not_known(open_desk: OpenDesk, service: Any) -> None:
+    service.plan(ASKED, (200, {"code": 200, "data": {}}))
+    [found] = issue_addresses(open_desk(service.base_url), [ROW])
+    assert (found["outcome"], found["address"]) == ("unknown", None)
