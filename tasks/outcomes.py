@@ -104,14 +104,18 @@ def _rejected(error: InputError) -> State[Any]:
     return Failed(name="InputRejected", message=_short(str(error)) + where, data=error)
 
 
+READY = {"provisioning": "Provisioned", "deposit-addresses": "Issued"}
+"""Kind of a summary that tells of no payments -> the name of its state where nobody is needed."""
+
+
 def _state_of(summary: Mapping[str, Any]) -> State[Any]:
     if "verdict" in summary:
         return _verdict(summary)
     message = in_words(summary)
     if needs_a_person(summary):
         return Failed(name="NeedsAttention", message=message, data=NeedsAttention("NeedsAttention", message, summary))
-    if summary["kind"] == "provisioning":
-        return Completed(name="Provisioned", message=message, data=summary)
+    if (ready := READY.get(summary["kind"])) is not None:
+        return Completed(name=ready, message=message, data=summary)
     name = "PartlySettled" if summary["counts"].get("in_progress") else "Settled"
     return Completed(name=name, message=message, data=summary)
 

@@ -320,7 +320,7 @@ def test_more_than_was_shown_is_not_converted(office: Office, sandbox: RunningSa
     line = ["pay", str(office.sheet(*ROWS)), "--run-key", "payroll", "--policy", str(rules), "--yes", *FUND]
 
     def take() -> None:
-        eventually(ready.exists)
+        eventually(ready.exists, 240)  # the process imports for as long as a busy machine takes
         sandbox.deposit("USDT_TRC20", "-200")
         gone.write_text("")
 

@@ -151,6 +151,21 @@ def test_every_flow_runs_from_its_deployment_and_says_in_its_log_what_it_did(ser
         "provision_card_users": ({"file": users}, "Provisioned('4 created'", "card users: 4 absent"),
         "rebalance_treasury": ({"policy": trades}, "Settled('3 settled'", "balance of BTC is proven"),
         "pay_beneficiaries": (row, "WaitingForApproval('run served needs 1", "run served: 1 payments; debits 12"),
+        "withdraw_assets": (
+            {"run_key": "served-out", "file": str(data.path("withdrawals.csv"))},
+            "Settled('2 settled'",
+            "run served-out: 2 payments; debits",
+        ),
+        "pay_qr_codes": (
+            {"run_key": "served-codes", "file": str(data.path("qr_codes.csv"))},
+            "Settled('2 settled'",
+            "run served-codes: 2 payments; debits",
+        ),
+        "issue_deposit_addresses": (
+            {"file": str(data.path("deposit_addresses.csv"))},
+            "Issued('3 issued'",
+            "Beginning flow run 'issue deposit addresses",
+        ),
         "approve_and_pay": ({**row, "approved_by": "Checker"}, "Settled('1 settled'", "Beginning flow run 'approve"),
         "reconcile_transactions": ({}, "Warnings('", "Beginning flow run 'reconcile"),
     }
