@@ -103,6 +103,14 @@ def test_what_is_not_known_beforehand_counts_at_its_ceiling(office: Office, sand
     assert (more.code, "the limit of" in more.err) == (2, True)
 
 
+def test_a_call_is_a_run_of_one(office: Office, sandbox: RunningSandbox) -> None:
+    assert adopt(office, '[withdrawals.max_per_run]\nUSDT_TRC20 = "30"\n').code == 0
+    over = withdraw(office, "w-1", "31")
+    assert (over.code, "the limit of 30 per run" in over.err) == (2, True), over.err
+    assert withdraw(office, "w-2", "30").code == 0
+    assert paid(sandbox) == 1
+
+
 def test_calls_are_judged_as_runs_are(office: Office, sandbox: RunningSandbox) -> None:
     text = f"""[withdrawals]
 addresses = ["{ADDRESS}", "TOTHER"]

@@ -60,7 +60,7 @@ def hold_payees(ledger: Ledger, connection: Connection, run_key: str, rules: Pay
     `rules` count where no policy is in force; else what it says, whoever asks.
     """
     now = ledger.now()
-    rules = _in_force(ledger, connection, run_key, now) or rules
+    rules = _in_force(ledger, connection, run_key, now, rules)
     for row_ref in cooled_payees(connection, run_key, rules, now):
         cause = "the policy does not hold it for its payee any more"
         step = (Event.RELEASE, State.HELD, State.PREPARED, None)
@@ -70,10 +70,11 @@ def hold_payees(ledger: Ledger, connection: Connection, run_key: str, rules: Pay
             _step(ledger, connection, run_key, row_ref, Event.HOLD, State.PREPARED, State.HELD, reason, kind)
 
 
-def _in_force(ledger: Ledger, connection: Connection, run_key: str, now: int) -> PayeeRules | None:
+def _in_force(ledger: Ledger, connection: Connection, run_key: str, now: int, otherwise: PayeeRules) -> PayeeRules:
+    """The rules of the policy in force for a run's payments; `otherwise` where none is."""
     policy = policy_at(connection, ledger.key, now)
     if policy is None:
-        return None
+        return otherwise
     of_run = select(schema.orders.c.operation).where(schema.orders.c.run_key == run_key).limit(1)
     operation = connection.execute(of_run).scalar()  # a run is of one kind
     return payee_rules(policy.table("payouts" if operation is None else CATALOGUE[operation].limited_by))

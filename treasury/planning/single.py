@@ -141,6 +141,9 @@ def _problems(
         problems.append(
             f"{format_amount(debit)} {currency} is over the policy's limit of {format_amount(most)} for one"
         )
+    of_run = getattr(limits, "max_per_run", {}).get(currency)  # it is a run of one
+    if of_run is not None and debit > of_run:
+        problems.append(f"{format_amount(debit)} {currency} is over the limit of {format_amount(of_run)} per run")
     allowed = getattr(limits, "currencies", None)
     if allowed is not None and currency not in allowed:
         problems.append(f"{currency} is not a currency that the policy allows")
