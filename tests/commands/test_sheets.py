@@ -36,7 +36,7 @@ def test_a_template_is_written_once_for_its_owner_alone_and_needs_no_account(off
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["payroll"], "pay, provision, balances, statement"),
+        (["payroll"], "pay, withdraw, scan-pay, addresses, provision, balances, statement"),
         (["pay", "--country", "Indonesia"], "two letters"),
         (["balances", "--country", "ID"], "leave --country out"),
         (["pay", "--out", "new.ods"], ".xlsx or .csv"),
