@@ -147,17 +147,18 @@ def test_every_flow_runs_from_its_deployment_and_says_in_its_log_what_it_did(ser
     sheet = str(served.office.sheet(("a", "12", "12345670009"), name="served.csv"))
     row = {"run_key": "served", "file": sheet, "policy": str(limit)}
     trades, users = str(data.path("treasury_policy.toml")), str(data.path("card_users.csv"))
-    wanted: dict[str, tuple[dict[str, str], str, str]] = {
+    long = {"follow_seconds": 120}  # a busy machine settles late
+    wanted: dict[str, tuple[dict[str, Any], str, str]] = {
         "provision_card_users": ({"file": users}, "Provisioned('4 created'", "card users: 4 absent"),
-        "rebalance_treasury": ({"policy": trades}, "Settled('3 settled'", "balance of BTC is proven"),
+        "rebalance_treasury": ({"policy": trades, **long}, "Settled('3 settled'", "balance of BTC is proven"),
         "pay_beneficiaries": (row, "WaitingForApproval('run served needs 1", "run served: 1 payments; debits 12"),
         "withdraw_assets": (
-            {"run_key": "served-out", "file": str(data.path("withdrawals.csv"))},
+            {"run_key": "served-out", "file": str(data.path("withdrawals.csv")), **long},
             "Settled('2 settled'",
             "run served-out: 2 payments; debits",
         ),
         "pay_qr_codes": (
-            {"run_key": "served-codes", "file": str(data.path("qr_codes.csv"))},
+            {"run_key": "served-codes", "file": str(data.path("qr_codes.csv")), **long},
             "Settled('2 settled'",
             "run served-codes: 2 payments; debits",
         ),
@@ -166,7 +167,11 @@ def test_every_flow_runs_from_its_deployment_and_says_in_its_log_what_it_did(ser
             "Issued('3 issued'",
             "Beginning flow run 'issue deposit addresses",
         ),
-        "approve_and_pay": ({**row, "approved_by": "Checker"}, "Settled('1 settled'", "Beginning flow run 'approve"),
+        "approve_and_pay": (
+            {**row, "approved_by": "Checker", **long},
+            "Settled('1 settled'",
+            "Beginning flow run 'approve",
+        ),
         "reconcile_transactions": ({}, "Warnings('", "Beginning flow run 'reconcile"),
     }
     with httpx.Client(base_url=served.url, auth=served.auth, timeout=20) as api:

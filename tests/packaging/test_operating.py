@@ -104,6 +104,7 @@ def test_the_defaults_of_the_table_are_those_of_an_empty_environment(tmp_path: P
         "TREASURY_HTTP_ENGINE": "pyreqwest, else httpx",
         "TREASURY_MAX_REPLY_BYTES": f"{empty.limits.max_bytes:,}",
         "TREASURY_EXCHANGE_SECONDS": f"{empty.limits.exchange_seconds:g}",
+        "TREASURY_NOTIFY_URL": str(empty.notify_url).lower(),
         "TREASURY_OUT_FOLDERS": "none",
         "TREASURY_PROCESSES": f"one for each core, at most {PROCESSES}",
     }
