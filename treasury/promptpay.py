@@ -30,7 +30,7 @@ class PromptPayCode:
     amount: Decimal | None = None
     name: str | None = None
     reference: str = ""
-    """What a bill's code says that it is paid for; empty for a transfer."""
+    """The references of a bill; empty for a transfer."""
 
 
 def checksum(text: str) -> str:

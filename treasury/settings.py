@@ -72,7 +72,7 @@ class Settings:
     service_in_environment: frozenset[str] = frozenset()
     """Entries of it that the environment says, whatever the account file says."""
     notify_url: str | None = None
-    """Where the service reports what becomes of payments whose sheet names no address; None: it reports nothing."""
+    """The address that the service reports to, of payments whose sheet names none; None: it reports nothing."""
     out_folders: tuple[Path, ...] = ()
     """Folders besides the home that the form of a deployed flow may name for its files."""
 

@@ -162,12 +162,12 @@ def _pay(pays: PaymentSheet, file: Path | None, start: Start) -> int:
         raise InputError("name what is to be paid: either FILE, or --only-failed-of RUN")
     if file is None:
         earlier = str(start.only_failed_of)
-        file, lacking = write_failed_of(configured_desk(), earlier, run_key, folder, pays.kind)
+        file, lacking = write_failed_of(configured_desk(), earlier, run_key, folder, pays.way.kind)
         if lacking:
             print(f"not in this run: {', '.join(lacking)}: the ledger keeps their content no more; see remaining.csv")
     keep, in_full = not start.dry_run or start.print_token, start.dry_run or not start.yes
     flags = (start.sheet, start.add, start.valid_rows_only, start.fund, start.partly)
-    request = PayRequest(file, run_key, start.policy, *flags, pays.kind)
+    request = PayRequest(file, run_key, start.policy, *flags, pays.way.kind)
     made, shown = _plan(request, folder, keep=keep, in_full=in_full)
     plan = made.shown
     _show(plan, shown, folder, in_full=in_full)
@@ -200,7 +200,7 @@ def _execute(request: PayRequest, made: MadePlan, folder: Path, follow: float, k
         began = desk.ledger.run(run_key) is not None
         if began and not commit_payouts(desk, made):
             return finish_run(write_payout_results(desk, made, folder))
-        with prefect_api("flows.pay_beneficiaries"):
+        with prefect_api("flows.approve_and_pay"):
             from flows.approve_and_pay import FLOWS
 
             pay_it, file = FLOWS[request.kind], str(request.file.absolute())

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from tests.planning import oracle
 from tests.planning.treasuries import Treasury, digits_of, received, treasuries
 from tests.proofs import tries
+from treasury.planning.conversion_model import Holding, Pair, Terms
 from treasury.planning.conversions import ConversionPlan, Purpose, Side, check_conversions, plan_conversions
 
 D = Decimal
@@ -169,6 +170,24 @@ def open_values(treasury: Treasury, plan: ConversionPlan) -> tuple[Decimal, Deci
             aim = each.target if to_target else each.maximum
             band += each.price * max(in_hand + left - each.expected - each.need - aim, D(0))
     return obligation, floor, band
+
+
+def test_a_purchase_that_waits_as_a_whole_is_rounded_once() -> None:
+    none = D(0)
+    levels = (D(2555), D(65), D(65), D(85), D(190))  # need, floor, minimum, target, maximum
+    holdings = (
+        Holding("USDT", D(98), D(98), none, none, none, none, D("1.00000009"), D(1)),
+        Holding("BRL", none, none, *levels, D("0.2")),
+        Holding("ETH", D("0.0275"), D("0.0275"), none, none, none, none, none, D(2000)),
+    )
+    pairs = (
+        Pair("BRL-USDT", "BRL", "USDT", D("0.1996"), D("0.1996")),
+        Pair("ETH-USDT", "ETH", "USDT", D(2000), D(2000)),
+    )
+    plan = plan_conversions(holdings, pairs, Terms(base_asset="USDT", min_trade=D(10), return_to="edge"))
+    [bought] = [each for each in plan.conversions if each.receive_currency == "BRL"]
+    open_ones = {each.purpose: each.amount for each in plan.shortfalls if each.asset == "BRL"}
+    assert open_ones[Purpose.OBLIGATION] == D(2555) - bought.expected_receive
 
 
 @many

@@ -164,12 +164,12 @@ def test_a_run_that_cannot_be_read_to_its_end_leaves_what_was_there(tmp_path: Pa
 def test_ten_times_the_rows_take_ten_times_as_long_and_little_memory(tmp_path: Path) -> None:
     """Memory of the rows' own: what is written already takes none."""
     details = Details.of((), (), ())
-    seconds = {}
-    for count in (1_000, 10_000):
+    seconds = {1_000: 0.0, 10_000: 0.0}
+    for count in (1_000, 10_000, 1_000):  # the few before and after: a machine that others slow slows both
         started = time.process_time()
         write_run_results(tmp_path, "run", "payout", (order(number) for number in range(count)), details=details)
-        seconds[count] = time.process_time() - started
-    assert seconds[10_000] < 40 * seconds[1_000]  # a hundred, where each row looks at all others
+        seconds[count] = max(seconds[count], time.process_time() - started)
+    assert seconds[10_000] < 20 * seconds[1_000]
     most = {}
     for count in (200, 2_000):
         tracemalloc.start()

@@ -94,11 +94,12 @@ def test_no_personal_value_is_shown(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["csv", "xlsx"])
 def test_ten_times_the_rows_are_read_in_ten_times_the_time(tmp_path: Path, kind: str) -> None:
-    seconds = {}
-    for count in (10, 1_000, 10_000):  # the first one imports what reading takes
+    seconds = {10: 0.0, 1_000: 0.0, 10_000: 0.0}
+    # The first one imports what reading takes. The thousand before and after: a machine that others slow slows both.
+    for count in (10, 1_000, 10_000, 1_000):
         rows = [(BANK if n % 2 else PERSON) | {"row_ref": f"r{n}"} for n in range(count)]
         path = write(tmp_path, csv_text(table(rows))) if kind == "csv" else workbook(tmp_path, table(rows))
         began = time.process_time()
         assert len(read_beneficiaries(path)) == count
-        seconds[count] = time.process_time() - began
-    assert seconds[10_000] < 40 * seconds[1_000]  # a hundred, where each row looks at all others
+        seconds[count] = max(seconds[count], time.process_time() - began)
+    assert seconds[10_000] < 20 * seconds[1_000]

@@ -8,7 +8,7 @@ import pytest
 
 import data
 from treasury.errors import InvalidSheet
-from treasury.promptpay import build_promptpay
+from treasury.promptpay import BILL, build_promptpay, checksum
 from treasury.sheets.qr_codes import read_qr_codes
 from treasury.sheets.withdrawals import read_withdrawals
 
@@ -119,7 +119,17 @@ def test_a_wrong_code_is_named_by_its_column(change: dict[str, str], column: str
     assert said in found.value.problems[0].rule
 
 
-def test_two_codes_of_one_account_are_one_payee_and_another_bill_is_not(tmp_path: Path) -> None:
+def bill(reference: str) -> str:
+    """A bill of one biller, by its first reference."""
+    inner = f"0016{BILL}0115010753600031501{'02'}{len(reference):02d}{reference}"
+    text = f"00020101021130{len(inner):02d}{inner}53037645802TH6304"
+    return text + checksum(text)
+
+
+def test_two_codes_of_one_account_are_one_payee_and_another_bill_is_another(tmp_path: Path) -> None:
     [one] = read_qr_codes(write(tmp_path, PAID))
     [other] = read_qr_codes(write(tmp_path, PAID | {"qrcode": FIXED, "amount": ""}))
     assert one.payee == other.payee
+    [first] = read_qr_codes(write(tmp_path, PAID | {"qrcode": bill("INV1")}))
+    [second] = read_qr_codes(write(tmp_path, PAID | {"qrcode": bill("INV2")}))
+    assert (first.account, first.payee == second.payee) == (second.account, False)

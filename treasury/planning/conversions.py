@@ -75,6 +75,7 @@ def plan_conversions(holdings: Sequence[Holding], pairs: Sequence[Pair], terms: 
             draft.buy(asset, purpose)
     for asset in book.levels:
         draft.sell_surplus(asset)
+    draft.gather()
     conversions = draft.conversions()
     cost = sum((each.cost for each in conversions), ZERO)
     left_open = shortfalls(book, pairs, draft.changes(), draft.drawn_for, draft.reached)
@@ -313,10 +314,10 @@ class _Draft:
             return False
         return True
 
-    def conversions(self) -> Sequence[Conversion]:
-        """The trades by round, sales first, then by pair.
+    def gather(self) -> None:
+        """Let a purchase that waits for proceeds wait as a whole, but never for what is less urgent.
 
-        A purchase that waits for proceeds waits as a whole, but never for what is less urgent.
+        What it brings is rounded once then, so what stays open is read afterwards.
         """
         found = dict(self.amounts)
         for step in sorted(self.amounts, key=lambda each: each.number):
@@ -325,8 +326,12 @@ class _Draft:
                 is_same = other.leg == step.leg and self.purposes[other] == {step.purpose}
                 if is_same and other.number < step.number and not self._feeds(other):
                     found[step] += found.pop(other)
+        self.amounts = found
+
+    def conversions(self) -> Sequence[Conversion]:
+        """The trades by round, sales first, then by pair."""
         return sorted(
-            self._said(found),
+            self._said(self.amounts),
             key=lambda each: (each.round, each.side is Side.BUY, each.symbol, TIERS.index(each.purpose)),
         )
 

@@ -33,7 +33,7 @@ BENEFICIARY_OBJECTS = {"PERSONAL": "individual_beneficiary", "ENTERPRISE": "ente
 """account_type -> the object that holds the beneficiary (document, endpoint 18)."""
 
 NOTIFY = "notify_url"
-"""Where the service reports: no part of what is paid, so a run goes on under another one."""
+"""The address that the service reports to: no part of what is paid, so a run goes on under another one."""
 
 AMOUNTS = ("amount", "pay_amount", "receive_amount")
 
@@ -109,12 +109,12 @@ class PayoutRow:
     duplicate_ok: str | None = None
     """Why a payout that looks like a duplicate is not one."""
     max_pay_amount: Decimal | None = None
-    """Where the amount received is given: the most that it may debit."""
+    """The most that it may debit, where the amount received is given."""
     replaces: str | None = None
     """Request id of the payment that did not settle and that this one is paid instead of."""
     estimate: Decimal | None = None
-    """Where the amount received is given: the estimate of its debit with the policy's margin, as its plan fixed
-    it. No part of what a run key binds."""
+    """The estimate of its debit with the policy's margin, as its plan fixed it, where the amount received is given.
+    No part of what a run key binds."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the row in a third of the time that a frozen dataclass takes by default."""

@@ -49,28 +49,31 @@ def judge_operation(
     policy: Policy | None,
     quoted: Quoted | None = None,
     moved_today: Mapping[str, Decimal] = NOTHING,
+    at_most: Decimal | None = None,
 ) -> Judged:
     """Judge an operation that moves money by the table of the policy that is about its kind.
 
-    `quoted`: what it confirms, where that is known; `moved_today`: what conversions of the day moved, by currency.
+    `quoted`: what it confirms, where that is known; `moved_today`: what conversions of the day moved, by currency;
+    `at_most`: the most that it debits by the service's terms, of one whose debit nothing that is sent bounds.
     """
     currency, amount = debit_of(operation) if quoted is None else (quoted.currency, quoted.amount)
     if policy is None:
         return Judged()
     limits = policy.table(operation.limited_by)
     most = _most(limits, currency)
-    if amount is None and (currency is None or most is None):
+    bound = most if operation.receives is None else at_most
+    if amount is None and (currency is None or bound is None):
         unknown = limits.limited() if currency is None else limits.limited() & {currency}
         if unknown or (currency is None and _names_what_is_allowed(limits)):
             limited = ", ".join(sorted(unknown)) or "it"
             return Judged(
                 (f"what it debits is not known beforehand, and the policy limits {limited}: {_way_out(operation)}",)
             )
-        return Judged()
+        return Judged() if currency is None else Judged(_not_allowed(operation, limits, currency, quoted))
     assert currency is not None
-    debit = amount if amount is not None else most
+    debit = amount if amount is not None else bound
     assert debit is not None
-    problems = _problems(operation, limits, currency, debit, most, quoted)
+    problems = _over(limits, currency, debit, most) + _not_allowed(operation, limits, currency, quoted)
     if isinstance(limits, ConversionLimits) and quoted is not None:
         problems += _conversion_problems(limits, quoted, moved_today)
     return Judged(problems, {currency: debit}, None if amount is not None else debit)
@@ -78,6 +81,8 @@ def judge_operation(
 
 def _way_out(operation: Operation[Any]) -> str:
     """How an operation whose debit is not known can be sent all the same."""
+    if operation.receives is not None:
+        return "send it again once the service says what it costs"
     command = "rebalance" if operation.limited_by == "conversions" else COMMANDS.get(operation.operation_name(), "pay")
     flow = f"treasury {command}"
     if not operation.confirms_quote:
@@ -128,14 +133,8 @@ def _names_what_is_allowed(limits: Limits) -> bool:
     return any(getattr(limits, name, None) is not None for name in LIMITS_OF_ALL)
 
 
-def _problems(
-    operation: Operation[Any],
-    limits: Limits,
-    currency: str,
-    debit: Decimal,
-    most: Decimal | None,
-    quoted: Quoted | None,
-) -> tuple[str, ...]:
+def _over(limits: Limits, currency: str, debit: Decimal, most: Decimal | None) -> tuple[str, ...]:
+    """The amounts of the policy that a debit is over."""
     problems = []
     if most is not None and debit > most:
         problems.append(
@@ -144,6 +143,12 @@ def _problems(
     of_run = getattr(limits, "max_per_run", {}).get(currency)  # it is a run of one
     if of_run is not None and debit > of_run:
         problems.append(f"{format_amount(debit)} {currency} is over the limit of {format_amount(of_run)} per run")
+    return tuple(problems)
+
+
+def _not_allowed(operation: Operation[Any], limits: Limits, currency: str, quoted: Quoted | None) -> tuple[str, ...]:
+    """The lists of the policy that an operation is not on."""
+    problems = []
     allowed = getattr(limits, "currencies", None)
     if allowed is not None and currency not in allowed:
         problems.append(f"{currency} is not a currency that the policy allows")

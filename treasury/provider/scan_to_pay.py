@@ -36,7 +36,7 @@ class SubmitScanToPay(Operation[SubmittedOrder]):
     debits = "USDT"
     receives = "THB"
     country: ClassVar[str] = "TH"
-    """Where its payee's account is."""
+    """The country of its payee's account."""
 
     request_id: str = Field(description="Partner's id of the order.")
     user_xid: Annotated[str, StringConstraints(max_length=20)] = Field(

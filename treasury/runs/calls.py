@@ -16,19 +16,23 @@ from treasury.ledger.snapshots import expect_receipt, expected_receipts, keep_sn
 from treasury.money import canonical, parse_amount
 from treasury.orders.quoting import QUOTED
 from treasury.orders.records import Intent, Order
-from treasury.planning.limits import why_approvals
+from treasury.planning.limits import PayoutLimits, why_approvals
+from treasury.planning.policy import Policy
 from treasury.planning.shown import shown_single
 from treasury.planning.single import Judged, Quoted, debit_of, judge_operation
 from treasury.provider.conversion import ConversionExecute
 from treasury.provider.operation import Effect, Operation, Reply
 from treasury.provider.orders import Pay
 from treasury.provider.refusals import RefusalKind
+from treasury.provider.scan_to_pay import SubmitScanToPay
 from treasury.reports.results import CALL
 from treasury.runs.approving import is_recorded, propose
 from treasury.runs.desk import Desk
 from treasury.runs.execution import follow_orders, open_orders, send_orders
 from treasury.runs.governing import govern
+from treasury.runs.offers import OfferQuestions
 from treasury.runs.rebalancing import today_of
+from treasury.runs.terms import terms_of_code
 
 KIND = "call"
 
@@ -124,10 +128,10 @@ def submit_operation(
     moved: Mapping[str, Decimal] | None = None
     if governed.policy is not None and quoted is not None and quoted.symbol is not None:
         moved = traded_on(desk.ledger, today_of(desk, governed.policy), (run_key,)).moved
-    judged = judge_operation(operation, governed.policy, quoted, moved or {})
+    recorded = desk.ledger.run(run_key) is not None
+    at_most = _at_most(desk, operation, governed.policy, run_key if recorded else None)
+    judged = judge_operation(operation, governed.policy, quoted, moved or {}, at_most)
     intent = _intent(operation, judged, quoted)
-    run = desk.ledger.run(run_key)
-    recorded = run is not None
     if recorded:
         intent = replace(intent, row_ref=desk.ledger.orders(run_key=run_key)[0].row_ref)
     if judged.problems and not recorded:
@@ -153,6 +157,21 @@ def submit_operation(
         return desk.ledger.orders(run_key=run_key)[0]
 
 
+def _at_most(desk: Desk, operation: Operation[Any], policy: Policy | None, recorded_as: str | None) -> Decimal | None:
+    """The most that scan-to-pay debits, by the service's terms and the policy's margin; what was recorded is kept.
+
+    None of any other operation, without a policy, and where the service does not say its terms.
+    """
+    if policy is None or not isinstance(operation, SubmitScanToPay):
+        return None
+    kept = None if recorded_as is None else desk.ledger.orders(run_key=recorded_as)[0].ceiling
+    if kept is not None:
+        return kept
+    terms = terms_of_code(OfferQuestions(desk), operation.qrcode, operation.amount, operation.request_id)
+    limits = policy.payouts or PayoutLimits()
+    return None if terms is None else terms.at_most(limits.estimate_margin_percent)
+
+
 def _intent(operation: Operation[Any], judged: Judged, quoted: Quoted | None = None) -> Intent:
     body = operation.body()
     reference = str(operation.reference_value)
@@ -160,6 +179,7 @@ def _intent(operation: Operation[Any], judged: Judged, quoted: Quoted | None = N
     currency, amount = debit_of(operation) if quoted is None else (quoted.currency, quoted.amount)
     payee = operation.payee
     known = amount if amount is not None else getattr(operation, "amount", None)
+    named = operation.receives or currency
     xid = quoted.asked_as if quoted is not None and isinstance(operation, ConversionExecute) else None
     return Intent(
         row_ref=xid or reference,
@@ -174,7 +194,5 @@ def _intent(operation: Operation[Any], judged: Judged, quoted: Quoted | None = N
         request_id=reference,
         confirmation=reference if operation.confirms_quote else None,
         payee=payee,
-        duplicate_key=None
-        if payee is None
-        else (payee, operation.receives or currency or "", "" if known is None else canonical(known)),
+        duplicate_key=None if payee is None else (payee, named or "", "" if known is None else canonical(known)),
     )

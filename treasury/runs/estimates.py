@@ -11,7 +11,7 @@ from treasury.planning.rows import WAYS, PayoutRow, Route
 from treasury.provider.funds import EstimateFee, TradeRate
 from treasury.runs.desk import Desk
 from treasury.runs.offers import OfferQuestions
-from treasury.runs.terms import terms_of_code
+from treasury.runs.terms import terms_of_row
 from treasury.sheets.reading import Sheet
 
 Pair = tuple[str, str]
@@ -55,17 +55,29 @@ def with_estimates(desk: Desk, rows: Sheet[PayoutRow], fixed: Fixed, margin_perc
     found.notes, found.mapped, found.left_out = rows.notes, rows.mapped, rows.left_out
     rates = {pair: rate_of(questions, *pair) for pair in amounts}
     fees = {pair: _fees_of(desk, questions, pair, rates[pair], amounts[pair]) for pair in amounts}
+    costs = _costs_of_codes(desk, questions, rows, fixed, margin_percent)
     for row in rows:
         estimate = fixed(row) if row.amount is None else None
         if estimate is None and row.route is Route.QR_CODE:
-            terms = terms_of_code(questions, row)
-            estimate = None if terms is None else terms.at_most(margin_percent)
+            estimate = costs[row.row_ref]
         elif estimate is None and row.amount is None and row.receive_amount is not None:
             pair = (row.currency, row.receive_currency)
             if (rate := rates[pair]) is not None:
                 estimate = most_expected(row.receive_amount, rate, fees[pair], margin_percent)
         found.append(row if estimate is None else replace(row, estimate=estimate))
     return found
+
+
+def _costs_of_codes(
+    desk: Desk, questions: OfferQuestions, rows: Iterable[PayoutRow], fixed: Fixed, margin_percent: Decimal
+) -> dict[str, Decimal | None]:
+    """Row -> the most that its QR code costs by the service's terms and the margin; None where it does not say them."""
+    asked = [row for row in rows if row.route is Route.QR_CODE and fixed(row) is None]
+    terms = desk.run_concurrently(lambda row: terms_of_row(questions, row), asked)
+    return {
+        row.row_ref: None if each is None else each.at_most(margin_percent)
+        for row, each in zip(asked, terms, strict=True)
+    }
 
 
 def _amounts(rows: Iterable[PayoutRow]) -> dict[Pair, tuple[Decimal, Decimal]]:

@@ -59,8 +59,8 @@ class PayRequest:
     """True: what the run lacks is converted before it is paid."""
     partly: bool = False
     """True: where not all rows are funded, those that are leave, in the order of the sheet."""
-    kind: str = PAYOUTS.kind
-    """What the sheet is of: `payout`, `withdrawal` or `scan-to-pay`."""
+    kind: str = PAYOUTS.way.kind
+    """The kind of its sheet: `payout`, `withdrawal` or `scan-to-pay`."""
 
     @property
     def pays(self) -> PaymentSheet:
@@ -131,7 +131,7 @@ def read_plan(
     *,
     valid_rows_only: bool = False,
     home: Path | None = None,
-    kind: str = PAYOUTS.kind,
+    kind: str = PAYOUTS.way.kind,
     notify_url: str | None = None,
 ) -> PayoutPlan:
     """Validate a beneficiaries file and plan its payment; touches neither ledger nor service.
@@ -151,7 +151,7 @@ def read_plan(
 
 def check_says_of_payments(request: PayRequest, policy: Policy | None, version: str | None) -> None:
     """Raise `InputError` for a policy that is named for one start, and limits no payments of its kind."""
-    table = request.pays.table
+    table = request.pays.way.table
     if request.policy is not None and version is None and policy is not None and getattr(policy, table) is None:
         raise InputError(f"{request.policy}: the policy has no [{table}] table, so it limits nothing")
 

@@ -107,7 +107,7 @@ NOT_KEPT = "copy its other columns from the sheet that it was paid from: they ar
 
 
 def write_failed_of(
-    desk: Desk, earlier: str, run_key: str, folder: Path, kind: str = PAYOUTS.kind
+    desk: Desk, earlier: str, run_key: str, folder: Path, kind: str = PAYOUTS.way.kind
 ) -> tuple[Path, list[str]]:
     """Write the sheet of a run that pays what ended unpaid of an earlier one; return its path, and the rows that it
     lacks because their content is kept no more.
@@ -117,7 +117,7 @@ def write_failed_of(
     file = folder / f"only-failed-of-{check_run_key(earlier)}.csv"
     run = desk.ledger.run(earlier)
     if run is not None and run.kind in SHEETS and run.kind != kind:
-        command = WAYS[SHEETS[run.kind].routes[0]].command
+        command = SHEETS[run.kind].way.command
         raise InputError(f"run {earlier} paid another sheet: treasury {command} --only-failed-of {earlier}")
     if run is None or run.kind != kind:
         raise InputError(f"there is no {kind} run {earlier} in this ledger: treasury runs lists them")

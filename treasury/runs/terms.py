@@ -8,7 +8,7 @@ from treasury.money import exact, format_amount, round_up
 from treasury.planning.rows import PayoutRow, Route
 from treasury.provider.funds import EstimateFee, FeeEstimate
 from treasury.provider.orders import VerifyDepositAddress
-from treasury.provider.scan_to_pay import QrCodeDetails, ScanToPayInfo
+from treasury.provider.scan_to_pay import QrCodeDetails, ScanToPayInfo, SubmitScanToPay
 from treasury.runs.desk import Desk
 from treasury.runs.offers import OfferQuestions
 
@@ -31,29 +31,41 @@ class CodeTerms:
         return round_up((self.amount + self.fee) * (100 + margin_percent) / 100, 2)
 
 
-def terms_of_code(questions: OfferQuestions, row: PayoutRow) -> CodeTerms | None:
-    """Return the terms of paying the code of a row; None where the service does not say them."""
+def terms_of_code(questions: OfferQuestions, qrcode: str, amount: Decimal | None, named: str) -> CodeTerms | None:
+    """Return the terms of paying a code; None where the service does not say them, or in another asset.
+
+    `amount`: in THB. `named`: the payment, for people.
+    """
+    debits, receives = SubmitScanToPay.debits, SubmitScanToPay.receives
 
     def read(reply: QrCodeDetails) -> CodeTerms | None:
-        if reply.order_amount is None or reply.order_currency not in (None, row.currency):
+        is_other = bool({reply.order_currency, reply.fee_currency} - {None, debits})
+        if reply.order_amount is None or is_other or reply.currency not in (None, receives):
             return None
-        fee = reply.fee_amount if reply.fee_currency in (None, row.currency) else None
-        return CodeTerms(reply.order_amount, fee or Decimal(0), reply.exchange_rate, reply.beneficiary_name)
+        return CodeTerms(
+            reply.order_amount, reply.fee_amount or Decimal(0), reply.exchange_rate, reply.beneficiary_name
+        )
 
-    asked = ScanToPayInfo(qrcode=row.fields["qrcode"], amount=row.receive_amount)
-    found: CodeTerms | None = questions.ask(asked, f"the terms of the code of {row.row_ref}", read)
+    asked = ScanToPayInfo(qrcode=qrcode, amount=amount)
+    found: CodeTerms | None = questions.ask(asked, f"the cost of the code of {named}", read)
     return found
+
+
+def terms_of_row(questions: OfferQuestions, row: PayoutRow) -> CodeTerms | None:
+    """Return the terms of paying the code of a row; None where the service does not say them."""
+    return terms_of_code(questions, row.fields["qrcode"], row.receive_amount, row.row_ref)
 
 
 def said_of_rows(desk: Desk, questions: OfferQuestions, rows: Iterable[PayoutRow]) -> dict[str, str]:
     """Row -> what the service says of its payment, in words; of the first `MAX_ASKED` withdrawals and codes."""
     asked = [row for row in rows if row.route in (Route.WITHDRAWAL, Route.QR_CODE)][:MAX_ASKED]
     how = {Route.WITHDRAWAL: _said_of_withdrawal, Route.QR_CODE: _said_of_code}
-    return {row.row_ref: "; ".join(how[row.route](desk, questions, row)) for row in asked}
+    said = desk.run_concurrently(lambda row: "; ".join(how[row.route](desk, questions, row)), asked)
+    return {row.row_ref: each for row, each in zip(asked, said, strict=True)}
 
 
 def _said_of_code(_: Desk, questions: OfferQuestions, row: PayoutRow) -> Iterator[str]:
-    terms = terms_of_code(questions, row)
+    terms = terms_of_row(questions, row)
     if terms is None:
         return
     at = "" if terms.rate is None else f" at {format_amount(terms.rate)}"

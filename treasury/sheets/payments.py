@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from treasury.errors import RowProblem
-from treasury.planning.rows import PayoutRow, Route
+from treasury.planning.rows import WAYS, PayoutRow, Route, Way
 from treasury.sheets import beneficiaries, qr_codes, withdrawals
 from treasury.sheets.mappings import Mappings
 from treasury.sheets.reading import Layout, Sheet
@@ -32,13 +32,10 @@ class Reader(Protocol):
 class PaymentSheet:
     """A sheet whose rows are paid."""
 
-    kind: str
-    """The kind of a run that pays it."""
-    table: str
-    """The table of the policy that limits it."""
+    way: Way
+    """The way of its rows, which are of one kind."""
     layout: Layout
     read: Reader
-    routes: tuple[Route, ...]
 
 
 def _beneficiaries(
@@ -48,11 +45,9 @@ def _beneficiaries(
     return beneficiaries.read_beneficiaries(path, sheet=sheet, leaving=leaving, mappings=mappings)
 
 
-PAYOUTS = PaymentSheet("payout", "payouts", beneficiaries.LAYOUT, _beneficiaries, (Route.DIRECT, Route.QUOTED))
-WITHDRAWALS = PaymentSheet(
-    "withdrawal", "withdrawals", withdrawals.LAYOUT, withdrawals.read_withdrawals, (Route.WITHDRAWAL,)
-)
-QR_CODES = PaymentSheet("scan-to-pay", "payouts", qr_codes.LAYOUT, qr_codes.read_qr_codes, (Route.QR_CODE,))
+PAYOUTS = PaymentSheet(WAYS[Route.DIRECT], beneficiaries.LAYOUT, _beneficiaries)
+WITHDRAWALS = PaymentSheet(WAYS[Route.WITHDRAWAL], withdrawals.LAYOUT, withdrawals.read_withdrawals)
+QR_CODES = PaymentSheet(WAYS[Route.QR_CODE], qr_codes.LAYOUT, qr_codes.read_qr_codes)
 
-SHEETS = {each.kind: each for each in (PAYOUTS, WITHDRAWALS, QR_CODES)}
+SHEETS = {each.way.kind: each for each in (PAYOUTS, WITHDRAWALS, QR_CODES)}
 """Kind of a run -> the sheet that it pays."""
