@@ -12,7 +12,7 @@ MUTANTS ?= 0
 HISTORIES ?= 2000
 DAYS ?= 90
 
-.PHONY: install demo test quick proofs coverage crash matrix fuzz histories plans days mutate million bench profile office lint format clean
+.PHONY: install demo test quick proofs coverage crash matrix fuzz histories plans days mutate million bench profile office graphs lint format clean
 
 install: .venv/.installed
 
@@ -90,6 +90,10 @@ bench: install
 # Where the time goes, function by function; writes docs/profile.md (py-spy has to be allowed to look at a process).
 profile: install
 	$(BIN)/python -m bench.profile
+
+# The graphs of docs/flows.md and README.md, as Prefect's server shows the flows.
+graphs: install
+	GRAPHS=write $(ONE) tests/flows/test_drawn.py
 
 lint: install
 	$(BIN)/ruff check .

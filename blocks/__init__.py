@@ -5,4 +5,7 @@ from blocks.desk import open_desk
 from blocks.ledger import TreasuryLedger
 from blocks.policy import TreasuryPolicy
 
-__all__ = ["PartnerAccount", "TreasuryLedger", "TreasuryPolicy", "open_desk"]
+BLOCKS = (PartnerAccount, TreasuryLedger, TreasuryPolicy)
+"""The block types of this package, which `treasury serve` registers."""
+
+__all__ = ["BLOCKS", "PartnerAccount", "TreasuryLedger", "TreasuryPolicy", "open_desk"]

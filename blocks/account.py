@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from prefect.blocks.core import Block
+from prefect.blocks.abstract import CredentialsBlock
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from treasury.account_file import unknown_entry
@@ -20,8 +20,17 @@ OF_PREFECT = "block_type_slug"
 """What Prefect keeps with the entries of a block."""
 
 
-class PartnerAccount(Block):
-    """An account at the payments service: where it is, who we are, how we sign."""
+class PartnerAccount(CredentialsBlock):
+    """An account at the payments service: where it is, who we are, how we sign.
+
+    Example:
+        ```python
+        from blocks import PartnerAccount
+
+        with PartnerAccount.load("main").get_client() as client:
+            client.post("/v1/no/operation/of/the/catalogue", json={"request_id": "r-1"})
+        ```
+    """
 
     _block_type_name = "Partner Account"
     _block_type_slug = "partner-account"
@@ -30,7 +39,9 @@ class PartnerAccount(Block):
     base_url: str = Field(
         description="Address of the service, for example https://api.example.com; http:// for this machine alone."
     )
-    partner_id: str = Field(description="Your partner identifier, as the service's portal shows it.")
+    partner_id: str = Field(
+        min_length=1, pattern=r"\S", description="Your partner identifier, as the service's portal shows it."
+    )
     private_key_file: str | None = Field(
         default=None,
         description="Path of the file with the RSA private key that signs requests, on each machine that runs flows. "

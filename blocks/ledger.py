@@ -7,7 +7,15 @@ from pydantic import Field, SecretStr
 
 
 class TreasuryLedger(Block):
-    """The place of the ledger. Its key stays a file: a key in Prefect's database would lie beside what it protects."""
+    """The place of the ledger. Its key stays a file: a key in Prefect's database would lie beside what it protects.
+
+    Example:
+        ```python
+        from blocks import TreasuryLedger
+
+        TreasuryLedger(url="sqlite:////srv/treasury/ledger.db", key_file="/srv/treasury/ledger.key").save("main")
+        ```
+    """
 
     _block_type_name = "Treasury Ledger"
     _block_type_slug = "treasury-ledger"

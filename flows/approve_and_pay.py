@@ -1,7 +1,7 @@
 """Approve a plan that waits, and pay it: a deployment whose parameters are the form."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 from prefect import flow
 
@@ -9,6 +9,7 @@ from blocks.desk import open_desk
 from flows.pay_beneficiaries import pay_beneficiaries
 from flows.pay_qr_codes import pay_qr_codes
 from flows.withdraw_assets import withdraw_assets
+from tasks.ended import ENDINGS
 from tasks.outcomes import ends_in_a_named_state
 from tasks.payouts import approve_plan
 from treasury.runs.payouts import kind_of_run
@@ -17,7 +18,7 @@ FLOWS = {"payout": pay_beneficiaries, "withdrawal": withdraw_assets, "scan-to-pa
 """Kind of a run -> the flow that carries out its plan."""
 
 
-@flow(name="approve-and-pay", flow_run_name="approve and pay {run_key}")
+@flow(name="approve-and-pay", flow_run_name="approve and pay {run_key}", **ENDINGS)
 @ends_in_a_named_state
 def approve_and_pay(
     run_key: str,
@@ -53,12 +54,12 @@ def approve_and_pay(
         partly: the plan lets those rows leave that are funded.
 
     """
-    approve_plan(run_key, approved_by, account, token)
+    approved = approve_plan(run_key, approved_by, account, token)
     rows: dict[str, Any] = {"sheet": sheet, "add": add, "valid_rows_only": valid_rows_only, "fund": fund}
     rows["partly"] = partly
     pay = FLOWS[kind_of_run(open_desk(account), run_key)]
-    paid: Mapping[str, Any] = pay(file, run_key, out, follow_seconds, account, policy, **rows)
-    return paid
+    paid: Any = pay(file, run_key, out, follow_seconds, account, policy, **rows, wait_for=[approved])
+    return cast(Mapping[str, Any], paid)
 
 
 if __name__ == "__main__":

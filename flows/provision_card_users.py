@@ -12,9 +12,9 @@ from tasks.provisioning import create_or_link_users, look_up_users, write_users
 @flow(name="provision-card-users", flow_run_name=dated("provision card users"))
 @ends_in_a_named_state
 def provision_card_users(
-    file: str, out: str | None = None, account: str | None = None, sheet: str | None = None
+    file: str, out: str | None = None, account: str | None = None, sheet: str | None = None, *, update: bool = False
 ) -> Mapping[str, Any]:
-    """Look up each user, create those who do not exist, refresh the link of those who do, write the results.
+    """Look up each user, create those who do not exist, see to those who do, write the results.
 
     Args:
         file: the card users spreadsheet, CSV or XLSX (columns: `data/README.md`).
@@ -22,11 +22,12 @@ def provision_card_users(
             sheet; `runs/card-users` when left out.
         account: name of the Partner Account block, where no account is configured otherwise.
         sheet: the name of the sheet that is meant, where a workbook has several.
+        update: whether e-mails at the service are changed to those of the file.
 
     """
     found = look_up_users(file, account, sheet, out)
-    provisioned = create_or_link_users(file, found, account, sheet)
-    return write_users(file, provisioned, out, account, sheet)
+    provisioned = create_or_link_users(file, found, account, sheet, update=update)
+    return write_users(file, provisioned, out, account, sheet, update=update)
 
 
 if __name__ == "__main__":

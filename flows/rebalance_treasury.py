@@ -6,6 +6,7 @@ from typing import Any
 from prefect import flow
 
 from blocks.desk import open_desk
+from tasks.ended import ENDINGS
 from tasks.orders import follow_orders
 from tasks.outcomes import dated, ends_in_a_named_state, told_after
 from tasks.rebalancing import (
@@ -21,7 +22,7 @@ from tasks.rebalancing import (
 from treasury.errors import TreasuryError
 
 
-@flow(name="rebalance-treasury", flow_run_name=dated("rebalance"))
+@flow(name="rebalance-treasury", flow_run_name=dated("rebalance"), **ENDINGS)
 @ends_in_a_named_state
 def rebalance_treasury(
     policy: str | None = None,
@@ -52,7 +53,7 @@ def rebalance_treasury(
             position = read_position(policy, balances, plan, account)
             planned = plan_trades(fetch_rates(position, policy, account), policy, plan, done, account)
             with open_desk(account).hold(planned["run_key"]):
-                trades = record_trades(propose(planned, account), account)
+                trades = record_trades(planned, account, wait_for=[propose(planned, account)])
                 rounds.append(planned)
                 executed = [convert(trade, account) for trade in trades]
                 followed = follow_orders(planned["run_key"], executed, follow_seconds, account)

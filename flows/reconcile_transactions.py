@@ -42,8 +42,8 @@ def reconcile_transactions(
     """
     scope = {"run_key": run_key, "window_days": window_days, "currency": currency}
     started = stored_sweep(scope, account) if offline else start_sweep(scope, account, ask_all)
-    asked = [ask_orders(part, started, account) for part in parts_of(started, account)]
-    ended = end_sweep(started, asked, account)
+    asked = [ask_orders(part, account, wait_for=[started]) for part in parts_of(started, account)]
+    ended = end_sweep(started, account, wait_for=asked)
     report = write_report(ended, out, policy, statement, account)
     if notification is not None:
         notify(report, notification)

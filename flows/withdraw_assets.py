@@ -6,10 +6,11 @@ from typing import Any
 from prefect import flow
 
 from flows.paying import pay_sheet
+from tasks.ended import ENDINGS
 from tasks.outcomes import ends_in_a_named_state
 
 
-@flow(name="withdraw-assets", flow_run_name="withdraw {run_key}")
+@flow(name="withdraw-assets", flow_run_name="withdraw {run_key}", **ENDINGS)
 @ends_in_a_named_state
 def withdraw_assets(
     file: str,

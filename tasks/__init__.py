@@ -4,6 +4,7 @@ Tasks take names and paths, never a live client. Tasks that pay are never cached
 the ledger decide what may be sent again.
 """
 
-from tasks.run_log import show_in_run_log
+from tasks.run_log import outlive_reader, show_in_run_log
 
 show_in_run_log()
+outlive_reader()

@@ -9,6 +9,7 @@ from prefect.artifacts import create_markdown_artifact, create_table_artifact
 
 from treasury.errors import ApprovalNeeded
 from treasury.ledger.approvals import standing_of, waiting_plan
+from treasury.reports.figures import sort_breaks
 from treasury.reports.plan import as_markdown as plan_as_markdown
 from treasury.reports.plan import preview_page, waiting_page
 from treasury.reports.rebalancing import as_markdown as rebalancing_as_markdown
@@ -82,5 +83,5 @@ def show_report(report: Mapping[str, Any]) -> None:
     create_table_artifact(
         [dict(each) for each in report["breaks"][:SHOWN_BREAKS]],
         key="reconciliation-breaks",
-        description=f"{len(report['breaks'])} to look at",
+        description=f"{len(sort_breaks(report).open)} to look at",
     )

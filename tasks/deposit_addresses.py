@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from blocks.desk import open_desk
 from tasks.outcomes import unless_rejected
+from tasks.stated import task
 from treasury.runs.deposit_addresses import issue_and_write
 
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from blocks.desk import open_desk
 from tasks.artifacts import show_rebalancing
+from tasks.stated import own, task
 from treasury.runs import funding
 from treasury.runs.fills import Done
 from treasury.runs.funded import parts_that_are_funded
@@ -31,7 +31,7 @@ def plan_conversions(
     planned = funding.next_round(desk, take_plan(desk, plan, run_key), done, follow_seconds)
     if planned is not None:
         show_rebalancing(planned)
-    return planned
+    return own(planned)
 
 
 @task(cache_policy=NO_CACHE, task_run_name="record {planned[run_key]}")
@@ -41,7 +41,7 @@ def record_conversions(run_key: str, planned: Planned, plan: str, account: str |
     None where something else was recorded since the round was planned: then it is planned again.
     """
     desk = open_desk(account)
-    return funding.record_round(desk, planned, take_plan(desk, plan, run_key))
+    return own(funding.record_round(desk, planned, take_plan(desk, plan, run_key)))
 
 
 @task(cache_policy=NO_CACHE, task_run_name="check funds of {run_key}")
@@ -52,6 +52,6 @@ def check_funds(
     desk = open_desk(account)
     made = take_plan(desk, plan, run_key)
     if not made.fund:
-        return parts_that_are_funded(desk, made.payments, parts)
+        return own(parts_that_are_funded(desk, made.payments, parts))
     why = funding.why_not_funded(desk, made.payments, done)
-    return parts if why is None else parts_that_left(desk, run_key)
+    return own(parts if why is None else parts_that_left(desk, run_key))

@@ -1,18 +1,21 @@
 """Every operation of the catalogue as a task, for flows of one's own: `from tasks.operations import conversion_rate`.
 
-A task takes the operation's fields by their wire names and, optionally, the name of an account block. What reads or
-creates returns the whole answer; what moves money goes through ledger and submission, at most once for its
-reference, and returns the order's result row. Only reads are retried by Prefect.
+A task takes the operation, or its fields by their wire names, and optionally the name of an account block. What reads
+or creates returns the whole answer. What moves money goes through ledger and submission, at most once for its
+reference: `Settled` and `InProgress` return the order's result row; what is held, refused, cancelled or not known fails
+in a state of that name and raises `NeedsAttention`, whose `summary` is the row. Only reads are retried by Prefect.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
-from prefect import Task, task
+from prefect import Task
 from prefect.cache_policies import NO_CACHE
 
 from blocks.desk import open_desk
-from tasks.outcomes import unless_rejected
+from tasks.outcomes import state_of_order, unless_rejected
+from tasks.stated import StatedTask
+from treasury.errors import InputError
 from treasury.provider.card_users import (
     ChangeCardUserEmail,
     CreateCardUser,
@@ -53,21 +56,42 @@ def as_task(operation: type[Operation[Any]]) -> Task[..., Mapping[str, Any]]:
     """The task of an operation; its retries follow from its effect."""
     reads = operation.effect is Effect.READS
 
-    def send(fields: Mapping[str, Any], account: str | None = None) -> Mapping[str, Any]:
-        if operation.effect is Effect.MOVES_MONEY:
-            return result_row(submit_operation(open_desk(account), operation(**fields)))
-        return send_operation(open_desk(account), operation(**fields))
+    def send(fields: Mapping[str, Any] | Operation[Any], account: str | None = None) -> Any:
+        return _send(operation, fields, account)
+
+    def name(parameters: dict[str, Any]) -> str:
+        return f"{operation.operation_name()} {_reference(parameters['fields'], operation)}".rstrip()
 
     send.__name__ = operation.operation_name()
     send.__doc__ = operation.__doc__
-    return task(
+    return StatedTask(
+        send,
         name=operation.operation_name(),
         cache_policy=NO_CACHE,
         retries=TASK.attempts - 1 if reads else 0,
         retry_delay_seconds=TASK.first_pause if reads else 0,
         retry_condition_fn=unless_rejected,
         tags={operation.effect.value.replace(" ", "-")},
-    )(send)
+        task_run_name=cast(Any, name),  # Prefect's own type of it fits no function
+    )
+
+
+def _send(operation: type[Operation[Any]], fields: object, account: str | None) -> Any:
+    """Send an operation, or one of these fields. Raises `InputError` for anything else, another operation included."""
+    if not isinstance(fields, operation | Mapping):
+        takes = f"{operation.operation_name()} takes a {operation.__name__} or its fields"
+        raise InputError(f"{takes}, not a {type(fields).__name__}; nothing was sent")
+    asked = operation(**fields) if isinstance(fields, Mapping) else fields
+    if operation.effect is Effect.MOVES_MONEY:
+        return state_of_order(result_row(submit_operation(open_desk(account), asked)))
+    return send_operation(open_desk(account), asked)
+
+
+def _reference(fields: object, operation: type[Operation[Any]]) -> str:
+    """The value of the reference field, as it is given; empty where there is none."""
+    if isinstance(fields, Operation):
+        return fields.reference_value or ""
+    return str(fields.get(operation.reference, "")) if isinstance(fields, Mapping) else ""
 
 
 deposit_address = as_task(DepositAddress)

@@ -3,10 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from blocks.desk import open_desk
+from tasks.stated import task
 from treasury.runs import execution
 
 

@@ -3,14 +3,19 @@
 import functools
 import inspect
 from collections.abc import Callable, Mapping
+from datetime import date
+from pathlib import Path
 from typing import Any, ParamSpec
 
 from prefect import Task
 from prefect.artifacts import create_table_artifact
 from prefect.client.schemas.objects import State, TaskRun
-from prefect.runtime import deployment
+from prefect.runtime import deployment, flow_run
 from prefect.states import Cancelled, Completed, Failed
 
+from blocks.desk import open_desk
+from blocks.policy import policy_file
+from tasks.stated import RESULTS, state_name
 from treasury.clock import MACHINE
 from treasury.errors import (
     ApprovalNeeded,
@@ -21,56 +26,72 @@ from treasury.errors import (
     NotTrusted,
     PlanRejected,
     RecoveryRuns,
-    Refused,
     RunHeld,
     TreasuryError,
     WaitingForYes,
 )
+from treasury.planning.policy import Policy
 from treasury.provider.client import may_pass
 from treasury.reports.results import has_left, in_words, needs_a_person
+from treasury.runs.governing import governing
 from treasury.settings import read_settings
 
 P = ParamSpec("P")
 
 
 def dated(words: str) -> Callable[[], str]:
-    """A name for each run of a flow: these words and today's date, UTC."""
-    return lambda: f"{words} {MACHINE.now():%Y-%m-%d}"
+    """A name for each run of a flow: these words and the business date of the policy in force, UTC's without one."""
+    return lambda: f"{words} {_business_date()}"
+
+
+def _business_date() -> date:
+    given = flow_run.parameters or {}
+    try:
+        desk = open_desk(given.get("account"))
+        named = given.get("policy")
+        policy = governing(desk, None if named is None else policy_file(named)).policy
+    except Exception:  # a name ends no run: whatever is wrong, the run itself meets it and says so
+        return MACHINE.now().date()
+    return (policy or Policy()).business_date(desk.clock.now())
 
 
 def ends_in_a_named_state(flow_function: Callable[P, Mapping[str, Any]]) -> Callable[P, Mapping[str, Any]]:
     """Decorate a flow's function so that the run ends in a state named for what it returns or raises.
 
     A summary of a run becomes `Settled`, `PartlySettled` or `NeedsAttention`; of the errors, input that is not accepted
-    becomes `InputRejected` without a traceback, an approval that lacks `WaitingForApproval`, a run that another process
-    holds `RunHeld`. Whoever calls the flow gets its summary, or the error; of `NeedsAttention` the summary is a member.
+    becomes `InputRejected`, an approval that lacks `WaitingForApproval`, a run that another process holds `RunHeld`,
+    and every other one of ours `Failed`, none with a traceback. Whoever calls the flow gets its summary, or the error;
+    of `NeedsAttention` the summary is a member.
     """
 
     @functools.wraps(flow_function)
     def told(*args: P.args, **kwargs: P.kwargs) -> Any:
+        kept = RESULTS.set([])
         try:
             _check_out(inspect.signature(flow_function).bind(*args, **kwargs).arguments.get("out"))
             result = flow_function(*args, **kwargs)
-        except PlanRejected as error:
-            return Failed(name="Rejected", message=str(error), data=error)
-        except InputError as error:
-            _show_problems(error)
-            return _rejected(error)
-        except (ApprovalNeeded, RecoveryRuns, WaitingForYes) as error:
-            return Failed(name="WaitingForApproval", message=str(error), data=error)
-        except NeedsAttention as error:
-            return Failed(name=error.state, message=str(error), data=error)
-        except RunHeld as error:
-            return Cancelled(name="RunHeld", message=f"{error}; nothing was done", data=error)
+        except TreasuryError as error:
+            return _state_of_error(error)
+        finally:
+            RESULTS.reset(kept)
         return result if isinstance(result, State) else _state_of(result)
 
     return told
 
 
 def _check_out(out: str | None) -> None:
-    """Raise `InputError` for a folder outside the home in a form, which anybody fills in who sees the dashboard."""
+    """Raise `InputError` for what can be no folder, and for a folder outside the home in a form, which anybody fills in
+    who sees the dashboard."""
     if deployment.id is not None:
         read_settings().check_out(out)
+    if out is None:
+        return
+    try:
+        there = next((each for each in (Path(out), *Path(out).parents) if each.exists()), None)
+    except OSError as error:
+        raise InputError(f"out: {out[:MAX_MESSAGE]} can be no folder: {error.strerror}; nothing was sent") from None
+    if there is not None and not there.is_dir():
+        raise InputError(f"out: {there} is a file, not a folder; nothing was sent")
 
 
 def told_after(error: TreasuryError, summary: Mapping[str, Any]) -> TreasuryError:
@@ -92,19 +113,52 @@ def told_after(error: TreasuryError, summary: Mapping[str, Any]) -> TreasuryErro
 
 
 def unless_rejected(task: Task[..., Any], run: TaskRun, state: State[Any]) -> bool:  # noqa: ARG001 - Prefect names them
-    """Tell whether a task is tried again: not where its input is wrong, of which Prefect then logs no traceback, and
-    not where the service refused a question for good."""
+    """Tell whether a task is tried again: of our own errors only where an answer may come if it is asked again."""
     error = state.data
-    return not isinstance(error, InputError) and (not isinstance(error, Refused) or may_pass(error))
+    return not isinstance(error, TreasuryError) or may_pass(error)
+
+
+def state_of_order(result: Mapping[str, Any]) -> State[Any]:
+    """The state of a task that sent one order: `Settled`, `InProgress`, or a failed one named for its outcome.
+
+    Whoever calls the task gets the result of an order that was sent and not refused; else `NeedsAttention`, whose
+    `summary` is that result.
+    """
+    name = state_name(result["outcome"])
+    said = [str(result[each]) for each in ("reason", "next_action") if result[each]]
+    if result["outcome"] in ("settled", "in_progress"):
+        return Completed(name=name, message="; ".join(said) or None, data=result)
+    words = f"{result['operation']} {result['request_id']} is {result['outcome'].replace('_', ' ')}"
+    message = _short(": ".join((words, *said)))
+    return Failed(name=name, message=message, data=NeedsAttention(name, message, result))
+
+
+def _state_of_error(error: TreasuryError) -> State[Any]:
+    message = str(error)
+    match error:
+        case PlanRejected():
+            name = "Rejected"
+        case InputError():
+            return _rejected(error)
+        case ApprovalNeeded() | RecoveryRuns() | WaitingForYes():
+            name = "WaitingForApproval"
+        case NeedsAttention():
+            name = error.state
+        case RunHeld():
+            return Cancelled(name="RunHeld", message=f"{message}; nothing was done", data=error)
+        case _:
+            name, message = "Failed", _short(message)
+    return Failed(name=name, message=message, data=error)
 
 
 def _rejected(error: InputError) -> State[Any]:
+    _show_problems(error)
     corrected = error.corrected if isinstance(error, InvalidSheet) else None
     where = "" if corrected is None else f"\ncorrected copy: {corrected}"
     return Failed(name="InputRejected", message=_short(str(error)) + where, data=error)
 
 
-READY = {"provisioning": "Provisioned", "deposit-addresses": "Issued"}
+READY = {"provisioning": "Provisioned", "deposit-addresses": "Issued", "collect": "Collected"}
 """Kind of a summary that tells of no payments -> the name of its state where nobody is needed."""
 
 

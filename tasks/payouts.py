@@ -4,16 +4,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from blocks.desk import open_desk
 from blocks.policy import policy_file
 from tasks.artifacts import show_preview, show_run, shown_while_it_waits
 from tasks.outcomes import unless_rejected
+from tasks.stated import own, state_of_orders, task
 from treasury.approving.tokens import read_token
 from treasury.reports.plan import MAX_ROWS
 from treasury.runs import agreeing, approving, execution, payouts
+from treasury.runs.desk import Desk
 from treasury.runs.fills import Done
 from treasury.runs.parts import Part, split_run
 from treasury.runs.payout_plans import PayRequest, make_plan, take_plan
@@ -78,28 +79,29 @@ def record_payouts(run_key: str, plan: str, account: str | None = None) -> list[
     """Record the intent to pay each row of a plan; returns the orders to send or follow, in parts."""
     desk = open_desk(account)
     chunks = payouts.commit_payouts(desk, take_plan(desk, plan, run_key))
-    return split_run(desk, run_key, [each for ids in chunks for each in ids])
+    return own(split_run(desk, run_key, [each for ids in chunks for each in ids]))
 
 
 @task(cache_policy=NO_CACHE, task_run_name="send payouts {part[rows]}")
 def send_payouts(part: Part, account: str | None = None) -> dict[str, Any]:
-    """Send these payouts, each at most once; returns how many the service has now."""
-    sent = execution.send_orders(open_desk(account), part["run_key"], part["ids"])
-    return {"rows": part["rows"], "sent": sent, "ids": part["ids"]}
+    """Send these payouts, each at most once; its state counts what came of them."""
+    return _sent(open_desk(account), part)
 
 
 @task(cache_policy=NO_CACHE, task_run_name="fetch fiat quotes {part[rows]}")
 def fetch_fiat_quotes(part: Part, account: str | None = None) -> dict[str, Any]:
-    """Fetch quotes for these payouts and confirm none; returns how many came before the first grew old."""
+    """Fetch quotes for these payouts and confirm none; says how many came before the first grew old."""
     asked = execution.fetch_quotes(open_desk(account), part["run_key"], part["ids"])
-    return {"rows": part["rows"], "quotes": asked}
+    return {"quotes": f"{asked} fetched"}
 
 
 @task(cache_policy=NO_CACHE, task_run_name="create payouts {part[rows]}")
 def create_payouts(part: Part, account: str | None = None) -> dict[str, Any]:
-    """Judge each quote and confirm it inside the bounds, each payout at most once; asks for new quotes if needed."""
-    sent = execution.send_orders(open_desk(account), part["run_key"], part["ids"])
-    return {"rows": part["rows"], "sent": sent, "ids": part["ids"]}
+    """Judge each quote and confirm it inside the bounds, each payout at most once; asks for new quotes if needed.
+
+    Its state counts what came of them.
+    """
+    return _sent(open_desk(account), part)
 
 
 @task(cache_policy=NO_CACHE, task_run_name="write results {run_key}")
@@ -119,3 +121,8 @@ def write_payout_results(
     summary = payouts.write_payout_results(desk, take_plan(desk, plan, run_key), folder, converted)
     show_run(desk, SHOWN_AS[summary["kind"]], summary)
     return summary
+
+
+def _sent(desk: Desk, part: Part) -> dict[str, Any]:
+    execution.send_orders(desk, part["run_key"], part["ids"])
+    return state_of_orders(desk, part["ids"], {"ids": list(part["ids"])})

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from blocks.desk import open_desk
 from tasks.artifacts import show_users
 from tasks.outcomes import unless_rejected
+from tasks.stated import task
 from treasury.runs import provisioning
 
 
@@ -26,20 +26,31 @@ def look_up_users(
 
 @task(cache_policy=NO_CACHE, task_run_name="create or link users")
 def create_or_link_users(
-    file: str, found: Mapping[str, str], account: str | None = None, sheet: str | None = None
+    file: str,
+    found: Mapping[str, str],
+    account: str | None = None,
+    sheet: str | None = None,
+    *,
+    update: bool = False,
 ) -> dict[str, str]:
-    """Create each absent user and refresh the link of each existing one; returns the outcome of each."""
-    return provisioning.create_or_link_users(open_desk(account), Path(file), found, sheet)
+    """Create each absent user, see to e-mail, identity and link of each existing one; returns the outcome of each."""
+    return provisioning.create_or_link_users(open_desk(account), Path(file), found, sheet, update=update)
 
 
 @task(cache_policy=NO_CACHE, task_run_name="write results")
 def write_users(
-    file: str, provisioned: Mapping[str, str], out: str | None, account: str | None = None, sheet: str | None = None
+    file: str,
+    provisioned: Mapping[str, str],
+    out: str | None,
+    account: str | None = None,
+    sheet: str | None = None,
+    *,
+    update: bool = False,
 ) -> Mapping[str, Any]:
     """Write `card_users.csv`, which holds the links, and `run.json`, and show the totals in Prefect; returns a
     summary."""
     desk = open_desk(account)
     folder = None if out is None else Path(out)
-    summary = provisioning.write_provisioned(desk, Path(file), provisioned, folder, sheet)
+    summary = provisioning.write_provisioned(desk, Path(file), provisioned, folder, sheet, update=update)
     show_users(summary, provisioned)
     return summary

@@ -4,13 +4,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from blocks.desk import open_desk
 from blocks.policy import policy_file
 from tasks.artifacts import show_rebalancing, show_run, shown_while_it_waits
 from tasks.outcomes import unless_rejected
+from tasks.stated import own, state_of_orders, task
+from treasury.ledger.trade_plans import plan_hash
 from treasury.planning.trades import TradePlan
 from treasury.runs import execution, fills, rebalancing, trade_orders
 from treasury.runs.fills import Done
@@ -30,7 +31,7 @@ def read_position(
 ) -> dict[str, Any]:
     """Read balances, orders on their way and obligations; nothing where a plan was agreed to, or a round waits."""
     file = None if balances is None else Path(balances)
-    return rebalancing.position_for(open_desk(account), _file(policy), file, plan)
+    return _market(rebalancing.position_for(open_desk(account), _file(policy), file, plan))
 
 
 @task(
@@ -42,7 +43,7 @@ def read_position(
 )
 def fetch_rates(position: Mapping[str, Any], policy: str | None, account: str | None = None) -> dict[str, Any]:
     """Ask for the rates of the pairs that may be traded, and judge them."""
-    return rebalancing.rates_for(open_desk(account), _file(policy), position)
+    return _market(rebalancing.rates_for(open_desk(account), _file(policy), position["market"]))
 
 
 @task(cache_policy=NO_CACHE, task_run_name="plan trades")
@@ -54,15 +55,16 @@ def plan_trades(
     account: str | None = None,
 ) -> Planned:
     """Plan the trades of a round, or take the plan that a person agreed to. Raises `WaitingForYes`."""
-    planned = rebalancing.planned_round(open_desk(account), policy, _file(policy), market, plan, before)
+    planned = rebalancing.planned_round(open_desk(account), policy, _file(policy), market["market"], plan, before)
     show_rebalancing(planned)
-    return planned
+    return own(planned)
 
 
 @task(cache_policy=NO_CACHE, task_run_name="propose {planned[run_key]}")
-def propose(planned: Planned, account: str | None = None) -> Planned:
-    """Keep the plan in the ledger; where the policy asks for approvals it waits for them from here on."""
-    return rebalancing.propose(open_desk(account), planned, _file(planned["policy"]))
+def propose(planned: Planned, account: str | None = None) -> str:
+    """Keep the plan in the ledger, where it waits for the approvals that the policy asks for; returns its hash."""
+    rebalancing.propose(open_desk(account), planned, _file(planned["policy"]))
+    return plan_hash(planned["plan"])
 
 
 @task(cache_policy=NO_CACHE, task_run_name="record trades")
@@ -70,27 +72,31 @@ def record_trades(planned: Planned, account: str | None = None) -> list[Recorded
     """Record the intent to make each trade; returns the trades to execute. Raises `ApprovalNeeded`."""
     desk, run_key, plan = open_desk(account), planned["run_key"], TradePlan.from_dict(planned["plan"])
     with shown_while_it_waits(desk, run_key):
-        return trade_orders.record_trades(desk, run_key, plan, _file(planned["policy"]))
+        return own(trade_orders.record_trades(desk, run_key, plan, _file(planned["policy"])))
 
 
 @task(cache_policy=NO_CACHE, task_run_name="quote {trade[name]}")
 def quote_conversion(trade: RecordedTrade, account: str | None = None) -> dict[str, Any]:
     """Ask for the quote of a trade and confirm nothing."""
     asked = execution.fetch_quotes(open_desk(account), trade["run_key"], trade["ids"])
-    return {"name": trade["name"], "quotes": asked}
+    return {"quotes": f"{asked} fetched"}
 
 
 @task(cache_policy=NO_CACHE, task_run_name="judge quote of {trade[name]}")
 def judge_quote(trade: RecordedTrade, account: str | None = None) -> dict[str, Any]:
     """Say whether the quote is inside the trade's bounds; the confirmation judges it again."""
-    return {"name": trade["name"], "problems": execution.quote_problems(open_desk(account), trade["ids"])}
+    return {"problems": execution.quote_problems(open_desk(account), trade["ids"])}
 
 
 @task(cache_policy=NO_CACHE, task_run_name="execute {trade[name]}")
 def execute_conversion(trade: RecordedTrade, account: str | None = None) -> dict[str, Any]:
-    """Confirm the quote inside the trade's bounds, at most once; asks for a new one if needed."""
-    sent = execution.send_orders(open_desk(account), trade["run_key"], trade["ids"])
-    return {"name": trade["name"], "sent": sent, "ids": trade["ids"]}
+    """Confirm the quote inside the trade's bounds, at most once; asks for a new one if needed.
+
+    Its state is named for what came of it.
+    """
+    desk = open_desk(account)
+    execution.send_orders(desk, trade["run_key"], trade["ids"])
+    return state_of_orders(desk, trade["ids"], {"ids": list(trade["ids"])})
 
 
 def convert(trade: RecordedTrade, account: str | None = None) -> dict[str, Any]:
@@ -103,7 +109,7 @@ def convert(trade: RecordedTrade, account: str | None = None) -> dict[str, Any]:
 @task(cache_policy=NO_CACHE, task_run_name="prove fills {planned[run_key]}")
 def prove_fills(planned: Planned, account: str | None = None) -> Done:
     """Compare the balances with the fills, and each trade with its plan; says whether another round follows."""
-    return fills.prove_round(open_desk(account), planned["run_key"], TradePlan.from_dict(planned["plan"]))
+    return own(fills.prove_round(open_desk(account), planned["run_key"], TradePlan.from_dict(planned["plan"])))
 
 
 @task(cache_policy=NO_CACHE, task_run_name="write decisions")
@@ -126,3 +132,9 @@ def write_decisions(
 
 def _file(policy: str | None) -> Path | None:
     return None if policy is None else policy_file(policy)
+
+
+def _market(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Wrap a position once more: Prefect links what a result holds to its task, and a short text such as "0" is the
+    same object in every result."""
+    return {"market": own(content)}

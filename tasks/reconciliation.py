@@ -1,16 +1,16 @@
 """Tasks of the nightly reconciliation: start the sweep, ask for every request id, compare, report."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypedDict
 
-from prefect import task
 from prefect.cache_policies import NO_CACHE
 
 from blocks.desk import open_desk
 from blocks.notice import send_notice
 from blocks.policy import policy_file
 from tasks.artifacts import show_report
+from tasks.stated import task
 from treasury.planning.policy import Policy
 from treasury.reconciliation.scope import Scope
 from treasury.runs import reporting, sweep
@@ -50,17 +50,13 @@ def parts_of(started: Mapping[str, Any], account: str | None = None) -> list[Swe
 
 
 @task(cache_policy=NO_CACHE, retries=1, task_run_name="ask {part[rows]}")
-def ask_orders(part: SweepPart, started: Mapping[str, Any], account: str | None = None) -> dict[str, Any]:  # noqa: ARG001 - an edge
-    """Ask for every request id of a part; returns how many could be asked."""
-    return {"rows": part["rows"], "asked": sweep.ask_orders(open_desk(account), part["ids"])}
+def ask_orders(part: SweepPart, account: str | None = None) -> dict[str, Any]:
+    """Ask for every request id of a part; says how many could be asked."""
+    return {"asked": f"{sweep.ask_orders(open_desk(account), part['ids'])} of {len(part['ids'])}"}
 
 
 @task(cache_policy=NO_CACHE, task_run_name="end sweep")
-def end_sweep(
-    started: Mapping[str, Any],
-    asked: Sequence[Mapping[str, Any]],  # noqa: ARG001 - edges
-    account: str | None = None,
-) -> dict[str, Any]:
+def end_sweep(started: Mapping[str, Any], account: str | None = None) -> dict[str, Any]:
     """Read the balances again and draw the statement."""
     sweep.end_sweep(open_desk(account), started["sweep_id"])
     return {"sweep_id": started["sweep_id"]}

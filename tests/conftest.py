@@ -4,9 +4,10 @@ process."""
 import importlib
 import os
 import shutil
+import ssl
 import tempfile
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,8 @@ os.environ.update(
     }
 )
 
+# Every HTTP client reads all certificate authorities for 30 ms; the tests open thousands, for addresses without TLS.
+ssl.create_default_context = cache(ssl.create_default_context)  # type: ignore[assignment]
 
 SLOW = ("browser", "commands", "crash", "fuzz", "matrix", "packaging")
 """Folders of tests that start processes of their own; `make quick` leaves them out."""

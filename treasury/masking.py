@@ -36,7 +36,8 @@ _NUMBER = r"-?\d+(?:\.\d+)?"
 _AMOUNT = rf"{_NUMBER} [A-Z][A-Z0-9_]{{2,20}}"
 _OURS = re.compile(
     rf"\btf-[a-z2-7]{{26}}\b"  # request ids as the ledger derives them
-    rf"|(?:amount|rate|fee) is {_NUMBER}(?: at the service, {_NUMBER} here|, (?:not|less than|more than) {_NUMBER})?"
+    rf"|(?:amount|rate|fee|on top) is {_NUMBER}"
+    rf"(?: at the service, {_NUMBER} here|, (?:not|less than|more than) {_NUMBER})?"
     rf"|{_AMOUNT}(?:, {_AMOUNT})* (?:missing|cannot be had|less is there|are left)\b"
     rf"|\bmax_share_percent\), {_AMOUNT}"
     r"|\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}"

@@ -13,14 +13,20 @@ def read_policy(path: Path) -> Policy:
     """The policy of a file. Raises `InputError` that names the file, and each line and setting that is wrong."""
     try:
         text = read_bounded(path).decode("utf-8")
-        content = tomllib.loads(text)
     except OSError as error:
         raise InputError(f"{path}: the policy cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise InputError(f"{path}: the policy is not UTF-8") from None
+    return policy_of(text, str(path))
+
+
+def policy_of(text: str, name: str) -> Policy:
+    """The policy of a TOML text. Raises `InputError` that says `name`, and each line and setting that is wrong."""
+    try:
+        content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path}: the policy is not valid TOML: {error}") from None
-    return parse_policy(content, str(path), line_of=lambda place: line_of(text, place))
+        raise InputError(f"{name}: the policy is not valid TOML: {error}") from None
+    return parse_policy(content, name, line_of=lambda place: line_of(text, place))
 
 
 def line_of(text: str, path: Sequence[str]) -> int | None:

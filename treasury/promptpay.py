@@ -20,6 +20,9 @@ _ACCOUNTS: Mapping[tuple[str, str], Mapping[str, str]] = {
 }
 """Template and application id -> the member that holds the account, and its kind."""
 
+_RESERVED = "04"
+"""Member of a transfer for bank accounts; nobody pays to one yet, but a code that has one names another account."""
+
 
 @dataclass(frozen=True)
 class PromptPayCode:
@@ -65,18 +68,21 @@ def payee_of_code(text: str) -> str:
 
 
 def _account(fields: Mapping[str, str]) -> tuple[str, str, str]:
+    """Account, its kind, and the references of a bill. Raises `InputError` where there is none, or more than one: which
+    one is paid nobody could say beforehand."""
+    found, named = [], 0
     for (template, application), members in _ACCOUNTS.items():
         inner = _read_tlv(fields.get(template, ""))
         if inner.get("00") != application:
             continue
-        for tag, kind in members.items():
-            if inner.get(tag, "").isdigit():
-                return (
-                    inner[tag],
-                    kind,
-                    "|".join(inner[each] for each in ("02", "03") if template == "30" and each in inner),
-                )
-    raise InputError("the QR code is not a PromptPay code that names an account")
+        reference = "|".join(inner[each] for each in ("02", "03") if template == "30" and each in inner)
+        named += len(inner.keys() & {*members, *([_RESERVED] if template == "29" else [])})
+        found += [(inner[tag], kind, reference) for tag, kind in members.items() if inner.get(tag, "").isdigit()]
+    if not found:
+        raise InputError("the QR code is not a PromptPay code that names an account")
+    if named > 1:
+        raise InputError("the QR code names more than one account")
+    return found[0]
 
 
 def _read_tlv(text: str) -> dict[str, str]:
@@ -87,6 +93,8 @@ def _read_tlv(text: str) -> dict[str, str]:
         tag, length = text[place : place + 2], text[place + 2 : place + 4]
         if not (tag.isdigit() and length.isdigit()) or place + 4 + int(length) > len(text):
             raise InputError("the QR code is not well-formed EMV data")
+        if tag in found:  # one reader takes the first, another the last
+            raise InputError(f"the QR code names something twice (tag {tag})")
         found[tag] = text[place + 4 : place + 4 + int(length)]
         place += 4 + int(length)
     return found

@@ -47,6 +47,7 @@ COMMANDS = {
     "rebalance": ("rebalancing:rebalance", "Bring every asset back to its target."),
     "provision": ("provisioning:provision", "Set up card users with KYC links."),
     "addresses": ("deposit_addresses:addresses", "Issue deposit addresses, one for each customer and asset."),
+    "collect": ("collecting:collect", "Make invoices, and see what was paid."),
     "reconcile": ("reconciliation:reconcile", "Ask what became of every order, and report."),
     "report": ("reconciliation:report", "Write a month of the balance accounts, with entries for the books."),
     "accept": ("reconciliation:accept", "Accept a break of the last reconciliation."),
@@ -66,6 +67,7 @@ COMMANDS = {
     "doctor": ("health:doctor", "What is configured, reachable and safe, line by line."),
     "call": ("calling:call", "Send one operation of the interface."),
     "check-notification": ("calling:check_notification", "Check that the platform signed a notification."),
+    "listen": ("listening:listen", "Receive the platform's notifications."),
     "serve": ("serving:serve", "Prefect's dashboard, the deployments and their schedules."),
 }
 

@@ -18,7 +18,7 @@ from treasury.ledger.in_force import as_time
 from treasury.ledger.policies import POLICY_KEY
 from treasury.ledger.proposals import WaitingPlan, newest_plan
 from treasury.planning.people import APPROVAL_HOURS
-from treasury.reports.plan import as_lines, waiting_page, write_plan
+from treasury.reports.plan import as_lines, leaves_of, waiting_page, write_plan
 from treasury.runs import approving
 from treasury.runs.desk import Desk
 from treasury.settings import os_user, read_settings
@@ -102,7 +102,7 @@ def approvals() -> int:
     for plan in plans:
         judged, _ = standing_of(desk.ledger, plan, approving.rules_of(desk, plan))
         shown = plan.shown or {}
-        totals = [f"{total} {currency}" for currency, total in {**shown.get("debits", {})}.items()]
+        totals = [f"{total} {currency}" for currency, total in leaves_of(shown).items()]
         payments = f"{shown['payments']} payment(s)" if "payments" in shown else "a policy"
         said = f"approved by {', '.join(judged.counted)}" if judged.counted else "approved by nobody yet"
         parts = [plan.run_key, f"made by {plan.maker.name}", payments, *totals, f"since {as_time(plan.proposed_at)}"]

@@ -97,6 +97,8 @@ def finish_run(summary: Mapping[str, Any]) -> int:
     say_files(summary["files"])
     for each in summary.get("breaks", ()):
         print(f"BREAK: balance of {each['asset']}: {each['why']}")
+    if summary.get("stopped"):
+        print(f"BREAK: {summary['stopped']}")
     print(in_words(summary))
     return TROUBLE if needs_a_person(summary) else DONE
 

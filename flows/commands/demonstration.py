@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ RUN_KEY = "payroll-demo"
 
 
 def demo(*, home: Path = Path(".demo"), seed: int = 1) -> int:
-    """Start a sandbox, make keys, and run all four flows on the sample files.
+    """Start a sandbox, make keys, and run the flows on the sample files.
 
     Nothing real is touched, nothing is left running.
 
@@ -81,10 +82,14 @@ def _use_account(folder: Path, base_url: str) -> None:
 
 
 def _run_flows(folder: Path) -> list[tuple[str, Mapping[str, Any]]]:
+    from flows.collect_payments import collect_payments
+    from flows.issue_deposit_addresses import issue_deposit_addresses
     from flows.pay_beneficiaries import pay_beneficiaries
+    from flows.pay_qr_codes import pay_qr_codes
     from flows.provision_card_users import provision_card_users
     from flows.rebalance_treasury import rebalance_treasury
     from flows.reconcile_transactions import reconcile_transactions
+    from flows.withdraw_assets import withdraw_assets
 
     stories: list[tuple[str, Mapping[str, Any]]] = []
 
@@ -104,6 +109,21 @@ def _run_flows(folder: Path) -> list[tuple[str, Mapping[str, Any]]]:
     sheet = str(data.path("beneficiaries.csv"))
     tell(
         "pay beneficiaries", summary_of(lambda: pay_beneficiaries(sheet, RUN_KEY, str(folder / "pay"), FOLLOW_SECONDS))
+    )
+    for name, flow, file in (
+        ("withdraw assets", withdraw_assets, "withdrawals.csv"),
+        ("pay QR codes", pay_qr_codes, "qr_codes.csv"),
+    ):
+        key = name.replace(" ", "-").lower()
+        paid = summary_of(partial(flow, str(data.path(file)), key, str(folder / key), FOLLOW_SECONDS))
+        tell(name, paid)
+    tell(
+        "issue deposit addresses",
+        summary_of(lambda: issue_deposit_addresses(str(data.path("deposit_addresses.csv")), str(folder / "addresses"))),
+    )
+    tell(
+        "collect payments",
+        summary_of(lambda: collect_payments(str(data.path("invoices.csv")), "invoices-demo", str(folder / "collect"))),
     )
     reconciled = summary_of(lambda: reconcile_transactions(str(folder / "reconcile")))
     tell("reconcile", _with_accepted_opening(folder / "reconcile", reconciled))
@@ -143,7 +163,7 @@ def _row(story: Mapping[str, Any]) -> tuple[str, str, str]:
     """Orders, sums, outcome of one flow."""
     if "verdict" in story:
         return str(story["orders"]), "", str(story["verdict"])
-    count = story["orders"] if "orders" in story else story["users"]
+    count = sum(story["counts"].values())
     sums = [
         f"{total} {currency} {outcome}"
         for currency, by_outcome in story.get("sums", {}).items()

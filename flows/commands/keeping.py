@@ -1,10 +1,12 @@
 """`treasury backup` and `treasury restore`."""
 
+from contextlib import suppress
 from pathlib import Path
 
 from flows.commands.common import DONE, say_files
+from treasury.clock import MACHINE
 from treasury.files import write_json
-from treasury.ledger.backup import LAST_BACKUP, Manifest, make_backup
+from treasury.ledger.backup import LAST_BACKUP, RESTORED, Manifest, make_backup
 from treasury.ledger.opening import readable_account
 from treasury.ledger.restore import restore_backup
 from treasury.settings import read_settings
@@ -23,7 +25,7 @@ def backup(file: Path, /) -> int:
     """
     settings = read_settings()
     made = make_backup(settings, file.absolute())
-    write_json(settings.home / LAST_BACKUP, {"at": made.created_at})
+    write_json(settings.home / LAST_BACKUP, {"at": made.created_at, "file": str(file.absolute())})
     print(f"backup of the ledger of {_in_words(made)}")
     say_files([file.absolute()])
     print("It holds the ledger's key, so whoever has it can read every payee that is still open: keep it as a secret.")
@@ -45,6 +47,8 @@ def restore(file: Path, /) -> int:
     """
     settings = read_settings()
     restored = restore_backup(settings, file.absolute())
+    with suppress(OSError):  # a backup may lie where nobody may write
+        write_json(file.with_name(file.name + RESTORED), {"at": int(MACHINE.wall() * 1000)})
     print(f"restored into {settings.home}: the ledger of {_in_words(restored)}")
     print("What was sent after the backup was made is not in it: what has not left may have left since.")
     print("Not restored: your private signing key and account.json. What to do next:")

@@ -323,6 +323,7 @@ def show_plan(plan: PayoutPlan, *, in_full: bool = False) -> None:
         print(f"  {line}")
     if not in_full:
         money_lines("debit", content["debits"])
+        money_lines("fees on top at most", content.get("on_top", {}))
         for currency, count in plan.unbounded.items():
             print(f"  and what {count} payment(s) in {currency} debit: {WHY_UNBOUNDED}")
         money_lines("beneficiaries receive", content["receipts"])

@@ -12,10 +12,18 @@ from treasury.runs.provisioning import BAD_OUTCOMES, OTHER_EMAIL, FoundUser, car
 from treasury.sheets.card_users import LAYOUT
 
 
-def provision(file: Path, /, *, out: Path | None = None, sheet: str | None = None, dry_run: bool = False) -> int:
-    """Set up the card users of a spreadsheet, each with a KYC link.
+def provision(
+    file: Path,
+    /,
+    *,
+    out: Path | None = None,
+    sheet: str | None = None,
+    update: bool = False,
+    dry_run: bool = False,
+) -> int:
+    """Set up the card users of a spreadsheet, each with a KYC link or with identity data.
 
-    Run again, it finds the same users and refreshes their links.
+    Run again, it finds the same users, and asks for a link for those who still need one.
 
     Parameters
     ----------
@@ -25,6 +33,8 @@ def provision(file: Path, /, *, out: Path | None = None, sheet: str | None = Non
         Folder for the results.
     sheet:
         The sheet that is meant, where a workbook has several.
+    update:
+        Change e-mails at the service to those of the sheet.
     dry_run:
         Say who would be created and who exists; create nobody, ask for no link, write nothing.
 
@@ -39,11 +49,12 @@ def provision(file: Path, /, *, out: Path | None = None, sheet: str | None = Non
     for note in users.notes:
         print(f"  {note}")
     if dry_run:
-        return _preview(look_at_users(desk, users))
+        return _preview(look_at_users(desk, users, update=update))
     with prefect_api("flows.provision_card_users"):
         from flows.provision_card_users import provision_card_users
 
-        summary = summary_of(lambda: provision_card_users(str(file.absolute()), str(folder), sheet=sheet))
+        path = str(file.absolute())
+        summary = summary_of(lambda: provision_card_users(path, str(folder), sheet=sheet, update=update))
     for user in summary["other_email"]:
         print(f"  {user}: {OTHER_EMAIL}")
     say_files(summary["files"])

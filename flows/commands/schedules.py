@@ -3,8 +3,9 @@
 import fcntl
 import os
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 from flows.commands.prefect_access import prefect_home
@@ -66,10 +67,11 @@ INACTIVE = "treasury-inactive"
 
 
 def end_abandoned_runs(client: Any, deployments: Sequence[Any]) -> int:
-    """Mark runs of these deployments as crashed that are still shown as running; returns how many.
+    """Mark runs of these deployments as crashed that are still shown as running, and whose process is gone; returns how
+    many.
 
-    Only for a server that ended together with the process that executed them. What such a run did is in the ledger, so
-    that a new start sends nothing twice.
+    Only for a server whose runs are executed on this machine. What such a run did is in the ledger, so that a new start
+    sends nothing twice.
     """
     from prefect.client.schemas.filters import FlowRunFilterStateType
     from prefect.client.schemas.objects import StateType
@@ -77,7 +79,19 @@ def end_abandoned_runs(client: Any, deployments: Sequence[Any]) -> int:
 
     wanted = FlowRunFilterStateType(any_=[StateType.RUNNING, StateType.PENDING, StateType.CANCELLING])
     said = "its process ended before it did; what it sent is in the ledger, and it can be started again"
-    return _end_all(client, deployments, wanted, Crashed(message=said))
+    return _end_all(client, deployments, wanted, Crashed(message=said), but=_living_runs())
+
+
+def _living_runs() -> set[str]:
+    """The flow runs that a process of this machine is executing: it outlives the `treasury serve` that started it."""
+    found = set()
+    for file in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):  # of somebody else, or gone
+            for entry in file.read_bytes().split(b"\0"):
+                name, _, run = entry.partition(b"=")
+                if name == b"PREFECT__FLOW_RUN_ID":
+                    found.add(run.decode(errors="replace"))
+    return found
 
 
 def end_missed_runs(client: Any, deployments: Sequence[Any]) -> int:
@@ -96,8 +110,16 @@ LATE_SECONDS = 60
 """A scheduled run that is later than this is not started any more: the runner polls every ten seconds."""
 
 
-def _end_all(client: Any, deployments: Sequence[Any], states: Any, ending: Any, before: datetime | None = None) -> int:
-    """Set every run of these deployments in these states, expected before this time, to another state."""
+def _end_all(
+    client: Any,
+    deployments: Sequence[Any],
+    states: Any,
+    ending: Any,
+    before: datetime | None = None,
+    but: Collection[str] = (),
+) -> int:
+    """Set every run of these deployments in these states, expected before this time, to another state; `but`: the ids
+    of those that are left as they are."""
     from prefect.client.schemas.filters import (
         FlowRunFilter,
         FlowRunFilterDeploymentId,
@@ -113,8 +135,12 @@ def _end_all(client: Any, deployments: Sequence[Any], states: Any, ending: Any, 
     ended = 0
     if not deployments:
         return ended
-    while found := client.read_flow_runs(flow_run_filter=wanted):  # some hundred at a time
+    left = 0
+    while found := client.read_flow_runs(flow_run_filter=wanted, offset=left):  # some hundred at a time
         for run in found:
+            if str(run.id) in but:
+                left += 1
+                continue
             client.set_flow_run_state(run.id, ending, force=True)
-        ended += len(found)
+            ended += 1
     return ended

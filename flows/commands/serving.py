@@ -1,20 +1,17 @@
 """`treasury serve`: Prefect's server and dashboard, and the deployments of `prefect.yaml` with their schedules."""
 
 import asyncio
-import importlib
 import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Collection, Iterator
+import threading
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any, TextIO
 
-import yaml
-
-import flows
 from flows.commands.common import DONE
+from flows.commands.deployments import build_deployments, read_deployments, without_policy
 from flows.commands.prefect_access import (
     CLIENT_AUTH,
     SERVER_AUTH,
@@ -39,8 +36,6 @@ from treasury.clock import MACHINE
 from treasury.concurrency.children import child, importing_ours
 from treasury.errors import ConfigurationError
 from treasury.private_files import close_to_others
-from treasury.runs.desk import desk_of
-from treasury.runs.governing import governing
 from treasury.settings import read_settings
 
 DASHBOARD_PORT = 4200
@@ -67,10 +62,14 @@ def serve(*, port: int = DASHBOARD_PORT) -> int:
     os.environ.update(importing_ours(os.environ))  # for the processes of its runs
     is_own = configured_api() is None
     where = configured_api() or f"http://127.0.0.1:{port}"
-    with serve_alone(where), _server(port), suppress(KeyboardInterrupt):
+    with serve_alone(where), _server(port), _listener(), suppress(KeyboardInterrupt):
         from prefect.client.orchestration import get_client
         from prefect.runner import Runner
 
+        from blocks import BLOCKS
+
+        for block in BLOCKS:
+            block.register_type_and_schema()
         with get_client(sync_client=True) as client:
             ours = our_deployments(client, {each["entrypoint"] for each in read_deployments()})
             # Race: on a shared server, another machine may be executing them.
@@ -122,23 +121,6 @@ class _Outliving:
             return None
 
 
-def without_policy() -> set[str]:
-    """Slugs of the schedules that move money, while no policy is in force; they are installed inactive."""
-    settings = read_settings()
-    if settings.has_account and governing(desk_of(settings.account(), settings)).version is not None:
-        return set()
-    return {
-        schedule["slug"]
-        for declared in read_deployments()
-        if MOVES_MONEY in declared["tags"]
-        for schedule in declared["schedules"]
-    }
-
-
-MOVES_MONEY = "moves-money"
-"""Tag of the deployments that move money."""
-
-
 def _interrupt(*_: object) -> None:
     signal.raise_signal(signal.SIGINT)
 
@@ -169,6 +151,41 @@ def _server(port: int) -> Iterator[None]:
         yield
 
 
+RESTART_SECONDS = 10.0
+"""A listener that ended is started again after so long."""
+
+
+@contextmanager
+def _listener() -> Iterator[None]:
+    """Receive notifications beside the runs, where payments name an address for them; ends with this process."""
+    settings = read_settings()
+    if settings.notify_url is None:
+        yield
+        return
+    if settings.platform_key_file is None or not settings.has_account:
+        print("  notifications are not received: no platform key is connected (treasury connect --platform-key FILE)")
+        yield
+        return
+    ended = threading.Event()
+    keeper = threading.Thread(target=_keep_listening, args=(ended,), name="listener")
+    keeper.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        keeper.join()
+
+
+def _keep_listening(ended: threading.Event) -> None:
+    while not ended.is_set():
+        with child("flows", ["listen"]) as process:
+            while process.poll() is None and not ended.wait(1):
+                pass
+        if not ended.is_set():
+            print(f"  `treasury listen` ended with code {process.returncode}, and is started again", flush=True)
+            ended.wait(RESTART_SECONDS)
+
+
 def _check_free(port: int) -> None:
     """Raise `ConfigurationError` when another process listens there: it would receive the password."""
     with socket.socket() as probe:
@@ -177,54 +194,3 @@ def _check_free(port: int) -> None:
             probe.bind(("127.0.0.1", port))
         except (OSError, OverflowError):
             raise ConfigurationError(f"port {port} is not free: another --port, or end what listens there") from None
-
-
-def read_deployments() -> list[dict[str, Any]]:
-    """The deployments that `prefect.yaml` declares; the wheel carries it beside the flows."""
-    here = Path(flows.__file__).parent
-    file = next(path for path in (here / "prefect.yaml", here.parent / "prefect.yaml") if path.exists())
-    declared: list[dict[str, Any]] = yaml.safe_load(file.read_text(encoding="utf-8"))["deployments"]
-    return declared
-
-
-def build_deployments(paused: Collection[str] = ()) -> list[Any]:
-    """The deployments as Prefect objects; schedules of these slugs stay paused."""
-    from prefect.schedules import Cron
-    from prefect.types.entrypoint import EntrypointType
-
-    built = []
-    for declared in read_deployments():
-        module, _, name = declared["entrypoint"].rpartition(".")
-        flow = getattr(importlib.import_module(module), name)
-        schedules = [
-            Cron(
-                each["cron"],
-                timezone=each["timezone"],
-                slug=each["slug"],
-                active=(each["active"] or MOVES_MONEY in declared["tags"]) and each["slug"] not in paused,
-            )
-            for each in declared["schedules"]
-        ]
-        built.append(
-            flow.to_deployment(
-                name=declared["name"],
-                description=declared["description"],
-                tags=declared["tags"],
-                parameters=_located(declared["parameters"]),
-                schedules=schedules or None,
-                entrypoint_type=EntrypointType.MODULE_PATH,
-            )
-        )
-    return built
-
-
-def _located(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Paths of sample data are relative to the project; served from anywhere they must be whole."""
-    import data
-
-    return {
-        name: str(data.path(value.removeprefix("data/")))
-        if isinstance(value, str) and value.startswith("data/")
-        else value
-        for name, value in parameters.items()
-    }

@@ -1,11 +1,14 @@
 """`treasury status` and `treasury balance`."""
 
 import json
+from datetime import UTC, datetime
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from flows.commands.common import DONE, TROUBLE, configured_desk
+from flows.commands.deployments import next_jobs
+from treasury.clock import MACHINE
 
 
 def status(*, as_json: Annotated[bool, Parameter(name="--json", negative=())] = False) -> int:
@@ -22,17 +25,22 @@ def status(*, as_json: Annotated[bool, Parameter(name="--json", negative=())] = 
     from treasury.runs.standing import standing_of
 
     found = standing_of(configured_desk())
+    found["scheduled"] = next_jobs(datetime.fromtimestamp(MACHINE.wall(), UTC))
     if as_json:
         print(json.dumps(found, indent=2, ensure_ascii=False))
         return TROUBLE if found["needs"] else DONE
     for job in found["jobs"]:
         print(f"last {job['job']}: {job['last']}  {job['run_key']}".rstrip())
+    for job in found["scheduled"]:
+        print(f"next {job['job']}: {job['next']}, where `treasury serve` runs")
     for currency, amount in found["unexplained"].items():
         print(f"unexplained: {amount} {currency}")
     backup = found["backup"]
     print(
         "last backup: " + ("none from this home" if backup is None else f"{backup['last']}, {backup['days']} days ago")
     )
+    if (restored := found["restored"]) is not None:
+        print(f"last restore of a backup: {restored['last']}, {restored['days']} days ago")
     for need in found["needs"]:
         print(f"to do: {need}")
     print(f"{len(found['needs'])} to do" if found["needs"] else "nothing needs a person")

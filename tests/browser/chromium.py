@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 import shutil
 import subprocess
 import time
@@ -20,6 +21,9 @@ PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil
 PHONE, DESKTOP = (375, 812), (1280, 900)
 
 _START_SECONDS, _REPLY_SECONDS = 30, 30
+
+SECONDS = 60
+"""So long a page may take to show what somebody waits for."""
 
 
 @dataclass
@@ -46,13 +50,21 @@ class Tab:
 
     def open(self, file: Path, size: tuple[int, int] = DESKTOP, *, dark: bool = False, fragment: str = "") -> None:
         """Open a file at a width and height, and wait until it is loaded."""
-        width, height = size
-        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": size == PHONE}
-        self.ask("Emulation.setDeviceMetricsOverride", **metrics)
+        self._resize(size)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.ask("Emulation.setEmulatedMedia", features=[scheme])
         self.go("about:blank")  # or another fragment of the same file would only scroll
         self.go(file.as_uri() + fragment)
+
+    def show(self, address: str, size: tuple[int, int] = DESKTOP) -> None:
+        """Open an address at a width and height, and wait until it is loaded."""
+        self._resize(size)
+        self.go(address)
+
+    def _resize(self, size: tuple[int, int]) -> None:
+        width, height = size
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": size == PHONE}
+        self.ask("Emulation.setDeviceMetricsOverride", **metrics)
 
     def run(self, script: str) -> Any:
         """The value of an expression in the page."""
@@ -77,6 +89,36 @@ class Tab:
         self.ask("Page.navigate", url=address)
         while self.loaded == before:
             self._receive()
+
+    def await_holds(self, holds: str, seconds: float = SECONDS) -> object:
+        """Wait until an expression holds in the page; returns its value."""
+        end = time.monotonic() + seconds
+        while not (found := self.run(holds)):
+            assert time.monotonic() < end, (holds, self.text()[:2000])
+            time.sleep(0.1)
+        return found
+
+    def await_text(self, text: str, seconds: float = SECONDS) -> None:
+        """Wait until the page shows a text."""
+        self.await_holds(f"(document.body?.innerText ?? '').includes({json.dumps(text)})", seconds)
+
+    def click(self, node: str) -> None:
+        """Click the middle of a node with the mouse."""
+        self.await_holds(f"!!({node})")
+        x, y = self.run(
+            f"(() => {{ const node = {node}; node.scrollIntoView({{block: 'center'}});"
+            "const box = node.getBoundingClientRect(); return [box.x + box.width / 2, box.y + box.height / 2]; })()"
+        )
+        for kind in ("mousePressed", "mouseReleased"):
+            self.ask("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def press(self, words: str) -> None:
+        """Click the button with these words."""
+        self.click(f"[...document.querySelectorAll('button')].find((b) => b.innerText.trim() === {json.dumps(words)})")
+
+    def text(self) -> str:
+        """Return what the page shows."""
+        return re.sub(r"\s+", " ", str(self.run("document.body.innerText")))
 
     def _receive(self) -> Any:
         message = json.loads(self.socket.recv(timeout=_REPLY_SECONDS))

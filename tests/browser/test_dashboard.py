@@ -61,11 +61,13 @@ def starts(served: Served, run_key: str, account: str) -> str:
     dashboard = served.dashboard
     run = dashboard.submit(served.deployments["pay_beneficiaries"], file=str(sheet), run_key=run_key)
     dashboard.open(f"/runs/flow-run/{run}", "WaitingForApproval")
-    dashboard.click("[...document.querySelectorAll('[role=tab]')].find((tab) => tab.innerText.trim() === 'Artifacts')")
+    dashboard.tab.click(
+        "[...document.querySelectorAll('[role=tab]')].find((tab) => tab.innerText.trim() === 'Artifacts')"
+    )
     newest = "document.querySelector('a[href*=\"/artifacts/artifact/\"]')"  # the newest is first
     dashboard.follow("document.querySelector('a[href*=\"/artifacts/key/waiting-plan\"]')", newest)
     dashboard.follow(newest, f"(document.body?.innerText ?? '').includes('Plan of {run_key} waits for approval')")
-    return dashboard.text()
+    return dashboard.tab.text()
 
 
 @pytest.mark.costly("a browser, and a server that serves")

@@ -66,6 +66,14 @@ def test_it_fits_loads_nothing_else_and_complains_of_nothing(
         )
 
 
+def test_an_amount_stays_on_one_line_on_a_phone(tab: Tab, pages: Path) -> None:
+    """But for one of so many digits that it would be cut off."""
+    tab.open(pages / "rich.html", PHONE)
+    shown = "[...document.querySelectorAll('data')].filter((each) => !each.querySelector('wbr'))"
+    assert len(tab.run(f"{shown}.map((each) => each.textContent)")) > 20
+    assert tab.run(f"{shown}.filter((each) => each.getClientRects().length > 1).map((each) => each.textContent)") == []
+
+
 @pytest.mark.parametrize("size", [PHONE, DESKTOP], ids=["phone", "desktop"])
 def test_the_plots_are_drawn(tab: Tab, pages: Path, size: tuple[int, int]) -> None:
     tab.open(pages / "rich.html", size)
@@ -189,15 +197,20 @@ def test_a_link_to_a_break_opens_it_though_it_is_filtered_away(tab: Tab, pages: 
     assert len(shown(tab)) == len(expected())
 
 
-def test_an_amount_that_is_copied_is_exact(tab: Tab, pages: Path) -> None:
+def test_an_amount_that_is_copied_is_exact_or_shows_that_there_is_more(tab: Tab, pages: Path) -> None:
+    """An amount with more digits than its asset has is whole where somebody points at it."""
     tab.open(pages / "rich.html")
     copied = tab.run(
         "(() => { const found = [...document.querySelectorAll('#statement data')].map((node) => {"
         "getSelection().selectAllChildren(node); return getSelection().toString(); }); return found; })()"
     )
+    titles = tab.run("[...document.querySelectorAll('#statement data')].map((node) => node.title)")
     statement = rich_machine()["statement"]
-    assert LONG in copied
-    assert copied == [line[name] for line in statement for name in LINES]
+    assert LONG in titles
+    whole = [title or text for title, text in zip(titles, copied, strict=True)]
+    assert whole == [line[name] for line in statement for name in LINES]
+    assert [text.endswith("…") for text in copied] == [bool(title) for title in titles]
+    assert all(title.startswith(text.removesuffix("…")) for title, text in zip(titles, copied, strict=True) if title)
 
 
 def test_paper_gets_every_break_unfolded_and_no_controls(tab: Tab, pages: Path, tmp_path: Path) -> None:

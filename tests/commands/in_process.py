@@ -16,8 +16,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from flows.commands import run
+from treasury.clock import MACHINE, Clock
 from treasury.reports.starts import end_start
 from treasury.runs import desk as desks
+from treasury.settings import read_settings
 
 NOWHERE = "http://127.0.0.1:9/api"
 """A Prefect server that is not there: a command that needs one ends with an error."""
@@ -63,8 +65,13 @@ _alone = threading.Lock()
 
 
 @contextmanager
-def fresh_process(environ: Mapping[str, str], folder: Path, text: str = "") -> Iterator[Streams]:
-    """This process with the environment, working folder and standard input of another; ends what it opened."""
+def fresh_process(
+    environ: Mapping[str, str], folder: Path, text: str = "", clock: Clock = MACHINE
+) -> Iterator[Streams]:
+    """This process with the environment, working folder and standard input of another; ends what it opened.
+
+    `clock`: of the desk that what runs in it works at.
+    """
     assert _alone.acquire(blocking=False), "two commands at once need processes of their own"
     streams, standard = Streams(), (sys.stdin, sys.stdout, sys.stderr)
     before, there, umask = dict(os.environ), Path.cwd(), os.umask(0o022)
@@ -76,6 +83,8 @@ def fresh_process(environ: Mapping[str, str], folder: Path, text: str = "") -> I
         os.environ.update(environ)
         os.chdir(folder)
         sys.stdin, sys.stdout, sys.stderr = io.StringIO(text), streams.out, streams.err
+        if clock is not MACHINE:
+            open_desk_with(clock)
         yield streams
     finally:
         sys.stdin, sys.stdout, sys.stderr = standard
@@ -88,6 +97,13 @@ def fresh_process(environ: Mapping[str, str], folder: Path, text: str = "") -> I
         if (found := sys.modules.get("tasks.run_log")) is not None:  # imported meanwhile: once in a process
             found.show_in_run_log()
         _alone.release()
+
+
+def open_desk_with(clock: Clock) -> None:
+    """Open the desk of this environment with another clock than the machine's, before a command opens it."""
+    settings = read_settings()
+    account = settings.account()
+    desks._desks[account.identity, settings.ledger_url] = desks.Desk(account, settings, clock=clock)
 
 
 def _begin(log: logging.Logger) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import data
 from tests.commands.in_process import Streams, fresh_process, needs_own_process, run_code, run_command
 from tests.ibans import german_iban
+from treasury.clock import MACHINE, Clock
 from treasury.provider.client import Account
 from treasury.runs.desk import Desk
 from treasury.sandbox import SandboxSettings
@@ -74,6 +75,8 @@ class Office:
             **({} if prefect_url is None else {"PREFECT_API_URL": prefect_url}),
             **(environ or {}),
         }
+        self.clock: Clock = MACHINE
+        """The clock of the desks that commands in this process work at."""
         (home / "user").mkdir()
 
     def start(self, *arguments: object, runs: str = "-m flows", **changed: str) -> "subprocess.Popen[str]":
@@ -105,7 +108,7 @@ class Office:
         """Run a command to its end: in this process, unless its environment tells Prefect something else."""
         if needs_own_process({**self.environ, **changed}):
             return self.process(*arguments, **changed)
-        with fresh_process({**self.environ, **changed}, self.home, stdin) as streams:
+        with fresh_process({**self.environ, **changed}, self.home, stdin, self.clock) as streams:
             code = run_command(list(map(str, arguments)), streams)
         ended = _ended(f"treasury {arguments}", code, streams)
         assert "starting Prefect" not in ended.out, "a server of its own needs a process of its own"
@@ -128,14 +131,14 @@ class Office:
 
     def python(self, code: str, **changed: str) -> Ended:
         """Run a piece of Python in this environment, in this process."""
-        with fresh_process({**self.environ, **changed}, self.home) as streams:
+        with fresh_process({**self.environ, **changed}, self.home, clock=self.clock) as streams:
             ended = run_code(code, streams)
         return _ended("python", ended, streams)
 
     def desk(self) -> Desk:
         """The desk of this home, opened from this process."""
         settings = read_settings(self.environ)
-        return Desk(settings.account(), settings)
+        return Desk(settings.account(), settings, clock=self.clock)
 
     def account(self) -> Account:
         """The account of this home."""

@@ -125,7 +125,7 @@ def test_an_account_that_is_named_is_used_or_nothing_happens(office: Office, san
 
 
 def test_what_moves_money_is_scheduled_once_a_policy_is_in_force(office: Office) -> None:
-    code = "from flows.commands.serving import without_policy\nprint(sorted(without_policy()))"
+    code = "from flows.commands.deployments import without_policy\nprint(sorted(without_policy()))"
     assert office.python(code).out.strip() == "['every-morning']"
     assert office.run("policy", "adopt", POLICY, *BY).code == 0
     assert office.python(code).out.strip() == "[]"

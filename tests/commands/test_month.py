@@ -43,7 +43,11 @@ def test_1_a_look_shows_what_would_be_paid_and_sends_nothing(month: Office, sand
     file = sheet(month, ("a", "100", "12345670001"), ("b", "90", "12345670044"), ("c", "80", "12345670088"))
     looked = month.run("pay", file, "--run-key", "november", "--dry-run")
     assert (looked.code, looked.last) == (0, "3 payments planned, nothing was sent")
-    for said in ("Funded: USDT_TRC20", "Paid for the first time:    3 payment(s)", "ID: 3 payment(s), 270 USDT_TRC20"):
+    for said in (
+        "Funded: USDT_TRC20",
+        "Paid for the first time:    3 payment(s)",
+        "Indonesia (ID): 3 payment(s), 270 USDT_TRC20",
+    ):
         assert said in looked.out
     page = (month.home / "runs" / "november" / "plan.html").read_text()
     assert "first payment to this account" in page

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import data
 from tests.commands.office import Ended, Office
 from treasury.promptpay import build_promptpay
 from treasury.sandbox import RunningSandbox
@@ -189,6 +190,15 @@ def test_codes_are_paid_once_within_what_was_shown(office: Office, sandbox: Runn
     assert (scan(office, "codes", file, "--yes").last, effects(sandbox)) == ("2 settled", 2)
     twice = scan(office, "more", codes(office, ("q-3", build_promptpay("0812345678"), "32")), "--yes")
     assert (twice.code, twice.last, effects(sandbox)) == (4, "0 settled, 1 held", 2), twice.out + twice.err
+
+
+def test_the_results_of_codes_have_what_the_service_debited(office: Office, sandbox: RunningSandbox) -> None:
+    """Only the service says what a code debits: its row, its run's sums and the books are one figure."""
+    office.run("scan-pay", data.path("qr_codes.csv"), "--run-key", "codes", "--follow", "20", "--yes")
+    books = {order["request_id"]: Decimal(str(order["amount"])) for order in sandbox.orders()}
+    rows = office.results("codes").values()
+    assert {row["request_id"]: Decimal(row["final_amount"]) for row in rows} == books
+    assert Decimal(office.summary("codes")["sums"]["USDT"]["settled"]) == sum(books.values())
 
 
 def test_a_code_that_cannot_be_paid_as_asked_is_refused(office: Office, sandbox: RunningSandbox) -> None:

@@ -92,4 +92,4 @@ def test_another_e_mail_and_one_e_mail_twice_are_said(office: Office) -> None:
         assert "another e-mail at the service" in ended.out
         assert "@example.com" not in ended.out
     [row] = office.results("card-users", "card_users.csv").values()
-    assert (row["email"], "change_card_user_email" in row["reason"]) == ("new@example.com", True)
+    assert (row["email"], "--update" in row["reason"]) == ("new@example.com", True)

@@ -260,7 +260,7 @@ def test_without_a_valid_row_nothing_is_sent(office: Office, sandbox: RunningSan
 def test_each_sum_is_said_once(office: Office) -> None:
     sheet = office.sheet(("s1", "41", "12345670101"), ("s2", "36", "12345670102"), name="sums.csv")
     looked = office.run("pay", sheet, "--run-key", "sums", "--dry-run")
-    lead, *sums = [line for line in looked.out.splitlines() if "77 USDT_TRC20" in line and " By " not in line]
+    lead, *sums = [line for line in looked.out.splitlines() if " 77 USDT_TRC20" in line and " By " not in line]
     assert (lead.startswith("  2 payments"), "at most 77 USDT_TRC20 leave" in lead) == (True, True)
     assert (looked.code, sums) == (0, [f"  {'Debits at most:':28}77 USDT_TRC20"])
     assert [looked.out.count(word) for word in ("run sums: 2 payments", "Payments:", "Run:")] == [1, 0, 0]

@@ -8,6 +8,7 @@ import stat
 import subprocess
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -46,7 +47,10 @@ class Served(NamedTuple):
 @pytest.fixture(scope="module")
 def served(open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office]) -> Iterator[Served]:
     """`treasury serve` of a home, with a folder of Prefect's of its own."""
-    office, port = open_office(open_sandbox().base_url, own_prefect=True), free_port()
+    sandbox = open_sandbox()
+    office, port, told = open_office(sandbox.base_url, own_prefect=True), free_port(), free_port()
+    office.environ["TREASURY_PLATFORM_KEY_FILE"] = str(office.file("platform.pem", sandbox.platform_key))
+    office.environ["TREASURY_NOTIFY_URL"] = f"http://127.0.0.1:{told}/"
     with office.running("serve", "--port", str(port)) as process:
         assert process.stdout is not None
         assert process.stderr is not None
@@ -63,6 +67,7 @@ def served(open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..
         process.wait(timeout=30)
 
 
+@pytest.mark.costly("the first server with tables of its own")
 def test_without_the_password_nothing_is_told_and_nothing_is_started(served: Served) -> None:
     assert httpx.get(f"{served.url}/health").status_code == 200
     for path in ("deployments/filter", "flow_runs/", "flow_runs/filter", "block_documents/filter"):
@@ -70,6 +75,34 @@ def test_without_the_password_nothing_is_told_and_nothing_is_started(served: Ser
             assert httpx.post(f"{served.url}/{path}", json={}, auth=auth).status_code == 401
     assert httpx.get(f"{served.url}/admin/settings").status_code == 401
     assert len(httpx.post(f"{served.url}/deployments/filter", json={}, auth=served.auth).json()) > 3
+
+
+def test_the_types_of_our_blocks_are_there_to_be_filled_in(served: Served) -> None:
+    for slug in ("partner-account", "treasury-ledger", "treasury-policy"):
+        found = httpx.get(f"{served.url}/block_types/slug/{slug}", auth=served.auth)
+        assert found.status_code == 200, found.text
+        assert "from blocks import" in found.json()["code_example"]
+
+
+def test_notifications_are_received_beside_the_runs(served: Served) -> None:
+    url = served.office.environ["TREASURY_NOTIFY_URL"]
+
+    def answers() -> bool:
+        with suppress(httpx.HTTPError):
+            return httpx.post(url, content=b"{}").status_code == 401
+        return False
+
+    eventually(answers, 60)
+    listeners = [pid for pid in processes_with(str(served.office.home)) if b"listen" in cmdline(pid)]
+    for pid in listeners:
+        os.kill(pid, signal.SIGKILL)
+    assert listeners
+    eventually(lambda: not answers(), 60)
+    eventually(answers, 120, "a listener that ended is started again")
+
+
+def cmdline(pid: int) -> bytes:
+    return Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
 def test_a_page_of_another_origin_is_allowed_nothing(served: Served) -> None:
@@ -140,6 +173,23 @@ def test_a_command_of_this_home_knows_the_password_and_one_of_another_does_not(
     assert ended.last == "1 settled", ended.out + ended.err
 
 
+def ends_badly(office: Office, users: str) -> list[tuple[str, dict[str, Any], str, str]]:
+    """Starts that are refused or need a person: flow, parameters, how it ends, and a part of its log."""
+    wrong = str(office.sheet(("a", "twelve", "12345670009"), name="wrong.csv"))
+    rich = str(office.sheet(("a", "99999999", "12345670008"), name="rich.csv"))
+    return [
+        (
+            "pay_beneficiaries",
+            {"run_key": "wrong", "file": wrong},
+            "InputRejected(",
+            "amount: an amount is plain digits",
+        ),
+        ("pay_beneficiaries", {"run_key": "rich", "file": rich}, "NeedsAttention(", "lacks 99"),
+        ("rebalance_treasury", {"policy": "block:none"}, "Failed('there is no Treasury Policy block", "Beginning"),
+        ("provision_card_users", {"file": users, "account": "none"}, "Failed('there is no Partner", "Beginning"),
+    ]
+
+
 @pytest.mark.costly("waits for five flows in processes of their own")
 def test_every_flow_runs_from_its_deployment_and_says_in_its_log_what_it_did(served: Served, tmp_path: Path) -> None:
     limit = tmp_path / "limit.toml"
@@ -167,6 +217,11 @@ def test_every_flow_runs_from_its_deployment_and_says_in_its_log_what_it_did(ser
             "Issued('3 issued'",
             "Beginning flow run 'issue deposit addresses",
         ),
+        "collect_payments": (
+            {"run_key": "served-invoices", "file": str(data.path("invoices.csv"))},
+            "Collected('3 waiting'",
+            "Beginning flow run 'collect served-invoices",
+        ),
         "approve_and_pay": (
             {**row, "approved_by": "Checker", **long},
             "Settled('1 settled'",
@@ -174,6 +229,7 @@ def test_every_flow_runs_from_its_deployment_and_says_in_its_log_what_it_did(ser
         ),
         "reconcile_transactions": ({}, "Warnings('", "Beginning flow run 'reconcile"),
     }
+    badly = ends_badly(served.office, users)
     with httpx.Client(base_url=served.url, auth=served.auth, timeout=20) as api:
 
         def asked(path: str, body: dict[str, Any]) -> Any:
@@ -192,11 +248,16 @@ def test_every_flow_runs_from_its_deployment_and_says_in_its_log_what_it_did(ser
 
         ids = {each["entrypoint"].rpartition(".")[2]: each["id"] for each in asked("/deployments/filter", {})}
         assert ids.keys() == wanted.keys()
-        for name, (parameters, ends, said) in wanted.items():
+        runs = []
+        for name, parameters, ends, said in [*((name, *each) for name, each in wanted.items()), *badly]:
             run = asked(f"/deployments/{ids[name]}/create_flow_run", {"parameters": parameters})["id"]
             eventually(partial(ended, run, ends), PATIENCE, name, every=0.3)
             assert said in log(run)
             assert "Logging error" not in log(run)
+            runs.append(run)
+        time.sleep(1)  # what follows the end of the last run
+        logs = [log(run) for run in runs]
+        assert [each for each in logs if "Traceback" in each or "unexpected exception" in each] == []
     assert [str(each) for each in openings(served.office.home / "reconciliation")] == []
 
 

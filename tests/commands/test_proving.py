@@ -1,17 +1,21 @@
 """`treasury connect` and `doctor --prove` from outside: what is wrong is named, and only reads are sent."""
 
+import itertools
 import json
 import threading
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.commands.office import Ended, Office
 from tests.listening import Listening
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.operation import Effect
+from treasury.proving.shapes import side_that_buys
 from treasury.sandbox import RunningSandbox, generate_key_pair
 from treasury.sandbox.behaviour import Behaviour
 
@@ -151,8 +155,6 @@ def test_a_service_without_a_balance_is_proven_by_another_question(
     open_sandbox: OpenSandbox, open_office: OpenOffice
 ) -> None:
     """A balance is no operation of the document; a window that only it was asked about would never be refused."""
-    import httpx
-
     sandbox = open_sandbox()
 
     def without_balance(path: str, body: bytes) -> tuple[int, bytes, dict[str, str]]:
@@ -168,6 +170,49 @@ def test_a_service_without_a_balance_is_proven_by_another_question(
         listening.close()
     found = findings(ended)
     assert (ended.code, found["partner_id"], found["timestamp_window_seconds"]) == (0, "proven", "proven"), ended.out
+
+
+@pytest.mark.parametrize(("moves", "verdict"), [(4, "proven"), (100, "open")])
+def test_a_rate_that_moves_between_two_questions_contradicts_nothing(
+    open_sandbox: OpenSandbox, open_office: OpenOffice, moves: int, verdict: str
+) -> None:
+    """The sides differ by 0.1 %, and the rate rises by 0.2 % after each of the first questions."""
+    sandbox = open_sandbox()
+    rises = itertools.count()
+
+    def rising(path: str, body: bytes) -> tuple[int, bytes, dict[str, str]]:
+        found = httpx.post(sandbox.base_url + path, content=body)
+        answer = found.json() if path.endswith("conversion/rate") else {}
+        if answer.get("data"):
+            factor = 1 + Decimal("0.002") * min(next(rises), moves)
+            answer["data"]["rate"] = str(Decimal(answer["data"]["rate"]) * factor)
+        return found.status_code, json.dumps(answer).encode() if answer else found.content, {}
+
+    listening = Listening(rising)
+    try:
+        ended = open_office(listening.base_url, prefect=False).run("doctor", "--prove")
+    finally:
+        listening.close()
+    assert (ended.code, findings(ended)["buy"]) == (0, verdict), ended.out
+
+
+@pytest.mark.parametrize(
+    ("before", "sell", "after", "side"),
+    [
+        ("100", "99.9", "100", "base"),
+        ("100", "100.1", "100", "quote"),
+        ("100", "100", "100", None),
+        ("100", "99.8", "100.1", "base"),
+        ("100", "99.9", "100.1", None),
+        ("100", "100.2", "100.1", None),
+        ("100", "100.3", "100.1", "quote"),
+        ("2646.9143", "2647.5565", "2650.2116", None),
+    ],
+)
+def test_the_dearer_side_buys_the_base_where_the_sides_differ_by_more_than_the_rate_moves(
+    before: str, sell: str, after: str, side: str | None
+) -> None:
+    assert side_that_buys(Decimal(before), Decimal(sell), Decimal(after)) == side
 
 
 class Recorder:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import openpyxl
 import pytest
+from openpyxl.utils import get_column_letter
 
 from tests.commands.office import Office, one_line_error
 from tests.commands.terminal import on_a_terminal
@@ -34,9 +35,29 @@ def test_a_template_is_written_once_for_its_owner_alone_and_needs_no_account(off
 
 
 @pytest.mark.parametrize(
+    ("country", "column", "bank"),
+    [("id", "bank_code", "1000120: Bank Central Asia"), ("DE", "beneficiary_bank_id", "2000800: Deutsche Bank")],
+)
+def test_the_banks_of_a_template_have_the_names_that_the_service_says(
+    office: Office, country: str, column: str, bank: str
+) -> None:
+    file = office.home / f"{country}.xlsx"
+    assert office.run("template", "pay", "--country", country, "--out", file).code == 0
+    book = openpyxl.load_workbook(file)
+    names = [str(cell.value) for cell in book.worksheets[0][1]]
+    area = f"{get_column_letter(names.index(column) + 1)}2"
+    [rule] = [each for each in book.worksheets[0].data_validations.dataValidation if area in str(each.sqref).split(":")]
+    listed = str(rule.formula1)
+    if listed.startswith("_"):
+        sheet, _, cells = listed.partition("!")
+        listed = " ".join(str(cell.value) for (cell,) in book[sheet][cells])
+    assert bank in listed
+
+
+@pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["payroll"], "pay, withdraw, scan-pay, addresses, provision, balances, statement"),
+        (["payroll"], "pay, withdraw, scan-pay, collect, addresses, provision, balances, statement"),
         (["pay", "--country", "Indonesia"], "two letters"),
         (["balances", "--country", "ID"], "leave --country out"),
         (["pay", "--out", "new.ods"], ".xlsx or .csv"),

@@ -34,6 +34,10 @@ def test_a_new_home_needs_nobody(office: Office) -> None:
     ended = office.run("status")
     assert (ended.code, ended.last) == (0, "nothing needs a person")
     assert (office.run("balance").code, standing(office)["jobs"]) == (0, [])
+    [night] = standing(office)["scheduled"]  # what moves money is not scheduled without a policy in force
+    assert night["job"] == "reconcile-transactions"
+    assert night["next"].endswith("T19:00:00Z")  # 03:00 in Singapore
+    assert f"next {night['job']}: {night['next']}" in ended.out
 
 
 def test_what_is_open_is_said_until_it_is_done(office: Office, tmp_path: Any) -> None:
@@ -45,6 +49,9 @@ def test_what_is_open_is_said_until_it_is_done(office: Office, tmp_path: Any) ->
         "the last backup was never made from this home: treasury backup FILE",
     ]
     assert office.run("backup", tmp_path / "one.backup").code == 0
+    assert standing(office)["restored"] is None
+    assert office.run("restore", tmp_path / "one.backup", TREASURY_HOME=str(tmp_path / "drill")).code == 0
+    assert standing(office)["restored"]["days"] == 0
     assert office.run("reconcile").code == 0
     found = standing(office)
     assert [job["job"] for job in found["jobs"]] == ["payout", "reconcile"]

@@ -9,6 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from tests.contract.work import WORK
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.operation import Conditional, Operation, members, wire_name
 from treasury.provider.service_rules import ServiceRules
@@ -32,10 +33,32 @@ ever; *asked with* is the operation that tells what became of it.
 """
 
 
+WORK_HEAD = """
+## Operations as work
+
+Which command and flow leads to each documented operation, from which sheet (`treasury template`), what is seen before
+the yes, where the results are, and what reconciles it.
+
+| operation | command | flow | sheet | preview | results | reconciled | why a cell is empty |
+|---|---|---|---|---|---|---|---|
+"""
+
+
+def work_table() -> str:
+    """The rows of the operations as work."""
+    rows = []
+    for name, work in WORK.items():
+        code = (f"treasury {work.command}", work.flow.replace("_", "-"), work.sheet, work.preview, work.results)
+        cells = [f"[{name}](#{name})", *(f"`{each}`" if each else "" for each in code), work.reconciled, work.reason]
+        rows.append("| " + " | ".join(cells) + " |\n")
+    return "".join(rows)
+
+
 def operations_page() -> str:
     """docs/operations.md."""
     lines = [HEAD.format(count=len(CATALOGUE), example=next(iter(CATALOGUE)))]
     lines += [_row(operation) + "\n" for operation in CATALOGUE.values()]
+    lines += [WORK_HEAD, work_table()]
     for name, operation in CATALOGUE.items():
         lines.append(f"\n## {name}\n\n{_text(operation.__doc__)}\n")
         fields = list(_fields(operation))

@@ -3,13 +3,17 @@
 import copy
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from pydantic import BaseModel
 
+import flows
+from flows.commands import COMMANDS
 from tests.contract.operations_page import DOCS, operating_page, operations_page
+from tests.contract.work import WORK
 from treasury.errors import InvalidFields, Refused
 from treasury.provider.catalogue import CATALOGUE, DOCUMENT, PUBLIC_FACTS
 from treasury.provider.client import Client
@@ -17,6 +21,7 @@ from treasury.provider.operation import Conditional, Effect, Operation, members,
 from treasury.provider.orders import QueryTransaction
 from treasury.provider.signing import sign
 from treasury.sandbox import RunningSandbox
+from treasury.sheets.templates import KINDS
 
 Fields = dict[str, Any]
 Example = Callable[[str], Fields]
@@ -24,6 +29,8 @@ Example = Callable[[str], Fields]
 every_operation = pytest.mark.parametrize("name", CATALOGUE)
 WITH_REFERENCE = [name for name, operation in CATALOGUE.items() if operation.reference]
 CHANGING = [name for name in WITH_REFERENCE if CATALOGUE[name].effect is not Effect.READS]
+
+FLOWS = Path(flows.__file__).parent
 
 
 def post(client: Client, path: str, body: Mapping[str, Any]) -> tuple[int, dict[str, Any]]:
@@ -201,6 +208,22 @@ def test_the_operations_page_has_a_section_and_a_row_for_each(name: str) -> None
     page = (DOCS / "operations.md").read_text(encoding="utf-8")
     assert f"\n## {name}\n" in page
     assert f"`{CATALOGUE[name].path}`" in page
+
+
+@pytest.mark.parametrize("name", WORK)
+def test_work_that_the_page_names_is_there(name: str) -> None:
+    work = WORK[name]
+    assert CATALOGUE[name].operation_name() == name
+    assert work.command in COMMANDS
+    assert (FLOWS / f"{work.flow}.py").exists()
+    assert not work.sheet or work.sheet in KINDS
+    lacking = not all((work.sheet, work.preview, work.results, work.reconciled))
+    assert bool(work.reason) == lacking, "an empty cell has a reason, and no other row has one"
+
+
+def test_every_documented_operation_is_work() -> None:
+    documented = {name for name, each in CATALOGUE.items() if each.source.startswith("document, endpoint")}
+    assert documented <= WORK.keys()
 
 
 def test_the_class_table_is_what_the_reconciliation_uses() -> None:

@@ -3,6 +3,7 @@
     python -m tests.crash.campaign --kills 5000 [--workers 2]     until so many processes were killed
     python -m tests.crash.campaign --seed 137                     one case again
     TREASURY_HTTP_ENGINE=httpx                                    with that engine
+    python -m tests.crash.campaign --sheets --kills 300           withdrawals, codes, invoices, addresses
     (--ledger postgresql keeps the ledgers in a PostgreSQL server that is started for it)
 
 The first seeds go through every point for every kind of payment; later ones kill at points and instants drawn from the
@@ -28,11 +29,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.crash.cases import LONG, PAYING, PEOPLE, Case, Death, make_case
+from tests.crash.cases import LONG, Case, Death, make_case, make_sheet_case
 from tests.crash.driver import DONE, HELD
+from tests.crash.kinds import kind_of
 from tests.crash.oracle import Verdict, judge
-from tests.crash.payments import PARTNER_ID, ask_quotes, make_kind
+from tests.crash.payments import PARTNER_ID, ask_quotes
 from tests.crash.people import Place, confirmed_in, still_meant
+from tests.crash.sheets import customers_pay, judge_results
 from treasury.provider.client import Account, Client
 from treasury.sandbox import RunningSandbox, SandboxClock, SandboxSettings, generate_key_pair, running_sandbox
 
@@ -131,7 +134,7 @@ def run_case(case: Case, forker: Forker, keys: tuple[str, str], new_ledger: Call
             spec: dict[str, Any] = {"home": str(home), "base_url": sandbox.base_url, "ledger_url": ledger_url}
             spec |= {"private_key": private_key, "resend_after": RESEND_AFTER, "in_flight": case.in_flight}
             spec |= {"kinds": case.kinds, "numbers": numbers, "quote_seconds": case.quote_seconds}
-            expected = {place: asked for name in case.kinds for place, asked in make_kind(name, numbers).rows.items()}
+            expected = {place: asked for name in case.kinds for place, asked in kind_of(name, numbers).rows.items()}
             cancelled: dict[Place, int] = {}
             starts = _kill_and_restart(case, {**spec, "policy": case.policy}, forker, kills, cancelled)
             faults.clear()
@@ -220,13 +223,20 @@ def _finish(
     """Start without killing until nothing is left to do; a conversion may stay unknown for ever."""
     before = None
     for start in range(1, MAX_STARTS):
+        customers_pay(sandbox)
         ended = forker.start({**spec, "decide": start > 1})
         if ended["code"] == HELD:  # PostgreSQL notices the dead session a moment later
             time.sleep(0.05)
             continue
         if ended["code"] != DONE:
             raise AssertionError(_broken(spec, ended))
-        verdict = judge(ledger_url, sandbox.orders(), expected, [tuple(place) for place in spec["cancelled"]])
+        shown = sandbox.orders()
+        sent = [order for order in shown if order["order_type"] != "pay"]
+        verdict = judge(ledger_url, sent, expected, [tuple(place) for place in spec["cancelled"]])
+        wrong, open_rows = judge_results(spec["kinds"], Path(spec["home"]), shown)
+        verdict.faults += wrong
+        verdict.waiting += open_rows
+        verdict.invoices = len(shown) - len(sent)
         if not verdict.waiting or (verdict.states == before and start > PATIENCE):
             return verdict, start
         before = verdict.states
@@ -278,6 +288,7 @@ class Tally:
     cases: int = 0
     starts: int = 0
     effects: int = 0
+    invoices: int = 0
     unknown: int = 0
     restores: int = 0
     cancelled: int = 0
@@ -287,10 +298,10 @@ class Tally:
     def __str__(self) -> str:
         return (
             f"{self.kills.total()} kills in {self.cases} cases ({self.starts} starts, {self.seconds:.0f} s): "
-            f"{self.effects} payments made once each, {self.unknown} conversions said to be unknown, "
-            f"{len(self.failures)} broken; "
+            f"{self.effects} payments and {self.invoices} invoices made once each, "
+            f"{self.unknown} conversions said to be unknown, {len(self.failures)} broken; "
             f"{self.restores} restores; {self.cancelled} rows cancelled for ever; "
-            f"{len(self.kills) - ('instant' in self.kills)} of {len(PAYING) + len(PEOPLE)} points, "
+            f"{len(self.kills) - ('instant' in self.kills)} points, "
             f"{self.kills['instant']} instants, by kind {dict(self.by_kind)}"
         )
 
@@ -302,6 +313,7 @@ def run_campaign(
     workers: int = 2,
     seeds: Iterator[int] | None = None,
     ledger: str = "sqlite",
+    make: Callable[[int], Case] = make_case,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Tally:
     """Run cases until so many processes were killed."""
@@ -328,7 +340,7 @@ def run_campaign(
                     seed = next(seeds, None) if tally.kills.total() < kills else None
                 if seed is None:
                     return
-                case = make_case(seed)
+                case = make(seed)
                 try:
                     result = run_case(case, forker, keys, new_ledger)
                     compare = normal(case.kinds[0], forker) if case.fixed_clock else None
@@ -336,7 +348,8 @@ def run_campaign(
                 except AssertionError as error:
                     result, problems = None, [str(error)]
                 with guard:
-                    _add(tally, result, case, problems, ledger)
+                    again = f"--ledger {ledger} {'--sheets ' * (make is make_sheet_case)}--seed {case.seed}"
+                    _add(tally, result, case, problems, again)
                     if problems:
                         tell(tally.failures[-1])
                     elif tally.cases % 100 == 0:
@@ -354,7 +367,7 @@ def run_campaign(
     return tally
 
 
-def _add(tally: Tally, result: Result | None, case: Case, problems: list[str], ledger: str) -> None:
+def _add(tally: Tally, result: Result | None, case: Case, problems: list[str], again: str) -> None:
     tally.cases += 1
     if result is not None:
         tally.kills += result.kills
@@ -362,13 +375,14 @@ def _add(tally: Tally, result: Result | None, case: Case, problems: list[str], l
         tally.restores += result.restores
         tally.cancelled += result.cancelled
         tally.effects += result.verdict.effects
+        tally.invoices += result.verdict.invoices
         tally.unknown += result.verdict.states.get("unknown", 0)
         for name in case.kinds:
             tally.by_kind[name] += result.kills.total()
     if problems:
-        again = f"python -m tests.crash.campaign --ledger {ledger} --seed {case.seed}"
         log = result.log[-2000:] if result is not None else ""
-        tally.failures.append(f"seed {case.seed}: {problems}\n  again: {again}\n  {case}\n{log}")
+        said = f"again: python -m tests.crash.campaign {again}"
+        tally.failures.append(f"seed {case.seed}: {problems}\n  {said}\n  {case}\n{log}")
 
 
 def sqlite_ledger(home: Path) -> str:
@@ -407,12 +421,14 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=250)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seed", type=int, default=None, help="one case")
+    parser.add_argument("--sheets", action="store_true", help="withdrawals, codes, invoices, addresses by their sheets")
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--ledger", choices=("sqlite", "postgresql"), default="sqlite")
     asked = parser.parse_args()
     seeds = iter(range(asked.first, 10**9)) if asked.seed is None else iter([asked.seed])
     workers = asked.workers if asked.seed is None else 1
     options = {"workers": workers, "seeds": seeds, "ledger": asked.ledger, "tell": lambda line: print(line, flush=True)}
+    options["make"] = make_sheet_case if asked.sheets else make_case
     if asked.ledger == "sqlite":
         tally = run_campaign(asked.kills, sqlite_ledger, **options)
     else:

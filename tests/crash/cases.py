@@ -4,6 +4,7 @@ import random
 from dataclasses import dataclass, field
 
 from tests.crash.payments import KINDS, LATER
+from tests.crash.sheets import SHEETS
 from treasury.concurrency.crash_points import POINTS
 
 NAMES = (*KINDS, *LATER, "confirmation")
@@ -18,8 +19,12 @@ PEOPLE = ("policy.before", "policy.committed", "cancel.before", "cancel.committe
 """Points of the process in which a person decides."""
 EARLY = ("intents.committed", "judged.committed", "send.before", "send.marked", "send.recorded")
 """Points at which most of a run has not left."""
+INVOICING = tuple(point for point in POINTS if point.startswith("receipt."))
+ADDRESSING = tuple(point for point in POINTS if point.startswith("address."))
 PAYING = tuple(
-    point for point in POINTS if point not in PEOPLE and not point.startswith(("migration.", "backup.", "restore."))
+    point
+    for point in POINTS
+    if point not in (*PEOPLE, *INVOICING, *ADDRESSING) and not point.startswith(("migration.", "backup.", "restore."))
 )
 """Points that a payment passes; the others have tests of their own (tests/engine: test_migrations, test_backup)."""
 
@@ -57,7 +62,9 @@ ACTS = ("cancel row", "cancel run", "low", "wide")
 
 RESTORES = ("home", "ledger", "in place")
 """`in place`: ledger and token over the very same files, so that only the service's answers tell."""
-DIRECT_KINDS = ("payout", "withdraw", "scan_to_pay")
+TROUBLE = ("drop_before", "drop_after", "error_500_after", "truncated_json", "html", "unlisted_code_after")
+"""Faults of requests, two of which strike in some cases."""
+DIRECT_KINDS = ("payout", "withdraw", "scan_to_pay", *SHEETS)
 
 
 @dataclass(frozen=True)
@@ -110,12 +117,7 @@ def make_case(seed: int) -> Case:
     places = _systematic()
     if seed - len(PEOPLE) < len(places):
         name, point = places[seed - len(PEOPLE)]
-        faults = {"repeat_acts": 1.0}
-        if point == "send.refused":
-            faults["rate_limit_429_bare"] = 0.6
-        if point == "send.lost":
-            faults["drop_after"] = 0.6
-        first = [Death("send.marked", dice.randint(1, 3))] if point in IN_DOUBT else []
+        faults, first = _before(dice, point)
         more = [Death(point)] * 3 if point == "requote.decided" else []  # its quote has to end first
         deaths = [*first, *more, Death(point, 1), Death(point, dice.randint(1, 3))]
         quote_seconds = LONG if name == "confirmation" else SHORT
@@ -129,8 +131,7 @@ def make_case(seed: int) -> Case:
             deaths.append(Death(after=dice.uniform(0.01, 0.16)))
     faults = {"repeat_acts": 1.0}
     if dice.random() < 0.4:
-        trouble = ("drop_before", "drop_after", "error_500_after", "truncated_json", "html", "unlisted_code_after")
-        faults |= dict.fromkeys(dice.sample(trouble, 2), 0.25)
+        faults |= dict.fromkeys(dice.sample(TROUBLE, 2), 0.25)
     settle, in_flight = dice.choice((0.0, SHOWS_11)), dice.choice((1, 4, 8))
     restore = _restore(dice, kinds, len(deaths))
     policy, said = _decided(dice, len(deaths))
@@ -151,6 +152,53 @@ def make_case(seed: int) -> Case:
         policy=policy,
         said=said,
     )
+
+
+def _before(dice: random.Random, point: str) -> tuple[dict[str, float], list[Death]]:
+    """Return the faults, and the death before, without which no start passes a point."""
+    faults = {"repeat_acts": 1.0}
+    faults |= {"send.refused": {"rate_limit_429_bare": 0.6}, "send.lost": {"drop_after": 0.6}}.get(point, {})
+    return faults, [Death("send.marked", dice.randint(1, 3))] if point in IN_DOUBT else []
+
+
+REQUESTS = ("client.before", "client.answered")
+"""Points of every request; the first few of a start are those of its plan."""
+
+
+def points_of_sheet(name: str) -> tuple[str, ...]:
+    """Return the points that the sheet of this kind passes."""
+    if name in ("invoices", "addresses"):
+        return (*REQUESTS, *(INVOICING if name == "invoices" else ADDRESSING))
+    return tuple(point for point in PAYING if _reaches(name, point))
+
+
+def make_sheet_case(seed: int) -> Case:
+    """The case of a seed, of withdrawals, QR codes, invoices or deposit addresses through their sheets."""
+    dice = random.Random(f"sheets {seed}")
+    every = [(name, point) for name in SHEETS for point in points_of_sheet(name)]
+    random.Random("places").shuffle(every)  # so that a short campaign has some of each
+    if seed < len(every):
+        name, point = every[seed]
+        faults, first = _before(dice, point)
+        most = 12 if point in REQUESTS else 3
+        deaths = (*first, Death(point, 1), Death(point, dice.randint(1, most)), Death(point, dice.randint(1, most)))
+        return Case(seed, (name,), deaths, faults, in_flight=dice.choice((1, 4)))
+    kinds = tuple(dice.sample(tuple(SHEETS), dice.choice((1, 2, 2))))
+    deaths = tuple(_death(dice, kinds) for _ in range(dice.randint(2, 6)))
+    faults = {"repeat_acts": 1.0}
+    if dice.random() < 0.4:
+        faults |= dict.fromkeys(dice.sample(TROUBLE, 2), 0.25)
+    restore = _restore(dice, kinds, len(deaths))
+    settle, in_flight = dice.choice((0.0, SHOWS_11)), dice.choice((1, 4, 8))
+    policy = dice.choice((None, "fits", "no limits"))
+    return Case(seed, kinds, deaths, faults, settle, in_flight, fixed_clock=False, restore=restore, policy=policy)
+
+
+def _death(dice: random.Random, kinds: tuple[str, ...]) -> Death:
+    """Return an end at an instant, or at a point that the sheet of one of these kinds passes."""
+    if dice.random() < 0.5:
+        return Death(after=dice.uniform(0.01, 0.25))
+    return Death(dice.choice(points_of_sheet(dice.choice(kinds))), dice.randint(1, 6))
 
 
 def _decided(dice: random.Random, starts: int) -> tuple[str | None, tuple[Said, ...]]:

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.crash import people
-from tests.crash.payments import PARTNER_ID, hurry, make_kind
+from tests.crash.kinds import kind_of
+from tests.crash.payments import PARTNER_ID, hurry
 from treasury.concurrency import crash_points
 from treasury.errors import LimitExceeded, PolicyChanged, RunHeld
 from treasury.ledger.policies import policy_in_force
@@ -80,7 +81,7 @@ def _start_all(desk: Desk, spec: dict[str, Any], home: Path) -> None:
         people.decide(desk, [(run_key, row_ref) for run_key, row_ref in spec.get("cancelled", ())])
     for name in kinds:
         try:
-            make_kind(name, spec.get("numbers", ())).start(desk, home)
+            kind_of(name, spec.get("numbers", ())).start(desk, home)
         except (LimitExceeded, PolicyChanged) as refused:  # a person lowered the policy meanwhile
             print(f"{name}: {refused}", flush=True)
 

@@ -26,6 +26,8 @@ class Verdict:
     effects: int = 0
     waiting: int = 0
     """Rows that are unknown, or not at their end."""
+    invoices: int = 0
+    """Invoices that the service made."""
 
 
 def read_ledger(url: str) -> tuple[list[dict[str, Any]], dict[int, set[str]], dict[int, list[str]]]:

@@ -54,7 +54,7 @@ def hurry(desk: Desk) -> None:
     desk.client.pace = pace
 
 
-def _finish(desk: Desk, run_key: str, ids: list[int]) -> None:
+def finish(desk: Desk, run_key: str, ids: list[int]) -> None:
     """Send, ask, and send what was proven absent, a few times; as one start, which holds its run throughout."""
     with desk.hold(run_key):
         send_orders(desk, run_key, ids)
@@ -65,7 +65,7 @@ def _finish(desk: Desk, run_key: str, ids: list[int]) -> None:
         send_orders(desk, run_key, ids)  # what was refused for a reason that passed
 
 
-def _sheet(file: Path, rows: list[dict[str, str]]) -> Path:
+def sheet_file(file: Path, rows: list[dict[str, str]]) -> Path:
     columns = list(dict.fromkeys(name for row in rows for name in row))
     with file.open("w", newline="") as out:
         writer = csv.DictWriter(out, columns)
@@ -76,9 +76,9 @@ def _sheet(file: Path, rows: list[dict[str, str]]) -> Path:
 
 def _pay_sheet(run_key: str, rows: list[dict[str, str]]) -> Callable[[Desk, Path], None]:
     def start(desk: Desk, folder: Path) -> None:
-        file = _sheet(folder / f"{run_key}.csv", rows)
+        file = sheet_file(folder / f"{run_key}.csv", rows)
         ids = [order for chunk in paying.commit(desk, file, run_key) for order in chunk]
-        _finish(desk, run_key, ids)
+        finish(desk, run_key, ids)
 
     return start
 
@@ -89,7 +89,7 @@ def _call_each(operations: Sequence[Operation[Any]]) -> Callable[[Desk, Path], N
             calls.submit_operation(desk, operation)
             run_key = calls.run_key_of_call(operation)
             with desk.hold(run_key):
-                _finish(desk, run_key, open_orders(desk, run_key))
+                finish(desk, run_key, open_orders(desk, run_key))
 
     return start
 
@@ -97,7 +97,7 @@ def _call_each(operations: Sequence[Operation[Any]]) -> Callable[[Desk, Path], N
 def _trade_each(run_key: str, plan: TradePlan) -> Callable[[Desk, Path], None]:
     def start(desk: Desk, _: Path) -> None:
         rebalancing.keep_plan(desk, run_key, plan)
-        _finish(desk, run_key, trade_orders.commit_trades(desk, run_key, plan))
+        finish(desk, run_key, trade_orders.commit_trades(desk, run_key, plan))
 
     return start
 
@@ -201,13 +201,13 @@ def added(rows: int = ROWS) -> Kind:
 
     def start(desk: Desk, folder: Path) -> None:
         known = {order.row_ref for order in desk.ledger.orders(run_key="add")}
-        begun = _sheet(folder / "begun.csv", [row for row in sheet if row["row_ref"] in known] or sheet[:-1])
-        whole = _sheet(folder / "whole.csv", sheet)
+        begun = sheet_file(folder / "begun.csv", [row for row in sheet if row["row_ref"] in known] or sheet[:-1])
+        whole = sheet_file(folder / "whole.csv", sheet)
         with desk.hold("add"):
             for ids in paying.commit(desk, begun, "add"):
                 send_orders(desk, "add", ids)
             ids = [order for chunk in paying.commit(desk, whole, "add", add=True) for order in chunk]
-            _finish(desk, "add", ids)
+            finish(desk, "add", ids)
 
     expected = {("add", ref): ("USDT_TRC20", amount) for ref, amount in amounts.items()}
     return Kind("added", "payout", expected, start)

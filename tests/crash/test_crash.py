@@ -10,7 +10,7 @@ import pytest
 
 import treasury
 from tests.crash.campaign import Tally, postgres_ledgers, run_campaign, sqlite_ledger
-from tests.crash.cases import PAYING, PEOPLE, make_case
+from tests.crash.cases import ADDRESSING, INVOICING, PAYING, PEOPLE, make_case, make_sheet_case
 from tests.proofs import tries
 from treasury.concurrency import crash_points
 from treasury.concurrency.crash_points import POINTS
@@ -18,6 +18,8 @@ from treasury.concurrency.crash_points import POINTS
 KILLS = tries("KILLS", 24, 800)
 """All in all; one in eight with the ledger in PostgreSQL."""
 ON_POSTGRESQL = KILLS // 8
+SHEET_KILLS = tries("SHEET_KILLS", 6, 300)
+"""Of withdrawals, QR codes, invoices and deposit addresses, through their sheets."""
 FIRST_RANDOM = 1_000
 """Seeds from here on kill at points and instants drawn from the seed."""
 
@@ -57,6 +59,7 @@ def test_a_point_that_is_not_armed_does_nothing_and_one_that_does_not_exist_cann
 def test_a_seed_always_makes_the_same_case() -> None:
     for seed in (0, 99, 2_000):
         assert make_case(seed) == make_case(seed)
+        assert make_sheet_case(seed) == make_sheet_case(seed)
 
 
 @pytest.mark.costly("many killed processes")
@@ -74,6 +77,15 @@ def test_killed_at_any_instant_each_payment_is_made_once() -> None:
     """Instants and points drawn from the seed, while the service drops requests and answers too."""
     kills = (KILLS - ON_POSTGRESQL) // 4
     assert_kept(run_campaign(kills, sqlite_ledger, seeds=iter(range(FIRST_RANDOM, 10**9))), kills)
+
+
+@pytest.mark.costly("many killed processes")
+def test_killed_on_the_way_through_any_other_sheet_each_row_has_one_effect_and_a_right_result() -> None:
+    tally = run_campaign(SHEET_KILLS, sqlite_ledger, make=make_sheet_case)
+    assert_kept(tally, SHEET_KILLS)
+    assert tally.invoices > 0
+    if SHEET_KILLS >= 300:
+        assert set(tally.kills) >= {*INVOICING, *ADDRESSING}
 
 
 @pytest.mark.costly("many killed processes")

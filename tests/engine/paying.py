@@ -10,6 +10,7 @@ from treasury.runs import agreeing, payouts
 from treasury.runs.desk import Desk
 from treasury.runs.fills import Done
 from treasury.runs.payout_plans import PayRequest, keep_made, make_plan, take_plan
+from treasury.sheets.payments import PAYOUTS
 
 
 def plan_of(
@@ -54,9 +55,10 @@ def commit(
     add: bool = False,
     valid_rows_only: bool = False,
     shown: str | None = None,
+    kind: str = PAYOUTS.way.kind,
 ) -> list[list[int]]:
     """Plan a sheet and record it: a start after its proposal."""
-    request = PayRequest(file, run_key, rules, None, add, valid_rows_only, fund=shown is not None)
+    request = PayRequest(file, run_key, rules, None, add, valid_rows_only, fund=shown is not None, kind=kind)
     return payouts.commit_payouts(desk, make_plan(desk, request, agreed=shown))
 
 

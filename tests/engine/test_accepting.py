@@ -85,6 +85,7 @@ def test_an_acceptance_may_end(desk: Desk, tmp_path: Path) -> None:
     clock_of(desk).move(DAY)
     second = night(desk, tmp_path / "2")
     assert (second["verdict"], "until" in second["breaks"][0]["accepted"]) == ("reconciled", True)
+    assert second["breaks"][0]["next_action"] == "nothing: a person accepted it as it was"
     clock_of(desk).move(DAY + 1)
     third = night(desk, tmp_path / "3")
     assert (third["verdict"], third["breaks"][0]["accepted"]) == ("breaks", None)

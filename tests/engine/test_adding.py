@@ -1,5 +1,6 @@
 """Rows that are added to a run that began: planned, approved and paid under a plan of their own."""
 
+import csv
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -110,9 +111,13 @@ def test_an_added_plan_that_waits_holds_nothing_back(open_desk: OpenDesk, start_
     file = waits(desk, tmp_path)
     assert start(desk, file, tmp_path / "out", add=False)["counts"] == {"settled": 2}
     assert [each.name for each in approved_by(desk.ledger, "run")] == ["Ben Example"]
+    clock_of(desk).move(60)
     approving.approve(desk, "run", name="Cleo Example")
     late = tmp_path / "late.csv"
     assert start(desk, late, tmp_path / "out", add=True)["counts"] == {"settled": 3}
+    with (tmp_path / "out" / "results.csv").open(newline="") as results:
+        said = {row["row_ref"]: row["approved_by"] for row in csv.DictReader(results)}
+    assert said == {"a": "Ben Example", "b": "Ben Example", "c": "Cleo Example"}
     assert [each.name for each in approved_by(desk.ledger, "run")] == ["Ben Example", "Cleo Example"]
 
 

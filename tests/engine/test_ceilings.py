@@ -132,6 +132,23 @@ def test_an_approval_stays_good_while_rates_move(
     assert pay(desk, file, tmp_path / "out")["counts"] == {"settled": 1}
 
 
+def test_a_bound_that_ends_in_zero_is_the_same_plan_to_a_later_start(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    """A ceiling of 531.90 is kept as 531.9, and a sheet that was saved again says 900 instead of 900.00."""
+    desk = open_desk(start_sandbox().base_url)
+    adopt(desk, payouts={"one_approval_above": {"USDT": "100"}})
+    amounts = [str(amount) for amount in range(400, 440)]
+    file = dest_rows(tmp_path, *amounts, most="900.00")
+    ceilings = [str(row.estimate) for row in make_plan(desk, PayRequest(file, "other"), keep=False).payments.rows]
+    assert [each for each in ceilings if each.endswith("0")], ceilings
+    plan = waits(desk, file)
+    approve(desk, "ben")
+    assert waiting_sha(desk, dest_rows(tmp_path, *amounts, most="900")) == plan.sha256
+    bounded = [made(desk, dest_rows(tmp_path, "900", most=most)).sha256 for most in ("500", "500.00")]
+    assert bounded[0] == bounded[1]
+
+
 def test_a_rejection_stays_good_while_rates_move(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

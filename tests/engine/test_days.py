@@ -31,6 +31,8 @@ POINTS = (
     *("intents.committed", "judged.committed", "quote.answered", "confirm.before"),
     *("send.marked", "send.answered", "send.recorded", "apply.recorded"),
 )
+PATIENCE = 120
+"""Seconds that a start follows its trades, at the most."""
 FAULTS = {"drop_after": 0.03, "drop_before": 0.03}
 
 
@@ -45,7 +47,7 @@ def test_every_need_that_can_be_met_is_met_and_the_books_agree(
     desk = open_desk(sandbox.base_url)
     rules = policy(tmp_path, BTC=("0.2", "0.4", "0.6"), DOGE=("10000", "20000", "40000"))
     spec = {"act": "rebalance", "home": str(tmp_path), "base_url": sandbox.base_url, "key": str(key_file)}
-    spec |= {"rules": str(rules), "out": str(tmp_path / "killed"), "seconds": 30}
+    spec |= {"rules": str(rules), "out": str(tmp_path / "killed"), "seconds": PATIENCE}
     deposited: dict[str, Decimal] = {}
     killed = 0
     owed: dict[str, Decimal] = {}
@@ -69,9 +71,9 @@ def test_every_need_that_can_be_met_is_met_and_the_books_agree(
             ended = in_own_process({**spec, **place})
             assert ended.returncode in (0, -9), ended.stderr
             killed += ended.returncode == -9
-        done = start(desk, rules, tmp_path / f"day{day}", seconds=30)
+        done = start(desk, rules, tmp_path / f"day{day}", seconds=PATIENCE)
         assert not done["breaks"], done["breaks"]
-        twice = start(desk, rules, tmp_path / f"day{day}-again", seconds=30)
+        twice = start(desk, rules, tmp_path / f"day{day}-again", seconds=PATIENCE)
         assert not twice["breaks"], twice["breaks"]
         content = json.loads((tmp_path / f"day{day}-again" / "decisions.json").read_text())
         lines = {line["asset"]: line for line in content["decided"]["assets"]}
@@ -82,7 +84,7 @@ def test_every_need_that_can_be_met_is_met_and_the_books_agree(
         for key in list(owed) if is_met else []:
             ids = desk.ledger.order_ids(key, (State.PREPARED,))
             execution.send_orders(desk, key, ids)
-            execution.follow_orders(desk, key, ids, 30)
+            execution.follow_orders(desk, key, ids, PATIENCE)
             del owed[key]
         sandbox.advance(DAY)
     assert not owed

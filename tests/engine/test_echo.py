@@ -20,8 +20,10 @@ from tests.engine.runs import night, pay
 from tests.moved_clock import clock_of
 from treasury.errors import Refused
 from treasury.ledger import schema
+from treasury.ledger.card_users import saw_card_user
 from treasury.ledger.replacements import KEPT_DAYS, forget_old_contents
 from treasury.masking import normalise
+from treasury.provider.card_users import CardUserRecord
 from treasury.provider.catalogue import CATALOGUE
 from treasury.reports.results import COLUMNS
 from treasury.runs import calls, provisioning
@@ -260,7 +262,7 @@ def provision(desk: Desk, service: PlannedService, folder: Path) -> None:
     service.plan("/v1/carduser/query", (200, {"code": 200, "data": {"user_xid": "u-1"}}))
     service.plan("/v1/carduser/kyc-link", (400, {"code": 909090, "message": USER_SAID}))
     provisioning.write_users(desk, provisioning.provision_users(desk, file), folder / "users-2")
-    desk.ledger.saw_card_user("u-1", None, None, None)
+    saw_card_user(desk.ledger, "u-1", CardUserRecord())
     service.plan("/v1/carduser/query", (400, {"code": 909090, "message": USER_SAID}))
     night(desk, folder / "night-5", files=True)
 

@@ -13,6 +13,8 @@ from tests.engine.hostile import HOSTILE, answer
 from tests.engine.planned import PlannedService
 from tests.engine.runs import night, pay, results, sheet
 from treasury.ledger import schema
+from treasury.ledger.card_users import card_users, saw_card_user
+from treasury.provider.card_users import CardUserRecord
 from treasury.provider.client import Client
 from treasury.provider.engine import EngineLimits
 from treasury.runs.desk import Desk
@@ -165,7 +167,7 @@ def test_card_users_that_fit_no_column_are_failed_questions(
         for place, text in enumerate(texts)
     }
     for user_xid in (*users, "good"):
-        desk.ledger.saw_card_user(user_xid, "1", "3", "LEVEL-1")
+        saw_card_user(desk.ledger, user_xid, CardUserRecord(user_id="1", kyc_status="3", kyc_level="LEVEL-1"))
 
     def user(body: Mapping[str, Any]) -> tuple[int, Any]:
         data = {"user_xid": body["user_xid"], "kyc_status": "3", **users.get(body["user_xid"], {})}
@@ -174,7 +176,7 @@ def test_card_users_that_fit_no_column_are_failed_questions(
     service.plan(CARD_USER, user)
     report = night(desk, tmp_path / "night", files=True)
     assert [each["class"] for each in report["breaks"]] == ["query_failed"] * len(users)
-    assert {each.user_id for each in desk.ledger.card_users() if each.user_xid != "good"} == {"1"}
+    assert {each.user_id for each in card_users(desk.ledger) if each.user_xid != "good"} == {"1"}
 
 
 def test_a_second_night_of_the_same_answers_changes_nothing(

@@ -129,6 +129,32 @@ def test_an_approval_without_the_word_does_not_count_with_it(desk: Desk, tmp_pat
     assert start(desk, plain) == {"a": "settled"}
 
 
+@pytest.mark.both_databases
+def test_an_amount_that_changed_waits_for_a_second_person(desk: Desk, sandbox: Any, tmp_path: Path) -> None:
+    adopt(desk, PEOPLE, payouts={"when_changed": "second_person"})
+    assert start(desk, sheet(tmp_path, ONE, name="october.csv"), "october") == {"a": "settled"}
+    file = sheet(tmp_path, ("a", "7", "12345670001"), name="november.csv")
+    propose(desk, file, "november", "ada")
+    for _ in range(2):
+        assert start(desk, file, "november") == {"a": "held"}
+    reason = str(desk.ledger.orders(run_key="november")[0].reason)
+    assert reason.startswith("7 USDT_TRC20 (+40 %) instead of 5 in run october; it waits for a second person: ")
+    with pytest.raises(InputError, match="ada made what it is about; somebody else has to: ben, cleo"):
+        release_orders(desk, "november", None, KEYS["ada"], why=WHY)
+    release_orders(desk, "november", None, KEYS["ben"], why=WHY)
+    assert start(desk, file, "november") == {"a": "settled"}
+    assert len(sandbox.orders()) == 2
+
+
+@pytest.mark.parametrize("table", ["payouts", "withdrawals"])
+def test_a_second_person_is_asked_for_only_where_people_have_keys(table: str) -> None:
+    with pytest.raises(InputError, match=rf"{table}.when_changed: .second_person. needs \[people\] with keys"):
+        parse_policy({table: {"when_changed": "second_person"}}, "policy.toml")
+    alone = {"ada": person("ada", may=("make", "approve", "change_policy"))}
+    with pytest.raises(InputError, match="1 more must be listed under"):
+        parse_policy({table: {"when_changed": "second_person"}, "people": alone}, "policy.toml")
+
+
 # --- who made it -----------------------------------------------------------------------------------------------------
 
 

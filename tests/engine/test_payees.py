@@ -1,11 +1,13 @@
 """Payees: what the ledger remembers of them, what a preview shows, and what the policy holds."""
 
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import data
 from tests.engine import paying
 from tests.engine.paying import plan_of
 from tests.engine.runs import HEADER, pay
@@ -88,7 +90,11 @@ def test_a_preview_names_new_and_changed_payees_funds_and_gaps(
     assert (funds["debit"], funds["in_flight"]) == ("600023", "0")
     assert funds["remains"] == str(int(float(funds["balance"])) - 600_023)
     assert gaps_of(shown) == [f"{funds['remains'][1:]} USDT_TRC20"]
+    assert ("NOT FUNDED: USDT_TRC20", f"{funds['remains'][1:]} USDT_TRC20 are missing") in preview_page(shown, 0).facts
     assert [(each["kind"], each["payments"]) for each in shown["groups"]] == [("country", 3), ("route", 3), ("bank", 3)]
+    assert [each["name"] for each in shown["groups"]] == ["Indonesia (ID)", "direct", "Bank Central Asia (ID 1000120)"]
+    cost = {"currency": "USDT_TRC20", "of": "600023", "fee": "6000.23", "payments": 3, "is": "out of what is sent"}
+    assert shown["fees"] == [cost]
     assert shown["not_asked"] == []
     paying.commit(desk, named(tmp_path, ("w", "40", "12345670004", "Cy Example"), name="w.csv"), "waits")
     shown = look(desk, read_plan(file, "second"), file)
@@ -148,7 +154,10 @@ def test_what_only_a_quote_will_tell_is_estimated_and_said(open_desk: OpenDesk, 
     row = {**QUOTED, "quote_mode": "dest", "receive_amount": "90", "account_no": "DE89370400440532013000"}
     del row["pay_amount"]
     file.write_text("\n".join([",".join(["row_ref", *row]), ",".join(["q", *row.values()])]) + "\n")
-    [funds] = look(desk, read_plan(file, "run"), file)["funding"]
+    shown = look(desk, read_plan(file, "run"), file)
+    [funds] = shown["funding"]
+    open_end = "100 USDT remain, before 1 row(s) whose debit nobody knows yet"
+    assert dict(preview_page(shown, 0).facts)["Funded: USDT"] == open_end
     assert (funds["estimated"], funds["not_known"], funds["remains"]) == ("0", 1, "100")
     service.plan("/v1/rate/queryTradeRate", (200, {"code": 200, "data": {"rate": "0.8"}}))
     shown = look(desk, read_plan(file, "run"), file)
@@ -170,6 +179,23 @@ def test_a_single_payout_to_somebody_new_is_held_by_the_same_rule(open_desk: Ope
     assert call("large", "51") == "held"
     assert call("small", "50") == "accepted"
     assert call("larger", "52") == "accepted"  # the payee was paid before
+
+
+def test_what_a_quote_takes_is_not_estimated_as_the_fee_of_a_withdrawal(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    """The sandbox takes 1.25 of a quoted payment, and 1 % of a withdrawal, which is what it estimates."""
+    desk = open_desk(start_sandbox().base_url)
+    file = tmp_path / "sample.csv"
+    file.write_text(data.path("beneficiaries.csv").read_text().replace(",USDT,", ",USDT_TRC20,"))
+    plan = read_plan(file, "run")
+    direct = [row.amount for row in plan.rows if row.route is Route.DIRECT and row.amount is not None]
+    shown = look(desk, plan, file)
+    facts = dict(preview_page(shown, 0).facts)
+    [cost] = shown["fees"]
+    assert (cost["payments"], Decimal(cost["fee"])) == (len(direct), sum(direct) / 100)
+    assert (shown["fees_quoted"], shown["not_asked"]) == (len(plan.rows) - len(direct), [])
+    assert f"{shown['fees_quoted']} payment(s): each quote" in facts["Fees (quoted)"]
 
 
 def test_lists_are_asked_once_a_day_and_a_silent_service_is_no_reason(

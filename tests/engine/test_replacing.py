@@ -12,7 +12,7 @@ from sqlalchemy import update
 
 from tests.engine import paying
 from tests.engine.planned import PlannedService
-from tests.engine.runs import pay, results, sheet
+from tests.engine.runs import night, pay, results, sheet
 from tests.moved_clock import clock_of
 from treasury.errors import InputError, InvalidSheet
 from treasury.ledger import schema
@@ -21,6 +21,7 @@ from treasury.orders.states import Event, Hold, State
 from treasury.runs import execution
 from treasury.runs.cancelling import cancel
 from treasury.runs.desk import Desk
+from treasury.runs.payouts import write_results_anew
 from treasury.runs.remaining import write_failed_of
 from treasury.sheets.beneficiaries import read_beneficiaries
 
@@ -106,6 +107,22 @@ def test_a_quoted_row_comes_back_cell_by_cell(open_desk: OpenDesk, service: Plan
     assert (cells["field.routing_no"], cells["description"]) == ("012", "-for May")
     assert {cell.data_type for row in book.iter_rows() for cell in row} <= {"s", "n"}
     assert not any(isinstance(cell.value, int | float) for row in book.iter_rows() for cell in row)
+
+
+def test_what_came_back_is_told_no_command_that_refuses_it(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    """Content of what had arrived is kept no more: `--only-failed-of` pays the row that failed, and leaves it out."""
+    desk = open_desk(start_sandbox(settle_seconds=1, faults={"flip_final": 1.0}, flip_seconds=3600).base_url)
+    pay(desk, sheet(tmp_path, ("a", "10", GOOD), ("b", "20", FAILS)), tmp_path / "out", seconds=20)
+    clock_of(desk).move(2 * 3600)
+    night(desk, tmp_path / "night")
+    assert write_results_anew(desk, "run", tmp_path / "out")["counts"] == {"failed": 2}
+    said = {ref: row["next_action"] for ref, row in results(tmp_path / "out").items()}
+    assert "copy its other columns into remaining.csv" in said["a"]
+    assert ("--only-failed-of run" in said["a"], "--only-failed-of run" in said["b"]) == (False, True)
+    _, lacking = write_failed_of(desk, "run", "second", tmp_path / "second")
+    assert lacking == ["a"]
 
 
 def test_only_failed_of_pays_what_failed_of_a_run_once(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:

@@ -17,9 +17,9 @@ import pytest
 import yaml
 
 import data
+from flows.commands.deployments import build_deployments, read_deployments
 from flows.commands.prefect_server import free_port
 from flows.commands.schedules import end_abandoned_runs, end_missed_runs, our_deployments
-from flows.commands.serving import build_deployments, read_deployments
 from tests.commands.office import Office, eventually, processes_with
 
 ROOT = Path(__file__).resolve().parents[2]

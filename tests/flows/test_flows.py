@@ -1,6 +1,11 @@
 """Each flow as Prefect runs it, in this process, against a real server and the sandbox."""
 
+import importlib
 import json
+import logging
+import os
+import subprocess
+import sys
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -173,6 +178,65 @@ def test_a_question_that_is_refused_for_good_is_asked_once(home: Path, sandbox: 
 
     eventually(ended, PATIENCE)
     assert recorded[0]["run_count"] == 1
+
+
+def test_every_deployment_that_moves_money_says_what_left_however_prefect_ends_it() -> None:
+    from flows.commands.deployments import MOVES_MONEY, read_deployments
+    from tasks.ended import say_what_left
+
+    entries = [each["entrypoint"].rpartition(".") for each in read_deployments() if MOVES_MONEY in each["tags"]]
+    assert len(entries) == 5
+    for module, _, name in entries:
+        flow = getattr(importlib.import_module(module), name)
+        for hooks in (flow.on_cancellation_hooks, flow.on_crashed_hooks, flow.on_failure_hooks):
+            assert hooks == [say_what_left], name
+
+
+def test_a_process_whose_output_nobody_reads_any_more_goes_on(tmp_path: Path) -> None:
+    """The log of a run goes to whoever started it, such as `treasury serve`, which may be killed."""
+    done = tmp_path / "done"
+    code = (
+        "import tasks, pathlib\nfrom rich.console import Console\n"
+        "for _ in range(3): Console().print('a line')\n"
+        f"pathlib.Path({str(done)!r}).touch()"
+    )
+    reads, writes = os.pipe()
+    os.close(reads)
+    subprocess.run([sys.executable, "-c", code], stdout=writes, check=False, timeout=PATIENCE)
+    os.close(writes)
+    assert done.exists()
+
+
+def test_a_run_that_fails_by_no_error_of_ours_says_what_left(
+    home: Path, sandbox: RunningSandbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    from flows.pay_beneficiaries import pay_beneficiaries
+
+    log = logging.getLogger("prefect.flow_runs")
+    caplog.set_level(logging.WARNING, log.name)
+    log.addHandler(caplog.handler)
+    (home / "runs" / "odd" / "results.csv").mkdir(parents=True)  # nobody can write there
+    state = pay_beneficiaries(str(data.path("beneficiaries.csv")), "odd", follow_seconds=120, return_state=True)
+    log.removeHandler(caplog.handler)
+    assert (state.name, isinstance(state.result(raise_on_failure=False), OSError)) == ("Failed", True)
+    assert any("run odd: 12 settled; results could not be written: " in each for each in caplog.messages)
+
+
+@pytest.mark.parametrize(
+    ("out", "said"),
+    [("{home}/a-file/deep", "a-file is a file, not a folder"), ("{home}/" + "x" * 300, "can be no folder: File name")],
+)
+def test_what_can_be_no_folder_for_results_is_refused_before_anything_is_sent(
+    out: str, said: str, home: Path, sandbox: RunningSandbox
+) -> None:
+    from flows.pay_beneficiaries import pay_beneficiaries
+
+    (home / "a-file").touch()
+    before = len(sandbox.orders())
+    sheet = str(data.path("beneficiaries.csv"))
+    state = pay_beneficiaries(sheet, "no-folder", out.format(home=home), return_state=True)
+    assert (state.name, said in str(state.message)) == ("InputRejected", True), state.message
+    assert len(sandbox.orders()) == before
 
 
 @pytest.mark.parametrize("out", ["/tmp/elsewhere", "..", "{home}/../x", "{link}"])

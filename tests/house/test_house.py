@@ -224,7 +224,7 @@ def test_money_leaves_through_transmission_alone() -> None:
 def test_a_client_sends_for_quotes_and_what_cannot_move_money_alone() -> None:
     """Only `submission.py`, and what cannot move money, calls `send` of a client."""
     allowed = {"treasury/sending/submission.py"}
-    allowed |= {f"treasury/runs/{name}.py" for name in ("calls", "provisioning", "deposit_addresses")}
+    allowed |= {f"treasury/runs/{name}.py" for name in ("calls", "provisioning", "deposit_addresses", "collecting")}
     callers = {
         shown(file)
         for file in MODULES
@@ -300,6 +300,7 @@ def test_the_pins_are_what_is_installed() -> None:
         assert name in installed
 
 
+@pytest.mark.costly("imports a whole server")
 def test_the_pinned_prefects_server_imports() -> None:
     """A plain installation resolves a FastAPI that Prefect's server cannot be imported with."""
     done = subprocess.run(

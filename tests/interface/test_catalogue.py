@@ -373,3 +373,20 @@ def test_a_broken_rule_does_not_hide_behind_another_in_other_letter_case(example
         examples["fiat_payout_quote"] | {"account_type": "personal", "quote_mode": "SOURCE"}, "clear_network", ""
     )
     assert list(problems("fiat_payout_quote", quote)) == ["clear_network"]
+
+
+@pytest.mark.parametrize("character", ["\x01", "\n", "\x7f", "\x85", "\u2028", "\u2029"])
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("create_card_user", ("individual", "first_name")),
+        ("upload_kyc", ("address", "city")),
+        ("fiat_payout_quote", ("individual_beneficiary", "address")),
+    ],
+)
+def test_what_cannot_be_signed_for_certain_inside_of_an_object_is_named(
+    name: str, place: tuple[str, str], character: str, examples: Examples
+) -> None:
+    fields = put(examples[name], ".".join(place), f"Ring {character}1")
+    assert set(problems(name, fields)) == {".".join(place)}
+    build(name, put(fields, ".".join(place), "Ring 1, Köln"))

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 import pytest
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, padding, rsa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -99,6 +99,17 @@ def test_keys_outside_the_basic_plane_sort_as_java_does() -> None:
 def test_the_text_null_can_be_kept() -> None:
     rules = ServiceRules(null_text_is_blank=False)
     assert canonical_text({"a": "null", "o": {"b": "null"}}, rules) == 'a=null&o={"b":"null"}'
+
+
+@pytest.mark.parametrize("with_empty", [False, True])
+def test_a_notification_with_an_empty_object_verifies_however_it_was_signed(with_empty: bool) -> None:
+    fields: dict[str, Any] = {"request_id": "r", "metadata": {}}
+    text = canonical_text(fields, with_empty=with_empty)
+    assert text == ("metadata={}&request_id=r" if with_empty else "request_id=r")
+    signed = base64.b64encode(KEY.sign(text.encode(), padding.PKCS1v15(), hashes.SHA1())).decode()
+    verify({**fields, "sign": signed}, KEY.public_key())
+    with pytest.raises(NotTrusted):
+        verify({**fields, "metadata": {"a": "1"}, "sign": signed}, KEY.public_key())
 
 
 def test_what_is_sent_is_clean_at_every_level() -> None:

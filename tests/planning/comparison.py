@@ -103,7 +103,7 @@ def a_day(seed: int) -> dict[str, Any]:
     return {"lacks": value, "below": below, "refused": refused, "cost": float(done.cost), "trades": trades}
 
 
-def unspent(rounds: list[TradePlan]) -> dict[str, Decimal]:
+def unspent(rounds: list[TradePlan]) -> dict[Any, Any]:
     """Return what sales for obligations brought, where the planner knows of it."""
     with suppress(ImportError):
         from treasury.planning.proceeds import MadeRound, unspent_proceeds

@@ -27,12 +27,15 @@ def holding(asset: str, spendable: str, price: str = "1", **settings: str) -> Ho
     """A holding with nothing needed, no floor, and a band that is never left."""
     amounts = {"expected": spendable, "need": "0", "floor": "0", "minimum": "0", "target": "0", **settings}
     maximum = amounts.pop("maximum", None)
+    brought = {Purpose.OBLIGATION: D(amounts.pop("brought", "0"))}
+    levels: dict[str, Any] = {name: D(amount) for name, amount in amounts.items()}
     return Holding(
         asset,
         D(spendable),
-        **{name: D(amount) for name, amount in amounts.items()},
+        **levels,
         maximum=None if maximum is None else D(maximum),
         price=D(price),
+        brought=brought,
     )
 
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tests.proofs import tries
 from treasury.money import round_down
+from treasury.planning.conversion_model import Purpose
 from treasury.planning.policy import Policy
 from treasury.planning.position import InFlight, Obligation, Snapshot
 from treasury.planning.proceeds import MadeRound, unspent_proceeds
@@ -148,7 +149,7 @@ def test_what_a_sale_brought_for_a_payment_waits_for_it_while_its_pair_cannot_be
 def test_what_was_spent_for_the_payment_is_not_spent_twice() -> None:
     owed = (Obligation("BRL", D(24_000), "run payroll"),)
     day = Day(policy(USDT=FLOOR, ETH=ETH), {"USDT": D(30_000), "ETH": D("3.5"), "BRL": D(0)}, owed).to_the_end()
-    assert sum(unspent_proceeds(day.rounds).brought.values()) < 60
+    assert sum(unspent_proceeds(day.rounds).brought.get(Purpose.OBLIGATION, {}).values()) < 60
     day.obligations = (Obligation("BRL", D(60_000), "another one"),)
     day.available["ETH"] = D(1)
     day.to_the_end()
@@ -172,6 +173,26 @@ def test_what_a_sale_on_its_way_is_to_bring_for_a_payment_is_not_sold_for_again(
     again = plan_rebalancing(day.policy, replace(day.snapshot(), in_flight=(flying,), coming=proceeds.coming))
     assert [trade.symbol for trade in again.plan.later] == ["BRL-USDT"]
     assert [trade for trade in again.plan.trades if trade.purpose == "obligation"] == []
+
+
+@pytest.mark.parametrize("level", ["minimum", "floor"])
+def test_what_is_bought_on_the_way_to_another_asset_goes_on_to_it(level: str) -> None:
+    """ETH has a wide band: what is bought of it for BTC would stay there, and be bought again in each round."""
+    bands = {"USDT": {"target": "0"}, "ETH": {"target": "0", "maximum": "0.0455"}}
+    bands["BTC"] = {level: "0.00002", "minimum": "0.00002", "target": "0.0002", "maximum": "0.0002"}
+    rules = replace_pairs(policy({"max_per_pair": {"BTC-USDT": "0"}}, **bands))
+    day = Day(rules, {"USDT": D(111), "ETH": D(0), "BTC": D(0)}).to_the_end()
+    made = [trade.name.rpartition(" ")[0] for found in day.decided for trade in found.plan.trades]
+    assert made == ["BUY ETH-USDT", "SELL ETH-BTC"]
+
+
+def test_a_sale_for_the_floor_of_another_asset_pays_for_it_while_the_base_asset_is_low() -> None:
+    """ETH is sold once for the floor of BRL, and not in each round until USDT has its minimum."""
+    bands = {"USDT": {"minimum": "91", "target": "91"}, "ETH": {"target": "0.05", "maximum": "0.05"}}
+    bands["BRL"] = {"floor": "100", "minimum": "100", "target": "100"}
+    day = Day(policy(**bands), {"USDT": D(0), "ETH": D("0.08"), "BRL": D(0)}).to_the_end()
+    made = [trade.name.rpartition(" ")[0] for found in day.decided for trade in found.plan.trades]
+    assert made == ["SELL ETH-USDT", "BUY BRL-USDT"]
 
 
 AMOUNTS = st.integers(0, 60_000)

@@ -12,6 +12,7 @@ Row = dict[str, Any]
 
 CONFIRM_A_QUOTE = ("create_fiat_payout", "conversion_execute")
 ABSENCE_SAYS_NOTHING = ("conversion_execute",)
+FEE_ON_TOP: tuple[str, ...] = ()
 PUBLISHED = (11, 22, 44, 88, 99)
 SUCCESS = 99
 FINAL = {"settled": 99, "failed": 44, "closed": 88}
@@ -187,6 +188,22 @@ def partial(row: Row, rows: list[Row], as_of: int) -> bool:
     return fee_currency in (None, currency) and arrived < amount - fee
 
 
+def above_bound(row: Row, rows: list[Row], as_of: int) -> bool:
+    return over_bound(row) > 0
+
+
+def over_bound(row: Row) -> Decimal:
+    """How much more than its bound it debited; 0 where it did not, or where that is not known."""
+    debit, fee, bound = seen_number(row, "seen_amount"), seen_number(row, "seen_fee"), number(row, "bound")
+    if seen(row, "status") not in (22, SUCCESS) or debit is None or bound is None:
+        return Decimal(0)
+    fee_currency = first_known(row.get("seen_fee_currency"), row.get("fee_currency"))
+    currency = first_known(row.get("seen_currency"), row.get("currency"))
+    if fee is not None and row["operation"] in FEE_ON_TOP and fee_currency in (None, currency):
+        debit += fee
+    return max(debit - bound, Decimal(0))
+
+
 def missing_in_statement(row: Row, rows: list[Row], as_of: int) -> bool:
     return bool(row.get("line_lacks"))
 
@@ -262,6 +279,7 @@ RULES: tuple[Callable[[Row, list[Row], int], bool], ...] = (
     status_conflict,
     unknown_outcome,
     partial,
+    above_bound,
     missing_in_statement,
     unclassified_status,
     fee_variance,
@@ -303,8 +321,9 @@ def difference(row: Row, name: str) -> Decimal:
             return nothing if ours is None or theirs is None else theirs - ours
         if name in ("orphan_success", "duplicate_effect"):
             return Decimal(first_known(answered, stated, ours, nothing))
-        if name == "partial":
-            return Decimal(row["arrive_amount"]) - (Decimal(row["seen_amount"]) - Decimal(row["seen_fee"]))
+        if name in ("partial", "above_bound"):
+            sent, fee = Decimal(row["seen_amount"]), Decimal(row["seen_fee"] or 0)
+            return over_bound(row) if name == "above_bound" else Decimal(row["arrive_amount"]) - (sent - fee)
         if name == "missing_in_statement":
             return nothing if ours is None else -ours
         if name in ("missing_at_service", "reversed_after_final") and row["state"] in ("accepted", "settled"):

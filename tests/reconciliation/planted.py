@@ -163,6 +163,7 @@ PLANTS: tuple[Plant, ...] = (
     Plant(
         "partial", _PAID | _FEE, _settled(seen_fee="0.5", arrive_amount="0", fee=None, amount="10", seen_amount="10")
     ),
+    Plant("above_bound", _PAID | _FEE, _settled(amount="10", seen_amount="10", seen_fee=None, fee=None, bound="9.99")),
     Plant("unclassified_status", _PAID, _set(state="accepted", status=12)),
     Plant("unclassified_status", _PAID, _set(state="settled", status=55)),
     Plant("unclassified_status", _PAID, _set(state="accepted", status=None)),
@@ -184,6 +185,7 @@ BORDERS: tuple[Plant, ...] = (
         _PAID | _FEE,
         _settled(seen_fee="0.5", arrive_amount="9.5", fee=None, amount="10", seen_amount="10.000"),
     ),
+    Plant("matched", _PAID | _FEE, _settled(amount="10", seen_amount="10", seen_fee=None, fee=None, bound="10.00")),
     Plant("in_progress", _PAID, _in_time, ("payout", "withdraw", "conversion_execute")),
 )
 """What lies on the border of a tolerance or a due time, and is no break."""

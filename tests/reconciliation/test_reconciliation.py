@@ -8,10 +8,13 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from tests.reconciliation.arrivals import ARRIVALS
 from tests.reconciliation.sides import AS_OF, HOUR, absent, side
 from treasury.orders.states import State
 from treasury.reconciliation.classes import BY_NAME, CLASSES, UNREMARKABLE, Verdict
 from treasury.reconciliation.comparison import COLUMNS
+from treasury.reconciliation.findings import of_card_users, of_receipts
+from treasury.reconciliation.funnel import funnel_of
 from treasury.reconciliation.report import ReconciliationInput, build_report
 from treasury.reports.machine import as_machine
 from treasury.reports.reconciliation import as_markdown
@@ -75,6 +78,10 @@ CASES = [
     ("statement_variance", side(state="settled", status=99, line_is_off=True)),
     ("statement_variance", side(state="settled", status=99, seen_fee="1", line_fee="2")),
     ("partial", side(status=99, seen_fee="1", arrive_amount="8.99")),
+    ("above_bound", side(status=99, bound="9.99")),
+    ("above_bound", side(status=22, operation="submit_scan_to_pay", amount=None, seen_amount="10.01", bound="10")),
+    ("matched", side(status=99, seen_fee="1", bound="10")),
+    ("matched", side(state="failed", status=44, bound="1")),
     ("matched", side(status=99, seen_fee="1", arrive_amount="9")),
     ("matched", side(status=99, seen_fee="1", seen_fee_currency="ETH", arrive_amount="8.99")),
     ("in_progress", side(seen_fee="1", arrive_amount="8.99")),
@@ -116,9 +123,84 @@ def test_an_order_is_in_the_class_of_what_happened_to_it(name: str, row: dict[st
         assert found["evidence"].startswith(f"ledger: {row['state']}")
 
 
+def user(status: str | None, **more: Any) -> dict[str, Any]:
+    """A card user who is found with a status, known for ten days."""
+    days = {"first_at": AS_OF - 240 * HOUR, "since": AS_OF - 240 * HOUR, "passed_at": None, "passed_level": None}
+    seen = {"answer": "found", "seen_kyc_status": status, "seen_kyc_level": None}
+    return {"request_id": "card user u", "user_xid": "u", "kyc_status": "0", **days, **seen, **more}
+
+
+PASSED_ONCE = {"passed_at": AS_OF - 100 * HOUR, "passed_level": "2"}
+
+USERS: list[tuple[str | None, dict[str, Any]]] = [
+    ("kyc_refused", user("4")),
+    ("kyc_unused", user("0")),
+    ("kyc_unused", user(None, first_at=AS_OF - 7 * 24 * HOUR)),
+    (None, user("0", first_at=AS_OF - 7 * 24 * HOUR + 1)),
+    (None, user("0", first_at=None)),
+    (None, user("1")),
+    (None, user("3")),
+    ("status_conflict", user("4", kyc_status="3")),
+    ("status_conflict", user("0", kyc_status="0", **PASSED_ONCE)),
+    ("status_conflict", user("3", seen_kyc_level="1", **PASSED_ONCE)),
+    ("status_conflict", user("2", seen_kyc_level="1", **PASSED_ONCE)),
+    (None, user("2", seen_kyc_level="2", **PASSED_ONCE)),
+    (None, user("3", seen_kyc_level="2", **PASSED_ONCE)),
+    (None, user("3", **PASSED_ONCE)),
+    ("missing_at_service", user(None, answer="absent")),
+    ("query_failed", user(None, answer="failed")),
+]
+
+
+@pytest.mark.parametrize(("name", "seen"), USERS)
+def test_a_card_user_is_named_for_what_somebody_has_to_do(name: str | None, seen: dict[str, Any]) -> None:
+    assert [each.name for each in of_card_users([seen], AS_OF, 7)] == ([] if name is None else [name])
+
+
+def paid(amount: str | None = None, **more: Any) -> dict[str, Any]:
+    asked = {"request_id": "i", "operation": "receipt", "currency": "USDT", "amount": "100", "order_type": "pay"}
+    return {**asked, "answer": "found", "status": 99, "seen_currency": "USDT", "seen_amount": amount, **more}
+
+
+RECEIPTS: list[tuple[str | None, dict[str, Any]]] = [
+    ("paid_otherwise", paid("99.99")),
+    ("paid_otherwise", paid("100", arrive_amount="98", seen_fee="1")),
+    ("paid_otherwise", paid("100", arrive_amount="100", seen_fee="1")),
+    (None, paid("100.00", arrive_amount="99", seen_fee="1")),
+    (None, paid("100", arrive_amount="99", seen_fee="0.0003", seen_fee_currency="ETH")),
+    (None, paid("100.00")),
+    (None, paid()),
+    (None, paid("1", seen_currency="THB")),
+    (None, paid("1", status=88)),
+    (None, paid("1", order_type="charge")),
+]
+
+
+@pytest.mark.parametrize(("name", "seen"), RECEIPTS)
+def test_an_invoice_that_was_paid_otherwise_is_named(name: str | None, seen: dict[str, Any]) -> None:
+    found = list(of_receipts([seen]))
+    assert [each.name for each in found] == ([] if name is None else [name])
+    assert all(
+        each.difference == D(100) - D(seen["arrive_amount"] or seen["seen_amount"]) - D(seen["seen_fee"] or 0)
+        for each in found
+        if seen.get("arrive_amount")
+    )
+
+
+def test_card_users_are_counted_by_how_far_they_have_come() -> None:
+    users = [user("0"), user("4"), user("3", **PASSED_ONCE), user(None, answer="failed", kyc_status="2"), user("9")]
+    found = funnel_of(users, ["card user u"])
+    assert found is not None
+    assert found["counts"] == {"not set": 1, "in audit": 1, "passed": 1, "refused": 1, "not known": 1}
+    assert (found["created"], found["handed_in"], found["passed"], found["median_hours"]) == (5, 4, 1, 140.0)
+    assert funnel_of([], []) is None
+
+
 def test_every_class_has_a_case() -> None:
     others = {"missing_in_ledger", "balance_gap", "unexplained_inflow", "opening"}  # of the statement and the balances
-    assert {name for name, _ in CASES} | others == {each.name for each in CLASSES}
+    of_users = {name for name, _ in (*USERS, *RECEIPTS) if name is not None}
+    of_arrivals = {name for names, _ in ARRIVALS for name in names.values()}
+    assert {name for name, _ in CASES} | others | of_users | of_arrivals == {each.name for each in CLASSES}
 
 
 @pytest.mark.costly("every status against every state")

@@ -3,6 +3,7 @@
 from typing import Any
 
 from tests.reports.builders import rich_machine
+from treasury.reports.figures import sort_breaks
 from treasury.reports.reconciliation import BALANCE_COLUMNS, STATEMENT_COLUMNS, as_markdown
 
 
@@ -26,3 +27,21 @@ def test_statement_and_balances_are_those_of_the_json() -> None:
         assert rows == [[line[column] or "" for column in columns] for line in expected]
     for each in machine["breaks"][:50]:
         assert f"| {each['id']} | {each['class']} | {each['amount'] or ''}".rstrip() in page
+
+
+def test_what_a_person_accepted_is_apart_from_what_is_to_look_at() -> None:
+    """A night that ends well asks nobody to accept again what was accepted."""
+    machine = rich_machine()
+    machine["counts"].pop("a_class_of_tomorrow")
+    breaks = sort_breaks(machine)
+    page = as_markdown(machine)
+    for words, found in (("to look at", breaks.open), ("accepted", breaks.accepted), ("resolved", breaks.resolved)):
+        assert found
+        _, _, *rows = rows_under(page, f"{len(found)} {words}")
+        assert [row[0] for row in rows] == [each["id"] for each in found[:50]]
+    [head, _, first, *_] = rows_under(page, f"{len(breaks.accepted)} accepted")
+    said = breaks.accepted[0]["accepted"]
+    assert head == ["break", "class", "amount", "accepted by", "why", "evidence"]
+    assert (first[3], first[4]) == (said["by"], said["why"])
+    calm = {**machine, "breaks": breaks.accepted}
+    assert "to look at" not in as_markdown(calm)

@@ -106,9 +106,12 @@ def test_hostile_text_is_shown_as_text() -> None:
 
 
 def test_amounts_are_exact_when_their_text_is_taken() -> None:
-    text = Parts(rich_page()).text
-    for each in ("98765432109876.55", LONG, "482100.55", "1250000"):
-        assert each in text
+    """An amount with more digits than its asset has is cut and marked, and whole when somebody points at it."""
+    page = Parts(rich_page())
+    for each in ("98765432109876.55", "482100.55", "1250000"):
+        assert each in page.text
+    assert f"{LONG[:-12]}…" in page.text
+    assert ("data", {"title": LONG}) in page.elements
 
 
 @pytest.mark.parametrize("text", ["0", "-0.50", "1234567.891", LONG, "999", "1000", "0.000000000000000001"])
@@ -119,6 +122,27 @@ def test_an_amounts_digits_are_only_set_apart(text: str) -> None:
 def test_what_is_not_an_amount_is_escaped() -> None:
     assert amount("<b>1</b>") == "&lt;b&gt;1&lt;/b&gt;"
     assert amount(None) == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "currency", "shown", "whole"),
+    [
+        ("1005.0251264875", "USDT", "1005.025126…", "1005.0251264875"),
+        ("-0.0000001", "USDT_TRC20", "-0.000000…", "-0.0000001"),
+        ("1005.0250000000", "USDT", "1005.025000", None),
+        ("1005.10", "EUR", "1005.10", None),
+        ("1005.105", "EUR", "1005.10…", "1005.105"),
+        ("3060.4", "JPY", "3060…", "3060.4"),
+        ("0.123456789012345678", "ETH", "0.123456789012345678", None),
+        ("1.23456789012", "XYZ", "1.23456789012", None),
+    ],
+)
+def test_an_amount_is_shown_with_the_decimals_of_its_asset(
+    text: str, currency: str, shown: str, whole: str | None
+) -> None:
+    markup = str(amount(text, currency))
+    assert Parts(markup).text == shown
+    assert re.findall('title="(.*?)"', markup) == ([] if whole is None else [whole])
 
 
 @pytest.mark.parametrize(

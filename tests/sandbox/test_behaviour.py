@@ -469,6 +469,14 @@ def test_a_fee_is_taken_inside_the_amount_or_on_top(on_top: bool) -> None:
         assert spent(teller, "USDT") - after == Decimal(record["order_amount"]) + 1
 
 
+def test_what_costs_more_than_its_estimate() -> None:
+    with behaving(fee_on_top=["withdraw"], fee_times=30) as teller:
+        assert teller.data("/v1/order/withdraw", withdraw("w", amount="100").body())["fee"] == "30"
+        assert spent(teller, "USDT_TRC20") == 130
+        teller.data("/v1/order/payout", payout("p", amount="100").body())
+        assert teller.query("p")["data"]["arrive_amount"] == "70"
+
+
 def test_one_operation_alone_may_have_its_fee_on_top() -> None:
     with behaving(fee_on_top=["withdraw"]) as teller:
         assert teller.data("/v1/order/withdraw", withdraw("w").body())["arrive_amount"] == "100"

@@ -7,12 +7,13 @@ import httpx
 import pytest
 
 from tests.listening import Answer, Listening
-from tests.sandbox.builders import eventually, payout, withdraw
+from tests.sandbox.builders import START, client_of, eventually, payout, settings, withdraw
 from treasury.errors import NotTrusted
+from treasury.provider.card_users import CreateCardUserWithKycLink
 from treasury.provider.client import Client
 from treasury.provider.notifications import read_notification
 from treasury.provider.signing import load_public_key
-from treasury.sandbox import RunningSandbox
+from treasury.sandbox import Behaviour, RunningSandbox, SandboxClock, running_sandbox
 from treasury.sandbox.notices import is_loopback
 
 
@@ -83,6 +84,20 @@ def test_after_seven_attempts_it_gives_up(sandbox: RunningSandbox, teller: Clien
     sandbox.advance(65 * 60)
     eventually(lambda: notifications(sandbox)[0]["state"] == "given up")
     assert notifications(sandbox)[0]["attempts"] == ["ConnectError"] * 7
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_the_end_of_an_identity_check_is_told_where_the_service_does_so(receiver: Receiver, told: bool) -> None:
+    """Also under the signature: its `data` is nested."""
+    how = settings(notify_url=receiver.url, behaviour=Behaviour(kyc_notified=told))
+    with running_sandbox(how, SandboxClock(start=START)) as sandbox, client_of(sandbox) as client:
+        made = client.send(CreateCardUserWithKycLink(user_xid="u-1", email="a@example.com"))
+        assert httpx.post(f"{made.link}/approve", follow_redirects=True).is_success
+        if told:
+            eventually(lambda: len(receiver.bodies) == 1)
+            said = read_notification(receiver.bodies[0], load_public_key(sandbox.platform_key))
+            assert said["data"] == {"userId": int(made.user_id or ""), "kycStatus": "3", "kycLevel": "1"}
+        assert len(notifications(sandbox)) == told
 
 
 def test_nothing_is_sent_off_the_machine(sandbox: RunningSandbox, teller: Client) -> None:

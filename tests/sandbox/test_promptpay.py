@@ -43,6 +43,31 @@ def test_anything_else_is_an_input_error(text: str) -> None:
         read_promptpay(text)
 
 
+PHONE = "0016A00000067701011101130066812345678"
+OTHER = "0016A00000067701011101130066999999999"
+TAX = "0016A0000006770101110213" + "1" * 13
+SHOP = "0016A0000006770101120115" + "2" * 15 + "0203INV"
+
+
+@pytest.mark.parametrize(
+    ("templates", "said"),
+    [
+        ((("29", PHONE), ("29", OTHER)), "twice"),
+        ((("29", PHONE), ("54", "1.00"), ("54", "900.00")), "twice"),
+        ((("29", PHONE + OTHER[20:]),), "twice"),
+        ((("29", PHONE), ("30", SHOP)), "more than one account"),
+        ((("29", PHONE + TAX[20:]),), "more than one account"),
+        ((("29", PHONE + "041" + "2123456789012"),), "more than one account"),
+    ],
+)
+def test_a_code_of_which_there_are_two_readings_is_refused(templates: tuple[tuple[str, str], ...], said: str) -> None:
+    """Whoever pays it may take the first, and whoever approves it the last."""
+    inner = "".join(f"{tag}{len(value):02d}{value}" for tag, value in templates)
+    body = f"000201010212{inner}53037645802TH6304"
+    with pytest.raises(InputError, match=said):
+        read_promptpay(body + checksum(body))
+
+
 @given(st.integers(0, 80), st.characters(codec="ascii"))
 def test_one_changed_character_is_noticed(place: int, character: str) -> None:
     code = build_promptpay("0812345678", Decimal("12.50"))

@@ -14,22 +14,34 @@ from treasury.errors import InputError, InvalidSheet
 from treasury.planning.rows import Route
 from treasury.provider.reach import DIRECT
 from treasury.sandbox.routes import CHANNELS, PURPOSES
-from treasury.sheets import balances, beneficiaries, card_users, deposit_addresses, qr_codes, statement, withdrawals
+from treasury.sheets import (
+    balances,
+    beneficiaries,
+    card_users,
+    deposit_addresses,
+    invoices,
+    qr_codes,
+    statement,
+    withdrawals,
+)
 from treasury.sheets.balances import read_balances
 from treasury.sheets.beneficiaries import read_beneficiaries
 from treasury.sheets.card_users import read_card_users
 from treasury.sheets.control import CONTROL, HELPER_SHEETS, LISTS, MAX_ROWS
 from treasury.sheets.deposit_addresses import read_deposit_addresses
+from treasury.sheets.invoices import read_invoices
 from treasury.sheets.qr_codes import read_qr_codes
 from treasury.sheets.statement import read_statement
+from treasury.sheets.template_columns import Need, Template
 from treasury.sheets.template_files import write_template
-from treasury.sheets.templates import KINDS, Need, Template, template_of
+from treasury.sheets.templates import KINDS, template_of
 from treasury.sheets.withdrawals import read_withdrawals
 
 READERS: dict[str, Callable[[Path], Sized]] = {
     "pay": read_beneficiaries,
     "withdraw": read_withdrawals,
     "scan-pay": read_qr_codes,
+    "collect": read_invoices,
     "addresses": read_deposit_addresses,
     "provision": read_card_users,
     "balances": lambda path: read_balances(path)[0],
@@ -39,6 +51,7 @@ LAYOUTS = {
     "pay": beneficiaries.LAYOUT,
     "withdraw": withdrawals.LAYOUT,
     "scan-pay": qr_codes.LAYOUT,
+    "collect": invoices.LAYOUT,
     "addresses": deposit_addresses.LAYOUT,
     "provision": card_users.LAYOUT,
     "balances": balances.LAYOUT,
@@ -128,9 +141,50 @@ def test_what_the_interface_lists_is_a_drop_down() -> None:
     assert every["gender"] == ("male", "female")
     assert every["beneficiary_relationship"] == ("own", "third")
     assert every["payout_method"] == ("bank_transfer", "wallet_transfer")
-    assert set(every["purpose_code"]) == set(PURPOSES)
+    assert {choice.partition(": ")[0] for choice in every["purpose_code"]} == set(PURPOSES)
     assert choices(template_of("pay", "BR"))["payout_method"] == ("wallet_transfer",)
-    assert choices(template_of("provision")) == {"level_name": ("LEVEL-1", "LEVEL-2")}
+    assert choices(template_of("provision")) == {"level_name": ("LEVEL-1", "LEVEL-2"), "document_type": ("1", "2")}
+
+
+def chosen(folder: Path, **cells: str) -> Path:
+    """The filled template with these cells in its last row, a quoted payment to Germany."""
+    path = filled(written(folder))
+    book = openpyxl.load_workbook(path)
+    sheet = book.worksheets[0]
+    for column in sheet.iter_cols():
+        if column[0].value in cells:
+            column[2].value = cells[str(column[0].value)]
+    book.save(path)
+    return path
+
+
+def test_a_code_is_chosen_with_its_name_and_sent_without_it(tmp_path: Path) -> None:
+    every = choices(template_of("pay"))
+    assert "DE: Germany" in every["beneficiary_country"]
+    assert "ID: Indonesia" in every["country"]
+    picked = {
+        "beneficiary_country": "DE: Germany",
+        "nationality": "VN: Vietnam",
+        "purpose_code": "30: salary, commission",
+    }
+    assert set(picked.items()) <= {(name, choice) for name, some in every.items() for choice in some}
+    _, quoted = read_beneficiaries(chosen(tmp_path, **picked, beneficiary_bank_id="2000800: Musterbank"))
+    party = quoted.fields["individual_beneficiary"]
+    assert (quoted.country, quoted.bank, quoted.purpose_code) == ("DE", "2000800", "30")
+    assert party["nationality"] == "VN"
+
+
+@pytest.mark.parametrize(
+    ("column", "cell", "said"),
+    [
+        ("beneficiary_country", "DE: Austria", "DE is Germany: write the code that is meant"),
+        ("purpose_code", "30: rent", "30 is salary, commission: write the code that is meant"),
+    ],
+)
+def test_a_code_beside_the_name_of_another_one_is_refused(tmp_path: Path, column: str, cell: str, said: str) -> None:
+    [problem] = problems(chosen(tmp_path, **{column: cell}))
+    assert problem[0] == column
+    assert problem[1].startswith(said)
 
 
 def test_the_known_banks_and_wallets_are_those_that_the_public_facts_list() -> None:
@@ -190,17 +244,17 @@ def test_the_same_template_is_the_same_bytes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("kind", "country", "said"),
     [
-        (("payments",), "pay, withdraw"),
-        (("provision", "ID"), "leave --country out"),
-        (("pay", "Indonesia"), "two letters"),
-        (("pay", "XX"), "two letters"),
+        ("payments", None, "pay, withdraw"),
+        ("provision", "ID", "leave --country out"),
+        ("pay", "Indonesia", "two letters"),
+        ("pay", "XX", "two letters"),
     ],
 )
-def test_a_template_that_there_is_not_is_refused(arguments: tuple[str, ...], said: str) -> None:
+def test_a_template_that_there_is_not_is_refused(kind: str, country: str | None, said: str) -> None:
     with pytest.raises(InputError, match=said):
-        template_of(*arguments)
+        template_of(kind, country)
 
 
 def test_a_template_of_another_kind_of_file_is_refused(tmp_path: Path) -> None:

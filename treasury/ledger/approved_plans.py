@@ -154,7 +154,7 @@ def propose_again(ledger: Ledger, plan: WaitingPlan, shown: Mapping[str, Any]) -
 
 
 def approved_by(ledger: Ledger, run_key: str) -> list[PlanDecision]:
-    """The approvals that a run, and the rows added to it, were recorded with."""
+    """The approvals that a run, and the rows added to it, were recorded with: in the order of their plans."""
 
     def work(connection: Connection) -> list[PlanDecision]:
         judged_by = select(schema.runs.c.policy).where(schema.runs.c.run_key == run_key)
@@ -162,5 +162,20 @@ def approved_by(ledger: Ledger, run_key: str) -> list[PlanDecision]:
         plans = [plan for plan in plans_of_run(connection, ledger, run_key) if plan.policy == policy]
         found = [each for plan in plans for each in decisions_of(connection, ledger, plan)[0]]
         return [each for each in found if each.decision == "approve" and each.used_at is not None]
+
+    return ledger.look(work)
+
+
+def approvers_by_time(ledger: Ledger, run_key: str) -> list[tuple[int, tuple[str, ...]]]:
+    """Since when, Unix ms, rows of a run were recorded with the approvals of these people, the earliest first."""
+
+    def work(connection: Connection) -> list[tuple[int, tuple[str, ...]]]:
+        found = []
+        for plan in plans_of_run(connection, ledger, run_key):
+            decided = decisions_of(connection, ledger, plan)[0]
+            used = [each for each in decided if each.decision == "approve" and each.used_at is not None]
+            if used:
+                found.append((min(each.used_at or 0 for each in used), tuple(each.name for each in used)))
+        return sorted(found)
 
     return ledger.look(work)

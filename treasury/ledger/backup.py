@@ -31,7 +31,9 @@ FORMAT = 1
 MANIFEST, LEDGER, KEY = "manifest.json", "ledger.db", "ledger.key"
 TOKENS = "tokens/"
 LAST_BACKUP = "last_backup.json"
-"""File of the home in which `treasury backup` keeps when it made its last one."""
+"""File of the home in which `treasury backup` keeps when it made its last one, and where."""
+RESTORED = ".restored"
+"""Ends the name of the file beside a backup that says when it was last restored."""
 
 _BROKEN = (
     *(zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError),

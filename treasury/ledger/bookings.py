@@ -8,8 +8,8 @@ from typing import Any
 from sqlalchemy import select
 
 from treasury.ledger import schema
-from treasury.ledger.closing import credit_of, receipt_answers
 from treasury.ledger.ledger import Ledger
+from treasury.ledger.receipts import credit_of, is_inside, receipt_answers
 from treasury.orders.states import State
 from treasury.provider.catalogue import CATALOGUE
 from treasury.reconciliation.months import Booking, EntryKind
@@ -73,6 +73,8 @@ def receipt_bookings(ledger: Ledger, opened_at: Mapping[str, int]) -> Iterator[B
     before: dict[str, Decimal] = {}
     for row in ledger.read(receipt_answers().order_by(schema.answers.c.id)):
         request_id, (currency, credited) = json.loads(row.ledger_side)["request_id"], credit_of(row)
+        if currency in opened_at and is_inside(row, opened_at[currency]):
+            continue
         moved, before[request_id] = credited - before.get(request_id, Decimal(0)), credited
         if moved and currency in opened_at and row.asked_at > opened_at[currency]:
             yield Booking(f"R{row.id}", row.asked_at, currency, EntryKind.RECEIVED, moved, request_id)

@@ -13,13 +13,12 @@ from treasury.concurrency.batches import batched
 from treasury.ledger import schema
 from treasury.ledger.database import serialize
 from treasury.ledger.ledger import Ledger
+from treasury.ledger.receipts import counted_when_opened, credit_of, is_inside, receipt_answers
 from treasury.ledger.snapshots import expected_receipts
-from treasury.ledger.sweeps import RECEIPT
 from treasury.money import exact, format_amount
 from treasury.orders.states import OPEN, State
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.service_rules import ServiceRules
-from treasury.provider.status import OrderStatus
 from treasury.reconciliation.balances import Flows, Night
 from treasury.reconciliation.scope import Scope
 from treasury.reconciliation.statement import Move, StatementLine, draw_statement
@@ -96,8 +95,11 @@ def close_sweep(ledger: Ledger, sweep_id: int, scope: Scope, rules: ServiceRules
                 _correct_fees(stream(_steps_with_ids(first)), flows, steps, earlier, fee_on_top)
         for row in stream(_unpriced(sweep_id)):
             _add_unpriced(row, flows, ages, fee_on_top)
+        counted = counted_when_opened(stream, opened)
         for row in stream(receipt_answers().where(schema.answers.c.sweep_id == sweep_id)):
             currency, credited = credit_of(row)
+            if currency in opened and is_inside(row, opened[currency].as_of) and row.request_id not in counted:
+                continue
             flows[currency]["unpriced"] -= credited
     said = {
         currency: {**_texts(sums), **_open(ages[currency]), "late_named": late[currency][:MAX_NAMED]}
@@ -230,27 +232,6 @@ def _add_unpriced(
         ages[currency].append((row.created_at, row.request_id))
     if row.operation in fee_on_top and shown.get("seen_fee") is not None:
         flows[shown.get("seen_fee_currency") or currency][name] += Decimal(shown["seen_fee"])
-
-
-def receipt_answers() -> Select[Any]:
-    """Select both sides of questions that no order of the ledger stands behind: pay-ins are among them."""
-    answers = schema.answers.c
-    shown = answers.order_id.is_(None) & answers.service_side.is_not(None)
-    return select(answers.id, answers.asked_at, answers.ledger_side, answers.service_side).where(shown)
-
-
-def credit_of(row: Any) -> tuple[str, Decimal]:
-    """Return currency and amount of what a pay-in has brought by this answer; nothing of anything else."""
-    ours, shown = json.loads(row.ledger_side), json.loads(row.service_side)
-    if ours["operation"] != RECEIPT:
-        return "", Decimal(0)
-    currency = shown.get("seen_currency") or ours["currency"]
-    if shown.get("status") != OrderStatus.SUCCESS:
-        return currency, Decimal(0)
-    amount = Decimal(shown.get("seen_amount") or ours["amount"])
-    arrived = shown.get("arrive_amount")
-    credited = amount - Decimal(shown.get("seen_fee") or 0) if arrived is None else Decimal(arrived)
-    return currency, credited
 
 
 def _moves(

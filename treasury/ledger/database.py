@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Engine, Table, create_engine, event, make_url, text
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
+from sqlalchemy.util import LRUCache
 
 from treasury.clock import MACHINE
 from treasury.concurrency.crash_points import crash_point
@@ -37,6 +38,22 @@ GROUP = 200
 """Most steps that share one commit."""
 
 
+class _Compiled(LRUCache[Any, Any]):
+    """Statements compiled for one kind of database: kept once for all ledgers that this process opens.
+
+    SQLAlchemy keeps them for each engine: a key begins with that engine's dialect; the rest of it names the statement.
+    """
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        return super().get(key[1:], default)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        super().__setitem__(key[1:], value)
+
+
+_COMPILED = {"sqlite": _Compiled(500), "postgresql": _Compiled(500)}
+
+
 def sqlite_file(url: str) -> Path | None:
     """The file of a SQLite ledger; None for another database."""
     parsed = make_url(url)
@@ -54,7 +71,11 @@ def open_engine(url: str, *, writes: bool) -> Engine:
     if parsed.get_backend_name() != "postgresql":
         raise ConfigurationError(f"a ledger is kept in SQLite or PostgreSQL, not {parsed.get_backend_name()}")
     try:
-        engine = create_engine(parsed.set(drivername="postgresql+psycopg"), pool_size=4)
+        engine = create_engine(
+            parsed.set(drivername="postgresql+psycopg"),
+            pool_size=4,
+            execution_options={"compiled_cache": _COMPILED["postgresql"]},
+        )
     except (ArgumentError, NoSuchModuleError) as error:
         raise ConfigurationError(f"the ledger cannot be opened: {error}") from None
 
@@ -71,7 +92,11 @@ def _open_sqlite(url: str, *, writes: bool) -> Engine:
     file = sqlite_file(url)
     if file is None:
         raise ConfigurationError("a ledger needs a file: sqlite:////path/to/ledger.db")
-    engine = create_engine(url, connect_args={"timeout": OPEN_SECONDS, "check_same_thread": False})
+    engine = create_engine(
+        url,
+        connect_args={"timeout": OPEN_SECONDS, "check_same_thread": False},
+        execution_options={"compiled_cache": _COMPILED["sqlite"]},
+    )
 
     @event.listens_for(engine, "connect")
     def _configure(connection: Any, _record: object) -> None:
@@ -204,6 +229,11 @@ class Writer:
             return work(self._connection)
         result: T = await_result(lambda deliver: self._queue.put((work, deliver)))
         return result
+
+    @property
+    def is_lost(self) -> bool:
+        """Tell whether the connection was lost."""
+        return self._lost is not None
 
     def close(self, seconds: float | None = None) -> None:
         """Finish what is queued and close. `seconds`: the longest wait; the next opening finds everything committed."""

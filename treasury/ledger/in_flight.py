@@ -10,7 +10,9 @@ from sqlalchemy import ColumnElement, select
 
 from treasury.ledger import schema
 from treasury.ledger.ledger import Ledger
+from treasury.ledger.mapping import read_row
 from treasury.money import exact
+from treasury.orders.records import Order
 from treasury.orders.states import OPEN, Hold, State
 from treasury.provider.conversion import ConversionExecute
 
@@ -48,6 +50,14 @@ def in_flight(ledger: Ledger, *, except_run: str) -> dict[str, Decimal]:
     """Currency -> what payments of other runs may still debit, at their ceilings where only a quote will tell."""
     table = schema.orders.c
     return _sums(ledger, table.state.in_(_MAY_DEBIT) & (table.run_key != except_run))
+
+
+def bounded_orders(ledger: Ledger, run_key: str) -> list[Order]:
+    """Orders of a run that the service has, and whose debits nothing that was sent bounds."""
+    table = schema.orders.c
+    states = (State.ACCEPTED.value, State.SETTLED.value)
+    chosen = (table.run_key == run_key) & table.bound.is_not(None) & table.state.in_(states)
+    return [read_row(Order, row) for row in ledger.read(select(schema.orders).where(chosen).order_by(table.id))]
 
 
 def states_of(ledger: Ledger, run_key: str) -> dict[str, tuple[State, Hold | None]]:

@@ -292,6 +292,7 @@ def _row(ledger: Ledger, run_key: str, intent: Intent, replaces: str | None) -> 
         "payee": None if intent.payee is None else ledger.key.keyed_hash(intent.payee),
         "payee_name": None if intent.payee_name is None else ledger.key.keyed_hash(intent.payee_name),
         "ceiling": None if intent.ceiling is None else format_amount(intent.ceiling),
+        "bound": None if intent.bound is None else format_amount(intent.bound),
         "replaces": replaces,
         "released": Hold.DUPLICATE.value if intent.duplicate_ok else None,
         "created_at": ledger.now(),

@@ -9,7 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, insert, select, update
+from sqlalchemy import ColumnElement, Connection, insert, select
 from sqlalchemy.exc import DBAPIError
 
 from treasury.clock import MACHINE, Clock
@@ -314,21 +314,6 @@ class Ledger:
         row = {"currency": currency, "available": format_amount(available), "seen_at": self.now()}
         self._writer.write(lambda connection: connection.execute(insert(schema.balances).values(**row)).rowcount)
 
-    def saw_card_user(self, user_xid: str, user_id: str | None, kyc_status: str | None, kyc_level: str | None) -> None:
-        """Record a card user as the service showed it."""
-        table = schema.card_users
-        row = {"user_id": user_id, "kyc_status": kyc_status, "kyc_level": kyc_level, "seen_at": self.now()}
-
-        def work(connection: Connection) -> None:
-            if not connection.execute(update(table).where(table.c.user_xid == user_xid).values(**row)).rowcount:
-                connection.execute(insert(table).values(user_xid=user_xid, **row))
-
-        self._writer.write(work)
-
-    def card_users(self) -> list[Any]:
-        """Card users as last seen: `user_xid`, `user_id`, `kyc_status`, `kyc_level`."""
-        return self.read(select(schema.card_users).order_by(schema.card_users.c.user_xid))
-
     def known_numbers(self) -> set[str]:
         """Every reference and number under which the service may show an order of this ledger."""
         orders, quotes = schema.orders.c, schema.quotes.c
@@ -344,6 +329,11 @@ class Ledger:
     def count_with(self, token: LedgerToken) -> None:
         """Count the sends that are marked from here on in this token, too."""
         self._writer.token = token
+
+    @property
+    def is_lost(self) -> bool:
+        """Tell whether the connection that writes was lost: nothing more can be recorded by this process."""
+        return self._writer.is_lost
 
     def write(self, work: Callable[[Connection], T]) -> T:
         """Do `work` in one transaction; on disk when this returns."""

@@ -49,7 +49,7 @@ _READ: Mapping[str, Callable[[Any], Any]] = {
     "stage": Stage,
     "status": lambda value: None if value is None else OrderStatus(value),
     "doubtful": bool,  # SQLite's driver has no booleans
-    **dict.fromkeys(("amount", "receive_amount", "pay_amount", "fee", "rate", "ceiling", "told_fee"), _amount),
+    **dict.fromkeys(("amount", "receive_amount", "pay_amount", "fee", "rate", "ceiling", "bound", "told_fee"), _amount),
 }
 """Column -> conversion of its value; other columns are taken unchanged."""
 

@@ -213,7 +213,7 @@ def _planned(ledger: Ledger, made: Collection[tuple[str, str]]) -> Iterator[tupl
 
 
 def proceeds_of(ledger: Ledger, run_keys: Iterable[str]) -> Proceeds:
-    """Return what sales of these rounds brought, or are to bring, for the obligations of others, and none spent."""
+    """Return what sales of these rounds brought, or are to bring, for other assets, by purpose, and none spent."""
     rounds = []
     for run_key in run_keys:
         run, orders = ledger.run(run_key), ledger.orders(run_key=run_key)

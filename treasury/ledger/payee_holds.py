@@ -25,7 +25,8 @@ class PayeeRules:
     """How long another account of a known name waits after its first payment was recorded."""
     changed_above_percent: Decimal | None = None
     """How far a payee's amount may differ from the last run that paid the same people; None where nothing is held."""
-
+    changed_asks: str = ""
+    """Whom a payment waits for that differs so; empty where anybody releases it."""
     first_hours: int = 0
     """How long the first payment to an address waits after it was recorded."""
 
@@ -38,10 +39,11 @@ def payee_rules(limits: Limits) -> PayeeRules:
     """The rules for payees of a table of the policy."""
     if not isinstance(limits, PaymentLimits):
         return PayeeRules()
-    holds = limits.change_above_percent if limits.when_changed == "hold" else None
+    holds = None if limits.when_changed == "show" else limits.change_above_percent
     days = limits.cooling_days if isinstance(limits, PayoutLimits) else 0
     hours = limits.cooling_hours if isinstance(limits, WithdrawalLimits) else 0
-    return PayeeRules(limits.new_payee_above, days, holds, hours)
+    asks = "; it waits for a second person: somebody who did not make this run releases it by key"
+    return PayeeRules(limits.new_payee_above, days, holds, asks if limits.asks_second_person else "", hours)
 
 
 def held_payees(connection: Connection, run_key: str, rules: PayeeRules, now: int) -> Iterator[tuple[str, str, Hold]]:
@@ -79,7 +81,7 @@ def _differs(connection: Connection, run_key: str, rules: PayeeRules) -> Mapping
     if rules.changed_above_percent is None:
         return {}
     beside = beside_last(connection, run_key, rules.changed_above_percent)
-    return {} if beside is None else beside.differs
+    return {} if beside is None else {row: why + rules.changed_asks for row, why in beside.differs.items()}
 
 
 def _not_released(connection: Connection, run_key: str, state: State, kind: Hold) -> list[Row[tuple[()]]]:

@@ -1,10 +1,17 @@
 """Progress of long work, read from the ledger: done and total."""
 
+from collections import Counter
+from collections.abc import Sequence
+
 from sqlalchemy import case, func, select
 
+from treasury.concurrency.batches import batched
 from treasury.ledger import schema
 from treasury.ledger.ledger import Ledger
 from treasury.orders.states import State
+
+_AT_ONCE = 500
+"""Orders that one statement covers."""
 
 
 def sent(ledger: Ledger, run_key: str) -> tuple[int, int]:
@@ -13,6 +20,16 @@ def sent(ledger: Ledger, run_key: str) -> tuple[int, int]:
     done = func.coalesce(func.sum(case((orders.state != State.PREPARED.value, 1), else_=0)), 0)
     [row] = ledger.read(select(done, func.count()).where(orders.run_key == run_key))
     return int(row[0]), int(row[1])
+
+
+def outcomes(ledger: Ledger, ids: Sequence[int]) -> dict[str, int]:
+    """Outcome -> how many of these orders have it now."""
+    orders, found = schema.orders.c, Counter[str]()
+    for some in batched(ids, _AT_ONCE):
+        counted = select(orders.state, func.count().label("orders")).where(orders.id.in_(some)).group_by(orders.state)
+        for row in ledger.read(counted):
+            found[State(row.state).outcome] += row.orders
+    return dict(found)
 
 
 def asked(ledger: Ledger) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-VERSION = "101"
+VERSION = "103"
 
 metadata = MetaData()
 
@@ -37,8 +37,7 @@ runs = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("plan", Text, nullable=False),
     Column("plan_sha256", String(64), nullable=False),
-    Column("policy", String(64)),
-    Column("checksum", String(64)),
+    *(Column(name, String(64)) for name in ("policy", "checksum")),
     Column("makers", Text),
 )
 """Runs. `policy`: the version of the policy in force that what waits of it was judged by last. `checksum`: keyed, over
@@ -65,12 +64,10 @@ orders = Table(
     Column("currency", String(40)),
     Column("amount", String(64)),
     Column("receive_currency", String(40)),
-    Column("receive_amount", String(64)),
-    Column("fee", String(64)),
+    *(Column(name, String(64)) for name in ("receive_amount", "fee")),
     Column("fee_currency", String(40)),
     Column("rate", String(64)),
-    Column("order_no", String(200)),
-    Column("confirmation", String(200)),
+    *(Column(name, String(200)) for name in ("order_no", "confirmation")),
     Column("status", Integer),
     Column("code", String(40)),
     Column("reason", Text),
@@ -84,6 +81,7 @@ orders = Table(
     Column("personal", Text),
     *(Column(name, String(64)) for name in ("checksum", "replaces", "told_fee")),
     Column("told_fee_currency", String(40)),
+    Column("bound", String(64)),
     UniqueConstraint("run_key", "row_ref"),
     Index("orders_by_state", "state"),
     Index("orders_by_alike", "alike"),
@@ -107,7 +105,7 @@ hashes of account, country and bank, and of the name, as an eye reads them.
 replaced or 35 days old. `replaces`: the request id of the order that it is paid instead of. `confirmation`: the quote
 that was, or is about to be, confirmed. `absent_since`: when the service first said it does not know it, after the last
 send. `first_answer`: the code that answered the first transmission of this reference, when that was not success.
-`told_fee`: the fee that the service named first; `fee` is the one that it names now.
+`told_fee`: the fee that the service named first; `fee` is the one that it names now. `bound`: the most it should debit.
 """
 
 quotes = Table(
@@ -121,8 +119,7 @@ quotes = Table(
     Column("pay_currency", String(40)),
     Column("pay_amount", String(64)),
     Column("receive_currency", String(40)),
-    Column("receive_amount", String(64)),
-    Column("fee", String(64)),
+    *(Column(name, String(64)) for name in ("receive_amount", "fee")),
     Column("fee_currency", String(40)),
     Column("rate", String(64)),
     Column("expires_at", BigInteger),
@@ -130,8 +127,7 @@ quotes = Table(
     Column("created_at", BigInteger, nullable=False),
     Column("stage", String(10), nullable=False, default="asked"),
     Column("asks", Integer, nullable=False, default=0),
-    Column("ends_at", BigInteger),
-    Column("service_ends_at", BigInteger),
+    *(Column(name, BigInteger) for name in ("ends_at", "service_ends_at")),
     Column("checksum", String(64)),
 )
 """Every quote ever asked for, lost ones included: a row stands before its request leaves.
@@ -146,8 +142,7 @@ hosts = Table(
     "hosts",
     metadata,
     Column("host", String(64), primary_key=True),
-    Column("marks", BigInteger, nullable=False),
-    Column("first_seen", BigInteger, nullable=False),
+    *(Column(name, BigInteger, nullable=False) for name in ("marks", "first_seen")),
 )
 """Machines that sent from this ledger, and how many sends each marked; their token files count the same."""
 
@@ -167,8 +162,7 @@ journal = Table(
     Column("order_id", _Id, ForeignKey("orders.id"), nullable=False, index=True),
     Column("at", BigInteger, nullable=False),
     Column("event", String(20), nullable=False),
-    Column("source", String(10), nullable=False),
-    Column("target", String(10), nullable=False),
+    *(Column(name, String(10), nullable=False) for name in ("source", "target")),
     Column("process", String(100), nullable=False),
     Column("cause", Text),
     Column("code", String(40)),
@@ -187,8 +181,7 @@ plans = Table(
     Column("proposed_at", BigInteger, nullable=False),
     Column("cancelled_at", BigInteger),
     Column("cancelled_by", String(100)),
-    Column("cancel_why", Text),
-    Column("content", Text),
+    *(Column(name, Text) for name in ("cancel_why", "content")),
     Column("policy", String(64)),
     Column("day", String(10)),
     Column("number", Integer),
@@ -230,6 +223,18 @@ payout_plan_rows = Table(
 )
 """The rows of such a plan, some in each record, encrypted; they end with the last payload of their run."""
 
+notifications = Table(
+    "notifications",
+    metadata,
+    Column("id", _Id, primary_key=True, autoincrement=True),
+    Column("digest", String(64), nullable=False, unique=True),
+    Column("received_at", BigInteger, nullable=False),
+    *(Column(name, String(200)) for name in ("request_id", "order_no", "order_type", "currency", "amount", "status")),
+    Column("taken", String(10), index=True),
+)
+"""Notifications that the platform signed, once each. `digest`: keyed, over all that it says. `taken`: the place of
+what it names in this ledger, once the service was asked."""
+
 consents = Table(
     "consents",
     metadata,
@@ -246,12 +251,9 @@ policies = Table(
     metadata,
     Column("id", _Id, primary_key=True, autoincrement=True),
     Column("version", String(64), nullable=False),
-    Column("content", Text, nullable=False),
-    Column("source", Text, nullable=False),
-    Column("adopted_by", String(100), nullable=False),
-    Column("os_user", String(100), nullable=False),
-    Column("adopted_at", BigInteger, nullable=False),
-    Column("in_force_at", BigInteger, nullable=False),
+    *(Column(name, Text, nullable=False) for name in ("content", "source")),
+    *(Column(name, String(100), nullable=False) for name in ("adopted_by", "os_user")),
+    *(Column(name, BigInteger, nullable=False) for name in ("adopted_at", "in_force_at")),
     Column("recovery", Boolean, nullable=False, default=False),
     Column("ended_at", BigInteger),
     Column("ended_by", String(100)),
@@ -266,12 +268,10 @@ decisions = Table(
     Column("id", _Id, primary_key=True, autoincrement=True),
     Column("proposal", _Id, nullable=False, index=True),
     Column("decision", String(10), nullable=False),
-    Column("name", String(100), nullable=False),
-    Column("os_user", String(100), nullable=False),
+    *(Column(name, String(100), nullable=False) for name in ("name", "os_user")),
     Column("at", BigInteger, nullable=False),
     Column("expires_at", BigInteger),
-    Column("token", Text),
-    Column("why", Text),
+    *(Column(name, Text) for name in ("token", "why")),
     Column("used_at", BigInteger),
     Column("checksum", String(64)),
 )
@@ -286,8 +286,7 @@ stops = Table(
     Column("stopped_by", String(100), nullable=False),
     Column("why", Text, nullable=False),
     Column("lifted_at", BigInteger),
-    Column("lifted_by", String(100)),
-    Column("os_user", String(100)),
+    *(Column(name, String(100)) for name in ("lifted_by", "os_user")),
     Column("is_signed", Boolean),
 )
 """Stops of all sending; a stop is in force until it is lifted. `os_user`, and whether a key signed, of who stopped."""
@@ -318,8 +317,10 @@ card_users = Table(
     Column("kyc_status", String(20)),
     Column("kyc_level", String(20)),
     Column("seen_at", BigInteger, nullable=False),
+    *(Column(name, BigInteger) for name in ("first_at", "since", "passed_at")),
+    Column("passed_level", String(20)),
 )
-"""Card users as last seen. KYC links are never stored."""
+"""Card users as last seen; KYC links are never stored. `since`: first seen so. `passed_level`: the highest one."""
 
 sweeps = Table(
     "sweeps",

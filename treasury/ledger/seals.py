@@ -56,6 +56,7 @@ def seal_order(key: LedgerKey, order: Order) -> str:
         *(order.run_key, order.row_ref, order.operation, str(order.generation), order.request_id, order.state.value),
         *(order.currency, order.receive_currency, order.confirmation, order.hold_kind, str(order.doubtful)),
         *(order.replaces, *(None if amount is None else format_amount(amount) for amount in amounts)),
+        *(() if order.bound is None else (format_amount(order.bound),)),  # none in ledgers of before format 103
     )
     return key.checksum_of(_joined(texts) + b"\x1f" + (order.payload or b""))
 
@@ -70,7 +71,7 @@ def seal_new(key: LedgerKey, row: Mapping[str, Any]) -> str:
     return seal_order(key, with_columns(Order.of(given), {name: given[name] for name in READ_COLUMNS}))
 
 
-READ_COLUMNS = ("state", "amount", "receive_amount", "ceiling")
+READ_COLUMNS = ("state", "amount", "receive_amount", "ceiling", "bound")
 """Columns that a record holds in another form than the database."""
 
 

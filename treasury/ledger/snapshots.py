@@ -4,11 +4,12 @@ Of a payout run that is funded, what people agreed to is kept: the bounds of its
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from sqlalchemy import ColumnElement, Row, Select, insert, select
 
+from treasury.addresses import canonical_address
 from treasury.errors import InputError
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
@@ -19,10 +20,14 @@ from treasury.planning.trades import Rates
 
 def keep_snapshot(ledger: Ledger, run_key: str, policy: str | None, content: Mapping[str, Any]) -> None:
     """Keep what a rebalancing was planned from, and what was decided. `policy`: the version in force."""
+    row = _sealed(ledger, run_key, policy, content)
+    ledger.write(lambda connection: connection.execute(insert(schema.snapshots).values(**row)).rowcount)
+
+
+def _sealed(ledger: Ledger, run_key: str, policy: str | None, content: Mapping[str, Any]) -> dict[str, Any]:
     row = {"run_key": run_key, "at": ledger.now(), "policy": policy}
     sealed = {"checksum": _checksum(ledger.key, row, content), "content": content}
-    row["content"] = json.dumps(sealed, ensure_ascii=False)
-    ledger.write(lambda connection: connection.execute(insert(schema.snapshots).values(**row)).rowcount)
+    return {**row, "content": json.dumps(sealed, ensure_ascii=False)}
 
 
 def snapshot_of(ledger: Ledger, run_key: str, plan_sha256: str | None = None) -> dict[str, Any] | None:
@@ -52,20 +57,84 @@ def expect_receipt(ledger: Ledger, request_id: str, receipt: Mapping[str, str] |
 
     `receipt`: its currency and amount; None takes back one that the service has refused for good.
     """
-    said = None if receipt is None else {**receipt, "request_id": request_id, "created_at": ledger.now()}
-    keep_snapshot(ledger, RECEIPT + request_id, None, {"plan_sha256": None, "receipt": said})
+    expect_receipts(ledger, {request_id: receipt})
 
 
-def expected_receipts(ledger: Ledger) -> dict[str, dict[str, Any]]:
-    """Return request id -> every pay-in of ours: currency, amount as text, and when it was asked for, Unix ms."""
+def expect_receipts(ledger: Ledger, receipts: Mapping[str, Mapping[str, str] | None]) -> None:
+    """Record what is to come in, by request id, in one transaction; when this ledger first learnt of it stays."""
+    rows, known = [], expected_receipts(ledger, receipts)
+    for request_id, receipt in receipts.items():
+        since = known[request_id]["created_at"] if request_id in known else ledger.now()
+        said = None if receipt is None else {**receipt, "request_id": request_id, "created_at": since}
+        rows.append(_sealed(ledger, RECEIPT + request_id, None, {"plan_sha256": None, "receipt": said}))
+    if rows:
+        ledger.write(lambda connection: connection.execute(insert(schema.snapshots), rows).rowcount)
+
+
+def expected_receipts(ledger: Ledger, among: Iterable[str] | None = None) -> dict[str, dict[str, Any]]:
+    """Return request id -> every pay-in and deposit, or those `among` these: currency, amount as text, and when this
+    ledger learnt of it, Unix ms."""
     table = schema.snapshots.c
-    query = select(schema.snapshots).where(table.run_key.startswith(RECEIPT)).order_by(table.id)
+    named = (
+        table.run_key.startswith(RECEIPT) if among is None else table.run_key.in_([RECEIPT + name for name in among])
+    )
+    query = select(schema.snapshots).where(named).order_by(table.id)
     found = {}
     for row in ledger.read(query):
         content, is_sealed = read_content(ledger.key, row)
         if is_sealed:
             found[row.run_key.removeprefix(RECEIPT)] = content["receipt"]
     return {name: receipt for name, receipt in found.items() if receipt is not None}
+
+
+INVOICES = "invoices "
+"""Stands before a run key of invoices in the place of a run key."""
+
+
+def claim_for_invoices(ledger: Ledger, run_key: str) -> None:
+    """Record that a run key names invoices, so that no payments take it."""
+    if not is_of_invoices(ledger, run_key):
+        keep_snapshot(ledger, INVOICES + run_key, None, {"plan_sha256": None})
+
+
+def is_of_invoices(ledger: Ledger, run_key: str) -> bool:
+    """Tell whether a run key names invoices."""
+    return snapshot_of(ledger, INVOICES + run_key) is not None
+
+
+COMPARED = ("request_id", "currency", "amount", "order_type", "created_at", "run_key", "row_ref")
+"""Members of a receipt that a report needs; of how its customer pays it needs a hash of the address alone."""
+
+REJECTED = "rejected"
+"""Member of a receipt that the service refused for good: why. Nobody asks for it."""
+
+
+def asked_receipts(ledger: Ledger) -> list[dict[str, Any]]:
+    """The pay-ins and deposits that every reconciliation asks for, each with what a report compares."""
+    asked = (receipt for receipt in expected_receipts(ledger).values() if REJECTED not in receipt)
+    return [_compared(ledger, receipt) for receipt in asked]
+
+
+def _compared(ledger: Ledger, receipt: Mapping[str, Any]) -> dict[str, Any]:
+    to = address_hash(ledger.key, receipt.get("receive_address"))
+    return {name: receipt[name] for name in COMPARED if name in receipt} | ({} if to is None else {"to": to})
+
+
+def address_hash(key: LedgerKey, address: str | None, tag: str | None = None) -> str | None:
+    """Return what an address of money that comes in is known by; None where there is none."""
+    return None if not address else key.keyed_hash(["address", canonical_address(address), tag or ""])
+
+
+ISSUED = "deposit "
+"""Stands before what names customer and asset of a deposit address, in the place of a run key."""
+
+
+def issued_addresses(ledger: Ledger, until: int) -> set[str]:
+    """The hashes of the deposit addresses that customers were given until then, Unix ms."""
+    table = schema.snapshots.c
+    query = select(schema.snapshots).where(table.run_key.startswith(ISSUED), table.at <= until).order_by(table.id)
+    hashes = (address_hash(ledger.key, each.get("address"), each.get("tag")) for each in _contents(ledger, query))
+    return {each for each in hashes if each is not None}
 
 
 def snapshots_of(ledger: Ledger, run_key: str, policy: str | None) -> list[dict[str, Any]]:

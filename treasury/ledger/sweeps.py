@@ -234,6 +234,7 @@ def _order_side(order: Order, quote: Quote | None) -> dict[str, Any]:
         "created_at": order.created_at,
         "sent_at": order.sent_at,
         "final_at": order.final_at,
+        "bound": order.bound,
     }
 
 
@@ -259,4 +260,5 @@ def _card_user_side(user: Any) -> dict[str, Any]:
         "operation": CARD_USER,
         "user_xid": user.user_xid,
         "kyc_status": user.kyc_status,
+        **{name: getattr(user, name) for name in ("first_at", "since", "passed_at", "passed_level")},
     }

@@ -1,18 +1,19 @@
 """Pure decisions about one payment: does it agree, what may follow, may its quote be confirmed."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import Enum
 from typing import Any
 
-from treasury.money import exact
+from treasury.money import canonical, exact
 from treasury.orders.records import Order, Quote
 from treasury.orders.states import State
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.operation import SeenOrder
 from treasury.provider.refusals import DOUBLE_PAYMENT
 from treasury.provider.service_rules import ServiceRules
+from treasury.provider.status import OrderStatus
 
 
 def disagreements(order: Order, seen: SeenOrder) -> list[str]:
@@ -34,6 +35,23 @@ def disagreements(order: Order, seen: SeenOrder) -> list[str]:
         for name, ours, there in pairs
         if ours is not None and there is not None and ours != there
     ]
+
+
+def settled_amount(order: Order) -> Decimal | None:
+    """Return the amount of a settled order; of a code, what the service showed once it was paid. None if not known."""
+    is_code = not CATALOGUE[order.operation].confirms_quote
+    return order.ceiling if order.amount is None and is_code and order.status == OrderStatus.SUCCESS else order.amount
+
+
+@exact
+def over_bound(order: Order, fee_on_top: Collection[str]) -> Decimal | None:
+    """Return how much more than its bound an order debited, by what the service showed; None where it did not."""
+    debit = order.ceiling if order.amount is None else order.amount  # of a code, the debit once that is known
+    if order.bound is None or debit is None or order.status not in (OrderStatus.PROCESSING, OrderStatus.SUCCESS):
+        return None
+    if order.amount is not None and order.operation in fee_on_top and order.fee_currency in (None, order.currency):
+        debit += order.fee or 0
+    return debit - order.bound if debit > order.bound else None
 
 
 def as_paid(seen: SeenOrder, order: Order, service: ServiceRules) -> SeenOrder:
@@ -201,10 +219,16 @@ class Bounds:
     """None is the currency that is received."""
     min_rate: Decimal | None = None
     max_rate: Decimal | None = None
+    max_debit: Decimal | None = None
+    """The most that is debited with a fee on top of what is paid."""
 
     def as_dict(self) -> dict[str, str]:
-        """As text, for the ledger."""
-        return {name: str(value) for name, value in vars(self).items() if value is not None}
+        """As text, for the ledger; one amount has one text, for plans are recognised by it."""
+        return {
+            name: canonical(value) if isinstance(value, Decimal) else str(value)
+            for name, value in vars(self).items()
+            if value is not None
+        }
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> "Bounds":
@@ -214,6 +238,17 @@ class Bounds:
         return cls(
             stored["pay_currency"], stored["receive_currency"], fee_currency=stored.get("fee_currency"), **amounts
         )
+
+
+def bounds_of(payload: Mapping[str, Any], operation: str, fee_on_top: Collection[str]) -> Bounds:
+    """Return the bounds of an order's quote, by its payload; `fee_on_top`: operations whose fee is charged on top.
+
+    What a payment may debit at the most, where it fixes what is received, bounds the amount with its fee on top.
+    """
+    bounds = Bounds.from_dict(payload["bounds"])
+    if operation not in fee_on_top or bounds.pay_amount is not None:
+        return bounds
+    return replace(bounds, max_debit=bounds.max_pay)
 
 
 @exact
@@ -229,10 +264,15 @@ def quote_problem(quote: Quote, bounds: Bounds, now_ms: int) -> str | None:
         _fee_problem(quote, bounds),
         _within("rate", quote.rate, bounds.min_rate, bounds.max_rate),
         _within("pay amount", quote.pay_amount, None, bounds.max_pay),
+        _within("debit with its fee on top", _with_fee(quote, quote.pay_amount), None, bounds.max_debit),
         _within("receive amount before the fee", _gross(quote, quote.receive_amount), bounds.min_receive, None),
         _expiry_problem(quote, now_ms),
     )
     return next((problem for problem in checks if problem), None)
+
+
+def _with_fee(quote: Quote, pays: Decimal) -> Decimal:
+    return pays + (quote.fee or 0) if quote.fee_currency in (None, quote.pay_currency) else pays
 
 
 def _exact(name: str, quoted: object, wanted: object) -> str | None:

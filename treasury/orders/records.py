@@ -61,6 +61,8 @@ class Intent:
     """The payee's name as an eye reads it. Personal: kept as a keyed hash."""
     ceiling: Decimal | None = None
     """The most that it may debit, in `currency`, where the amount is not known beforehand."""
+    bound: Decimal | None = None
+    """The most that it should debit, fee included, where nothing that is sent bounds it."""
     duplicate_ok: str | None = None
     """Why a payment that looks like a duplicate is not one."""
     replaces: str | None = None
@@ -122,6 +124,8 @@ class Order(Record):
     """The business date on whose account it counts; None while nothing was judged."""
     ceiling: Decimal | None
     """The most that it may debit, where its amount is not known beforehand."""
+    bound: Decimal | None
+    """The most that it should debit, fee included, where nothing that was sent bounds it."""
     replaces: str | None
     """The first request id of the payment that ended unpaid and that this one is paid instead of."""
     told_fee: Decimal | None

@@ -64,11 +64,11 @@ class Holding:
     """Value of one in the base asset, for weighing and costs."""
     reserve: Decimal = Decimal(0)
     """Not spent below need + reserve, whatever for; being below it is no shortfall."""
-    brought: Decimal = Decimal(0)
-    """Of what is there: what sales brought for obligations of others. It is spent for these alone, and for these it is
-    spent also where the asset is below its floor or reserve; the asset's own money is not."""
-    coming: Decimal = Decimal(0)
-    """Of what is expected and not there: what sales on their way are to bring for obligations of others."""
+    brought: Mapping[Purpose, Decimal] = field(default_factory=dict)
+    """Of what is there: what sales brought for others, by purpose. It is spent for that purpose or a more urgent one,
+    also where the asset is below its own levels; the asset's own money is not."""
+    coming: Mapping[Purpose, Decimal] = field(default_factory=dict)
+    """Of what is expected and not there: what sales on their way are to bring for others, by purpose."""
 
 
 @dataclass(frozen=True)

@@ -72,7 +72,7 @@ def _of_levels(book: TradeBook, trades: Sequence[tuple[Conversion, Leg]]) -> Ite
     for number in sorted({each.round for each, _ in trades}):
         now = [(each, leg) for each, leg in trades if each.round == number]
         for asset, levels in book.levels.items():
-            left[asset] += levels.holding.coming if number == 2 else ZERO
+            left[asset] += sum(levels.holding.coming.values(), ZERO) if number == 2 else ZERO
         for each, _ in now:
             left[each.currency] -= each.amount
         for asset in sorted({each.currency for each, _ in now}):

@@ -2,8 +2,8 @@
 
 For each purpose, and each asset that lacks something for it, the base asset first and the others by name:
 
-1. What may pay is lined up: first what earlier sales brought for obligations, then the base asset and what is above
-   its band, then sales on their way for obligations, then what others may spend for the purpose; among each of these
+1. What may pay is lined up: first what earlier sales brought for the purpose, then the base asset and what is above
+   its band, then sales on their way for the purpose, then what others may spend for it; among each of these
    the cheapest route, after spread, fee and fixed cost, comes first.
 2. One after the other buys what is still missing, as far as its money and the limits go.
 
@@ -55,9 +55,9 @@ LOOKS = 2
 class _Money(Enum):
     """The money of an asset that pays."""
 
-    PROCEEDS = "what sales brought for the obligations of others"
+    PROCEEDS = "what sales brought for this purpose of others"
     SURPLUS = "what is above its band"
-    COMING = "what sales on their way are to bring for the obligations of others"
+    COMING = "what sales on their way are to bring for this purpose of others"
     OWN = "what else may be spent of it"
 
 
@@ -106,15 +106,15 @@ class _Draft:
         self.purposes: dict[_Step, set[Purpose]] = {}
         self.drawn: dict[tuple[str, Purpose], Decimal] = defaultdict(Decimal)
         """By asset and purpose: what was taken of the money that is there."""
-        self.awaited: dict[str, Decimal] = defaultdict(Decimal)
-        """By asset: what was taken of money on its way."""
+        self.awaited: dict[tuple[str, Purpose], Decimal] = defaultdict(Decimal)
+        """By asset and purpose: what was taken of money on its way."""
         self.reached: Reached = {}
         """By asset and purpose: the limit that stood against a trade for it; of a surplus that is sold, no purpose."""
 
     def buy(self, asset: str, purpose: Purpose) -> None:
         """Bring an asset up to its level of a purpose, as far as money and limits go."""
         levels = self.book.levels[asset]
-        if not levels.is_base and self.drawn_for(asset) > levels.holding.brought:
+        if not levels.is_base and self.drawn_for(asset) > sum(levels.holding.brought.values(), ZERO):
             return  # what was spent for more urgent needs is not bought back with the same plan
         for _ in range(LOOKS):
             for route, money in self._payers(asset, purpose):
@@ -191,19 +191,20 @@ class _Draft:
         """How much of an asset's money may be spent for a purpose."""
         levels = self.book.levels[asset]
         if money is _Money.COMING:
-            coming = levels.holding.coming - self.awaited[asset] if purpose is Purpose.OBLIGATION else ZERO
+            coming = levels.holding.coming.get(purpose, ZERO) - self.awaited[asset, purpose]
             return round_down(max(coming, ZERO), self.book.digits(asset))
-        level, drawn = levels.kept[purpose], self.drawn_for(asset)
-        proceeds = max(levels.holding.brought - self.drawn[asset, Purpose.OBLIGATION], ZERO)
-        if purpose is not Purpose.OBLIGATION:
-            drawn -= levels.holding.brought - proceeds  # its level keeps all that sales brought
-        there = levels.in_hand - drawn - level
+        brought = levels.holding.brought
+        proceeds = {each: max(brought.get(each, ZERO) - self.drawn[asset, each], ZERO) for each in TIERS}
+        drawn = self.drawn_for(asset)
+        there = levels.in_hand - drawn - levels.kept[purpose]
+        for urgent in TIERS[: TIERS.index(purpose)]:  # the level keeps all that sales brought for it
+            there += brought.get(urgent, ZERO) - proceeds[urgent]
         if money is _Money.PROCEEDS:
-            there = min(there, proceeds) if purpose is Purpose.OBLIGATION else ZERO
+            there = min(there, proceeds[purpose])
         elif money is _Money.SURPLUS:
             high = levels.high_aim if levels.is_high and not levels.is_base else None
-            above = ZERO if high is None else levels.in_hand - self.drawn_for(asset) - proceeds - high
-            there = above if purpose is not Purpose.OBLIGATION else min(there, above)
+            above = ZERO if high is None else levels.in_hand - drawn - sum(proceeds.values(), ZERO) - high
+            there = min(there, above)
         return round_down(max(there, ZERO), self.book.digits(asset))
 
     def _trade(
@@ -236,7 +237,7 @@ class _Draft:
         if any(self._is_too_small(step, amount) for step, amount in zip(steps, amounts, strict=True)):
             return
         if money is _Money.COMING:
-            self.awaited[source] += amounts[0]
+            self.awaited[source, purpose] += amounts[0]
         else:
             self.drawn[source, purpose] += amounts[0]
         for step, amount in zip(steps, amounts, strict=True):

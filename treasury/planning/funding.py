@@ -35,7 +35,7 @@ def _kept_for_others(snapshot: Snapshot, needs: Mapping[str, Decimal]) -> Iterab
             sums[each.asset] = sums.get(each.asset, ZERO) + each.amount
     for asset, amount in sorted(sums.items()):
         position = position_of(snapshot, asset)
-        others = min(position.expected, position.spendable) - snapshot.brought.get(asset, ZERO)
+        others = min(position.expected, position.spendable) - sum(snapshot.brought_by_purpose(asset).values(), ZERO)
         there = min(amount, others)
         if there > 0:
             yield Obligation(asset, there, "other payments")

@@ -29,6 +29,11 @@ class Limits(PolicyTable):
     duplicate_days: Annotated[int, Field(strict=True, ge=0, le=366)] = DUPLICATE_DAYS
     """How far back a settled payment with the same payee, currency and amount counts as a duplicate."""
 
+    @property
+    def asks_second_person(self) -> bool:
+        """Tell whether something is held until somebody who did not make its run releases it by key."""
+        return False
+
     def limited(self) -> set[str]:
         """The currencies that any amount of this table limits."""
         return {currency for _, value in self if isinstance(value, dict) for currency in value}
@@ -51,10 +56,15 @@ class PaymentLimits(Limits):
     """A share of failed sends above this stops the run, once twenty were sent."""
     change_above_percent: Annotated[Decimal, Field(gt=0, le=1000)] = Decimal(20)
     """A payee's amount that differs by more from the last run that paid the same people is said."""
-    when_changed: Literal["show", "hold"] = "show"
-    """`hold`: a payment whose amount or name differs so from the last run is held, too."""
+    when_changed: Literal["show", "hold", "second_person"] = "show"
+    """`hold`: a payment whose amount or name differs so from the last run is held, too; `second_person`: until somebody
+    who did not make its run releases it by key."""
     send_when_funding_is_unknown: bool = False
     """True: a run is sent although the service does not say a balance that it needs."""
+
+    @property
+    def asks_second_person(self) -> bool:
+        return self.when_changed == "second_person"
 
 
 class WithdrawalLimits(PaymentLimits):

@@ -137,8 +137,8 @@ class Market:
             maximum=maximum,
             price=self.prices[asset],
             reserve=reserve,
-            brought=self.snapshot.brought.get(asset, ZERO),
-            coming=min(self.snapshot.coming.get(asset, ZERO), position.incoming),
+            brought=self.snapshot.brought_by_purpose(asset),
+            coming=self.snapshot.coming_by_purpose(asset, position.incoming),
         )
 
     def _with_slippage(self, level: Decimal, held: Decimal) -> Decimal:

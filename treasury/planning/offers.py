@@ -37,6 +37,8 @@ class Offers:
     """Place, bank and network -> members of `beneficiaryFields` that are required (public fact 5.6)."""
     purposes: frozenset[str] = frozenset()
     """Remittance purpose codes (public fact 5.7)."""
+    names: Mapping[tuple[Place, str], str] = field(default_factory=dict)
+    """Place and code -> the name of a bank or wallet, where the service says one (public facts 5.4, 5.10)."""
     least: Mapping[str, Decimal] = field(default_factory=dict)
     """Asset -> the least that may be withdrawn (public fact 5.10)."""
     decimals: Mapping[str, int] = field(default_factory=dict)
@@ -80,9 +82,7 @@ def _too_fine(row: PayoutRow, offers: Offers) -> "_Found":
     for column, amount, currency in (paid, received):
         if amount is None or column is None:
             continue
-        allowed = offers.decimals.get(currency, DECIMALS.get(currency))
-        if allowed is None and currency in fiat_codes():
-            allowed = OTHER_DECIMALS.get(currency, 2)
+        allowed = offers.decimals.get(currency, decimals_of(currency))
         if allowed is not None and -int(amount.normalize(EXACT).as_tuple().exponent) > allowed:
             yield column, f"has more decimals than {currency} has ({allowed})", f"{amount:f}"
 
@@ -103,6 +103,11 @@ DECIMALS: Mapping[str, int] = {
     **dict.fromkeys(("USDT_BSC", "ETH", "TRX", "BNB", "BNB_BSC"), 18),
 }
 """Fraction digits of assets (public fact 7.1); of others they are not known."""
+
+
+def decimals_of(currency: str) -> int | None:
+    """Fraction digits of an asset or a currency; None where they are not known."""
+    return OTHER_DECIMALS.get(currency, 2) if currency in fiat_codes() else DECIMALS.get(currency)
 
 
 @dataclass(frozen=True)

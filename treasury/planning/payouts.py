@@ -55,6 +55,8 @@ class PayoutPlan:
     """The runs that are paid before it, each with what it needs, for which is converted, too."""
     unfunded: str | None = None
     """Why conversions cannot close its gap; None when they can, or are not asked for."""
+    on_top: Mapping[str, Decimal] = field(default_factory=dict)
+    """Currency -> what fees on top of the amounts come to, as the service estimates them, with a margin."""
     unbounded: Mapping[str, int] = field(default_factory=dict)
     """Currency -> payments that fix what is received, and whose debit nothing bounds: they are not in `debits`."""
     partly: bool = False
@@ -66,6 +68,11 @@ class PayoutPlan:
     def counted(self) -> dict[str, Decimal]:
         """Currency -> what limits of a run and approvals count: the debits of the plan, and what was recorded."""
         return add_sums(self.debits, self.recorded)
+
+    @property
+    def at_most(self) -> dict[str, Decimal]:
+        """Currency -> the most that leaves: the debits, and the fees on top of them."""
+        return add_sums(self.debits, self.on_top)
 
     @property
     def approvals(self) -> int:
@@ -123,6 +130,7 @@ class PayoutPlan:
             "payments": len(self.rows),
             "debits": _as_text(self.debits),
             "receipts": _as_text(self.receipts),
+            **({"on_top": _as_text(self.on_top), "at_most": _as_text(self.at_most)} if self.on_top else {}),
             **({"unbounded": dict(self.unbounded)} if self.unbounded else {}),
             **({"recorded": _as_text(self.recorded)} if self.recorded else {}),
             **({"headers": dict(self.mapped)} if self.mapped else {}),
@@ -199,6 +207,7 @@ def plan_payouts(
     limits = _limits(policy, way.table)
     debits: dict[str, Decimal] = defaultdict(Decimal)
     receipts: dict[str, Decimal] = defaultdict(Decimal)
+    on_top: dict[str, Decimal] = defaultdict(Decimal)
     unbounded: Counter[str] = Counter()
     hashes: list[bytes] = []
     for row in rows:
@@ -206,6 +215,8 @@ def plan_payouts(
         most = limits.max_per_payout.get(currency)
         if amount is not None:
             debits[currency] += amount
+            if row.estimate is not None:
+                on_top[currency] += row.estimate - amount
         elif (ceiling := row.ceiling(most)) is not None:
             debits[currency] += ceiling  # what its quote may ask at the most
         else:
@@ -222,7 +233,7 @@ def plan_payouts(
     sums = dict(sorted(debits.items())), dict(sorted(receipts.items()))
     open_ends = dict(sorted(unbounded.items()))
     plan = PayoutPlan(run_key, rows, *sums, sha256, policy, over, recorded, left_out, mapped, unbounded=open_ends)
-    return replace(plan, partly=partly, way=way)
+    return replace(plan, partly=partly, way=way, on_top=dict(sorted(on_top.items())))
 
 
 def with_conversions(
@@ -284,6 +295,7 @@ def plan_row(row: PayoutRow, limits: PaymentLimits = PaymentLimits()) -> Intent:
         duplicate_ok=row.duplicate_ok,
         replaces=row.replaces,
         ceiling=row.ceiling(limits.max_per_payout.get(row.currency)),
+        bound=row.bound(limits.max_per_payout.get(row.currency)),
     )
 
 
@@ -303,6 +315,7 @@ def _bounds(row: PayoutRow, limits: PaymentLimits) -> Bounds:
         receive_amount=row.receive_amount,
         max_pay=maximum if row.amount is not None else row.ceiling(maximum),
         min_rate=limits.min_rates.get(pair) if isinstance(limits, PayoutLimits) else None,
+        max_debit=None if row.amount is None else row.estimate,
     )
 
 

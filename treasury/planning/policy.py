@@ -183,6 +183,16 @@ class Policy(PolicyTable):
         return self
 
     @model_validator(mode="after")
+    def _told_apart(self) -> Self:
+        for name in () if self.people else ("payouts", "withdrawals"):
+            if self.payments(name).asks_second_person:
+                raise ValueError(
+                    f'{name}.when_changed: "second_person" needs [people] with keys: anybody can type a name; list '
+                    'them, or write "hold"'
+                )
+        return self
+
+    @model_validator(mode="after")
     def _approvable(self) -> Self:
         """Refuse a list of people that cannot be told apart, or who cannot give the approvals that are asked for."""
         listed = self.listed
@@ -201,7 +211,8 @@ class Policy(PolicyTable):
         found = []
         for table in ("payouts", "withdrawals", "conversions"):
             limits = self.table(table)
-            asked = 2 if limits.two_approvals_above else 1 if limits.one_approval_above else 0
+            asks_one = limits.one_approval_above or limits.asks_second_person
+            asked = 2 if limits.two_approvals_above else 1 if asks_one else 0
             missing = [people.missing(asked, maker) for maker in makers or [Maker("the maker", "")]]
             if all(missing):
                 found.append(f"{table}: {missing[0]}")

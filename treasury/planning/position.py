@@ -9,14 +9,24 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal
 from functools import cache
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import TypeAdapter
+from pydantic import BeforeValidator, TypeAdapter
 
 from treasury.money import canonical, exact
+from treasury.planning.conversion_model import TIERS, Purpose
 from treasury.planning.trades import Rates
 
 ZERO = Decimal(0)
+
+
+def _by_purpose(given: Any) -> Any:
+    """Read what an older release wrote, too, which knew of obligations alone."""
+    is_older = isinstance(given, Mapping) and not set(given) <= set(TIERS)
+    return {Purpose.OBLIGATION: given} if is_older else given
+
+
+ByPurpose = Annotated[Mapping[Purpose, Mapping[str, Decimal]], BeforeValidator(_by_purpose)]
 
 
 @dataclass(frozen=True)
@@ -68,11 +78,11 @@ class Snapshot:
     obligations: tuple[Obligation, ...] = ()
     doubtful: Mapping[str, Decimal] = field(default_factory=dict)
     """Asset -> what payments debit that may have been paid: it is kept, and nothing is bought for them."""
-    brought: Mapping[str, Decimal] = field(default_factory=dict)
-    """Asset -> what sales brought for payments of other assets, or conversions for this very payment run, and nothing
-    spent yet: it is for these, and no floor or minimum keeps it."""
-    coming: Mapping[str, Decimal] = field(default_factory=dict)
-    """Asset -> what sales on their way are to bring for payments of other assets."""
+    brought: ByPurpose = field(default_factory=dict)
+    """Purpose -> asset -> what sales brought for that purpose of other assets, or conversions for this very payment
+    run, and nothing spent yet: it is for these, and no floor or minimum keeps it."""
+    coming: ByPurpose = field(default_factory=dict)
+    """Purpose -> asset -> what sales on their way are to bring for that purpose of other assets."""
     daily: Mapping[str, Decimal] = field(default_factory=dict)
     """Asset -> what was paid out of it on a day, on the average."""
     missing: Mapping[str, str] = field(default_factory=dict)
@@ -89,6 +99,18 @@ class Snapshot:
     """Pair -> what this day's trades of it were worth, in the base asset."""
     cost: Decimal = ZERO
     """What this day's trades cost against the middle of the rates, in the base asset."""
+
+    def brought_by_purpose(self, asset: str) -> dict[Purpose, Decimal]:
+        """Purpose -> what sales brought of an asset for that purpose of others, and nothing spent yet."""
+        return {purpose: sums[asset] for purpose, sums in self.brought.items() if asset in sums}
+
+    def coming_by_purpose(self, asset: str, most: Decimal) -> dict[Purpose, Decimal]:
+        """Purpose -> what sales on their way are to bring of an asset for that purpose of others; `most` in all."""
+        found = {}
+        for purpose in TIERS:
+            found[purpose] = min(self.coming.get(purpose, {}).get(asset, ZERO), most)
+            most -= found[purpose]
+        return found
 
     def as_dict(self) -> dict[str, Any]:
         """As JSON can hold it, amounts as text."""
@@ -116,7 +138,7 @@ def _as_text(value: Any) -> Any:
     if isinstance(value, Decimal):
         return canonical(value)
     if isinstance(value, dict):
-        return {name: _as_text(each) for name, each in value.items()}
+        return {str(name): _as_text(each) for name, each in value.items()}
     return [_as_text(each) for each in value] if isinstance(value, tuple | list) else value
 
 

@@ -69,12 +69,12 @@ def expected_debit(
     receives: Decimal, rate: Decimal | None, ceiling: Decimal | None, seen: Sequence[SeenFee], margin: Decimal
 ) -> Decimal | None:
     """Return what a payment debits by the rate of now and the fees seen, with a margin, at most its ceiling; None if
-    unknown.
+    unknown. Rounded up to 8 decimals.
 
     `rate`: as many of what is received as one of what is paid gives. Where no quote of its pair was ever seen, its
     ceiling, if it has one: no fee is known, and more is never asked for.
     """
     if rate is None or (ceiling is not None and not seen):
         return ceiling
-    debit = (receives / rate + expected_fee(receives, seen)) * margin
+    debit = round_up((receives / rate + expected_fee(receives, seen)) * margin, 8)
     return debit if ceiling is None else min(debit, ceiling)

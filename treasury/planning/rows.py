@@ -113,8 +113,8 @@ class PayoutRow:
     replaces: str | None = None
     """Request id of the payment that did not settle and that this one is paid instead of."""
     estimate: Decimal | None = None
-    """The estimate of its debit with the policy's margin, as its plan fixed it, where the amount received is given.
-    No part of what a run key binds."""
+    """The estimate of its debit with the policy's margin, as its plan fixed it, where the amount received is given, or
+    where a fee is charged on top of the amount. No part of what a run key binds."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the row in a third of the time that a frozen dataclass takes by default."""
@@ -164,6 +164,15 @@ class PayoutRow:
             return None
         bounds = (self.max_pay_amount, self.estimate, maximum)
         return min((each for each in bounds if each is not None), default=None)
+
+    def bound(self, maximum: Decimal | None) -> Decimal | None:
+        """The most that it should debit, where nothing that is sent bounds it; None where that is not known.
+
+        A quote is confirmed inside its bounds: it has none.
+        """
+        if self.route is Route.QUOTED:
+            return None
+        return self.estimate if self.amount is not None else self.ceiling(maximum)
 
     @property
     def receive_currency(self) -> str:

@@ -27,7 +27,7 @@ def _move_money(due: dict[str, Hours]) -> dict[str, Hours]:
 
 
 class Tolerances(PolicyTable):
-    """The tolerances of a reconciliation. Principal has no tolerance: it compares exactly."""
+    """The tolerances of a reconciliation. Principal has no tolerance: it compares exactly, else it is proposed."""
 
     fee_tolerance_bps: Tolerance = 5
     """How far a fee may be off the quoted one, in basis points of the amount it is taken from."""
@@ -37,6 +37,14 @@ class Tolerances(PolicyTable):
     """Operation -> hours after which one that is not final is late; others as the catalogue says."""
     high_amounts: ByCurrency = Field(default_factory=dict)
     """Currency -> amount from which a break is of high severity at once."""
+    kyc_unused_days: Annotated[int, Field(strict=True, ge=1, le=366)] = 7
+    """Days after which a card user who has handed in no identity data is named."""
+    invoice_days: Annotated[int, Field(strict=True, ge=1, le=366)] = 1
+    """Days for which an invoice may be paid: a checkout ends after one, unless the account's settings say otherwise."""
+    likely_bps: Tolerance = 100
+    """How far a deposit may be off an unpaid invoice, in basis points of that, to be proposed as its payment."""
+    likely_days: Annotated[int, Field(strict=True, ge=0, le=366)] = 7
+    """Days after an invoice was made within which a deposit is proposed as its payment."""
     by_age: ByAge | None = None
     """How often orders are asked about that have long been final; left out: every night."""
 
@@ -49,6 +57,8 @@ class Tolerances(PolicyTable):
         """The table as people read it: name -> value."""
         rows = {"fee_tolerance_bps": str(self.fee_tolerance_bps), "rate_tolerance_bps": str(self.rate_tolerance_bps)}
         rows |= {f"due_hours.{name}": str(hours) for name, hours in sorted(self.all_due_hours.items())}
+        rows["kyc_unused_days"] = str(self.kyc_unused_days)
+        rows |= {name: str(getattr(self, name)) for name in ("invoice_days", "likely_bps", "likely_days")}
         high = sorted(self.high_amounts.items())
         rows |= {f"high_amounts.{currency}": format_amount(amount) for currency, amount in high}
         return rows | ({} if self.by_age is None else self.by_age.as_settings())

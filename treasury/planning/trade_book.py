@@ -7,7 +7,7 @@ from functools import cached_property
 
 from treasury.errors import InputError
 from treasury.money import round_down, round_up
-from treasury.planning.conversion_model import Conversion, Holding, Pair, Purpose, Terms
+from treasury.planning.conversion_model import TIERS, Conversion, Holding, Pair, Purpose, Terms
 from treasury.planning.tables import BPS
 from treasury.planning.trade_limits import value_of
 from treasury.planning.trades import Side
@@ -53,13 +53,19 @@ class AssetLevels:
 
     @cached_property
     def kept(self) -> Mapping[Purpose, Decimal]:
-        """The level that it may be spent down to for each purpose of another asset."""
+        """The level that it may be spent down to for each purpose of another asset.
+
+        What sales brought for a more urgent one is kept beside its own money.
+        """
         each = self.holding
         least = each.need + max(each.floor, each.reserve)
         low = max(least, each.need + each.minimum)
         band = low if self.is_base else max(low, each.need + each.target)
-        own = max(min(least, self.in_hand - each.brought), each.need)
-        return {Purpose.OBLIGATION: own, Purpose.FLOOR: low + each.brought, Purpose.BAND: band + each.brought}
+        own, urgent, found = self.in_hand - sum(each.brought.values(), ZERO), ZERO, {}
+        for purpose, level in zip(TIERS, (least, low, band), strict=True):
+            found[purpose] = urgent + max(min(level, own), each.need)
+            urgent += each.brought.get(purpose, ZERO)
+        return found
 
     @cached_property
     def high_aim(self) -> Decimal | None:

@@ -8,6 +8,13 @@ from treasury.provider.fields import PERSONAL, AnyImage, Country, Image, Persona
 from treasury.provider.operation import Effect, Operation, Reply, WireModel
 from treasury.provider.reply_fields import ReplyAddress, ReplyId, ReplyLabel, ReplyMark, ReplyText
 
+KYC_STATUS = {"0": "not set", "1": "waiting for audit", "2": "in audit", "3": "passed", "4": "refused"}
+"""`kyc_status` in words (public fact 2.4)."""
+
+NOT_SET, PASSED, REFUSED = "0", "3", "4"
+JUDGED = ("1", "2")
+"""`kyc_status` while the service judges."""
+
 
 class CardUserRecord(Reply):
     """A card user. `kyc_status`: 0 not set, 1 waiting, 2 in audit, 3 passed, 4 refused (public fact 2.4)."""

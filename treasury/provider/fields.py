@@ -46,6 +46,14 @@ def country_codes() -> frozenset[str]:
     return frozenset(country.alpha_2 for country in pycountry.countries)
 
 
+def country_name(code: str) -> str | None:
+    """The common name of a country; None for what is no ISO 3166-1 alpha-2 code."""
+    import pycountry
+
+    found = pycountry.countries.get(alpha_2=code)
+    return None if found is None else str(getattr(found, "common_name", found.name))
+
+
 def country_meant(text: str) -> str | None:
     """The ISO 3166-1 alpha-2 code of a country that is named in another way, such as IDN or Indonesia."""
     import pycountry

@@ -17,6 +17,7 @@ from treasury.errors import InvalidFields, Problem
 from treasury.masking import mask
 from treasury.model_errors import rule_of
 from treasury.provider.fields import WORDS, Personal
+from treasury.provider.signable import unsignable
 from treasury.provider.status import OrderStatus
 from treasury.texts import cut_text
 
@@ -243,15 +244,22 @@ class Operation(WireModel, Generic[R]):
             super().__init__(**fields)
         except ValidationError as error:
             problems += _problems(type(self), error)
-        if not problems and not self.rules:
+        if not problems and not self.rules and not self._has_objects():
             return
         given = fields if problems else self.model_dump(by_alias=True)
         named = {problem.field for problem in problems}
         # A condition on a field that is itself wrong or missing says nothing.
         broken = [rule.check(given) for rule in self.rules if rule.when not in named]
         problems += [problem for problem in broken if problem is not None and problem.field not in named]
+        problems += [] if problems else unsignable(given)
         if problems:
             raise InvalidFields(self.operation_name(), problems) from None
+
+    @classmethod
+    @functools.cache
+    def _has_objects(cls) -> bool:
+        """Tell whether any field is an object."""
+        return any(nested is not None for _, nested in members(cls).values())
 
     @classmethod
     def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:

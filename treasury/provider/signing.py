@@ -58,15 +58,16 @@ def clean(value: Any, rules: ServiceRules = ServiceRules()) -> Any:
     return value
 
 
-def canonical_text(fields: Mapping[str, Any], rules: ServiceRules = ServiceRules()) -> str:
+def canonical_text(fields: Mapping[str, Any], rules: ServiceRules = ServiceRules(), *, with_empty: bool = False) -> str:
     """The text that is signed: every top-level field but `sign`, blanks dropped, sorted, `k=v` joined by `&`.
 
-    Works on whatever fields are given, so that a notification is verified over what arrived.
+    Works on whatever fields are given, so that a notification is verified over what arrived. `with_empty`: an empty
+    object at top level is signed as `k={}`, as the newest client does (public fact 1.2, step 8); no request has one.
     """
     parts = []
     for key in _in_order(fields):
         value = fields[key]
-        if key == SIGN or _absent(value, rules) or value == {}:
+        if key == SIGN or _absent(value, rules) or (value == {} and not with_empty):
             continue
         parts.append(f"{key}={_value_text(value, rules)}")
     return "&".join(parts)
@@ -157,7 +158,8 @@ def sign(fields: Mapping[str, Any], key: rsa.RSAPrivateKey, rules: ServiceRules 
 def verify(fields: Mapping[str, Any], key: rsa.RSAPublicKey, rules: ServiceRules = ServiceRules()) -> None:
     """Check the `sign` among these fields over all the others. Raises `NotTrusted`.
 
-    The text `null` is signed by some clients and dropped by others (public fact 1.2, step 9); either is accepted.
+    The text `null`, and an empty object at top level, are signed by some clients and dropped by others (public fact
+    1.2, steps 8 and 9); either is accepted.
     """
     try:
         signature = base64.b64decode(str(fields.get(SIGN) or ""), validate=True)
@@ -165,8 +167,9 @@ def verify(fields: Mapping[str, Any], key: rsa.RSAPublicKey, rules: ServiceRules
         raise NotTrusted("the signature is not base64") from None
     if not signature:
         raise NotTrusted("there is no signature")
-    texts = {canonical_text(fields, rules.model_copy(update={"null_text_is_blank": blank})) for blank in (True, False)}
-    for text in texts:
+    both = (True, False)
+    variants = (rules.model_copy(update={"null_text_is_blank": blank}) for blank in both)
+    for text in {canonical_text(fields, each, with_empty=empty) for each in variants for empty in both}:
         try:
             key.verify(signature, text.encode("utf-8", "surrogatepass"), padding.PKCS1v15(), HASHES[rules.hash])
         except InvalidSignature:

@@ -1,6 +1,8 @@
 """How the service answers: no such order, no such user, both sides of a rate, what it supports, who signed a notice."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from decimal import Decimal
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,9 @@ from treasury.proving.findings import AS_CONNECTED, Proof, ProofVerdict
 
 SYMBOLS = ("ETH-USDT", "BTC-USDT")
 """Pairs whose two rates are asked for, until one is answered."""
+
+LOOKS = 5
+"""How often both sides of a rate are looked at while it moves."""
 
 
 def prove_absences(questions: Questions) -> Iterator[Proof]:
@@ -71,18 +76,30 @@ def prove_sides(questions: Questions) -> Iterator[Proof]:
     rules = questions.rules
     for symbol in SYMBOLS:
         for case in (rules.side_case, "lower" if rules.side_case == "upper" else "upper"):
-            rates = {
-                side: questions.ask(ConversionRate(symbol=symbol, side=side), side_case=case, buy="base")
-                for side in ("BUY", "SELL")
-            }
-            read = {side: each.rate for side, each in rates.items() if isinstance(each, ConversionRateRecord)}
-            if len(read) == len(rates) and None not in read.values():
+            looks = _looks(questions, symbol, case)
+            if first := next(looks, None):
                 yield _case(rules.side_case, case, symbol)
-                yield _buy(rules.buy, symbol, read)
+                yield _buy(rules.buy, symbol, chain([first], looks))
                 return
-    said = f"the rates of {' and '.join(SYMBOLS)} were not answered ({words_of(rates['BUY'])})"
+    answer = questions.ask(ConversionRate(symbol=symbol, side="BUY"), side_case=rules.side_case, buy="base")
+    said = f"the rates of {' and '.join(SYMBOLS)} were not answered ({words_of(answer)})"
     yield Proof("side_case", rules.side_case, ProofVerdict.OPEN, said)
     yield Proof("buy", rules.buy, ProofVerdict.OPEN, said)
+
+
+def _looks(questions: Questions, symbol: str, case: str) -> Iterator[tuple[Decimal, Decimal, Decimal]]:
+    """The rate of SELL between two of BUY, again and again, as long as both sides are answered."""
+
+    def rate(side: str) -> Decimal | None:
+        answer = questions.ask(ConversionRate(symbol=symbol, side=side), side_case=case, buy="base")
+        return answer.rate if isinstance(answer, ConversionRateRecord) else None
+
+    before = rate("BUY")
+    for _ in range(LOOKS):
+        if before is None or (sell := rate("SELL")) is None or (after := rate("BUY")) is None:
+            return
+        yield before, sell, after
+        before = after
 
 
 def _case(setting: str, case: str, symbol: str) -> Proof:
@@ -92,14 +109,27 @@ def _case(setting: str, case: str, symbol: str) -> Proof:
     return Proof("side_case", setting, ProofVerdict.CONTRADICTED, f"{said}, and refused in {setting} case", case)
 
 
-def _buy(setting: str, symbol: str, rates: Mapping[str, Any]) -> Proof:
-    said = f"{symbol}: BUY at {rates['BUY']:f}, SELL at {rates['SELL']:f}"
-    if rates["BUY"] == rates["SELL"]:
-        return Proof("buy", setting, ProofVerdict.OPEN, f"{said}: equal, so they do not tell which side buys")
-    shown = "base" if rates["BUY"] > rates["SELL"] else "quote"
-    verdict = ProofVerdict.PROVEN if shown == setting else ProofVerdict.CONTRADICTED
-    said += f": what costs more buys the base, so BUY buys the {shown} currency"
-    return Proof("buy", setting, verdict, said, None if shown == setting else shown)
+def _buy(setting: str, symbol: str, looks: Iterable[tuple[Decimal, Decimal, Decimal]]) -> Proof:
+    for before, sell, after in looks:
+        said = f"{symbol}: BUY at {before:f}, SELL at {sell:f}, BUY at {after:f}"
+        if shown := side_that_buys(before, sell, after):
+            said += f": what costs more buys the base, so BUY buys the {shown} currency"
+            if shown == setting:
+                return Proof("buy", setting, ProofVerdict.PROVEN, said)
+            return Proof("buy", setting, ProofVerdict.CONTRADICTED, said, shown)
+    said += ": the sides differ by no more than the rate moves, so they do not tell which side buys"
+    return Proof("buy", setting, ProofVerdict.OPEN, said)
+
+
+def side_that_buys(before: Decimal, sell: Decimal, after: Decimal) -> str | None:
+    """Which currency BUY buys, by a SELL rate between two BUY rates: `base` where BUY costs more, else `quote`.
+
+    None where the sides differ by no more than the rate moved between the two: a rate that moves tells nothing.
+    """
+    moved = abs(before - after)
+    if sell < min(before, after) - moved:
+        return "base"
+    return "quote" if sell > max(before, after) + moved else None
 
 
 def prove_support(questions: Questions) -> Iterator[Proof]:

@@ -33,6 +33,11 @@ class Acceptance:
     """Earlier ones of the same break: a second one adds, it overwrites nothing."""
 
 
+def id_of_subject(subject: str) -> str:
+    """The id of the break about this subject; of an order that is its request id."""
+    return "B-" + hashlib.sha256(subject.encode()).hexdigest()[:12]
+
+
 @dataclass(frozen=True)
 class Finding:
     """Something remarkable, before its life cycle is known. Amounts in `currency`."""
@@ -54,7 +59,7 @@ class Finding:
     @property
     def id(self) -> str:
         """The stable id of the break: what it is about, not its class, which may change from night to night."""
-        return "B-" + hashlib.sha256(self.subject.encode()).hexdigest()[:12]
+        return id_of_subject(self.subject)
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,8 @@ class Class:
     next_action: str
 
 
+ABOVE_BOUND = "above_bound"
+
 CLASSES: tuple[Class, ...] = (
     Class("query_failed", Verdict.INCOMPLETE, "the service could not be asked", "run the reconciliation again"),
     Class(
@@ -94,6 +96,12 @@ CLASSES: tuple[Class, ...] = (
         "ask the service for the rest",
     ),
     Class(
+        ABOVE_BOUND,
+        Verdict.BREAKS,
+        "more was debited than its plan allowed for, fee included",
+        "ask the service why; nothing more of its run is sent until somebody accepts it (`treasury accept`)",
+    ),
+    Class(
         "missing_in_statement",
         Verdict.BREAKS,
         "the service says that it is paid, and its statement does not show it among others like it",
@@ -128,6 +136,48 @@ CLASSES: tuple[Class, ...] = (
         Verdict.WARNINGS,
         "the service's statement shows another fee, or a date that is not of the order's time",
         "compare the line with the order",
+    ),
+    Class(
+        "paid_otherwise",
+        Verdict.WARNINGS,
+        "a customer paid another amount than the invoice asks for",
+        "ask for the rest with another invoice, or give back what is too much; then accept it (`treasury accept`)",
+    ),
+    Class(
+        "likely_paid",
+        Verdict.WARNINGS,
+        "a deposit looks like the payment of an invoice, by amount and time or by address alone",
+        "look whether it is: if so, accept it (`treasury accept`); if not, ask the customer",
+    ),
+    Class(
+        "paid_late",
+        Verdict.WARNINGS,
+        "a customer paid an invoice after it had ended",
+        "look whether the price still holds and the goods are still there; then accept it (`treasury accept`)",
+    ),
+    Class(
+        "unpaid_invoice",
+        Verdict.WARNINGS,
+        "an invoice has ended, or is older than it may be, and nothing came",
+        "ask the customer, or make a new invoice from `remaining.csv`; then accept it (`treasury accept`)",
+    ),
+    Class(
+        "unexpected_deposit",
+        Verdict.WARNINGS,
+        "a deposit came that no invoice and no address of a customer explains",
+        "find out whose it is; then accept it (`treasury accept`)",
+    ),
+    Class(
+        "kyc_refused",
+        Verdict.WARNINGS,
+        "the identity check of a card user was refused",
+        "find out why; `treasury provision FILE` with their identity data, or a new link, starts it again",
+    ),
+    Class(
+        "kyc_unused",
+        Verdict.WARNINGS,
+        "a card user has not handed in identity data for days",
+        "remind them: `treasury provision FILE` gets a new link",
     ),
     Class(
         "pending_late",

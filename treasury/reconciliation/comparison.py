@@ -15,15 +15,16 @@ from treasury.planning.policy import Policy
 from treasury.planning.tables import BPS
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.status import OrderStatus
-from treasury.reconciliation.classes import PRIORITY, Answer
+from treasury.reconciliation.classes import ABOVE_BOUND, PRIORITY, Answer
 from treasury.reconciliation.scope import SUPERSEDED
 
 OUR_COLUMNS = (
     *("request_id", "run_key", "row_ref", "operation", "state", "currency", "amount"),
     *("receive_currency", "receive_amount", "fee", "fee_currency", "rate", "known_order_no"),
-    *("created_at", "sent_at", "final_at"),
+    *("created_at", "sent_at", "final_at", "bound"),
 )
-"""Our side. `state`: the one before it was asked. `fee`, `rate`: as quoted. Times: Unix milliseconds."""
+"""Our side. `state`: the one before it was asked. `fee`, `rate`: as quoted. `bound`: the most that its plan allowed it
+to debit, where nothing that was sent bounds it. Times: Unix milliseconds."""
 
 THEIR_COLUMNS = (
     *("answer", "status", "order_no", "seen_currency", "seen_amount"),
@@ -62,12 +63,14 @@ def compare(both_sides: pd.DataFrame, policy: Policy, as_of: int, fee_on_top: Co
     Columns: `COLUMNS`, without `LINE_COLUMNS` where no statement is given; those that are missing count as not known.
     `as_of`: Unix milliseconds, by which lateness is judged. Money compares exactly. An order that was not asked is one
     that could not be: `query_failed`. Of operations in `fee_on_top` the whole amount should arrive, of every other one
-    the amount less its fee: `should_arrive`.
+    the amount less its fee: `should_arrive`. `over_bound`: how much more than its bound an order debited.
     """
     sides = Sides(both_sides, policy, as_of, fee_on_top)
     names = np.array([name for name, _ in RULES], dtype=object)
     first = np.select([rule(sides) for _, rule in RULES], range(len(RULES)), default=len(RULES) - 1)
-    return sides.frame.assign(**{"class": names[first], "should_arrive": sides.should_arrive})
+    return sides.frame.assign(
+        **{"class": names[first], "should_arrive": sides.should_arrive, "over_bound": sides.over_bound}
+    )
 
 
 class Sides:
@@ -259,15 +262,37 @@ class Sides:
     @exact
     def should_arrive(self) -> npt.NDArray[np.object_]:
         """Return what should arrive of a success, where the service shows amount and fee in one currency; else None."""
-        on_top = self.trait(lambda name: name in self._fee_on_top)
+        on_top = self._is_on_top
         sent, fee = self.column("seen_amount"), self.column("seen_fee")
         should = np.full(len(self.frame), None, dtype=object)
         shown = self.found & self.status(OrderStatus.SUCCESS) & self.known("seen_fee") & self.known("seen_amount")
         for place in np.flatnonzero(shown).tolist():
-            currency = self._first_known(place, "seen_currency", "currency")
-            if self._first_known(place, "seen_fee_currency", "fee_currency") in (None, currency):
+            if self._takes_fee_in_kind(place):
                 should[place] = Decimal(sent[place]) - (0 if on_top[place] else Decimal(fee[place]))
         return should
+
+    @cached_property
+    def _is_on_top(self) -> npt.NDArray[Any]:
+        return self.trait(lambda name: name in self._fee_on_top)
+
+    def _takes_fee_in_kind(self, place: int) -> bool:
+        """Tell whether the fee is in the currency that is paid, or in one that nobody says."""
+        currency = self._first_known(place, "seen_currency", "currency")
+        return self._first_known(place, "seen_fee_currency", "fee_currency") in (None, currency)
+
+    @cached_property
+    @exact
+    def over_bound(self) -> npt.NDArray[np.object_]:
+        """Return how much more than its bound an order debited, with a fee on top; None where it did not."""
+        sent, fee, bound = self.column("seen_amount"), self.column("seen_fee"), self.column("bound")
+        over = np.full(len(self.frame), None, dtype=object)
+        shown = self.found & self.status(*_EFFECT) & self.known("bound") & self.known("seen_amount")
+        for place in np.flatnonzero(shown).tolist():
+            is_beside = self._is_on_top[place] and fee[place] is not None and self._takes_fee_in_kind(place)
+            debit = Decimal(sent[place]) + (Decimal(fee[place]) if is_beside else 0)
+            if debit > Decimal(bound[place]):
+                over[place] = debit - Decimal(bound[place])
+        return over
 
     @cached_property
     def short(self) -> Mask:
@@ -366,6 +391,7 @@ RULES: tuple[tuple[str, Callable[[Sides], Mask]], ...] = (
     ("status_conflict", _conflict),
     ("unknown_outcome", lambda sides: sides.not_there & sides.state(State.SENDING, State.UNKNOWN)),
     ("partial", lambda sides: sides.short),
+    (ABOVE_BOUND, lambda sides: sides.over_bound != None),  # noqa: E711 - by element
     ("missing_in_statement", lambda sides: sides.known("line_lacks")),
     ("unclassified_status", lambda sides: sides.found & ~sides.only_quoted & ~sides.is_listed),
     ("fee_variance", _fee),

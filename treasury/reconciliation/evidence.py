@@ -8,7 +8,7 @@ from treasury.money import exact, format_amount
 from treasury.orders.states import State
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.status import OrderStatus
-from treasury.reconciliation.classes import Answer
+from treasury.reconciliation.classes import ABOVE_BOUND, Answer
 
 ZERO = Decimal(0)
 
@@ -27,9 +27,8 @@ def difference(record: Mapping[str, Any]) -> Decimal:
     if name == "amount_mismatch":
         shown = seen if seen is not None and seen != ours else stated
         return shown - ours if shown is not None and ours is not None else ZERO
-    if name == "partial":
-        arrived, should = _decimal(record["arrive_amount"]), _decimal(record["should_arrive"])
-        return ZERO if arrived is None or should is None else arrived - should
+    if name in ("partial", ABOVE_BOUND):
+        return _beyond(record)
     if name in ("orphan_success", "duplicate_effect"):
         return next((whole for whole in (seen, stated, ours) if whole is not None), ZERO)
     if name == "missing_in_statement" and ours is not None:
@@ -37,6 +36,14 @@ def difference(record: Mapping[str, Any]) -> Decimal:
     if name in ("missing_at_service", "reversed_after_final") and record["state"] in _LEFT:
         return -next((whole for whole in (ours, seen) if whole is not None), ZERO)
     return ZERO
+
+
+def _beyond(record: Mapping[str, Any]) -> Decimal:
+    """Return what was debited beyond the bound; of one that arrived in part what arrived less what should have."""
+    if record["class"] == ABOVE_BOUND:
+        return _decimal(record["over_bound"]) or ZERO
+    arrived, should = _decimal(record["arrive_amount"]), _decimal(record["should_arrive"])
+    return ZERO if arrived is None or should is None else arrived - should
 
 
 def _only_quoted(record: Mapping[str, Any]) -> bool:
@@ -52,6 +59,7 @@ def evidence(record: Mapping[str, Any]) -> str:
     names = ("state", "amount", "currency", "receive_amount", "receive_currency")
     ours = _side(*(record[name] for name in names))
     quoted = _terms(record["fee"], record["fee_currency"], record["rate"])
+    quoted += f", at most {_amount(record['bound'])} with its fee" if record["class"] == ABOVE_BOUND else ""
     told = [f"ledger: {ours}{quoted}", f"service: {_service(record)}"]
     if record.get("line_words"):
         told.append(f"statement: {record['line_words']}")

@@ -8,17 +8,16 @@ from typing import Any
 
 import pandas as pd
 
-from treasury.money import canonical
+from treasury.money import canonical, exact, parse_reply_amount
+from treasury.provider.card_users import JUDGED, NOT_SET, PASSED, REFUSED
+from treasury.provider.status import OrderStatus
 from treasury.reconciliation.balances import BalanceAccount, Lot
-from treasury.reconciliation.breaks import RESOLVED, Break, Finding
+from treasury.reconciliation.breaks import DAY_MS, RESOLVED, Break, Finding
 from treasury.reconciliation.classes import BALANCE_CLASSES, UNREMARKABLE, Answer
 from treasury.reconciliation.entries import StatementEntry
 from treasury.reconciliation.evidence import difference, evidence
 
 ZERO = Decimal(0)
-
-PASSED = "3"
-"""`kyc_status` of a card user who passed (public fact 2.4)."""
 
 
 def records(orders: pd.DataFrame) -> Iterator[dict[str, Any]]:
@@ -47,34 +46,74 @@ def of_orders(orders: pd.DataFrame) -> Iterator[Finding]:
         )
 
 
-def of_card_users(users: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
-    """Card users who could not be asked, are gone, or whose passed identity check is no more."""
+def of_card_users(users: Sequence[Mapping[str, Any]], as_of: int, unused_days: int) -> Iterator[Finding]:
+    """Card users who could not be asked, are gone, were refused, lost a check or a level that they had passed, or have
+    not used their link for so many days.
+    """
     for user in users:
-        before, now = user.get("kyc_status"), user.get("seen_kyc_status")
+        now, level = user.get("seen_kyc_status"), user.get("seen_kyc_level")
+        has_passed = user.get("kyc_status") == PASSED or user.get("passed_at") is not None
+        days = (as_of - (user.get("first_at") or as_of)) // DAY_MS
         if user.get("answer") == Answer.ABSENT:
             name, said = "missing_at_service", "the service knows no such card user"
         elif user.get("answer") != Answer.FOUND:
             name, said = "query_failed", f"could not be asked ({user.get('seen_reason') or 'no answer'})"
-        elif before == PASSED and now != PASSED:
+        elif has_passed and now != PASSED and not _is_judged_again(user):
             name, said = "status_conflict", f"the identity check was passed (3), and is {now} now"
+        elif has_passed and level is not None and (user.get("passed_level") or "") > level:
+            name, said = "status_conflict", f"passed {user['passed_level']}, and has {level} now"
+        elif now == REFUSED:
+            name, said = "kyc_refused", "the identity check was refused (4)"
+        elif now in (None, NOT_SET) and days >= unused_days:
+            name, said = "kyc_unused", f"known for {days} days, and no identity data was handed in"
         else:
             continue
         subject = user["request_id"]
         yield Finding(subject, name, subject, None, None, ZERO, f"card user {user['user_xid']}: {said}")
 
 
+def _is_judged_again(user: Mapping[str, Any]) -> bool:
+    """Tell whether somebody who passed has the level still, and is judged for a higher one."""
+    level = user.get("seen_kyc_level")
+    return user.get("seen_kyc_status") in JUDGED and level is not None and level >= (user.get("passed_level") or level)
+
+
 def of_receipts(receipts: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
-    """Find pay-ins of ours that could not be asked about, or that the service does not know."""
+    """Find pay-ins of ours that could not be asked about, that the service does not know, or that were paid with
+    another amount than was asked for.
+    """
     for receipt in receipts:
         if receipt.get("answer") == Answer.FOUND:
+            yield from _paid_otherwise(receipt)
             continue
         name, said = "query_failed", f"could not be asked ({receipt.get('seen_reason') or 'no answer'})"
+        kind, why = "pay-in", "its request may have been lost"
+        if receipt.get("order_type") == "charge":
+            kind, why = "deposit", "a notification of the platform told of it"
         if receipt.get("answer") == Answer.ABSENT:
-            name, said = "missing_at_service", "the service knows no such pay-in: its request may have been lost"
+            name, said = "missing_at_service", f"the service knows no such {kind}: {why}"
         amount, named = Decimal(receipt["amount"]), (receipt["request_id"], receipt["currency"])
         yield Finding(
-            named[0], name, *named, amount, ZERO, f"pay-in {named[0]}: {said}", operation=receipt["operation"]
+            named[0], name, *named, amount, ZERO, f"{kind} {named[0]}: {said}", operation=receipt["operation"]
         )
+
+
+@exact
+def _paid_otherwise(receipt: Mapping[str, Any]) -> Iterator[Finding]:
+    """Compare what a customer paid with the invoice: what arrived and the fee, else the amount that is shown."""
+    asked, currency = Decimal(receipt["amount"]), receipt["currency"]
+    is_in_kind = receipt.get("seen_fee_currency") in (None, currency)
+    arrived, shown = receipt.get("arrive_amount") if is_in_kind else None, receipt.get("seen_amount")
+    if receipt.get("order_type") == "charge" or receipt.get("status") != OrderStatus.SUCCESS:
+        return
+    if receipt.get("seen_currency") not in (None, currency) or (arrived is None and shown is None):
+        return
+    paid = Decimal(shown or 0) if arrived is None else Decimal(arrived) + Decimal(receipt.get("seen_fee") or 0)
+    if paid == asked:
+        return
+    named, how = receipt["request_id"], "less" if paid < asked else "more"
+    said = f"pay-in {named}: {canonical(paid)} {currency} were paid, {how} than the {canonical(asked)} asked for"
+    yield Finding(named, "paid_otherwise", named, currency, asked, asked - paid, said, operation=receipt["operation"])
 
 
 def of_statement(entries: Sequence[StatementEntry], known_numbers: Collection[str]) -> Iterator[Finding]:
@@ -91,6 +130,29 @@ def of_statement(entries: Sequence[StatementEntry], known_numbers: Collection[st
                 evidence=f"statement: {entry.words}; ledger: no such order",
                 order_no=entry.order_no,
             )
+
+
+def of_notices(notices: Sequence[Mapping[str, Any]], known_numbers: set[str]) -> Iterator[Finding]:
+    """Orders that the platform notified us of, and behind which no intent of this ledger stands."""
+    for notice in notices:
+        if known_numbers & {notice["request_id"], notice["order_no"]}:
+            continue
+        try:
+            amount = parse_reply_amount(notice["amount"] or "0")
+        except ValueError:
+            amount = ZERO
+        kind = notice["order_type"] or "order"
+        words = f"{kind}, status {notice['status'] or 'not said'}, last told {_when(notice['received_at'])}"
+        yield Finding(
+            subject=f"notification {notice['order_no'] or notice['request_id']}",
+            name="missing_in_ledger",
+            request_id=notice["request_id"],
+            currency=notice["currency"],
+            amount=amount,
+            difference=amount,
+            evidence=f"notification: {words}; ledger: no such order",
+            order_no=notice["order_no"],
+        )
 
 
 def of_balances(accounts: Sequence[BalanceAccount]) -> Iterator[Finding]:

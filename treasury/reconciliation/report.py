@@ -11,6 +11,7 @@ import pandas as pd
 from treasury.money import exact
 from treasury.planning.policy import Policy
 from treasury.reconciliation import findings
+from treasury.reconciliation.arrivals import Arrivals, judge_arrivals
 from treasury.reconciliation.balances import BalanceAccount, BalanceLine, Night, judge_account
 from treasury.reconciliation.breaks import Acceptance, Break, KnownBreak, assign_lifecycle
 from treasury.reconciliation.classes import BALANCE_CLASSES, UNREMARKABLE, Verdict, verdict_of
@@ -38,7 +39,9 @@ class ReconciliationInput:
     """When the last report of everything was made."""
     card_users: Sequence[Mapping[str, Any]] = ()
     receipts: Sequence[Mapping[str, Any]] = ()
-    """Both sides of pay-ins of ours."""
+    """Both sides of pay-ins of ours, and of deposits that notifications told of."""
+    issued: Collection[str] = ()
+    """Keyed hashes of the deposit addresses that customers were given."""
     statement: Sequence[StatementLine] = ()
     not_asked: int = 0
     """Orders that were not asked about, because they have long been final."""
@@ -50,6 +53,8 @@ class ReconciliationInput:
     """Of the service's own statement: of this report and of earlier ones."""
     known_numbers: Collection[str] = ()
     """Every name under which the service may show something that the ledger meant."""
+    notices: Sequence[Mapping[str, Any]] = ()
+    """The newest notification about each order that no intent stands behind."""
     known_breaks: Mapping[str, KnownBreak] = field(default_factory=dict)
     acceptances: Mapping[str, Acceptance] = field(default_factory=dict)
     fee_on_top: Collection[str] = ()
@@ -67,6 +72,7 @@ class Report:
     """Both sides and `class`, sorted by request id."""
     breaks: Sequence[Break]
     balances: Sequence[BalanceLine]
+    arrivals: Arrivals
 
     @property
     def verdict(self) -> Verdict:
@@ -97,11 +103,16 @@ def build_report(night: ReconciliationInput) -> Report:
     sides = with_lines(night.both_sides, night.entries, night.policy)
     orders = compare(sides, night.policy, night.as_of, night.fee_on_top)
     accounts = _roll_forward(night)
+    arrivals = judge_arrivals(night.receipts, night.issued, night.policy.reconciliation, night.as_of)
+    of_receipts = list(findings.of_receipts(night.receipts))
+    named = {each.subject for each in of_receipts}
     found = [
         *findings.of_orders(orders),
-        *findings.of_card_users(night.card_users),
-        *findings.of_receipts(night.receipts),
+        *findings.of_card_users(night.card_users, night.as_of, night.policy.reconciliation.kyc_unused_days),
+        *of_receipts,
+        *(each for each in arrivals.findings if each.subject not in named),
         *findings.of_statement(night.entries, night.known_numbers),
+        *findings.of_notices(night.notices, _shown(night)),
         *findings.of_balances(accounts),
         *findings.of_openings(accounts, night.as_of, night.acceptances),
     ]
@@ -118,7 +129,12 @@ def build_report(night: ReconciliationInput) -> Report:
     )
     breaks = [findings.with_what_ended_it(each, accounts) for each in breaks]
     accepted = {each.found.id for each in breaks if each.accepted is not None}
-    return Report(night, orders, breaks, [_judged(account, accepted) for account in accounts])
+    return Report(night, orders, breaks, [_judged(account, accepted) for account in accounts], arrivals)
+
+
+def _shown(night: ReconciliationInput) -> set[str]:
+    """Return what is known by its number, or shown by a line of the statement already."""
+    return {*night.known_numbers, *(entry.order_no for entry in night.entries)}
 
 
 def _roll_forward(night: ReconciliationInput) -> list[BalanceAccount]:
@@ -145,5 +161,6 @@ def _covered(night: ReconciliationInput, orders: pd.DataFrame, accounts: Sequenc
             *(each["request_id"] for each in (*night.card_users, *night.receipts)),
             *(subject for subject in lots if subject.split()[1] in rolled),
             *(f"statement {entry.order_no}" for entry in night.entries),
+            *(f"notification {each['order_no'] or each['request_id']}" for each in night.notices),
         }
     )

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 
 from treasury.money import EXACT, parse_amount
+from treasury.orders.decisions import settled_amount
 from treasury.orders.records import Order, Quote
 from treasury.orders.states import State
 from treasury.planning.rows import PayoutRow
@@ -91,7 +92,7 @@ class Details:
             cells |= {"quoted_amount": quote.pay_amount, "quoted_receive_amount": quote.receive_amount}
             cells["quoted_rate"] = quote.rate
         if is_settled:
-            cells |= {"final_amount": order.amount, "final_receive_amount": order.receive_amount}
+            cells |= {"final_amount": settled_amount(order), "final_receive_amount": order.receive_amount}
         cells |= {"effective_rate": final, "quote_difference_bps": _bps(final, quoted)}
         if is_settled and order.final_at is not None:
             cells["value_date"] = self.day_of(order.final_at)

@@ -16,6 +16,7 @@ from treasury.planning.tables import BPS
 from treasury.reconciliation.breaks import RESOLVED, Break
 from treasury.reconciliation.classes import BALANCE_CLASSES, BY_NAME, CLASSES
 from treasury.reconciliation.entries import StatementEntry
+from treasury.reconciliation.funnel import funnel_of
 from treasury.reconciliation.statement import StatementLine
 from treasury.reports.results import REHEARSAL
 
@@ -27,7 +28,10 @@ if TYPE_CHECKING:
 ZERO = Decimal(0)
 
 GONE = "nothing: the difference is gone"
-"""The next action of a break that was resolved."""
+"""The next action of a break that was resolved by itself."""
+
+ACCEPTED = "nothing: a person accepted it as it was"
+"""The next action of a break that was accepted."""
 
 _ENDED = {99: State.SETTLED.outcome, 44: State.FAILED.outcome, 88: State.CLOSED.outcome}
 
@@ -63,6 +67,8 @@ def as_machine(report: "Report") -> dict[str, Any]:
         "statement": _statement(report),
         "balances": [line.as_text() for line in report.balances],
         "breaks": [_break(each) for each in report.breaks],
+        "card_users": funnel_of(night.card_users, [each.found.subject for each in report.breaks if _is_unused(each)]),
+        "money_in": report.arrivals.counts,
         "by_day": _by_day(orders, night.policy),
         "fees": _fees(orders),
         "rates": _rates(orders),
@@ -72,6 +78,10 @@ def as_machine(report: "Report") -> dict[str, Any]:
             "approvals": "by key" if night.policy.people else "by name only",
         },
     }
+
+
+def _is_unused(each: Break) -> bool:
+    return each.found.name == "kyc_unused" and each.lifecycle != RESOLVED
 
 
 def _statements(entries: Sequence[StatementEntry]) -> str | None:
@@ -137,8 +147,14 @@ def _break(each: Break) -> dict[str, Any]:
         "operation": found.operation,
         "order_no": found.order_no,
         "evidence": found.evidence,
-        "next_action": GONE if each.lifecycle == RESOLVED else BY_NAME[found.name].next_action,
+        "next_action": _next_action(each),
     }
+
+
+def _next_action(each: Break) -> str:
+    if each.accepted is not None:
+        return ACCEPTED
+    return GONE if each.lifecycle == RESOLVED else BY_NAME[each.found.name].next_action
 
 
 def outcomes(orders: "pd.DataFrame") -> "pd.Series[Any]":

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup, escape
 
+from treasury.planning.offers import decimals_of
 from treasury.sheets.writing import printable
 
 _NUMBER = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?")
@@ -27,19 +28,28 @@ def shown(value: object) -> object:
     return printable(value) if type(value) is str else value
 
 
-def amount(text: str | None) -> str:
-    """An amount with its digits in groups of three; the text stays as given, and on one line unless it is long."""
+def amount(text: str | None, currency: str | None = None) -> str:
+    """An amount with its digits in groups of three; the text stays as given, and on one line unless it is long.
+
+    `currency`: only its own decimals are shown, and `…` where there are more; whoever points at it sees all.
+    """
     number = _NUMBER.fullmatch(text or "")
     if number is None:
         return escape(printable(text or ""))
     sign, whole, fraction = number.groups()
+    all_digits, fraction = fraction or "", fraction or ""
+    decimals = None if currency is None else decimals_of(currency)
+    if decimals is not None:
+        fraction = fraction[:decimals]
+    title, more = "", ""
+    if all_digits[len(fraction) :].strip("0"):
+        title, more = f' title="{number[0]}"', "…"
+    breaks = "<wbr>" if len(sign + whole + fraction) >= UNBROKEN else ""
     head = len(whole) % 3 or 3
     groups = [whole[:head], *(whole[at : at + 3] for at in range(head, len(whole), 3))]
-    fraction = fraction or ""
     fractions = [fraction[at : at + 3] for at in range(0, len(fraction), 3)] if len(fraction) > 6 else [fraction]
-    breaks = "<wbr>" if len(text or "") > UNBROKEN else ""
     point = f"{breaks}.{_grouped(fractions, breaks)}" if fraction else ""
-    return Markup(f"<data>{sign}{_grouped(groups, breaks)}{point}</data>")  # noqa: S704  # digits alone
+    return Markup(f"<data{title}>{sign}{_grouped(groups, breaks)}{point}{more}</data>")  # noqa: S704  # digits alone
 
 
 UNBROKEN = 16

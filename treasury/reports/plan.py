@@ -29,7 +29,8 @@ TITLES: Mapping[str, str] = {
 }
 """Column of a payment -> what people read above it."""
 
-AMOUNTS = ("amount", "receive_amount", "at_most")
+AMOUNTS = {"amount": "currency", "receive_amount": "receive_currency", "at_most": "currency"}
+"""Column of an amount -> the column of its currency."""
 
 MAX_LINES = 200
 """Payments that a terminal and Prefect show; `plan.html` has as many as `MAX_ROWS`, `plan.xlsx` all."""
@@ -97,7 +98,7 @@ def lead_of(shown: Mapping[str, Any]) -> str:
     if shown.get("kind") != "payout":
         return ""
     new = f" to {shown['new_payees']} new payees" if shown.get("new_payees") else ""
-    leaves = " and ".join(f"{total} {currency}" for currency, total in shown["debits"].items()) or "nothing"
+    leaves = " and ".join(f"{total} {currency}" for currency, total in leaves_of(shown).items()) or "nothing"
     certain = [f"{total} {currency}" for currency, total in shown["receipts"].items()]
     about = [
         f"about {each['amount']} {each['currency']}" for each in shown.get("arrives", ()) if "before" in each["is"]
@@ -105,6 +106,12 @@ def lead_of(shown: Mapping[str, Any]) -> str:
     arrives = f", {', '.join(certain + about)} arrive" if certain or about else ""
     held = f"; {shown['held']} of them will be held" if shown.get("held") else ""
     return f"{shown['payments']} payments{new}: at most {leaves} leave{arrives}{held}."
+
+
+def leaves_of(shown: Mapping[str, Any]) -> Mapping[str, str]:
+    """Return the most that leaves, by currency: with the fees on top, where there are any."""
+    found: Mapping[str, str] = shown.get("at_most") or shown.get("debits", {})
+    return found
 
 
 FOLDED = 3
@@ -152,7 +159,7 @@ def _in_order(facts: Facts) -> Facts:
 def _facts_of(plan: WaitingPlan, judged: ApprovalJudgement, by_name: str | None) -> Facts:
     shown = plan.shown or {}
     found = [("Run", plan.run_key), ("Made by", plan.maker.name), ("Proposed at (UTC)", _time(plan.proposed_at))]
-    found += [("Plan", plan.sha256), ("Approve with", f"--plan {plan.code}")]
+    found += [("Plan", plan.sha256), ("Approve with", f"treasury approve {plan.run_key} --plan {plan.code}")]
     missing = plan.needed - len(judged.counted)
     needs = f"{plan.needed} approval(s); " + (f"{missing} more" if missing > 0 else "it has them")
     found += [("Needs", needs), ("Approved by", ", ".join(judged.counted) or "nobody yet")]
@@ -178,14 +185,20 @@ WHY_UNBOUNDED = (
 )
 
 
+def _debits(shown: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for currency, total in leaves_of(shown).items():
+        yield "Debits at most", f"{total} {currency}" + (BESIDES if currency in shown.get("unbounded", {}) else "")
+    for currency, total in shown.get("on_top", {}).items():
+        yield "Of this, fees on top", f"{total} {currency}: {ESTIMATED}"
+    for currency, count in shown.get("unbounded", {}).items():
+        yield "Debits without a bound", f"{count} payment(s) in {currency}: {WHY_UNBOUNDED}"
+
+
 def _sums(shown: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     if "payments" in shown:
         waits = f", of which {shown['waiting']} did not leave yet" if "waiting" in shown else ""
         yield "Payments", f"{shown['payments']}{waits}"
-    for currency, total in shown.get("debits", {}).items():
-        yield "Debits at most", f"{total} {currency}" + (BESIDES if currency in shown.get("unbounded", {}) else "")
-    for currency, count in shown.get("unbounded", {}).items():
-        yield "Debits without a bound", f"{count} payment(s) in {currency}: {WHY_UNBOUNDED}"
+    yield from _debits(shown)
     for currency, total in shown.get("receipts", {}).items():
         yield "Beneficiaries receive", f"{total} {currency}"
     for currency, total in shown.get("recorded", {}).items():
@@ -260,16 +273,16 @@ def _funds(shown: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         if each["estimated"] != "0":
             said = f"{each['estimated']} {currency}, by the rate of now, for rows whose debit only a quote can say"
             yield f"Estimated: {currency}", said
-        open_ends = f", and before {each['not_known']} row(s) whose debit nobody knows yet" if each["not_known"] else ""
+        before = _before(each)
         if each["remains"].startswith("-") and shown.get("conversions"):
             yield (
                 f"Gap: {currency}",
                 f"{each['remains'][1:]} {currency} are missing before fees, and are converted first",
             )
         elif each["remains"].startswith("-"):
-            yield f"NOT FUNDED: {currency}", f"{each['remains'][1:]} {currency} are missing, before fees{open_ends}"
+            yield f"NOT FUNDED: {currency}", f"{each['remains'][1:]} {currency} are missing{before}"
         else:
-            yield f"Funded: {currency}", f"{each['remains']} {currency} remain, before fees{open_ends}"
+            yield f"Funded: {currency}", f"{each['remains']} {currency} remain{before}"
     for each in shown.get("paid_first", ()):
         yield "Paid before it", f"{each}: it was recorded before, and counts in what is needed"
     for each in shown.get("conversions", ()):
@@ -283,8 +296,23 @@ def _funds(shown: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         )
     for each in shown.get("arrives", ()):
         yield "Arrives", f"{each['amount']} {each['currency']} ({each['is']})"
+    yield from _costs(shown)
+
+
+def _before(funding: Mapping[str, Any]) -> str:
+    """Return what else may be debited: fees, unless all are inside what was counted, and rows that nobody can price."""
+    open_ends = ["fees"] if funding["estimated"] != "0" or funding.get("fees_on_top", True) else []
+    if funding["not_known"]:
+        open_ends.append(f"{funding['not_known']} row(s) whose debit nobody knows yet")
+    return f", before {', and before '.join(open_ends)}" if open_ends else ""
+
+
+def _costs(shown: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for each in shown.get("fees", ()):
-        yield "Fee (estimate)", f"{each['fee']} {each['currency']} for a payment of {each['of']}, says the service"
+        many = f"{each['payments']} payment(s)"
+        yield "Fees (estimate)", f"{each['fee']} {each['currency']} for {many}, {each['is']}, says the service"
+    if shown.get("fees_quoted"):
+        yield "Fees (quoted)", f"{shown['fees_quoted']} payment(s): each quote says its own, and none is estimated here"
 
 
 def _ceilings(rows: Sequence[Mapping[str, Any]]) -> dict[str, str]:

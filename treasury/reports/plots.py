@@ -1,7 +1,8 @@
 """The plots of the page with their words and numbers: who cannot see a plot reads the same in the table beneath."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from markupsafe import Markup
 
@@ -51,12 +52,13 @@ def _ages(machine: Machine) -> Plot:
 
 
 def _fees(machine: Machine) -> Plot:
-    rows = [
-        (each["currency"], f"{each['orders']:,}", amount(each["amount"]), amount(each["fees"]), amount(each["bps"]))
-        for each in machine["fees"]
-    ]
+    rows = [(each["currency"], f"{each['orders']:,}", *_money(each), amount(each["bps"])) for each in machine["fees"]]
     head = ("Currency", "Orders", "Arrived", "Fees", "bps")
     return Plot("fees", "Effective fees", "In basis points of what arrived.", "", head, rows)
+
+
+def _money(each: Mapping[str, Any]) -> Iterable[str]:
+    return (amount(each[name], each["currency"]) for name in ("amount", "fees"))
 
 
 def _rates(machine: Machine) -> Plot:

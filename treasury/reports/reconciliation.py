@@ -1,13 +1,14 @@
 """The morning report: workbook, page, orders.csv, reconciliation.md and reconciliation.json; with the extra
 `parquet`, orders.parquet, too."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from treasury.files import copy_file, write_json, write_text
 from treasury.reconciliation.classes import BY_NAME
+from treasury.reports.figures import sort_breaks
 from treasury.reports.machine import as_machine, meanings, time_text
 from treasury.reports.starts import end_start, start_folder
 from treasury.reports.wording import before_all
@@ -28,7 +29,7 @@ ORDER_COLUMNS = (
 and what begins with `seen_` are the service's."""
 
 SHOWN_BREAKS = 50
-"""Breaks that the Markdown page shows; the other files have all."""
+"""Breaks of a kind that the Markdown page shows; the other files have all."""
 
 TIMES = ("created_at", "sent_at", "final_at")
 
@@ -51,16 +52,54 @@ def as_markdown(report: Mapping[str, Any]) -> str:
         lines += ["", "## Statement of orders", "", *_table(STATEMENT_COLUMNS, report["statement"])]
     if report["balances"]:
         lines += ["", "## Balances", "", *_table(BALANCE_COLUMNS, report["balances"])]
-    breaks = report["breaks"]
-    if breaks:
-        lines += ["", f"## {len(breaks)} to look at", ""]
-        lines += _table(BREAK_COLUMNS, [{**each, "money": _money(each)} for each in breaks[:SHOWN_BREAKS]])
-        if len(breaks) > SHOWN_BREAKS:
-            lines.append(
-                f"\n{len(breaks) - SHOWN_BREAKS} more in the workbook, `orders.csv` and `reconciliation.json`."
-            )
+    if report.get("card_users"):
+        lines += ["", "## Card users", "", *_table(FUNNEL_COLUMNS, [{**report["card_users"], **_funnel(report)}])]
+    if report.get("money_in"):
+        lines += ["", "## Money in", "", *_table(MONEY_IN_COLUMNS, [_money_in(report)])]
+    found = sort_breaks(report)
+    for words, breaks, columns in (
+        ("to look at", found.open, BREAK_COLUMNS),
+        ("accepted", found.accepted, ACCEPTED_COLUMNS),
+        ("resolved", found.resolved, BREAK_COLUMNS),
+    ):
+        lines += _breaks(words, breaks, columns)
     return "\n".join(lines) + "\n"
 
+
+def _breaks(words: str, breaks: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> Iterator[str]:
+    if breaks:
+        yield from ("", f"## {len(breaks)} {words}", "")
+        said: list[Mapping[str, Any]] = [
+            {**each, **(each["accepted"] or {}), "money": _money(each)} for each in breaks[:SHOWN_BREAKS]
+        ]
+        yield from _table(columns, said)
+    if len(breaks) > SHOWN_BREAKS:
+        yield f"\n{len(breaks) - SHOWN_BREAKS} more in the workbook, `orders.csv` and `reconciliation.json`."
+
+
+def _funnel(report: Mapping[str, Any]) -> dict[str, str]:
+    found = report["card_users"]
+    counts = ", ".join(f"{count} {words}" for words, count in found["counts"].items())
+    return {"counts": counts, "unused": ", ".join(found["unused"]) or "nobody"}
+
+
+def _money_in(report: Mapping[str, Any]) -> dict[str, str]:
+    found = report["money_in"]
+    said = {kind: ", ".join(f"{n} {words}" for words, n in found[kind].items()) for kind in ("invoices", "deposits")}
+    days = found["oldest_unpaid_days"]
+    return {**said, "oldest": "" if days is None else f"{days} days"}
+
+
+MONEY_IN_COLUMNS = {"invoices": "invoices", "deposits": "deposits", "oldest": "oldest unpaid invoice"}
+
+FUNNEL_COLUMNS = {
+    "created": "known",
+    "handed_in": "handed in data",
+    "passed": "passed",
+    "counts": "by status",
+    "median_hours": "median hours to pass",
+    "unused": "link not used",
+}
 
 STATEMENT_COLUMNS = {
     "currency": "currency",
@@ -90,6 +129,15 @@ BREAK_COLUMNS = {
     "lifecycle": "is",
     "evidence": "evidence",
     "next_action": "next",
+}
+
+ACCEPTED_COLUMNS = {
+    "id": "break",
+    "class": "class",
+    "money": "amount",
+    "by": "accepted by",
+    "why": "why",
+    "evidence": "evidence",
 }
 
 

@@ -14,6 +14,7 @@ from treasury.files import copy_file, write_json
 from treasury.ledger.in_flight import CONVERSION
 from treasury.ledger.quotes import USED_UP
 from treasury.money import exact, format_amount
+from treasury.orders.decisions import settled_amount
 from treasury.orders.records import Order
 from treasury.orders.states import OUTCOMES, Hold, State
 from treasury.planning.rows import COMMANDS, LeftOut
@@ -62,6 +63,13 @@ NEXT_ACTIONS: Mapping[str, str] = {
 }
 """Outcome -> what happens or is to be done next."""
 
+NOT_KEPT = (
+    "find out why; the ledger keeps its content no more: copy its other columns into remaining.csv from the sheet that "
+    "it was paid from, and pay that under a run key of its own"
+)
+"""The next action of a row that ended unpaid and of which no command can make the sheet again: it arrived first and
+came back, or is old."""
+
 CONVERSION_ACTIONS: Mapping[str, str] = {
     **NEXT_ACTIONS,
     **dict.fromkeys(("failed", "closed", "rejected"), "find out why; the next start plans anew what is still needed"),
@@ -79,10 +87,15 @@ NOT_FUNDED = "not funded: "
 ABOVE_CEILING = "the quote's pay amount is "
 """How the reason of a row begins whose quote asked more than its plan allows."""
 
+DEARER = "its code costs "
+"""How the reason of a row begins whose QR code costs more than its plan allows for."""
+
 UNSENT_ACTIONS: Mapping[str, str] = {
     NOT_FUNDED: "see to what its reason names, then start the same run again",
     ABOVE_CEILING: "start the same run again once its quote asks less; or treasury cancel {request_id}{said}, and "
     "pay it under another run key with a higher max_pay_amount",
+    DEARER: "start the same run again once it costs less; or treasury cancel {request_id}{said}, and pay it under "
+    "another run key with a higher max_pay_amount",
     USED_UP: "no start sends it any more: treasury resolve {request_id} --as not-sent{said} ends this row; then pay it "
     "under another run key, with what its reason names changed",
 }
@@ -109,8 +122,14 @@ HELD_ACTIONS: Mapping[str, str] = {
 """Why an order is held -> what a person does about it. Where the policy in force lists people, --key FILE takes the
 place of --by NAME."""
 
+UNPAID = ("failed", "closed", "rejected")
+"""Outcomes of what left, or was to leave, and was not paid."""
+
 BAD_OUTCOMES = ("rejected", "failed", "closed", "cancelled", "held", "unknown", "not_sent")
-"""Outcomes for which a finished run ends with code 4."""
+"""Outcomes of orders for which a finished run ends with code 4."""
+
+BAD_INVOICES = ("underpaid", "overpaid", "expired")
+"""Those of invoices besides."""
 
 
 class Totals:
@@ -136,8 +155,9 @@ class Totals:
     @exact
     def _take(self, order: Order) -> None:
         self._counts[order.state.outcome] += 1
-        if order.currency is not None and order.amount is not None:
-            self._sums[order.currency][order.state.outcome] += order.amount
+        amount = settled_amount(order) if order.state is State.SETTLED else order.amount
+        if order.currency is not None and amount is not None:
+            self._sums[order.currency][order.state.outcome] += amount
 
     def as_dict(self, run_key: str, kind: str) -> dict[str, Any]:
         """Return what passed by, amounts as text."""
@@ -162,10 +182,10 @@ def summarize_run(run_key: str, kind: str, orders: Iterable[Order]) -> dict[str,
 
 
 def needs_a_person(summary: Mapping[str, Any]) -> bool:
-    """Tell whether rows of a finished run ended otherwise than meant, or were left out, or a balance did
-    not move by its trades."""
-    return bool(summary.get("left_out") or summary.get("breaks")) or any(
-        summary["counts"].get(outcome) for outcome in BAD_OUTCOMES
+    """Tell whether rows of a finished run ended otherwise than meant, or were left out, or more was debited than was
+    allowed for, or a balance did not move by its trades."""
+    return any(summary.get(name) for name in ("left_out", "breaks", "stopped")) or any(
+        summary["counts"].get(outcome) for outcome in (*BAD_OUTCOMES, *BAD_INVOICES)
     )
 
 
@@ -195,8 +215,10 @@ def next_action(order: Order, by: Order | None = None) -> str:
     for reason, action in UNSENT_ACTIONS.items() if order.state is State.PREPARED else ():
         if (order.reason or "").startswith(reason):
             return action.format(request_id=order.request_id, said=SAID)
-    if order.run_key.startswith(CALL) and order.state.outcome in ("failed", "closed", "rejected"):
+    if order.run_key.startswith(CALL) and order.state.outcome in UNPAID:
         return "find out why, correct it, and send it under another reference"
+    if order.payload is None and order.operation != CONVERSION and order.state.outcome in UNPAID:
+        return NOT_KEPT
     actions = CONVERSION_ACTIONS if order.operation == CONVERSION else NEXT_ACTIONS
     command = COMMANDS.get(order.operation, "pay")
     return actions[order.state.outcome].format(run_key=order.run_key, command=command)
@@ -307,10 +329,17 @@ def write_run_results(
     """
     results, totals, asked, own = out / "results.csv", Totals(), Totals(), start_folder(out)
     marks = marks or Marks()
-    mark = {"rehearsal": REHEARSAL if marks.rehearsal else None, "approved_by": ", ".join(marks.approved_by) or None}
+    mark = {"rehearsal": REHEARSAL if marks.rehearsal else None}
     chosen = asked.over(totals.over(orders), rows)
-    rows_of = ((order, result_row(order, replaced.get(order.request_id))) for order in chosen)
-    recorded = ({**row, **mark, **details.cells(order)} for order, row in rows_of)
+    recorded = (
+        {
+            **result_row(order, replaced.get(order.request_id)),
+            **mark,
+            "approved_by": marks.of_row(order.created_at),
+            **details.cells(order),
+        }
+        for order in chosen
+    )
     wanted = (dict.fromkeys(COLUMNS) | mark | dict(row) for row in asked.over_unsent(totals.over_unsent(unsent)))
     lines = chain(recorded, wanted)
     book = ResultBook()
@@ -347,12 +376,22 @@ class Marks:
     approved_by: tuple[str, ...] = ()
     approvals: str | None = None
     """How approvals of this account are given, in words."""
+    stopped: str | None = None
+    """Why nothing more of the run is sent; None while it is."""
+    approvers: tuple[tuple[int, tuple[str, ...]], ...] = ()
+    """Since when, Unix ms, rows were recorded with the approvals of these people, the earliest first."""
+
+    def of_row(self, recorded_at: int) -> str | None:
+        """Return who approved a row that was recorded at a time, Unix ms; None where nobody did."""
+        names = next((names for since, names in reversed(self.approvers) if since <= recorded_at), ())
+        return ", ".join(names) or None
 
     def as_dict(self) -> dict[str, Any]:
         """Return what `run.json` says of it."""
         found: dict[str, Any] = {"rehearsal": REHEARSAL} if self.rehearsal else {}
         found |= {"approved_by": list(self.approved_by)} if self.approved_by else {}
-        return found | ({"approvals": self.approvals} if self.approvals else {})
+        found |= {"approvals": self.approvals} if self.approvals else {}
+        return found | ({"stopped": self.stopped} if self.stopped else {})
 
 
 REHEARSAL = "REHEARSAL: no policy was in force when payments of this ledger were recorded"

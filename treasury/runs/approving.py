@@ -11,7 +11,7 @@ from treasury.clock import MACHINE, Clock
 from treasury.errors import InputError
 from treasury.ledger import approvals
 from treasury.ledger.approvals import Approved
-from treasury.ledger.approved_plans import approved_by
+from treasury.ledger.approved_plans import approved_by, approvers_by_time
 from treasury.ledger.makers import note_maker
 from treasury.ledger.policies import POLICY_KEY, change_rules, is_rehearsal, policy_in_force
 from treasury.ledger.proposals import WaitingPlan, newest_plan
@@ -19,6 +19,7 @@ from treasury.planning.people import APPROVAL_HOURS, Maker, People, Right
 from treasury.reports.results import Marks
 from treasury.runs.desk import Desk
 from treasury.runs.governing import Governing, governing
+from treasury.runs.preflight import why_above_bound
 from treasury.settings import os_user
 
 
@@ -180,7 +181,9 @@ def newest(desk: Desk, run_key: str) -> WaitingPlan:
 def marks_of(desk: Desk, run_key: str) -> Marks:
     """Return what the results of a run say of its ledger and its approvals."""
     names = tuple(each.name for each in approved_by(desk.ledger, run_key))
-    return Marks(is_rehearsal(desk.ledger), names, by_name_only(governing(desk).people))
+    approvers = tuple(approvers_by_time(desk.ledger, run_key))
+    stopped = why_above_bound(desk, run_key)
+    return Marks(is_rehearsal(desk.ledger), names, by_name_only(governing(desk).people), stopped, approvers)
 
 
 def by_name_only(people: People) -> str | None:

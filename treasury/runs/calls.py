@@ -1,37 +1,40 @@
 """Runs single operations: one that moves money goes through ledger and submission, any other is sent directly."""
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 from treasury.approving.tokens import Token
 from treasury.canonical import canonical_json
-from treasury.errors import InputError, LimitExceeded, NotConnected, Refused, RunKeyConflict
+from treasury.errors import InputError, LimitExceeded, RunKeyConflict
+from treasury.ledger.card_users import saw_card_user
 from treasury.ledger.intents import commit_plan, newest_order
 from treasury.ledger.obligations import traded_on
-from treasury.ledger.snapshots import expect_receipt, expected_receipts, keep_snapshot, snapshot_of
+from treasury.ledger.snapshots import keep_snapshot, snapshot_of
 from treasury.money import canonical, parse_amount
 from treasury.orders.quoting import QUOTED
 from treasury.orders.records import Intent, Order
 from treasury.planning.limits import PayoutLimits, why_approvals
-from treasury.planning.policy import Policy
 from treasury.planning.shown import shown_single
 from treasury.planning.single import Judged, Quoted, debit_of, judge_operation
+from treasury.provider.card_users import CardUserRecord
 from treasury.provider.conversion import ConversionExecute
 from treasury.provider.operation import Effect, Operation, Reply
 from treasury.provider.orders import Pay
-from treasury.provider.refusals import RefusalKind
 from treasury.provider.scan_to_pay import SubmitScanToPay
+from treasury.provider.service_rules import is_empty
 from treasury.reports.results import CALL
 from treasury.runs.approving import is_recorded, propose
 from treasury.runs.desk import Desk
+from treasury.runs.estimates import FeesOnTop
 from treasury.runs.execution import follow_orders, open_orders, send_orders
 from treasury.runs.governing import govern
 from treasury.runs.offers import OfferQuestions
 from treasury.runs.rebalancing import today_of
+from treasury.runs.receipts import expecting
 from treasury.runs.terms import terms_of_code
 
 KIND = "call"
@@ -46,31 +49,14 @@ def send_operation(desk: Desk, operation: Operation[Any]) -> dict[str, Any]:
     """Send an operation that moves no money; returns the whole answer. Raises as the client does."""
     if operation.effect is Effect.MOVES_MONEY:
         raise AssertionError(f"{operation.operation_name()} moves money")
-    with _expected(desk, operation):
+    with expecting(desk, operation) if isinstance(operation, Pay) else nullcontext():
         reply: Reply = desk.client.read(operation) if operation.effect is Effect.READS else desk.client.send(operation)
     _keep_quote(desk, operation, reply)
+    user_xid = getattr(operation, "user_xid", None)
+    is_there = operation.effect is not Effect.READS or not is_empty(reply)
+    if isinstance(reply, CardUserRecord) and user_xid is not None and is_there:
+        saw_card_user(desk.ledger, user_xid, reply)  # whoever made them: they are asked about every night
     return reply.envelope
-
-
-@contextmanager
-def _expected(desk: Desk, operation: Operation[Any]) -> Iterator[None]:
-    """Expect what a pay-in brings from before it leaves, for its answer may be lost.
-
-    A new one that never left, or that the service refused for good, is expected no more.
-    """
-    if not isinstance(operation, Pay):
-        yield
-        return
-    is_new = operation.request_id not in expected_receipts(desk.ledger)
-    receipt = {"currency": operation.currency, "amount": canonical(operation.amount)}
-    expect_receipt(desk.ledger, operation.request_id, receipt)
-    try:
-        yield
-    except (NotConnected, Refused) as error:
-        is_over = isinstance(error, NotConnected) or desk.account.rules.kind_of(error) is RefusalKind.FINAL
-        if is_new and is_over:
-            expect_receipt(desk.ledger, operation.request_id, None)
-        raise
 
 
 def _keep_quote(desk: Desk, operation: Operation[Any], reply: Reply) -> None:
@@ -129,11 +115,15 @@ def submit_operation(
     if governed.policy is not None and quoted is not None and quoted.symbol is not None:
         moved = traded_on(desk.ledger, today_of(desk, governed.policy), (run_key,)).moved
     recorded = desk.ledger.run(run_key) is not None
-    at_most = _at_most(desk, operation, governed.policy, run_key if recorded else None)
+    limits = PayoutLimits() if governed.policy is None or governed.policy.payouts is None else governed.policy.payouts
+    margin = limits.estimate_margin_percent
+    at_most = _at_most(desk, operation, margin, run_key if recorded else None)
     judged = judge_operation(operation, governed.policy, quoted, moved or {}, at_most)
     intent = _intent(operation, judged, quoted)
     if recorded:
         intent = replace(intent, row_ref=desk.ledger.orders(run_key=run_key)[0].row_ref)
+    else:
+        intent = replace(intent, bound=at_most or _bound_with_fee(desk, intent, margin))
     if judged.problems and not recorded:
         raise LimitExceeded(f"{name}: {'; '.join(judged.problems)}; nothing was sent")
     over = {intent.row_ref: "; ".join(judged.problems)} if judged.problems else {}
@@ -157,19 +147,25 @@ def submit_operation(
         return desk.ledger.orders(run_key=run_key)[0]
 
 
-def _at_most(desk: Desk, operation: Operation[Any], policy: Policy | None, recorded_as: str | None) -> Decimal | None:
+def _bound_with_fee(desk: Desk, intent: Intent, margin_percent: Decimal) -> Decimal | None:
+    if intent.amount is None or intent.currency is None:
+        return None
+    payment = (intent.operation, intent.currency, intent.amount)
+    return FeesOnTop(desk, OfferQuestions(desk), [payment]).most(*payment, margin_percent)
+
+
+def _at_most(desk: Desk, operation: Operation[Any], margin_percent: Decimal, recorded_as: str | None) -> Decimal | None:
     """The most that scan-to-pay debits, by the service's terms and the policy's margin; what was recorded is kept.
 
-    None of any other operation, without a policy, and where the service does not say its terms.
+    None of any other operation, and where the service does not say its terms.
     """
-    if policy is None or not isinstance(operation, SubmitScanToPay):
+    if not isinstance(operation, SubmitScanToPay):
         return None
     kept = None if recorded_as is None else desk.ledger.orders(run_key=recorded_as)[0].ceiling
     if kept is not None:
         return kept
     terms = terms_of_code(OfferQuestions(desk), operation.qrcode, operation.amount, operation.request_id)
-    limits = policy.payouts or PayoutLimits()
-    return None if terms is None else terms.at_most(limits.estimate_margin_percent)
+    return None if terms is None else terms.at_most(margin_percent)
 
 
 def _intent(operation: Operation[Any], judged: Judged, quoted: Quoted | None = None) -> Intent:

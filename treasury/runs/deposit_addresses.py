@@ -5,9 +5,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from treasury.concurrency.crash_points import crash_point
 from treasury.errors import InvalidSheet, NotConnected, OutcomeUnknown, Refused
 from treasury.files import write_bytes, write_json
-from treasury.ledger.snapshots import keep_snapshot, snapshot_of
+from treasury.ledger.snapshots import ISSUED, keep_snapshot, snapshot_of
 from treasury.masking import known, mask_text
 from treasury.provider.orders import DepositAddress, VerifyDepositAddress
 from treasury.reports.plain_book import PlainBook
@@ -57,7 +58,7 @@ def issue_addresses(desk: Desk, rows: Iterable[AddressRow]) -> list[dict[str, An
 
 
 def _issue(desk: Desk, row: AddressRow) -> dict[str, Any]:
-    name = f"deposit {desk.ledger.key.keyed_hash([row.currency, row.customer_ref_id])}"
+    name = f"{ISSUED}{desk.ledger.key.keyed_hash([row.currency, row.customer_ref_id])}"
     kept = snapshot_of(desk.ledger, name)
     try:
         if kept is None:
@@ -79,7 +80,9 @@ def _issue(desk: Desk, row: AddressRow) -> dict[str, Any]:
         said = "the service does not say that this address is its own: do not give it to anybody; ask its support"
         return _trouble(row, "rejected", said) | {"address": address, "tag": tag}
     if kept is None:
+        crash_point("address.verified")
         keep_snapshot(desk.ledger, name, None, {"plan_sha256": None, "address": address, "tag": tag})
+        crash_point("address.recorded")
     found = {"row_ref": row.row_ref, "outcome": "issued" if kept is None else "known", "currency": row.currency}
     return {**dict.fromkeys(COLUMNS), **found, "customer_ref_id": row.customer_ref_id, "address": address, "tag": tag}
 

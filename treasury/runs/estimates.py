@@ -43,11 +43,13 @@ Fixed = Callable[[PayoutRow], Decimal | None]
 
 
 def with_estimates(desk: Desk, rows: Sheet[PayoutRow], fixed: Fixed, margin_percent: Decimal) -> Sheet[PayoutRow]:
-    """These rows, each that fixes what is received with the estimate of its debit and a margin.
+    """These rows, with the estimates of their debits and a margin: of each that fixes what is received, and of each
+    whose fee is charged on top.
 
-    A row whose rate the service does not say has none.
+    A row whose rate or fee the service does not say has none.
     """
-    if all(row.amount is not None for row in rows):
+    on_top = desk.account.rules.fee_on_top
+    if all(row.amount is not None and row.way.operation not in on_top for row in rows):
         return rows
     quoted = (row for row in rows if row.route is Route.QUOTED and row.amount is None)
     amounts = _amounts(row for row in quoted if fixed(row) is None)
@@ -56,9 +58,13 @@ def with_estimates(desk: Desk, rows: Sheet[PayoutRow], fixed: Fixed, margin_perc
     rates = {pair: rate_of(questions, *pair) for pair in amounts}
     fees = {pair: _fees_of(desk, questions, pair, rates[pair], amounts[pair]) for pair in amounts}
     costs = _costs_of_codes(desk, questions, rows, fixed, margin_percent)
+    known = ((row.way.operation, row.currency, row.amount) for row in rows if row.amount is not None)
+    fees_on_top = FeesOnTop(desk, questions, known)
     for row in rows:
-        estimate = fixed(row) if row.amount is None else None
-        if estimate is None and row.route is Route.QR_CODE:
+        estimate = fixed(row) if row.amount is None or row.way.operation in on_top else None
+        if estimate is None and row.amount is not None and row.way.operation in on_top:
+            estimate = fees_on_top.most(row.way.operation, row.currency, row.amount, margin_percent)
+        elif estimate is None and row.route is Route.QR_CODE:
             estimate = costs[row.row_ref]
         elif estimate is None and row.amount is None and row.receive_amount is not None:
             pair = (row.currency, row.receive_currency)
@@ -115,27 +121,23 @@ FIRST_FEE_USD = Decimal("2.50")
 """The fee that is allowed for while no quote of the pair was ever seen: twice the example (public fact 7.4)."""
 
 
-class FeesOnTop:
-    """Fees that are charged beside amounts, as the service estimates them for the smallest and the largest of each
-    currency; those between lie on the line between these two.
+class FeeEstimates:
+    """Fees of payments as the service estimates them for the smallest and the largest amount of each currency; those
+    between lie on the line between these two.
     """
 
-    def __init__(self, desk: Desk, questions: OfferQuestions, payments: Iterable[tuple[str, str, Decimal]]) -> None:
+    def __init__(self, questions: OfferQuestions, payments: Iterable[tuple[str, str, Decimal]]) -> None:
         """`payments`: operation, currency and amount of each."""
-        self._operations = desk.account.rules.fee_on_top - {WAYS[Route.QR_CODE].operation}  # in what its code costs
         self._questions = questions
         self._ends: dict[str, tuple[Decimal, Decimal]] = {}
-        for operation, currency, amount in payments:
-            if operation in self._operations:
-                least, most = self._ends.get(currency, (amount, amount))
-                self._ends[currency] = min(least, amount), max(most, amount)
+        for _, currency, amount in payments:
+            least, most = self._ends.get(currency, (amount, amount))
+            self._ends[currency] = min(least, amount), max(most, amount)
         self._asked: dict[tuple[str, Decimal], Decimal | None] = {}
 
     @exact
-    def of(self, operation: str, currency: str, amount: Decimal) -> Decimal | None:
-        """Return the fee on top of an amount; None where the service does not say it."""
-        if operation not in self._operations:
-            return Decimal(0)
+    def of(self, currency: str, amount: Decimal) -> Decimal | None:
+        """Return the fee of an amount; None where the service does not say it."""
         least, most = self._ends[currency]
         low, high = self._ask(currency, least), self._ask(currency, most)
         if low is None or high is None or least == most:
@@ -150,6 +152,25 @@ class FeesOnTop:
             fee: Decimal | None = self._questions.ask(asked, what, lambda reply: reply.fee_amount)
             self._asked[name] = None if fee is None else max(fee, Decimal(0))
         return self._asked[name]
+
+
+class FeesOnTop:
+    """Fees that are charged beside amounts, as `FeeEstimates` has them; that of a code is in what the code costs."""
+
+    def __init__(self, desk: Desk, questions: OfferQuestions, payments: Iterable[tuple[str, str, Decimal]]) -> None:
+        """`payments`: operation, currency and amount of each."""
+        self._operations = desk.account.rules.fee_on_top - {WAYS[Route.QR_CODE].operation}
+        self._estimates = FeeEstimates(questions, (each for each in payments if each[0] in self._operations))
+
+    def of(self, operation: str, currency: str, amount: Decimal) -> Decimal | None:
+        """Return the fee on top of an amount; None where the service does not say it."""
+        return self._estimates.of(currency, amount) if operation in self._operations else Decimal(0)
+
+    @exact
+    def most(self, operation: str, currency: str, amount: Decimal, margin_percent: Decimal) -> Decimal | None:
+        """Return an amount, its fee and a margin, where the fee is charged on top and the service says it."""
+        fee = self._estimates.of(currency, amount) if operation in self._operations else None
+        return None if fee is None else round_up((amount + fee) * (1 + margin_percent / 100), 8)
 
 
 def rate_of(questions: OfferQuestions, pays: str, receives: str) -> Decimal | None:

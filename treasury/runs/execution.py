@@ -24,14 +24,15 @@ from treasury.ledger.intents import judge_again
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.quotes import last_quote
 from treasury.money import format_amount
-from treasury.orders.decisions import Bounds, has_expired, quote_problem
+from treasury.orders.decisions import bounds_of, has_expired, over_bound, quote_problem
 from treasury.orders.quoting import QUOTED
 from treasury.orders.records import Order, Quote
 from treasury.orders.states import OPEN, State
 from treasury.provider.retries import FOLLOW
 from treasury.runs.desk import Desk
 from treasury.runs.governing import rules_of_run
-from treasury.runs.preflight import check_before_sending
+from treasury.runs.preflight import check_before_sending, why_above_bound
+from treasury.runs.terms import why_dearer
 from treasury.sending.stop_loss import StopLoss
 
 LOG = logging.getLogger("treasury")
@@ -119,7 +120,7 @@ def quote_problems(desk: Desk, ids: Sequence[int]) -> list[str]:
         quote = last_quote(desk.ledger, order)
         if quote is None:
             continue
-        bounds = Bounds.from_dict(desk.ledger.payload(order)["bounds"])
+        bounds = bounds_of(desk.ledger.payload(order), order.operation, desk.account.rules.fee_on_top)
         problem = quote_problem(quote, bounds, desk.ledger.now())
         LOG.info("quote of %s: %s", order.row_ref, problem or "inside its bounds")
         found += [] if problem is None else [problem]
@@ -167,7 +168,7 @@ def _get_ready(desk: Desk, run_key: str) -> StopLoss:
     desk.check_clock()
     judge_again(desk.ledger, run_key, rules_of_run(desk, run_key))
     stop_loss = _stop_loss(desk, run_key)
-    problem = check_before_sending(desk, run_key)
+    problem = why_above_bound(desk, run_key) or check_before_sending(desk, run_key)
     if problem is not None:
         stop_loss.trip(problem)
     return stop_loss
@@ -211,13 +212,25 @@ def _send(desk: Desk, order: Order, stop_loss: StopLoss) -> Order:
     if stop_loss.why is not None:
         return desk.ledger.note(order, reason=f"the run was stopped: {stop_loss.why}")
     try:
-        sent = _carefully(desk, order, desk.submission.submit)
+        sent = _carefully(desk, order, lambda order: _submit(desk, order))
     except Stopped as stopped:
         stop_loss.trip(str(stopped))
         return desk.ledger.note(order, reason=str(stopped))
     if order.state is State.PREPARED:
         stop_loss.count(sent)
+    if over_bound(sent, desk.account.rules.fee_on_top) is not None and (why := why_above_bound(desk, order.run_key)):
+        stop_loss.trip(why)
     return sent
+
+
+def _submit(desk: Desk, order: Order) -> Order:
+    """Send an order, or ask about one of unknown outcome; a code that costs too much now is asked about alone."""
+    dearer = why_dearer(desk, order)
+    if dearer is None:
+        return desk.submission.submit(order)
+    if order.state is State.UNKNOWN:
+        return desk.submission.ask(order)
+    return desk.ledger.note(order, reason=dearer) if order.state is State.PREPARED else order
 
 
 def follow_orders(desk: Desk, run_key: str, ids: Sequence[int], seconds: float) -> int:
@@ -270,7 +283,7 @@ def _follow(desk: Desk) -> Callable[[Order], Order]:
         # `submit` may send an unknown order again when the evidence shows that it never arrived.
         with contextlib.suppress(Stopped):
             if order.state in (State.UNKNOWN, State.PREPARED):
-                return desk.submission.submit(order)
+                return _submit(desk, order)
             return desk.submission.ask(order)
         return order
 

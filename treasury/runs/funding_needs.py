@@ -10,6 +10,7 @@ from treasury.ledger.funding_runs import rounds_of
 from treasury.ledger.in_flight import Waiting, recorded_after, states_of, waiting_before
 from treasury.money import exact, format_amount, round_up
 from treasury.orders.states import NEVER_LEFT, Hold, State
+from treasury.planning.conversion_model import Purpose
 from treasury.planning.funding import plan_funding, why_unfunded
 from treasury.planning.payouts import PayoutPlan, add_sums, plan_payouts
 from treasury.planning.policy import Policy
@@ -210,7 +211,7 @@ def what_it_lacks(desk: Desk, plan: PayoutPlan, symbols: Collection[str] | None 
         later = recorded_after(desk.ledger, plan.run_key)
         kept = tuple(each for each in snapshot.obligations if each.run_key not in later)
         snapshot = replace(snapshot, obligations=kept)
-    brought = _brought(desk, plan.run_key)
+    brought = {Purpose.OBLIGATION: _brought(desk, plan.run_key)}
     snapshot = replace(snapshot, spent=add_sums(snapshot.spent, _not_recorded(desk, plan)), brought=brought)
     lack = Lack(needs, snapshot, plan_funding(policy, snapshot, needs, plan.run_key))
     if (why := why_unfunded(lack.found, needs)) is not None:

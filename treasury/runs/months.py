@@ -9,6 +9,7 @@ from treasury.ledger import closing
 from treasury.ledger.acceptances import acceptances
 from treasury.ledger.bookings import opened_after, order_bookings, receipt_bookings
 from treasury.ledger.controls import controls_of
+from treasury.ledger.receipts import known_numbers
 from treasury.ledger.statement_lines import kept_lines
 from treasury.planning.policy import Policy
 from treasury.reconciliation.balances import BalanceAccount
@@ -30,7 +31,7 @@ def report_month(desk: Desk, month: str, out: Path | None, policy: Policy) -> Ma
     ledger, span = desk.ledger, span_of(month, policy.time_zone)
     sweep_id = stored_sweep(desk, Scope())
     nights = closing.balance_nights(ledger, sweep_id)
-    lines, ours = kept_lines(ledger, sweep_id), ledger.known_numbers()
+    lines, ours = kept_lines(ledger, sweep_id), known_numbers(ledger, sweep_id)
     accounts = [each for each in roll_accounts(nights, lines, ours, policy) if each.currency == each.codes[0]]
     leaders = {code: each.codes[0] for each in accounts for code in each.codes}
     steps = opened_after(ledger, {each.opened_at for each in accounts if each.opened_at is not None})

@@ -27,6 +27,8 @@ LOG = logging.getLogger("treasury")
 
 KEPT_SECONDS = 24 * 3600.0
 """How long an answered list is good for."""
+FORM = 2
+"""The form in which lists are kept; those of another form are asked for again."""
 MAX_ROUTES = 200
 """Combinations of place, bank and network whose required fields are asked for."""
 
@@ -53,7 +55,8 @@ class OfferQuestions:
                 LOG.info("%s could not be asked: %s", what, error)
                 self._is_away = True
             except (Refused, KeyError, TypeError, AttributeError, ValueError) as error:
-                LOG.info("%s was not answered: %s", what, type(error).__name__)
+                why = error if isinstance(error, Refused) else "the answer has another shape than the document says"
+                LOG.info("%s was not answered: %s", what, why)
                 self._is_away = isinstance(error, Refused) and (error.http_status >= 500 or error.http_status == 429)
         if found is None and what not in self.not_answered:
             self.not_answered.append(what)
@@ -73,7 +76,7 @@ class Lists:
 
     def ask(self, operation: Operation[Any], what: str, read: Callable[[Reply], Any]) -> Any:
         """Return what `read` makes of the answer, plain JSON values; None where it is empty, or there is none."""
-        name = json.dumps([operation.operation_name(), operation.body()], sort_keys=True)
+        name = json.dumps([FORM, operation.operation_name(), operation.body()], sort_keys=True)
         kept = self._kept.get(name)
         if kept is not None and 0 <= self._clock.wall() - kept["at"] < KEPT_SECONDS:
             return kept["says"]
@@ -116,26 +119,40 @@ def offers_for(desk: Desk, rows: Iterable[PayoutRow], questions: OfferQuestions)
             routes.add((place, str(row.fields["beneficiary_bank_id"]), str(row.fields["clear_network"])))
     lists = Lists(desk, questions)
     channels = {place: _channels(lists, place) for place in sorted(direct)}
+    quotes = _quoted(lists, sorted(quoted), sorted(routes)) if quoted else {}
+    named = {(place, kind): found for place, each in channels.items() for kind, found in each.items()}
+    named |= {(place, "quoted"): found for place, found in quotes.get("quoted_banks", {}).items()}
     offers = Offers(
         banks={place: frozenset(found["banks"]) for place, found in channels.items()},
         wallets={place: frozenset(found["wallets"]) for place, found in channels.items()},
+        names={(place, code): name for (place, _), found in named.items() for code, name in found.items() if name},
         **_withdrawals(lists, withdrawn),
-        **(_quoted(lists, sorted(quoted), sorted(routes)) if quoted else {}),
+        **{name: each for name, each in quotes.items() if name != "quoted_banks"},
+        quoted_banks={place: frozenset(found) for place, found in quotes.get("quoted_banks", {}).items()},
     )
     lists.keep()
     return offers
 
 
-def _channels(lists: Lists, place: Place) -> Mapping[str, list[str]]:
-    def read(reply: Any) -> dict[str, list[str]]:
-        return {
-            "banks": [str(each["code"]) for each in reply.banks or ()],
-            "wallets": [str(each["code"]) for each in reply.wallets or ()],
-        }
+Names = Mapping[str, str]
+"""Code -> name; an empty one where the service says none."""
+
+
+def _channels(lists: Lists, place: Place) -> Mapping[str, Names]:
+    def read(reply: Any) -> dict[str, Names]:
+        return {"banks": _names(reply.banks, "code", *CALLED), "wallets": _names(reply.wallets, "code", *CALLED)}
 
     what = f"banks and wallets of {place.currency} in {place.country}"
-    found: dict[str, list[str]] | None = lists.ask(PayoutChannels(**place._asdict()), what, read)
-    return found or {"banks": [], "wallets": []}
+    found: dict[str, Names] | None = lists.ask(PayoutChannels(**place._asdict()), what, read)
+    return found or {"banks": {}, "wallets": {}}
+
+
+CALLED = ("enName", "localName", "enShortName", "localShortName")
+"""Members of a channel that name it, the best one first (public fact 5.10)."""
+
+
+def _names(entries: Iterable[Any] | None, code: str, *called: str) -> Names:
+    return {str(each[code]): next((str(each[by]) for by in called if each.get(by)), "") for each in entries or ()}
 
 
 def _withdrawals(lists: Lists, withdrawn: Mapping[str, Decimal]) -> dict[str, Any]:
@@ -157,23 +174,48 @@ def _withdrawals(lists: Lists, withdrawn: Mapping[str, Decimal]) -> dict[str, An
     return {"least": least, "decimals": decimals}
 
 
-def _quoted(lists: Lists, places: Iterable[Place], routes: Iterable[tuple[Place, str, str]]) -> dict[str, Any]:
-    countries = lists.ask(
+def _countries(lists: Lists) -> Mapping[str, list[str]]:
+    """Country -> the currencies that quoted payouts bring there."""
+    found: dict[str, list[str]] | None = lists.ask(
         SupportedCountries(),
         "countries of quoted payouts",
         lambda reply: {str(each["country"]): list(map(str, each["currencies"])) for each in _of(reply, "countries")},
     )
+    return found or {}
+
+
+def _quoted_banks(lists: Lists, place: Place) -> Names:
+    found: Names | None = lists.ask(
+        SupportedBanks(**place._asdict()),
+        f"banks of quoted payouts of {place.currency} in {place.country}",
+        lambda reply: _names(_of(reply, "banks"), "bank_code", "bank_name"),
+    )
+    return found or {}
+
+
+def bank_names(desk: Desk, country: str, direct: str | None) -> Names:
+    """Return the banks and wallets of a country by their codes, as the service names them; nothing where it is silent.
+
+    `direct`: the currency that direct payouts bring there; None where payments there are quoted.
+    """
+    lists = Lists(desk, OfferQuestions(desk))
+    if direct is not None:
+        channels = _channels(lists, Place(country, direct))
+        found = {**channels["banks"], **channels["wallets"]}
+    else:
+        places = [Place(country, currency) for currency in _countries(lists).get(country, ())]
+        found = {code: name for place in places for code, name in _quoted_banks(lists, place).items()}
+    lists.keep()
+    return found
+
+
+def _quoted(lists: Lists, places: Iterable[Place], routes: Iterable[tuple[Place, str, str]]) -> dict[str, Any]:
     purposes = lists.ask(RemittancePurposes(), "purposes", lambda reply: sorted(_codes(reply)))
-    banks: dict[Place, frozenset[str]] = {}
+    banks: dict[Place, Names] = {}
     networks: dict[Place, frozenset[str]] = {}
     for place in places:
         where = f"of quoted payouts of {place.currency} in {place.country}"
-        found = lists.ask(
-            SupportedBanks(**place._asdict()),
-            f"banks {where}",
-            lambda reply: [str(each["bank_code"]) for each in _of(reply, "banks")],
-        )
-        banks[place] = frozenset(found or ())
+        banks[place] = _quoted_banks(lists, place)
         found = lists.ask(
             SupportedNetworks(**place._asdict()),
             f"networks {where}",
@@ -192,7 +234,7 @@ def _quoted(lists: Lists, places: Iterable[Place], routes: Iterable[tuple[Place,
         )
         fields[place, bank, network] = frozenset((found or {}).get("required", ()))
     return {
-        "countries": {country: frozenset(each) for country, each in (countries or {}).items()},
+        "countries": {country: frozenset(each) for country, each in _countries(lists).items()},
         "quoted_banks": banks,
         "networks": networks,
         "fields": fields,

@@ -11,12 +11,18 @@ from functools import partial
 
 from treasury.concurrency.batches import batched
 from treasury.errors import ConfigurationError, IllegalTransition, NotConnected, OutcomeUnknown, Refused
+from treasury.ledger.acceptances import acceptances
 from treasury.ledger.epoch import Standing
+from treasury.ledger.in_flight import bounded_orders
 from treasury.ledger.intents import forget_absences
+from treasury.money import format_amount
+from treasury.orders.decisions import over_bound
 from treasury.orders.records import Order
 from treasury.orders.states import State
 from treasury.provider.operation import SeenOrder
 from treasury.provider.refusals import ACCOUNT_TROUBLE
+from treasury.reconciliation.breaks import id_of_subject
+from treasury.reconciliation.classes import ABOVE_BOUND
 from treasury.runs.desk import Desk
 
 PROBES = 5
@@ -45,6 +51,22 @@ def check_before_sending(desk: Desk, run_key: str) -> str | None:
         if problem is not None:
             return problem
     desk.checked_runs.add(run_key)
+    return None
+
+
+def why_above_bound(desk: Desk, run_key: str) -> str | None:
+    """Say which payment of a run debited more than its plan allowed for, unless a person accepted that; or None."""
+    on_top = desk.account.rules.fee_on_top
+    over = [(each, by) for each in bounded_orders(desk.ledger, run_key) if (by := over_bound(each, on_top)) is not None]
+    accepted = acceptances(desk.ledger, desk.ledger.now()) if over else {}
+    for order, by in over:
+        break_id = id_of_subject(order.request_id)
+        if break_id not in accepted or accepted[break_id].name != ABOVE_BOUND:
+            return (
+                f"{order.row_ref} debited {format_amount(by)} {order.currency} more than the plan allowed for (its fee "
+                "included): ask the service why. To pay the rest: treasury reconcile, then treasury accept "
+                f"{break_id} --by NAME --why TEXT, then start the run again"
+            )
     return None
 
 

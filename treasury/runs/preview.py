@@ -12,18 +12,19 @@ from treasury.ledger.in_flight import in_flight, states_of
 from treasury.ledger.payees import what_is_known
 from treasury.ledger.quotes import live_quotes
 from treasury.ledger.rehearsal import Rehearsed, rehearse
-from treasury.money import exact, format_amount, parse_amount, round_up
+from treasury.money import canonical, exact, format_amount, parse_amount, round_up
 from treasury.orders.states import NEVER_LEFT
-from treasury.planning.offers import Funding, judge_offered
+from treasury.planning.offers import Funding, Place, judge_offered, place_of
 from treasury.planning.payouts import PayoutPlan, plan_payouts
 from treasury.planning.people import People
-from treasury.planning.rows import PayoutRow
+from treasury.planning.rows import PayoutRow, Route
 from treasury.planning.shown import shown_payouts
-from treasury.provider.funds import EstimateFee, PartnerBalance
+from treasury.provider.fields import country_name
+from treasury.provider.funds import PartnerBalance
 from treasury.reports.results import REHEARSAL
 from treasury.runs.approving import by_name_only
 from treasury.runs.desk import Desk
-from treasury.runs.estimates import Estimates, rate_of
+from treasury.runs.estimates import Estimates, FeeEstimates, rate_of
 from treasury.runs.governing import Governing, would_rehearse
 from treasury.runs.offers import OfferQuestions, offers_for
 from treasury.runs.terms import said_of_rows
@@ -46,7 +47,10 @@ def look(desk: Desk, plan: PayoutPlan, file: Path | None = None, *, in_full: boo
         raise InvalidSheet(str(file or plan.run_key), problems)
     waiting = _waiting(desk, plan)
     funding = funding_of(desk, questions, waiting, in_flight(desk.ledger, except_run=plan.run_key))
-    shown: dict[str, Any] = {"funding": [_as_text(each) for each in funding]}
+    on_top = {row.currency for row in plan.rows if row.way.operation in desk.account.rules.fee_on_top}
+    shown: dict[str, Any] = {
+        "funding": [{**_as_text(each), "fees_on_top": each.currency in on_top} for each in funding]
+    }
     if waiting is not plan:
         shown["waiting"] = len(waiting.rows)
     if not in_full:
@@ -59,8 +63,9 @@ def look(desk: Desk, plan: PayoutPlan, file: Path | None = None, *, in_full: boo
         **shown_payouts(plan, known),
         **shown,
         "arrives": _arrives(questions, plan),
-        "fees": list(_fees(questions, plan)),
-        "groups": _groups(plan.rows),
+        "fees": _fees(desk, questions, plan),
+        "fees_quoted": sum(_is_quoted_fee(desk, row) for row in plan.rows),
+        "groups": _groups(plan.rows, offers.names),
         "not_asked": questions.not_answered,
         "notes": list(plan.rows.notes) if isinstance(plan.rows, Sheet) else [],
         "rehearsal": REHEARSAL if would_rehearse(desk) else None,
@@ -174,30 +179,57 @@ def _arrives(questions: OfferQuestions, plan: PayoutPlan) -> list[dict[str, str]
     return found
 
 
-def _fees(questions: OfferQuestions, plan: PayoutPlan) -> Iterator[dict[str, str]]:
-    """The service's estimate of what one payment costs, for the largest of each asset."""
-    largest: dict[str, Decimal] = {}
-    for row in plan.rows:
-        if row.amount is not None:
-            largest[row.currency] = max(row.amount, largest.get(row.currency, row.amount))
-    for currency, amount in sorted(largest.items()):
-        asked = EstimateFee(currency=currency, amount=amount)
-        fee: Decimal | None = questions.ask(asked, f"fee estimate of {currency}", lambda reply: reply.fee_amount)
-        if fee is not None:
-            yield {"currency": currency, "of": format_amount(amount), "fee": format_amount(fee)}
+@exact
+def _fees(desk: Desk, questions: OfferQuestions, plan: PayoutPlan) -> list[dict[str, Any]]:
+    """Return what all payments of a plan cost, as the service estimates it, by currency and by how it is taken.
+
+    Only of rows that say what they debit, and whose fee no quote will say.
+    """
+    known = [
+        (row.way.operation, row.currency, row.amount)
+        for row in plan.rows
+        if row.amount is not None and not _is_quoted_fee(desk, row)
+    ]
+    estimated, on_top = FeeEstimates(questions, known), desk.account.rules.fee_on_top
+    totals: dict[tuple[str, bool], Decimal] = defaultdict(Decimal)
+    paid: dict[tuple[str, bool], list[Decimal]] = defaultdict(list)
+    for operation, currency, amount in known:
+        kind = (currency, operation in on_top)
+        if (fee := estimated.of(currency, amount)) is not None:
+            totals[kind] += fee
+            paid[kind].append(amount)
+    return [
+        {
+            "currency": currency,
+            "of": format_amount(sum(paid[currency, is_on_top], Decimal(0))),
+            "fee": canonical(total),
+            "payments": len(paid[currency, is_on_top]),
+            "is": "on top" if is_on_top else "out of what is sent",
+        }
+        for (currency, is_on_top), total in sorted(totals.items())
+    ]
+
+
+def _is_quoted_fee(desk: Desk, row: PayoutRow) -> bool:
+    """Tell whether a quote says what a row costs: the service estimates fees of withdrawals alone (public fact 5.10).
+
+    A fee on top is estimated all the same: the plan counts it.
+    """
+    return row.route is Route.QUOTED and row.way.operation not in desk.account.rules.fee_on_top
 
 
 @exact
-def _groups(rows: Iterable[PayoutRow]) -> list[dict[str, Any]]:
-    """Number and sum of payments by country, route and bank."""
+def _groups(rows: Iterable[PayoutRow], names: Mapping[tuple[Place, str], str]) -> list[dict[str, Any]]:
+    """Number and sum of payments by country, route and bank; countries and banks by name, where one is known."""
     counts: Counter[tuple[str, str]] = Counter()
     sums: dict[tuple[str, str], dict[str, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
     for row in rows:
         amount, currency = row.amount, row.currency
         if amount is None:
             amount, currency = row.receive_amount or Decimal(0), row.receive_currency
-        named = {"country": row.country, "route": row.route.value}
-        named |= {} if row.way.country is None else {"bank": f"{row.country} {row.bank}"}
+        named = {"country": _with_name(row.country, country_name(row.country or "")), "route": row.route.value}
+        if row.way.country is not None:
+            named["bank"] = _with_name(f"{row.country} {row.bank}", names.get((place_of(row), row.bank or "")))
         for group in ((kind, name) for kind, name in named.items() if name is not None):
             counts[group] += 1
             sums[group][currency] += amount
@@ -211,6 +243,10 @@ def _groups(rows: Iterable[PayoutRow]) -> list[dict[str, Any]]:
             rest = sum(counts[group] for group in largest[MAX_GROUPS:])
             found.append({"kind": kind, "name": f"{len(largest) - MAX_GROUPS} more", "payments": rest, "sums": {}})
     return found
+
+
+def _with_name(code: str | None, name: str | None) -> str | None:
+    return f"{name} ({code})" if name else code
 
 
 def gaps_of(shown: Mapping[str, Any]) -> list[str]:

@@ -7,10 +7,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from treasury.concurrency.turns import run_concurrently
 from treasury.errors import InvalidSheet, NotConnected, OutcomeUnknown, Refused
 from treasury.files import write_bytes, write_json
+from treasury.ledger.card_users import saw_card_user
+from treasury.ledger.snapshots import keep_snapshot, snapshot_of
 from treasury.masking import known, mask_text
-from treasury.provider.card_users import CardUserRecord, CreateCardUserWithKycLink, KycLink, QueryCardUser
+from treasury.provider.card_users import (
+    KYC_STATUS,
+    PASSED,
+    CardUserRecord,
+    ChangeCardUserEmail,
+    CreateCardUser,
+    CreateCardUserWithKycLink,
+    KycLink,
+    QueryCardUser,
+    UploadKyc,
+)
 from treasury.reports.plain_book import PlainBook
 from treasury.reports.refused import write_refused
 from treasury.runs.desk import Desk
@@ -32,12 +45,15 @@ BAD_OUTCOMES = ("rejected", "unknown")
 DEFAULT_LEVEL = "LEVEL-1"
 """The level of a link that names none (document, endpoint 9)."""
 
-KYC_STATUS = {"0": "not set", "1": "waiting for audit", "2": "in audit", "3": "passed", "4": "refused"}
-"""`kyc_status` in words (public fact 2.4)."""
+WITH_IMAGES = 4
+"""Users at once whose images are in memory: those of one may take 100 MB."""
+
+HANDED_IN = ("1", "2", PASSED)
+"""`kyc_status` of a user whose identity data the service has."""
 
 OTHER_EMAIL = (
     "this user has another e-mail at the service than in this sheet, and keeps it; if the sheet is right, "
-    'treasury call change_card_user_email --json \'{"user_id": "...", "email": "..."}\' changes it'
+    "treasury provision FILE --update changes it"
 )
 
 
@@ -52,13 +68,15 @@ class FoundUser:
     """A sentence for people: how the service knows the user, and what provisioning would do."""
 
 
-def provision_users(desk: Desk, file: Path, sheet: str | None = None) -> list[dict[str, Any]]:
-    """Make sure that every card user of a file exists and has a KYC link; one result a row, in the file's order.
+def provision_users(desk: Desk, file: Path, sheet: str | None = None, *, update: bool = False) -> list[dict[str, Any]]:
+    """Make sure that every card user of a file exists and can prove identity; one result a row, in the file's order.
 
-    `sheet`: which one of a workbook, here and below.
+    `sheet`: which one of a workbook, `update`: whether e-mails are changed to those of the file; here and below.
     Run again, it finds the same users. Raises `InvalidSheet`.
     """
-    return desk.run_concurrently(lambda row: provision_user(desk, row), card_users_of(desk, file, sheet))
+    rows = card_users_of(desk, file, sheet)
+    most = WITH_IMAGES if any(row.identity is not None for row in rows) else desk.in_flight
+    return run_concurrently(lambda row: provision_user(desk, row, update=update), rows, most)
 
 
 def card_users_of(desk: Desk, file: Path, sheet: str | None = None) -> Sheet[CardUserRow]:
@@ -82,7 +100,7 @@ def look_up_users(desk: Desk, file: Path, sheet: str | None = None, out: Path | 
     return {each.user_xid: each.known for each in look_at_users(desk, rows)}
 
 
-def look_at_users(desk: Desk, users: Sheet[CardUserRow]) -> list[FoundUser]:
+def look_at_users(desk: Desk, users: Sheet[CardUserRow], *, update: bool = False) -> list[FoundUser]:
     """Ask about each user of a sheet, in its order; nobody is created, and no link is asked for."""
 
     def look_at(row: CardUserRow) -> FoundUser:
@@ -91,20 +109,24 @@ def look_at_users(desk: Desk, users: Sheet[CardUserRow]) -> list[FoundUser]:
         except (Refused, NotConnected, OutcomeUnknown) as error:
             return FoundUser(row.user_xid, "unknown", _trouble(row, "unknown", str(error))["reason"])
         if user is None:
-            return FoundUser(row.user_xid, "absent", "would be created")
-        other = f"; {OTHER_EMAIL}" if _is_other(row, user) else ""
+            how = "with a KYC link" if row.identity is None else "with its identity data"
+            return FoundUser(row.user_xid, "absent", f"would be created {how}")
+        said = "its e-mail would be changed to the sheet's" if update else OTHER_EMAIL
+        other = f"; {said}" if _is_other(row, user) else ""
         return FoundUser(row.user_xid, "existing", f"exists, KYC {_in_words(user.kyc_status)}{other}")
 
     return desk.run_concurrently(look_at, users)
 
 
-def create_or_link_users(desk: Desk, file: Path, found: Mapping[str, str], sheet: str | None = None) -> dict[str, str]:
+def create_or_link_users(
+    desk: Desk, file: Path, found: Mapping[str, str], sheet: str | None = None, *, update: bool = False
+) -> dict[str, str]:
     """User -> outcome. Results with links stay in the desk until `write_provisioned` takes them.
 
     `found`: the result of `look_up_users`. Each user is looked up again right before it is created, so that a repeated
     call creates nobody twice.
     """
-    results = provision_users(desk, file, sheet)
+    results = provision_users(desk, file, sheet, update=update)
     counts = Counter(found.get(str(each["user_xid"]), "not looked up") for each in results)
     LOG.info("card users: %s", ", ".join(f"{count} {known}" for known, count in sorted(counts.items())))
     desk.provisioned[str(file)] = results
@@ -112,17 +134,23 @@ def create_or_link_users(desk: Desk, file: Path, found: Mapping[str, str], sheet
 
 
 def write_provisioned(
-    desk: Desk, file: Path, provisioned: Mapping[str, str], out: Path | None, sheet: str | None = None
+    desk: Desk,
+    file: Path,
+    provisioned: Mapping[str, str],
+    out: Path | None,
+    sheet: str | None = None,
+    *,
+    update: bool = False,
 ) -> Mapping[str, Any]:
     """Write the results of `create_or_link_users`. In a different process the links are asked for again."""
     results = desk.provisioned.pop(str(file), None)
     if results is None or {str(each["user_xid"]) for each in results} != provisioned.keys():
-        results = provision_users(desk, file, sheet)
+        results = provision_users(desk, file, sheet, update=update)
     return write_users(desk, results, out)
 
 
-def provision_user(desk: Desk, row: CardUserRow) -> dict[str, Any]:
-    """Look one card user up, create it when it does not exist, refresh the link of one who does."""
+def provision_user(desk: Desk, row: CardUserRow, *, update: bool = False) -> dict[str, Any]:
+    """Look one card user up, and create it when it does not exist; see to the e-mail and identity of one who does."""
     try:
         known = find_card_user(desk, row.user_xid)
     except Refused as refusal:
@@ -131,18 +159,63 @@ def provision_user(desk: Desk, row: CardUserRow) -> dict[str, Any]:
     except (NotConnected, OutcomeUnknown) as error:
         return _trouble(row, "unknown", str(error))
     try:
-        if known is None:
-            created = _create(desk, row)
-            # Creation takes no level: another one than the default is asked for with its own link.
-            link = desk.client.send(_link(row)).link if row.level_name not in (None, DEFAULT_LEVEL) else None
-            return _result(desk, row, "created", created, link)
-        linked = desk.client.send(_link(row))
-        return _result(desk, row, "existing", known, linked.link)
+        return _new(desk, row) if known is None else _existing(desk, row, known, update=update)
+    except OSError as error:
+        return _trouble(row, "rejected", f"an image cannot be read: {error}")
     except Refused as refusal:
         return _trouble(row, "rejected", str(refusal))
     except (NotConnected, OutcomeUnknown) as error:
         # The next run looks the user up first, so it is not created twice.
         return _trouble(row, "unknown", str(error))
+
+
+def _new(desk: Desk, row: CardUserRow) -> dict[str, Any]:
+    created = _create(desk, row)
+    # Creation takes no level: another one than the default is asked for with its own link.
+    is_asked = row.identity is None and row.level_name not in (None, DEFAULT_LEVEL)
+    return _result(desk, row, "created", created, desk.client.send(_link(row)).link if is_asked else None)
+
+
+def _existing(desk: Desk, row: CardUserRow, user: CardUserRecord, *, update: bool) -> dict[str, Any]:
+    """See to a user who exists: e-mail, then identity data, else a link for one who still needs it."""
+    outcome = "existing"
+    if update and _is_other(row, user):
+        if user.user_id is None:
+            return _trouble(row, "rejected", "the service does not say the user's id, so its e-mail is not changed")
+        changed = desk.client.send(ChangeCardUserEmail(user_id=user.user_id, email=row.email))
+        if not changed.success:
+            return _trouble(row, "rejected", "the service did not change the e-mail")
+        user, outcome = user.model_copy(update={"email": row.email}), "updated"
+    if row.identity is not None and user.kyc_status not in HANDED_IN:
+        handed = row.with_images()
+        if not _was_handed_in(desk, row, handed):
+            # The document takes no selfie here (endpoint 11).
+            document = {name: value for name, value in handed["document"].items() if name != "face"}
+            sent = desk.client.send(UploadKyc(user_xid=row.user_xid, **{**handed, "document": document}))
+            _keep_handed_in(desk, row, handed)
+            return _result(desk, row, "submitted", user.model_copy(update={"kyc_status": sent.kyc_status}), None)
+    link = None if _has_passed(row, user) or row.identity is not None else desk.client.send(_link(row)).link
+    return _result(desk, row, outcome, user, link)
+
+
+def _was_handed_in(desk: Desk, row: CardUserRow, handed: Mapping[str, Any]) -> bool:
+    """Tell whether this very identity data was sent for this user before."""
+    kept = snapshot_of(desk.ledger, f"identity {row.user_xid}")  # no run key holds a space
+    return kept is not None and kept["handed_in"] == desk.ledger.key.keyed_hash(handed)
+
+
+def _keep_handed_in(desk: Desk, row: CardUserRow, handed: Mapping[str, Any]) -> None:
+    content = {"plan_sha256": None, "handed_in": desk.ledger.key.keyed_hash(handed)}
+    keep_snapshot(desk.ledger, f"identity {row.user_xid}", None, content)
+
+
+def _has_passed(row: CardUserRow, user: CardUserRecord) -> bool:
+    """Tell whether a user needs no link: the identity check was passed, at the level that the sheet asks for.
+
+    A level that ends in no digit says nothing, and only the default one is taken for passed then.
+    """
+    asked, has = ((level or DEFAULT_LEVEL)[-1:] for level in (row.level_name, user.kyc_level))
+    return user.kyc_status == PASSED and (has >= asked if has.isdecimal() else row.level_name in (None, DEFAULT_LEVEL))
 
 
 def _link(row: CardUserRow) -> KycLink:
@@ -162,19 +235,25 @@ def find_card_user(desk: Desk, user_xid: str) -> CardUserRecord | None:
 
 
 def _create(desk: Desk, row: CardUserRow) -> CardUserRecord:
-    ask = CreateCardUserWithKycLink(email=row.email, user_xid=row.user_xid, user_name=row.user_name)
+    named = {"email": row.email, "user_xid": row.user_xid, "user_name": row.user_name}
     try:
-        return desk.client.send(ask)
+        if row.identity is not None:
+            handed = row.with_images()
+            created = desk.client.send(CreateCardUser(**named, **handed))
+            _keep_handed_in(desk, row, handed)
+            return created
+        return desk.client.send(CreateCardUserWithKycLink(**named))
     except OutcomeUnknown:
-        created = find_card_user(desk, row.user_xid)
-        if created is None:
+        found = find_card_user(desk, row.user_xid)
+        if found is None:
             raise
-        linked = desk.client.send(_link(row))
-        return created.model_copy(update={"link": linked.link})
+        if row.identity is not None:
+            return found
+        return found.model_copy(update={"link": desk.client.send(_link(row)).link})
 
 
 def _result(desk: Desk, row: CardUserRow, outcome: str, user: CardUserRecord, link: str | None) -> dict[str, Any]:
-    desk.ledger.saw_card_user(row.user_xid, user.user_id, user.kyc_status, user.kyc_level)
+    saw_card_user(desk.ledger, row.user_xid, user)
     return {
         "user_xid": row.user_xid,
         "outcome": outcome,
@@ -198,8 +277,13 @@ def _is_other(row: CardUserRow, user: CardUserRecord) -> bool:
 
 
 def _trouble(row: CardUserRow, outcome: str, why: str) -> dict[str, Any]:
-    said = mask_text(cut_text(why), known([row.email, row.user_name or ""]), (row.user_xid,))
+    said = mask_text(cut_text(why), known(_personal(row)), (row.user_xid,))
     return {**dict.fromkeys(COLUMNS), "user_xid": row.user_xid, "outcome": outcome, "email": row.email, "reason": said}
+
+
+def _personal(row: CardUserRow) -> list[str]:
+    identity = (row.identity or {}).values()
+    return [row.email, row.user_name or "", *(value for members in identity for value in members.values())]
 
 
 def write_users(desk: Desk, results: Sequence[Mapping[str, Any]], out: Path | None) -> Mapping[str, Any]:

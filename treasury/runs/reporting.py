@@ -1,13 +1,17 @@
 """Reports a sweep: reads both sides from the ledger, compares them, records breaks, writes files."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from treasury.ledger import closing, sweeps
 from treasury.ledger.acceptances import acceptances
+from treasury.ledger.notifications import unknown_notices
 from treasury.ledger.policies import is_rehearsal
+from treasury.ledger.receipts import known_numbers
 from treasury.ledger.reported_breaks import known_breaks, record_breaks
+from treasury.ledger.snapshots import issued_addresses
 from treasury.ledger.statement_lines import keep_statement, kept_lines
 from treasury.planning.policy import Policy
 from treasury.reconciliation.entries import Statement, StatementEntry
@@ -63,7 +67,7 @@ def read_input(
         kept |= {entry.order_no: entry for entry in given}
     columns, users = sweeps.both_sides(ledger, sweep_id, (*OUR_COLUMNS, *THEIR_COLUMNS))
     receipts = [user for user in users if user["operation"] == sweeps.RECEIPT]
-    numbers = {receipt[name] for receipt in receipts for name in ("request_id", "order_no") if receipt.get(name)}
+    notices = [asdict(notice) for notice in unknown_notices(ledger, sums.as_of)] if scope.is_whole else []
     return ReconciliationInput(
         as_of=sums.as_of,
         both_sides=pd.DataFrame(columns, dtype=object),
@@ -73,6 +77,7 @@ def read_input(
         last_whole=closing.last_whole_report(ledger, sweep_id),
         card_users=[user for user in users if user["operation"] == sweeps.CARD_USER],
         receipts=receipts,
+        issued=issued_addresses(ledger, sums.as_of) if receipts else (),
         statement=sums.statement,
         not_asked=sums.not_asked,
         by_age=sums.by_age,
@@ -80,7 +85,8 @@ def read_input(
         entries=[
             entry for entry in kept.values() if scope.run_key is None and scope.currency in (None, entry.currency)
         ],
-        known_numbers={*ledger.known_numbers(), *numbers} if kept else (),
+        known_numbers=known_numbers(ledger, sweep_id) if kept or notices else (),
+        notices=notices,
         known_breaks=known_breaks(ledger, sweep_id),
         acceptances=acceptances(ledger, sums.as_of),
         fee_on_top=desk.account.rules.fee_on_top,

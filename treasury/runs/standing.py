@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from datetime import date, timedelta
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 from sqlalchemy import func, select
@@ -12,7 +13,7 @@ from sqlalchemy import func, select
 from treasury.ledger import schema
 from treasury.ledger.acceptances import acceptances
 from treasury.ledger.approvals import waiting_plans
-from treasury.ledger.backup import LAST_BACKUP
+from treasury.ledger.backup import LAST_BACKUP, RESTORED
 from treasury.ledger.closing import Unread, last_whole_report
 from treasury.ledger.in_flight import in_flight
 from treasury.ledger.in_force import as_time
@@ -64,6 +65,7 @@ def standing_of(desk: Desk) -> dict[str, Any]:
         "breaks": [_said(each) for each in breaks],
         "unexplained": {currency: canonical(amount) for currency, amount in sorted(unexplained.items())},
         "backup": _backup(desk, now),
+        "restored": _restored(desk, now),
     }
     return {**found, "needs": list(_needs(found, has_orders=bool(found["jobs"])))}
 
@@ -148,11 +150,27 @@ def _said(each: Break) -> dict[str, Any]:
 
 def _backup(desk: Desk, now: int) -> dict[str, Any] | None:
     """When `treasury backup` of this home made its last one, and whole days since; None where it never did."""
+    return _days_since(_said_in(desk.settings.home / LAST_BACKUP).get("at"), now)
+
+
+def _restored(desk: Desk, now: int) -> dict[str, Any] | None:
+    """When a backup beside the last one of this home was last restored, wherever to; None where none is known to be."""
+    file = _said_in(desk.settings.home / LAST_BACKUP).get("file")
+    beside = Path(file).parent.glob("*" + RESTORED) if isinstance(file, str) else ()
+    times = [at for each in beside if isinstance(at := _said_in(each).get("at"), int)]
+    return _days_since(max(times, default=None), now)
+
+
+def _said_in(file: Path) -> dict[str, Any]:
     try:
-        at = int(json.loads((desk.settings.home / LAST_BACKUP).read_text(encoding="utf-8"))["at"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-    return {"last": as_time(at), "days": max(0, now - at) // (24 * HOUR_MS)}
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _days_since(at: object, now: int) -> dict[str, Any] | None:
+    return {"last": as_time(at), "days": max(0, now - at) // (24 * HOUR_MS)} if isinstance(at, int) else None
 
 
 def _needs(found: dict[str, Any], *, has_orders: bool) -> Iterator[str]:

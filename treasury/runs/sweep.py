@@ -13,25 +13,29 @@ from treasury.errors import (
     ConfigurationError,
     IllegalTransition,
     InputError,
+    InvalidFields,
     NotConnected,
     OutcomeUnknown,
     Refused,
     Stopped,
 )
 from treasury.ledger import closing, sweeps
+from treasury.ledger.card_users import card_users, saw_card_user
 from treasury.ledger.payout_plans import forget_plan_rows
 from treasury.ledger.personal import Words
 from treasury.ledger.policies import policy_in_force
 from treasury.ledger.replacements import KEPT_DAYS, forget_old_contents
 from treasury.ledger.reported_breaks import known_breaks
-from treasury.ledger.snapshots import expected_receipts
+from treasury.ledger.snapshots import asked_receipts
 from treasury.ledger.statement_lines import kept_lines
 from treasury.orders.records import Order
 from treasury.planning.schedule import ByAge
 from treasury.provider.funds import PartnerBalance
 from treasury.provider.operation import Reply, SeenOrder
 from treasury.reconciliation.scope import Scope
+from treasury.runs.arrivals import ends_of
 from treasury.runs.desk import Desk
+from treasury.runs.notified import take_up_all
 from treasury.runs.provisioning import find_card_user
 from treasury.runs.shards import Shard
 from treasury.sending.stop_loss import StopLoss
@@ -65,11 +69,12 @@ def start_or_resume_sweep(desk: Desk, scope: Scope, *, ask_all: bool = False) ->
     about old orders as often as the policy in force says, unless it is to `ask_all`; those of open breaks are asked.
     """
     ledger = desk.ledger
+    take_up_all(desk)
     forget_old_contents(ledger)
     forget_plan_rows(ledger, ledger.now() - KEPT_DAYS * DAY_MS)
     since = None if scope.window_days is None else ledger.now() - scope.window_days * DAY_MS
     is_wide = scope.run_key is None and scope.currency is None
-    users, receipts = (ledger.card_users(), expected_receipts(ledger).values()) if is_wide else ([], ())
+    users, receipts = (card_users(ledger), asked_receipts(ledger)) if is_wide else ([], ())
     is_due = None if ask_all or not scope.is_whole else _due(desk)
     with ledger.each_order(scope.run_key) as orders:
         asked = (
@@ -262,6 +267,8 @@ def _ask(
     if seen is None or reply is None:
         return None, {"answer": "absent"}
     side = service_side(seen, reply, lambda: _words(desk, question, order))
+    if question.operation == sweeps.RECEIPT:  # what is matched with invoices; the answer itself is kept without either
+        side |= {name: value for name, value in ends_of(desk.ledger.key, reply).items() if value is not None}
     by_quote = order is not None and order.request_id == order.confirmation
     if seen.request_id not in (None, question.request_id) and not by_quote:
         side["seen_request_id"] = _words(desk, question, order).masked(str(seen.request_id))
@@ -283,8 +290,8 @@ def _ask_card_user(desk: Desk, user_xid: str) -> dict[str, Any]:
     user = find_card_user(desk, user_xid)
     if user is None:
         return {"answer": "absent"}
-    desk.ledger.saw_card_user(user_xid, user.user_id, user.kyc_status, user.kyc_level)
-    return {"answer": "found", "seen_kyc_status": user.kyc_status}
+    saw_card_user(desk.ledger, user_xid, user)
+    return {"answer": "found", "seen_kyc_status": user.kyc_status, "seen_kyc_level": user.kyc_level}
 
 
 def service_side(seen: SeenOrder, reply: Reply, find_words: Callable[[], Words]) -> dict[str, Any]:
@@ -337,7 +344,7 @@ def _read_balance(desk: Desk, currency: str) -> closing.ShownBalance | closing.U
     """Return the balance of a currency, held amounts included; or why it could not be read."""
     try:
         read = desk.client.read(PartnerBalance(currency=currency))
-    except Refused as refusal:
+    except (Refused, InvalidFields) as refusal:
         return closing.Unread(str(refusal), refused=True)
     except (NotConnected, OutcomeUnknown) as error:
         return closing.Unread(str(error), refused=False)

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from treasury.money import exact, format_amount, round_up
+from treasury.orders.records import Order
 from treasury.planning.rows import PayoutRow, Route
 from treasury.provider.funds import EstimateFee, FeeEstimate
 from treasury.provider.orders import VerifyDepositAddress
 from treasury.provider.scan_to_pay import QrCodeDetails, ScanToPayInfo, SubmitScanToPay
+from treasury.reports.results import DEARER
 from treasury.runs.desk import Desk
 from treasury.runs.offers import OfferQuestions
 
@@ -54,6 +56,22 @@ def terms_of_code(questions: OfferQuestions, qrcode: str, amount: Decimal | None
 def terms_of_row(questions: OfferQuestions, row: PayoutRow) -> CodeTerms | None:
     """Return the terms of paying the code of a row; None where the service does not say them."""
     return terms_of_code(questions, row.fields["qrcode"], row.receive_amount, row.row_ref)
+
+
+@exact
+def why_dearer(desk: Desk, order: Order) -> str | None:
+    """Say why a code must not be paid now: it costs more than its plan allows for, by the terms asked again; or None.
+
+    None, too, of any other operation, and where the service does not say its terms.
+    """
+    if order.operation != SubmitScanToPay.operation_name() or order.bound is None:
+        return None
+    asked = desk.ledger.payload(order)
+    terms = terms_of_code(OfferQuestions(desk), asked["qrcode"], Decimal(asked["amount"]), order.row_ref)
+    if terms is None or terms.amount + terms.fee <= order.bound:
+        return None
+    cost, most = format_amount(terms.amount + terms.fee), format_amount(order.bound)
+    return f"{DEARER}{cost} {order.currency} now, its fee included, and its plan allows for {most}"
 
 
 def said_of_rows(desk: Desk, questions: OfferQuestions, rows: Iterable[PayoutRow]) -> dict[str, str]:

@@ -24,13 +24,16 @@ from treasury.sandbox.clock import SandboxClock
 from treasury.sandbox.completeness import check_complete
 from treasury.sandbox.currencies import find_currency
 from treasury.sandbox.desk import Desk
+from treasury.sandbox.entities import Ending
 from treasury.sandbox.forms import REQUESTS
 from treasury.sandbox.forms.form import Request as Form
+from treasury.sandbox.handlers.payins import charge as make_charge
 from treasury.sandbox.handlers.payins import checkout_url
-from treasury.sandbox.lifecycle import tick
+from treasury.sandbox.lifecycle import finish_payin, tick
 from treasury.sandbox.notifier import run_notifier
 from treasury.sandbox.pages import Pages
 from treasury.sandbox.refusal import CONSTANTS, Refusal
+from treasury.sandbox.statuses import OrderStatus
 from treasury.sandbox.world import World
 
 check_complete()
@@ -167,6 +170,27 @@ def deposit(world: World, currency: str, amount: Decimal) -> None:
         world.books.move(BookAccount.OPENING, BookAccount.AVAILABLE, currency, amount)
 
 
+def charge(world: World, currency: str, amount: Decimal, **said: str | None) -> str:
+    """Let a customer deposit a crypto asset; returns the order's number. `said`: `customer_ref_id`, `notify_url`, and
+    the addresses `address` (to) and `sender` (from).
+
+    Raises `Refusal` for an asset, or an amount, that the service does not take.
+    """
+    with world.open():
+        tick(world)
+        return make_charge(world, currency, amount, **said).order_no
+
+
+def pay_invoice(world: World, request_id: str, amount: Decimal | None = None) -> None:
+    """Let a customer pay a pay-in that waits: all of it, or another amount. Raises `ValueError` where none waits."""
+    with world.open():
+        tick(world)
+        order = world.find_order(request_id)
+        if order is None or order.source is not BookAccount.WORLD or order.status != OrderStatus.SUBMITTED:
+            raise ValueError(f"no pay-in {request_id} waits")
+        finish_payin(world, order, Ending.SUCCESS, amount)
+
+
 def _doors(world: World) -> list[Route]:
     """Return what the real service has not: the truth, the platform's key, and the clock."""
 
@@ -199,7 +223,27 @@ def _doors(world: World) -> list[Route]:
             return AnswerResponse(Answer(envelope(400, f"currency and amount: {error}"), 400))
         return _json(show_books(world))
 
+    async def charges(request: Request) -> Response:
+        try:
+            content = read_json(await request.body())
+            said = {name: content.get(name) for name in ("customer_ref_id", "notify_url", "address", "sender")}
+            number = charge(world, str(content["currency"]), parse_amount(content["amount"]), **said)
+        except (ValueError, TypeError, KeyError, Refusal) as error:
+            return AnswerResponse(Answer(envelope(400, f"currency and amount: {error}"), 400))
+        return _json({"order_no": number})
+
+    async def payins(request: Request) -> Response:
+        try:
+            content = read_json(await request.body())
+            amount = content.get("amount")
+            pay_invoice(world, str(content["request_id"]), None if amount is None else parse_amount(amount))
+        except (ValueError, TypeError, KeyError) as error:
+            return AnswerResponse(Answer(envelope(400, f"request_id and amount: {error}"), 400))
+        return _json(show_books(world))
+
     return [
+        Route("/sandbox/payins", payins, methods=["POST"]),
+        Route("/sandbox/charges", charges, methods=["POST"]),
         Route("/sandbox/deposits", deposits, methods=["POST"]),
         Route("/sandbox/books", books),
         Route("/sandbox/orders", orders),

@@ -95,12 +95,16 @@ class Behaviour(BaseModel):
     conversion_shown_in: Literal["paid", "received"] = Field("paid", description="paid or received")
     payout_shown_in: Literal["paid", "received"] = Field("paid", description="paid or received")
 
+    # What is notified beside orders: `notices`.
+    kyc_notified: bool = Field(False, description="true or false")
+
     # What trades and fees are: `handlers.conversion`, `rates` and `fees`.
     buy: Literal["base", "quote"] = Field("base", description="base or quote")
     conversion_fee_in: Literal["received", "paid"] = Field("received", description="received or paid")
     fee_on_top: Annotated[frozenset[str], _among(FEE_BEARING)] = Field(
         frozenset(), description=f"operations by commas, among {', '.join(FEE_BEARING)}"
     )
+    fee_times: Annotated[int, Field(ge=1, le=100)] = Field(1, description="a number, 1 to 100")
     debited_when: Literal["final", "accepted"] = Field("final", description="final or accepted")
 
     def shown_status(self, status: int) -> int:

@@ -1,10 +1,14 @@
 """How orders and users move on: acceptance, progress with the clock, endings, and what each does to the books."""
 
+from decimal import Decimal
+
 from treasury.sandbox.books import BookAccount, Entry
+from treasury.sandbox.currencies import find_currency
 from treasury.sandbox.dice import draw
 from treasury.sandbox.entities import CardUser, Ending, Order, ending_of
 from treasury.sandbox.faults import strikes_order
-from treasury.sandbox.notices import announce
+from treasury.sandbox.notices import announce, announce_user
+from treasury.sandbox.rates import share_fee
 from treasury.sandbox.refusal import Refusal
 from treasury.sandbox.statuses import ENDED, UNLISTED, OrderStatus
 from treasury.sandbox.world import World
@@ -55,9 +59,15 @@ def tick(world: World) -> None:
             _step_order(world, entity)
 
 
-def finish_payin(world: World, order: Order, ending: Ending) -> None:
-    """A customer paid (credit the partner, less the fee), or never did."""
+def finish_payin(world: World, order: Order, ending: Ending, paid: Decimal | None = None) -> None:
+    """A customer paid (credit the partner, less the fee), or never did.
+
+    `paid`: another amount than the order's, which keeps its own (public fact 7.4, an underpaid checkout).
+    """
     order.ending = ending
+    if paid is not None:
+        fee = share_fee(paid, find_currency(order.currency, 7002))
+        order.debit, order.fee, order.credit = paid, fee, paid - fee
     if ending is Ending.SUCCESS:
         order.effects += 1
     _finish(world, order, world.now)
@@ -164,12 +174,15 @@ def _step_user(world: World, user: CardUser) -> None:
         user.kyc_status = "1" if user.kyc_status == "0" else "2"
         user.due_at = None if stays else at + world.settings.settle_seconds / 3
     else:
-        judge(user, "1" if ending is Ending.SUCCESS else None)
+        judge(world, user, "1" if ending is Ending.SUCCESS else None, at)
+        return
     world.save_user(user)
 
 
-def judge(user: CardUser, level: str | None) -> None:
+def judge(world: World, user: CardUser, level: str | None, at: float) -> None:
     """The audit is over: passed at this level, or refused."""
     user.kyc_status = "4" if level is None else "3"
     user.kyc_level = level or user.kyc_level
     user.due_at = None
+    world.save_user(user)
+    announce_user(world, user, at)

@@ -9,7 +9,7 @@ import httpx
 
 from treasury.money import format_amount
 from treasury.sandbox.answers import json_bytes
-from treasury.sandbox.entities import Notification, Order
+from treasury.sandbox.entities import CardUser, Notification, Order
 from treasury.sandbox.signatures import Signatures
 from treasury.sandbox.world import World
 
@@ -31,14 +31,25 @@ def is_loopback(url: str) -> bool:
 
 def announce(world: World, order: Order, at: float) -> None:
     """The status of an order changed: write the notification, due at once."""
-    url = order.notify_url or world.settings.notify_url
+    _write(world, order.notify_url or world.settings.notify_url, _body(world, order), at)
+
+
+def announce_user(world: World, user: CardUser, at: float) -> None:
+    """An identity check is over: write the notification, where this service sends any (public fact 2.4: no such event
+    is documented). Its shape, and `userId`, are those of card notifications (public fact 4.2)."""
+    if world.settings.behaviour.kyc_notified:
+        said = {"userId": int(user.user_id), "kycStatus": user.kyc_status, "kycLevel": user.kyc_level}
+        _write(world, world.settings.notify_url, {"type": "KYC_STATUS", "data": said}, at)
+
+
+def _write(world: World, url: str | None, body: dict[str, Any], at: float) -> None:
     if url is None:
         return
     deliverable = is_loopback(url)
     notification = Notification(
         number=len(world.notifications),
         url=url,
-        body=_body(world, order),
+        body=body,
         created_at=at,
         due_at=at if deliverable else None,
         state="waiting" if deliverable else "undeliverable",

@@ -26,6 +26,7 @@ PAYIN_STATUS: Mapping[int, str] = {OrderStatus.SUBMITTED: "waiting for payment",
 _TEMPLATES = {
     "frame.html": """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
+<link rel="icon" href="data:,">
 <title>{% block title %}{% endblock %} - sandbox</title>
 <style>
   body { font: 17px/1.5 system-ui, sans-serif; margin: 0; background: #f3f4f6; color: #1f2937 }
@@ -83,8 +84,7 @@ class Pages:
             raise HTTPException(404)
         with self._world.open():
             user, level = self._user(request)
-            judge(user, LEVELS[level] if verdict == "approve" else None)
-            self._world.save_user(user)
+            judge(self._world, user, LEVELS[level] if verdict == "approve" else None, self._world.now)
             return RedirectResponse(_kyc_path(user, level), status_code=303)
 
     async def _show_checkout(self, request: Request) -> Response:

@@ -1,9 +1,10 @@
 """Runs the sandbox: in the foreground until it is told to stop, or in a thread of a test or demo."""
 
+import asyncio
 import signal
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from decimal import Decimal
@@ -55,6 +56,18 @@ class RunningSandbox:
         from treasury.sandbox.app import deposit
 
         deposit(self._world, currency, Decimal(amount))
+
+    def charge(self, currency: str, amount: Decimal | str, **said: str | None) -> str:
+        """Let a customer deposit a crypto asset, with its notification; returns the order's number."""
+        from treasury.sandbox.app import charge
+
+        return charge(self._world, currency, Decimal(amount), **said)
+
+    def pay_invoice(self, request_id: str, amount: Decimal | str | None = None) -> None:
+        """Let a customer pay a pay-in that waits: all of it, or another amount."""
+        from treasury.sandbox.app import pay_invoice
+
+        pay_invoice(self._world, request_id, None if amount is None else Decimal(amount))
 
     @property
     def platform_key(self) -> str:
@@ -137,6 +150,7 @@ def running_sandbox(settings: SandboxSettings, clock: SandboxClock | None = None
     """Run in a thread of this process for as long as the block lasts."""
     clock = clock or SandboxClock()
     world, server, listener = _prepare(settings, clock)
+    ended = _resting(server)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="sandbox", daemon=True)
     thread.start()
     try:
@@ -144,9 +158,33 @@ def running_sandbox(settings: SandboxSettings, clock: SandboxClock | None = None
         yield RunningSandbox(f"http://{HOST}:{listener.getsockname()[1]}", clock, world)
     finally:
         server.should_exit = True
+        ended()
         thread.join()
         listener.close()
         world.close()
+
+
+def _resting(server: "Server") -> Callable[[], None]:
+    """Let a server rest between requests: it looks ten times a second whether it shall end, and a test run has many.
+
+    Returns what ends it, from any thread.
+    """
+    ended: list[Callable[[], object]] = []
+
+    async def main_loop() -> None:
+        asked, loop = asyncio.Event(), asyncio.get_running_loop()
+        ended.append(lambda: loop.call_soon_threadsafe(asked.set))
+        if not server.should_exit:
+            await asked.wait()
+
+    server.main_loop = main_loop  # type: ignore[method-assign]
+
+    def end() -> None:
+        for each in ended:
+            with suppress(RuntimeError):  # the loop has ended already
+                each()
+
+    return end
 
 
 def _await_start(server: "Server", thread: threading.Thread) -> None:

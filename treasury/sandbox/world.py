@@ -2,7 +2,7 @@
 
 import heapq
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from decimal import Decimal, localcontext
@@ -44,6 +44,8 @@ class World:
         self._references: dict[str, str] = {}
         self._agenda: list[tuple[float, int, Order | CardUser]] = []
         self._entries = 0
+        self.on_news: Callable[[], object] | None = None
+        """Called, from any thread, when something is to come due, or the clock was put forward."""
         self._lock = threading.RLock()
         self._store = Store(settings.state)
         self.books = Books(lambda place, balance: self._store.mark("balance", place, balance))
@@ -122,6 +124,7 @@ class World:
             self.undelivered.pop(notification.number, None)
         else:
             self.undelivered[notification.number] = notification
+            self._tell()
         self._store.mark("notification", str(notification.number), notification)
 
     def save_nonce(self, nonce: str, until: float) -> None:
@@ -138,6 +141,18 @@ class World:
         if entity.due_at is not None:
             self._entries += 1
             heapq.heappush(self._agenda, (entity.due_at, self._entries, entity))
+            self._tell()
+
+    def _tell(self) -> None:
+        if self.on_news is not None:
+            self.on_news()
+
+    @property
+    def next_due(self) -> float | None:
+        """The sandbox's time at which something is to be done without a request; None while nothing is."""
+        times = [notice.due_at for notice in self.undelivered.values() if notice.due_at is not None]
+        times += [self._agenda[0][0]] if self._agenda else []
+        return min(times, default=None)
 
     def due(self) -> Iterator[Order | CardUser]:
         """Orders and users whose next step is due, earliest first; each is to be saved before the next is taken."""
@@ -149,6 +164,7 @@ class World:
     def advance(self, seconds: float) -> None:
         """Put the clock forward."""
         self.clock.advance(seconds)
+        self._tell()
         self._store.mark("clock", "advanced", self.clock.advanced)
 
     # Coming up

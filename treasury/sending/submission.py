@@ -18,6 +18,7 @@ from treasury.orders.decisions import (
     Bounds,
     EvidenceRules,
     Next,
+    bounds_of,
     certain_end,
     has_ended,
     has_expired,
@@ -174,7 +175,8 @@ class Submission(Transmission):
         A quote moves no money, so a lost one is asked for again under the same id. Another generation follows only when
         nobody can confirm the previous quote, or when no confirmation of it ever left.
         """
-        kind, bounds = QUOTED[order.operation], Bounds.from_dict(payload["bounds"])
+        kind = QUOTED[order.operation]
+        bounds = bounds_of(payload, order.operation, self._rules.service.fee_on_top)
         while self._requoted.get(order.id, 0) < QUOTES_PER_START:
             order, quote = self._open_quote(order)
             if quote is None:

@@ -26,6 +26,7 @@ from treasury.sheets.delimited import HEADER_WITHIN
 from treasury.sheets.headers import Header, Layout, find_header
 from treasury.sheets.hidden_by_rule import hidden_by_rule
 from treasury.sheets.mappings import Mappings
+from treasury.sheets.named_codes import SEPARATOR, code_of
 from treasury.sheets.opening import read_table
 
 __all__ = ["Layout", "Row", "Sheet", "read_sheet"]
@@ -318,6 +319,8 @@ def _text(reading: _Reading, column: str, cell: Cell) -> tuple[str, Fault | None
     if text.startswith(EXAMPLE):
         return text, ("replace the example row", "example_row")
     fault = judge_text(text)
+    if fault is None and SEPARATOR in text:
+        text, fault = code_of(column, text)
     if fault is None and not text.isascii() and column in reading.layout.amounts:
         fault = judge_amount(text)
     elif fault is None and reading.layout.is_identifier(column):

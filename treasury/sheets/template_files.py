@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from treasury.errors import InputError
 from treasury.files import replacing, write_bytes
 from treasury.sheets.control import COLUMNS, CONTROL, LISTS, MAX_ROWS, ROWS
-from treasury.sheets.templates import Need, Template, TemplateColumn
+from treasury.sheets.template_columns import Need, Template, TemplateColumn
 from treasury.sheets.writing import letter_of
 
 if TYPE_CHECKING:

@@ -1,92 +1,73 @@
 """Templates of the sheets that are read: their columns, what each is for, and two rows that show how."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from decimal import Decimal
-from enum import IntEnum
+from types import MappingProxyType
 
-from pydantic import BaseModel, BeforeValidator
+from pydantic import BaseModel
 
 from treasury.errors import InputError
 from treasury.planning.rows import Route
 from treasury.promptpay import build_promptpay
-from treasury.provider.card_users import CreateCardUserWithKycLink, KycLink
+from treasury.provider.card_users import Address, CreateCardUserWithKycLink, Individual, KycDocumentWithFace, KycLink
 from treasury.provider.fiat_payouts import (
     CreateFiatPayout,
     EnterpriseBeneficiary,
     FiatPayoutQuote,
     IndividualBeneficiary,
 )
-from treasury.provider.fields import OneOf, country_codes, fiat_codes
-from treasury.provider.operation import Conditional, marks_of
-from treasury.provider.orders import DepositAddress, Payout, Withdraw
+from treasury.provider.fields import country_codes, fiat_codes
+from treasury.provider.orders import DepositAddress, Pay, Payout, Withdraw
 from treasury.provider.reach import BANK_FIELDS, DEBITED, DIRECT, NETWORKS, PURPOSES, QUOTED, Reach
 from treasury.provider.scan_to_pay import SubmitScanToPay
-from treasury.sheets import balances, beneficiaries, card_users, deposit_addresses, qr_codes, statement, withdrawals
+from treasury.sheets import (
+    balances,
+    beneficiaries,
+    card_users,
+    deposit_addresses,
+    invoices,
+    qr_codes,
+    statement,
+    withdrawals,
+)
 from treasury.sheets.characters import EXAMPLE
 from treasury.sheets.control import AMOUNTS
 from treasury.sheets.headers import Layout
+from treasury.sheets.named_codes import with_names
 from treasury.sheets.payees import FIELD
+from treasury.sheets.template_columns import Need, Template, TemplateColumn, column_of
 
-_SOURCE = re.compile(r" \((?:public fact|document)[^)]*\)")
-"""The source that a description names, which tells nothing to whoever fills in a sheet."""
-
-
-class Need(IntEnum):
-    """The need of a value in a column."""
-
-    NO = 0
-    SOMETIMES = 1
-    """On some rows: the note says on which."""
-    YES = 2
+KINDS = ("pay", "withdraw", "scan-pay", "collect", "addresses", "provision", "balances", "statement")
 
 
-@dataclass(frozen=True)
-class TemplateColumn:
-    """One column of a template."""
-
-    name: str
-    note: str
-    need: Need = Need.NO
-    choices: tuple[str, ...] = ()
-    is_complete: bool = True
-    """Whether nothing but these choices is right."""
-    is_amount: bool = False
-
-
-@dataclass(frozen=True)
-class Template:
-    """A sheet before anybody filled it in."""
-
-    kind: str
-    columns: tuple[TemplateColumn, ...]
-    examples: tuple[Mapping[str, str], ...]
-    """Rows that are refused until they are replaced."""
-    amounts: tuple[tuple[str, str], ...] = ()
-    """Columns that are summed, each with the column of its currency."""
-    currencies: tuple[str, ...] = ()
-    """Currencies whose sums are shown."""
-
-
-KINDS = ("pay", "withdraw", "scan-pay", "addresses", "provision", "balances", "statement")
-
-
-def template_of(kind: str, country: str | None = None) -> Template:
+def template_of(kind: str, country: str | None = None, names: Mapping[str, str] = MappingProxyType({})) -> Template:
     """The template of a sheet; of payments to one country, its columns alone.
 
-    Raises `InputError` for a kind that there is not, a country that there is not, and one where none is asked for.
+    `names`: code of a bank or wallet there -> its name, as the service says. Raises `InputError` for a kind that there
+    is not, a country that there is not, and one where none is asked for.
     """
     if kind not in KINDS:
         raise InputError(f"there is no template called {kind}: write one of {', '.join(KINDS)}")
     if country is None:
-        return _payments(None) if kind == "pay" else _OTHERS[kind]()
+        return _named(_payments(None) if kind == "pay" else _OTHERS[kind](), {})
     if kind != "pay":
         raise InputError(f"the template of {kind} is the same for every country: leave --country out")
     code = country.strip().upper()
     if code not in country_codes():
         raise InputError(f"there is no country {country}: write its code of two letters, for example ID or DE")
-    return _payments(code)
+    return _named(_payments(code), names)
+
+
+def _named(template: Template, names: Mapping[str, str]) -> Template:
+    """The template with the names of codes in its drop-downs: a code without its name is as right."""
+    columns = []
+    for column in template.columns:
+        listed = tuple(names) if column.name == "beneficiary_bank_id" else column.choices
+        choices = with_names(column.name, listed, names)
+        is_complete = column.is_complete and choices == column.choices
+        columns.append(replace(column, choices=choices, is_complete=is_complete))
+    return replace(template, columns=tuple(columns))
 
 
 # --- payments ------------------------------------------------------------------------------------------------------
@@ -148,7 +129,7 @@ def _direct(country: str | None, reach: Reach | None) -> Iterator[TemplateColumn
     open_lists = ("currency", "country", "settle_currency", "bank_code", "wallet_code", "document_type")
     for name in beneficiaries.DIRECT:
         if name not in left_out:
-            column = _field(Payout, name)
+            column = column_of(Payout, name)
             yield replace(column, choices=choices.get(name) or column.choices, is_complete=name not in open_lists)
 
 
@@ -163,10 +144,9 @@ def _quoted(country: str | None) -> Iterator[TemplateColumn]:
     }
     for model, names in _QUOTED_COLUMNS:
         for name in names:
-            column = _field(model, name)
+            column = column_of(model, name)
             if name == "purpose_code":
-                meant = "; ".join(f"{code} {text}" for code, text in PURPOSES.items())
-                column = replace(column, note=f"{column.note} Known codes: {meant}.")
+                column = replace(column, note=f"{column.note} The list has the known codes, each with its meaning.")
             is_complete = name not in ("clear_network", "purpose_code")
             yield replace(column, choices=choices.get(name) or column.choices, is_complete=is_complete)
         if model is FiatPayoutQuote:
@@ -290,7 +270,7 @@ def _own(name: str) -> TemplateColumn:
 
 
 def _withdrawals() -> Template:
-    columns = (_own("row_ref"), *(_field(Withdraw, name) for name in withdrawals.SENT), _own("duplicate_ok"))
+    columns = (_own("row_ref"), *(column_of(Withdraw, name) for name in withdrawals.SENT), _own("duplicate_ok"))
     addresses = ("TDBaAMzsQ3d7xqqgw8CWCzbAZGPdARHsMa", "0x00000000000000000000000000000000000e4a11")
     rows = tuple(
         {"row_ref": f"{EXAMPLE}{number}", "currency": currency, "address": EXAMPLE + address, "amount": amount}
@@ -305,7 +285,7 @@ def _withdrawals() -> Template:
 def _codes() -> Template:
     most = "The most that the payment may debit, in USDT. Optional."
     ceiling = TemplateColumn(beneficiaries.CEILING, most, is_amount=True)
-    sent = {name: _field(SubmitScanToPay, name) for name in qr_codes.SENT}
+    sent = {name: column_of(SubmitScanToPay, name) for name in qr_codes.SENT}
     sent["amount"] = replace(sent["amount"], need=Need.SOMETIMES, note="In THB; blank where the code says the amount.")
     where = "Where the service reports; blank where TREASURY_NOTIFY_URL is set."
     sent["notify_url"] = replace(sent["notify_url"], need=Need.SOMETIMES, note=where)
@@ -320,7 +300,7 @@ def _codes() -> Template:
 
 
 def _addresses() -> Template:
-    columns = (_own("row_ref"), *(_field(DepositAddress, name) for name in deposit_addresses.SENT))
+    columns = (_own("row_ref"), *(column_of(DepositAddress, name) for name in deposit_addresses.SENT))
     rows = tuple(
         {"row_ref": f"{EXAMPLE}{number}", "currency": currency, "customer_ref_id": "customer-1"}
         for number, currency in enumerate(("USDT_TRC20", "ETH"), 1)
@@ -328,15 +308,48 @@ def _addresses() -> Template:
     return Template("addresses", columns, rows)
 
 
+def _invoices() -> Template:
+    reference = TemplateColumn("row_ref", "Your own number of the invoice, once in the file. Required.", Need.YES)
+    notes = (f"The customer's {name.replace('_', ' ')}. Optional." for name in invoices.CUSTOMER.values())
+    named = (TemplateColumn(name, note) for name, note in zip(invoices.CUSTOMER, notes, strict=True))
+    columns = (reference, *(column_of(Pay, name) for name in invoices.SENT), *named)
+    of = {"currency": "USDT_TRC20", "product_name": "Consulting", "customer_ref_id": "customer-1"}
+    rows = tuple(
+        {"row_ref": f"{EXAMPLE}{number}", "payment_method": method, "amount": f"{number}20.50", **of}
+        for number, method in enumerate(("on_line", "on_chain"), 1)
+    )
+    return Template("collect", columns, rows, (("amount", "currency"),), ("USDT_TRC20", "USDT", "ETH"))
+
+
 def _card_users() -> Template:
     models: Mapping[str, type[BaseModel]] = {"user_xid": CreateCardUserWithKycLink, "level_name": KycLink}
-    columns = tuple(_field(models.get(name, CreateCardUserWithKycLink), name) for name in card_users.LAYOUT.known)
+    plain = [name for name in card_users.LAYOUT.known if name not in card_users.IDENTITY]
+    columns = (
+        *(column_of(models.get(name, CreateCardUserWithKycLink), name) for name in plain),
+        *(_of_identity(column, *place) for column, place in card_users.IDENTITY.items()),
+    )
     rows = tuple(
         {"user_xid": f"{EXAMPLE}{number}", "email": f"user{number}@example.com", "user_name": f"user{number}"}
         | ({"level_name": "LEVEL-2"} if number == 2 else {})
         for number in (1, 2)
     )
     return Template("provision", columns, rows)
+
+
+def _of_identity(column: str, name: str, member: str) -> TemplateColumn:
+    """A column of identity data, which a row has whole or not at all."""
+    models: Mapping[str, type[BaseModel]] = {
+        "individual": Individual,
+        "document": KycDocumentWithFace,
+        "address": Address,
+    }
+    field = column_of(models[name], member)
+    note = field.note.removesuffix(" Required.")
+    if column in card_users.IMAGES:
+        note = f"File of an image, JPEG or PNG, beside the sheet: {member} of the document."
+    need = Need.SOMETIMES if field.need is Need.YES else Need.NO
+    said = "Required with identity data." if field.need is Need.YES else "Optional."
+    return replace(field, name=column, note=f"{note.removesuffix(' Optional.')} {said}", need=need)
 
 
 def _balances() -> Template:
@@ -372,6 +385,7 @@ def _statement() -> Template:
 _OTHERS = {
     "withdraw": _withdrawals,
     "scan-pay": _codes,
+    "collect": _invoices,
     "addresses": _addresses,
     "provision": _card_users,
     "balances": _balances,
@@ -390,30 +404,3 @@ def _columns(layout: Layout, notes: Mapping[str, str], amounts: Sequence[str]) -
         )
         for name in layout.known
     )
-
-
-# --- from the catalogue --------------------------------------------------------------------------------------------
-
-
-def _field(model: type[BaseModel], name: str) -> TemplateColumn:
-    """A column that is a field of an operation: its description without a source, and whether it is required."""
-    field = model.model_fields[name]
-    rules = [rule for rule in getattr(model, "rules", ()) if isinstance(rule, Conditional) and rule.field == name]
-    said = _SOURCE.sub("", field.description or "").replace("`", "")
-    if field.is_required():
-        need, words = Need.YES, "Required."
-    elif rules:
-        need = Need.SOMETIMES
-        words = "" if "Required" in said else " ".join(f"Required when {rule.condition}." for rule in rules)
-    else:
-        need, words = Need.NO, "Optional."
-    is_amount = name == "amount" or name.endswith("_amount")
-    return TemplateColumn(name, f"{said} {words}".strip(), need, listed_values(model, name), is_amount=is_amount)
-
-
-def listed_values(model: type[BaseModel], attribute: str) -> tuple[str, ...]:
-    """The values that a field may have, where the interface lists them."""
-    field = model.model_fields[attribute]
-    marks = (*field.metadata, *marks_of(field.annotation))
-    checks = (mark.func for mark in marks if isinstance(mark, BeforeValidator))
-    return next((check.values for check in checks if isinstance(check, OneOf)), ())

@@ -78,6 +78,7 @@ class Pay(Request):
     name = "pay"
     path = "/v1/order/pay"
     reference = "request_id"
+    acts = True
     rules = (
         When("payment_channel", "payment_method", "direct"),
         When("payment_type", "payment_method", "direct"),

@@ -36,7 +36,7 @@ def _new_quote(world: World, asked: FiatPayoutQuote, content: dict[str, Any]) ->
     pay = find_currency(asked.pay_currency, 202211)
     receive = find_currency(asked.receive_currency, 202211)
     rate = world.rates.rate(pay, receive, "SELL", world.now)
-    fee = world.rates.fiat_fee(pay, world.now)
+    fee = world.rates.fiat_fee(pay, world.now) * world.settings.behaviour.fee_times
     inside = ZERO if is_on_top(world.settings.behaviour, CreateFiatPayout.name) else fee
     pay_amount, receive_amount = _amounts(asked, pay, receive, rate, inside)
     _check_route(asked, receive_amount)

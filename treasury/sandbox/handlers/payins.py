@@ -1,12 +1,13 @@
 """Pay-ins (document, endpoint 5): nothing moves until the customer pays on the checkout page."""
 
+from decimal import Decimal
 from typing import Any
 
 from treasury.sandbox.books import BookAccount
 from treasury.sandbox.currencies import check_decimals, check_minimum, find_asset, find_currency, new_address
-from treasury.sandbox.entities import Order
+from treasury.sandbox.entities import Ending, Order
 from treasury.sandbox.forms.orders import Pay
-from treasury.sandbox.lifecycle import open_payin
+from treasury.sandbox.lifecycle import finish_payin, open_payin
 from treasury.sandbox.rates import share_fee
 from treasury.sandbox.refusal import Refusal, invalid
 from treasury.sandbox.statuses import OrderStatus
@@ -62,6 +63,53 @@ def pay(world: World, asked: Pay) -> dict[str, Any]:
     }
     open_payin(world, order)
     return order.reply
+
+
+def charge(
+    world: World,
+    currency: str,
+    amount: Decimal,
+    customer_ref_id: str | None = None,
+    notify_url: str | None = None,
+    address: str | None = None,
+    sender: str | None = None,
+) -> Order:
+    """Let a customer deposit a crypto asset (order type `charge`, public fact 2.2): done at once, less 1%.
+
+    `address`, `sender`: where it goes to and comes from, in its details (public fact 4.1). Its request id is the
+    platform's own, so that only its notification tells it.
+    """
+    asset = find_asset(currency)
+    check_decimals("amount", amount, asset)
+    check_minimum(amount, asset)
+    number = world.number("charge", len(world.orders))
+    fee = share_fee(amount, asset)
+    order = Order(
+        order_no=number,
+        request_id=f"dep-{number}",
+        operation="charge",
+        order_type="charge",
+        status=OrderStatus.SUBMITTED,
+        source=BookAccount.WORLD,
+        currency=asset.code,
+        amount=amount,
+        debit=amount,
+        fee_currency=asset.code,
+        fee=fee,
+        target=BookAccount.AVAILABLE,
+        credit_currency=asset.code,
+        credit=amount - fee,
+        created_at=world.now,
+        notify_url=notify_url,
+        customer_ref_id=customer_ref_id,
+        metadata={
+            "customerRefId": customer_ref_id or "",
+            **({} if address is None else {"destinationAddress": address}),
+            **({} if sender is None else {"sourceAddress": sender}),
+        },
+    )
+    finish_payin(world, order, Ending.SUCCESS)
+    return order
 
 
 def checkout_url(world: World, order_no: str) -> str:

@@ -23,7 +23,7 @@ def payout(world: World, asked: Payout) -> dict[str, Any]:
     _check_channel(asked, currency)
     check_decimals("amount", asked.amount, currency)
     world.require_new(asked.request_id)
-    fee = fee_of(asked.amount, currency)
+    fee = fee_of(world, asked.amount, currency)
     charged = charge(world.settings.behaviour, asked.name, asked.amount, fee)
     rate = world.rates.rate(currency, settled, "SELL", world.now)
     order = Order(

@@ -57,7 +57,7 @@ def submit(world: World, asked: SubmitScanToPay) -> dict[str, Any]:
     check_minimum(asked.amount, THB)
     world.require_new(asked.request_id)
     rate = world.rates.rate(USDT, THB, "SELL", world.now)
-    amount = scan_amount(asked.amount, rate)
+    amount, fee = scan_amount(asked.amount, rate), SCAN_FEE * world.settings.behaviour.fee_times
     order = Order(
         order_no=world.number("scan", asked.request_id),
         request_id=asked.request_id,
@@ -67,9 +67,9 @@ def submit(world: World, asked: SubmitScanToPay) -> dict[str, Any]:
         source=BookAccount.HOLD,
         currency=USDT.code,
         amount=amount,
-        debit=charge(world.settings.behaviour, asked.name, amount, SCAN_FEE).debit,
+        debit=charge(world.settings.behaviour, asked.name, amount, fee).debit,
         fee_currency=USDT.code,
-        fee=SCAN_FEE,
+        fee=fee,
         target=BookAccount.BENEFICIARIES,
         credit_currency=THB.code,
         credit=asked.amount,

@@ -30,10 +30,10 @@ def verify_deposit_address(world: World, asked: VerifyDepositAddress) -> dict[st
     return {"result": given_for is not None and find_asset(given_for).chain == currency.chain}
 
 
-def fee_of(amount: Decimal, currency: Currency) -> Decimal:
+def fee_of(world: World, amount: Decimal, currency: Currency) -> Decimal:
     """The fee of a withdrawal or payout; refuses what lies below the minimum or is eaten by the fee."""
     check_minimum(amount, currency)
-    fee = share_fee(amount, currency)
+    fee = share_fee(amount, currency) * world.settings.behaviour.fee_times
     if amount <= fee:
         raise Refusal(202212, f"the fee is {fee} {currency.code}")
     return fee
@@ -44,7 +44,7 @@ def withdraw(world: World, asked: Withdraw) -> dict[str, Any]:
     currency = find_asset(asked.currency)
     check_decimals("amount", asked.amount, currency)
     world.require_new(asked.request_id)
-    fee = fee_of(asked.amount, currency)
+    fee = fee_of(world, asked.amount, currency)
     charged = charge(world.settings.behaviour, asked.name, asked.amount, fee)
     order = Order(
         order_no=world.number("withdraw", asked.request_id),

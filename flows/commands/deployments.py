@@ -1,0 +1,98 @@
+"""The deployments that `prefect.yaml` declares: read, built for Prefect's server, and when each is due next."""
+
+import importlib
+from collections.abc import Collection, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import flows
+from treasury.runs.desk import desk_of
+from treasury.runs.governing import governing
+from treasury.settings import read_settings
+
+
+def without_policy() -> set[str]:
+    """Slugs of the schedules that move money, while no policy is in force; they are installed inactive."""
+    settings = read_settings()
+    if settings.has_account and governing(desk_of(settings.account(), settings)).version is not None:
+        return set()
+    return {
+        schedule["slug"]
+        for declared in read_deployments()
+        if MOVES_MONEY in declared["tags"]
+        for schedule in declared["schedules"]
+    }
+
+
+MOVES_MONEY = "moves-money"
+"""Tag of the deployments that move money."""
+
+
+def read_deployments() -> list[dict[str, Any]]:
+    """The deployments that `prefect.yaml` declares; the wheel carries it beside the flows."""
+    import yaml
+
+    here = Path(flows.__file__).parent
+    file = next(path for path in (here / "prefect.yaml", here.parent / "prefect.yaml") if path.exists())
+    declared: list[dict[str, Any]] = yaml.safe_load(file.read_text(encoding="utf-8"))["deployments"]
+    return declared
+
+
+def build_deployments(paused: Collection[str] = ()) -> list[Any]:
+    """The deployments as Prefect objects; schedules of these slugs stay paused."""
+    from prefect.schedules import Cron
+    from prefect.types.entrypoint import EntrypointType
+
+    built = []
+    for declared in read_deployments():
+        module, _, name = declared["entrypoint"].rpartition(".")
+        flow = getattr(importlib.import_module(module), name)
+        schedules = [
+            Cron(
+                each["cron"],
+                timezone=each["timezone"],
+                slug=each["slug"],
+                active=(each["active"] or MOVES_MONEY in declared["tags"]) and each["slug"] not in paused,
+            )
+            for each in declared["schedules"]
+        ]
+        built.append(
+            flow.to_deployment(
+                name=declared["name"],
+                description=declared["description"],
+                tags=declared["tags"],
+                parameters=_located(declared["parameters"]),
+                schedules=schedules or None,
+                entrypoint_type=EntrypointType.MODULE_PATH,
+            )
+        )
+    return built
+
+
+def _located(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Paths of sample data are relative to the project; served from anywhere they must be whole."""
+    import data
+
+    return {
+        name: str(data.path(value.removeprefix("data/")))
+        if isinstance(value, str) and value.startswith("data/")
+        else value
+        for name, value in parameters.items()
+    }
+
+
+def next_jobs(now: datetime) -> list[dict[str, str]]:
+    """When each scheduled deployment is due next, where it is served and nobody paused it: `job`, and `next` in UTC."""
+    from cronsim import CronSim
+
+    def due() -> Iterator[tuple[datetime, str]]:
+        waiting = without_policy()
+        for declared in read_deployments():
+            for schedule in declared["schedules"]:
+                if schedule["slug"] not in waiting:
+                    at = next(CronSim(schedule["cron"], now.astimezone(ZoneInfo(schedule["timezone"]))))
+                    yield at.astimezone(UTC), declared["entrypoint"].rpartition(".")[2].replace("_", "-")
+
+    return [{"job": job, "next": f"{at:%Y-%m-%dT%H:%M:%SZ}"} for at, job in sorted(due())]

@@ -1,0 +1,120 @@
+"""`treasury listen`."""
+
+import signal
+import socket
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+import httpx
+
+from flows.commands.common import DONE, configured_desk
+from treasury.errors import ConfigurationError, InputError, TreasuryError
+from treasury.runs.desk import Desk
+from treasury.settings import read_key_file
+
+PORT = 4280
+"""The port that `treasury listen` takes without `--port`, unless TREASURY_NOTIFY_URL is an address of this machine."""
+
+LOOK_SECONDS = 30.0
+"""Notifications that could not be taken up are tried again after so long."""
+
+
+def listen(*, port: int | None = None, host: str = "127.0.0.1") -> int:
+    """Receive the platform's notifications until Ctrl-C, and ask the service about what each names.
+
+    A notification sets no state: the service's answer to a signed question does. The platform sends again what was not
+    answered with 200, and a notification is answered only once it is on disk.
+
+    Parameters
+    ----------
+    port:
+        The port; 0 takes a free one. Left out: that of TREASURY_NOTIFY_URL where it is an address of this machine,
+        else 4280.
+    host:
+        The address to listen on. On another than 127.0.0.1, a proxy that does TLS belongs before it.
+
+    """
+    import uvicorn
+
+    from treasury.ledger.notifications import keep_notifications
+    from treasury.listening import Listener, Sender
+    from treasury.provider.signing import load_public_key
+
+    desk = configured_desk()
+    if desk.settings.platform_key_file is None:
+        raise InputError("no platform key is connected: `treasury connect ... --platform-key FILE` names its file")
+    key = load_public_key(read_key_file(desk.settings.platform_key_file, "platform key"))
+    sender = Sender(key, desk.account.rules, desk.account.partner_id)
+    waiting, ended = threading.Event(), threading.Event()
+
+    def keep(bodies: Sequence[Mapping[str, Any]]) -> int:
+        try:
+            return keep_notifications(desk.ledger, bodies)
+        finally:
+            server.should_exit = server.should_exit or desk.ledger.is_lost
+
+    listener = Listener(sender, keep, waiting.set)
+    taker = threading.Thread(target=_take_up, args=(desk, waiting, ended), name="notifications")
+    with _listening(host, _own_port(desk.settings.notify_url) if port is None else port) as door:
+        where = f"http://{host}:{door.getsockname()[1]}"
+        config = uvicorn.Config(
+            listener.build_app(),
+            access_log=False,
+            log_config=None,
+            log_level="error",
+            lifespan="on",
+            proxy_headers=False,
+            server_header=False,
+            timeout_keep_alive=60,
+            timeout_graceful_shutdown=5,
+        )
+        server = uvicorn.Server(config)
+        taker.start()
+        print(f"listening on {where}; Ctrl-C ends it", flush=True)
+        # uvicorn shuts down in order, restores this handler and raises the signal again.
+        signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        try:
+            with suppress(KeyboardInterrupt):
+                server.run(sockets=[door])
+        finally:
+            ended.set()
+            waiting.set()
+            taker.join()
+    if desk.ledger.is_lost:
+        raise ConfigurationError("the ledger's connection was lost: start `treasury listen` again")
+    counts = listener.counts()
+    print(f"{counts.get('kept', 0)} kept, {counts.get('repeated', 0)} repeated, {counts.get('refused', 0)} refused")
+    return DONE
+
+
+def _own_port(notify_url: str | None) -> int:
+    """The port of an address of this machine; of another one, which is a proxy's, the usual port."""
+    url = httpx.URL(notify_url or "")
+    return url.port or 80 if url.scheme == "http" and url.host in ("127.0.0.1", "localhost") else PORT
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises `ConfigurationError` when the address cannot be used."""
+    try:
+        return socket.create_server((host, port), backlog=2048, reuse_port=False)
+    except (OSError, OverflowError) as error:
+        raise ConfigurationError(f"{host}:{port} cannot be listened on: {error}") from None
+
+
+def _take_up(desk: Desk, waiting: threading.Event, ended: threading.Event) -> None:
+    """Take up notifications as they come, those of before first."""
+    from treasury.runs.notified import LOG, take_up_notifications
+
+    while not ended.is_set():
+        waiting.clear()
+        try:
+            if take_up_notifications(desk):
+                continue
+        except TreasuryError as error:
+            LOG.warning("notifications wait: %s", error)
+        except Exception:
+            LOG.exception("notifications wait")
+        waiting.wait(LOOK_SECONDS)

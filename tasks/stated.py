@@ -1,0 +1,73 @@
+"""The tasks of this package: each may end in a state of its own, and its result makes no edge by accident."""
+
+import json
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from typing import Any, ParamSpec, Protocol, TypeVar, cast
+
+from prefect import Task
+from prefect.client.schemas.objects import State
+from prefect.states import Completed
+
+from treasury.ledger.progress import outcomes
+from treasury.orders.states import OUTCOMES
+from treasury.reports.results import in_words
+from treasury.runs.desk import Desk
+
+T = TypeVar("T")
+P = ParamSpec("P")
+R = TypeVar("R")
+
+RESULTS: ContextVar[list[Any] | None] = ContextVar("RESULTS", default=None)
+"""The results of a flow run, kept until it ends: Prefect knows a result by its address alone, and takes another one
+that comes to lie there later for the same."""
+
+
+class StatedTask(Task[..., Any]):
+    """A task that may return its state; whoever calls it gets what the state holds, as with any other task."""
+
+    def __call__(self, *args: Any, return_state: bool = False, wait_for: Any = None, **kwargs: Any) -> Any:
+        """Run the task: its result, or the error that it holds; with `return_state` its state."""
+        result = super().__call__(*args, return_state=return_state, wait_for=wait_for, **kwargs)
+        if isinstance(result, State) and not return_state:
+            result = result.result()
+        if (kept := RESULTS.get()) is not None:
+            kept.append(result)
+        return result
+
+    def with_options(self, **options: Any) -> "StatedTask":
+        """The task with other options."""
+        changed = super().with_options(**options)
+        changed.__class__ = StatedTask  # Prefect makes a plain one
+        return cast(StatedTask, changed)
+
+
+class _Decorator(Protocol):
+    def __call__(self, function: Callable[P, R], /) -> Task[P, R]: ...
+
+
+def task(**options: Any) -> _Decorator:
+    """Decorate a function as a task of this package; takes the options of `prefect.task`."""
+    return cast(_Decorator, lambda function: StatedTask(function, **options))
+
+
+def state_name(outcome: str) -> str:
+    """The name of a state for an outcome: `in_progress` is `InProgress`."""
+    return "".join(word.capitalize() for word in outcome.split("_"))
+
+
+def state_of_orders(desk: Desk, ids: Sequence[int], result: T) -> T:
+    """The state of a task that sent some of a run's orders, named for the one that most needs a person.
+
+    It is a completed one: the state of the run says whether a person is needed, once all was followed. Its type is
+    that of the result, which is what callers of the task get.
+    """
+    counts = outcomes(desk.ledger, ids)
+    worst = next((each for each in reversed(OUTCOMES) if each in counts), "settled")
+    ordered = {each: counts[each] for each in OUTCOMES if each in counts}
+    return cast(T, Completed(name=state_name(worst), message=in_words({"counts": ordered}), data=result))
+
+
+def own(value: T) -> T:
+    """Copy plain values, so that a result shares no object with an earlier one: each shared object is an edge."""
+    return cast(T, json.loads(json.dumps(value)))

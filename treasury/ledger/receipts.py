@@ -1,0 +1,71 @@
+"""Pay-ins and deposits in the ledger: what the service showed of each, and what it brought."""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from decimal import Decimal
+from typing import Any
+
+from sqlalchemy import Select, select
+
+from treasury.ledger import schema
+from treasury.ledger.ledger import Ledger
+from treasury.ledger.sweeps import RECEIPT
+from treasury.provider.status import OrderStatus
+
+
+def receipt_answers() -> Select[Any]:
+    """Select both sides of questions that no order of the ledger stands behind: pay-ins are among them."""
+    answers = schema.answers.c
+    shown = answers.order_id.is_(None) & answers.service_side.is_not(None)
+    columns = (answers.id, answers.request_id, answers.asked_at, answers.ledger_side, answers.service_side)
+    return select(*columns).where(shown)
+
+
+def known_numbers(ledger: Ledger, sweep_id: int) -> set[str]:
+    """Return every reference and number under which the service may show what this ledger means: orders, and the
+    receipts of this sweep."""
+    found = set(ledger.known_numbers())
+    for row in ledger.read(receipt_answers().where(schema.answers.c.sweep_id == sweep_id)):
+        if json.loads(row.ledger_side)["operation"] == RECEIPT:
+            found |= {row.request_id, *filter(None, [json.loads(row.service_side).get("order_no")])}
+    return found
+
+
+def credit_of(row: Any) -> tuple[str, Decimal]:
+    """Return currency and amount of what a pay-in or deposit has brought by this answer; nothing of anything else."""
+    ours, shown = json.loads(row.ledger_side), json.loads(row.service_side)
+    if ours["operation"] != RECEIPT:
+        return "", Decimal(0)
+    currency = shown.get("seen_currency") or ours["currency"]
+    if shown.get("status") != OrderStatus.SUCCESS:
+        return currency, Decimal(0)
+    amount = Decimal(shown.get("seen_amount") or ours["amount"])
+    arrived = shown.get("arrive_amount")
+    credited = amount - Decimal(shown.get("seen_fee") or 0) if arrived is None else Decimal(arrived)
+    return currency, credited
+
+
+def is_inside(row: Any, opened_at: int) -> bool:
+    """Tell whether what a receipt brought was there when its account was opened (Unix ms), as the service says."""
+    finished = str((json.loads(row.service_side).get("raw") or {}).get("finish_time") or "")
+    if not finished.isdecimal():
+        return False
+    is_exact = len(finished) >= MS_DIGITS
+    return int(finished) <= opened_at if is_exact else int(finished) * 1000 + 999 <= opened_at
+
+
+def counted_when_opened(stream: Callable[[Any], Iterable[Any]], opened: Mapping[str, Any]) -> set[str]:
+    """Return the receipts that the report which opened their account counts itself, so that later ones do, too."""
+    reports, answers = schema.reports.c, schema.answers.c
+    of_openings = reports.as_of.in_({row.as_of for row in opened.values()})
+    query = receipt_answers().add_columns(reports.as_of).join(schema.reports, reports.sweep_id == answers.sweep_id)
+    found = set()
+    for row in stream(query.where(of_openings)):
+        currency, credited = credit_of(row)
+        if credited and currency in opened and opened[currency].as_of == row.as_of:
+            found.add(row.request_id)
+    return found
+
+
+MS_DIGITS = 13
+"""Digits of a time in milliseconds; the query says seconds, a notification milliseconds (public fact 4.1)."""
