@@ -86,7 +86,6 @@ def test_every_need_that_can_be_met_is_met_and_the_books_agree(
             execution.send_orders(desk, key, ids)
             execution.follow_orders(desk, key, ids, PATIENCE)
             del owed[key]
-        sandbox.advance(DAY)
     assert not owed
     _books_agree(desk, sandbox, opening, deposited)
     assert trades_made(desk)
