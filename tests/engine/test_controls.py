@@ -287,12 +287,15 @@ def test_a_stop_reaches_a_run_in_the_middle(open_desk: OpenDesk, service: Any, t
     desk = open_desk(service.base_url)
     other = open_desk(service.base_url)
     sent_when_it_stood: list[int] = []
-    once = threading.Lock()
+    once, stands = threading.Lock(), threading.Event()
 
     def accept(body: Any) -> tuple[int, Any]:
-        if len(service.sent_to("/v1/order/payout")) >= 40 and once.acquire(blocking=False):
-            stop_sending(other.ledger, "Alice", "now")
-            sent_when_it_stood.append(len(service.sent_to("/v1/order/payout")))
+        if len(service.sent_to("/v1/order/payout")) >= 40:
+            if once.acquire(blocking=False):
+                stop_sending(other.ledger, "Alice", "now")
+                sent_when_it_stood.append(len(service.sent_to("/v1/order/payout")))
+                stands.set()
+            stands.wait(60)  # else all may have left before the stop gets the database's lock
         return (200, {"code": 200, "data": {"order_no": "P", "status": 11}})
 
     service.plan("/v1/order/payout", accept)
