@@ -5,11 +5,12 @@ that may have been paid (open, whatever its age, or settled within the policy's 
 still waits. What failed, was closed, rejected, held or cancelled is no reason.
 """
 
+import functools
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, func, or_, select
+from sqlalchemy import Connection, Select, and_, bindparam, func, or_, select
 
 from treasury.concurrency.batches import batched
 from treasury.ledger import schema
@@ -45,22 +46,25 @@ class EarlierPayment:
 
 def find_duplicates(connection: Connection, run_key: str, since_ms: int) -> Iterator[Duplicate]:
     """The waiting payments of a run that are duplicates, and that no person released as such."""
-    other = schema.orders.alias()
-    found = {row.id: row for row in connection.execute(_pairs(other, run_key, may_be_paid(other, since_ms)))}
-    waits = connection.execute(_pairs(other, run_key, other.c.state == State.PREPARED.value))
+    given = {"run_key": run_key, "since": since_ms}
+    found = {row.id: row for row in connection.execute(_pairs(still_waits=False), given)}
+    waits = connection.execute(_pairs(still_waits=True), {"run_key": run_key})
     found = {**{row.id: row for row in waits if row.other_id < row.id}, **found}
     for _, row in sorted(found.items()):
         yield Duplicate(row.row_ref, f"{row.other} of run {row.run_key} ({row.request_id})")
 
 
-def may_be_paid(table: Any, since_ms: int = 0) -> Any:
+def may_be_paid(table: Any, since_ms: Any = 0) -> Any:
     """Return where an order is open, or was settled since then."""
     return or_(table.c.state.in_(_OPEN), and_(table.c.state == State.SETTLED.value, _ended(table) >= since_ms))
 
 
-def _pairs(other: Any, run_key: str, counts: Any) -> Select[Any]:
-    """Each waiting payment of a run, with the first of all those that count and look like it."""
-    mine, first_of = schema.orders.alias(), schema.orders.alias()
+@functools.cache
+def _pairs(*, still_waits: bool) -> Select[Any]:
+    """Each waiting payment of a run, with the first that looks like it: of those that wait, or that may be paid."""
+    mine, other, first_of = schema.orders.alias(), schema.orders.alias(), schema.orders.alias()
+    run_key: Any = bindparam("run_key")
+    counts = other.c.state == State.PREPARED.value if still_waits else may_be_paid(other, bindparam("since"))
     waits = mine.c.state == State.PREPARED.value
     keys = select(mine.c.alike).where(mine.c.run_key == run_key, waits, mine.c.alike.is_not(None))
     first = (
@@ -70,7 +74,7 @@ def _pairs(other: Any, run_key: str, counts: Any) -> Select[Any]:
         .subquery()
     )
     # Each is looked up by what it looks like: by its state SQLite would go through all that wait for each of them.
-    still_waits = func.coalesce(mine.c.state, "") == State.PREPARED.value
+    waits_still = func.coalesce(mine.c.state, "") == State.PREPARED.value
     not_released = or_(mine.c.released.is_(None), ~mine.c.released.contains(Hold.DUPLICATE.value))
     return (
         select(
@@ -79,7 +83,7 @@ def _pairs(other: Any, run_key: str, counts: Any) -> Select[Any]:
         )
         .join(first, first.c.alike == mine.c.alike)
         .join(first_of, first_of.c.id == first.c.id)
-        .where(mine.c.run_key == run_key, still_waits, not_released)
+        .where(mine.c.run_key == run_key, waits_still, not_released)
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, bindparam, select
 
 from treasury.errors import RecoveryRuns
 from treasury.ledger import schema
@@ -32,6 +32,20 @@ class Adopted:
     recovery: bool
 
 
+_TABLE = schema.policies.c
+IN_FORCE = (
+    select(schema.policies)
+    .where(_TABLE.in_force_at <= bindparam("now"), _TABLE.ended_at.is_(None))
+    .order_by(_TABLE.in_force_at.desc(), _TABLE.id.desc())
+)
+"""Policies in effect at a moment (`now`, Unix ms), the newest first."""
+
+RECOVERIES = select(schema.policies).where(
+    _TABLE.recovery, _TABLE.in_force_at > bindparam("now"), _TABLE.ended_at.is_(None)
+)
+"""Recoveries that have not taken effect at a moment (`now`, Unix ms)."""
+
+
 def as_time(ms: int) -> str:
     """Unix milliseconds as people read them, UTC."""
     return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
@@ -39,31 +53,15 @@ def as_time(ms: int) -> str:
 
 def policy_at(connection: Connection, key: LedgerKey, now: int) -> Policy | None:
     """The policy in force at a moment, Unix ms; None when none is. One that was changed by hand counts as none."""
-    found = newest_of(key, connection.execute(in_force_rows(now)))[0]
+    found = newest_of(key, connection.execute(IN_FORCE, {"now": now}))[0]
     return None if found is None else found.policy
 
 
 def check_no_recovery(connection: Connection, key: LedgerKey, now: int) -> None:
     """Raise `RecoveryRuns` while one has not taken effect."""
-    found, _ = newest_of(key, connection.execute(recovery_rows(now)))
+    found, _ = newest_of(key, connection.execute(RECOVERIES, {"now": now}))
     if found is not None:
         raise RecoveryRuns(found.adopted_by, as_time(found.in_force_at))
-
-
-def in_force_rows(now: int) -> Any:
-    """The query of policies in effect at a moment, the newest first."""
-    table = schema.policies.c
-    return (
-        select(schema.policies)
-        .where(table.in_force_at <= now, table.ended_at.is_(None))
-        .order_by(table.in_force_at.desc(), table.id.desc())
-    )
-
-
-def recovery_rows(now: int) -> Any:
-    """The query of recoveries that have not taken effect at a moment."""
-    table = schema.policies.c
-    return select(schema.policies).where(table.recovery, table.in_force_at > now, table.ended_at.is_(None))
 
 
 def newest_of(key: LedgerKey, rows: Any) -> tuple[Adopted | None, bool]:

@@ -1,5 +1,6 @@
 """The ledger of one account: records every intent before it is sent, and every step of every order."""
 
+import functools
 import json
 import os
 import socket
@@ -9,7 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, insert, select
+from sqlalchemy import ColumnElement, Connection, Select, bindparam, insert, or_, select
 from sqlalchemy.exc import DBAPIError
 
 from treasury.clock import MACHINE, Clock
@@ -224,22 +225,10 @@ class Ledger:
         reference: str | None = None,
     ) -> list[Order]:
         """Orders in the sequence they were planned, narrowed by run, state, id, or any reference a person may have."""
-        table = schema.orders.c
-        conditions: list[ColumnElement[bool]] = []
-        if run_key is not None:
-            conditions.append(table.run_key == run_key)
-        if states is not None:
-            conditions.append(table.state.in_([state.value for state in states]))
-        if ids is not None:
-            conditions.append(table.id.in_(ids))
-        if reference is not None:
-            conditions.append(
-                (table.request_id == reference)
-                | (table.row_ref == reference)
-                | (table.order_no == reference)
-                | (table.run_key == reference)
-            )
-        return [read_row(Order, row) for row in self.read(select(schema.orders).where(*conditions).order_by(table.id))]
+        values = None if states is None else [state.value for state in states]
+        narrowed = {"run_key": run_key, "states": values, "ids": ids, "reference": reference}
+        given = {name: value for name, value in narrowed.items() if value is not None}
+        return [read_row(Order, row) for row in self.read(_orders_with(*given), given)]
 
     def order_named(self, request_id: str) -> Order | None:
         """The order that has, or under one of its quotes had, this request id."""
@@ -295,7 +284,7 @@ class Ledger:
 
     def run(self, run_key: str) -> Run | None:
         """One run."""
-        row = next(iter(self.read(select(schema.runs).where(schema.runs.c.run_key == run_key))), None)
+        row = next(iter(self.read(_RUN, {"run_key": run_key})), None)
         return None if row is None else _read_run(self.key, row)
 
     def journal(self, order: Order) -> list[JournalEntry]:
@@ -341,9 +330,9 @@ class Ledger:
 
     # --- inside --------------------------------------------------------------------------------------------------
 
-    def read(self, query: Any) -> list[Any]:
+    def read(self, query: Any, given: Mapping[str, Any] | None = None) -> list[Any]:
         """The rows of a query. Raises `ConfigurationError` when the database does not answer."""
-        return self.look(lambda connection: list(connection.execute(query)))
+        return self.look(lambda connection: list(connection.execute(query, given)))
 
     def look(self, work: Callable[[Connection], T]) -> T:
         """Do what only reads. Raises `ConfigurationError` when the database does not answer."""
@@ -367,6 +356,23 @@ class Ledger:
                     yield lambda query: iter(connection.execute(query.execution_options(yield_per=STREAMED)))
         except DBAPIError as error:
             raise ConfigurationError(f"the ledger cannot be read: {error.orig}") from None
+
+
+# Statements that are asked for again and again are made once: making one takes longer than the database's answer.
+_RUN = select(schema.runs).where(schema.runs.c.run_key == bindparam("run_key"))
+_NARROWED = {
+    "run_key": schema.orders.c.run_key == bindparam("run_key"),
+    "states": schema.orders.c.state.in_(bindparam("states", expanding=True)),
+    "ids": schema.orders.c.id.in_(bindparam("ids", expanding=True)),
+    "reference": or_(
+        *(schema.orders.c[name] == bindparam("reference") for name in ("request_id", "row_ref", "order_no", "run_key"))
+    ),
+}
+
+
+@functools.cache
+def _orders_with(*narrowed: str) -> Select[Any]:
+    return select(schema.orders).where(*(_NARROWED[name] for name in narrowed)).order_by(schema.orders.c.id)
 
 
 def order_named(connection: Connection, request_id: str) -> Order | None:

@@ -22,7 +22,7 @@ from treasury.ledger import schema
 from treasury.ledger.approvals import check_not_rejected, propose_plan
 from treasury.ledger.approved_plans import use_approvals
 from treasury.ledger.database import group_of, serialize
-from treasury.ledger.in_force import Adopted, as_time, check_no_recovery, in_force_rows, newest_of, recovery_rows
+from treasury.ledger.in_force import IN_FORCE, RECOVERIES, Adopted, as_time, check_no_recovery, newest_of
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.proposals import newest_plan
 from treasury.ledger.seals import seal
@@ -48,7 +48,7 @@ def policy_key(version: str) -> str:
 
 def policy_in_force(ledger: Ledger) -> Adopted | None:
     """The policy in force; None when none was ever adopted. One that was changed or added by hand counts as none."""
-    return newest_of(ledger.key, ledger.read(in_force_rows(ledger.now())))[0]
+    return newest_of(ledger.key, ledger.read(IN_FORCE, {"now": ledger.now()}))[0]
 
 
 def _check_genuine(newest: tuple[Adopted | None, bool]) -> None:
@@ -61,7 +61,7 @@ def _check_genuine(newest: tuple[Adopted | None, bool]) -> None:
 
 def running_recovery(ledger: Ledger) -> Adopted | None:
     """A recovery that has not taken effect yet."""
-    return newest_of(ledger.key, ledger.read(recovery_rows(ledger.now())))[0]
+    return newest_of(ledger.key, ledger.read(RECOVERIES, {"now": ledger.now()}))[0]
 
 
 def check_policy(connection: Connection, ledger: Ledger, version: str | None) -> None:
@@ -71,7 +71,7 @@ def check_policy(connection: Connection, ledger: Ledger, version: str | None) ->
     on this machine. Without one in force the ledger is marked as a rehearsal for ever.
     """
     check_no_recovery(connection, ledger.key, ledger.now())
-    newest = newest_of(ledger.key, connection.execute(in_force_rows(ledger.now())))
+    newest = newest_of(ledger.key, connection.execute(IN_FORCE, {"now": ledger.now()}))
     _check_genuine(newest)
     found = newest[0]
     if found is not None and found.version != version:
@@ -239,7 +239,7 @@ def _record(
 
     def work(connection: Connection) -> int:
         serialize(connection)
-        found, _ = newest_of(ledger.key, connection.execute(in_force_rows(ledger.now())))
+        found, _ = newest_of(ledger.key, connection.execute(IN_FORCE, {"now": ledger.now()}))
         if not recovery and (None if found is None else found.id) != (None if before is None else before.id):
             raise PolicyChanged("another policy was adopted meanwhile: look at it with treasury policy show")
         if approved is not None and (plan := newest_plan(connection, ledger, approved)) is not None:
