@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 
 from flows.commands.common import DONE, configured_desk
+from flows.commands.metrics import serving_metrics
 from treasury.errors import ConfigurationError, InputError, TreasuryError
 from treasury.runs.desk import Desk
 from treasury.settings import read_key_file
@@ -21,7 +22,7 @@ LOOK_SECONDS = 30.0
 """Notifications that could not be taken up are tried again after so long."""
 
 
-def listen(*, port: int | None = None, host: str = "127.0.0.1") -> int:
+def listen(*, port: int | None = None, host: str = "127.0.0.1", metrics: str | None = None) -> int:
     """Receive the platform's notifications until Ctrl-C, and ask the service about what each names.
 
     A notification sets no state: the service's answer to a signed question does. The platform sends again what was not
@@ -34,6 +35,8 @@ def listen(*, port: int | None = None, host: str = "127.0.0.1") -> int:
         else 4280.
     host:
         The address to listen on. On another than 127.0.0.1, a proxy that does TLS belongs before it.
+    metrics:
+        A port for Prometheus (`/metrics`), or HOST:PORT; 0 takes a free one. Left out: no metrics.
 
     """
     import uvicorn
@@ -57,7 +60,8 @@ def listen(*, port: int | None = None, host: str = "127.0.0.1") -> int:
 
     listener = Listener(sender, keep, waiting.set)
     taker = threading.Thread(target=_take_up, args=(desk, waiting, ended), name="notifications")
-    with _listening(host, _own_port(desk.settings.notify_url) if port is None else port) as door:
+    measured = serving_metrics(metrics, lambda: desk)
+    with measured, _listening(host, _own_port(desk.settings.notify_url) if port is None else port) as door:
         where = f"http://{host}:{door.getsockname()[1]}"
         config = uvicorn.Config(
             listener.build_app(),

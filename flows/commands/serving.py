@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
-from flows.commands.common import DONE
+from flows.commands.common import DONE, configured_desk
 from flows.commands.deployments import build_deployments, read_deployments, without_policy
+from flows.commands.metrics import serving_metrics
 from flows.commands.prefect_access import (
     CLIENT_AUTH,
     SERVER_AUTH,
@@ -41,7 +42,7 @@ from treasury.settings import read_settings
 DASHBOARD_PORT = 4200
 
 
-def serve(*, port: int = DASHBOARD_PORT) -> int:
+def serve(*, port: int = DASHBOARD_PORT, metrics: str | None = None) -> int:
     """Serve the deployments with their schedules until Ctrl-C.
 
     Starts Prefect's server and dashboard too, unless PREFECT_API_URL names one.
@@ -50,6 +51,8 @@ def serve(*, port: int = DASHBOARD_PORT) -> int:
     ----------
     port:
         The port of the dashboard.
+    metrics:
+        A port for Prometheus (`/metrics`), or HOST:PORT; 0 takes a free one. Left out: no metrics.
 
     """
     # A shell that starts this process in the background ignores interrupts.
@@ -62,7 +65,8 @@ def serve(*, port: int = DASHBOARD_PORT) -> int:
     os.environ.update(importing_ours(os.environ))  # for the processes of its runs
     is_own = configured_api() is None
     where = configured_api() or f"http://127.0.0.1:{port}"
-    with serve_alone(where), _server(port), _listener(), suppress(KeyboardInterrupt):
+    measured = serving_metrics(metrics, configured_desk)
+    with serve_alone(where), measured, _server(port), _listener(), suppress(KeyboardInterrupt):
         from prefect.client.orchestration import get_client
         from prefect.runner import Runner
 

@@ -2,13 +2,13 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Iterator
+from dataclasses import asdict
 from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import ColumnElement, func, select
 
 from treasury.ledger import schema
 from treasury.ledger.acceptances import acceptances
@@ -22,22 +22,22 @@ from treasury.ledger.reported_breaks import known_breaks
 from treasury.ledger.stops import standing_stops
 from treasury.money import canonical, exact
 from treasury.orders.states import Hold, State
+from treasury.planning.people import Right
 from treasury.planning.policy import Policy
 from treasury.reconciliation.breaks import Break, standing_breaks
 from treasury.reconciliation.classes import BALANCE_CLASSES
 from treasury.runs.desk import Desk
+from treasury.runs.needs import needs_of
 from treasury.runs.sweep import read_balances, watched_currencies
 
 HOUR_MS = 3_600_000
-BACKUP_DAYS = 7
-"""Days after which another backup is due."""
 
 
 @exact
 def standing_of(desk: Desk) -> dict[str, Any]:
     """Return the state of everything as JSON has it: amounts as text, times UTC. Asks the service nothing.
 
-    `needs` says what a person has to do, a sentence each that ends in the command.
+    `needs` says what a person has to do, a sentence each that ends in the command; `actions` the same in parts.
     """
     ledger, now = desk.ledger, desk.ledger.now()
     adopted = policy_in_force(ledger)
@@ -48,6 +48,8 @@ def standing_of(desk: Desk) -> dict[str, Any]:
     for each in breaks:
         if each.found.name in BALANCE_CLASSES and each.found.currency is not None:
             unexplained[each.found.currency] -= each.found.difference
+    held, first_break = _held(desk), min((each.first_seen for each in breaks), default=None)
+    unknown, oldest = _unknown(desk, now)
     found = {
         "at": as_time(now),
         "jobs": _jobs(desk, last),
@@ -59,15 +61,21 @@ def standing_of(desk: Desk) -> dict[str, Any]:
             {"by": row.stopped_by, "why": row.why, "since": as_time(row.stopped_at)}
             for row in ledger.look(standing_stops)
         ],
-        "held": _held(desk),
-        "unknown": _unknown(desk, now),
+        "held": {kind: number for kind, (number, _) in held.items()},
+        "unknown": unknown,
         "not_sent": _not_sent(desk),
         "breaks": [_said(each) for each in breaks],
         "unexplained": {currency: canonical(amount) for currency, amount in sorted(unexplained.items())},
         "backup": _backup(desk, now),
         "restored": _restored(desk, now),
+        "since": {
+            "held": {kind: as_time(since) for kind, (_, since) in held.items()},
+            "unknown": None if oldest is None else as_time(oldest),
+            "breaks": None if first_break is None else as_time(first_break),
+        },
     }
-    return {**found, "needs": list(_needs(found, has_orders=bool(found["jobs"])))}
+    needs = needs_of(found, policy.listed.with_right(Right.APPROVE))
+    return {**found, "needs": [str(each) for each in needs], "actions": [asdict(each) for each in needs]}
 
 
 @exact
@@ -111,34 +119,43 @@ def _missed(policy: Policy, last: int | None, now: int) -> list[str]:
     return [str(first + timedelta(days=number)) for number in range(1, (today - first).days)]
 
 
-def _held(desk: Desk) -> dict[str, int]:
+def _held(desk: Desk) -> dict[str, tuple[int, int]]:
+    """How many orders are held for each reason, in words, and since when the first of them was recorded."""
     table = schema.orders.c
-    query = select(table.hold_kind, func.count()).where(table.state == State.HELD.value).group_by(table.hold_kind)
-    counts = dict(desk.ledger.read(query.order_by(table.hold_kind)))
-    return {Hold(kind).in_words if kind else "without a kind": number for kind, number in counts.items()}
+    held = table.state == State.HELD.value
+    query = select(table.hold_kind, func.count(), func.min(table.created_at)).where(held).group_by(table.hold_kind)
+    rows = desk.ledger.read(query.order_by(table.hold_kind))
+    return {Hold(kind).in_words if kind else "without a kind": (number, since) for kind, number, since in rows}
 
 
 def _not_sent(desk: Desk) -> list[dict[str, Any]]:
     """The runs with rows that never left and that nobody holds, each with one of their reasons."""
     table = schema.orders.c
     waits = table.state == State.PREPARED.value
-    query = select(table.run_key, func.count(), func.max(table.reason)).where(waits).group_by(table.run_key)
+    facts = (table.run_key, func.count(), func.max(table.reason), func.min(table.created_at))
+    rows = desk.ledger.read(select(*facts).where(waits).group_by(table.run_key).order_by(table.run_key))
     return [
-        {"run_key": run_key, "orders": count, "reason": reason}
-        for run_key, count, reason in desk.ledger.read(query.order_by(table.run_key))
+        {"run_key": run_key, "orders": count, "reason": reason, "since": as_time(since)}
+        for run_key, count, reason, since in rows
     ]
 
 
-def _cancel(run_key: str) -> str:
-    return f"treasury cancel {run_key} --by NAME --why TEXT"
+def _unknown(desk: Desk, now: int) -> tuple[dict[str, int], int | None]:
+    """The number of orders whose outcome nobody knows, the age of the oldest, and when it was sent."""
+    [[count, oldest]] = desk.ledger.read(select(func.count(), func.min(schema.orders.c.sent_at)).where(_is_unknown()))
+    age = 0 if oldest is None else max(0, now - oldest)
+    return {"orders": count, "oldest_hours": age // HOUR_MS, "oldest_seconds": age // 1000}, oldest
 
 
-def _unknown(desk: Desk, now: int) -> dict[str, int]:
-    """The number of orders whose outcome nobody knows, and the age of the oldest in whole hours."""
-    table = schema.orders.c
-    unknown = table.state.in_([State.UNKNOWN.value, State.SENDING.value])
-    [[count, oldest]] = desk.ledger.read(select(func.count(), func.min(table.sent_at)).where(unknown))
-    return {"orders": count, "oldest_hours": 0 if oldest is None else max(0, now - oldest) // HOUR_MS}
+def _is_unknown() -> ColumnElement[bool]:
+    return schema.orders.c.state.in_([State.UNKNOWN.value, State.SENDING.value])
+
+
+def old_unknowns(desk: Desk, hours: float) -> dict[str, int]:
+    """Run key -> how many of its orders have been of unknown outcome for so many hours."""
+    old = _is_unknown() & (schema.orders.c.sent_at <= desk.ledger.now() - int(hours * HOUR_MS))
+    query = select(schema.orders.c.run_key, func.count()).where(old).group_by(schema.orders.c.run_key)
+    return dict(desk.ledger.read(query.order_by(schema.orders.c.run_key)))
 
 
 def _said(each: Break) -> dict[str, Any]:
@@ -171,30 +188,3 @@ def _said_in(file: Path) -> dict[str, Any]:
 
 def _days_since(at: object, now: int) -> dict[str, Any] | None:
     return {"last": as_time(at), "days": max(0, now - at) // (24 * HOUR_MS)} if isinstance(at, int) else None
-
-
-def _needs(found: dict[str, Any], *, has_orders: bool) -> Iterator[str]:
-    for each in found["stops"]:
-        yield f"all sending was stopped by {each['by']} ({each['why']}): treasury stop --lift --by NAME"
-    for each in found["waiting_approvals"]:
-        yield f"{each['run_key']} waits for approvals since {each['since']}: treasury approve {each['run_key']}"
-    for kind, number in found["held"].items():
-        yield f"{number} held, {kind}: treasury runs names the runs, treasury show KEY the rows and what to do"
-    for each in found["not_sent"]:
-        why = "" if each["reason"] is None else f" ({each['reason']})"
-        run_key = each["run_key"]
-        yield f"{each['orders']} of {run_key} never left{why}: start it again unless it runs now, or {_cancel(run_key)}"
-    if found["unknown"]["orders"]:
-        count, hours = found["unknown"]["orders"], found["unknown"]["oldest_hours"]
-        yield f"{count} of unknown outcome, the oldest sent {hours} h ago: start their runs again, or reconcile"
-    if days := found["missed_nights"]:
-        named = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
-        yield f"no report of everything was made on {len(days)} day(s), {named}: treasury reconcile"
-    if has_orders and not any(each["job"] == "reconcile" for each in found["jobs"]):
-        yield "no report of everything was made yet: treasury reconcile"
-    if found["breaks"]:
-        yield f"{len(found['breaks'])} open break(s) of the last report: read it, then treasury accept BREAK"
-    backup = found["backup"]
-    if has_orders and (backup is None or backup["days"] > BACKUP_DAYS):
-        when = "was never made from this home" if backup is None else f"is {backup['days']} days old"
-        yield f"the last backup {when}: treasury backup FILE"
