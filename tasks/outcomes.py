@@ -16,6 +16,7 @@ from prefect.states import Cancelled, Completed, Failed
 from blocks.desk import open_desk
 from blocks.policy import policy_file
 from tasks.stated import RESULTS, state_name
+from tasks.watched import watched
 from treasury.clock import MACHINE
 from treasury.errors import (
     ApprovalNeeded,
@@ -66,15 +67,20 @@ def ends_in_a_named_state(flow_function: Callable[P, Mapping[str, Any]]) -> Call
 
     @functools.wraps(flow_function)
     def told(*args: P.args, **kwargs: P.kwargs) -> Any:
-        kept = RESULTS.set([])
-        try:
-            _check_out(inspect.signature(flow_function).bind(*args, **kwargs).arguments.get("out"))
-            result = flow_function(*args, **kwargs)
-        except TreasuryError as error:
-            return _state_of_error(error)
-        finally:
-            RESULTS.reset(kept)
-        return result if isinstance(result, State) else _state_of(result)
+        given = inspect.signature(flow_function).bind(*args, **kwargs).arguments
+
+        def work() -> State[Any]:
+            kept = RESULTS.set([])
+            try:
+                _check_out(given.get("out"))
+                result: Any = flow_function(*args, **kwargs)
+            except TreasuryError as error:
+                return _state_of_error(error)
+            finally:
+                RESULTS.reset(kept)
+            return result if isinstance(result, State) else _state_of(result)
+
+        return watched(flow_function.__name__.replace("_", "-"), given, work)
 
     return told
 

@@ -5,6 +5,7 @@ Prefect block may stand in for the account (see `blocks`).
 """
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +34,9 @@ after trouble began and before it shows."""
 PROCESSES = 4
 """Processes that a sweep uses, unless there are fewer cores or it is told otherwise; each has its own requests."""
 
+PING_JOB = "{job}"
+"""Stands for the name of the job in the URL that is told of starts and ends."""
+
 MAX_COUNT = 1_000
 
 REPLY_BYTES = (1_000, 100_000_000)
@@ -40,6 +44,24 @@ REPLY_BYTES = (1_000, 100_000_000)
 
 EXCHANGES = (0.1, 3_600.0)
 """Least and most seconds that an exchange may be allowed."""
+
+
+@dataclass(frozen=True)
+class AlarmHours:
+    """Hours after which what is still not done is an alarm."""
+
+    report: float = 26.0
+    """Without a report of everything: a night, and two hours for it."""
+    waiting: float = 24.0
+    """That a run waits for approvals."""
+    unknown: float = 4.0
+    """That an order is of unknown outcome."""
+    late: float = 0.25
+    """That a scheduled run did not start."""
+
+
+LEAST_ALARM_HOURS = 10 / 3600
+"""Prefect waits at least ten seconds for what it expects."""
 
 
 @dataclass(frozen=True)
@@ -75,6 +97,11 @@ class Settings:
     """The address that the service reports to, of payments whose sheet names none; None: it reports nothing."""
     out_folders: tuple[Path, ...] = ()
     """Folders besides the home that the form of a deployed flow may name for its files."""
+    ping_url: str | None = None
+    """A healthchecks-compatible URL that is told when a scheduled job starts and how it ends."""
+    alarm_block: str | None = None
+    """The notification block, TYPE/NAME, that alarms are sent by; None: Prefect shows them, and sends nothing."""
+    alarm_hours: AlarmHours = AlarmHours()
 
     @property
     def token_folder(self) -> Path:
@@ -217,7 +244,29 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
             for each in environ.get("TREASURY_OUT_FOLDERS", "").split(os.pathsep)
             if each
         ),
+        ping_url=_ping_url(environ),
+        alarm_block=environ.get("TREASURY_ALARM_BLOCK") or None,
+        alarm_hours=AlarmHours(
+            report=_hours(environ, "TREASURY_ALARM_REPORT_HOURS", AlarmHours.report),
+            waiting=_hours(environ, "TREASURY_ALARM_WAITING_HOURS", AlarmHours.waiting),
+            unknown=_hours(environ, "TREASURY_ALARM_UNKNOWN_HOURS", AlarmHours.unknown),
+            late=_hours(environ, "TREASURY_ALARM_LATE_HOURS", AlarmHours.late),
+        ),
     )
+
+
+def _ping_url(environ: Mapping[str, str]) -> str | None:
+    url = environ.get("TREASURY_PING_URL") or None
+    if url is not None and not re.fullmatch(r"https?://[^\s/?#]+(/[^\s#]*)?", url):
+        raise ConfigurationError("TREASURY_PING_URL must be an address that begins with https:// or http://")
+    return url
+
+
+def _hours(environ: Mapping[str, str], variable: str, default: float) -> float:
+    hours = _seconds(environ, variable, default, "hours")
+    if hours < LEAST_ALARM_HOURS:
+        raise ConfigurationError(f"{variable} must be at least {LEAST_ALARM_HOURS:.4f} hours, ten seconds")
+    return hours
 
 
 def _count(environ: Mapping[str, str], variable: str, default: int) -> int:
@@ -250,7 +299,7 @@ def _limits(environ: Mapping[str, str]) -> EngineLimits:
     return EngineLimits(max_bytes, seconds)
 
 
-def _seconds(environ: Mapping[str, str], variable: str, default: float) -> float:
+def _seconds(environ: Mapping[str, str], variable: str, default: float, unit: str = "seconds") -> float:
     text = environ.get(variable)
     if not text:
         return default
@@ -259,7 +308,7 @@ def _seconds(environ: Mapping[str, str], variable: str, default: float) -> float
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds < float("inf"):
-        raise ConfigurationError(f"{variable} must be a number of seconds (got {text!r})")
+        raise ConfigurationError(f"{variable} must be a number of {unit} (got {text!r})")
     return seconds
 
 

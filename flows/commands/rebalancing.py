@@ -27,6 +27,7 @@ from treasury.ledger.approvals import waiting_plan
 from treasury.ledger.funding_runs import rounds_of
 from treasury.ledger.snapshots import snapshot_of
 from treasury.money import format_amount, round_up
+from treasury.pings import SUCCESS, ping
 from treasury.planning.market import DIGITS
 from treasury.private_files import read_bounded
 from treasury.reports.rebalancing import as_lines, explained, table, write_page
@@ -133,6 +134,8 @@ def _rebalance(
         commit_trades(desk, found.run_key, found.plan, policy)  # cancels what an earlier round left unsent
         code = _told(write_decisions(desk, [decisions], [], folder))
         check_limits(decisions)
+        if yes:
+            ping("rebalance-treasury", SUCCESS, "NothingToTrade")
         return code
     _put(folder)
     named = None if policy is None else str(policy)

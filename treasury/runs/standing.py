@@ -158,6 +158,15 @@ def old_unknowns(desk: Desk, hours: float) -> dict[str, int]:
     return dict(desk.ledger.read(query.order_by(schema.orders.c.run_key)))
 
 
+def decided_plans(desk: Desk, hours: float) -> list[tuple[str, str]]:
+    """Plans that were proposed in the last hours and wait no more: run key, and when it was proposed, UTC."""
+    waiting = {plan.id for plan in waiting_plans(desk.ledger)}
+    table = schema.plans.c
+    proposed = (table.needed > 0) & (table.proposed_at >= desk.ledger.now() - int(hours * HOUR_MS))
+    rows = desk.ledger.read(select(table.id, table.run_key, table.proposed_at).where(proposed).order_by(table.id))
+    return [(row.run_key, as_time(row.proposed_at)) for row in rows if row.id not in waiting]
+
+
 def _said(each: Break) -> dict[str, Any]:
     found = each.found
     amount = None if found.amount is None else canonical(found.amount)

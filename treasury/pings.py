@@ -1,0 +1,40 @@
+"""Tells a watcher outside this machine that a job began, and how it ended: any URL that is healthchecks-compatible.
+
+A ping never changes what comes of the work: one that fails is a line of the log.
+"""
+
+import logging
+
+import httpx
+
+from treasury.errors import TreasuryError
+from treasury.settings import PING_JOB, read_settings
+
+LOG = logging.getLogger("treasury")
+
+PING_SECONDS = 3.0
+"""The longest that a ping waits for each: a connection, the request's way, an answer."""
+
+START, SUCCESS, FAIL = "/start", "", "/fail"
+
+NIGHT = "reconcile-transactions"
+"""The job that a URL without the name of the job is about: one check cannot watch two jobs."""
+
+
+def ping(job: str, event: str, said: str = "") -> None:
+    """Tell the URL of the settings of a job's start, success or failure; nothing where none is set.
+
+    `said`: the name of the state it ended in, sent as the body; no amounts, no people. Raises nothing.
+    """
+    try:
+        url = read_settings().ping_url
+        if url is None or (PING_JOB not in url and job != NIGHT):
+            return
+        place, mark, query = url.replace(PING_JOB, job).partition("?")
+        answer = httpx.post(f"{place.rstrip('/')}{event}{mark}{query}", content=said.encode(), timeout=PING_SECONDS)
+        why = None if answer.is_success else f"it was answered with {answer.status_code}"
+    except (TreasuryError, httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+        why = type(error).__name__  # its text may have the URL, which is a secret of the watcher's
+    if why is not None:
+        said = "the ping of %s (%s) did not arrive: %s; the work goes on, look at TREASURY_PING_URL"
+        LOG.warning(said, job, event.strip("/") or "success", why)
