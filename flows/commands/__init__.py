@@ -70,6 +70,7 @@ COMMANDS = {
     "call": ("calling:call", "Send one operation of the interface."),
     "check-notification": ("calling:check_notification", "Check that the platform signed a notification."),
     "listen": ("listening:listen", "Receive the platform's notifications."),
+    "alarms": ("alarms:alarms", "Make the alarms on the Prefect server in use."),
     "serve": ("serving:serve", "Prefect's dashboard, the deployments and their schedules."),
 }
 

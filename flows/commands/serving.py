@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
+from flows.commands.alarms import serve_alarms, telling
 from flows.commands.common import DONE, configured_desk
 from flows.commands.deployments import build_deployments, read_deployments, without_policy
 from flows.commands.metrics import serving_metrics
@@ -66,7 +67,7 @@ def serve(*, port: int = DASHBOARD_PORT, metrics: str | None = None) -> int:
     is_own = configured_api() is None
     where = configured_api() or f"http://127.0.0.1:{port}"
     measured = serving_metrics(metrics, configured_desk)
-    with serve_alone(where), measured, _server(port), _listener(), suppress(KeyboardInterrupt):
+    with serve_alone(where), measured, _server(port), _listener(), telling(), suppress(KeyboardInterrupt):
         from prefect.client.orchestration import get_client
         from prefect.runner import Runner
 
@@ -79,6 +80,7 @@ def serve(*, port: int = DASHBOARD_PORT, metrics: str | None = None) -> int:
             # Race: on a shared server, another machine may be executing them.
             crashed = end_abandoned_runs(client, ours) if is_own else 0
             missed = end_missed_runs(client, ours)
+            serve_alarms(client)
         if crashed or missed:
             print(f"  {crashed} run(s) of a process that ended are marked as crashed, {missed} as missed", flush=True)
         # A schedule that is paused at shutdown would look as if a person had paused it.
@@ -139,7 +141,8 @@ def _server(port: int) -> Iterator[None]:
     url = f"http://127.0.0.1:{port}/api"
     is_kept = configured(SERVER_AUTH) is None and configured(CLIENT_AUTH) is None
     os.environ.update(access_of(port, kept_password() if is_kept else ""))
-    arguments = ["server", "start", "--host", "127.0.0.1", "--port", str(port), "--log-level", "ERROR"]
+    # What it logs of a database that is busy is tried again, and ends it where the reader of its output has gone.
+    arguments = ["server", "start", "--host", "127.0.0.1", "--port", str(port), "--log-level", "CRITICAL"]
     os.environ["PREFECT_API_URL"] = url  # before Prefect is imported, which reads it once
     with child("prefect", arguments) as process:
         deadline = MACHINE.monotonic() + START_SECONDS

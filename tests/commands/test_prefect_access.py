@@ -1,5 +1,6 @@
 """Prefect's servers of ours: a password, no page of another origin, and nothing on the disk that others can read."""
 
+import json
 import os
 import re
 import signal
@@ -19,6 +20,8 @@ import pytest
 import data
 from flows.commands.prefect_server import free_port
 from tests.commands.office import PATIENCE, Office, eventually, one_line_error, processes_with
+from tests.flows.webhook import save_webhook
+from tests.listening import Listening
 from tests.proofs import ALL
 from treasury.private_files import openings
 from treasury.sandbox import RunningSandbox
@@ -51,7 +54,7 @@ def served(open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..
     office, port, told = open_office(sandbox.base_url, own_prefect=True), free_port(), free_port()
     office.environ["TREASURY_PLATFORM_KEY_FILE"] = str(office.file("platform.pem", sandbox.platform_key))
     office.environ["TREASURY_NOTIFY_URL"] = f"http://127.0.0.1:{told}/"
-    with office.running("serve", "--port", str(port)) as process:
+    with office.running("serve", "--port", str(port), "--metrics", "0") as process:
         assert process.stdout is not None
         assert process.stderr is not None
         said = []
@@ -99,6 +102,46 @@ def test_notifications_are_received_beside_the_runs(served: Served) -> None:
     assert listeners
     eventually(lambda: not answers(), 60)
     eventually(answers, 120, "a listener that ended is started again")
+
+
+def test_metrics_are_answered_beside_the_runs(served: Served) -> None:
+    [address] = [line.split()[-1] for line in served.said if line.startswith("metrics at ")]
+    assert "treasury_ledger_readable 1.0" in httpx.get(address, trust_env=False).text
+
+
+@pytest.fixture(scope="module")
+def told() -> Iterator[list[str]]:
+    """The subjects of what a webhook of the operator's is told."""
+    subjects: list[str] = []
+    hears = Listening(lambda _, body: (subjects.append(json.loads(body)["subject"]), (200, b"", {}))[1])
+    subjects.append(hears.base_url)
+    yield subjects
+    hears.close()
+
+
+@pytest.mark.costly("three commands as processes beside a server that serves")
+def test_alarms_are_made_once_and_sent_by_the_block_that_the_operator_picks(served: Served, told: list[str]) -> None:
+    def automations() -> dict[str, dict[str, Any]]:
+        found = httpx.post(f"{served.url}/automations/filter", json={}, auth=served.auth).json()
+        return {each["name"]: each for each in found}
+
+    made = automations()
+    assert len(made) == 7
+    assert [each["name"] for each in made.values() if each["actions"] or not each["enabled"]] == []
+    paused = made["treasury: a run crashed"]["id"]
+    one, off = f"{served.url}/automations/{paused}", {"enabled": False}
+    eventually(lambda: httpx.patch(one, json=off, auth=served.auth).is_success, 60)  # its database may be locked
+    save_webhook(served.office, served.url, served.auth, told.pop())
+    environ = {"PREFECT_API_URL": served.url, "TREASURY_ALARM_BLOCK": "custom-webhook/alarms"}
+    for last in ("0 alarms made, 7 changed of 7; they are sent", "0 alarms made, 0 changed of 7; they are sent"):
+        assert served.office.process("alarms", **environ).last == last
+    now = automations()
+    assert {name: each["id"] for name, each in now.items()} == {name: each["id"] for name, each in made.items()}
+    assert [name for name, each in now.items() if not each["enabled"]] == ["treasury: a run crashed"]
+    assert [len(each["actions"]) for each in now.values()] == [1] * 7
+    ended = served.office.process("alarms", **{**environ, "TREASURY_ALARM_BLOCK": "custom-webhook/none"})
+    assert ended.code == 2
+    assert "there is no notification block custom-webhook/none" in one_line_error(ended)
 
 
 def cmdline(pid: int) -> bytes:
@@ -191,7 +234,9 @@ def ends_badly(office: Office, users: str) -> list[tuple[str, dict[str, Any], st
 
 
 @pytest.mark.costly("waits for five flows in processes of their own")
-def test_every_flow_runs_from_its_deployment_and_says_in_its_log_what_it_did(served: Served, tmp_path: Path) -> None:
+def test_every_flow_runs_from_its_deployment_and_says_in_its_log_what_it_did(
+    served: Served, told: list[str], tmp_path: Path
+) -> None:
     limit = tmp_path / "limit.toml"
     limit.write_text('[payouts.one_approval_above]\nUSDT_TRC20 = "1"\n')
     sheet = str(served.office.sheet(("a", "12", "12345670009"), name="served.csv"))
@@ -259,6 +304,8 @@ def test_every_flow_runs_from_its_deployment_and_says_in_its_log_what_it_did(ser
         logs = [log(run) for run in runs]
         assert [each for each in logs if "Traceback" in each or "unexpected exception" in each] == []
     assert [str(each) for each in openings(served.office.home / "reconciliation")] == []
+    eventually(lambda: len(told) >= len(badly), 60, "a run that failed was not told")
+    assert told == ["treasury: a run failed"] * len(badly)
 
 
 @pytest.mark.costly("ends the server that ran every flow, each in a process of its own")
