@@ -15,7 +15,7 @@ OPERATOR, CHECKER, APPROVER = "whoever starts the runs", "whoever checks the rep
 
 
 @dataclass(frozen=True)
-class Need:
+class RequiredAction:
     """Something that waits for a person."""
 
     what: str
@@ -29,46 +29,46 @@ class Need:
         return f"{self.what}: {self.command}"
 
 
-def needs_of(found: Mapping[str, Any], approvers: Sequence[str]) -> list[Need]:
+def needs_of(found: Mapping[str, Any], approvers: Sequence[str]) -> list[RequiredAction]:
     """Return what waits for a person, of what `standing_of` found; `approvers`: those whom the policy lists."""
     return [*_decisions(found, ", ".join(approvers) or APPROVER), *_open(found), *_overdue(found)]
 
 
-def _decisions(found: Mapping[str, Any], approver: str) -> Iterator[Need]:
+def _decisions(found: Mapping[str, Any], approver: str) -> Iterator[RequiredAction]:
     for each in found["stops"]:
         what = f"all sending was stopped by {each['by']} ({each['why']})"
-        yield Need(what, each["by"], each["since"], "treasury stop --lift --by NAME")
+        yield RequiredAction(what, each["by"], each["since"], "treasury stop --lift --by NAME")
     for each in found["waiting_approvals"]:
         key, since = each["run_key"], each["since"]
-        yield Need(f"{key} waits for approvals since {since}", approver, since, f"treasury approve {key}")
+        yield RequiredAction(f"{key} waits for approvals since {since}", approver, since, f"treasury approve {key}")
     for kind, number in found["held"].items():
         how = "treasury runs names the runs, treasury show KEY the rows and what to do"
-        yield Need(f"{number} held, {kind}", approver, found["since"]["held"][kind], how)
+        yield RequiredAction(f"{number} held, {kind}", approver, found["since"]["held"][kind], how)
 
 
-def _open(found: Mapping[str, Any]) -> Iterator[Need]:
+def _open(found: Mapping[str, Any]) -> Iterator[RequiredAction]:
     for each in found["not_sent"]:
         key, why = each["run_key"], "" if each["reason"] is None else f" ({each['reason']})"
         how = f"start it again unless it runs now, or treasury cancel {key} --by NAME --why TEXT"
-        yield Need(f"{each['orders']} of {key} never left{why}", OPERATOR, each["since"], how)
+        yield RequiredAction(f"{each['orders']} of {key} never left{why}", OPERATOR, each["since"], how)
     if count := found["unknown"]["orders"]:
         what = f"{count} of unknown outcome, the oldest sent {found['unknown']['oldest_hours']} h ago"
-        yield Need(what, OPERATOR, found["since"]["unknown"], "start their runs again, or reconcile")
+        yield RequiredAction(what, OPERATOR, found["since"]["unknown"], "start their runs again, or reconcile")
 
 
-def _overdue(found: Mapping[str, Any]) -> Iterator[Need]:
+def _overdue(found: Mapping[str, Any]) -> Iterator[RequiredAction]:
     last = {each["job"]: each["last"] for each in found["jobs"]}
     if days := found["missed_nights"]:
         named = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
         what = f"no report of everything was made on {len(days)} day(s), {named}"
-        yield Need(what, OPERATOR, last["reconcile"], "treasury reconcile")
+        yield RequiredAction(what, OPERATOR, last["reconcile"], "treasury reconcile")
     if last and "reconcile" not in last:
-        yield Need("no report of everything was made yet", OPERATOR, None, "treasury reconcile")
+        yield RequiredAction("no report of everything was made yet", OPERATOR, None, "treasury reconcile")
     if found["breaks"]:
         what = f"{len(found['breaks'])} open break(s) of the last report"
-        yield Need(what, CHECKER, found["since"]["breaks"], "read it, then treasury accept BREAK")
+        yield RequiredAction(what, CHECKER, found["since"]["breaks"], "read it, then treasury accept BREAK")
     backup = found["backup"]
     if last and (backup is None or backup["days"] > BACKUP_DAYS):
         when = "was never made from this home" if backup is None else f"is {backup['days']} days old"
         since = None if backup is None else backup["last"]
-        yield Need(f"the last backup {when}", OPERATOR, since, "treasury backup FILE")
+        yield RequiredAction(f"the last backup {when}", OPERATOR, since, "treasury backup FILE")
