@@ -4,6 +4,7 @@ A ping never changes what comes of the work: one that fails is a line of the log
 """
 
 import logging
+import threading
 
 import httpx
 
@@ -14,6 +15,9 @@ LOG = logging.getLogger("treasury")
 
 PING_SECONDS = 3.0
 """The longest that a ping waits for each: a connection, the request's way, an answer."""
+
+WHOLE_SECONDS = 6.0
+"""The longest that the work waits for a ping, with the look-up of its host, which no timeout bounds."""
 
 START, SUCCESS, FAIL = "/start", "", "/fail"
 
@@ -26,15 +30,24 @@ def ping(job: str, event: str, said: str = "") -> None:
 
     `said`: the name of the state it ended in, sent as the body; no amounts, no people. Raises nothing.
     """
+    outcome: list[str | None] = []
+    pinger = threading.Thread(target=lambda: outcome.append(_why_not(job, event, said)), name="ping", daemon=True)
+    pinger.start()
+    pinger.join(WHOLE_SECONDS)
+    why = outcome[0] if outcome else f"no answer within {WHOLE_SECONDS:g} s"
+    if why is not None:
+        line = "the ping of %s (%s) did not arrive: %s; the work goes on, look at TREASURY_PING_URL"
+        LOG.warning(line, job, event.strip("/") or "success", why)
+
+
+def _why_not(job: str, event: str, said: str) -> str | None:
+    """Send a ping; why it did not arrive, None where it did or none is wanted."""
     try:
         url = read_settings().ping_url
         if url is None or (PING_JOB not in url and job != NIGHT):
-            return
+            return None
         place, mark, query = url.replace(PING_JOB, job).partition("?")
         answer = httpx.post(f"{place.rstrip('/')}{event}{mark}{query}", content=said.encode(), timeout=PING_SECONDS)
-        why = None if answer.is_success else f"it was answered with {answer.status_code}"
     except (TreasuryError, httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
-        why = type(error).__name__  # its text may have the URL, which is a secret of the watcher's
-    if why is not None:
-        said = "the ping of %s (%s) did not arrive: %s; the work goes on, look at TREASURY_PING_URL"
-        LOG.warning(said, job, event.strip("/") or "success", why)
+        return type(error).__name__  # its text may have the URL, which is a secret of the watcher's
+    return None if answer.is_success else f"it was answered with {answer.status_code}"

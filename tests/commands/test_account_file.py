@@ -64,3 +64,20 @@ def test_the_environment_wins_entry_by_entry(tmp_path: Path) -> None:
         read_settings({"TREASURY_HOME": str(tmp_path), "TREASURY_NO_SUCH_ORDER": "7002"})
     with pytest.raises(ConfigurationError, match="TREASURY_SIDE_CASE: is one of 'upper' or 'lower'"):
         read_settings({**environ, "TREASURY_SIDE_CASE": "Title"})
+
+
+def test_pings_and_alarms_that_cannot_be_meant_are_refused_by_name(tmp_path: Path) -> None:
+    home = {"TREASURY_HOME": str(tmp_path)}
+    for url in ("watcher.example.com/key", "ftp://watcher.example.com/key", "https://", "https://a b/", "https:///key"):
+        with pytest.raises(ConfigurationError, match="TREASURY_PING_URL must be an address"):
+            read_settings({**home, "TREASURY_PING_URL": url})
+    for url in (
+        "https://watcher.example.com/key/{job}",
+        "http://127.0.0.1:9/key?create=1",
+        "https://watcher.example.com",
+    ):
+        assert read_settings({**home, "TREASURY_PING_URL": url}).ping_url == url
+    for hours, why in (("-1", "number of hours"), ("a", "number of hours"), ("0", "at least"), ("0.001", "at least")):
+        for name in ("REPORT", "WAITING", "UNKNOWN", "LATE"):
+            with pytest.raises(ConfigurationError, match=f"TREASURY_ALARM_{name}_HOURS must be .*{why}"):
+                read_settings({**home, f"TREASURY_ALARM_{name}_HOURS": hours})

@@ -3,8 +3,10 @@
 import json
 import logging
 import socket
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +17,7 @@ from tests.commands.office import HEADER, eventually
 from tests.flows.shown import artifact, asked
 from tests.listening import Answer, Listening
 from treasury.errors import ConfigurationError
-from treasury.pings import PING_SECONDS, ping
+from treasury.pings import PING_SECONDS, WHOLE_SECONDS, ping
 from treasury.runs.cancelling import cancel
 from treasury.runs.desk import Desk, desk_of
 from treasury.runs.standing import standing_of
@@ -103,6 +105,26 @@ def test_what_is_no_job_is_not_told_and_one_url_is_about_the_night(
     assert watcher.take() == [("/start", ""), ("/fail", "KeyboardInterrupt")]
 
 
+@contextmanager
+def dripping() -> Iterator[int]:
+    """A server, by its port, whose answer has a header more every half second, and no end."""
+    ended = threading.Event()
+
+    def drip(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection, suppress(OSError):
+            connection.sendall(b"HTTP/1.1 200 OK\r\n")
+            while not ended.wait(0.5):
+                connection.sendall(b"X-More: 1\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        dripper = threading.Thread(target=drip, args=(server,))
+        dripper.start()
+        yield server.getsockname()[1]
+        ended.set()
+        dripper.join()
+
+
 def test_a_ping_that_fails_is_one_line_and_changes_nothing(
     watcher: Watcher, home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -125,10 +147,15 @@ def test_a_ping_that_fails_is_one_line_and_changes_nothing(
             assert time.monotonic() - began < 4 * PING_SECONDS
         monkeypatch.setenv("TREASURY_PING_URL", "example.com/secret")
         ping("reconcile-transactions", "/fail")
+        with dripping() as port:
+            monkeypatch.setenv("TREASURY_PING_URL", f"http://127.0.0.1:{port}/secret")
+            began = time.monotonic()
+            ping("reconcile-transactions", "/fail")
+            assert time.monotonic() - began < 2 * WHOLE_SECONDS
     said = [record.getMessage() for record in caplog.records if "ping" in record.getMessage()]
     assert [each.split(" did not arrive: ")[1].split(";")[0] for each in said] == [
         *["it was answered with 404"] * 2,
-        *("ConnectError", "ReadTimeout", "InvalidURL", "ConfigurationError"),
+        *("ConnectError", "ReadTimeout", "InvalidURL", "ConfigurationError", "no answer within 6 s"),
     ]
     assert [each for each in said if "secret" in each or "\n" in each] == []
 
