@@ -5,7 +5,7 @@ import logging
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import data
-from tests.commands.office import HEADER, eventually
+from tests.commands.office import HEADER, Office, eventually
 from tests.flows.shown import artifact, asked
 from tests.listening import Answer, Listening
 from treasury.errors import ConfigurationError
@@ -21,6 +21,7 @@ from treasury.pings import PING_SECONDS, WHOLE_SECONDS, ping
 from treasury.runs.cancelling import cancel
 from treasury.runs.desk import Desk, desk_of
 from treasury.runs.standing import standing_of
+from treasury.sandbox import RunningSandbox
 from treasury.settings import read_settings
 
 pytestmark = pytest.mark.prefect
@@ -81,6 +82,20 @@ def test_a_night_and_a_rebalancing_tell_their_start_and_end(watcher: Watcher, ho
     with pytest.raises(ConfigurationError):
         rebalance_treasury("block:none")
     assert watcher.take()[1:] == [("/key/rebalance-treasury/fail?create=1", "Failed")]
+
+
+def test_a_rebalancing_of_the_command_line_that_has_nothing_to_trade_is_told_as_done(
+    watcher: Watcher, sandbox: RunningSandbox, open_office: Callable[..., Office]
+) -> None:
+    office = open_office(sandbox.base_url, TREASURY_PING_URL=f"{watcher.url}/{{job}}")
+    policy = data.path("treasury_policy.toml")
+    assert office.run("rebalance", "--policy", policy, "--yes", "--follow", "60").code == 0
+    watcher.take()
+    ended = office.run("rebalance", "--policy", policy, "--yes")
+    assert (ended.code, "0 trades" in ended.out) == (0, True)
+    assert watcher.take() == [("/rebalance-treasury", "NothingToTrade")]
+    office.run("rebalance", "--policy", policy, "--dry-run")
+    assert watcher.take() == []
 
 
 def test_what_is_no_job_is_not_told_and_one_url_is_about_the_night(
