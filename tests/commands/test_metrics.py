@@ -1,6 +1,7 @@
 """`/metrics` over real HTTP: each figure is the one of `treasury status`, of the report, or of the orders."""
 
 import json
+import signal
 import socket
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -13,6 +14,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from flows.commands.metrics import serving_metrics
+from tests.commands.listener import trusting
 from tests.commands.office import Office, one_line_error
 from tests.ledgers import put_ledger
 from treasury.errors import ConfigurationError
@@ -108,6 +110,23 @@ def test_states_sends_429_and_the_oldest_unknown_are_those_of_the_orders(
         desk.ledger.step(desk.ledger.step(waiting, Event.SEND), Event.LOSE, cause="a test", code="429")
         check(1)
         check(1)
+
+
+def test_a_listener_answers_them_on_a_port_of_its_own(
+    open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office]
+) -> None:
+    sandbox = open_sandbox()
+    office = trusting(open_office(sandbox.base_url, prefect=False), sandbox.platform_key)
+    with office.running("listen", "--port", "0", "--metrics", "127.0.0.1:0") as process:
+        assert process.stdout is not None
+        measured_at, listening_on = (
+            process.stdout.readline().split()[-1],
+            process.stdout.readline().split()[2].rstrip(";"),
+        )
+        assert scrape(measured_at)["treasury_orders", "settled"] == 0
+        assert "treasury_orders" not in httpx.get(f"{listening_on}/metrics", trust_env=False).text
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=60) == 0
 
 
 def test_a_ledger_that_cannot_be_read_is_said_and_nothing_else(
