@@ -6,6 +6,7 @@ reference: `Settled` and `InProgress` return the order's result row; what is hel
 in a state of that name and raises `NeedsAttention`, whose `summary` is the row. Only reads are retried by Prefect.
 """
 
+import logging
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -49,7 +50,9 @@ from treasury.provider.orders import (
 from treasury.provider.retries import TASK
 from treasury.provider.scan_to_pay import ScanToPayInfo, SubmitScanToPay
 from treasury.reports.results import result_row
-from treasury.runs.calls import send_operation, submit_operation
+from treasury.runs.calls import send_operation, submit_operation, warnings_of
+
+LOG = logging.getLogger("treasury")
 
 
 def as_task(operation: type[Operation[Any]]) -> Task[..., Mapping[str, Any]]:
@@ -83,6 +86,8 @@ def _send(operation: type[Operation[Any]], fields: object, account: str | None) 
         raise InputError(f"{takes}, not a {type(fields).__name__}; nothing was sent")
     asked = operation(**fields) if isinstance(fields, Mapping) else fields
     if operation.effect is Effect.MOVES_MONEY:
+        for warning in warnings_of(asked):
+            LOG.warning("%s %s: %s", operation.operation_name(), asked.reference_value, warning)
         return state_of_order(result_row(submit_operation(open_desk(account), asked)))
     return send_operation(open_desk(account), asked)
 

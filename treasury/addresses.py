@@ -4,6 +4,8 @@ import hashlib
 import re
 from collections.abc import Callable, Mapping
 
+from treasury.errors import Problem
+
 _BITCOIN = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _RIPPLE = "rpshnaf39wBUDNEGHJKLM4PQRST7VWXYZ2bcdeCg65jkm8oFqi1tuvAxyz"
 _BECH32 = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
@@ -36,6 +38,16 @@ def canonical_address(address: str) -> str:
 
 NEEDS_TAG: Mapping[str, str] = {"XRP": "destination tag", "XLM": "memo", "EOS": "memo", "BNB": "memo", "TON": "memo"}
 """Chain -> what names the customer behind an address that many share (document, endpoint 3)."""
+
+
+def problems_of_destination(currency: str, address: str | None, tag: str | None) -> list[Problem]:
+    """Return what is wrong with where a withdrawal goes: its chain's format and checksum, and a tag that it needs."""
+    problems = []
+    if address is not None and (rule := why_no_address(currency, address)) is not None:
+        problems.append(Problem("address", rule, code="no_address"))
+    if tag is None and (what := NEEDS_TAG.get(currency.upper())) is not None:
+        problems.append(Problem("tag", f"is required: without its {what} nobody knows whose the money is"))
+    return problems
 
 
 def _evm(address: str) -> str | None:

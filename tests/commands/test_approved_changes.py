@@ -35,7 +35,13 @@ def office(sandbox: RunningSandbox, open_office: Callable[..., Office]) -> Offic
 
 def withdraw_line(reference: str, amount: str) -> list[str]:
     fields = {"request_id": reference, "currency": "USDT_TRC20", "amount": amount, "customer_ref_id": "c"}
-    return ["call", "withdraw", "--json", json.dumps({**fields, "address": "TXYZexampleexample12"}), "--yes"]
+    return [
+        "call",
+        "withdraw",
+        "--json",
+        json.dumps({**fields, "address": "TVk631BotbQQSHGAUSRhDKGzHomE8EyrCW"}),
+        "--yes",
+    ]
 
 
 def test_a_withdrawal_takes_an_approval_by_key(office: Office, sandbox: RunningSandbox) -> None:
@@ -52,7 +58,7 @@ def test_a_withdrawal_takes_an_approval_by_key(office: Office, sandbox: RunningS
             "again": line,
         }
     )
-    for part in ("TXYZexampleexample12", "60", code, "above one_approval_above (50)"):
+    for part in ("TVk631BotbQQSHGAUSRhDKGzHomE8EyrCW", "60", code, "above one_approval_above (50)"):
         assert part in done["show"].out
     refused(done["other"], "has no plan that waits")
     refused(done["maker"], "made this plan")

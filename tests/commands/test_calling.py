@@ -17,7 +17,7 @@ from treasury.proving.findings import ProofVerdict
 from treasury.proving.proving import prove_service
 from treasury.sandbox import RunningSandbox
 
-ADDRESS = "TXYZ" + "e" * 30
+ADDRESS = "TNgLbFpL4HfQPufZeAFZqRw5ykH6LJqveH"
 QUOTE = {
     "quote_mode": "source",
     "pay_currency": "USDT",
@@ -112,6 +112,35 @@ def test_what_moves_money_waits_for_a_yes_and_acts_once(office: Office, sandbox:
     assert other.code == 2
     assert "w-1" in one_line_error(other)
     assert effects(sandbox)["w-1"] == 1
+
+
+@pytest.mark.parametrize(
+    ("currency", "address", "said"),
+    [
+        ("USDT_TRC20", ADDRESS[:-1] + "J", "address: does not pass its checksum"),
+        ("ETH", ADDRESS, "address: is no address of an Ethereum-like chain"),
+        ("xrp", "rHb9CJAWyB4rj91VRWn96DkukG4bwdtyTh", "tag: is required: without its destination tag"),
+        ("USDT_TRC20", ADDRESS, None),
+        ("ETH", "0xde709f2102306220921060314715629080e2fb77", None),
+        ("USDT", "anything", None),
+        ("TON_TEST", "anything", None),
+    ],
+)
+def test_a_call_says_what_a_sheet_would_refuse_of_its_address(
+    office: Office, currency: str, address: str, said: str | None
+) -> None:
+    ended = call(office, "withdraw", {**withdrawal("w-warned"), "currency": currency, "address": address})
+    warnings = [line for line in ended.out.splitlines() if line.startswith("warning: ")]
+    assert (ended.code, len(warnings)) == (3, said is not None), ended.out + ended.err
+    assert said is None or said in warnings[0]
+
+
+def test_the_service_decides_about_an_address_that_a_sheet_would_refuse(
+    office: Office, sandbox: RunningSandbox
+) -> None:
+    sent = call(office, "withdraw", {**withdrawal("w-doubted", "27"), "address": ADDRESS[:-1] + "J"}, "--yes")
+    assert (sent.code, sent.last, "warning: address: " in sent.out) == (0, "in_progress: w-doubted", True), sent.out
+    assert effects(sandbox)["w-doubted"] == 1
 
 
 def test_a_refused_call_ends_with_4_and_says_the_code(office: Office, sandbox: RunningSandbox) -> None:

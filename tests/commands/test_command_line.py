@@ -122,7 +122,7 @@ WITHDRAWAL = {
     "currency": "USDT_TRC20",
     "amount": "25",
     "customer_ref_id": "c-1",
-    "address": "TXYZ" + "e" * 30,
+    "address": "TGTBAaw5mwpcLyqLpBb69noTtUfpqwzRZK",
 }
 
 ROW = "a,direct,10,USDT_TRC20,IDR,bank_transfer,12345670001,Example Person,ID,1000120,0812000,p@example.com"

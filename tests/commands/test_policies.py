@@ -13,7 +13,7 @@ from treasury.sandbox import RunningSandbox
 pytestmark = pytest.mark.prefect
 
 BY = ("--by", "Ada Example")
-ADDRESS = "TXYZexampleexampleexampleexample12"
+ADDRESS = "TVk631BotbQQSHGAUSRhDKGzHomE8EyrCW"
 
 
 @pytest.fixture

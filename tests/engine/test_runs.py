@@ -226,7 +226,7 @@ def test_a_single_operation_acts_once_for_its_reference(open_desk: OpenDesk, sta
     sandbox = start_sandbox()
     desk = open_desk(sandbox.base_url)
     fields = {"request_id": "w-1", "currency": "USDT_TRC20", "amount": "25", "customer_ref_id": "c-1"}
-    fields["address"] = "TXYZ" + "e" * 30
+    fields["address"] = "TGTBAaw5mwpcLyqLpBb69noTtUfpqwzRZK"
     withdraw = CATALOGUE["withdraw"](**fields)
     first = calls.submit_operation(desk, withdraw)
     assert (first.request_id, first.state) == ("w-1", State.ACCEPTED)

@@ -29,7 +29,7 @@ def test_a_mapped_task_that_moves_money_pays_each_reference_once(home: Path, san
             "currency": "USDT_TRC20",
             "amount": str(number + 1),
             "customer_ref_id": "c",
-            "address": "TXYZexampleexampleexampleexample12",
+            "address": "TVk631BotbQQSHGAUSRhDKGzHomE8EyrCW",
         }
         for number in range(COUNT)
     ]
@@ -58,7 +58,7 @@ def test_the_state_of_a_task_that_moves_money_says_what_came_of_it(home: Path, s
     from tasks.operations import withdraw
 
     def asks(reference: str, amount: str = "5") -> Withdraw:
-        address = "TXYZexampleexampleexampleexample12"
+        address = "TVk631BotbQQSHGAUSRhDKGzHomE8EyrCW"
         fields = {"request_id": reference, "currency": "USDT_TRC20", "amount": amount, "customer_ref_id": "c"}
         return Withdraw(**fields, address=address)
 

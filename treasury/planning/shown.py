@@ -128,8 +128,11 @@ def shown_trades(run_key: str, plan: TradePlan, sha256: str, why: Sequence[str])
     }
 
 
-def shown_single(run_key: str, name: str, fields: Mapping[str, Any], sha256: str, why: Sequence[str]) -> dict[str, Any]:
+def shown_single(
+    run_key: str, name: str, fields: Mapping[str, Any], sha256: str, why: Sequence[str], warnings: Sequence[str] = ()
+) -> dict[str, Any]:
     """A single operation as an approver sees it; `fields`: its body on the wire."""
+    said = [f"{key}: {value}" for key, value in sorted(fields.items()) if not isinstance(value, dict)]
     row = {
         "row_ref": name,
         "account": fields.get("address") or fields.get("account_no"),
@@ -138,7 +141,7 @@ def shown_single(run_key: str, name: str, fields: Mapping[str, Any], sha256: str
         "country": fields.get("country"),
         "amount": None if fields.get("amount") is None else str(fields["amount"]),
         "currency": fields.get("currency"),
-        "note": ", ".join(f"{key}: {value}" for key, value in sorted(fields.items()) if not isinstance(value, dict)),
+        "note": "; ".join([*warnings, ", ".join(said)]),
     }
     return {
         "kind": "call",

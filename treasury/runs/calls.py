@@ -7,6 +7,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
+from treasury.addresses import problems_of_destination
 from treasury.approving.tokens import Token
 from treasury.canonical import canonical_json
 from treasury.errors import InputError, LimitExceeded, RunKeyConflict
@@ -23,7 +24,7 @@ from treasury.planning.single import Judged, Quoted, debit_of, judge_operation
 from treasury.provider.card_users import CardUserRecord
 from treasury.provider.conversion import ConversionExecute
 from treasury.provider.operation import Effect, Operation, Reply
-from treasury.provider.orders import Pay
+from treasury.provider.orders import Pay, Withdraw
 from treasury.provider.scan_to_pay import SubmitScanToPay
 from treasury.provider.service_rules import is_empty
 from treasury.reports.results import CALL
@@ -99,6 +100,14 @@ def _quote_of(desk: Desk, operation: Operation[Any]) -> Quoted | None:
     )
 
 
+def warnings_of(operation: Operation[Any]) -> list[str]:
+    """Return what a sheet would refuse of an operation, in words. By itself it may be sent: the service decides."""
+    if not isinstance(operation, Withdraw):
+        return []
+    problems = problems_of_destination(operation.currency, operation.address, operation.tag)
+    return [f"{problem.field}: {problem.rule}; a sheet of withdrawals is refused for it" for problem in problems]
+
+
 def submit_operation(
     desk: Desk, operation: Operation[Any], sign: Callable[[str, str], Token | None] = lambda *_: None
 ) -> Order:
@@ -133,7 +142,7 @@ def submit_operation(
     sha256 = hashlib.sha256(canonical_json([governed.version, intent.bound_content]).encode()).hexdigest()
     if not is_recorded(desk, governed, run_key):
         why = why_approvals(judged.debits, governed.limits(operation.limited_by))
-        shown = shown_single(run_key, name, operation.body(), sha256, why)
+        shown = shown_single(run_key, name, operation.body(), sha256, why, warnings_of(operation))
         propose(desk, governed, run_key, sha256, rules.approving.asked, shown=shown, token=sign(run_key, sha256))
     with desk.hold(run_key):
         try:

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from pathlib import Path
 
-from treasury.addresses import NEEDS_TAG, is_checked, why_no_address
+from treasury.addresses import is_checked, problems_of_destination
 from treasury.errors import InvalidFields, Problem, RowProblem
 from treasury.planning.rows import PayoutRow, Route
 from treasury.provider.orders import Withdraw
@@ -56,12 +56,12 @@ def _withdrawal(row: Row, notify_url: str | None, unchecked: dict[str, None]) ->
     problems: list[Problem] = []
     fields = body_of(Withdraw, given, problems)
     currency, address = given.get("currency", ""), given.get("address")
-    if address is not None:
-        problems += _of_address(currency, address)
-        if not is_checked(currency):
-            unchecked[currency] = None
-    if (what := NEEDS_TAG.get(currency)) is not None and "tag" not in given:
-        problems.append(Problem("tag", f"is required: without its {what} nobody knows whose the money is"))
+    if address is not None and (fault := judge_ascii(address)) is not None:
+        problems.append(Problem("address", fault[0], code=fault[1]))
+        address = None
+    elif address is not None and not is_checked(currency):
+        unchecked[currency] = None
+    problems += problems_of_destination(currency, address, given.get("tag"))
     if problems:
         raise InvalidFields("row", problems)
     return PayoutRow(
@@ -72,10 +72,3 @@ def _withdrawal(row: Row, notify_url: str | None, unchecked: dict[str, None]) ->
         duplicate_ok=row.values.get("duplicate_ok"),
         replaces=row.values.get("replaces"),
     )
-
-
-def _of_address(currency: str, address: str) -> list[Problem]:
-    if (fault := judge_ascii(address)) is not None:
-        return [Problem("address", fault[0], code=fault[1])]
-    rule = why_no_address(currency, address)
-    return [] if rule is None else [Problem("address", rule, code="no_address")]
