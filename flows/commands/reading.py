@@ -15,6 +15,7 @@ from treasury.ledger.payees import payees as all_payees
 from treasury.ledger.payees import payments_to, shown_account
 from treasury.ledger.proposals import WaitingPlan
 from treasury.ledger.replacements import replacing
+from treasury.ledger.snapshots import expected_receipts
 from treasury.money import format_amount
 from treasury.orders.quoting import PAYMENTS
 from treasury.orders.records import Order
@@ -93,7 +94,7 @@ def _waits(plan: WaitingPlan) -> str:
 
 
 def show(reference: str, /, *, all_: Annotated[bool, Parameter(name="--all", negative=())] = False) -> int:
-    """Show an order, or the orders of a run.
+    """Show an order, or the orders of a run; an invoice, or the invoices of a run key.
 
     Parameters
     ----------
@@ -110,6 +111,8 @@ def show(reference: str, /, *, all_: Annotated[bool, Parameter(name="--all", neg
         print(f"{reference}: {_waits(plan)}")
         show_waiting(desk, plan)
     if not orders and plan is None and desk.ledger.run(reference) is None:
+        if _show_receipts(desk, reference):
+            return DONE
         if (why := why_ended(desk.ledger, reference)) is None:
             raise InputError(f"the ledger knows no {reference}")
         print(why)
@@ -127,6 +130,19 @@ def show(reference: str, /, *, all_: Annotated[bool, Parameter(name="--all", neg
     if orders or plan is None:
         print(in_words(summarize_run(reference, "", orders)))
     return DONE
+
+
+def _show_receipts(desk: Desk, reference: str) -> int:
+    """Show the invoices and deposits of this name; returns how many there are."""
+    named = ("run_key", "row_ref", "request_id", "order_no")
+    found = [each for each in expected_receipts(desk.ledger).values() if reference in map(each.get, named)]
+    for each in found:
+        kind = "deposit" if each.get("order_type") == "charge" else f"invoice {each.get('row_ref', '')}".rstrip()
+        amount = f"{each['amount']} {each['currency']}"
+        print(f"{kind}  {each['request_id']}  {amount}  known since {_time(each['created_at'])}")
+    for run_key in dict.fromkeys(each["run_key"] for each in found if "run_key" in each):
+        print(f"what was paid: treasury collect FILE --run-key {run_key}, or the morning report")
+    return len(found)
 
 
 def _show_order(desk: Desk, order: Order, *, journal: bool) -> None:

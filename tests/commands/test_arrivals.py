@@ -65,6 +65,9 @@ def test_what_arrives_is_matched_proposed_or_named(
     issued = read_rows(office.home / "runs" / "deposit-addresses" / "addresses.csv")["x"]["address"]
     rows = office.results("november")
     told("100", rows["a"]["address"])  # to its address, exactly: matched
+    assert office.run("collect", office.home / "invoices.csv", "--run-key", "november").last == "1 paid, 3 waiting"
+    paid = office.results("november")["a"]
+    assert (paid["paid"], paid["fee"], paid["credited"], paid["next_action"]) == ("100", "1", "99", "none"), paid
     told("49.8", "Tsomewhere")  # much like b: proposed
     told("8", issued)  # a customer's own address: expected
     told("900")  # nobody expected it
@@ -105,6 +108,8 @@ def test_an_invoice_that_ended_is_named_until_it_is_paid_or_accepted(
     assert report["money_in"]["oldest_unpaid_days"] == 0
     told("50", rows["b"]["address"])
     [late] = [each for each in morning(office)["breaks"] if each["request_id"] == rows["b"]["request_id"]]
+    assert office.run("collect", office.home / "invoices.csv", "--run-key", "november").last == "3 expired, 1 paid"
+    assert list(read_rows(office.home / "runs" / "november" / "remaining.csv")) == ["a", "c", "d"]
     assert (late["class"], "to its address 1 day after" in late["evidence"]) == ("paid_late", True), late
     assert office.run("accept", late["id"], *BY).code == 0
     [kept_open] = [each for each in morning(office)["breaks"] if each["request_id"] == rows["c"]["request_id"]]

@@ -96,6 +96,17 @@ def test_what_is_paid_is_an_entry_of_its_account(office: Office, sandbox: Runnin
     assert standing == ["opening"]
 
 
+def test_its_invoices_are_shown_by_run_key_row_and_id(office: Office) -> None:
+    collect(office, THREE)
+    shown = office.run("show", "invoices")
+    assert (shown.code, len(shown.out.splitlines())) == (0, 4), shown.out + shown.err
+    assert shown.last == "what was paid: treasury collect FILE --run-key invoices, or the morning report"
+    name = office.results("invoices")["i-2"]["request_id"]
+    for reference in ("i-2", name):
+        assert f"invoice i-2  {name}  75.5 USDT_TRC20  known since" in office.run("show", reference).out
+    assert office.run("show", "i-9").code == 2
+
+
 def test_it_follows_until_nobody_is_waited_for(office: Office, sandbox: RunningSandbox) -> None:
     text = HEAD + "a,on_line,100,USDT_TRC20,Consulting,ann,,\n"
     collect(office, text)

@@ -45,6 +45,9 @@ ARRIVALS: list[tuple[dict[str, str], list[Side]]] = [
     ({}, [deposit(status=11)]),
     # By address and exact amount.
     ({}, [invoice(), deposit(to="address of i")]),
+    ({}, [invoice(created_at=ago(0.1) // 1000 * 1000 + 900), deposit(to="address of i")]),  # in the same second
+    ({"i": "likely_paid"}, [invoice(created_at=ago(0.1) // 1000 * 1000 + 900), deposit()]),
+    ({"i": "likely_paid"}, [invoice(created_at=ago(0.1) // 1000 * 1000 + 900), deposit(amount="99.5")]),
     ({"i": "paid_late"}, [invoice(status=88, age=3), deposit(to="address of i")]),
     ({}, [invoice(status=88, age=3), deposit(to="address of i", age=2.5)]),
     # Only alike: a person says yes.

@@ -9,7 +9,7 @@ import pytest
 from tests.reconciliation.arrivals import ARRIVALS, Side, deposit, invoice
 from tests.reconciliation.sides import AS_OF
 from treasury.planning.policy import Policy, parse_policy
-from treasury.reconciliation.arrivals import MOST_A_DAY, judge_arrivals
+from treasury.reconciliation.arrivals import MOST_A_DAY, judge_arrivals, paid_by_deposits
 from treasury.reconciliation.breaks import Finding
 
 POLICY = Policy()
@@ -93,3 +93,13 @@ def test_what_is_nearest_is_proposed_first() -> None:
     assert "deposit e" in said["a"]
     assert "deposit d" in said["c"]
     assert "nothing came" in said["b"]
+
+
+@pytest.mark.parametrize(("expected", "sides"), ARRIVALS)
+def test_a_run_of_invoices_and_the_report_call_the_same_deposits_payments(
+    expected: dict[str, str], sides: list[Side]
+) -> None:
+    matched = (judge_arrivals(sides, {"ann's"}, POLICY.reconciliation, AS_OF).counts or {}).get("deposits", {})
+    paid = paid_by_deposits(sides)
+    assert len(paid) == matched.get("matched", 0)
+    assert set(paid.values()).isdisjoint(name for name, kind in expected.items() if kind == "unexpected_deposit")

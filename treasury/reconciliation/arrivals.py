@@ -26,6 +26,8 @@ ZERO = Decimal(0)
 MS_DIGITS = 13
 """Digits of a time in milliseconds; the query says seconds, a notification milliseconds (public fact 4.1)."""
 
+SECOND_MS = 1000
+
 MOST_A_DAY = 100
 """Deposits of a day that are compared with an invoice, on either side of its amount."""
 
@@ -56,9 +58,7 @@ class _Pair:
 @exact
 def judge_arrivals(sides: Sequence[Side], issued: Collection[str], rules: Tolerances, as_of: int) -> Arrivals:
     """Match, propose and name. `issued`: keyed hashes of the deposit addresses that customers were given."""
-    shown = sorted((each for each in sides if each.get("answer") == Answer.FOUND), key=lambda each: each["request_id"])
-    ours = [each for each in shown if "order_type" not in each]
-    deposits = [each for each in shown if each.get("order_type") == "charge" and _is_done(each)]
+    ours, deposits = _expected_and_arrived(sides)
     pairs = _pairs([each for each in ours if not _is_done(each)], deposits, rules)
     by_invoice = {pair.invoice["request_id"]: pair for pair in pairs}
     by_deposit = {pair.deposit["request_id"]: pair for pair in pairs}
@@ -75,6 +75,21 @@ def judge_arrivals(sides: Sequence[Side], issued: Collection[str], rules: Tolera
         "oldest_unpaid_days": max(((as_of - at) // DAY_MS for at in unpaid), default=None),
     }
     return Arrivals(findings, counts)
+
+
+@exact
+def paid_by_deposits(sides: Sequence[Side]) -> dict[str, str]:
+    """Return the deposit that pays an invoice, by request ids: to its address, of just its amount, the first one."""
+    ours, deposits = _expected_and_arrived(sides)
+    pairs = _by_address(*_in_order([each for each in ours if not _is_done(each)], deposits))
+    return {pair.invoice["request_id"]: pair.deposit["request_id"] for pair in pairs if pair.is_certain}
+
+
+def _expected_and_arrived(sides: Sequence[Side]) -> tuple[list[Side], list[Side]]:
+    """Return the invoices of ours and the deposits that are done, of what the service shows."""
+    shown = sorted((each for each in sides if each.get("answer") == Answer.FOUND), key=lambda each: each["request_id"])
+    ours = [each for each in shown if "order_type" not in each]
+    return ours, [each for each in shown if each.get("order_type") == "charge" and _is_done(each)]
 
 
 def _is_done(side: Side) -> bool:
@@ -105,8 +120,7 @@ def _came_at(deposit: Side) -> int:
 
 def _pairs(waiting: Sequence[Side], deposits: Sequence[Side], rules: Tolerances) -> list[_Pair]:
     """Pair each invoice and each deposit at most once: by address, then by amount, then by what is nearest to that."""
-    invoices = sorted(waiting, key=lambda each: (int(each["created_at"]), each["request_id"]))
-    came = sorted(deposits, key=lambda each: (_came_at(each), each["request_id"]))
+    invoices, came = _in_order(waiting, deposits)
     found: list[_Pair] = []
     for pairing in (_by_address, _by_amount, _by_likeness):
         new = pairing(invoices, came, rules)
@@ -118,7 +132,18 @@ def _pairs(waiting: Sequence[Side], deposits: Sequence[Side], rules: Tolerances)
     return found
 
 
-def _by_address(invoices: Sequence[Side], deposits: Sequence[Side], _: Tolerances) -> list[_Pair]:
+def _made_at(invoice: Side) -> int:
+    """When an invoice was made, to the second: the query says of a deposit no more."""
+    return int(invoice["created_at"]) // SECOND_MS * SECOND_MS
+
+
+def _in_order(waiting: Sequence[Side], deposits: Sequence[Side]) -> tuple[list[Side], list[Side]]:
+    """Return both with the oldest first."""
+    invoices = sorted(waiting, key=lambda each: (int(each["created_at"]), each["request_id"]))
+    return invoices, sorted(deposits, key=lambda each: (_came_at(each), each["request_id"]))
+
+
+def _by_address(invoices: Sequence[Side], deposits: Sequence[Side], _: Tolerances | None = None) -> list[_Pair]:
     """Pair invoices with deposits to their addresses: of just their amount, else with the first that came."""
     there: dict[tuple[str, str], list[Side]] = {}
     for each in deposits:
@@ -129,7 +154,7 @@ def _by_address(invoices: Sequence[Side], deposits: Sequence[Side], _: Tolerance
         for invoice in invoices:
             some = there.get((invoice.get("to") or "", invoice["currency"]), [])
             for deposit in some:
-                is_right = _came_at(deposit) >= int(invoice["created_at"])
+                is_right = _came_at(deposit) >= _made_at(invoice)
                 if is_right and (not is_exact or _amount(deposit) == Decimal(invoice["amount"])):
                     found.append(_Pair(invoice, deposit, is_certain=is_exact))
                     some.remove(deposit)
@@ -147,7 +172,7 @@ def _by_amount(invoices: Sequence[Side], deposits: Sequence[Side], rules: Tolera
     found = []
     for invoice in invoices:
         some = equal.get((invoice["currency"], Decimal(invoice["amount"])), deque())
-        made_at = int(invoice["created_at"])
+        made_at = _made_at(invoice)
         while some and _came_at(some[0]) < made_at:  # it is older than every invoice that is still to come
             some.popleft()
         if some and _came_at(some[0]) <= made_at + rules.likely_days * DAY_MS:
@@ -165,7 +190,7 @@ def _by_likeness(invoices: Sequence[Side], deposits: Sequence[Side], rules: Tole
         some.sort()
     alike = []
     for place, invoice in enumerate(invoices):
-        asked, made_at = Decimal(invoice["amount"]), int(invoice["created_at"])
+        asked, made_at = Decimal(invoice["amount"]), _made_at(invoice)
         for amount, at, number in _near(invoice, by_day, rules):
             if made_at <= at <= made_at + rules.likely_days * DAY_MS:
                 alike.append((abs(asked - amount), at - made_at, place, number))
@@ -180,7 +205,7 @@ def _by_likeness(invoices: Sequence[Side], deposits: Sequence[Side], rules: Tole
 
 def _near(invoice: Side, by_day: Mapping[tuple[str, int], Sequence[_Came]], rules: Tolerances) -> Iterator[_Came]:
     """Yield the deposits inside the tolerance of an invoice: of each day the `MOST_A_DAY` nearest on either side."""
-    asked, made_at = Decimal(invoice["amount"]), int(invoice["created_at"])
+    asked, made_at = Decimal(invoice["amount"]), _made_at(invoice)
     off = asked * rules.likely_bps / BPS
     for day in range(made_at // DAY_MS, (made_at + rules.likely_days * DAY_MS) // DAY_MS + 1):
         some = by_day.get((invoice["currency"], day), ())

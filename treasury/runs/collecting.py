@@ -24,6 +24,7 @@ from treasury.provider.status import OrderStatus
 from treasury.reports.plain_book import PlainBook
 from treasury.reports.refused import write_refused
 from treasury.reports.starts import end_start, is_changed, start_folder
+from treasury.runs.deposited import Deposits
 from treasury.runs.desk import Desk
 from treasury.runs.execution import check_run_key
 from treasury.runs.receipts import expecting, receipt_of
@@ -73,7 +74,7 @@ NEXT = {
     "waiting": "give the customer the link, address or QR code; run the same command again to see what was paid",
     "underpaid": "ask the customer for the rest with an invoice of its own, or give back what came",
     "overpaid": "give back what was paid too much, or agree with the customer",
-    "expired": "look into the morning report for a deposit that pays it; else make a new invoice from remaining.csv",
+    "expired": "look into the morning report for a deposit that looks like it; else make a new one from remaining.csv",
     "failed": "make a new invoice from remaining.csv, under another run key",
     "rejected": "mend the row in remaining.csv, and make its invoice under another run key",
     "not_sent": "run the same command again: it is made then",
@@ -128,6 +129,8 @@ class _Invoice:
     outcome: str = ""
     reason: str = ""
     seen: SeenOrder | None = None
+    came: SeenOrder | None = None
+    """The deposit to its address that paid it."""
 
 
 def _make(desk: Desk, run_key: str, rows: Sequence[InvoiceRow]) -> list[_Invoice]:
@@ -233,10 +236,14 @@ def _expect(desk: Desk, invoice: _Invoice, said: Mapping[str, str]) -> None:
 
 def _follow(desk: Desk, made: Sequence[_Invoice], seconds: float) -> None:
     """Ask about the invoices until none waits or the time is up; each is asked at least once."""
-    deadline, pause = desk.clock.monotonic() + seconds, FOLLOW.first_pause
+    deadline, pause, deposits = desk.clock.monotonic() + seconds, FOLLOW.first_pause, Deposits(desk)
     waiting = [each for each in made if each.outcome in ("", "unknown")]
     while waiting:
         desk.run_concurrently(lambda each: _ask(desk, each), waiting)
+        unpaid = {each.request_id: each for each in waiting if each.outcome in ("waiting", "expired", "failed")}
+        for name, (deposit, came) in deposits.paying(unpaid).items():
+            unpaid[name].came = came
+            unpaid[name].outcome, unpaid[name].reason = "paid", f"by deposit {deposit} to its address"
         waiting = [each for each in waiting if each.outcome == "waiting"]
         left = deadline - desk.clock.monotonic()
         if left <= 0:
@@ -327,7 +334,7 @@ def _result(invoice: _Invoice, folder: Path) -> dict[str, object]:
     told, seen = invoice.told, invoice.seen
     link = told.get("checkout_url") or told.get("wallet_url")
     scanned = told.get("receive_address") or told.get("qrcode_string") or link
-    came = seen if seen is not None and seen.status == OrderStatus.SUCCESS else None
+    came = seen if seen is not None and seen.status == OrderStatus.SUCCESS else invoice.came
     paid = None if came is None else paid_of(invoice.currency, invoice.amount, came)
     return {
         "row_ref": invoice.row_ref,
