@@ -8,6 +8,8 @@ import pytest
 
 from tests.commands.listener import kept, listening, trusting
 from tests.commands.office import PATIENCE, Office, eventually, read_rows
+from treasury.provider.client import Client
+from treasury.provider.orders import Pay
 from treasury.sandbox import RunningSandbox
 
 pytestmark = pytest.mark.prefect
@@ -116,3 +118,19 @@ def test_an_invoice_that_ended_is_named_until_it_is_paid_or_accepted(
     assert (kept_open["lifecycle"], "row c of november" in kept_open["evidence"]) == ("persisting", True)
     assert office.run("accept", kept_open["id"], *BY).code == 0
     assert standing(morning(office)) == ["unpaid_invoice"] * 2
+
+
+@pytest.mark.costly("a listener, and nights")
+def test_a_pay_in_of_another_program_is_named(office: Office, sandbox: RunningSandbox) -> None:
+    fields = {"request_id": "shop-1", "payment_method": "on_line", "amount": "40", "currency": "USDT_TRC20"}
+    with listening(office) as (_, url), Client(office.account()) as client:
+        client.send(Pay(**fields, product_name="Hosting", customer_ref_id="c", notify_url=url))
+        sandbox.pay_invoice("shop-1")
+        eventually(lambda: [row.taken for row in kept(office)] == ["receipt"], PATIENCE)
+    report = morning(office)
+    [found] = [each for each in report["breaks"] if each["class"] == "unexpected_deposit"]
+    assert (found["request_id"], found["amount"]) == ("shop-1", "40")
+    assert "pay-in shop-1: 40 USDT_TRC20 from an unknown sender, that this ledger never asked for" in found["evidence"]
+    assert report["money_in"]["deposits"] == {"unexpected": 1}
+    assert office.run("accept", found["id"], *BY).code == 0
+    assert standing(morning(office)) == []

@@ -329,15 +329,25 @@ def test_the_statement_shows_what_the_ledger_never_meant(
         "X1,,payout,99,USDT_TRC20,7.5,nobody's",
         "X2,other,payout,44,USDT_TRC20,8,failed",
         "X3,,charge,99,USDT_TRC20,100,a deposit",
+        "X4,shop-1,pay,99,USDT_TRC20,30,an invoice of another program",
+        "X5,shop-2,pay,88,USDT_TRC20,40,one that nobody paid",
     ]
     statement.write_text("\n".join(lines) + "\n")
     report = night(desk, tmp_path / "1", statement=statement)
-    assert (report["verdict"], report["counts"]) == ("breaks", {"missing_in_ledger": 1, "matched": 1})
-    [found] = report["breaks"]
+    assert (report["verdict"], report["counts"]) == (
+        "breaks",
+        {"missing_in_ledger": 1, "matched": 1, "unexpected_deposit": 1},
+    )
+    found, payin = sorted(report["breaks"], key=lambda each: str(each["order_no"]))
+    assert (payin["order_no"], payin["class"], payin["amount"]) == ("X4", "unexpected_deposit", "30")
     assert (found["order_no"], found["amount"], found["difference"]) == ("X1", "7.5", "7.5")
     statement.write_text("\n".join([*lines[:2], f"X9,{order.request_id},payout,22,USDT_TRC20,10,again"]) + "\n")
     twice = night(desk, tmp_path / "2", statement=statement)
-    assert twice["counts"] == {"duplicate_effect": 1, "missing_in_ledger": 1}, "another statement does not clear X1"
+    assert twice["counts"] == {
+        "duplicate_effect": 1,
+        "missing_in_ledger": 1,
+        "unexpected_deposit": 1,
+    }, "another statement does not clear X1"
 
 
 def test_a_currency_and_a_window_narrow_what_is_asked(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:

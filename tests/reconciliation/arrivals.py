@@ -37,6 +37,8 @@ ARRIVALS: list[tuple[dict[str, str], list[Side]]] = [
     ({"i": "paid_late"}, [invoice(status=99, age=30, raw={"finish_time": str(ago(28))})]),
     ({}, [invoice(status=99, age=30)]),
     ({}, [invoice(status=88, order_type="pay")]),  # of another program: nobody here expects it
+    ({"i": "unexpected_deposit"}, [invoice(status=99, order_type="pay")]),
+    ({"p": "unexpected_deposit"}, [invoice(), invoice("p", status=99, order_type="pay")]),
     ({}, [invoice(status=88, answer="absent")]),  # which another class names
     # A deposit alone.
     ({"d": "unexpected_deposit"}, [deposit()]),

@@ -503,12 +503,15 @@ class Trial:
             if outgoing and line.order_no not in self.ours:
                 assert [one.found.name for one in found] == ["missing_in_ledger"] or self.accepted
                 assert all(one.found.difference == line.amount for one in found)
+            elif line.order_type == "pay" and line.status in (None, OrderStatus.SUCCESS):
+                assert [one.found.name for one in found] == ["unexpected_deposit"]
+                assert all(one.found.difference == ZERO for one in found)
             else:
                 assert not found
         self._gross(report, machine)
         unread = any(nights[-1].balance is None for nights in self.nights.values())
         names = [one.found.name for one in report.breaks if one.counts and one.lifecycle != "resolved"]
-        warns = {"opening", "unexplained_inflow"}
+        warns = {"opening", "unexplained_inflow", "unexpected_deposit"}
         if unread:
             wanted = "incomplete"
         elif any(name not in warns | {"pending_late"} for name in names):

@@ -58,15 +58,16 @@ class _Pair:
 @exact
 def judge_arrivals(sides: Sequence[Side], issued: Collection[str], rules: Tolerances, as_of: int) -> Arrivals:
     """Match, propose and name. `issued`: keyed hashes of the deposit addresses that customers were given."""
-    ours, deposits = _expected_and_arrived(sides)
+    shown, ours, deposits = _expected_and_arrived(sides)
     pairs = _pairs([each for each in ours if not _is_done(each)], deposits, rules)
     by_invoice = {pair.invoice["request_id"]: pair for pair in pairs}
     by_deposit = {pair.deposit["request_id"]: pair for pair in pairs}
     judged = [(each, *_of_invoice(each, by_invoice.get(each["request_id"]), rules, as_of)) for each in ours]
     left = [(each, _of_deposit(each, by_deposit.get(each["request_id"]), issued)) for each in deposits]
+    left += [(each, "unexpected") for each in shown if each.get("order_type") == "pay" and _is_done(each)]
     findings = [found for _, _, found in judged if found is not None]
     findings += [_unexpected(each) for each, kind in left if kind == "unexpected"]
-    if not ours and not deposits:
+    if not ours and not left:
         return Arrivals(findings, None)
     unpaid = [each["created_at"] for each, kind, _ in judged if kind == "unpaid"]
     counts = {
@@ -80,16 +81,16 @@ def judge_arrivals(sides: Sequence[Side], issued: Collection[str], rules: Tolera
 @exact
 def paid_by_deposits(sides: Sequence[Side]) -> dict[str, str]:
     """Return the deposit that pays an invoice, by request ids: to its address, of just its amount, the first one."""
-    ours, deposits = _expected_and_arrived(sides)
+    _, ours, deposits = _expected_and_arrived(sides)
     pairs = _by_address(*_in_order([each for each in ours if not _is_done(each)], deposits))
     return {pair.invoice["request_id"]: pair.deposit["request_id"] for pair in pairs if pair.is_certain}
 
 
-def _expected_and_arrived(sides: Sequence[Side]) -> tuple[list[Side], list[Side]]:
-    """Return the invoices of ours and the deposits that are done, of what the service shows."""
+def _expected_and_arrived(sides: Sequence[Side]) -> tuple[list[Side], list[Side], list[Side]]:
+    """Return what the service shows, and of it the invoices of ours and the deposits that are done."""
     shown = sorted((each for each in sides if each.get("answer") == Answer.FOUND), key=lambda each: each["request_id"])
     ours = [each for each in shown if "order_type" not in each]
-    return ours, [each for each in shown if each.get("order_type") == "charge" and _is_done(each)]
+    return shown, ours, [each for each in shown if each.get("order_type") == "charge" and _is_done(each)]
 
 
 def _is_done(side: Side) -> bool:
@@ -259,9 +260,9 @@ def _of_deposit(deposit: Side, pair: _Pair | None, issued: Collection[str]) -> s
 
 def _unexpected(deposit: Side) -> Finding:
     amount, currency, name = _amount(deposit), _currency(deposit), deposit["request_id"]
-    said = (
-        f"deposit {name}: {canonical(amount)} {currency} {_from(deposit)}, to no address that a customer was given here"
-    )
+    came, is_deposit = f"{name}: {canonical(amount)} {currency} {_from(deposit)}", deposit["order_type"] == "charge"
+    said = f"deposit {came}, to no address that a customer was given here"
+    said = said if is_deposit else f"pay-in {came}, that this ledger never asked for"
     return Finding(name, "unexpected_deposit", name, currency, amount, ZERO, said, operation=deposit["operation"])
 
 

@@ -164,7 +164,7 @@ CLASSES: tuple[Class, ...] = (
     Class(
         "unexpected_deposit",
         Verdict.WARNINGS,
-        "a deposit came that no invoice and no address of a customer explains",
+        "a deposit came that no invoice and no address of a customer explains, or a pay-in that nobody here asked for",
         "find out whose it is; then accept it (`treasury accept`)",
     ),
     Class(

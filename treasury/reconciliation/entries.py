@@ -9,7 +9,8 @@ from typing import Any, Self
 from treasury.money import format_amount
 from treasury.provider.status import OrderStatus
 
-INCOMING = ("charge", "pay")
+PAYIN = "pay"
+INCOMING = ("charge", PAYIN)
 """Order types of money that comes in: deposits and pay-ins (public fact 2.2). No order of ours stands behind them."""
 
 
@@ -38,6 +39,11 @@ class StatementEntry:
     def is_incoming(self) -> bool:
         """Tell whether money came in by it."""
         return (self.order_type or "").casefold() in INCOMING
+
+    @property
+    def is_payin(self) -> bool:
+        """Tell whether a customer paid an invoice by it, which a program asked for."""
+        return (self.order_type or "").casefold() == PAYIN
 
     @property
     def has_effect(self) -> bool:

@@ -87,9 +87,9 @@ def of_receipts(receipts: Sequence[Mapping[str, Any]]) -> Iterator[Finding]:
             yield from _paid_otherwise(receipt)
             continue
         name, said = "query_failed", f"could not be asked ({receipt.get('seen_reason') or 'no answer'})"
-        kind, why = "pay-in", "its request may have been lost"
-        if receipt.get("order_type") == "charge":
-            kind, why = "deposit", "a notification of the platform told of it"
+        kind = "deposit" if receipt.get("order_type") == "charge" else "pay-in"
+        told = "order_type" in receipt
+        why = "a notification of the platform told of it" if told else "its request may have been lost"
         if receipt.get("answer") == Answer.ABSENT:
             name, said = "missing_at_service", f"the service knows no such {kind}: {why}"
         amount, named = Decimal(receipt["amount"]), (receipt["request_id"], receipt["currency"])
@@ -117,17 +117,23 @@ def _paid_otherwise(receipt: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def of_statement(entries: Sequence[StatementEntry], known_numbers: Collection[str]) -> Iterator[Finding]:
-    """Transactions of the statement behind which no intent of this ledger stands."""
+    """Transactions of the statement behind which no intent of this ledger stands: payments, and pay-ins that are done.
+
+    A deposit is not among them: a line says no address, so that it may be to one of a customer.
+    """
     for entry in entries:
-        if entry.has_effect and entry.request_id not in known_numbers and entry.order_no not in known_numbers:
+        is_unexpected = entry.is_payin and entry.has_moved
+        if entry.request_id in known_numbers or entry.order_no in known_numbers:
+            continue
+        if entry.has_effect or is_unexpected:
             yield Finding(
                 subject=f"statement {entry.order_no}",
-                name="missing_in_ledger",
+                name="unexpected_deposit" if is_unexpected else "missing_in_ledger",
                 request_id=entry.request_id,
                 currency=entry.currency,
                 amount=entry.amount,
-                difference=entry.amount,
-                evidence=f"statement: {entry.words}; ledger: no such order",
+                difference=ZERO if is_unexpected else entry.amount,
+                evidence=f"statement: {entry.words}; ledger: no such {'pay-in' if is_unexpected else 'order'}",
                 order_no=entry.order_no,
             )
 
