@@ -231,6 +231,44 @@ def test_what_the_platform_did_not_sign_is_refused_and_ends_nothing(office: Offi
     assert len(kept(office)) == 1
 
 
+def test_notifications_that_are_repeated_reordered_and_forged_set_no_state(
+    open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office]
+) -> None:
+    """The one about the way, which comes after the one about the end, leaves the order settled."""
+    sandbox = open_sandbox(faults=dict.fromkeys(("notice_repeated", "notice_reordered", "notice_forged"), 1.0))
+    office = trusting(open_office(sandbox.base_url), sandbox.platform_key)
+    payout = {
+        "request_id": "p-1",
+        "payout_method": "bank_transfer",
+        "account_no": "12345670001",
+        "country": "ID",
+        "account_name": "Siti Rahma",
+        "bank_code": "1000120",
+        "settle_currency": "IDR",
+        "currency": "USDT_TRC20",
+        "amount": 50,
+        "phone": "6281234567",
+        "email": "siti@example.com",
+    }
+    with listening(office) as (process, url):
+        office.run("call", "payout", "--json", json.dumps({**payout, "notify_url": url}), "--yes")
+        for seconds in (1, 2, 60):
+            sandbox.advance(seconds)
+            eventually(lambda: not [each for each in told(sandbox) if is_due(each, sandbox)], PATIENCE)
+        assert {each["state"] for each in told(sandbox) if each["is_forged"]} == {"given up"}
+        assert last_line(process) == "2 kept, 2 repeated, 2 refused"
+    assert (states(office), names(office)) == ({"p-1": "settled"}, ["opening"])
+
+
+def told(sandbox: RunningSandbox) -> list[dict[str, Any]]:
+    shown: list[dict[str, Any]] = httpx.get(f"{sandbox.base_url}/sandbox/notifications", trust_env=False).json()
+    return shown
+
+
+def is_due(notice: Mapping[str, Any], sandbox: RunningSandbox) -> bool:
+    return notice["due_at"] is not None and notice["due_at"] <= sandbox.clock.now()
+
+
 @pytest.mark.costly("a listener is killed and started again, as often as a process can be")
 def test_killed_at_any_time_nothing_that_was_answered_is_lost(office: Office, platform: Platform) -> None:
     trusting(office, platform.public)

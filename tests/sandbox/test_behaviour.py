@@ -239,6 +239,18 @@ def test_statuses_are_shown_as_others_and_kept_as_they_are() -> None:
     receiver.close()
 
 
+def test_a_plain_usdt_may_be_deposited_where_the_service_takes_it() -> None:
+    for taken in (False, True):
+        with behaving(usdt_deposits=taken) as teller:
+            asked = teller.ask("/v1/order/deposit_address", {"currency": "USDT", "customer_ref_id": "c"})
+            assert asked["code"] == ("200" if taken else "7002")
+            if taken:
+                address = asked["data"]["address"]
+                verified = teller.data("/v1/order/verifyDepositAddress", {"currency": "USDT", "address": address})
+                teller.sandbox.charge("USDT", "20", address=address)
+                assert (address[0], verified["result"], spent(teller, "USDT")) == ("T", True, Decimal("-19.8"))
+
+
 def test_amounts_may_be_written_as_java_prints_them() -> None:
     for written, zero, amount in (("plain", "0", "2.2"), ("java", "0E-18", "2.200000000000000000")):
         with behaving(amounts_as=written) as teller:

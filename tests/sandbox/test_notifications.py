@@ -100,6 +100,49 @@ def test_the_end_of_an_identity_check_is_told_where_the_service_does_so(receiver
         assert len(notifications(sandbox)) == told
 
 
+@pytest.mark.parametrize(
+    ("fault", "statuses", "states", "distrusted"),
+    [
+        ("none", [22, 99], ["delivered"] * 2, 0),
+        ("notice_lost", [], ["lost"] * 2, 0),
+        ("notice_repeated", [22, 22, 99, 99], ["delivered"] * 2, 0),
+        ("notice_reordered", [99, 22], ["delivered"] * 2, 0),
+        ("notice_forged", [22, 99], ["delivered"] * 4, 2),
+    ],
+)
+def test_notifications_are_lost_repeated_reordered_and_forged_on_purpose(
+    receiver: Receiver, fault: str, statuses: list[int], states: list[str], distrusted: int
+) -> None:
+    heard, wrong = [], 0
+    how = settings(settle_seconds=3, faults={} if fault == "none" else {fault: 1.0})
+    with running_sandbox(how, SandboxClock(start=START)) as sandbox, client_of(sandbox) as client:
+        client.send(payout("n-1", notify_url=receiver.url))
+        for seconds in (1, 2, 60):
+            sandbox.advance(seconds)
+            eventually(lambda: not [each for each in notifications(sandbox) if is_due(each, sandbox)])
+        assert [each["state"] for each in notifications(sandbox)] == states
+        key = load_public_key(sandbox.platform_key)
+    for body in receiver.bodies:
+        try:
+            heard.append(read_notification(body, key)["status"])
+        except NotTrusted:
+            wrong += 1
+    assert (heard, wrong) == (statuses, distrusted)
+
+
+def is_due(notice: dict[str, Any], sandbox: RunningSandbox) -> bool:
+    return notice["due_at"] is not None and notice["due_at"] <= sandbox.clock.now()
+
+
+def test_a_forged_notification_that_is_refused_is_not_sent_again(receiver: Receiver) -> None:
+    receiver.status = 401
+    how = settings(faults={"notice_forged": 1.0})
+    with running_sandbox(how, SandboxClock(start=START)) as sandbox, client_of(sandbox) as client:
+        client.send(withdraw("n-1", notify_url=receiver.url))
+        sandbox.advance(3)
+        eventually(lambda: [each["state"] for each in notifications(sandbox)] == ["given up", "waiting"])
+
+
 def test_nothing_is_sent_off_the_machine(sandbox: RunningSandbox, teller: Client) -> None:
     teller.send(withdraw("n-1", notify_url="http://203.0.113.7/hook"))
     sandbox.advance(3)

@@ -95,6 +95,9 @@ class Behaviour(BaseModel):
     conversion_shown_in: Literal["paid", "received"] = Field("paid", description="paid or received")
     payout_shown_in: Literal["paid", "received"] = Field("paid", description="paid or received")
 
+    # What a deposit is of: `handlers.withdrawals` and `handlers.payins`.
+    usdt_deposits: bool = Field(False, description="true or false")
+
     # What is notified beside orders: `notices`.
     kyc_notified: bool = Field(False, description="true or false")
 

@@ -1,7 +1,7 @@
 """Currencies the sandbox knows: decimals, least amount, a price to start from (public fact 7.1; ISO 4217)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Literal
 
@@ -100,6 +100,14 @@ def find_asset(code: str) -> Currency:
     if currency.chain is None:
         raise Refusal(7002, f"{code} names no network")
     return currency
+
+
+def find_deposited(code: str, usdt_deposits: bool) -> Currency:
+    """A crypto asset that is deposited; of a plain `USDT`, where that is taken, the network is Tron."""
+    currency = CURRENCIES.get(code)
+    if usdt_deposits and currency is not None and currency.code == "USDT":
+        return replace(currency, chain="tron")
+    return find_asset(code)
 
 
 def new_address(currency: Currency, seed: int, owner: str) -> str:

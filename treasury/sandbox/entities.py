@@ -130,4 +130,6 @@ class Notification:
     attempts: list[str] = field(default_factory=list)
     """One line an attempt: `HTTP 200`, or why there was no answer."""
     state: str = "waiting"
-    """`waiting`, `delivered`, `given up`, `undeliverable`."""
+    """`waiting`, `delivered`, `given up`, `undeliverable`, `lost`."""
+    is_forged: bool = False
+    """Whether what travels is changed after it is signed."""

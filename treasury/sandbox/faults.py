@@ -109,6 +109,12 @@ FAULTS: Mapping[str, Fault] = {
     "read_lag": Fault("the order is not found by queries for `read_lag_seconds` after it was made"),
     "flip_final": Fault("a successful order fails `flip_seconds` later, and the money comes back"),
     "quote_expired": Fault("the quote expires at once"),
+    "notice_lost": Fault("the notification is never sent"),
+    "notice_repeated": Fault("the notification is sent once more after it was answered with 200"),
+    "notice_reordered": Fault("a notification of an order on its way comes a minute late, after the one of its end"),
+    "notice_forged": Fault(
+        "another notification comes first, once, changed after it was signed: it says ten times as much"
+    ),
 }
 """Name -> behaviour. Of several that do not act the first answers; those that act bend the answer in this order."""
 

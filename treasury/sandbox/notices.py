@@ -10,11 +10,18 @@ import httpx
 from treasury.money import format_amount
 from treasury.sandbox.answers import json_bytes
 from treasury.sandbox.entities import CardUser, Notification, Order
+from treasury.sandbox.faults import strikes_order
 from treasury.sandbox.signatures import Signatures
+from treasury.sandbox.statuses import OrderStatus
 from treasury.sandbox.world import World
 
 ATTEMPT_MINUTES = (0, 2, 4, 8, 16, 32, 64)
 """When attempts are made, counted from the change (public fact 4, retry plan)."""
+
+LATE_SECONDS = 60
+"""How late a notification comes that `notice_reordered` strikes."""
+
+ON_THEIR_WAY = (OrderStatus.SUBMITTED, OrderStatus.PROCESSING)
 
 PRODUCTS: Mapping[str, str] = {"extract": "m_extract_api"}
 """Order type -> product code; the public facts show only this one."""
@@ -45,16 +52,19 @@ def announce_user(world: World, user: CardUser, at: float) -> None:
 def _write(world: World, url: str | None, body: dict[str, Any], at: float) -> None:
     if url is None:
         return
-    deliverable = is_loopback(url)
-    notification = Notification(
-        number=len(world.notifications),
-        url=url,
-        body=body,
-        created_at=at,
-        due_at=at if deliverable else None,
-        state="waiting" if deliverable else "undeliverable",
-    )
-    world.save_notification(notification)
+    state = "waiting" if is_loopback(url) else "undeliverable"
+    state = "lost" if _strikes(world, "notice_lost", body) else state
+    is_late = body.get("status") in ON_THEIR_WAY and _strikes(world, "notice_reordered", body)
+    for is_forged in (True, False) if _strikes(world, "notice_forged", body) else (False,):
+        due_at = at + LATE_SECONDS * is_late if state == "waiting" else None
+        number = len(world.notifications)
+        world.save_notification(Notification(number, url, body, at, due_at, state=state, is_forged=is_forged))
+
+
+def _strikes(world: World, name: str, body: Mapping[str, Any]) -> bool:
+    """Tell whether a notification meets a fault, whenever it is looked at."""
+    reference = json.dumps([body.get("order_no"), body.get("status"), body.get("data")])
+    return strikes_order(world.settings, name, reference)
 
 
 def _body(world: World, order: Order) -> dict[str, Any]:
@@ -89,16 +99,25 @@ def due_notifications(world: World) -> list[Notification]:
 def signed_bytes(world: World, notification: Notification) -> bytes:
     """The notification as it travels, signed by the platform inside its body (public fact 1.5)."""
     signature = Signatures(world.settings.behaviour).make(notification.body, world.platform_key)
-    return json_bytes({**notification.body, "sign": signature})
+    changed = _forged(notification.body) if notification.is_forged else {}
+    return json_bytes({**notification.body, **changed, "sign": signature})
+
+
+def _forged(body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a forger changes: success, and ten times as much."""
+    return {"status": OrderStatus.SUCCESS, "order_amount": f"{body.get('order_amount', '1')}0", "reason": "forged"}
 
 
 def record_attempt(world: World, notification: Notification, outcome: str) -> None:
     """Remember what came of an attempt (`HTTP 200` delivers it), and when the next is due."""
     notification.attempts.append(outcome)
     made = len(notification.attempts)
-    if outcome == "HTTP 200":
+    is_repeated = outcome == "HTTP 200" and _strikes(world, "notice_repeated", notification.body)
+    if is_repeated and notification.attempts.count(outcome) == 1:
+        notification.due_at = world.now
+    elif outcome == "HTTP 200":
         notification.state, notification.due_at = "delivered", None
-    elif made < len(ATTEMPT_MINUTES):
+    elif made < len(ATTEMPT_MINUTES) and not notification.is_forged:
         notification.due_at = notification.created_at + 60 * ATTEMPT_MINUTES[made]
     else:
         notification.state, notification.due_at = "given up", None

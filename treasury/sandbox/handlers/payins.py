@@ -4,7 +4,14 @@ from decimal import Decimal
 from typing import Any
 
 from treasury.sandbox.books import BookAccount
-from treasury.sandbox.currencies import check_decimals, check_minimum, find_asset, find_currency, new_address
+from treasury.sandbox.currencies import (
+    check_decimals,
+    check_minimum,
+    find_asset,
+    find_currency,
+    find_deposited,
+    new_address,
+)
 from treasury.sandbox.entities import Ending, Order
 from treasury.sandbox.forms.orders import Pay
 from treasury.sandbox.lifecycle import finish_payin, open_payin
@@ -79,7 +86,7 @@ def charge(
     `address`, `sender`: where it goes to and comes from, in its details (public fact 4.1). Its request id is the
     platform's own, so that only its notification tells it.
     """
-    asset = find_asset(currency)
+    asset = find_deposited(currency, world.settings.behaviour.usdt_deposits)
     check_decimals("amount", amount, asset)
     check_minimum(amount, asset)
     number = world.number("charge", len(world.orders))

@@ -4,7 +4,7 @@ from decimal import Decimal
 from typing import Any
 
 from treasury.sandbox.books import BookAccount
-from treasury.sandbox.currencies import Currency, check_decimals, check_minimum, find_asset, new_address
+from treasury.sandbox.currencies import Currency, check_decimals, check_minimum, find_asset, find_deposited, new_address
 from treasury.sandbox.entities import Order, ending_of
 from treasury.sandbox.fees import charge
 from treasury.sandbox.forms.orders import DepositAddress, VerifyDepositAddress, Withdraw
@@ -17,7 +17,7 @@ from treasury.sandbox.world import World
 
 def deposit_address(world: World, asked: DepositAddress) -> dict[str, Any]:
     """The customer's address of this asset, always the same."""
-    currency = find_asset(asked.currency)
+    currency = find_deposited(asked.currency, world.settings.behaviour.usdt_deposits)
     address = new_address(currency, world.settings.seed, asked.customer_ref_id)
     world.save_address(address, currency.code)
     return {"currency": currency.code, "address": address, "tag": ""}
@@ -25,9 +25,10 @@ def deposit_address(world: World, asked: DepositAddress) -> dict[str, Any]:
 
 def verify_deposit_address(world: World, asked: VerifyDepositAddress) -> dict[str, Any]:
     """Tell whether the sandbox gave this address out, for an asset of the same network."""
-    currency = find_asset(asked.currency)
+    is_taken = world.settings.behaviour.usdt_deposits
+    currency = find_deposited(asked.currency, is_taken)
     given_for = world.addresses.get(asked.address)
-    return {"result": given_for is not None and find_asset(given_for).chain == currency.chain}
+    return {"result": given_for is not None and find_deposited(given_for, is_taken).chain == currency.chain}
 
 
 def fee_of(world: World, amount: Decimal, currency: Currency) -> Decimal:
