@@ -167,13 +167,13 @@ REQUESTS = ("client.before", "client.answered")
 
 def points_of_sheet(name: str) -> tuple[str, ...]:
     """Return the points that the sheet of this kind passes."""
-    if name in ("invoices", "addresses"):
-        return (*REQUESTS, *(INVOICING if name == "invoices" else ADDRESSING))
+    if name in ("invoices", "addresses", "users"):
+        return (*REQUESTS, *{"invoices": INVOICING, "addresses": ADDRESSING}.get(name, ()))
     return tuple(point for point in PAYING if _reaches(name, point))
 
 
 def make_sheet_case(seed: int) -> Case:
-    """The case of a seed, of withdrawals, QR codes, invoices or deposit addresses through their sheets."""
+    """The case of a seed, of withdrawals, QR codes, invoices, deposit addresses or card users through their sheets."""
     dice = random.Random(f"sheets {seed}")
     every = [(name, point) for name in SHEETS for point in points_of_sheet(name)]
     random.Random("places").shuffle(every)  # so that a short campaign has some of each

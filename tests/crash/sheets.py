@@ -1,5 +1,5 @@
-"""Sheets beside that of payouts, as a start of their command works through them: withdrawals, QR codes, invoices and
-deposit addresses; and what their results have to say when everything is over."""
+"""Sheets beside that of payouts, as a start of their command works through them: withdrawals, QR codes, invoices,
+deposit addresses and card users; and what their results have to say when everything is over."""
 
 import csv
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +12,7 @@ from tests.engine import paying
 from treasury.runs.collecting import collect_and_write
 from treasury.runs.deposit_addresses import issue_and_write
 from treasury.runs.desk import Desk
+from treasury.runs.provisioning import provision_users, write_users
 from treasury.sandbox import RunningSandbox, build_promptpay
 from treasury.sheets.payments import QR_CODES, WITHDRAWALS
 
@@ -21,8 +22,9 @@ INVOICED = (Decimal(600), Decimal(650), Decimal(700))
 UNDERPAID = Decimal(645)
 LOST = "link was never answered"
 """In the reason of an invoice that the service has, and whose answer died with the process that waited for it."""
-GOOD = ("issued", "known")
-"""Outcomes of an address: a start after that in which it was issued knows it."""
+GOOD = {"addresses": ("issued", "known"), "users": ("created", "existing")}
+"""Outcomes of what a start after that in which it was made knows."""
+FILES = {"addresses": "addresses.csv", "users": "card_users.csv"}
 
 Rows = dict[str, dict[str, str]]
 
@@ -82,11 +84,23 @@ def addresses(rows: int = ROWS) -> Kind:
     return Kind("addresses", "deposit_address", {}, start)
 
 
+def users(rows: int = ROWS) -> Kind:
+    """A card user is made once in any case: `judge_results` looks whether everybody has a link."""
+    sheet = [{"user_xid": f"row-{n}", "email": f"user-{n}@example.com"} for n in range(rows)]
+
+    def start(desk: Desk, folder: Path) -> None:
+        results = provision_users(desk, sheet_file(folder / "users.csv", sheet))
+        write_users(desk, results, folder / "out" / "users")
+
+    return Kind("users", "create_card_user_with_kyc_link", {}, start)
+
+
 SHEETS: Mapping[str, Callable[..., Kind]] = {
     "withdrawals": withdrawals,
     "codes": codes,
     "invoices": invoices,
     "addresses": addresses,
+    "users": users,
 }
 
 
@@ -104,16 +118,16 @@ def judge_results(names: Sequence[str], home: Path, shown: Sequence[Mapping[str,
     for name in names:
         if name not in SHEETS:
             continue
-        file = home / "out" / name / ("addresses.csv" if name == "addresses" else "results.csv")
+        file = home / "out" / name / FILES.get(name, "results.csv")
         rows: Rows = {}
         if file.exists():
             with file.open(newline="", encoding="utf-8") as opened:
-                rows = {row["row_ref"]: row for row in csv.DictReader(opened)}
+                rows = {row["user_xid" if name == "users" else "row_ref"]: row for row in csv.DictReader(opened)}
         waiting += ROWS - len(rows)
         if sorted(rows) != [f"row-{n}" for n in range(ROWS)]:
             faults.append(f"{name}: the results have rows {sorted(rows)}")
-        if name == "addresses":
-            more, open_rows = _of_addresses(rows)
+        if name in GOOD:
+            more, open_rows = _of_made(rows, GOOD[name], "address" if name == "addresses" else "link")
         elif name == "invoices":
             more, open_rows = _of_invoices(rows, [order for order in shown if order["order_type"] == "pay"])
         else:
@@ -156,9 +170,9 @@ def _of_invoices(rows: Rows, shown: Sequence[Mapping[str, Any]]) -> tuple[list[s
     return faults, waiting
 
 
-def _of_addresses(rows: Rows) -> tuple[list[str], int]:
-    waiting = sum(row["outcome"] not in GOOD for row in rows.values())
-    faults = [f"{ref}: {row['outcome']}: {row['reason']}" for ref, row in rows.items() if row["outcome"] not in GOOD]
-    if len({row["address"] for row in rows.values()}) != len(rows):
-        faults.append("two rows have one address")
-    return faults, waiting
+def _of_made(rows: Rows, good: Sequence[str], column: str) -> tuple[list[str], int]:
+    bad = {ref: row for ref, row in rows.items() if row["outcome"] not in good}
+    faults = [f"{ref}: {row['outcome']}: {row['reason']}" for ref, row in bad.items()]
+    if len({row[column] for row in rows.values() if row[column]}) != len(rows):
+        faults.append(f"rows have no {column} of their own")
+    return faults, len(bad)

@@ -4,8 +4,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from tests.crash.kinds import kind_of
 from tests.crash.oracle import Verdict, judge
-from tests.crash.payments import PARTNER_ID, Kind, ask_quotes, hurry, make_kind
+from tests.crash.payments import PARTNER_ID, Kind, ask_quotes, hurry
+from tests.crash.sheets import SHEETS, customers_pay, judge_results
 from tests.moved_clock import MovedClock
 from treasury.clock import MACHINE, Clock
 from treasury.orders.states import State
@@ -65,29 +67,41 @@ def run_trial(trial: Trial, folder: Path, keys: tuple[str, str]) -> tuple[Verdic
         if trial.kind == "confirmation":
             with Client(Account(sandbox.base_url, PARTNER_ID, keys[0]), clock=clock) as client:
                 numbers = ask_quotes(client)
-        kind = make_kind(trial.kind, numbers)
+        kind = kind_of(trial.kind, numbers)
         ledger_url = f"sqlite:///{folder / 'ledger.db'}"
         calm = {trial.repeat: 1.0, **({"flip_final": trial.rate} if trial.fault == "flip_final" else {})}
         calm |= {"read_lag": trial.rate} if trial.fault == "read_lag" else {}
         faults |= {**calm, trial.fault: trial.rate}
         _start(sandbox.base_url, kind, folder, keys[0], trial.fault, clock)
-        during = [] if trial.fault == "flip_final" else judge(ledger_url, sandbox.orders(), kind.rows).faults
+        during = [] if trial.fault == "flip_final" else judge(ledger_url, _sent(sandbox), kind.rows).faults
         cancelled = _cancel(sandbox.base_url, folder, keys[0], clock) if trial.cancels else []
         faults.clear()
         faults |= calm
         for start in range(STARTS_OF_QUOTES if trial.kind == "fiat_payout" else STARTS):
             if start >= STARTS:
                 clock.move(QUOTE_SECONDS / 2)
+            if trial.kind in SHEETS:
+                customers_pay(sandbox)
+                clock.move(2 * AFTER_THE_LAG)  # what was not shown so long may be asked for again
             _start(sandbox.base_url, kind, folder, keys[0], trial.fault, clock)
-            if not judge(ledger_url, sandbox.orders(), kind.rows, cancelled).waiting:
+            if not judge(ledger_url, _sent(sandbox), kind.rows, cancelled).waiting and trial.kind not in SHEETS:
                 break
         if trial.fault == "flip_final":
             clock.move(0.06)
         _sweep(sandbox, folder, keys[0], clock)
-        verdict = judge(ledger_url, sandbox.orders(), kind.rows, cancelled)
+        verdict = judge(ledger_url, _sent(sandbox), kind.rows, cancelled)
+        if trial.kind in SHEETS:
+            customers_pay(sandbox)
+            _start(sandbox.base_url, kind, folder, keys[0], trial.fault, clock)  # its results say what the sweep found
+            verdict.faults += judge_results([trial.kind], folder, sandbox.orders())[0]
         if len(cancelled) != verdict.states.get("cancelled", 0):
             verdict.faults.append(f"{len(cancelled)} rows were cancelled, the ledger says {verdict.states}")
         return verdict, [f"while it lasted: {fault}" for fault in during] + verdict.faults
+
+
+def _sent(sandbox: RunningSandbox) -> list[dict[str, Any]]:
+    """Return the orders of the service that stand in the ledger; invoices do not."""
+    return [order for order in sandbox.orders() if order["order_type"] != "pay"]
 
 
 SHORT_SERVICE = ServiceRules(unconfirmed_statuses=frozenset({11}))

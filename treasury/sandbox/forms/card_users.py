@@ -50,6 +50,7 @@ class CreateCardUser(Request):
     name = "create_card_user"
     path = "/v1/carduser/create"
     reference = "user_xid"
+    acts = True
 
     user_xid: str = must(TEXT)
     user_name: str | None = may(TEXT)
@@ -65,6 +66,7 @@ class CreateCardUserWithKycLink(Request):
     name = "create_card_user_with_kyc_link"
     path = "/v1/carduser/create-with-kyc-link"
     reference = "user_xid"
+    acts = True
 
     email: str = must(TEXT)
     user_xid: str = must(TEXT)
@@ -77,6 +79,7 @@ class KycLink(Request):
     name = "kyc_link"
     path = "/v1/carduser/kyc-link"
     reference = "user_xid"
+    acts = True
 
     user_xid: str = must(TEXT)
     level_name: str | None = may(one_of("LEVEL-1", "LEVEL-2"))
@@ -101,6 +104,7 @@ class UploadKyc(Request):
     name = "upload_kyc"
     path = "/v1/carduser/upload-kyc"
     reference = "user_xid"
+    acts = True
 
     user_xid: str = must(TEXT)
     individual: Individual = must(nested(Individual))
@@ -114,6 +118,7 @@ class ChangeCardUserEmail(Request):
     name = "change_card_user_email"
     path = "/v1/carduser/change-email"
     reference = "user_id"
+    acts = True
 
     user_id: str = must(TEXT)
     email: str = must(TEXT)

@@ -12,6 +12,7 @@ class DepositAddress(Request):
     name = "deposit_address"
     path = "/v1/order/deposit_address"
     reference = "customer_ref_id"
+    acts = True
 
     currency: str = must(TEXT)
     customer_ref_id: str = must(TEXT)
