@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from flows.commands.common import (
+    DONE,
     asking_for_headers,
     check_follow,
     configured_desk,
@@ -13,13 +14,20 @@ from flows.commands.common import (
 from flows.commands.prefect_server import prefect_api
 from treasury.errors import InvalidSheet
 from treasury.reports.refused import write_refused
-from treasury.runs.collecting import invoices_of
+from treasury.runs.collecting import invoices_of, look_at_invoices
 from treasury.runs.execution import check_run_key
 from treasury.sheets.invoices import LAYOUT
 
 
 def collect(
-    file: Path, /, *, run_key: str, out: Path | None = None, sheet: str | None = None, follow: float = 0
+    file: Path,
+    /,
+    *,
+    run_key: str,
+    out: Path | None = None,
+    sheet: str | None = None,
+    follow: float = 0,
+    dry_run: bool = False,
 ) -> int:
     """Make the invoices of a sheet, and write their links, addresses and QR codes, and what was paid.
 
@@ -37,6 +45,8 @@ def collect(
         The sheet that is meant, where a workbook has several.
     follow:
         Seconds to ask what was paid; once when left out.
+    dry_run:
+        Say which invoices would be made and which were; make none, write nothing.
 
     """
     desk = configured_desk()
@@ -44,10 +54,16 @@ def collect(
     folder = (out or desk.settings.run_folder(run_key)).absolute()
     seconds = check_follow(follow)
     try:
-        asking_for_headers(lambda: invoices_of(desk, file, sheet))
+        rows = list(asking_for_headers(lambda: invoices_of(desk, file, sheet)))
     except InvalidSheet as error:
         say_files(write_refused(folder, file, error, LAYOUT, sheet))
         raise
+    if dry_run:
+        found = look_at_invoices(desk, run_key, rows)
+        for row_ref, (asked, is_made) in found.items():
+            print(f"  {row_ref}: {asked}: {'was made before' if is_made else 'would be made'}")
+        print(f"{sum(not is_made for _, is_made in found.values())} would be made; nothing was sent")
+        return DONE
     with prefect_api("flows.collect_payments"):
         from flows.collect_payments import collect_payments
 

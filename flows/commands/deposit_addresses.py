@@ -6,11 +6,11 @@ from flows.commands.common import DONE, TROUBLE, asking_for_headers, configured_
 from flows.commands.prefect_server import prefect_api
 from treasury.errors import InvalidSheet
 from treasury.reports.refused import write_refused
-from treasury.runs.deposit_addresses import BAD_OUTCOMES, KIND, addresses_of
+from treasury.runs.deposit_addresses import BAD_OUTCOMES, KIND, addresses_of, look_at_addresses
 from treasury.sheets.deposit_addresses import LAYOUT
 
 
-def addresses(file: Path, /, *, out: Path | None = None, sheet: str | None = None) -> int:
+def addresses(file: Path, /, *, out: Path | None = None, sheet: str | None = None, dry_run: bool = False) -> int:
     """Issue deposit addresses, one for each customer and asset, and write them with their QR codes.
 
     Run again, it finds the same addresses and asks for none twice.
@@ -23,15 +23,24 @@ def addresses(file: Path, /, *, out: Path | None = None, sheet: str | None = Non
         Folder for the results.
     sheet:
         The sheet that is meant, where a workbook has several.
+    dry_run:
+        Say which addresses would be asked for and which were issued; ask for none, write nothing.
 
     """
     desk = configured_desk()
     folder = (out or desk.settings.run_folder(KIND)).absolute()
     try:
-        asking_for_headers(lambda: addresses_of(desk, file, sheet))
+        rows = asking_for_headers(lambda: addresses_of(desk, file, sheet))
     except InvalidSheet as error:
         say_files(write_refused(folder, file, error, LAYOUT, sheet))
         raise
+    if dry_run:
+        found = look_at_addresses(desk, rows)
+        for row, is_issued in found:
+            said = "was issued before" if is_issued else "would be asked for"
+            print(f"  {row.row_ref}: {row.currency} of {row.customer_ref_id}: {said}")
+        print(f"{sum(not is_issued for _, is_issued in found)} would be asked for; nothing was sent")
+        return DONE
     with prefect_api("flows.issue_deposit_addresses"):
         from flows.issue_deposit_addresses import issue_deposit_addresses
 

@@ -22,6 +22,7 @@ class Proxy:
         self.planted: dict[str, Callable[[Answer], Answer]] = {}
         self.down = False
         self.asked: list[str] = []
+        self.paths: list[str] = []
         self._client = httpx.Client(timeout=10)
         self._listening = Listening(self._reply)
         self.base_url = self._listening.base_url
@@ -34,6 +35,7 @@ class Proxy:
 
     def answer(self, path: str, body: bytes) -> Answer:
         """The service's answer, or what a test planted in its place."""
+        self.paths.append(path)
         passed = self._client.post(self.upstream + path, content=body, headers={"Content-Type": "application/json"})
         found: Answer = (passed.status_code, passed.json())
         if path not in QUERIES:

@@ -96,6 +96,21 @@ def test_what_is_paid_is_an_entry_of_its_account(office: Office, sandbox: Runnin
     assert standing == ["opening"]
 
 
+def test_a_dry_run_says_what_would_be_made_and_makes_nothing(office: Office, sandbox: RunningSandbox) -> None:
+    dry = collect(office, THREE, "--dry-run")
+    assert (dry.code, dry.last, sandbox.orders()) == (0, "3 would be made; nothing was sent", []), dry.err
+    assert "i-2: 75.5 USDT_TRC20 by on_chain: would be made" in dry.out
+    assert office.run("pay", office.sheet(("a", "12", "12345670009")), "--run-key", "invoices", "--dry-run").code == 0
+    collect(office, THREE)
+    again = collect(office, THREE + "i-4,on_line,1,USDT,More,dee,,\n", "--dry-run")
+    assert (again.last, "i-1: 120 USDT by on_line: was made before" in again.out) == (
+        "1 would be made; nothing was sent",
+        True,
+    )
+    changed = collect(office, THREE.replace("75.50", "75.51"), "--dry-run")
+    assert (changed.code, "rows i-2 differ" in changed.err) == (2, True)
+
+
 def test_its_invoices_are_shown_by_run_key_row_and_id(office: Office) -> None:
     collect(office, THREE)
     shown = office.run("show", "invoices")

@@ -19,6 +19,8 @@ def office(open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..
 
 def test_an_address_is_issued_once_and_has_its_code(office: Office) -> None:
     file = office.file("addresses.csv", HEAD + "d-1,USDT_TRC20,ann\nd-2,ETH,ann\nd-3,USDT_TRC20,bo\n")
+    dry = office.run("addresses", file, "--dry-run")
+    assert (dry.code, dry.last) == (0, "3 would be asked for; nothing was sent"), dry.err
     first = office.run("addresses", file)
     assert (first.code, first.last) == (0, "3 issued"), first.out + first.err
     folder = office.home / "runs" / "deposit-addresses"
@@ -27,6 +29,7 @@ def test_an_address_is_issued_once_and_has_its_code(office: Office) -> None:
     assert rows["d-1"]["address"].startswith("T")
     for row in rows.values():
         assert (folder / row["qr"]).read_text().startswith("<svg")
+    assert "d-1: USDT_TRC20 of ann: was issued before" in office.run("addresses", file, "--dry-run").out
     again = office.run("addresses", office.file("more.csv", HEAD + "x,USDT_TRC20,ann\ny,BTC,bo\n"))
     assert (again.code, again.last) == (0, "1 issued, 1 known"), again.out + again.err
     assert read_rows(folder / "addresses.csv")["x"]["address"] == rows["d-1"]["address"]

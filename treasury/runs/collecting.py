@@ -111,6 +111,19 @@ def collect_and_write(
     return _write(made, run_key, out)
 
 
+def look_at_invoices(desk: Desk, run_key: str, rows: Sequence[InvoiceRow]) -> dict[str, tuple[str, bool]]:
+    """Return row -> what its invoice asks for, in words, and whether it was made before; nothing is sent or recorded.
+
+    Raises `InputError` as `collect_and_write` does.
+    """
+    made, _ = _meant(desk, check_run_key(run_key), rows)
+    found = {}
+    for each in made:
+        method = "" if each.payin is None else f" by {each.payin.payment_method}"
+        found[each.row_ref] = (f"{canonical(each.amount)} {each.currency}{method}", bool(each.told))
+    return found
+
+
 @dataclass
 class _Invoice:
     """One invoice while it is made and followed."""
@@ -138,11 +151,30 @@ def _make(desk: Desk, run_key: str, rows: Sequence[InvoiceRow]) -> list[_Invoice
 
     Raises `InputError` before anything is sent.
     """
+    made, kept = _meant(desk, run_key, rows)
+    claim_for_invoices(desk.ledger, run_key)
+    desk.run_concurrently(lambda each: _see_to(desk, run_key, each), made)
+    earlier = sorted(kept.items(), key=lambda one: str(one[1]["row_ref"]))
+    made += [
+        _Invoice(told["row_ref"], name, told["currency"], parse_amount(told["amount"]), told) for name, told in earlier
+    ]
+    for each in made:
+        if REJECTED in each.told:
+            each.outcome, each.reason = "rejected", each.told[REJECTED]
+    return made
+
+
+def _meant(desk: Desk, run_key: str, rows: Sequence[InvoiceRow]) -> tuple[list[_Invoice], dict[str, Mapping[str, Any]]]:
+    """Return the invoices that rows mean, with what is kept of those that were made, and what is kept of others.
+
+    Raises `InputError` where the run key is taken, or a row is not what was made of it.
+    """
     if desk.ledger.run(run_key) is not None:
         raise InputError(f"run key {run_key} belongs to a run of payments; nothing was sent: choose another")
-    claim_for_invoices(desk.ledger, run_key)
     every = expected_receipts(desk.ledger)
-    kept = {name: receipt for name, receipt in every.items() if receipt.get("run_key") == run_key}
+    kept: dict[str, Mapping[str, Any]] = {
+        name: receipt for name, receipt in every.items() if receipt.get("run_key") == run_key
+    }
     made = []
     for row in rows:
         name = derive_request_id(desk.account.identity, run_key, row.row_ref, RECEIPT, 1)
@@ -155,15 +187,7 @@ def _make(desk: Desk, run_key: str, rows: Sequence[InvoiceRow]) -> list[_Invoice
             f"run {run_key}: rows {', '.join(changed[:10])} differ from the invoices that were made under this run "
             "key; nothing was sent: put them into a file of their own, under another run key"
         )
-    desk.run_concurrently(lambda each: _see_to(desk, run_key, each), made)
-    earlier = sorted(kept.items(), key=lambda one: str(one[1]["row_ref"]))
-    made += [
-        _Invoice(told["row_ref"], name, told["currency"], parse_amount(told["amount"]), told) for name, told in earlier
-    ]
-    for each in made:
-        if REJECTED in each.told:
-            each.outcome, each.reason = "rejected", each.told[REJECTED]
-    return made
+    return made, kept
 
 
 def _meaning(desk: Desk, payin: Pay) -> str:

@@ -49,6 +49,15 @@ def issue_and_write(desk: Desk, file: Path, out: Path | None, sheet: str | None 
     return write_addresses(issue_addresses(desk, rows), out)
 
 
+def look_at_addresses(desk: Desk, rows: Iterable[AddressRow]) -> list[tuple[AddressRow, bool]]:
+    """Return each row, and whether its address was issued before; nothing is sent."""
+    return [(row, snapshot_of(desk.ledger, _name(desk, row)) is not None) for row in rows]
+
+
+def _name(desk: Desk, row: AddressRow) -> str:
+    return f"{ISSUED}{desk.ledger.key.keyed_hash([row.currency, row.customer_ref_id])}"
+
+
 def issue_addresses(desk: Desk, rows: Iterable[AddressRow]) -> list[dict[str, Any]]:
     """Ask for the address of each row, unless it was issued before; one result a row, in the file's order.
 
@@ -58,7 +67,7 @@ def issue_addresses(desk: Desk, rows: Iterable[AddressRow]) -> list[dict[str, An
 
 
 def _issue(desk: Desk, row: AddressRow) -> dict[str, Any]:
-    name = f"{ISSUED}{desk.ledger.key.keyed_hash([row.currency, row.customer_ref_id])}"
+    name = _name(desk, row)
     kept = snapshot_of(desk.ledger, name)
     try:
         if kept is None:
