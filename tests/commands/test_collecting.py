@@ -167,6 +167,27 @@ def test_a_ledger_that_was_lost_makes_no_invoice_twice(
     assert other.run("reconcile").last.startswith("warnings"), "it is expected from then on"
 
 
+def test_an_invoice_that_the_service_has_with_another_amount_is_held_and_named(
+    sandbox: RunningSandbox, open_office: Callable[..., Office]
+) -> None:
+    """Its ledger was lost, and its row changed meanwhile: the run key and the row name the same invoice."""
+    text = HEAD + "a,on_line,100,USDT_TRC20,Consulting,ann,,\nb,on_line,50,USDT,Consulting,bo,,\n"
+    first, other = open_office(sandbox.base_url), open_office(sandbox.base_url)
+    assert collect(first, text).last == "2 waiting"
+    changed = text.replace("100,USDT_TRC20", "80,USDT_TRC20").replace("50,USDT,", "50,USDT_TRC20,")
+    for _ in range(2):
+        done = collect(other, changed)
+        assert (done.code, done.last) == (4, "2 held"), done.out + done.err
+    rows = other.results("invoices")
+    assert "the service has it over 100 USDT_TRC20, and this row says 80 USDT_TRC20" in rows["a"]["reason"]
+    assert "the service has it over 50 USDT, and" in rows["b"]["reason"]
+    assert "another run key" in rows["a"]["next_action"]
+    assert len(sandbox.orders()) == 2
+    assert other.run("reconcile").last.startswith("warnings"), "it is expected as the service has it"
+    mended = collect(other, text)
+    assert (mended.last, "link" in other.results("invoices")["a"]["reason"]) == ("2 unknown", True), mended.err
+
+
 def test_a_service_that_cannot_be_asked_is_sent_no_invoice(open_office: Callable[..., Office]) -> None:
     office = open_office("http://127.0.0.1:9")
     done = collect(office, HEAD + "a,on_line,100,USDT_TRC20,Consulting,ann,,\n")

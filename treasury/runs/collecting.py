@@ -77,6 +77,7 @@ NEXT = {
     "expired": "look into the morning report for a deposit that looks like it; else make a new one from remaining.csv",
     "failed": "make a new invoice from remaining.csv, under another run key",
     "rejected": "mend the row in remaining.csv, and make its invoice under another run key",
+    "held": "put the row back as it was made, or cancel that invoice with the service and use another run key",
     "not_sent": "run the same command again: it is made then",
     "unknown": "run the same command again in a quarter of an hour: the service is asked about it first",
 }
@@ -181,7 +182,7 @@ def _meant(desk: Desk, run_key: str, rows: Sequence[InvoiceRow]) -> tuple[list[_
         payin = Pay(request_id=name, **row.fields)
         told, meaning = kept.pop(name, {}), _meaning(desk, payin)
         made.append(_Invoice(row.row_ref, name, payin.currency, payin.amount, told, meaning, row.cells, payin))
-    changed = [each.row_ref for each in made if each.told and each.told["meaning"] != each.meaning]
+    changed = [each.row_ref for each in made if each.told and each.told["meaning"] not in (OTHER, each.meaning)]
     if changed:
         raise InputError(
             f"run {run_key}: rows {', '.join(changed[:10])} differ from the invoices that were made under this run "
@@ -204,13 +205,15 @@ def _see_to(desk: Desk, run_key: str, invoice: _Invoice) -> None:
     if not invoice.told:
         _ask(desk, invoice)
         if invoice.seen is not None:
-            _expect(desk, invoice, _bound(desk, run_key, invoice))
+            _adopt(desk, run_key, invoice)
         elif invoice.outcome:
             invoice.outcome = "not_sent"
         else:
             _send(desk, run_key, invoice)
     elif "order_no" not in invoice.told and REJECTED not in invoice.told:
         _ask(desk, invoice)
+        if invoice.seen is not None and invoice.told["meaning"] == OTHER:
+            _adopt(desk, run_key, invoice)
         waited = desk.ledger.now() - int(invoice.told["sent_at"])
         if invoice.seen is not None or invoice.outcome:
             return
@@ -218,6 +221,28 @@ def _see_to(desk: Desk, run_key: str, invoice: _Invoice) -> None:
             _send(desk, run_key, invoice)
         else:
             invoice.outcome, invoice.reason = "unknown", "its answer was lost, and the service does not show it yet"
+
+
+OTHER = ""
+"""In the place of the meaning of an invoice that the service has with other content than its row."""
+
+
+def _adopt(desk: Desk, run_key: str, invoice: _Invoice) -> None:
+    """Expect an invoice that the service has and this ledger did not make, as the service has it; one that its row
+    does not mean is held. At its end, and in the customer's currency, what is shown may be what was paid."""
+    seen, asked, bound = invoice.seen, invoice.payin, _bound(desk, run_key, invoice)
+    assert seen is not None
+    assert asked is not None
+    is_at_its_end = seen.status is None or seen.status.is_final
+    is_paid_otherwise = seen.currency is None or seen.currency == asked.pay_currency != asked.currency
+    is_same = seen.amount is None or (seen.currency, seen.amount) == (asked.currency, asked.amount)
+    if not (is_at_its_end or is_paid_otherwise or is_same):
+        shown = {"currency": str(seen.currency), "amount": canonical(seen.amount or Decimal(0))}
+        bound |= {"meaning": OTHER, **shown}
+        said = f"the service has it over {shown['amount']} {shown['currency']}, and this row says "
+        said += f"{canonical(invoice.amount)} {invoice.currency}: it was made before this ledger was lost or put back"
+        invoice.outcome, invoice.reason = "held", said
+    _expect(desk, invoice, bound)
 
 
 def _send(desk: Desk, run_key: str, invoice: _Invoice) -> None:
