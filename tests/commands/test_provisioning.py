@@ -9,17 +9,11 @@ import httpx
 import pytest
 
 from tests.commands.office import Ended, Office, read_rows
+from tests.commands.users import ANN, HEAD, PNG
 from treasury.provider.card_users import QueryCardUser
 from treasury.sandbox import RunningSandbox
 
 pytestmark = pytest.mark.prefect
-
-PNG = b"\x89PNG\r\n\x1a\n" + b"a picture of a passport, made up" * 40
-HEAD = (
-    "user_xid,email,first_name,last_name,date_of_birth,document_type,document_number,document_country,"
-    "document_expiry_date,document_front,address_city\n"
-)
-ANN = "u-1,ann@example.com,Ann,Example,1990-01-31,2,P1234567,DE,2031-05-01,front.png,Berlin\n"
 
 
 @pytest.fixture

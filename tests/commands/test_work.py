@@ -16,7 +16,7 @@ import pytest
 import data
 from tests.commands.office import Ended, Office, read_rows
 from tests.commands.proxy import Proxy, running_proxy
-from tests.commands.test_provisioning import ANN, HEAD, PNG
+from tests.commands.users import ANN, HEAD, PNG
 from tests.contract.work import ORDERS, RECEIPTS, USERS, WORK
 from tests.engine.rounds import policy
 from treasury.provider.catalogue import CATALOGUE
