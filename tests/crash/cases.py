@@ -172,11 +172,17 @@ def points_of_sheet(name: str) -> tuple[str, ...]:
     return tuple(point for point in PAYING if _reaches(name, point))
 
 
+def _places() -> list[tuple[str, str]]:
+    """Every point of every sheet, of one after the other, so that a short campaign has some of each."""
+    points = {name: random.Random(name).sample(points_of_sheet(name), len(points_of_sheet(name))) for name in SHEETS}
+    turns = range(max(map(len, points.values())))
+    return [(name, some[turn]) for turn in turns for name, some in points.items() if turn < len(some)]
+
+
 def make_sheet_case(seed: int) -> Case:
     """The case of a seed, of withdrawals, QR codes, invoices, deposit addresses or card users through their sheets."""
     dice = random.Random(f"sheets {seed}")
-    every = [(name, point) for name in SHEETS for point in points_of_sheet(name)]
-    random.Random("places").shuffle(every)  # so that a short campaign has some of each
+    every = _places()
     if seed < len(every):
         name, point = every[seed]
         faults, first = _before(dice, point)

@@ -96,9 +96,9 @@ def users(rows: int = ROWS) -> Kind:
 
 
 SHEETS: Mapping[str, Callable[..., Kind]] = {
+    "invoices": invoices,
     "withdrawals": withdrawals,
     "codes": codes,
-    "invoices": invoices,
     "addresses": addresses,
     "users": users,
 }
