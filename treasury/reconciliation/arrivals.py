@@ -133,7 +133,7 @@ def _pairs(waiting: Sequence[Side], deposits: Sequence[Side], rules: Tolerances)
     return found
 
 
-def _made_at(invoice: Side) -> int:
+def second_of(invoice: Side) -> int:
     """When an invoice was made, to the second: the query says of a deposit no more."""
     return int(invoice["created_at"]) // SECOND_MS * SECOND_MS
 
@@ -155,7 +155,7 @@ def _by_address(invoices: Sequence[Side], deposits: Sequence[Side], _: Tolerance
         for invoice in invoices:
             some = there.get((invoice.get("to") or "", invoice["currency"]), [])
             for deposit in some:
-                is_right = _came_at(deposit) >= _made_at(invoice)
+                is_right = _came_at(deposit) >= second_of(invoice)
                 if is_right and (not is_exact or _amount(deposit) == Decimal(invoice["amount"])):
                     found.append(_Pair(invoice, deposit, is_certain=is_exact))
                     some.remove(deposit)
@@ -173,7 +173,7 @@ def _by_amount(invoices: Sequence[Side], deposits: Sequence[Side], rules: Tolera
     found = []
     for invoice in invoices:
         some = equal.get((invoice["currency"], Decimal(invoice["amount"])), deque())
-        made_at = _made_at(invoice)
+        made_at = second_of(invoice)
         while some and _came_at(some[0]) < made_at:  # it is older than every invoice that is still to come
             some.popleft()
         if some and _came_at(some[0]) <= made_at + rules.likely_days * DAY_MS:
@@ -191,7 +191,7 @@ def _by_likeness(invoices: Sequence[Side], deposits: Sequence[Side], rules: Tole
         some.sort()
     alike = []
     for place, invoice in enumerate(invoices):
-        asked, made_at = Decimal(invoice["amount"]), _made_at(invoice)
+        asked, made_at = Decimal(invoice["amount"]), second_of(invoice)
         for amount, at, number in _near(invoice, by_day, rules):
             if made_at <= at <= made_at + rules.likely_days * DAY_MS:
                 alike.append((abs(asked - amount), at - made_at, place, number))
@@ -206,7 +206,7 @@ def _by_likeness(invoices: Sequence[Side], deposits: Sequence[Side], rules: Tole
 
 def _near(invoice: Side, by_day: Mapping[tuple[str, int], Sequence[_Came]], rules: Tolerances) -> Iterator[_Came]:
     """Yield the deposits inside the tolerance of an invoice: of each day the `MOST_A_DAY` nearest on either side."""
-    asked, made_at = Decimal(invoice["amount"]), _made_at(invoice)
+    asked, made_at = Decimal(invoice["amount"]), second_of(invoice)
     off = asked * rules.likely_bps / BPS
     for day in range(made_at // DAY_MS, (made_at + rules.likely_days * DAY_MS) // DAY_MS + 1):
         some = by_day.get((invoice["currency"], day), ())

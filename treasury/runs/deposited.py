@@ -8,7 +8,7 @@ from treasury.ledger.snapshots import asked_receipts
 from treasury.ledger.sweeps import RECEIPT
 from treasury.provider.operation import SeenOrder
 from treasury.provider.status import OrderStatus
-from treasury.reconciliation.arrivals import Side, paid_by_deposits
+from treasury.reconciliation.arrivals import Side, paid_by_deposits, second_of
 from treasury.runs.arrivals import ends_of
 from treasury.runs.desk import Desk
 from treasury.runs.sweep import service_side
@@ -28,9 +28,11 @@ class Deposits:
         What cannot be asked about pays nothing.
         """
         receipts = asked_receipts(self._desk.ledger)
-        addresses = {each["to"] for each in receipts if each["request_id"] in names and "to" in each}
-        deposits = [each for each in receipts if each.get("order_type") == "charge"]
-        if not addresses or not deposits:
+        invoices = [each for each in receipts if each["request_id"] in names and "to" in each]
+        addresses = {each["to"] for each in invoices}
+        since = min((second_of(each) for each in invoices), default=0)  # one that was known before pays none of them
+        deposits = [each for each in receipts if each.get("order_type") == "charge" and each["created_at"] >= since]
+        if not invoices or not deposits:
             return {}
         asked = [*deposits, *(each for each in receipts if each.get("to") in addresses)]
         shown = [each for each in self._desk.run_concurrently(self._ask, asked) if each is not None]
