@@ -27,7 +27,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "withdraw": {
         "request_id": "r-1",
         "currency": "USDT_TRC20",
-        "address": "TXexampleaddress1234567890abcdefgh",
+        "address": "TGTBAaw5mwpcLyqLpBb69noTtUfpqwzRZK",
         "tag": "7",
         "amount": "2.2",
         "notify_url": "https://hooks.example.com/a",
@@ -147,7 +147,7 @@ COMPANY = {
 """An `enterprise_beneficiary`."""
 
 PERSONAL_VALUES: dict[str, tuple[str, ...]] = {
-    "withdraw": ("TXexampleaddress1234567890abcdefgh",),
+    "withdraw": ("TGTBAaw5mwpcLyqLpBb69noTtUfpqwzRZK",),
     "verify_deposit_address": ("rExampleAddress123456789",),
     "pay": ("zelda@example.com", "351900111222", "Zelda Quimby", "zelda.q@example.com"),
     "payout": ("081200002233", "Zelda Quimby", "39053344705", "351900111222", "zelda@example.com"),

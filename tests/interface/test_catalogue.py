@@ -315,7 +315,7 @@ PERSONAL_FIELDS: list[tuple[str, str, str]] = [
     ("pay", "customer.email", "zelda@example.com"),
     ("pay", "customer.name", "Zelda Quimby"),
     ("pay", "email", "zelda@example.com"),
-    ("withdraw", "address", "TXexampleaddress1234567890abcdefgh"),
+    ("withdraw", "address", "TGTBAaw5mwpcLyqLpBb69noTtUfpqwzRZK"),
     ("create_card_user", "email", "zelda@example.com"),
     ("create_card_user", "individual.first_name", "Zelda"),
     ("create_card_user", "individual.date_of_birth", "17.04.1988"),
