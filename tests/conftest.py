@@ -136,9 +136,9 @@ def key_file(treasury_key_file: Path) -> Path:
     return treasury_key_file
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def open_sandbox(open_treasury_sandbox: Callable[..., RunningSandbox]) -> Callable[..., RunningSandbox]:
-    """Starts sandboxes in this process, which end with the session."""
+    """Starts sandboxes in this process, which end with the module."""
     return open_treasury_sandbox
 
 

@@ -53,9 +53,9 @@ def treasury_key_file(treasury_keys: tuple[str, str], tmp_path_factory: pytest.T
     return file
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def open_treasury_sandbox(treasury_keys: tuple[str, str]) -> Iterator[Callable[..., RunningSandbox]]:
-    """Starts sandboxes in this process, which end with the session; takes what `SandboxSettings` takes."""
+    """Starts sandboxes in this process, which end with the module; takes what `SandboxSettings` takes."""
     with ExitStack() as running:
 
         def start(**settings: Any) -> RunningSandbox:
