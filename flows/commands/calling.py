@@ -18,7 +18,7 @@ from treasury.provider.operation import Effect, Operation
 from treasury.provider.signing import load_public_key
 from treasury.reports.results import BAD_OUTCOMES, result_row
 from treasury.runs.approving import signer
-from treasury.runs.calls import send_operation, submit_operation, warnings_of
+from treasury.runs.calls import preview_operation, send_operation, submit_operation, warnings_of
 from treasury.settings import read_key_file, read_settings
 from treasury.texts import cut_text
 
@@ -64,8 +64,9 @@ def call(
 def _submit(request: Operation[Any], key: Path | None, *, yes: bool) -> int:
     desk = configured_desk()
     print(json.dumps({"operation": request.operation_name(), **request.masked()}, ensure_ascii=False))
-    for warning in warnings_of(request):
-        print(f"warning: {warning}")
+    warnings = [f"warning: {each}" for each in warnings_of(request)]
+    for line in warnings if yes else preview_operation(desk, request):
+        print(line)
     if not agreed(yes=yes):
         return say_waiting(f"{request.operation_name()} {request.reference_value} checked")
     order = submit_operation(desk, request, signer(desk, None if key is None else signing_key(key)))

@@ -129,7 +129,13 @@ def shown_trades(run_key: str, plan: TradePlan, sha256: str, why: Sequence[str])
 
 
 def shown_single(
-    run_key: str, name: str, fields: Mapping[str, Any], sha256: str, why: Sequence[str], warnings: Sequence[str] = ()
+    run_key: str,
+    name: str,
+    fields: Mapping[str, Any],
+    sha256: str,
+    why: Sequence[str],
+    warnings: Sequence[str],
+    at_most: str | None,
 ) -> dict[str, Any]:
     """A single operation as an approver sees it; `fields`: its body on the wire."""
     said = [f"{key}: {value}" for key, value in sorted(fields.items()) if not isinstance(value, dict)]
@@ -141,6 +147,7 @@ def shown_single(
         "country": fields.get("country"),
         "amount": None if fields.get("amount") is None else str(fields["amount"]),
         "currency": fields.get("currency"),
+        "at_most": None if at_most == fields.get("amount") else at_most,
         "note": "; ".join([*warnings, ", ".join(said)]),
     }
     return {

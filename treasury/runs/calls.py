@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -12,8 +12,9 @@ from treasury.approving.tokens import Token
 from treasury.canonical import canonical_json
 from treasury.errors import InputError, LimitExceeded, RunKeyConflict
 from treasury.ledger.card_users import saw_card_user
-from treasury.ledger.intents import commit_plan, newest_order
+from treasury.ledger.intents import IntentRules, commit_plan, newest_order
 from treasury.ledger.obligations import traded_on
+from treasury.ledger.rehearsal import rehearse
 from treasury.ledger.snapshots import keep_snapshot, snapshot_of
 from treasury.money import canonical, parse_amount
 from treasury.orders.quoting import QUOTED
@@ -32,11 +33,11 @@ from treasury.runs.approving import is_recorded, propose
 from treasury.runs.desk import Desk
 from treasury.runs.estimates import FeesOnTop
 from treasury.runs.execution import follow_orders, open_orders, send_orders
-from treasury.runs.governing import govern
+from treasury.runs.governing import Governing, govern
 from treasury.runs.offers import OfferQuestions
 from treasury.runs.rebalancing import today_of
 from treasury.runs.receipts import expecting
-from treasury.runs.terms import terms_of_code
+from treasury.runs.terms import said_of_code, said_of_withdrawal, terms_of_code
 
 KIND = "call"
 
@@ -105,7 +106,64 @@ def warnings_of(operation: Operation[Any]) -> list[str]:
     if not isinstance(operation, Withdraw):
         return []
     problems = problems_of_destination(operation.currency, operation.address, operation.tag)
-    return [f"{problem.field}: {problem.rule}; a sheet of withdrawals is refused for it" for problem in problems]
+    return [f"{each.field}: {each.rule}; a sheet of withdrawals is refused for it" for each in problems]
+
+
+@dataclass(frozen=True)
+class _Planned:
+    """A single operation as it is recorded, and what the policy says of it."""
+
+    governed: Governing
+    judged: Judged
+    intent: Intent
+    rules: IntentRules
+    is_recorded: bool
+
+    @property
+    def sha256(self) -> str:
+        """The hash of what is approved."""
+        return hashlib.sha256(canonical_json([self.governed.version, self.intent.bound_content]).encode()).hexdigest()
+
+    @property
+    def at_most(self) -> str | None:
+        """The most that leaves; None where nobody knows it."""
+        most = next((each for each in (self.intent.bound, self.intent.ceiling, self.intent.amount) if each), None)
+        return None if most is None else canonical(most)
+
+
+def preview_operation(desk: Desk, operation: Operation[Any]) -> list[str]:
+    """Say what an operation that moves money would do, a line each; nothing is sent or kept.
+
+    Raises `InputError` and `LimitExceeded`, as `submit_operation` does.
+    """
+    run_key = run_key_of_call(operation)
+    planned = _planned(desk, operation)
+    intent = planned.intent
+    if planned.is_recorded:
+        order = desk.ledger.orders(run_key=run_key)[0]
+        outcome = order.state.outcome.replace("_", " ")
+        return [f"was made before, and is {outcome}: it is one order, however often it is asked for"]
+    most = planned.at_most
+    leaves = "what leaves is not known beforehand" if most is None else f"at the most {most} {intent.currency} leaves"
+    said = [leaves, _said_of(desk, operation)]
+    if intent.receive_amount is not None:
+        said.append(f"{canonical(intent.receive_amount)} {intent.receive_currency} is received")
+    said += [f"would be held: {why}" for why in rehearse(desk.ledger, run_key, [intent], planned.rules).held.values()]
+    if asked := planned.rules.approving.asked:
+        why = why_approvals(planned.judged.debits, planned.governed.limits(operation.limited_by))
+        said.append(f"approvals needed: {asked} ({'; '.join(why)})" if why else f"approvals needed: {asked}")
+    return [*filter(None, said), *(f"warning: {each}" for each in warnings_of(operation))]
+
+
+def _said_of(desk: Desk, operation: Operation[Any]) -> str:
+    """The service's terms, in words."""
+    questions = OfferQuestions(desk)
+    if isinstance(operation, SubmitScanToPay):
+        return said_of_code(terms_of_code(questions, operation.qrcode, operation.amount, operation.request_id))
+    if isinstance(operation, Withdraw) and operation.address is not None:
+        of = (operation.currency, operation.amount, operation.address, operation.tag)
+        return said_of_withdrawal(desk, questions, *of)
+    return ""
 
 
 def submit_operation(
@@ -117,6 +175,28 @@ def submit_operation(
     Raises `InputError` when the reference already stands for something else, `LimitExceeded`, `ApprovalNeeded` and
     `RunHeld`.
     """
+    run_key, name = run_key_of_call(operation), operation.operation_name()
+    planned = _planned(desk, operation)
+    governed, rules, sha256 = planned.governed, planned.rules, planned.sha256
+    if not is_recorded(desk, governed, run_key):
+        why = why_approvals(planned.judged.debits, governed.limits(operation.limited_by))
+        warnings = warnings_of(operation)
+        shown = shown_single(run_key, name, operation.body(), sha256, why, warnings, planned.at_most)
+        propose(desk, governed, run_key, sha256, rules.approving.asked, shown=shown, token=sign(run_key, sha256))
+    with desk.hold(run_key):
+        try:
+            commit_plan(desk.ledger, run_key, KIND, operation.masked(), sha256, [planned.intent], rules)
+        except RunKeyConflict:
+            said = f"{operation.reference} {operation.reference_value} already stands for something else here"
+            raise InputError(f"{name}: {said}; nothing was sent") from None
+        ids = open_orders(desk, run_key)
+        send_orders(desk, run_key, ids)
+        follow_orders(desk, run_key, ids, 0)
+        return desk.ledger.orders(run_key=run_key)[0]
+
+
+def _planned(desk: Desk, operation: Operation[Any]) -> _Planned:
+    """Judge an operation that moves money by the policy. Raises `LimitExceeded`."""
     run_key, name = run_key_of_call(operation), operation.operation_name()
     governed = govern(desk)
     quoted, newest = _quote_of(desk, operation), newest_order(desk.ledger)
@@ -139,21 +219,7 @@ def submit_operation(
     rules = governed.rules(desk, operation.limited_by, judged.debits, over)
     if moved is not None:  # Race: another conversion of the day may be recorded meanwhile
         rules = replace(rules, newest_order=newest)
-    sha256 = hashlib.sha256(canonical_json([governed.version, intent.bound_content]).encode()).hexdigest()
-    if not is_recorded(desk, governed, run_key):
-        why = why_approvals(judged.debits, governed.limits(operation.limited_by))
-        shown = shown_single(run_key, name, operation.body(), sha256, why, warnings_of(operation))
-        propose(desk, governed, run_key, sha256, rules.approving.asked, shown=shown, token=sign(run_key, sha256))
-    with desk.hold(run_key):
-        try:
-            commit_plan(desk.ledger, run_key, KIND, operation.masked(), sha256, [intent], rules)
-        except RunKeyConflict:
-            said = f"{operation.reference} {operation.reference_value} already stands for something else here"
-            raise InputError(f"{name}: {said}; nothing was sent") from None
-        ids = open_orders(desk, run_key)
-        send_orders(desk, run_key, ids)
-        follow_orders(desk, run_key, ids, 0)
-        return desk.ledger.orders(run_key=run_key)[0]
+    return _Planned(governed, judged, intent, rules, recorded)
 
 
 def _bound_with_fee(desk: Desk, intent: Intent, margin_percent: Decimal) -> Decimal | None:

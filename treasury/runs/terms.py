@@ -1,6 +1,6 @@
 """The service's terms of single payments, asked before the yes: what a code costs, what a withdrawal brings."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -8,7 +8,7 @@ from treasury.money import exact, format_amount, round_up
 from treasury.orders.records import Order
 from treasury.planning.rows import PayoutRow, Route
 from treasury.provider.funds import EstimateFee, FeeEstimate
-from treasury.provider.orders import VerifyDepositAddress
+from treasury.provider.orders import VerifyDepositAddress, Withdraw
 from treasury.provider.scan_to_pay import QrCodeDetails, ScanToPayInfo, SubmitScanToPay
 from treasury.reports.results import DEARER
 from treasury.runs.desk import Desk
@@ -77,35 +77,42 @@ def why_dearer(desk: Desk, order: Order) -> str | None:
 def said_of_rows(desk: Desk, questions: OfferQuestions, rows: Iterable[PayoutRow]) -> dict[str, str]:
     """Row -> what the service says of its payment, in words; of the first `MAX_ASKED` withdrawals and codes."""
     asked = [row for row in rows if row.route in (Route.WITHDRAWAL, Route.QR_CODE)][:MAX_ASKED]
-    how = {Route.WITHDRAWAL: _said_of_withdrawal, Route.QR_CODE: _said_of_code}
-    said = desk.run_concurrently(lambda row: "; ".join(how[row.route](desk, questions, row)), asked)
-    return {row.row_ref: each for row, each in zip(asked, said, strict=True)}
+
+    def said(row: PayoutRow) -> str:
+        if row.route is Route.QR_CODE:
+            return said_of_code(terms_of_row(questions, row))
+        assert row.amount is not None
+        return said_of_withdrawal(desk, questions, row.currency, row.amount, row.account, row.fields.get("tag"))
+
+    return dict(zip((row.row_ref for row in asked), desk.run_concurrently(said, asked), strict=True))
 
 
-def _said_of_code(_: Desk, questions: OfferQuestions, row: PayoutRow) -> Iterator[str]:
-    terms = terms_of_row(questions, row)
+def said_of_code(terms: CodeTerms | None) -> str:
+    """Say what paying a code costs; nothing where the service does not say its terms."""
     if terms is None:
-        return
+        return ""
     at = "" if terms.rate is None else f" at {format_amount(terms.rate)}"
-    yield f"{format_amount(terms.amount)} {row.currency}{at}, and a fee of {format_amount(terms.fee)}"
-    if terms.payee_name:
-        yield f"the service names {terms.payee_name}"
+    cost = f"{format_amount(terms.amount)} {SubmitScanToPay.debits}{at}, and a fee of {format_amount(terms.fee)}"
+    return f"{cost}; the service names {terms.payee_name}" if terms.payee_name else cost
 
 
 @exact
-def _said_of_withdrawal(desk: Desk, questions: OfferQuestions, row: PayoutRow) -> Iterator[str]:
-    assert row.amount is not None
+def said_of_withdrawal(
+    desk: Desk, questions: OfferQuestions, currency: str, amount: Decimal, address: str, tag: str | None
+) -> str:
+    """Say what arrives of a withdrawal, by the estimated fee, and whether its address is the service's own."""
+    said = []
 
     def read(reply: FeeEstimate) -> Decimal | None:
         return reply.fee_amount
 
-    asked = EstimateFee(currency=row.currency, amount=row.amount)
-    fee: Decimal | None = questions.ask(asked, f"fee estimate of {row.currency}", read)
+    asked = EstimateFee(currency=currency, amount=amount)
+    fee: Decimal | None = questions.ask(asked, f"fee estimate of {currency}", read)
     if fee is not None:
-        is_on_top = row.way.operation in desk.account.rules.fee_on_top
-        arrives = row.amount if is_on_top else row.amount - fee
-        how = "on top" if is_on_top else "of it"
-        yield f"about {format_amount(arrives)} arrive: the fee is {format_amount(fee)}, {how}"
-    asked_of = VerifyDepositAddress(currency=row.currency, address=row.account, tag=row.fields.get("tag"))
+        is_on_top = Withdraw.operation_name() in desk.account.rules.fee_on_top
+        arrives, how = (amount, "on top") if is_on_top else (amount - fee, "of it")
+        said.append(f"about {format_amount(arrives)} arrive: the fee is {format_amount(fee)}, {how}")
+    asked_of = VerifyDepositAddress(currency=currency, address=address, tag=tag)
     if questions.ask(asked_of, "whose an address is", lambda reply: reply.result):
-        yield "an address of the service itself"
+        said.append("an address of the service itself")
+    return "; ".join(said)
