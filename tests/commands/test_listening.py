@@ -1,12 +1,13 @@
 """`treasury listen`: what the platform signed is on disk before it is answered, and leads to a question alone."""
 
+import asyncio
 import json
 import random
 import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -295,6 +296,36 @@ def _tell_until_it_ends(platform: Platform, url: str, name: str, answered: set[s
             body = platform.signed(request_id=f"{name}-{number}", order_type="extract")
             if client.post(url, json=body).status_code == 200:
                 answered.add(body["request_id"])
+
+
+@pytest.mark.proof
+def test_many_at_once_are_all_kept(office: Office, platform: Platform) -> None:
+    """Prints how many a second; 16 connections, each sends the next when the last was answered."""
+    trusting(office, platform.public)
+    bodies = [json.dumps(platform.signed(request_id=f"d-{number}", order_type="charge")) for number in range(6_000)]
+    head = "POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: "
+    requests = [f"{head}{len(body)}\r\n\r\n{body}".encode() for body in bodies]
+
+    async def send(port: int, some: Sequence[bytes]) -> int:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        taken = 0
+        for each in some:
+            writer.write(each)
+            answer = (await reader.readuntil(b"\r\n\r\n")).lower()
+            await reader.readexactly(int(answer.partition(b"content-length:")[2].split()[0]))
+            taken += answer.startswith(b"http/1.1 200")
+        writer.close()
+        return taken
+
+    async def send_all(port: int) -> int:
+        return sum(await asyncio.gather(*(send(port, requests[number::16]) for number in range(16))))
+
+    with listening(office) as (process, url):
+        began = time.monotonic()
+        taken = asyncio.run(send_all(int(url.rpartition(":")[2].strip("/"))))
+        print(f"{taken / (time.monotonic() - began):,.0f} notifications a second")
+        assert last_line(process) == f"{len(bodies)} kept, 0 repeated, 0 refused"
+    assert taken == len(bodies) == len(kept(office))
 
 
 def test_without_the_platforms_key_it_does_not_start(office: Office) -> None:
