@@ -46,6 +46,15 @@ def test_a_quote_expires_after_its_time(sandbox: RunningSandbox, teller: Client)
     assert sandbox.books()["balances"]["available"]["USDT"] == before["balances"]["available"]["USDT"]
 
 
+def test_a_clock_that_was_put_forward_lets_no_quote_seem_to_live_longer(
+    sandbox: RunningSandbox, teller: Client
+) -> None:
+    before = teller.send(fiat_quote("q-1")), teller.send(convert("x-1"))
+    sandbox.advance(86_400)
+    after = teller.send(fiat_quote("q-2")), teller.send(convert("x-2"))
+    assert (before[0].expire_time, before[1].expires_ms) == (after[0].expire_time, after[1].expires_ms)
+
+
 def test_the_validity_of_fiat_quotes_can_be_set() -> None:
     with (
         running_sandbox(settings(quote_seconds=900), SandboxClock(start=START)) as sandbox,

@@ -99,6 +99,12 @@ class Quote:
     """The request's own fields: an identical repeat is answered with this quote."""
     ending: Ending = Ending.SUCCESS
     confirmed: bool = False
+    advanced: float = 0.0
+    """Seconds that the clock was put forward by when it was made."""
+
+    def shown_ms(self, at: float) -> int:
+        """Return a time of this quote by the clock that `Date` shows, Unix ms: clients compare the two."""
+        return int((at - self.advanced) * 1000)
 
 
 @dataclass

@@ -81,6 +81,7 @@ def quote(world: World, asked: ConversionQuote) -> dict[str, Any]:
         rate=price,
         created_at=world.now,
         expires_at=world.now + (0 if expired else QUOTE_SECONDS),
+        advanced=world.clock.advanced,
         content=asked.body(),
     )
     world.save_quote(made)
@@ -93,8 +94,8 @@ def quote(world: World, asked: ConversionQuote) -> dict[str, Any]:
         "feeCurrency": made.fee_currency,
         "feeAmt": made.fee,
         "rate": made.rate,
-        "timeMills": int(made.created_at * 1000),
-        "expiredMills": int(made.expires_at * 1000),
+        "timeMills": made.shown_ms(made.created_at),
+        "expiredMills": made.shown_ms(made.expires_at),
     }
 
 

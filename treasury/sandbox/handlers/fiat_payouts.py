@@ -55,6 +55,7 @@ def _new_quote(world: World, asked: FiatPayoutQuote, content: dict[str, Any]) ->
         rate=rate,
         created_at=world.now,
         expires_at=world.now + (0 if expired else world.settings.quote_seconds),
+        advanced=world.clock.advanced,
         content=content,
         ending=ending_of(beneficiary.account_no if beneficiary else ""),
     )
@@ -105,7 +106,7 @@ def _quote_record(quoted: Quote) -> dict[str, Any]:
     return {
         "request_id": quoted.reference,
         "order_no": quoted.number,
-        "transaction_time": int(quoted.created_at * 1000),
+        "transaction_time": quoted.shown_ms(quoted.created_at),
         "quote_mode": quoted.content["quote_mode"],
         "pay_amount": quoted.pay_amount,
         "pay_currency": quoted.pay_currency,
@@ -114,7 +115,7 @@ def _quote_record(quoted: Quote) -> dict[str, Any]:
         "exchange_rate": quoted.rate,
         "receive_amount": quoted.receive_amount,
         "receive_currency": quoted.receive_currency,
-        "expire_time": int(quoted.expires_at * 1000),
+        "expire_time": quoted.shown_ms(quoted.expires_at),
     }
 
 
