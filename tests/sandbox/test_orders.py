@@ -16,6 +16,7 @@ from tests.sandbox.builders import (
     scan,
     withdraw,
 )
+from treasury.addresses import why_no_address
 from treasury.provider.client import Client
 from treasury.provider.conversion import ConversionExecute
 from treasury.provider.fiat_payouts import CreateFiatPayout, QueryFiatPayout
@@ -24,6 +25,7 @@ from treasury.provider.operation import Operation
 from treasury.provider.orders import DepositAddress, QueryTransaction, VerifyDepositAddress
 from treasury.provider.status import OrderStatus
 from treasury.sandbox import RunningSandbox, build_promptpay
+from treasury.sandbox.currencies import CURRENCIES
 
 
 def available(sandbox: RunningSandbox, currency: str) -> Decimal:
@@ -213,6 +215,13 @@ def test_a_withdrawal_costs_what_the_estimate_said(client: Client) -> None:
     estimate = client.send(EstimateFee(currency="ETH", amount="0.5"))
     assert (estimate.min_threshold, estimate.decimals) == (Decimal("0.001"), 18)
     assert client.send(withdraw("est", currency="ETH", amount="0.5")).fee == estimate.fee_amount
+
+
+@pytest.mark.parametrize("code", [each.code for each in CURRENCIES.values() if each.chain is not None])
+def test_an_address_is_one_of_its_chain(client: Client, code: str) -> None:
+    found = client.send(DepositAddress(currency=code, customer_ref_id="c-1"))
+    assert found.address is not None
+    assert why_no_address(code, found.address) is None
 
 
 def test_a_customer_always_has_the_same_address_and_it_is_ours(client: Client) -> None:

@@ -1,12 +1,13 @@
 """Currencies the sandbox knows: decimals, least amount, a price to start from (public fact 7.1; ISO 4217)."""
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Literal
 
 from treasury.money import round_down
-from treasury.sandbox.dice import characters
+from treasury.sandbox.dice import draw
 from treasury.sandbox.refusal import Refusal, invalid
 
 Kind = Literal["coin", "stable", "fiat"]
@@ -72,18 +73,8 @@ _ALL = (
 CURRENCIES: Mapping[str, Currency] = {currency.code: currency for currency in _ALL}
 
 _BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
-_HEX = "0123456789abcdef"
-_BECH32 = "023456789acdefghjklmnpqrstuvwxyz"
-
-_ADDRESSES: Mapping[str, tuple[str, str, int]] = {
-    "tron": ("T", _BASE58, 33),
-    "ethereum": ("0x", _HEX, 40),
-    "bitcoin": ("bc1q", _BECH32, 38),
-    "doge": ("D", _BASE58, 33),
-    "litecoin": ("ltc1q", _BECH32, 38),
-    "bitcoin-cash": ("q", _BECH32, 41),
-}
-"""Network -> how its addresses look: prefix, alphabet, characters after the prefix (public fact 7.1)."""
+_VERSIONS: Mapping[str, int] = {"tron": 0x41, "bitcoin": 0x00, "doge": 0x1E, "litecoin": 0x30, "bitcoin-cash": 0x00}
+"""Network -> the byte that its Base58Check addresses begin with; those of Ethereum are twenty bytes in hexadecimal."""
 
 
 def find_currency(code: str, refused_with: int) -> Currency:
@@ -111,9 +102,18 @@ def find_deposited(code: str, usdt_deposits: bool) -> Currency:
 
 
 def new_address(currency: Currency, seed: int, owner: str) -> str:
-    """An address of the asset's network, always the same for the same owner."""
-    prefix, alphabet, count = _ADDRESSES[currency.chain or ""]
-    return prefix + characters(alphabet, count, seed, currency.chain, owner)
+    """An address of the asset's network, with its checksum, always the same for the same owner."""
+    chain = currency.chain or ""
+    content = b"".join(draw(seed, chain, owner, half).to_bytes(16) for half in range(2))[:20]
+    if chain == "ethereum":
+        return f"0x{content.hex()}"
+    raw = bytes([_VERSIONS[chain]]) + content
+    raw += hashlib.sha256(hashlib.sha256(raw).digest()).digest()[:4]
+    number, digits = int.from_bytes(raw, "big"), ""
+    while number:
+        number, digit = divmod(number, 58)
+        digits = _BASE58[digit] + digits
+    return _BASE58[0] * (len(raw) - len(raw.lstrip(b"\0"))) + digits
 
 
 def check_decimals(field: str, amount: Decimal, currency: Currency) -> None:

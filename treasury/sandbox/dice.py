@@ -20,8 +20,3 @@ def fraction(seed: int, *parts: object) -> float:
 def digits(count: int, seed: int, *parts: object) -> str:
     """`count` decimal digits (at most 30) for this seed and these parts."""
     return str(draw(seed, *parts) % 10**count).zfill(count)
-
-
-def characters(alphabet: str, count: int, seed: int, *parts: object) -> str:
-    """`count` characters of an alphabet for this seed and these parts."""
-    return "".join(alphabet[draw(seed, *parts, place) % len(alphabet)] for place in range(count))
