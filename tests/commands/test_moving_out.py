@@ -9,6 +9,7 @@ import pytest
 
 import data
 from tests.commands.office import Ended, Office
+from tests.engine.rounds import available
 from treasury.promptpay import build_promptpay
 from treasury.sandbox import RunningSandbox
 
@@ -194,11 +195,15 @@ def test_codes_are_paid_once_within_what_was_shown(office: Office, sandbox: Runn
 
 def test_the_results_of_codes_have_what_the_service_debited(office: Office, sandbox: RunningSandbox) -> None:
     """Only the service says what a code debits: its row, its run's sums and the books are one figure."""
+    opening = available(sandbox, "USDT")
     office.run("scan-pay", data.path("qr_codes.csv"), "--run-key", "codes", "--follow", "20", "--yes")
-    books = {order["request_id"]: Decimal(str(order["amount"])) for order in sandbox.orders()}
+    debited = {
+        order["request_id"]: sum(Decimal(str(order[name])) for name in ("amount", "fee")) for order in sandbox.orders()
+    }
     rows = office.results("codes").values()
-    assert {row["request_id"]: Decimal(row["final_amount"]) for row in rows} == books
-    assert Decimal(office.summary("codes")["sums"]["USDT"]["settled"]) == sum(books.values())
+    assert {row["request_id"]: Decimal(row["final_amount"]) for row in rows} == debited
+    assert Decimal(office.summary("codes")["sums"]["USDT"]["settled"]) == sum(debited.values())
+    assert opening - available(sandbox, "USDT") == sum(debited.values())
 
 
 def test_a_code_that_cannot_be_paid_as_asked_is_refused(office: Office, sandbox: RunningSandbox) -> None:

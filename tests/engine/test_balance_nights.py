@@ -22,6 +22,7 @@ from treasury.ledger import schema
 from treasury.ledger.acceptances import accept_break
 from treasury.ledger.policies import adopt_policy
 from treasury.ledger.snapshots import expected_receipts
+from treasury.money import canonical
 from treasury.planning.policy import Policy
 from treasury.policy_file import read_policy
 from treasury.provider.orders import Pay
@@ -212,6 +213,14 @@ def test_a_payment_by_a_scanned_code_is_an_entry_of_the_account(
     second, third = night(desk, tmp_path / "2"), night(desk, tmp_path / "3")
     for report in (second, third):
         assert (report["verdict"], classes(report)) == ("reconciled", {}), report["breaks"]
+    scanned = [each for each in sandbox.orders() if each["operation"] == "submit_scan_to_pay"]
+    [line] = (each for each in second["statement"] if each["currency"] == "USDT")
+    amount, fee = (canonical(sum((Decimal(str(each[it])) for each in scanned), Decimal(0))) for it in ("amount", "fee"))
+    said = (line["sent"], line["arrived"], line["fees_beside"], line["residual"])
+    assert said == (amount, amount, fee, "0")
+    [fees] = (each for each in second["fees"] if each["currency"] == "USDT")
+    assert (fees["amount"], fees["fees"]) == (amount, fee)
+    assert not [each for each in third["statement"] if each["currency"] == "USDT" and each["sent"] != "0"]
 
 
 @pytest.mark.both_databases

@@ -95,3 +95,8 @@ def test_a_status_seen_asks_for_one_step_or_none(status: int | None, steps: dict
     seen = None if status is None else OrderStatus(status)
     asked = {state.value: event_for(state, seen) for state in State}
     assert {state: event.value for state, event in asked.items() if event is not None} == steps
+
+
+def test_what_certainly_was_not_paid_may_be_replaced_and_nothing_else() -> None:
+    replaceable = {State.FAILED, State.CLOSED, State.REJECTED, State.CANCELLED}
+    assert {state for state in State if state.may_be_replaced} == replaceable

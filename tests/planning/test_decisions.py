@@ -16,7 +16,9 @@ from treasury.orders.decisions import (
     is_foreign,
     judge_absence,
     judge_query,
+    over_bound,
     quote_problem,
+    settled_amount,
 )
 from treasury.orders.records import Order, Quote, Stage
 from treasury.orders.states import State
@@ -356,3 +358,51 @@ def test_a_fee_shown_with_what_arrives_is_in_its_currency_where_none_is_known(
     seen = SeenOrder(currency="USDT", amount=Decimal(9), fee=fee, fee_currency=fee_currency)
     read = as_paid(seen, order(**CONVERTED, fee=known), ServiceRules())
     assert (read.fee, read.fee_currency) == (fee, read_as)
+
+
+CODE = {"operation": "submit_scan_to_pay", "amount": None, "ceiling": Decimal(11), "currency": "USDT"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "amount"),
+    [
+        ({}, Decimal(1)),
+        ({"status": OrderStatus.SUCCESS, "ceiling": Decimal(2)}, Decimal(1)),
+        ({**CODE, "status": OrderStatus.SUCCESS}, Decimal(11)),
+        ({**CODE, "status": OrderStatus.PROCESSING}, None),
+        ({**CODE, "status": OrderStatus.FAILED}, None),
+        ({**CODE, "status": None}, None),
+        # What confirms a quote is bounded by its ceiling, which is not what it debited.
+        ({**CONFIRMED, "amount": None, "ceiling": Decimal(11), "status": OrderStatus.SUCCESS}, None),
+    ],
+)
+def test_the_amount_of_a_settled_order_is_what_it_debited(changes: Mapping[str, Any], amount: Decimal | None) -> None:
+    assert settled_amount(order(**changes)) == amount
+
+
+PAID = {"status": OrderStatus.SUCCESS, "bound": Decimal(10), "amount": Decimal(10), "currency": "ETH"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "on_top", "over"),
+    [
+        ({}, (), None),
+        ({"amount": Decimal("10.01")}, (), Decimal("0.01")),
+        ({"amount": Decimal("10.01"), "status": OrderStatus.PROCESSING}, (), Decimal("0.01")),
+        ({"amount": Decimal("10.01"), "status": OrderStatus.FAILED}, (), None),
+        ({"amount": Decimal("10.01"), "status": None}, (), None),
+        ({"amount": Decimal("10.01"), "bound": None}, (), None),
+        ({"fee": Decimal(1), "fee_currency": "ETH"}, (), None),
+        ({"fee": Decimal(1), "fee_currency": "ETH"}, ("payout",), Decimal(1)),
+        ({"fee": Decimal(1)}, ("payout",), Decimal(1)),
+        ({"fee": Decimal(1), "fee_currency": "USDT"}, ("payout",), None),
+        ({"fee": None}, ("payout",), None),
+        # The ceiling of a code is its whole debit once that is known, its fee included.
+        ({**CODE, "fee": Decimal(1), "fee_currency": "USDT"}, ("submit_scan_to_pay",), Decimal(1)),
+        ({**CODE, "ceiling": None}, ("submit_scan_to_pay",), None),
+    ],
+)
+def test_a_debit_above_its_bound_is_found(
+    changes: Mapping[str, Any], on_top: tuple[str, ...], over: Decimal | None
+) -> None:
+    assert over_bound(order(**{**PAID, **changes}), on_top) == over

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import chain
 from typing import Any
 
 from sqlalchemy import Column, ColumnElement, Connection, Select, func, insert, select
@@ -85,9 +86,9 @@ def close_sweep(ledger: Ledger, sweep_id: int, scope: Scope, rules: ServiceRules
             if CATALOGUE[row.operation].may_show_what_arrives and row.receive_amount is not None:
                 flows[row.receive_currency]["receiving"] += Decimal(row.receive_amount)
                 ages[row.receive_currency].append((row.created_at, row.request_id))
-        statement = draw_statement(
-            opening, _moves(stream(_steps(scope, first, last)), flows, late, fee_on_top), closing
-        )
+        moves = _moves(stream(_steps(scope, first, last)), flows, late, fee_on_top)
+        unpriced = _moves_of_unpriced(stream(_ends_of_unpriced(scope, first, last)), fee_on_top)
+        statement = draw_statement(opening, chain(moves, unpriced), closing)
         if before is not None and scope.books == Scope().books:
             earlier = json.loads(before.statement).get("fee_on_top", sorted(fee_on_top))
             if set(earlier) != set(fee_on_top):
@@ -177,8 +178,12 @@ def _texts(sums: Mapping[str, Decimal]) -> dict[str, str]:
 
 
 def _in_scope(scope: Scope) -> list[ColumnElement[bool]]:
+    return [schema.orders.c.amount.is_not(None), *_of_scope(scope)]
+
+
+def _of_scope(scope: Scope) -> list[ColumnElement[bool]]:
     orders = schema.orders.c
-    conditions: list[ColumnElement[bool]] = [orders.currency.is_not(None), orders.amount.is_not(None)]
+    conditions: list[ColumnElement[bool]] = [orders.currency.is_not(None)]
     if scope.run_key is not None:
         conditions.append(orders.run_key == scope.run_key)
     if scope.currency is not None:
@@ -259,6 +264,27 @@ def _moves(
                     late[row.receive_currency].append(row.request_id)
         is_on_top = row.operation in fee_on_top
         yield Move(row.currency, Decimal(row.amount), source, target, row.fee_currency, fee, is_on_top)
+
+
+def _moves_of_unpriced(rows: Iterator[Any], fee_on_top: Collection[str]) -> Iterator[Move]:
+    """Yield what orders moved whose debit nobody knew when they were sent: all of it at their end."""
+    for row in rows:
+        fee, is_on_top = None if row.fee is None else Decimal(row.fee), row.operation in fee_on_top
+        is_beside = is_on_top and row.fee_currency in (None, row.currency)
+        amount = Decimal(row.ceiling) - (fee or 0 if is_beside else 0)
+        source, target = (State.PREPARED if row.source != State.SETTLED.value else State.SETTLED), State(row.target)
+        yield Move(row.currency, amount, source, target, row.fee_currency, fee, is_on_top)
+
+
+def _ends_of_unpriced(scope: Scope, first: int, last: int) -> Any:
+    """Select the steps by which orders without an amount settled, or were so no more; their ceiling is their debit."""
+    orders, journal = schema.orders.c, schema.journal.c
+    query = select(*_money(), orders.ceiling, journal.source, journal.target).join_from(
+        schema.journal, schema.orders, journal.order_id == orders.id
+    )
+    is_settled, was_settled = (step == State.SETTLED.value for step in (journal.target, journal.source))
+    query = query.where(is_settled != was_settled, orders.amount.is_(None), orders.ceiling.is_not(None))
+    return query.where(journal.id > first, journal.id <= last, *_of_scope(scope)).order_by(journal.id)
 
 
 def _openings() -> Any:

@@ -128,7 +128,7 @@ def _fees(book: WrittenBook, block: _Block) -> Any:
     chart = book.book.add_chart({"type": "column"})
     labels = {"value": True, "num_format": "0.##"}
     chart.add_series({**_series(block, 1), "fill": {"color": "#4a8fd8"}, "gap": 60, "data_labels": labels})
-    chart.set_title({"name": "Effective fees, bps of what arrived", "name_font": {"size": 12}})
+    chart.set_title({"name": "Effective fees, bps of the amounts", "name_font": {"size": 12}})
     chart.set_legend({"none": True})
     chart.set_y_axis({"major_gridlines": _GRID})
     return chart

@@ -181,16 +181,20 @@ def _by_day(orders: "pd.DataFrame", policy: Policy) -> list[dict[str, Any]]:
 
 
 def _fees(orders: "pd.DataFrame") -> list[dict[str, Any]]:
-    """Fees of what arrived, per currency of the fee, and what they come to in basis points of the amounts."""
+    """Fees of what arrived, per currency of the fee, and what they come to in basis points of the amounts.
+
+    The amount of an order that nobody knew when it was sent is the one that the service shows.
+    """
     totals: dict[str, list[Decimal]] = {}
     counted: Counter[str] = Counter()
     arrived = orders[(orders["status"] == 99) & orders["seen_fee"].notna()]
-    columns = ("seen_fee", "seen_fee_currency", "currency", "amount", "receive_currency", "receive_amount")
-    for fee, charged, *sides in zip(*(arrived[name] for name in columns), strict=True):
+    ours = ("currency", "amount", "receive_currency", "receive_amount")
+    columns = ("seen_fee", "seen_fee_currency", "seen_amount", *ours)
+    for fee, charged, seen, *sides in zip(*(arrived[name] for name in columns), strict=True):
         currency = charged or sides[0]
         if currency is None:
             continue
-        base = sides[1] if sides[0] == currency else sides[3] if sides[2] == currency else None
+        base = (sides[1] or seen) if sides[0] == currency else sides[3] if sides[2] == currency else None
         sums = totals.setdefault(currency, [ZERO, ZERO])
         sums[0] += Decimal(base or 0)
         sums[1] += Decimal(fee)

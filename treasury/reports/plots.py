@@ -53,8 +53,9 @@ def _ages(machine: Machine) -> Plot:
 
 def _fees(machine: Machine) -> Plot:
     rows = [(each["currency"], f"{each['orders']:,}", *_money(each), amount(each["bps"])) for each in machine["fees"]]
-    head = ("Currency", "Orders", "Arrived", "Fees", "bps")
-    return Plot("fees", "Effective fees", "In basis points of what arrived.", "", head, rows)
+    head = ("Currency", "Orders", "Amounts", "Fees", "bps")
+    note = "Of what arrived: in basis points of the amounts, fees inside them included."
+    return Plot("fees", "Effective fees", note, "", head, rows)
 
 
 def _money(each: Mapping[str, Any]) -> Iterable[str]:
