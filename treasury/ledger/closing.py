@@ -86,9 +86,11 @@ def close_sweep(ledger: Ledger, sweep_id: int, scope: Scope, rules: ServiceRules
             if CATALOGUE[row.operation].may_show_what_arrives and row.receive_amount is not None:
                 flows[row.receive_currency]["receiving"] += Decimal(row.receive_amount)
                 ages[row.receive_currency].append((row.created_at, row.request_id))
-        moves = _moves(stream(_steps(scope, first, last)), flows, late, fee_on_top)
-        unpriced = _moves_of_unpriced(stream(_ends_of_unpriced(scope, first, last)), fee_on_top)
-        statement = draw_statement(opening, chain(moves, unpriced), closing)
+        moves = (
+            _moves(stream(_steps(scope, first, last)), flows, late, fee_on_top),
+            _moves_of_unpriced(stream(_ends_of_unpriced(scope, first, last)), fee_on_top),
+        )
+        statement = draw_statement(opening, chain.from_iterable(moves), closing)
         if before is not None and scope.books == Scope().books:
             earlier = json.loads(before.statement).get("fee_on_top", sorted(fee_on_top))
             if set(earlier) != set(fee_on_top):
@@ -108,9 +110,8 @@ def close_sweep(ledger: Ledger, sweep_id: int, scope: Scope, rules: ServiceRules
         if currency
     }
     row = {"sweep_id": sweep_id, "books": scope.books, "as_of": as_of, "journal_id": last}
-    lines = [line.as_text() for line in statement]
-    drawn: dict[str, Any] = {"lines": lines, "flows": said, "fee_on_top": sorted(fee_on_top)}
-    drawn["debited_when"] = rules.entry("debited_when")
+    drawn: dict[str, Any] = {"lines": [line.as_text() for line in statement], "flows": said}
+    drawn |= {"fee_on_top": sorted(fee_on_top), "debited_when": rules.entry("debited_when")}
     if by_age is not None and (count := ledger.read(_not_asked(sweep_id))[0][0]):
         drawn |= {"not_asked": count, "by_age": by_age}
     row["statement"] = json.dumps(drawn)
