@@ -115,7 +115,7 @@ def test_a_settled_payment_by_a_scanned_code_counts_in_its_day_at_what_it_debite
     make_kind("scan_to_pay", rows=3).start(desk, tmp_path)
     sandbox.advance(60)
     night(desk, tmp_path / "1")
-    debited = sum(Decimal(order["amount"]) for order in sandbox.orders())
+    debited = sum(Decimal(order["amount"]) + Decimal(order["fee"]) for order in sandbox.orders())
     [day] = {order.counted_on for order in desk.ledger.orders()}
     assert 0 < debited < 100
     assert counted_on(desk.ledger, str(day), ["USDT"]) == {"USDT": debited}
