@@ -158,7 +158,8 @@ class ServiceRules(BaseModel):
     """Currency that the fee of a conversion is taken in (public fact 7.4, one example: the received one)."""
     fee_on_top: Annotated[Codes, AfterValidator(_moves_money)] = frozenset({"submit_scan_to_pay"})
     """Operations whose fee is debited beside their amount (public fact 6, row 14: scan-to-pay's example); of every
-    other one it is a part of the amount (public fact 7.4, examples of withdrawals). A list replaces this one."""
+    other one it is a part of the amount (public fact 7.4, examples of withdrawals). A list replaces this one; `,`
+    alone empties it."""
     debited_when: Annotated[
         Mapping[str, Literal["accepted", "final"]], BeforeValidator(_pairs), AfterValidator(_all_move_money)
     ] = Field(default_factory=dict)
