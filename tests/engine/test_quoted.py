@@ -92,6 +92,20 @@ def test_a_lost_quote_is_asked_for_again_under_the_same_id(open_desk: OpenDesk, 
     assert [quote.asks for quote in desk.ledger.quotes()] == [2]
 
 
+def test_a_quote_of_which_the_answer_was_lost_is_as_old_as_its_first_question(
+    open_desk: OpenDesk, service: Any
+) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(QUOTE, *["drop"] * 3, fiat_quote())
+    service.plan(CREATE, confirmed)
+    order = desk.submission.submit(plan(desk, fiat_payout()))
+    assert (order.state, order.generation) == (State.PREPARED, 1)
+    clock_of(desk).move(400)
+    order = open_desk(service.base_url).submission.submit(order)  # answered with the first quote, which is over
+    assert (order.state, order.generation) == (State.ACCEPTED, 2)
+    assert [sent["order_no"] for sent in service.sent_to(CREATE)] == [f"Q-{order.request_id}"]
+
+
 def test_a_row_waits_after_three_unfit_quotes_and_is_resumed_at_the_next_start(
     open_desk: OpenDesk, service: Any
 ) -> None:

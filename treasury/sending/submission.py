@@ -255,7 +255,8 @@ class Submission(Transmission):
             note_quote(self._ledger, quote, note=f"no answer: {error}")
             return Fetched(self._ledger.note(order, unmoved=True, reason=f"no quote: {error}"), again=True)
         crash_point("quote.answered")
-        facts = terms.ledger_facts(asked_at, self._ledger.now())
+        since = asked_at if quote.asks == 1 else quote.created_at  # a repeat is answered with the first quote
+        facts = terms.ledger_facts(since, self._ledger.now())
         quote = note_quote(self._ledger, quote, stage=Stage.ANSWERED, note=None, **facts)
         now, service_now = self._ledger.now(), self._client.service_now()
         if self._is_older(quote) or is_foreign(quote, now, service_now):
