@@ -203,7 +203,12 @@ CLASSES: tuple[Class, ...] = (
         "more reached the balance than the orders of this ledger explain",
         "usual for deposits and pay-ins: compare with the service's list of them, and accept it (`treasury accept`)",
     ),
-    Class("in_progress", Verdict.PENDING, "on its way, or not sent yet", "none: it is followed"),
+    Class(
+        "in_progress",
+        Verdict.PENDING,
+        "on its way, or not sent yet",
+        "none: it is followed; what was not sent waits for its run to be started again",
+    ),
     Class(
         "quote_expired_unused",
         Verdict.RECONCILED,
