@@ -371,15 +371,28 @@ def test_a_changed_setting_of_fees_corrects_the_account_since_its_opening(
         report = night(desk, tmp_path / f"{number}")
         assert balance(report)["unexplained"] == f"-0.{number}"
     assert "see fee_on_top" in report["breaks"][0]["evidence"]
+    exported = _entries(desk, tmp_path / "m1")
     believing = open_desk(sandbox.base_url, service=ServiceRules(fee_on_top=frozenset({"payout"})))
+    assert _entries(believing, tmp_path / "m2") == exported
     clock_of(desk).move(DAY)
     corrected = night(believing, tmp_path / "3")
+    later = _entries(believing, tmp_path / "m3")
+    assert {name: later[name] for name in exported} == exported
+    assert sorted(later[name] for name in later.keys() - exported.keys()) == ["-0.1", "-0.1"]
     assert balance(corrected)["unexplained"] == "0"
     assert {each["lifecycle"] for each in corrected["breaks"]} == {"resolved"}
     clock_of(desk).move(DAY)
     assert balance(night(believing, tmp_path / "4"))["unexplained"] == "0"
     back = night(desk, tmp_path / "5")
     assert balance(back)["unexplained"] == "-0.2"
+
+
+def _entries(desk: Desk, out: Path) -> dict[str, str]:
+    """The entries of this month for the books: id -> amount."""
+    month = f"{clock_of(desk).now():%Y-%m}"
+    report_month(desk, month, out, Policy())
+    with (out / "entries.csv").open(newline="") as file:
+        return {row["id"]: row["amount"] for row in csv.DictReader(file)}
 
 
 def test_an_order_that_is_open_since_before_the_opening_widens_the_range_once(

@@ -1,7 +1,8 @@
 """Entries of the balance accounts, read from the ledger: what each order's final step moved, once and for ever."""
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -26,7 +27,9 @@ def opened_after(ledger: Ledger, opened_at: Collection[int]) -> dict[int, int]:
 def order_bookings(ledger: Ledger, first_steps: Mapping[str, int], fee_on_top: Collection[str]) -> Iterator[Booking]:
     """Read the entries of orders: one that settled left, one that was settled and is no more came back.
 
-    `first_steps`: currency -> the last step of the journal before its account was opened.
+    `first_steps`: currency -> the last step of the journal before its account was opened. `fee_on_top`: the setting of
+    now, by which no report was made yet. An entry stays as the first report had it; a report by another setting
+    corrects it by an entry of its own.
     """
     orders, journal = schema.orders.c, schema.journal.c
     money = (orders.currency, orders.amount, orders.receive_currency, orders.receive_amount)
@@ -37,14 +40,67 @@ def order_bookings(ledger: Ledger, first_steps: Mapping[str, int], fee_on_top: C
         .where((journal.source == State.SETTLED.value) != (journal.target == State.SETTLED.value))
         .order_by(journal.id)
     )
-    debits = _debits_of_unpriced(ledger)
+    debits, settings = _debits_of_unpriced(ledger), _Settings(ledger, fee_on_top)
     with ledger.snapshot() as stream:
         for row in stream(query):
             amount = debits.get(row.request_id) if row.amount is None else Decimal(row.amount)
-            for currency, kind, moved in _moved(row, amount, is_on_top=row.operation in fee_on_top):
-                if currency in first_steps and row.id > first_steps[currency]:
-                    named_by = (row.request_id, row.run_key, row.row_ref, row.order_no)
-                    yield Booking(f"J{row.id}-{kind.value}", row.at, currency, kind, moved, *named_by)
+            first = settings.of_first_report(row.id)
+            entries = [
+                (f"J{row.id}-{kind.value}", row.at, currency, kind, moved)
+                for currency, kind, moved in _moved(row, amount, is_on_top=row.operation in first)
+            ]
+            for entry in (*entries, *_corrected(row, amount, settings.changes_after(row.id))):
+                if entry[2] in first_steps and row.id > first_steps[entry[2]]:
+                    yield Booking(*entry, row.request_id, row.run_key, row.row_ref, row.order_no)
+
+
+class _Settings:
+    """Operations whose fee is on top, as each report of everything took them to be."""
+
+    def __init__(self, ledger: Ledger, now: Collection[str]) -> None:
+        """`now`: those of the next report."""
+        table = schema.reports.c
+        query = select(table.sweep_id, table.as_of, table.journal_id, table.statement).where(
+            table.books == Scope().books
+        )
+        self._steps: list[int] = []
+        self._of_reports: list[frozenset[str]] = []
+        self._changes: list[tuple[int, int, int, frozenset[str]]] = []
+        self._now = frozenset(now)
+        for row in ledger.read(query.where(table.books == Scope().books).order_by(table.sweep_id)):
+            found = frozenset(json.loads(row.statement).get("fee_on_top", now))
+            if self._of_reports and found != self._of_reports[-1]:
+                self._changes.append((len(self._steps), row.sweep_id, row.as_of, found))
+            self._steps.append(row.journal_id)
+            self._of_reports.append(found)
+
+    def of_first_report(self, step: int) -> frozenset[str]:
+        """Return the setting of the first report that holds a step of the journal."""
+        place = bisect_left(self._steps, step)
+        return self._of_reports[place] if place < len(self._steps) else self._now
+
+    def changes_after(self, step: int) -> list[tuple[int, int, frozenset[str], frozenset[str]]]:
+        """Return the later reports by another setting: number, time in Unix ms, the setting before and theirs."""
+        place = bisect_left(self._steps, step)
+        return [
+            (number, as_of, self._of_reports[at - 1], found) for at, number, as_of, found in self._changes if at > place
+        ]
+
+
+def _corrected(
+    row: Any, amount: Decimal | None, changes: Iterable[tuple[int, int, Collection[str], Collection[str]]]
+) -> Iterator[tuple[str, int, str, EntryKind, Decimal]]:
+    """Yield the entries by which reports by another setting corrected what a step moved."""
+    for number, as_of, before, after in changes:
+        if (row.operation in before) == (row.operation in after):
+            continue
+        sums: dict[str, Decimal] = {}
+        for sign, setting in ((-1, before), (1, after)):
+            for currency, _, moved in _moved(row, amount, is_on_top=row.operation in setting):
+                sums[currency] = sums.get(currency, Decimal(0)) + sign * moved
+        for currency, moved in sums.items():
+            if moved:
+                yield f"J{row.id}-{EntryKind.FEE.value}-{number}", as_of, currency, EntryKind.FEE, moved
 
 
 def _moved(row: Any, amount: Decimal | None, *, is_on_top: bool) -> Iterator[tuple[str, EntryKind, Decimal]]:
