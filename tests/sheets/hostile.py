@@ -25,7 +25,7 @@ from tests.sheets.books import (
     write,
 )
 from tests.sheets.looks import unseen_files
-from tests.sheets.striking_rules import STRUCK_BY_RULE, End
+from tests.sheets.striking_rules import HIDDEN_BELOW, End
 
 
 @dataclass(frozen=True)
@@ -273,8 +273,8 @@ def hidden() -> Iterator[Hostile]:
     yield case("two hidden columns", lambda at: workbook(at, TWO, before=cols), *ends)
     hides = '<sheetFormatPr zeroHeight="1"/>'
     yield case("rows hidden by default", lambda at: workbook(at, TWO, before=hides), (0, "file", "hidden_row"))
-    for name, (rules, places) in STRUCK_BY_RULE.items():
-        yield case(f"struck out by {name}", lambda at, r=rules: workbook(at, TWO, after=r), *places)  # type: ignore[misc]
+    for name, (rules, places) in HIDDEN_BELOW.items():
+        yield case(name, lambda at, r=rules: workbook(at, TWO, after=r), *places)  # type: ignore[misc]
     struck = [*TWO[:2], [styled(text, STRUCK) if text else "" for text in TWO[2]]]
     yield case("row struck out", lambda at: workbook(at, struck), (3, "row", "struck_out"))
     strings = "<si><t>r2</t></si><si><r><rPr><strike val='1'/></rPr><t>Budi Contoh</t></r></si>"

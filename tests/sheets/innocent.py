@@ -10,6 +10,7 @@ from typing import Any
 import openpyxl
 import xlsxwriter
 from openpyxl.styles import Font
+from openpyxl.utils import get_column_letter
 
 from tests.sheets import valid_numbers as valid
 from tests.sheets.books import (
@@ -29,6 +30,7 @@ from tests.sheets.books import (
     write,
 )
 from tests.sheets.looks import SEEN_BY_RULE, SEEN_NUMBERS, SEEN_TEXT
+from tests.sheets.striking_rules import merged
 
 ROWS = [BANK, PERSON | {"row_ref": "r2"}, BANK | {"row_ref": "r3", "amount": "980.00"}]
 LINES = table(ROWS)
@@ -177,6 +179,10 @@ def workbooks() -> Iterator[Innocent]:
         "</formula></cfRule></conditionalFormatting>"
         for place, look in (("A1:Z99", 0), ("BA1:BB99", 1), ("A2000:Z3000", 1))
     )
+    titled = [["Payroll"], ["November"], *LINES[:1], [], *LINES[1:], [], []]
+    places = merged("A1:F2", "A3:A4", f"{get_column_letter(len(LINES[0]) + 1)}4:ZZ7", "A8:Z9", "A90:Z99")
+    above = ("the header is in row 3",)
+    yield Innocent("merged elsewhere", lambda at: workbook(at, titled, after=places), ROWS, above)
     yield Innocent("struck out by a rule elsewhere", lambda at: workbook(at, LINES, after=rules), ROWS)
     column = '<cols><col min="60" max="16384" hidden="1"/></cols>'
     yield Innocent("hidden blank columns", lambda at: workbook(at, LINES, before=column), ROWS)

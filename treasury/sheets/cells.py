@@ -80,9 +80,9 @@ class Table:
     """The rule that more rows break."""
     hidden_columns: list[tuple[int, int]] = field(default_factory=list)
     """First and last of each range of hidden columns, from 0; complete when the first line is there."""
-    hidden_by_rule: list[tuple[str, str]] = field(default_factory=list)
-    """Ranges whose conditional format hides what is in them, as the workbook writes them, each with the code of how;
-    complete after the last line."""
+    hidden_ranges: list[tuple[str, str]] = field(default_factory=list)
+    """Ranges that are merged, or whose conditional format hides what is in them, as the workbook writes them, each with
+    the code of how; complete after the last line."""
 
     def hides(self, column: int) -> bool:
         """Tell whether a column, from 0, is hidden."""

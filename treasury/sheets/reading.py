@@ -24,7 +24,7 @@ from treasury.sheets.cells import (
 from treasury.sheets.characters import EXAMPLE, Fault, judge_amount, judge_identifier, judge_text, looks_run
 from treasury.sheets.delimited import HEADER_WITHIN
 from treasury.sheets.headers import Header, Layout, find_header
-from treasury.sheets.hidden_by_rule import hidden_by_rule
+from treasury.sheets.hidden_ranges import MERGED, hidden_in_ranges
 from treasury.sheets.mappings import Mappings
 from treasury.sheets.named_codes import SEPARATOR, code_of
 from treasury.sheets.opening import read_table
@@ -86,7 +86,7 @@ class _Reading:
     """Amounts that formulas gave, by column and line."""
 
 
-UNSEEN = frozenset(("hidden_row", "hidden_column", "hidden_sheet", "struck_out", "not_shown"))
+UNSEEN = frozenset(("hidden_row", "hidden_column", "hidden_sheet", "struck_out", "not_shown", MERGED))
 """Codes of problems with what nobody saw."""
 
 _OF_ALL = UNSEEN | {"too_many_cells_in_row"}
@@ -124,9 +124,11 @@ def read_sheet(
     made = Sheet[T]()
     seen: dict[str, int] = {}
     values: dict[str, str] = {}
-    row = last = 0
+    numbers: list[int] = []
+    row = 0
     for row, line in enumerate(lines, 1):
-        last = line.number
+        if reading.typed:
+            numbers.append(line.number)
         if row > table.max_rows:
             raise file_problem(path, table.too_many_rows, "too_many_rows")
         if len(reading.problems) > MAX_PROBLEMS:
@@ -156,8 +158,8 @@ def read_sheet(
     if not row:
         raise file_problem(path, "has no rows under its header", "no_rows")
     unclear = (problem for problem in reading.amounts.problems() if problem.row not in leaves.problems)
-    by_rule = islice(hidden_by_rule(table.hidden_by_rule, header, last), MAX_PROBLEMS)
-    _raise_if_any(path, [*reading.problems, *unclear, *by_rule])
+    in_ranges = islice(hidden_in_ranges(table.hidden_ranges, header, numbers), MAX_PROBLEMS)
+    _raise_if_any(path, [*reading.problems, *unclear, *in_ranges])
     made.mapped = header.mapped
     made.left_out = tuple(leaves.out)
     made.notes = tuple(_notes(header, reading))

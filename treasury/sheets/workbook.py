@@ -134,7 +134,7 @@ def read_lines(book: Book, sheet: SheetName) -> Table:
         max_rows=MAX_WORKBOOK_ROWS,
         too_many_rows=rule,
         hidden_columns=reader.hidden_columns,
-        hidden_by_rule=reader.hidden_by_rule,
+        hidden_ranges=reader.hidden_ranges,
     )
 
 

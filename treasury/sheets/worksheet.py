@@ -31,6 +31,7 @@ from treasury.sheets.cells import (
     is_filled,
 )
 from treasury.sheets.headers import MAX_NAME
+from treasury.sheets.hidden_ranges import MERGED
 from treasury.sheets.looks import (
     BLANK_FORMAT,
     NOT_SHOWN,
@@ -64,6 +65,7 @@ _NUMBER = re.compile(r"-?[0-9]{1,400}(\.[0-9]{1,400})?([eE][+-]?[0-9]{1,3})?")
 _ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
 _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}(T00:00:00(\.0+)?Z?)?")
 _ON = ("1", "true")
+_MERGED = f"{{{SHEET_MAIN_NS}}}mergeCell"
 _LAST_COLUMN = 16_384
 MIN_HEIGHT, MIN_WIDTH = 2.0, 0.5
 """Of a row in points, of a column in characters: nobody sees what is in less."""
@@ -88,8 +90,8 @@ class SheetReader(WorkSheetParser):
         """`painted`: where a table may have put a colour behind the cells."""
         super().__init__(io.BytesIO(), [], epoch=MAC_EPOCH if from_1904 else WINDOWS_EPOCH)
         self.hidden_columns: list[tuple[int, int]] = []
-        self.hidden_by_rule: list[tuple[str, str]] = []
-        """Ranges in which conditional formatting may hide something, each with the code of how."""
+        self.hidden_ranges: list[tuple[str, str]] = []
+        """Ranges in which something may be hidden, each with the code of how."""
         self._path, self._title = path, title
         self._strings = strings
         self._styles = styles
@@ -108,6 +110,7 @@ class SheetReader(WorkSheetParser):
             tags.FORMAT_TAG: self._parse_defaults,
             tags.CF_TAG: self.parse_formatting,
             tags.EXT_TAG: self.parse_extensions,
+            _MERGED: self._parse_merged,
         }
         waiting, element = 0, None
         for element in elements:
@@ -165,8 +168,15 @@ class SheetReader(WorkSheetParser):
         """Note what conditional formatting may hide."""
         ranges = element.get("sqref") or " ".join(each.text or "" for each in element.iter() if local(each) == "sqref")
         codes = dict.fromkeys(code for each in element.iter() if local(each) == "cfRule" for code in self._does(each))
-        self.hidden_by_rule += [(each, code) for code in codes for each in ranges.split()]
-        if len(self.hidden_by_rule) > LAST_ROW:
+        for code in codes:
+            self._hide(ranges.split(), code)
+
+    def _parse_merged(self, element: Any) -> None:
+        self._hide([element.get("ref", "")], MERGED)
+
+    def _hide(self, ranges: Iterable[str], code: str) -> None:
+        self.hidden_ranges += [(each, code) for each in ranges]
+        if len(self.hidden_ranges) > LAST_ROW:
             raise Unreadable("more ranges than rows")
 
     def _does(self, rule: Any) -> Iterator[str]:
