@@ -1,5 +1,6 @@
 """The plan of a payout run: what people approve, and what it is made of."""
 
+import csv
 import hashlib
 import json
 from decimal import Decimal
@@ -8,11 +9,12 @@ from pathlib import Path
 import pytest
 
 import data
+from tests.parts import DIRECT, QUOTED
 from treasury.orders.quoting import masked_payload
 from treasury.orders.records import Intent
 from treasury.planning.payouts import plan_row
 from treasury.planning.shown import Known, shown_payouts
-from treasury.reports.plan import preview_page
+from treasury.reports.plan import as_lines, preview_page
 from treasury.runs.payout_plans import read_plan
 from treasury.sheets.beneficiaries import read_beneficiaries
 
@@ -72,6 +74,33 @@ def test_the_largest_payments_are_those_of_each_currency() -> None:
         "EMP-005",
         "EMP-006",
     ]
+
+
+def test_one_account_under_two_names_is_said_in_any_currency_and_on_any_route(tmp_path: Path) -> None:
+    someone = {**DIRECT, "account_no": "7700112233", "account_name": "Someone Else Contoh"}
+    same = {**someone, "account_no": "77-0011-2233", "amount": "100.000001", "currency": "USDT_TRC20"}
+    quoted = {**QUOTED, "beneficiary_country": "ID", "account_no": "7700112233", "receive_currency": "IDR"}
+    rows = {
+        "X1": {**someone, "account_no": "7700112234", "account_name": "Third Contoh"},
+        "X2": someone,
+        "X4": {**same, "account_name": "Agus Wijaya Contoh"},
+        "X5": {**someone, "account_no": "55", "account_name": "Ms. Budi Contoh"},
+        "X6": {**someone, "account_no": "55", "account_name": "MS BUDI CONTOH", "currency": "USDT_TRC20"},
+        "X7": {**someone, "bank_code": "1000121", "account_name": "Owner There"},
+        "X8": {**quoted, "full_name": "Example Person"},
+    }
+    names = ["row_ref", *dict.fromkeys(name for row in rows.values() for name in row)]
+    file = tmp_path / "rows.csv"
+    for left, noted in (((), {"X2", "X4", "X7", "X8"}), (("X8",), {"X2", "X4"})):
+        with file.open("w", newline="") as out:
+            writer = csv.DictWriter(out, names)
+            writer.writeheader()
+            writer.writerows({"row_ref": ref, **row} for ref, row in rows.items() if ref not in left)
+        shown = shown_payouts(read_plan(file, "run"), Known())
+        assert {row["row_ref"] for row in shown["rows"] if "under different names" in (row["note"] or "")} == noted
+        page = preview_page(shown, 0)
+        assert dict(page.facts)["One account, different names"] == f"{len(noted)} payment(s), see their notes"
+        assert "under different names" in "\n".join(as_lines(page, only_noted=True))
 
 
 def test_intents_are_those_of_the_rows_however_often_they_are_looked_at() -> None:

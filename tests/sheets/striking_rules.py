@@ -1,4 +1,4 @@
-"""What stands after the rows and hides some of them: formats that strike cells out, and merged cells."""
+"""Elements after the rows that hide some of them: formats that strike cells out, and merged cells."""
 
 from tests.sheets.books import BANK
 
@@ -38,4 +38,4 @@ HIDDEN_BELOW: dict[str, tuple[str, list[End]]] = {
     "names of columns merged": (merged("B1:C1"), [(1, "amount", "merged")]),
     "a second range of the same column": (merged("N5:P9", "C2:C2", "$C$3:$C$4"), [(3, "amount", "merged")]),
 }
-"""What hides something of the two rows of a table, and what is said of it."""
+"""Elements that hide something of the two rows of a table, and the problems that are said."""

@@ -10,6 +10,8 @@ from treasury.money import exact, format_amount
 
 HUNDRED = Decimal(100)
 
+TWO_NAMES = "this sheet pays this account under different names"
+
 
 @dataclass(frozen=True)
 class Payment:
@@ -78,7 +80,7 @@ def compare_runs(
         names, earlier_names = ({each.name for each in some if each.name} for some in (payments, before))
         refs = [each.row_ref for each in payments]
         if len(names) > 1:
-            renamed |= dict.fromkeys(refs, "this sheet pays this account under different names")
+            renamed |= dict.fromkeys(refs, TWO_NAMES)
         elif earlier_names and names and not names & earlier_names:
             renamed |= dict.fromkeys(refs, f"this account had another name in run {run_key}")
         if before and (said := ", ".join(_changes(payments, before, percent))):

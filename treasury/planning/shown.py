@@ -1,16 +1,18 @@
 """Pure: what an approver sees of a plan that waits. Personal: it is kept encrypted, and only while the plan waits."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
 from treasury.masking import mask
 from treasury.money import format_amount
-from treasury.planning.beside import Beside
+from treasury.planning.beside import TWO_NAMES, Beside
 from treasury.planning.payouts import PayoutPlan
-from treasury.planning.rows import PayoutRow
+from treasury.planning.rows import PayoutRow, Route
 from treasury.planning.trades import TradePlan
+from treasury.texts import as_it_looks, payee_key
 
 LARGEST = 5
 """How many of the largest payments of each currency are shown first."""
@@ -42,13 +44,15 @@ class Known:
 
 def shown_payouts(plan: PayoutPlan, known: Known) -> dict[str, Any]:
     """A payout plan as an approver sees it."""
-    rows = [_payment(row, plan, known) for row in plan.rows]
+    renamed = _under_two_names(plan.rows)
+    rows = [_payment(row, plan, known, renamed) for row in plan.rows]
     return {
         "kind": "payout",
         **plan.summary(),
         "why": plan.why_approvals,
         "new_payees": len(known.new),
         "changed_payees": len(known.changed),
+        "two_names": len(renamed),
         "duplicates": len(known.duplicates),
         "held": sum(row.row_ref in known.holds for row in plan.rows),
         "is_enforced": plan.kind != "scan-to-pay",
@@ -58,7 +62,7 @@ def shown_payouts(plan: PayoutPlan, known: Known) -> dict[str, Any]:
     }
 
 
-def _payment(row: PayoutRow, plan: PayoutPlan, known: Known) -> dict[str, Any]:
+def _payment(row: PayoutRow, plan: PayoutPlan, known: Known, renamed: Collection[str]) -> dict[str, Any]:
     amount, receive_amount = row.amount, row.receive_amount
     ceiling = row.ceiling(plan.limits.max_per_payout.get(row.currency))
     cells = {
@@ -72,18 +76,21 @@ def _payment(row: PayoutRow, plan: PayoutPlan, known: Known) -> dict[str, Any]:
         "receive_amount": None if receive_amount is None else format_amount(receive_amount),
         "receive_currency": None if row.currency == row.receive_currency else row.receive_currency,
         "at_most": None if ceiling is None else format_amount(ceiling),
-        "note": "; ".join(_notes(row, known)) or None,
+        "note": "; ".join(_notes(row, known, renamed)) or None,
     }
     return {name: cells[name] for name in COLUMNS}
 
 
-def _notes(row: PayoutRow, known: Known) -> Iterator[str]:
+def _notes(row: PayoutRow, known: Known, renamed: Collection[str]) -> Iterator[str]:
     if row.row_ref in known.changed:
         yield f"this name was paid to another account before: {known.changed[row.row_ref]}, now {mask(row.account)}"
     elif row.row_ref in known.new:
         yield "first payment to this account"
-    if known.beside is not None and row.row_ref in known.beside.differs:
-        yield known.beside.differs[row.row_ref]
+    differs = "" if known.beside is None else known.beside.differs.get(row.row_ref, "")
+    if row.row_ref in renamed and TWO_NAMES not in differs:
+        yield TWO_NAMES
+    if differs:
+        yield differs
     if row.row_ref in known.holds:
         yield f"will be held: {known.holds[row.row_ref]}"
     elif row.row_ref in known.duplicates:
@@ -91,6 +98,40 @@ def _notes(row: PayoutRow, known: Known) -> Iterator[str]:
         yield f"looks like {known.duplicates[row.row_ref]}{meant}"
     if said := known.said.get(row.row_ref):
         yield said
+
+
+def _under_two_names(rows: Iterable[PayoutRow]) -> frozenset[str]:
+    """Rows whose account another row pays under another name, in whatever currency.
+
+    Routes have codes of their own for one bank: on two of them an account of a country is one.
+    """
+    first: dict[str, str] = {}
+    several: dict[str, list[PayoutRow]] = {}
+    for row in rows:
+        name, account = as_it_looks(row.payee_name), _account_of(row)
+        if name and first.setdefault(account, name) != name:
+            several[account] = []
+    for row in rows if several else ():
+        if row.payee_name and (account := _account_of(row)) in several:
+            several[account].append(row)
+    return frozenset(ref for some in several.values() for ref in _differently_named(some))
+
+
+def _account_of(row: PayoutRow) -> str:
+    return payee_key(row.account, row.country or "", "")
+
+
+def _differently_named(rows: Sequence[PayoutRow]) -> Iterator[str]:
+    """Yield those of the rows of one account number that name somebody else than another row does."""
+    of_payee: dict[tuple[Route, str], set[str]] = defaultdict(set)
+    of_route: dict[Route, set[str]] = defaultdict(set)
+    for row in rows:
+        for names in (of_payee[row.route, row.payee], of_route[row.route]):
+            names.add(as_it_looks(row.payee_name))
+    for row in rows:
+        others = (names for route, names in of_route.items() if route is not row.route)
+        if any(names != {as_it_looks(row.payee_name)} for names in (of_payee[row.route, row.payee], *others)):
+            yield row.row_ref
 
 
 def _largest(rows: Iterable[PayoutRow]) -> list[str]:

@@ -211,6 +211,7 @@ def _sums(shown: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         ("held", "Will be held"),
         ("changed_payees", "Known name, other account"),
         ("new_payees", "Paid for the first time"),
+        ("two_names", "One account, different names"),
         ("duplicates", "Look like earlier payments"),
     ):
         if shown.get(name):
