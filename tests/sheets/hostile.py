@@ -231,7 +231,7 @@ def cells_of_workbooks() -> Iterator[Hostile]:
         yield raw(BANK, column, formula("#REF!", "e"), "error_cell", "a formula's error")
         yield raw(BANK, column, Raw('<c r="{at}" t="b"><v>1</v></c>'), "wrong_type", "a boolean")
         yield raw(BANK, column, styled("12.50", STRUCK), "struck_out", "struck out")
-    for style, value in ((2, "1250.555"), (3, "0.125"), (4, "12.5"), (10, "1250.4"), (14, "9.999"), (15, "1.001")):
+    for style, value in ((2, "1250.555"), (3, "0.125"), (4, "12.5"), (10, "1250.4"), (14, "9.99"), (15, "1.01")):
         yield raw(BANK, "amount", number(value, style), "shown_differs", f"{value} as {FORMATS[style]}")
     for style, value in ((8, "12.5"), (11, "1250"), (12, "0.5"), (13, "1250"), (16, "1.25")):
         yield raw(BANK, "amount", number(value, style), "shown_differs", f"{value} as {FORMATS[style]}")

@@ -8,11 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.sheets.books import BANK, csv_text, parts, save, sheet_xml, table, workbook, write
+from tests.sheets.books import BANK, PERSON, csv_text, number, parts, save, sheet_xml, styled, table, workbook, write
+from tests.sheets.looks import LOOK, book
 from treasury.errors import InvalidSheet, RowProblem
 from treasury.runs.payout_plans import read_plan
-from treasury.sheets.beneficiaries import read_beneficiaries
+from treasury.sheets.balances import read_balances
+from treasury.sheets.beneficiaries import LAYOUT, read_beneficiaries
 from treasury.sheets.card_users import read_card_users
+from treasury.sheets.corrections import write_corrected
 from treasury.sheets.number_formats import read_format
 from treasury.sheets.worksheet import number_text
 from treasury.sheets.writing import write_errors
@@ -36,6 +39,76 @@ from treasury.sheets.writing import write_errors
 )
 def test_a_format_shows_what_a_person_sees(code: str, number: str, shown: str | None) -> None:
     assert read_format(code).shown(number) == shown
+
+
+BESIDE = {
+    "": (
+        *("General", "@", "", "#,##0.00_);[Red]\\(#,##0.00\\)", "[$-407]#,##0.00", "[>5][Blue]0;0", "#\\ ##0.00"),
+        *('_(* #,##0.00_);_(* \\(#,##0.00\\);_(* "-"??_);_(@_)', "[DBNum1]0", ";;;", "[>5]0;0.00 €", '"-"0;0" USD"'),
+        '0;0;0;@" USD"',
+    ),
+    "EUR": ('#,##0.00 "EUR"', "[$EUR] #,##0.00", "[$EUR-407]0", "0\\E\\U\\R", 'General" EUR"'),
+    "€": ("€ #,##0.00", "[$€-407] #,##0.00", "0.00\\ €", '_-* 0.00\\ "€"_-;-0;_-@_-', "[<5]0;0.00 €"),
+    "000": ('0"000"',),
+    ".": ('0"."00',),
+    "%": ("0\\%",),
+    "per day": ('0.00" per day"',),
+    "9": ("*90",),
+}
+
+
+@pytest.mark.parametrize(("beside", "code"), [(beside, code) for beside, codes in BESIDE.items() for code in codes])
+def test_a_format_may_show_something_beside_a_number(code: str, beside: str) -> None:
+    assert read_format(code).beside("12") == beside
+
+
+@pytest.mark.parametrize("is_text", [False, True])
+@pytest.mark.parametrize("code", ['0.00" USDT"', "[$USDT_TRC20] 0.00", '"usdt" 0.00'])
+def test_an_amount_may_be_shown_with_the_currency_of_its_row(tmp_path: Path, code: str, is_text: bool) -> None:
+    [row] = read_beneficiaries(shown_amount(tmp_path, code, is_text=is_text))
+    assert row.amount == 12
+
+
+@pytest.mark.parametrize("is_text", [False, True])
+@pytest.mark.parametrize("code", ['0.00" EUR"', "[$€-407] 0.00", "[$$-409]0.00", '0.00" USDT_ERC20"', '0.00"0"'])
+def test_an_amount_shown_as_something_else_is_refused_and_so_is_its_copy(
+    tmp_path: Path, code: str, is_text: bool
+) -> None:
+    path = shown_amount(tmp_path, code, is_text=is_text)
+    with pytest.raises(InvalidSheet, match="out of the number format of the cell") as caught:
+        read_beneficiaries(path)
+    assert [(each.row, each.column, each.code) for each in caught.value.problems] == [(2, "amount", "shown_differs")]
+    copy = write_corrected(tmp_path, path, caught.value.problems, LAYOUT)
+    assert copy is not None
+    with pytest.raises(InvalidSheet):
+        read_beneficiaries(copy)
+
+
+def shown_amount(folder: Path, code: str, *, is_text: bool) -> Path:
+    """A sheet of one row, whose 12 has this format."""
+    amount = styled("12", LOOK) if is_text else number("12", LOOK)
+    code = code.replace("0.00", "@") if is_text else code
+    return book(table([{**BANK, "amount": amount}]), code=code)(folder)
+
+
+@pytest.mark.parametrize("code", ["[$EUR-407] #,##0.00", '#,##0.00 "€"', "[$USDT] 0"])
+def test_each_amount_has_the_currency_of_its_own_column(tmp_path: Path, code: str) -> None:
+    for column in ("pay_amount", "receive_amount"):
+        mode = "source" if column == "pay_amount" else "dest"
+        row = {**PERSON, "quote_mode": mode, "pay_amount": "", "receive_amount": "", column: number("12", LOOK)}
+        path = book(table([row]), code=code)(tmp_path)
+        if (column == "pay_amount") == ("USDT" in code):
+            assert len(read_beneficiaries(path)) == 1
+        else:
+            with pytest.raises(InvalidSheet, match="is shown with"):
+                read_beneficiaries(path)
+
+
+def test_an_available_amount_may_have_the_currency_of_its_row(tmp_path: Path) -> None:
+    lines = [["currency", "available"], ["USDT", number("12", LOOK)]]
+    assert read_balances(book(lines, code='0.00" USDT"')(tmp_path))[0] == {"USDT": 12}
+    with pytest.raises(InvalidSheet, match="EUR"):
+        read_balances(book(lines, code='0.00" EUR"')(tmp_path))
 
 
 @pytest.mark.parametrize("code", ["yyyy-mm-dd", "[$-409]d\\-mmm\\-yy;@", "h:mm", "[h]:mm:ss", "dd/mm/yyyy"])

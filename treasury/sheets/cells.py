@@ -48,6 +48,10 @@ class Typed:
     """What a person sees, where that is another value."""
     unseen: str | None = None
     """Why a person sees nothing of it, though its row and its column are shown."""
+    is_text: bool = False
+    """Whether it is a text, whose number format shows something beside it."""
+    beside: str = ""
+    """The words and signs that its number format shows beside it."""
     number_format: str | None = None
     """The number format of a number or a date, as the workbook writes it; None for a text."""
 

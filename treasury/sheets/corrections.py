@@ -225,7 +225,7 @@ def _write_cell(out: Any, row: int, at: int, cell: Cell, looks: _Looks, *, wrong
         out.write_datetime(row, at, date.fromisoformat(number.text), made)
     elif number is not None:
         out.write_number(row, at, float(number.text), made)
-    elif isinstance(cell, BadCell) or (isinstance(cell, Typed) and cell.formula and wrong):
+    elif isinstance(cell, BadCell) or (isinstance(cell, Typed) and (cell.formula or cell.is_text) and wrong):
         out.write_string(row, at, f"''{cell.text}", made)  # the reader refuses what begins like this
     elif text := cell.text if isinstance(cell, Typed) else cell:
         out.write_string(row, at, marked_apostrophe(text, runs=False), made)  # text of a workbook does not run

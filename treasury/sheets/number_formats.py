@@ -3,6 +3,7 @@
 import functools
 import operator
 import re
+import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
@@ -27,6 +28,9 @@ _COLOUR = re.compile(r"\[(black|blue|cyan|green|magenta|red|white|yellow|color ?
 _CONDITION = re.compile(r"\[(<=|>=|<>|<|>|=)(-?[0-9]+(?:\.[0-9]+)?)\]")
 _SIGN = re.compile(r"\[\$[^\-\]]")
 """What stands in brackets and is shown: the sign of a currency."""
+_PLACEHOLDERS = "0#?.,@"
+_POINTS = "%‰.,"
+"""Shown as text beside digits, these make another number of them."""
 _PLACES = re.compile(r"\.([0#?]*)")
 _SCALED = re.compile(r"[0#?],+(?![0#?,])")
 
@@ -54,6 +58,8 @@ class Section:
     colour: str = ""
     """The colour of letters that it sets, by its name; blank where the font says which."""
     condition: tuple[str, Decimal] | None = None
+    beside: str = ""
+    """The words, currencies and digits that it shows beside the value."""
 
     def shown(self, text: str) -> str | None:
         """Return what a person sees of a number, where that is another value; None where it is the same, blank for
@@ -107,6 +113,12 @@ class NumberFormat:
             return section.shown(text)
         return next((shown or CHANGED for each in self.numbers if (shown := each.shown(text)) is not None), None)
 
+    def beside(self, text: str) -> str:
+        """The words and signs that a person sees beside a number; where that is not certain, those of any section."""
+        if (section := self.of_number(text)) is not None:
+            return section.beside
+        return next((each.beside for each in self.numbers if each.beside), "")
+
 
 def _meets(number: Decimal, condition: tuple[str, Decimal]) -> bool:
     return _MEETS[condition[0]](number, condition[1])
@@ -147,7 +159,26 @@ def _section(pieces: Sequence[str]) -> Section:
         places=_places(plain) if digits and not holds_text else None,
         colour=colour[1].casefold().replace(" ", "") if colour else "",
         condition=(condition[1], Decimal(condition[2])) if condition else None,
+        beside="" if is_date else _beside(pieces),
     )
+
+
+def _beside(pieces: Sequence[str]) -> str:
+    """The text among the parts of a format, without what says nothing: spaces, brackets, dashes."""
+    text = re.sub(GENERAL, " ", "".join(map(_text_of, pieces)), flags=re.IGNORECASE)
+    return " ".join(word for word in text.split() if any(map(_says_something, word)))
+
+
+def _text_of(piece: str) -> str:
+    if piece.startswith("[$"):
+        return piece[2:].rstrip("]").partition("-")[0]
+    if piece.startswith(("[", "_")) or piece in _PLACEHOLDERS:
+        return " "
+    return piece.strip('"') if piece.startswith('"') else piece[-1] if piece.startswith(("\\", "*")) else piece
+
+
+def _says_something(character: str) -> bool:
+    return character.isalnum() or character in _POINTS or unicodedata.category(character) == "Sc"
 
 
 def _is_seen(piece: str) -> bool:

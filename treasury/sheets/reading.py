@@ -28,6 +28,7 @@ from treasury.sheets.hidden_ranges import MERGED, hidden_in_ranges
 from treasury.sheets.mappings import Mappings
 from treasury.sheets.named_codes import SEPARATOR, code_of
 from treasury.sheets.opening import read_table
+from treasury.sheets.units import unit_fault
 
 __all__ = ["Layout", "Row", "Sheet", "read_sheet"]
 
@@ -275,7 +276,7 @@ def _read_row(reading: _Reading, line: Line, above: Mapping[str, str]) -> Row:
     """A row; what is wrong with it is added to the problems. A value that the row above has too is kept once."""
     values: dict[str, str] = {}
     faults: dict[str, Fault] = {}
-    cells = line.cells
+    cells = [_as_typed(cell) for cell in line.cells] if reading.typed else line.cells
     for column, cell in zip(reading.columns, cells, strict=False):
         if not column or cell == "":
             continue
@@ -289,14 +290,7 @@ def _read_row(reading: _Reading, line: Line, above: Mapping[str, str]) -> Row:
             same = above.get(column)
             values[column] = same if same == text else text
     ref = values.get(reading.layout.key, "")
-    for column in reading.layout.amounts & values.keys():
-        if column in faults or not isinstance(cells[reading.columns.index(column)], str):
-            continue
-        amount = reading.amounts.read(line.number, ref or None, column, values[column])
-        if isinstance(amount, str):
-            values[column] = amount
-        else:
-            faults[column] = amount
+    _read_amounts(reading, line, cells, values, faults)
     if len(cells) > len(reading.columns) and any(map(is_filled, cells[len(reading.columns) :])):
         faults["row"] = ("has more cells than the header", "too_many_cells_in_row")
     if reading.typed:
@@ -305,6 +299,29 @@ def _read_row(reading: _Reading, line: Line, above: Mapping[str, str]) -> Row:
         RowProblem(line.number, ref or None, column, rule, code=code) for column, (rule, code) in faults.items()
     ]
     return Row(line.number, ref, values)
+
+
+def _as_typed(cell: Cell) -> Cell:
+    """A cell, without the words that a number format shows beside a text."""
+    return cell.text if isinstance(cell, Typed) and cell.is_text and cell.unseen is None else cell
+
+
+def _read_amounts(
+    reading: _Reading, line: Line, cells: list[Cell], values: dict[str, str], faults: dict[str, Fault]
+) -> None:
+    """Read the amounts among the values of a row; what is wrong with them is added to the faults."""
+    for column in reading.layout.amounts & values.keys() - faults.keys():
+        at = reading.columns.index(column)
+        if isinstance(cells[at], str):
+            amount = reading.amounts.read(line.number, values.get(reading.layout.key), column, values[column])
+            if isinstance(amount, str):
+                values[column] = amount
+            else:
+                faults[column] = amount
+        shown = line.cells[at]
+        if column not in faults and isinstance(shown, Typed) and shown.beside:
+            unit = unit_fault(column, shown.beside, values)
+            faults |= {} if unit is None else {column: unit}
 
 
 def _text(reading: _Reading, column: str, cell: Cell) -> tuple[str, Fault | None]:

@@ -289,7 +289,7 @@ class SheetReader(WorkSheetParser):
         seen = look.format.shown(exact)
         if seen == "":
             return Typed(exact, calculated, unseen=BLANK_FORMAT)
-        return Typed(exact, calculated, shown=seen, number_format=look.code)
+        return Typed(exact, calculated, shown=seen, beside=look.format.beside(exact), number_format=look.code)
 
     def _day(self, days: float) -> str | None:
         """The day of a serial number, as YYYY-MM-DD; None for a time of day and what no calendar has."""
@@ -324,7 +324,9 @@ def _text(value: str, formula: str | None, look: Look) -> Cell:
     section = look.format.text
     if section is not None and not section.holds_text and text.strip():
         return Typed(text, formula is not None, unseen=BLANK_FORMAT if section.is_blank else OTHER_FORMAT)
-    return text if formula is None else Typed(text, formula=True)
+    if formula is None and section is not None and section.beside and text.strip():
+        return Typed(text, is_text=True, beside=section.beside)
+    return text if formula is None else Typed(text, formula=True, beside="" if section is None else section.beside)
 
 
 def _other(kind: str, value: str, formula: str | None) -> Cell:
