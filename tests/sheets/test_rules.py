@@ -5,8 +5,11 @@ import subprocess
 import sys
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
+import openpyxl
 import pytest
+from openpyxl.styles.numbers import BUILTIN_FORMATS
 
 from tests.sheets.books import BANK, PERSON, csv_text, number, parts, save, sheet_xml, styled, table, workbook, write
 from tests.sheets.looks import LOOK, book
@@ -82,6 +85,19 @@ def test_an_amount_shown_as_something_else_is_refused_and_so_is_its_copy(
     assert copy is not None
     with pytest.raises(InvalidSheet):
         read_beneficiaries(copy)
+
+
+@pytest.mark.parametrize("number_format", [*range(5, 9), 42, 44])
+def test_the_currency_of_whoever_opens_a_workbook_is_not_that_of_its_rows(tmp_path: Path, number_format: int) -> None:
+    made = openpyxl.Workbook()
+    sheet: Any = made.active
+    for line in table([{**BANK, "amount": ""}]):
+        sheet.append(line)
+    sheet["C2"] = 12
+    sheet["C2"].number_format = BUILTIN_FORMATS[number_format]
+    made.save(tmp_path / "sheet.xlsx")
+    with pytest.raises(InvalidSheet, match="the currency of the computer that opens it"):
+        read_beneficiaries(tmp_path / "sheet.xlsx")
 
 
 def shown_amount(folder: Path, code: str, *, is_text: bool) -> Path:

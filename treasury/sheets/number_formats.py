@@ -15,10 +15,11 @@ BUILT_IN = {
     **dict(enumerate(("0", "0.00", "#,##0", "#,##0.00"), 1)),
     **dict(enumerate(("0%", "0.00%", "0.00E+00", "# ?/?", "# ??/??"), 9)),
     **dict.fromkeys((37, 38), "#,##0;(#,##0)"), **dict.fromkeys((39, 40), "#,##0.00;(#,##0.00)"),
-    **dict.fromkeys((41, 42), "#,##0"), **dict.fromkeys((43, 44), "#,##0.00"), 48: "##0.0E+0", 49: "@",
+    41: "#,##0", 43: "#,##0.00", **dict.fromkeys((5, 6, 42), "¤#,##0"), **dict.fromkeys((7, 8, 44), "¤#,##0.00"),
+    48: "##0.0E+0", 49: "@",
     **dict.fromkeys(_DATES, "yyyy-mm-dd"),
 }  # fmt: skip
-"""Formats that a workbook names by number alone (ECMA-376 part 1, 18.8.30)."""
+"""Formats that a workbook names by number alone (ECMA-376 part 1, 18.8.30); ¤: the currency of whoever opens it."""
 
 _PIECE = re.compile(r'"[^"]*"?|\\.|_.|\*.|\[[^\]]*\]|.', re.DOTALL)
 """Text, escaped characters, widths, fillers, what stands in brackets, and single characters."""

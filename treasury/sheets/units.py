@@ -19,8 +19,9 @@ def unit_fault(column: str, beside: str, values: Mapping[str, str]) -> Fault | N
     if currency and (said in (currency, currency.partition("_")[0]) or currency in _SIGNS.get(said.rstrip("."), ())):
         return None
     row = f"the row says {cut_text(currency, 20)}" if currency else "the row names no currency for it"
+    shown = "the currency of the computer that opens it" if beside == "¤" else repr(cut_text(beside, 20))
     rule = (
-        f"is shown with {cut_text(beside, 20)!r}, and {row}: take that out of the number format of the cell, and write "
+        f"is shown with {shown}, and {row}: take that out of the number format of the cell, and write "
         "the amount that is meant"
     )
     return rule, "shown_differs"
