@@ -261,12 +261,19 @@ UNSEEN_BY_RULE: dict[str, Callable[[Path], Path]] = {
 }
 """The amounts from row 2 on may not be seen."""
 
+CHANGED_BY_RULE = ('0.00" EUR"', "[$€-407] 0.00", "0%", "[>9]0,;0", 'General" USD"', "yyyy")
+"""Formats by a rule that show the amounts from row 2 on as something else."""
+
 SEEN_BY_RULE: dict[str, Callable[[Path], Path]] = {
     "white on red": book(LINES, rules=BY_DXF, dxf=f"<font>{WHITE}</font>{ON_WHITE.replace('FFFFFFFF', 'FFC00000')}"),
     "white where cells are filled": book(LINES, rules=BY_DXF, dxf=f"<font>{WHITE}</font>", fill=DARK),
     "red": book(LINES, rules=BY_DXF, dxf=f"<font>{colour(rgb='FFC00000')}</font>"),
     "white borders": book(LINES, rules=BY_DXF, dxf=f"<border><left>{WHITE}</left></border>{ON_WHITE}"),
     "a format without zeros": book(LINES, rules=BY_DXF, dxf='<numFmt numFmtId="201" formatCode="0.00;-0.00;;@"/>'),
+    "a dash for zeros": book(LINES, rules=BY_DXF, dxf='<numFmt numFmtId="201" formatCode="0.00;-0.00;-"/>'),
+    "a currency elsewhere": book(
+        LINES, rules=BY_DXF.replace("C2", "G2"), dxf='<numFmt numFmtId="201" formatCode="0.00 &quot;EUR&quot;"/>'
+    ),
     "a scale of colours": book(LINES, rules=rule(SCALE, 'type="colorScale"')),
     "icons beside values": book(LINES, rules=rule(ICONS.replace(' showValue="0"', ""), 'type="iconSet"')),
 }
@@ -280,6 +287,10 @@ def unseen_files() -> Iterator[tuple[str, Callable[[Path], Path], End]]:
             yield f"{column} unseen: {name}", make, (3, column, "not_shown")
     for name, make in UNSEEN_BY_RULE.items():
         yield f"unseen by a rule: {name}", make, (2, "amount", "not_shown")
+    for code in CHANGED_BY_RULE:
+        dxf = f'<numFmt numFmtId="201" formatCode={quoteattr(code)}/>'
+        everywhere = BY_DXF.replace("C2:C99", "A2:M99")
+        yield f"changed by a rule: {code}", book(LINES, rules=everywhere, dxf=dxf), (2, "amount", "shown_by_rule")
     row = [*LINES[:2], [styled(text, LOOK) if text else "" for text in LINES[2]]]
     yield "row unseen", book(row, font=WHITE), (3, "row", "not_shown")
     formula_of_text = Raw(f'<c r="{{at}}" s="{LOOK}" t="str"><f>A1</f><v>x</v></c>')

@@ -1,22 +1,25 @@
 """Cells that nobody may see for a range of the sheet: merged ones, and those that conditional formatting may hide."""
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from treasury.errors import RowProblem
 from treasury.sheets.headers import Header
 
-MERGED = "merged"
+MERGED, SHOWN_BY_RULE = "merged", "shown_by_rule"
 
 _RULES: Mapping[str, str] = {
     "struck_out": "may be struck out by the conditional format of {}: take it away, and delete what is not meant",
     "not_shown": "may not be seen, by the conditional format of {}: take it away, and delete what is not meant",
+    SHOWN_BY_RULE: "may be shown as another amount by the conditional format of {}: take it away, or its number format",
     MERGED: "is merged ({}), which hides all but its first cell: unmerge it, and fill in the cell of each row",
 }
 """What is said, by the code of how a range hides what is in it."""
 
 
-def hidden_in_ranges(ranges: Sequence[tuple[str, str]], header: Header, rows: Sequence[int]) -> Iterator[RowProblem]:
+def hidden_in_ranges(
+    ranges: Sequence[tuple[str, str]], header: Header, rows: Sequence[int], amounts: Collection[str]
+) -> Iterator[RowProblem]:
     """Columns that a range may hide, each at the first of the `rows` in it; of merged ones names of columns, too.
 
     Whether a rule holds depends on formulas, which only spreadsheet programs calculate.
@@ -24,6 +27,8 @@ def hidden_in_ranges(ranges: Sequence[tuple[str, str]], header: Header, rows: Se
     for each, code in ranges:
         left, top, right, bottom = (bound or 0 for bound in _boundaries(each))
         columns = list(enumerate(header.columns))[max(left, 1) - 1 : right or None]
+        if code == SHOWN_BY_RULE:
+            columns = [(at, column) for at, column in columns if column in amounts]
         if code == MERGED and (left, top) == (right, bottom) != (0, 0):
             continue  # a single cell hides nothing
         if code == MERGED and top <= header.line <= bottom:

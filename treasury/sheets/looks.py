@@ -17,6 +17,7 @@ from openpyxl.styles.fonts import Font
 from openpyxl.xml.functions import fromstring
 
 from treasury.sheets.archive import Unreadable
+from treasury.sheets.hidden_ranges import SHOWN_BY_RULE
 from treasury.sheets.number_formats import BUILT_IN, GENERAL, NumberFormat, read_format
 
 RGB = tuple[int, int, int]
@@ -160,7 +161,11 @@ class Styles:
             behind = None if self.is_filled else PLAIN
         else:
             behind = self.palette.colour(getattr(rule.fill, "bgColor", None))
-        return NOT_SHOWN if is_blank or unseen(letters, behind) else None
+        if is_blank or unseen(letters, behind):
+            return NOT_SHOWN
+        of_amounts = shown.numbers if any(each.condition for each in shown.numbers) else shown.numbers[:1]
+        changes = any(each.changes or each.beside or each.is_date for each in of_amounts if not each.is_blank)
+        return SHOWN_BY_RULE if changes else None
 
 
 def read_styles(styles: bytes | None, theme: bytes | None) -> Styles:

@@ -24,7 +24,7 @@ from treasury.sheets.cells import (
 from treasury.sheets.characters import EXAMPLE, Fault, judge_amount, judge_identifier, judge_text, looks_run
 from treasury.sheets.delimited import HEADER_WITHIN
 from treasury.sheets.headers import Header, Layout, find_header
-from treasury.sheets.hidden_ranges import MERGED, hidden_in_ranges
+from treasury.sheets.hidden_ranges import MERGED, SHOWN_BY_RULE, hidden_in_ranges
 from treasury.sheets.mappings import Mappings
 from treasury.sheets.named_codes import SEPARATOR, code_of
 from treasury.sheets.opening import read_table
@@ -87,7 +87,7 @@ class _Reading:
     """Amounts that formulas gave, by column and line."""
 
 
-UNSEEN = frozenset(("hidden_row", "hidden_column", "hidden_sheet", "struck_out", "not_shown", MERGED))
+UNSEEN = frozenset(("hidden_row", "hidden_column", "hidden_sheet", "struck_out", "not_shown", SHOWN_BY_RULE, MERGED))
 """Codes of problems with what nobody saw."""
 
 _OF_ALL = UNSEEN | {"too_many_cells_in_row"}
@@ -159,7 +159,7 @@ def read_sheet(
     if not row:
         raise file_problem(path, "has no rows under its header", "no_rows")
     unclear = (problem for problem in reading.amounts.problems() if problem.row not in leaves.problems)
-    in_ranges = islice(hidden_in_ranges(table.hidden_ranges, header, numbers), MAX_PROBLEMS)
+    in_ranges = islice(hidden_in_ranges(table.hidden_ranges, header, numbers, layout.amounts), MAX_PROBLEMS)
     _raise_if_any(path, [*reading.problems, *unclear, *in_ranges])
     made.mapped = header.mapped
     made.left_out = tuple(leaves.out)
