@@ -12,9 +12,10 @@ import data
 from tests.parts import DIRECT, QUOTED
 from treasury.orders.quoting import masked_payload
 from treasury.orders.records import Intent
+from treasury.planning.beside import TWO_NAMES
 from treasury.planning.payouts import plan_row
 from treasury.planning.shown import Known, shown_payouts
-from treasury.reports.plan import as_lines, preview_page
+from treasury.reports.plan import as_lines, preview_page, rows_of
 from treasury.runs.payout_plans import read_plan
 from treasury.sheets.beneficiaries import read_beneficiaries
 
@@ -99,8 +100,15 @@ def test_one_account_under_two_names_is_said_in_any_currency_and_on_any_route(tm
         shown = shown_payouts(read_plan(file, "run"), Known())
         assert {row["row_ref"] for row in shown["rows"] if "under different names" in (row["note"] or "")} == noted
         page = preview_page(shown, 0)
-        assert dict(page.facts)["One account, different names"] == f"{len(noted)} payment(s), see their notes"
+        assert dict(page.facts)["One account, two names"] == f"{len(noted)} payment(s), see their notes"
         assert "under different names" in "\n".join(as_lines(page, only_noted=True))
+
+
+def test_held_payments_and_two_names_are_listed_before_first_payments() -> None:
+    first = "first payment to this account"
+    notes = [None, first, f"{first}; {TWO_NAMES}", f"{first}; will be held: it is new"]
+    rows = rows_of({"rows": [{"row_ref": str(at), "note": note} for at, note in enumerate(notes)]})
+    assert [row["row_ref"] for row in rows] == ["3", "2", "1", "0"]
 
 
 def test_intents_are_those_of_the_rows_however_often_they_are_looked_at() -> None:

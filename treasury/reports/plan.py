@@ -11,6 +11,7 @@ from treasury.files import write_bytes, write_text
 from treasury.ledger.proposals import WaitingPlan
 from treasury.masking import mask
 from treasury.money import format_amount, parse_amount
+from treasury.planning.beside import TWO_NAMES
 from treasury.planning.shown import COLUMNS
 from treasury.reports.markup import amount, rendered
 
@@ -211,7 +212,7 @@ def _sums(shown: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
         ("held", "Will be held"),
         ("changed_payees", "Known name, other account"),
         ("new_payees", "Paid for the first time"),
-        ("two_names", "One account, different names"),
+        ("two_names", "One account, two names"),
         ("duplicates", "Look like earlier payments"),
     ):
         if shown.get(name):
@@ -334,11 +335,14 @@ def rows_of(shown: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
 
 
 def _risk(row: Mapping[str, Any]) -> int:
-    """Order payments: held ones, then known names with another account, then what else has a note, then the rest."""
+    """Order payments: held ones, then names and accounts that do not fit, then what else has a note, then the rest."""
     note = str(row.get("note") or "")
-    if note.startswith("will be held"):
-        return 0
-    return 1 if note.startswith("this name was paid to another account") else 2 if note else 3
+    found = [at for at, begins in enumerate(_RISKS) if any(part.startswith(begins) for part in note.split("; "))]
+    return min(found, default=len(_RISKS)) if note else len(_RISKS) + 1
+
+
+_RISKS = (("will be held",), ("this name was paid to another account", TWO_NAMES))
+"""How notes begin, those first that are shown first."""
 
 
 def columns_of(rows: Sequence[Mapping[str, Any]]) -> list[str]:
