@@ -17,6 +17,7 @@ from treasury.reports.reconciliation import SHOWN_BREAKS, as_markdown
 from treasury.reports.results import BAD_OUTCOMES, MAX_SHOWN_ROWS, in_words, rows_for_people, run_as_markdown
 from treasury.runs.approving import note_of, rules_of
 from treasury.runs.desk import Desk
+from treasury.runs.governing import governing
 from treasury.runs.preview import gaps_of
 
 LOG = logging.getLogger("treasury")
@@ -29,7 +30,7 @@ def show_run(desk: Desk, key: str, summary: Mapping[str, Any]) -> None:
     """Show a run's totals as a page and its rows as a table, rows that need a person first."""
     create_markdown_artifact(run_as_markdown(summary), key=key, description=f"Run {summary['run_key']}")
     with desk.ledger.each_order(summary["run_key"]) as orders:
-        rows = rows_for_people(orders)
+        rows = rows_for_people(orders, is_listed=bool(governing(desk).people))
     create_table_artifact(rows, key=f"{key}-rows", description=f"Rows of {summary['run_key']}")
     LOG.info("run %s: %s", summary["run_key"], in_words(summary))
     for row in rows[:MAX_TOLD_ROWS]:

@@ -33,7 +33,7 @@ from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from typing import Any
 
-from treasury.texts import MAX_CODE, cut_text
+from treasury.texts import MAX_CODE, approval_command, cut_text, with_person
 
 
 class TreasuryError(Exception):
@@ -189,6 +189,8 @@ class ApprovalNeeded(TreasuryError):
         approved_by: Sequence[str],
         refused: Sequence[str] = (),
         code: str | None = None,
+        *,
+        is_listed: bool | None = None,
     ) -> None:
         self.run_key = run_key
         self.needed = needed
@@ -196,7 +198,9 @@ class ApprovalNeeded(TreasuryError):
         self.refused = tuple(refused)
         has = f"approved by {', '.join(self.approved_by)}" if self.approved_by else "approved by nobody yet"
         why = f"; what does not count: {'; '.join(self.refused)}" if self.refused else ""
-        how = f"treasury approve {run_key} --by NAME" if code is None else f"treasury approve {run_key} --plan {code}"
+        how = f"treasury approvals lists it, treasury show {run_key} prints how"
+        if code is not None:
+            how = approval_command(run_key, code, is_listed=is_listed)
         super().__init__(
             f"run {run_key} needs {needed} approval(s), {has}{why}; nothing was sent: waiting for an approval ({how})"
         )
@@ -226,9 +230,10 @@ class RecoveryRuns(TreasuryError):
     """A person asked to recover the policy; until it takes effect nothing that moves money leaves."""
 
     def __init__(self, person: str, until: str) -> None:
+        ends = with_person("treasury policy adopt --recover --cancel --by NAME", is_listed=None)
         super().__init__(
             f"{person} asked to recover the policy: nothing that moves money leaves until it takes effect at {until}; "
-            "nothing was sent (treasury policy adopt --recover --cancel --by NAME ends the recovery)"
+            f"nothing was sent ({ends} ends the recovery)"
         )
 
 

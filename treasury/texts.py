@@ -95,3 +95,28 @@ def payee_of_address(address: str, tag: str | None) -> str:
 def payee_key(account: object, country: object, bank: object) -> str:
     """Return what identifies a payee, however its account is written. Personal: never log it."""
     return f"{as_it_looks(str(account))}|{as_it_looks(str(country))}|{as_it_looks(str(bank))}"
+
+
+_BY_NAME = re.compile(r"(?P<adopts>policy adopt [^;,()]*)?--by NAME")
+
+
+def with_person(text: str, *, is_listed: bool | None) -> str:
+    """A text with commands that say "--by NAME", each with how a person is named under the policy in force.
+
+    `is_listed`: it lists people, so that a key counts; None where that is not known here.
+    """
+
+    def finish(found: re.Match[str]) -> str:
+        adopts = found["adopts"] or ""
+        if is_listed is None:
+            return f"{found[0]} ({'and' if adopts else 'or'} --key FILE where the policy lists people)"
+        if not is_listed:
+            return found[0]
+        return f"{adopts}--by NAME --key FILE" if adopts else "--key FILE"
+
+    return _BY_NAME.sub(finish, text)
+
+
+def approval_command(run_key: str, code: str, *, is_listed: bool | None = False) -> str:
+    """The whole command that approves a plan which waits, under its code; `is_listed` as for `with_person`."""
+    return with_person(f"treasury approve {run_key} --plan {code} --by NAME", is_listed=is_listed)

@@ -10,6 +10,7 @@ from typing import Any
 from flows.commands.common import DONE, configured_desk
 from treasury.errors import ConfigurationError
 from treasury.settings import Settings, read_settings
+from treasury.texts import with_person
 
 PREFIX = "treasury: "
 """Begins the name of each of our automations; one of this name is ours, and is kept as it is here."""
@@ -68,8 +69,8 @@ def alarms_of(settings: Settings) -> list[Alarm]:
         ),
         Alarm(
             "a run waits for approval",
-            f"The run {key} has waited {hours.waiting:g} h for approvals: treasury approvals shows them, "
-            f"treasury approve {key} gives one.",
+            f"The run {key} has waited {hours.waiting:g} h for approvals: treasury show {key} shows its plan, and the "
+            "command that approves it.",
             {
                 **_absent({"treasury.run.waiting"}, {"treasury.run.decided"}, hours.waiting),
                 "match": {"prefect.resource.id": "treasury.run.*"},
@@ -78,7 +79,8 @@ def alarms_of(settings: Settings) -> list[Alarm]:
         ),
         Alarm(
             "breaks were found",
-            f"The night of {name} found new breaks: read its report, then treasury accept BREAK.",
+            f"The night of {name} found new breaks: read its report, then "
+            + with_person("treasury accept BREAK --by NAME --why TEXT.", is_listed=None),
             _seen("treasury.breaks.found"),
         ),
         Alarm(

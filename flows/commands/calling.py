@@ -19,6 +19,7 @@ from treasury.provider.signing import load_public_key
 from treasury.reports.results import BAD_OUTCOMES, result_row
 from treasury.runs.approving import signer
 from treasury.runs.calls import preview_operation, send_operation, submit_operation, warnings_of
+from treasury.runs.governing import governing
 from treasury.settings import read_key_file, read_settings
 from treasury.texts import cut_text
 
@@ -70,7 +71,8 @@ def _submit(request: Operation[Any], key: Path | None, *, yes: bool) -> int:
     if not agreed(yes=yes):
         return say_waiting(f"{request.operation_name()} {request.reference_value} checked")
     order = submit_operation(desk, request, signer(desk, None if key is None else signing_key(key)))
-    print(json.dumps(result_row(order), ensure_ascii=False, indent=2, default=str))
+    row = result_row(order, is_listed=bool(governing(desk).people))
+    print(json.dumps(row, ensure_ascii=False, indent=2, default=str))
     print(f"{order.state.outcome}: {order.request_id}")
     return TROUBLE if order.state.outcome in BAD_OUTCOMES else DONE
 

@@ -21,6 +21,7 @@ from treasury.orders.quoting import PAYMENTS
 from treasury.orders.records import Order
 from treasury.reports.results import in_words, result_row, summarize_run
 from treasury.runs.desk import Desk
+from treasury.runs.governing import governing
 
 SHOWN_ORDERS = 200
 
@@ -152,7 +153,8 @@ def _show_order(desk: Desk, order: Order, *, journal: bool) -> None:
         print(f"{order.row_ref}  {order.request_id}  {order.state.outcome}{amount}{reason}")
         return
     by = replacing(desk.ledger, order.run_key).get(order.request_id)
-    for name, value in {"run_key": order.run_key, "replaces": order.replaces, **result_row(order, by)}.items():
+    row = result_row(order, by, is_listed=bool(governing(desk).people))
+    for name, value in {"run_key": order.run_key, "replaces": order.replaces, **row}.items():
         if value is not None:
             print(f"{name}: {value}")
     print(f"payment: {order.masked}")

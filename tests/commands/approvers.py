@@ -62,7 +62,7 @@ def waits(office: Office, lines: Mapping[str, list[str]]) -> dict[str, str]:
 def code_of(ended: Ended) -> str:
     """The code of a plan that waits, as the command that proposed it says."""
     assert (ended.code, "waiting for an approval" in ended.err) == (3, True), ended
-    return ended.err.split("--plan ")[1].split(")")[0]
+    return ended.err.split("--plan ")[1].split()[0]
 
 
 def waiting_hash(office: Office, run_key: str) -> str:

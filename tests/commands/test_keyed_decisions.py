@@ -235,8 +235,10 @@ def test_the_maker_writes_a_word_starts_again_and_it_does_not_leave(
     assert office.run(*line).last == "1 settled"
     again = pay_line(office, "word-2", account="12345670777")
     assert office.run(*again).last == "0 settled, 1 held"
-    reason = office.results("word-2")["a"]["reason"]
-    assert "releases it by key: treasury release ROW --key FILE" in reason
+    held = office.results("word-2")["a"]
+    assert f"releases it by key: treasury release {held['request_id']} --key FILE --why TEXT" in held["reason"]
+    assert f"treasury release {held['request_id']} --key FILE --why TEXT" in held["next_action"]
+    assert "--by NAME" not in held["next_action"]
     sheet = Path(again[1])
     head, row = sheet.read_text().split()[0], sheet.read_text().splitlines()[1]
     sheet.write_text(f"{head},duplicate_ok\n{row},second instalment\n")

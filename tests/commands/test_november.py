@@ -291,4 +291,6 @@ def test_27_one_stays_on_its_way_and_the_month_ends(month: Month) -> None:
     assert [(run[0], run[-1]) for run in ran] == [*RUNS, ("12 runs", "12 runs")]
     standing = month.standing()
     assert (standing["missed_nights"], standing["unexplained"], standing["not_sent"]) == ([], {}, [])
-    assert standing["needs"] == ["1 open break(s) of the last report: read it, then treasury accept BREAK"]
+    assert standing["needs"] == [
+        "1 open break(s) of the last report: read it, then treasury accept BREAK --by NAME --why TEXT"
+    ]

@@ -101,7 +101,8 @@ def test_a_word_that_is_written_while_a_row_waits_excuses_nothing(desk: Desk, sa
     assert start(desk, other, "one") == {"a": "settled"}
     excused = sheet(tmp_path, ONE, name="excused.csv", why="second instalment")
     assert start(desk, excused, "two") == {"a": "held"}
-    assert "treasury release ROW --key FILE" in str(desk.ledger.orders(run_key="two")[0].reason)
+    [held] = desk.ledger.orders(run_key="two")
+    assert f"treasury release {held.request_id} --key FILE" in str(held.reason)
     assert len(sandbox.orders()) == 1
 
 

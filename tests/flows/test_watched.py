@@ -196,7 +196,8 @@ def test_required_actions_are_what_the_status_says(home: Path) -> None:
     from flows.reconcile_transactions import reconcile_transactions
 
     waits(home)
-    [said] = [each for each in actions() if each["command"] == "treasury approve waits"]
+    [said] = [each for each in actions() if "treasury approve waits --plan 1-" in each["command"]]
+    assert said["command"].endswith(" --by NAME")
     assert said["what"].startswith("waits waits for approvals since ")
     assert (said["for"], said["since"]) == ("an approver", said["what"].split()[-1])
     reconcile_transactions(return_state=True)

@@ -97,7 +97,9 @@ def propose_plan(
 
     plan, judged = ledger.write(work)
     if len(judged.counted) < plan.needed:
-        raise ApprovalNeeded(run_key, plan.needed, judged.counted, judged.refused, plan.code)
+        raise ApprovalNeeded(
+            run_key, plan.needed, judged.counted, judged.refused, plan.code, is_listed=bool(rules.people)
+        )
     return list(judged.counted)
 
 

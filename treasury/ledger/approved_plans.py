@@ -13,6 +13,7 @@ from treasury.errors import ApprovalNeeded
 from treasury.ledger import schema
 from treasury.ledger.approvals import PlanDecision, check_not_rejected, decisions_of, is_of_another_time, is_used, judge
 from treasury.ledger.database import serialize
+from treasury.ledger.deciding import people_at
 from treasury.ledger.identity import identity_of_ledger
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.proposals import (
@@ -55,7 +56,9 @@ def check_approved(
         raise ApprovalNeeded(run_key, plan.needed, (), ("the plan was made under another policy",))
     judged, needed = judge(connection, ledger, plan, rules), rules.people.needed(rules.asked, plan.maker, rules.right)
     if len(judged.counted) < max(needed, plan.needed):
-        raise ApprovalNeeded(run_key, max(needed, plan.needed), judged.counted, judged.refused, plan.code)
+        raise ApprovalNeeded(
+            run_key, max(needed, plan.needed), judged.counted, judged.refused, plan.code, is_listed=bool(rules.people)
+        )
     use_approvals(connection, ledger, plan)
 
 
@@ -84,7 +87,9 @@ def check_still_approved(
         check_not_rejected(connection, ledger, plan)
         judged = judge(connection, ledger, plan, rules)
         if len(judged.counted) < plan.needed:
-            raise ApprovalNeeded(run_key, plan.needed, judged.counted, judged.refused, plan.code)
+            raise ApprovalNeeded(
+                run_key, plan.needed, judged.counted, judged.refused, plan.code, is_listed=bool(rules.people)
+            )
         use_approvals(connection, ledger, plan)
 
 
@@ -150,7 +155,8 @@ def propose_again(ledger: Ledger, plan: WaitingPlan, shown: Mapping[str, Any]) -
         return add_proposal(connection, ledger, {name: row._mapping[name] for name in kept}, shown)
 
     again = ledger.write(work)
-    raise ApprovalNeeded(again.run_key, again.needed, (), (ENDED,), again.code)
+    is_listed = bool(ledger.look(lambda connection: people_at(connection, ledger)))
+    raise ApprovalNeeded(again.run_key, again.needed, (), (ENDED,), again.code, is_listed=is_listed)
 
 
 def approved_by(ledger: Ledger, run_key: str) -> list[PlanDecision]:

@@ -24,6 +24,7 @@ from treasury.ledger.seals import with_seal
 from treasury.ledger.token import Count, LedgerToken, marks_of, new_name
 from treasury.orders.records import Order
 from treasury.orders.states import Event, Hold, State
+from treasury.texts import with_person
 
 EPOCH_MS = 35 * 24 * 3600 * 1000
 """How long an epoch lasts: as long as final orders are still queried."""
@@ -173,7 +174,7 @@ def _begin(connection: Connection, ledger: Ledger, why: str, count: Count | None
     )
     reason = (
         f"recorded before this ledger was found to be older than the service ({why}): it may have been paid since; "
-        "look at it, then treasury release RUN-KEY --by NAME --why TEXT"
+        "look at it, then " + with_person("treasury release RUN-KEY --by NAME --why TEXT", is_listed=None)
     )
     table = schema.orders
     values = {"state": State.HELD.value, "hold_kind": Hold.OLDER.value, "reason": reason}

@@ -7,6 +7,7 @@ from sqlalchemy import Connection
 from treasury.errors import PolicyChanged, RecoveryRuns, Stopped
 from treasury.ledger.database import group_of
 from treasury.ledger.statements import STANDING_STOP
+from treasury.texts import with_person
 
 NEVER = 2**62
 """Later than any time, Unix milliseconds."""
@@ -35,4 +36,5 @@ def check_not_stopped(connection: Connection, now: int, judged_since: int | None
     if row is not None and row.recovery:
         raise RecoveryRuns(row.by, f"{datetime.fromtimestamp(row.recovery / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}")
     if row is not None:
-        raise Stopped(f"all sending was stopped by {row.by}: {row.why} (treasury stop --lift --by NAME lifts it)")
+        how = with_person("treasury stop --lift --by NAME", is_listed=None)
+        raise Stopped(f"all sending was stopped by {row.by}: {row.why} ({how} lifts it)")

@@ -19,7 +19,7 @@ from treasury.provider.catalogue import CATALOGUE
 _AT_ONCE = 500
 """Rows that one statement covers."""
 
-KEY_RELEASES = "somebody who did not make this run releases it by key: treasury release ROW --key FILE --why TEXT"
+KEY_RELEASES = "somebody who did not make this run releases it by key: treasury release {} --key FILE --why TEXT"
 
 
 def hold_over(ledger: Ledger, connection: Connection, run_key: str, over: Iterable[tuple[str, str]]) -> None:
@@ -48,10 +48,21 @@ def hold_duplicates(
         connection.execute(update(schema.orders).where(meant).values(released=Hold.DUPLICATE.value))
         for row_ref in some:
             del found[row_ref]
+    names = _request_ids(connection, run_key, found) if is_keyed else {}
     for row_ref, earlier in found.items():
-        how = KEY_RELEASES if is_keyed else "write why into duplicate_ok"
+        how = KEY_RELEASES.format(names[row_ref]) if is_keyed else "write why into duplicate_ok"
         reason = f"same payee, amount and currency as {earlier}; if it is meant, {how}"
         _step(ledger, connection, run_key, row_ref, Event.HOLD, State.PREPARED, State.HELD, reason, Hold.DUPLICATE)
+
+
+def _request_ids(connection: Connection, run_key: str, row_refs: Iterable[str]) -> dict[str, str]:
+    """Row -> its request id, which no other row of the ledger is called."""
+    table, found = schema.orders.c, dict[str, str]()
+    for some in batched(row_refs, _AT_ONCE):
+        chosen = (table.run_key == run_key) & table.row_ref.in_(some)
+        rows = connection.execute(select(table.row_ref, table.request_id).where(chosen))
+        found |= {row.row_ref: row.request_id for row in rows}
+    return found
 
 
 def hold_payees(ledger: Ledger, connection: Connection, run_key: str, rules: PayeeRules) -> None:

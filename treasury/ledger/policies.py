@@ -30,6 +30,7 @@ from treasury.planning.people import Maker, Right, same_person
 from treasury.planning.policy import Policy
 from treasury.planning.policy_lines import changes_between, lines_of
 from treasury.provider.address import is_loopback
+from treasury.texts import with_person
 
 RECOVERY_HOURS = 72
 """Hours by the service's clock until a recovery takes effect."""
@@ -55,7 +56,8 @@ def _check_genuine(newest: tuple[Adopted | None, bool]) -> None:
     if newest[1]:
         raise ConfigurationError(
             "a policy was changed or added in the ledger by hand, so nothing that moves money leaves; nothing was "
-            "sent: find out who did it, then put the right one in force: treasury policy adopt FILE --by NAME"
+            "sent: find out who did it, then put the right one in force: "
+            + with_person("treasury policy adopt FILE --by NAME", is_listed=None)
         )
 
 

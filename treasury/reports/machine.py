@@ -19,6 +19,7 @@ from treasury.reconciliation.entries import StatementEntry
 from treasury.reconciliation.funnel import funnel_of
 from treasury.reconciliation.statement import StatementLine
 from treasury.reports.results import REHEARSAL
+from treasury.texts import with_person
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -66,7 +67,7 @@ def as_machine(report: "Report") -> dict[str, Any]:
         "counts": {name: count for name, count in counts.items() if count},
         "statement": _statement(report),
         "balances": [line.as_text() for line in report.balances],
-        "breaks": [_break(each) for each in report.breaks],
+        "breaks": [_break(each, is_listed=bool(night.policy.listed)) for each in report.breaks],
         "card_users": funnel_of(night.card_users, [each.found.subject for each in report.breaks if _is_unused(each)]),
         "money_in": report.arrivals.counts,
         "by_day": _by_day(orders, night.policy),
@@ -123,7 +124,7 @@ UNCLEAR = ("query_failed", "other_record", "currency_mismatch", "status_conflict
 """Classes of breaks whose difference may be anything up to the amount."""
 
 
-def _break(each: Break) -> dict[str, Any]:
+def _break(each: Break, *, is_listed: bool) -> dict[str, Any]:
     found, accepted = each.found, each.accepted
     said = None
     if accepted is not None:
@@ -147,14 +148,17 @@ def _break(each: Break) -> dict[str, Any]:
         "operation": found.operation,
         "order_no": found.order_no,
         "evidence": found.evidence,
-        "next_action": _next_action(each),
+        "next_action": _next_action(each, is_listed=is_listed),
     }
 
 
-def _next_action(each: Break) -> str:
+def _next_action(each: Break, *, is_listed: bool) -> str:
     if each.accepted is not None:
         return ACCEPTED
-    return GONE if each.lifecycle == RESOLVED else BY_NAME[each.found.name].next_action
+    if each.lifecycle == RESOLVED:
+        return GONE
+    accept = f"`treasury accept {each.found.id} --by NAME --why TEXT`"
+    return with_person(BY_NAME[each.found.name].next_action.replace("`treasury accept`", accept), is_listed=is_listed)
 
 
 def outcomes(orders: "pd.DataFrame") -> "pd.Series[Any]":

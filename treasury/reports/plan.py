@@ -14,6 +14,7 @@ from treasury.money import format_amount, parse_amount
 from treasury.planning.beside import TWO_NAMES
 from treasury.planning.shown import COLUMNS
 from treasury.reports.markup import amount, rendered
+from treasury.texts import approval_command
 
 TITLES: Mapping[str, str] = {
     "row_ref": "row",
@@ -160,7 +161,8 @@ def _in_order(facts: Facts) -> Facts:
 def _facts_of(plan: WaitingPlan, judged: ApprovalJudgement, by_name: str | None) -> Facts:
     shown = plan.shown or {}
     found = [("Run", plan.run_key), ("Made by", plan.maker.name), ("Proposed at (UTC)", _time(plan.proposed_at))]
-    found += [("Plan", plan.sha256), ("Approve with", f"treasury approve {plan.run_key} --plan {plan.code}")]
+    how = approval_command(plan.run_key, plan.code, is_listed=by_name is None)
+    found += [("Plan", plan.sha256), ("Approve with", how)]
     missing = plan.needed - len(judged.counted)
     needs = f"{plan.needed} approval(s); " + (f"{missing} more" if missing > 0 else "it has them")
     found += [("Needs", needs), ("Approved by", ", ".join(judged.counted) or "nobody yet")]

@@ -23,6 +23,7 @@ from treasury.reports.details import Details
 from treasury.reports.result_book import ResultBook
 from treasury.reports.starts import start_folder
 from treasury.sheets.writing import write_csv
+from treasury.texts import with_person
 
 COLUMNS = (
     "row_ref",
@@ -119,8 +120,7 @@ HELD_ACTIONS: Mapping[str, str] = {
     Hold.OLDER: "look whether it was paid meanwhile; then treasury release {run_key}, and start the run again; "
     "if it is not to be paid: treasury cancel {request_id}",
 }
-"""Why an order is held -> what a person does about it. Where the policy in force lists people, --key FILE takes the
-place of --by NAME."""
+"""Why an order is held -> what a person does about it."""
 
 UNPAID = ("failed", "closed", "rejected")
 """Outcomes of what left, or was to leave, and was not paid."""
@@ -205,8 +205,15 @@ def has_left(summary: Mapping[str, Any]) -> bool:
     return any(outcome not in STAYED for outcome in (*summary["counts"], *summary.get("conversions", {})))
 
 
-def next_action(order: Order, by: Order | None = None) -> str:
-    """Return what happens to an order next, or is to be done about it. `by`: the payment that replaces it."""
+def next_action(order: Order, by: Order | None = None, *, is_listed: bool | None = None) -> str:
+    """Return what happens to an order next, or is to be done about it. `by`: the payment that replaces it.
+
+    `is_listed`: the policy in force lists people, so that keys count, and no names; None where it is not known.
+    """
+    return with_person(_action(order, by), is_listed=is_listed)
+
+
+def _action(order: Order, by: Order | None) -> str:
     if by is not None:
         how = REPLACED.get(by.state.outcome, "is to be paid as {row_ref} of {run_key}: treasury show {run_key}")
         return how.format(row_ref=by.row_ref, run_key=by.run_key)
@@ -242,14 +249,15 @@ MAX_SHOWN_ROWS = 200
 """Rows of a run that Prefect shows; `results.csv` has all."""
 
 
-def rows_for_people(orders: Iterable[Order]) -> list[dict[str, str]]:
+def rows_for_people(orders: Iterable[Order], *, is_listed: bool | None = None) -> list[dict[str, str]]:
     """The rows of a run as a table of a few columns: those that need a person first, at most `MAX_SHOWN_ROWS`."""
     bad: list[dict[str, str]] = []
     good: list[dict[str, str]] = []
     for order in orders:
         rows = bad if order.state.outcome in BAD_OUTCOMES else good
         if len(rows) < MAX_SHOWN_ROWS:
-            rows.append({name: _shown(value) for name, value in result_row(order).items() if name in SHOWN_COLUMNS})
+            row = result_row(order, is_listed=is_listed)
+            rows.append({name: _shown(value) for name, value in row.items() if name in SHOWN_COLUMNS})
     return (bad + good)[:MAX_SHOWN_ROWS]
 
 
@@ -280,8 +288,8 @@ def run_as_markdown(summary: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def result_row(order: Order, by: Order | None = None) -> dict[str, object]:
-    """One line of `results.csv`. `by`: the payment that replaces it."""
+def result_row(order: Order, by: Order | None = None, *, is_listed: bool | None = None) -> dict[str, object]:
+    """One line of `results.csv`. `by` and `is_listed` as for `next_action`."""
     outcome = order.state.outcome
     is_charged = outcome in ("settled", "in_progress", "unknown")  # of what came back nothing was kept
     return {
@@ -300,7 +308,7 @@ def result_row(order: Order, by: Order | None = None) -> dict[str, object]:
         "rate": order.rate,
         "operation": order.operation,
         "code": order.code,
-        "next_action": next_action(order, by),
+        "next_action": next_action(order, by, is_listed=is_listed),
     }
 
 
@@ -333,7 +341,7 @@ def write_run_results(
     chosen = asked.over(totals.over(orders), rows)
     recorded = (
         {
-            **result_row(order, replaced.get(order.request_id)),
+            **result_row(order, replaced.get(order.request_id), is_listed=marks.is_listed),
             **mark,
             "approved_by": marks.of_row(order.created_at),
             **details.cells(order),
@@ -380,6 +388,8 @@ class Marks:
     """Why nothing more of the run is sent; None while it is."""
     approvers: tuple[tuple[int, tuple[str, ...]], ...] = ()
     """Since when, Unix ms, rows were recorded with the approvals of these people, the earliest first."""
+    is_listed: bool | None = None
+    """Whether the policy in force lists people, whose keys count; None where it is not known."""
 
     def of_row(self, recorded_at: int) -> str | None:
         """Return who approved a row that was recorded at a time, Unix ms; None where nobody did."""

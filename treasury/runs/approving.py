@@ -182,8 +182,8 @@ def marks_of(desk: Desk, run_key: str) -> Marks:
     """Return what the results of a run say of its ledger and its approvals."""
     names = tuple(each.name for each in approved_by(desk.ledger, run_key))
     approvers = tuple(approvers_by_time(desk.ledger, run_key))
-    stopped = why_above_bound(desk, run_key)
-    return Marks(is_rehearsal(desk.ledger), names, by_name_only(governing(desk).people), stopped, approvers)
+    stopped, people = why_above_bound(desk, run_key), governing(desk).people
+    return Marks(is_rehearsal(desk.ledger), names, by_name_only(people), stopped, approvers, bool(people))
 
 
 def by_name_only(people: People) -> str | None:

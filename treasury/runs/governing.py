@@ -17,6 +17,7 @@ from treasury.planning.policy import Policy
 from treasury.policy_file import read_policy
 from treasury.provider.catalogue import CATALOGUE
 from treasury.runs.desk import Desk
+from treasury.texts import with_person
 
 
 @dataclass(frozen=True)
@@ -121,6 +122,7 @@ def governing(desk: Desk, named: Path | None = None) -> Governing:
     if named is not None and read_policy(named).version != in_force.version:
         raise InputError(
             f"{named} is not the policy in force, which {in_force.adopted_by} adopted (treasury policy show); nothing "
-            f"was sent: leave it out, or put it in force with treasury policy adopt {named} --by NAME"
+            "was sent: leave it out, or put it in force with "
+            + with_person(f"treasury policy adopt {named} --by NAME", is_listed=bool(in_force.policy.listed))
         )
     return Governing(in_force.policy, in_force.version, in_force.in_force_at)

@@ -30,6 +30,7 @@ from treasury.provider.engine import NoResponse, open_engine
 from treasury.provider.funds import PartnerBalance
 from treasury.runs.desk import Desk
 from treasury.sheets.balances import read_balances, read_rates_sheet
+from treasury.texts import with_person
 
 LOG = logging.getLogger("treasury")
 
@@ -157,7 +158,7 @@ NOT_SENT_YET = "recorded and not sent"
 
 def how_to_end(run_key: str) -> str:
     """Return what a person does about conversions that a start left unsent."""
-    return f"start its command again, or treasury cancel {run_key}"
+    return with_person(f"start its command again, or treasury cancel {run_key} --by NAME --why TEXT", is_listed=None)
 
 
 def ask_about(desk: Desk, orders: Sequence[Order]) -> None:

@@ -4,8 +4,10 @@
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+from treasury.texts import approval_command, with_person
 
 BACKUP_DAYS = 7
 """Days after which another backup is due."""
@@ -29,9 +31,13 @@ class RequiredAction:
         return f"{self.what}: {self.command}"
 
 
-def needs_of(found: Mapping[str, Any], approvers: Sequence[str]) -> list[RequiredAction]:
-    """Return what waits for a person, of what `standing_of` found; `approvers`: those whom the policy lists."""
-    return [*_decisions(found, ", ".join(approvers) or APPROVER), *_open(found), *_overdue(found)]
+def needs_of(found: Mapping[str, Any], approvers: Sequence[str], *, is_listed: bool) -> list[RequiredAction]:
+    """Return what waits for a person, of what `standing_of` found; `approvers`: those whom the policy lists.
+
+    `is_listed`: it lists people, so that their keys count, and no names.
+    """
+    needs = [*_decisions(found, ", ".join(approvers) or APPROVER), *_open(found), *_overdue(found)]
+    return [replace(each, command=with_person(each.command, is_listed=is_listed)) for each in needs]
 
 
 def _decisions(found: Mapping[str, Any], approver: str) -> Iterator[RequiredAction]:
@@ -40,7 +46,8 @@ def _decisions(found: Mapping[str, Any], approver: str) -> Iterator[RequiredActi
         yield RequiredAction(what, each["by"], each["since"], "treasury stop --lift --by NAME")
     for each in found["waiting_approvals"]:
         key, since = each["run_key"], each["since"]
-        yield RequiredAction(f"{key} waits for approvals since {since}", approver, since, f"treasury approve {key}")
+        how = approval_command(key, each["code"])
+        yield RequiredAction(f"{key} waits for approvals since {since}", approver, since, how)
     for kind, number in found["held"].items():
         how = "treasury runs names the runs, treasury show KEY the rows and what to do"
         yield RequiredAction(f"{number} held, {kind}", approver, found["since"]["held"][kind], how)
@@ -66,7 +73,9 @@ def _overdue(found: Mapping[str, Any]) -> Iterator[RequiredAction]:
         yield RequiredAction("no report of everything was made yet", OPERATOR, None, "treasury reconcile")
     if found["breaks"]:
         what = f"{len(found['breaks'])} open break(s) of the last report"
-        yield RequiredAction(what, CHECKER, found["since"]["breaks"], "read it, then treasury accept BREAK")
+        yield RequiredAction(
+            what, CHECKER, found["since"]["breaks"], "read it, then treasury accept BREAK --by NAME --why TEXT"
+        )
     backup = found["backup"]
     if last and (backup is None or backup["days"] > BACKUP_DAYS):
         when = "was never made from this home" if backup is None else f"is {backup['days']} days old"

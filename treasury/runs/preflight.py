@@ -24,6 +24,8 @@ from treasury.provider.refusals import ACCOUNT_TROUBLE
 from treasury.reconciliation.breaks import id_of_subject
 from treasury.reconciliation.classes import ABOVE_BOUND
 from treasury.runs.desk import Desk
+from treasury.runs.governing import governing
+from treasury.texts import with_person
 
 PROBES = 5
 """References that a run queries before its first send."""
@@ -62,10 +64,11 @@ def why_above_bound(desk: Desk, run_key: str) -> str | None:
     for order, by in over:
         break_id = id_of_subject(order.request_id)
         if break_id not in accepted or accepted[break_id].name != ABOVE_BOUND:
+            accept = f"treasury accept {break_id} --by NAME --why TEXT"
             return (
                 f"{order.row_ref} debited {format_amount(by)} {order.currency} more than the plan allowed for (its fee "
-                "included): ask the service why. To pay the rest: treasury reconcile, then treasury accept "
-                f"{break_id} --by NAME --why TEXT, then start the run again"
+                "included): ask the service why. To pay the rest: treasury reconcile, then "
+                f"{with_person(accept, is_listed=bool(governing(desk).people))}, then start the run again"
             )
     return None
 

@@ -55,7 +55,8 @@ def standing_of(desk: Desk) -> dict[str, Any]:
         "jobs": _jobs(desk, last),
         "missed_nights": _missed(policy, last, now),
         "waiting_approvals": [
-            {"run_key": plan.run_key, "since": as_time(plan.proposed_at)} for plan in waiting_plans(ledger)
+            {"run_key": plan.run_key, "code": plan.code, "since": as_time(plan.proposed_at)}
+            for plan in waiting_plans(ledger)
         ],
         "stops": [
             {"by": row.stopped_by, "why": row.why, "since": as_time(row.stopped_at)}
@@ -74,7 +75,7 @@ def standing_of(desk: Desk) -> dict[str, Any]:
             "breaks": None if first_break is None else as_time(first_break),
         },
     }
-    needs = needs_of(found, policy.listed.with_right(Right.APPROVE))
+    needs = needs_of(found, policy.listed.with_right(Right.APPROVE), is_listed=bool(policy.listed))
     return {**found, "needs": [str(each) for each in needs], "actions": [asdict(each) for each in needs]}
 
 
