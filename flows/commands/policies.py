@@ -1,5 +1,6 @@
 """`treasury policy`: which policy is in force, who adopted it, and what another one would have held."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -8,8 +9,10 @@ from cyclopts import App, Parameter
 from flows.commands.approving import signing_key
 from flows.commands.common import DONE, configured_desk
 from treasury.errors import ConfigurationError, InputError
+from treasury.ledger.approvals import waiting_plans
 from treasury.ledger.in_force import Adopted, as_time
 from treasury.ledger.policies import (
+    POLICY_KEY,
     adopt_policy,
     end_recovery,
     is_rehearsal,
@@ -17,6 +20,7 @@ from treasury.ledger.policies import (
     recover_policy,
     running_recovery,
 )
+from treasury.planning.people import Right
 from treasury.planning.policy import Policy
 from treasury.planning.policy_lines import changes_between, lines_of
 from treasury.policy_file import read_policy
@@ -81,7 +85,25 @@ def adopt(
         print(f"  {line}")
     adopted = adopt_policy(desk.ledger, wanted, str(file), by=by, os_user=os_user(), key=private, met=met)
     print(f"{_named(adopted)} is in force from now on")
+    for line in _warnings(desk, wanted, before):
+        print(f"warning: {line}")
     return DONE
+
+
+def _warnings(desk: Desk, policy: Policy, before: Adopted | None) -> Iterator[str]:
+    """Say what a policy that was just adopted leaves open."""
+    if policy.listed and not policy.changes.approvals:
+        changers = ", ".join(policy.listed.with_right(Right.CHANGE_POLICY))
+        yield (
+            f"each of {changers} may change every limit of this policy alone; to have another person agree, write "
+            "[changes] approvals = 1"
+        )
+    plans = [plan.run_key for plan in waiting_plans(desk.ledger) if not plan.run_key.startswith(POLICY_KEY)]
+    if plans and (before is None or before.version != policy.version):
+        yield (
+            f"these plans waited for approvals under the policy before: {', '.join(plans)}; started again they are "
+            "judged by this one, which may ask for fewer approvals, or none"
+        )
 
 
 @policy.command

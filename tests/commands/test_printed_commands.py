@@ -7,11 +7,17 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.commands.approvers import key, pay_line, with_people
+from tests.commands.approvers import LIMITS, key, pay_line, policy, with_people
 from tests.commands.office import Ended, Office
 from treasury.sandbox import RunningSandbox
 from treasury.texts import with_person
 
+WITHDRAWAL = {
+    "request_id": "open-1",
+    "currency": "USDT_TRC20",
+    "address": "TXYZopen",
+    "customer_ref_id": "c-1",
+}
 BY_NAME = '[payouts.one_approval_above]\nUSDT_TRC20 = "10"\n'
 
 
@@ -57,6 +63,20 @@ def test_what_is_printed_works_as_typed(
     released = typed(office, held["next_action"], "ben")
     assert (released.code, released.last) == (0, "1 decided, 0 not"), released
     assert office.run(*line).last == "1 settled"
+
+
+def test_adopting_says_what_a_policy_leaves_open(sandbox: RunningSandbox, open_office: Callable[..., Office]) -> None:
+    office = with_people(open_office(sandbox.base_url, prefect=False), LIMITS.replace("approvals = 1", "approvals = 0"))
+    line = ("call", "withdraw", "--json", json.dumps({**WITHDRAWAL, "amount": "60"}), "--yes")
+    assert office.run(*line).code == 3
+    wanted = policy(office, LIMITS.replace('"50"', '"500"').replace("approvals = 1", "approvals = 0"))
+    adopted = office.run("policy", "adopt", wanted, "--by", "ada", "--key", key(office, "ada"))
+    alone, plans = [line for line in adopted.out.splitlines() if line.startswith("warning: ")]
+    assert "each of ada, cleo may change every limit of this policy alone" in alone
+    assert alone.endswith("[changes] approvals = 1")
+    assert "under the policy before: call-open-1; started again" in plans
+    stricter = office.run("policy", "adopt", policy(office), "--by", "ada", "--key", key(office, "ada"))
+    assert "may change every limit" not in stricter.out
 
 
 def test_a_person_is_named_as_the_policy_asks() -> None:
