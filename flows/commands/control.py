@@ -81,7 +81,7 @@ def cancel(reference: str, /, *, person: PersonOptions = NOBODY) -> int:
             return DONE
     for key in done.converted:
         print(f"  conversions were made for it before, which is not undone: treasury show {key}")
-    return _say(done.decisions)
+    return _say(done.decisions, with_plan=done.plan is not None)
 
 
 def resolve(
@@ -151,12 +151,14 @@ AFTERWARDS: Mapping[str, str] = {
 """What `resolve` does next, said before it is done."""
 
 
-def _say(decisions: list[Decision]) -> int:
+def _say(decisions: list[Decision], *, with_plan: bool = False) -> int:
+    """Say what was decided. `with_plan`: a plan that waited, too; rows of its run that had ended before stay out."""
     for decision in decisions:
         print(f"  {decision.order.row_ref} ({decision.order.request_id}): {decision.says}")
     done = sum(decision.done for decision in decisions)
-    print(f"{done} decided, {len(decisions) - done} not")
-    return DONE if done == len(decisions) else TROUBLE
+    left = sum(not decision.done and not (with_plan and decision.order.state.is_final) for decision in decisions)
+    print(f"{done + with_plan} decided, {left} not")
+    return TROUBLE if left else DONE
 
 
 def stop(*, lift: Annotated[bool, Parameter(negative=())] = False, person: PersonOptions = NOBODY) -> int:

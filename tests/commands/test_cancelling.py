@@ -106,6 +106,20 @@ def test_a_plan_that_waits_is_cancelled_with_its_approvals(office: Office, sandb
     assert paid(sandbox) == 0
 
 
+def test_rows_that_wait_to_be_added_are_cancelled_and_nothing_is_undecided(
+    office: Office, sandbox: RunningSandbox
+) -> None:
+    policy = office.file("policy.toml", '[payouts.one_approval_above]\nUSDT_TRC20 = "15"\n')
+    more = ("--run-key", "grows", "--policy", policy, "--yes", "--follow", "20")
+    assert office.run("pay", office.sheet(("a", "10", "12345670051"), name="a.csv"), *more).code == 0
+    both = office.sheet(("a", "10", "12345670051"), ("b", "10", "12345670052"), name="b.csv")
+    assert office.run("pay", both, *more, "--add").code == 3
+    cancelled = office.run("cancel", "grows", *PERSON)
+    assert (cancelled.code, "the plan of run grows that waited is cancelled" in cancelled.out) == (0, True)
+    assert "it is settled: nothing of it is left to cancel" in cancelled.out
+    assert cancelled.last == "1 decided, 0 not"
+
+
 def test_an_order_that_never_ends_is_ended_on_a_persons_word(
     open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office], prefect_url: str
 ) -> None:

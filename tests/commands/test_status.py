@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.commands.office import Office
+from treasury.runs.needs import needs_of
 from treasury.sandbox import RunningSandbox
 
 pytestmark = pytest.mark.prefect
@@ -69,6 +70,21 @@ def test_what_is_open_is_said_until_it_is_done(office: Office, tmp_path: Any) ->
     assert (ended.code, ended.last) == (4, "2 to do")
     assert "to do: 1 of two never left" in ended.out
     assert "to do: all sending was stopped by Ana (a test): treasury stop --lift --by NAME" in ended.out
+    assert office.run("stop", "--lift", "--by", "Ana").code == 0
+    [need] = standing(office)["needs"]
+    assert need.startswith("1 of two never left (a stop kept it back, and was lifted: ")
+    assert "stop --lift" not in need
+
+
+def test_at_most_five_runs_of_unknown_outcome_are_named() -> None:
+    """One sentence fits a terminal."""
+    none: dict[str, Any] = dict.fromkeys(("stops", "waiting_approvals", "not_sent", "missed_nights", "breaks"), ())
+    none |= {"held": {}, "jobs": [], "backup": None, "since": {"unknown": "then"}}
+    for number, named in ((1, "of r0, the"), (7, "of r0, r1, r2, r3, r4 and 2 more, the")):
+        runs = [f"r{each}" for each in range(number)]
+        found = {**none, "unknown": {"orders": number, "runs": runs, "oldest_hours": 3}}
+        [need] = needs_of(found, [], is_listed=False)
+        assert need.what == f"{number} of unknown outcome, {named} oldest sent 3 h ago"
 
 
 def test_money_that_is_gone_is_a_sum_here_and_beside_its_balance(office: Office, sandbox: RunningSandbox) -> None:

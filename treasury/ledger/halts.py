@@ -9,6 +9,9 @@ from treasury.ledger.database import group_of
 from treasury.ledger.statements import STANDING_STOP
 from treasury.texts import with_person
 
+STOPPED_BY = "all sending was stopped by "
+"""How a stop is said, also within the reason of a row that it kept back."""
+
 NEVER = 2**62
 """Later than any time, Unix milliseconds."""
 
@@ -37,4 +40,4 @@ def check_not_stopped(connection: Connection, now: int, judged_since: int | None
         raise RecoveryRuns(row.by, f"{datetime.fromtimestamp(row.recovery / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}")
     if row is not None:
         how = with_person("treasury stop --lift --by NAME", is_listed=None)
-        raise Stopped(f"all sending was stopped by {row.by}: {row.why} ({how} lifts it)")
+        raise Stopped(f"{STOPPED_BY}{row.by}: {row.why} ({how} lifts it)")

@@ -12,6 +12,9 @@ from treasury.texts import approval_command, with_person
 BACKUP_DAYS = 7
 """Days after which another backup is due."""
 
+MAX_NAMED = 5
+"""Most runs that one line names."""
+
 OPERATOR, CHECKER, APPROVER = "whoever starts the runs", "whoever checks the report", "an approver"
 """For whom it waits, where the policy lists nobody by name."""
 
@@ -59,8 +62,10 @@ def _open(found: Mapping[str, Any]) -> Iterator[RequiredAction]:
         how = f"start it again unless it runs now, or treasury cancel {key} --by NAME --why TEXT"
         yield RequiredAction(f"{each['orders']} of {key} never left{why}", OPERATOR, each["since"], how)
     if count := found["unknown"]["orders"]:
-        what = f"{count} of unknown outcome, the oldest sent {found['unknown']['oldest_hours']} h ago"
-        yield RequiredAction(what, OPERATOR, found["since"]["unknown"], "start their runs again, or reconcile")
+        runs, hours = found["unknown"]["runs"], found["unknown"]["oldest_hours"]
+        more = f" and {len(runs) - MAX_NAMED} more" if len(runs) > MAX_NAMED else ""
+        what = f"{count} of unknown outcome, of {', '.join(runs[:MAX_NAMED])}{more}, the oldest sent {hours} h ago"
+        yield RequiredAction(what, OPERATOR, found["since"]["unknown"], "start their runs again, or treasury reconcile")
 
 
 def _overdue(found: Mapping[str, Any]) -> Iterator[RequiredAction]:

@@ -15,6 +15,7 @@ from treasury.ledger.acceptances import acceptances
 from treasury.ledger.approvals import waiting_plans
 from treasury.ledger.backup import LAST_BACKUP, RESTORED
 from treasury.ledger.closing import Unread, last_whole_report
+from treasury.ledger.halts import STOPPED_BY
 from treasury.ledger.in_flight import in_flight
 from treasury.ledger.in_force import as_time
 from treasury.ledger.policies import policy_in_force
@@ -50,6 +51,7 @@ def standing_of(desk: Desk) -> dict[str, Any]:
             unexplained[each.found.currency] -= each.found.difference
     held, first_break = _held(desk), min((each.first_seen for each in breaks), default=None)
     unknown, oldest = _unknown(desk, now)
+    stops = ledger.look(standing_stops)
     found = {
         "at": as_time(now),
         "jobs": _jobs(desk, last),
@@ -58,13 +60,10 @@ def standing_of(desk: Desk) -> dict[str, Any]:
             {"run_key": plan.run_key, "code": plan.code, "since": as_time(plan.proposed_at)}
             for plan in waiting_plans(ledger)
         ],
-        "stops": [
-            {"by": row.stopped_by, "why": row.why, "since": as_time(row.stopped_at)}
-            for row in ledger.look(standing_stops)
-        ],
+        "stops": [{"by": row.stopped_by, "why": row.why, "since": as_time(row.stopped_at)} for row in stops],
         "held": {kind: number for kind, (number, _) in held.items()},
         "unknown": unknown,
-        "not_sent": _not_sent(desk),
+        "not_sent": _not_sent(desk, is_stopped=bool(stops)),
         "breaks": [_said(each) for each in breaks],
         "unexplained": {currency: canonical(amount) for currency, amount in sorted(unexplained.items())},
         "backup": _backup(desk, now),
@@ -129,23 +128,41 @@ def _held(desk: Desk) -> dict[str, tuple[int, int]]:
     return {Hold(kind).in_words if kind else "without a kind": (number, since) for kind, number, since in rows}
 
 
-def _not_sent(desk: Desk) -> list[dict[str, Any]]:
-    """The runs with rows that never left and that nobody holds, each with one of their reasons."""
+def _not_sent(desk: Desk, *, is_stopped: bool) -> list[dict[str, Any]]:
+    """The runs with rows that never left and that nobody holds, each with one of their reasons.
+
+    `is_stopped`: a stop stands; the reason of a row may still say so after it was lifted.
+    """
     table = schema.orders.c
     waits = table.state == State.PREPARED.value
     facts = (table.run_key, func.count(), func.max(table.reason), func.min(table.created_at))
     rows = desk.ledger.read(select(*facts).where(waits).group_by(table.run_key).order_by(table.run_key))
     return [
-        {"run_key": run_key, "orders": count, "reason": reason, "since": as_time(since)}
+        {
+            "run_key": run_key,
+            "orders": count,
+            "reason": LIFTED if not is_stopped and STOPPED_BY in (reason or "") else reason,
+            "since": as_time(since),
+        }
         for run_key, count, reason, since in rows
     ]
 
 
-def _unknown(desk: Desk, now: int) -> tuple[dict[str, int], int | None]:
-    """The number of orders whose outcome nobody knows, the age of the oldest, and when it was sent."""
+LIFTED = "a stop kept it back, and was lifted: it is sent when the run is started again"
+
+
+def _unknown(desk: Desk, now: int) -> tuple[dict[str, Any], int | None]:
+    """The number of orders whose outcome nobody knows, their runs, the age of the oldest, and when it was sent."""
     [[count, oldest]] = desk.ledger.read(select(func.count(), func.min(schema.orders.c.sent_at)).where(_is_unknown()))
     age = 0 if oldest is None else max(0, now - oldest)
-    return {"orders": count, "oldest_hours": age // HOUR_MS, "oldest_seconds": age // 1000}, oldest
+    table = schema.orders.c
+    runs = [row.run_key for row in desk.ledger.read(select(table.run_key).where(_is_unknown()).distinct())]
+    return {
+        "orders": count,
+        "runs": sorted(runs),
+        "oldest_hours": age // HOUR_MS,
+        "oldest_seconds": age // 1000,
+    }, oldest
 
 
 def _is_unknown() -> ColumnElement[bool]:
