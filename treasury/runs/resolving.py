@@ -46,10 +46,11 @@ def run_named(reference: str) -> str:
     return reference.removeprefix(RUN)
 
 
-def choose_orders(desk: Desk, reference: str) -> list[Order]:
+def choose_orders(desk: Desk, reference: str, only: State | None = None) -> list[Order]:
     """The orders that a run key, row reference, request id or order number names. Raises `InputError`.
 
-    `run:KEY` is a whole run for certain.
+    `run:KEY` is a whole run for certain. `only`: of rows of several runs that are called the same, the one in this
+    state is meant.
     """
     if reference.startswith(RUN):
         orders = desk.ledger.orders(run_key=run_named(reference))
@@ -59,6 +60,9 @@ def choose_orders(desk: Desk, reference: str) -> list[Order]:
         raise InputError(f"the ledger knows no order or run called {reference}")
     of_run = [order for order in orders if order.run_key == run_named(reference)]
     also = [order for order in orders if reference in (order.row_ref, order.request_id, order.order_no)]
+    meant = [order for order in also if order.state is only]
+    if len(also) > 1 and len(meant) == 1 and not of_run:
+        return meant
     if len(also) > 1 or (also and len(of_run) > 1):
         listed = ", ".join(f"{order.row_ref} of run {order.run_key} ({order.request_id})" for order in also[:5])
         run = f"the run {reference} (run:{reference}), " if of_run else ""
@@ -75,7 +79,7 @@ def _recovered(desk: Desk, reference: str) -> list[Order]:
 def releasable(desk: Desk, reference: str, kind: str | None) -> list[Order]:
     """The held orders that `release` is about, of this kind if one is given. Raises `InputError`."""
     wanted = None if kind is None else _kind(kind)
-    orders = [order for order in choose_orders(desk, reference) if order.state is State.HELD]
+    orders = [order for order in choose_orders(desk, reference, State.HELD) if order.state is State.HELD]
     if not orders:
         raise InputError(f"nothing of {reference} is held")
     if all(order.hold_kind == Hold.CHANGED for order in orders):
