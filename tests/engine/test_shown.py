@@ -214,7 +214,7 @@ def test_an_order_that_the_service_says_it_knows_and_does_not_show_waits_for_a_p
         order = desk.submission.submit(order)
     assert (order.state, order.absent_since, len(service.sent_to(PAYOUT))) == (State.UNKNOWN, None, 1)
     assert "(202224) and shows no order: ask its support; if it was paid" in str(order.reason)
-    assert f"treasury resolve {order.request_id} --as not-sent" in str(order.reason)
+    assert f"treasury resolve {order.request_id} --as not-sent, with --by NAME (or --key FILE " in str(order.reason)
 
 
 def test_an_order_that_was_shown_and_is_absent_now_names_no_other_cause(open_desk: OpenDesk, service: Any) -> None:

@@ -32,6 +32,7 @@ from treasury.provider.refusals import DOUBLE_PAYMENT
 from treasury.provider.service_rules import EMPTY, is_empty
 from treasury.provider.status import OrderStatus
 from treasury.sending.witnesses import Witnesses
+from treasury.texts import with_person
 
 
 class ShownOrder(NamedTuple):
@@ -234,7 +235,7 @@ class Inquiry:
                 why = "the service says that it knows this reference (202224) and shows no order"
             told = (
                 f"ask its support; if it was paid, treasury resolve {order.request_id} --as sent; if it never will be, "
-                f"treasury resolve {order.request_id} --as not-sent"
+                f"treasury resolve {order.request_id} --as not-sent{WHO_SAYS}"
             )
             said = (order.reason or why).partition(f": {told}")[0] if refused else why
             facts["reason"] = f"{said}: {told}"
@@ -288,7 +289,7 @@ class Inquiry:
         reason = (
             f"the service shows its quote with {status}, which it may use for a quote and for a payment: nobody knows "
             "whether it was confirmed. It is asked about at every start and every night; once the service's support "
-            f"says that it was not confirmed: treasury resolve {order.request_id} --as not-sent"
+            f"says that it was not confirmed: treasury resolve {order.request_id} --as not-sent{WHO_SAYS}"
         )
         facts = {"absent_since": None, "reason": reason} if order.state is State.UNKNOWN else {}
         return self._ledger.note(order, unmoved=True, asked_at=self._ledger.now(), **facts)
@@ -318,11 +319,15 @@ class Inquiry:
         return self._ledger.step(order, event, cause=where, **facts)
 
 
+WHO_SAYS = with_person(", with --by NAME", is_listed=None) + " and --why TEXT"
+"""What follows a command that a reason names: it is kept, and read under whichever policy is in force then."""
+
+
 def how_it_ends(request_id: str) -> str:
     """Say how a person ends an order that is in progress on a person's word, and that the service never shows."""
     return (
         "it stays in progress until the service shows it, or you know its end: "
-        f"treasury resolve {request_id} --as settled, --as failed, or --as not-sent"
+        f"treasury resolve {request_id} --as settled, --as failed, or --as not-sent{WHO_SAYS}"
     )
 
 
