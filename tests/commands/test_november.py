@@ -292,5 +292,5 @@ def test_27_one_stays_on_its_way_and_the_month_ends(month: Month) -> None:
     standing = month.standing()
     assert (standing["missed_nights"], standing["unexplained"], standing["not_sent"]) == ([], {}, [])
     assert standing["needs"] == [
-        "1 open break(s) of the last report: read it, then treasury accept BREAK --by NAME --why TEXT"
+        "1 open break(s) of the last report: read it, then treasury accept BREAK --key FILE --why TEXT"
     ]
