@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import stamina
 
 from tests.crash.payments import KINDS, PARTNER_ID
 from tests.engine.runs import night
@@ -94,13 +93,6 @@ ALTERNATIVES: Mapping[str, Alternative] = {
         {"unconfirmed_found": False}, {"unconfirmed_statuses": set()}, ("fiat_payout",)
     ),
 }
-
-
-@pytest.fixture(autouse=True)
-def _short_pauses() -> Iterator[None]:
-    stamina.set_testing(True, attempts=2)
-    yield
-    stamina.set_testing(False)
 
 
 @pytest.fixture

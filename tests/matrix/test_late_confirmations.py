@@ -3,13 +3,12 @@
 import json
 import shutil
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
-import stamina
 
 from tests.crash.payments import QUOTED, fiat_payout
 from tests.engine import paying
@@ -111,13 +110,6 @@ class SlowToConfirm:
     def close(self) -> None:
         """Listen no more."""
         self._listening.close()
-
-
-@pytest.fixture(autouse=True)
-def _short_pauses() -> Iterator[None]:
-    stamina.set_testing(True, attempts=2)
-    yield
-    stamina.set_testing(False)
 
 
 @pytest.fixture(scope="module")

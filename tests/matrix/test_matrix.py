@@ -4,18 +4,16 @@ A quick cut runs always; `make matrix` runs all of it.
 """
 
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import stamina
 
 from tests.crash.oracle import judge
 from tests.crash.payments import KINDS, PARTNER_ID, make_kind
 from tests.matrix.faulty import Trial, open_short_desk, run_trial
 from tests.proofs import ALL
 from treasury.sandbox import FAULTS as EVERY_FAULT
-from treasury.sandbox import SandboxSettings, generate_key_pair, running_sandbox
+from treasury.sandbox import SandboxSettings, running_sandbox
 
 NAMES = (*KINDS, "confirmation")
 QUICK = ("payout", "fiat_payout")
@@ -26,18 +24,6 @@ SEEDS = range(1, 6) if ALL else range(1, 2)
 DECIDE_NOTHING = ("drop_before", "error_500_before", "clock_skew", "rate_limit_429", "rate_limit_429_bare")
 LOST_FOR_GOOD = {("conversion", fault) for fault in DECIDE_NOTHING}
 """Nothing happened, and nothing can show it: no absence is evidence for a conversion."""
-
-
-@pytest.fixture(scope="module")
-def keys() -> tuple[str, str]:
-    return generate_key_pair()
-
-
-@pytest.fixture(autouse=True)
-def _short_pauses() -> Iterator[None]:
-    stamina.set_testing(True, attempts=2)
-    yield
-    stamina.set_testing(False)
 
 
 def always() -> list[Trial]:

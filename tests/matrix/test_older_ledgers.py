@@ -11,7 +11,6 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
-import stamina
 from sqlalchemy import make_url
 
 from tests import parts
@@ -25,7 +24,7 @@ from treasury.orders.states import Hold, State
 from treasury.provider.client import Account, Client
 from treasury.runs.desk import Desk
 from treasury.runs.resolving import release_orders, resolve_as_sent
-from treasury.sandbox import RunningSandbox, SandboxClock, SandboxSettings, generate_key_pair, running_sandbox
+from treasury.sandbox import RunningSandbox, SandboxClock, SandboxSettings, running_sandbox
 
 NAMES = (*KINDS, "confirmation") if ALL else ("payout", "fiat_payout")
 SERVICES = {"refuses": {}, "answers first": {"repeat_answers_first": 1.0}, "acts again": {"repeat_acts": 1.0}}
@@ -41,18 +40,6 @@ ON_SQLITE = [
 ]
 ON_POSTGRESQL = ("database restored", "database recreated")
 PERSON = {"by": "Ada Example", "why": "looked at the portal"}
-
-
-@pytest.fixture(scope="module")
-def keys() -> tuple[str, str]:
-    return generate_key_pair()
-
-
-@pytest.fixture(autouse=True)
-def _short_pauses() -> Iterator[None]:
-    stamina.set_testing(True, attempts=2)
-    yield
-    stamina.set_testing(False)
 
 
 class Trial:

@@ -1,10 +1,8 @@
 """Proxies between the engine and the service: one may resend, answer by itself, or ask for fewer requests."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import stamina
 
 from tests.crash.oracle import judge
 from tests.crash.payments import KINDS, PARTNER_ID, make_kind
@@ -22,18 +20,6 @@ from treasury.sandbox import SandboxSettings, generate_key_pair, running_sandbox
 NAMES = tuple(KINDS) if ALL else ("payout", "fiat_payout")
 SHOWN = BEHAVIOURS if ALL else ("resends", "400 after", "403 before", "429 after", "502 after")
 REPEATS = ("repeat_acts", "repeat_answers_first", None)
-
-
-@pytest.fixture(scope="module")
-def keys() -> tuple[str, str]:
-    return generate_key_pair()
-
-
-@pytest.fixture(autouse=True)
-def _short_pauses() -> Iterator[None]:
-    stamina.set_testing(True, attempts=2)
-    yield
-    stamina.set_testing(False)
 
 
 @pytest.mark.parametrize("quotes_too", [False, True] if ALL else [False])

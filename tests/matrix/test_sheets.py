@@ -3,30 +3,16 @@
 A quick cut runs always; `make matrix` runs all of it.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import stamina
 
 from tests.crash.sheets import SHEETS
 from tests.matrix.faulty import Trial, run_trial
 from tests.proofs import ALL
-from treasury.sandbox import FAULTS, generate_key_pair
+from treasury.sandbox import FAULTS
 
 OF_REQUESTS = tuple(name for name in FAULTS if not name.startswith("notice_") and name != "quote_expired")
-
-
-@pytest.fixture(scope="module")
-def keys() -> tuple[str, str]:
-    return generate_key_pair()
-
-
-@pytest.fixture(autouse=True)
-def _short_pauses() -> Iterator[None]:
-    stamina.set_testing(True, attempts=2)
-    yield
-    stamina.set_testing(False)
 
 
 def trials() -> list[Trial]:

@@ -389,7 +389,7 @@ class Marks:
     approvers: tuple[tuple[int, tuple[str, ...]], ...] = ()
     """Since when, Unix ms, rows were recorded with the approvals of these people, the earliest first."""
     is_listed: bool | None = None
-    """Whether the policy in force lists people, whose keys count; None where it is not known."""
+    """True: the policy in force lists people, whose keys count. None where it is not known."""
 
     def of_row(self, recorded_at: int) -> str | None:
         """Return who approved a row that was recorded at a time, Unix ms; None where nobody did."""

@@ -138,4 +138,4 @@ class Notification:
     state: str = "waiting"
     """`waiting`, `delivered`, `given up`, `undeliverable`, `lost`."""
     is_forged: bool = False
-    """Whether what travels is changed after it is signed."""
+    """True: its body is changed after it is signed."""

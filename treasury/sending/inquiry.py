@@ -320,7 +320,7 @@ class Inquiry:
 
 
 WHO_SAYS = with_person(", with --by NAME", is_listed=None) + " and --why TEXT"
-"""What follows a command that a reason names: it is kept, and read under whichever policy is in force then."""
+"""Ends a command in a reason: the reason is kept, and another policy may be in force when somebody reads it."""
 
 
 def how_it_ends(request_id: str) -> str:

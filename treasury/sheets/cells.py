@@ -49,7 +49,7 @@ class Typed:
     unseen: str | None = None
     """Why a person sees nothing of it, though its row and its column are shown."""
     is_text: bool = False
-    """Whether it is a text, whose number format shows something beside it."""
+    """True: it is a text, and its number format shows something beside it."""
     beside: str = ""
     """The words and signs that its number format shows beside it."""
     number_format: str | None = None

@@ -14,7 +14,7 @@ _RULES: Mapping[str, str] = {
     SHOWN_BY_RULE: "may be shown as another amount by the conditional format of {}: take it away, or its number format",
     MERGED: "is merged ({}), which hides all but its first cell: unmerge it, and fill in the cell of each row",
 }
-"""What is said, by the code of how a range hides what is in it."""
+"""Code of how a range hides its cells -> the message."""
 
 
 def hidden_in_ranges(

@@ -167,7 +167,7 @@ class Request(Form):
     reference: ClassVar[str | None] = None
     """The attribute that names this request for ever."""
     acts: ClassVar[bool] = False
-    """Whether it moves money or makes something, a quote or a card user: faults strike those."""
+    """True: it moves money or makes something, a quote or a card user. Faults strike those."""
 
     @property
     def reference_value(self) -> str:
