@@ -88,10 +88,10 @@ def ends_in_a_named_state(flow_function: Callable[P, Mapping[str, Any]]) -> Call
 def _check_out(out: str | None) -> None:
     """Raise `InputError` for what can be no folder, and for a folder outside the home in a form, which anybody fills in
     who sees the dashboard."""
-    if deployment.id is not None:
-        read_settings().check_out(out)
     if out is None:
         return
+    if deployment.id is not None:  # where no deployment is, Prefect asks its server for it
+        read_settings().check_out(out)
     try:
         there = next((each for each in (Path(out), *Path(out).parents) if each.exists()), None)
     except OSError as error:

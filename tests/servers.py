@@ -132,6 +132,8 @@ class Servers:
             "PREFECT_SERVER_SERVICES_TRIGGERS_ENABLED": "0",
             "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "50",
             "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL": "1",
+            "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_BATCH_SIZE": "500",
+            "PREFECT_SERVER_SERVICES_EVENT_PERSISTER_FLUSH_INTERVAL": "1",
             # One connection: at a file, the requests of several workers wait for SQLite's locks, by polling.
             "PREFECT_SERVER_DATABASE_CONNECTION_URL": IN_MEMORY,
         }
