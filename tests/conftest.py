@@ -154,7 +154,7 @@ def prefect_url() -> str:
         gc.freeze()
     # A flow run in this process ends as much as a second later for them; no variable turns them off.
     importlib.import_module("prefect.settings").get_current_settings().flows.heartbeat_frequency = None
-    # Each flow run asks the server three times, each time with a client of its own, where results are to be kept: nowhere.
+    # Each flow run asks the server three times, each time with a client of its own, where results are kept: nowhere.
     importlib.import_module("prefect.results")._read_server_default_result_storage_block_id = lambda: None
     return await_server("prefect")
 
