@@ -1,22 +1,53 @@
-"""Sends notices through any Prefect notification block, named by type and name: `slack-webhook/treasury`."""
+"""Sends notices: through a Prefect notification block, TYPE/NAME, or to an address of Apprise (mail, Slack, Teams)."""
 
 import logging
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable
+from functools import partial
 
 from treasury.errors import ConfigurationError
-from treasury.reports.notice import compose_notice
+from treasury.pings import in_time
+from treasury.reports.notice import Message
+
+LOG = logging.getLogger("treasury")
+
+NOTICE_SECONDS = 30.0
+"""The longest that the work waits for a notice to be taken."""
 
 
-def send_notice(name: str | None, report: Mapping[str, Any]) -> bool:
-    """Send what is new in a report through a notification block, if anything is; returns whether it was sent.
+def send_notice(place: str, notice: Message) -> bool:
+    """Send a notice to a block (TYPE/NAME) or to an address of Apprise (with `://`); returns whether it was taken.
 
-    A message that cannot be sent is logged; the report is kept. Raises `ConfigurationError` when there is no such
-    block.
+    One that is not taken is a line of the log. Raises `ConfigurationError` when there is no such block or kind of
+    address.
     """
-    notice = compose_notice(report)
-    if name is None or notice is None:
-        return False
+    send = _address(place, notice) if "://" in place else _block(place, notice)
+    found = in_time(NOTICE_SECONDS, lambda: _why_not(send))
+    if found != "":
+        kind = place.partition("://")[0] if "://" in place else place  # the rest of an address may be a secret
+        LOG.warning("the notice to %s did not arrive: %s", kind, found or f"no answer within {NOTICE_SECONDS:g} s")
+    return found == ""
+
+
+def _why_not(send: Callable[[], bool]) -> str:
+    try:
+        return "" if send() else "it was not taken"
+    except Exception as error:
+        return type(error).__name__
+
+
+def _address(place: str, notice: Message) -> Callable[[], bool]:
+    from apprise import Apprise, NotifyFormat
+
+    apprise = Apprise()
+    kind = place.partition("://")[0]
+    if not apprise.add(place):
+        raise ConfigurationError(f"TREASURY_NOTICES: an address that begins with {kind}:// cannot be used by Apprise")
+    page = notice.page if kind in ("mailto", "mailtos") else None
+    text = NotifyFormat.TEXT
+    return lambda: bool(apprise.notify(notice.body, notice.subject, body_format=text, attach=page))
+
+
+def _block(name: str, notice: Message) -> Callable[[], bool]:
     from prefect.blocks.abstract import NotificationBlock
     from prefect.blocks.core import Block
 
@@ -26,10 +57,5 @@ def send_notice(name: str | None, report: Mapping[str, Any]) -> bool:
         raise ConfigurationError(f"there is no notification block {name} (TYPE/NAME)") from None
     if not isinstance(block, NotificationBlock):
         raise ConfigurationError(f"{name} is not a notification block")
-    subject, body = notice
-    try:
-        block.notify(body, subject)  # type: ignore[unused-coroutine]  # typed for both worlds; this one is synchronous
-    except Exception as error:
-        logging.getLogger("treasury").warning("the notification could not be sent: %s", type(error).__name__)
-        return False
-    return True
+    send = partial(block.notify, notice.body, notice.subject)
+    return lambda: send() is None

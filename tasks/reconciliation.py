@@ -13,6 +13,7 @@ from tasks.artifacts import show_report
 from tasks.stated import task
 from treasury.planning.policy import Policy
 from treasury.reconciliation.scope import Scope
+from treasury.reports.notice import news_of
 from treasury.runs import reporting, sweep
 from treasury.runs.governing import governing
 from treasury.sheets.statement import read_statement
@@ -78,4 +79,5 @@ def write_report(
 @task(cache_policy=NO_CACHE, task_run_name="send notification")
 def notify(report: Mapping[str, Any], block: str | None) -> bool:
     """Send one message through the notification block if there is anything new; returns whether it was sent."""
-    return send_notice(block, report)
+    news = news_of(report)
+    return block is not None and news is not None and send_notice(block, news)

@@ -10,6 +10,7 @@ from prefect.context import FlowRunContext
 
 from blocks.desk import open_desk
 from tasks.events import tell_of_night, tell_of_waiting, tell_what_changed
+from tasks.notices import WAITS, send_notices
 from treasury.errors import TreasuryError
 from treasury.pings import FAIL, NIGHT, START, SUCCESS, ping
 from treasury.reports.results import MAX_SHOWN_ROWS
@@ -21,7 +22,7 @@ LOG = logging.getLogger("treasury")
 JOBS = {NIGHT: ("run_key", "window_days", "currency", "offline"), "rebalance-treasury": ("balances",)}
 """Jobs that are watched whoever starts them -> parameters that make another thing of them."""
 
-WAITS, HELD = "WaitingForApproval", "RunHeld"
+HELD = "RunHeld"
 
 
 def watched(name: str, given: Mapping[str, Any], work: Callable[[], State[Any]]) -> State[Any]:
@@ -60,8 +61,10 @@ def _tell(name: str, given: Mapping[str, Any], state: State[Any]) -> None:
         tell_what_changed(desk)
         if state.name == WAITS:
             tell_of_waiting(desk, getattr(state.data, "run_key", None))
-        if name == NIGHT and not any(given.get(each) for each in JOBS[NIGHT]):
+        is_night = name == NIGHT and not any(given.get(each) for each in JOBS[NIGHT])
+        if is_night:
             tell_of_night(desk, state)
+        send_notices(desk, name, given, state, is_night=is_night)
     except TreasuryError:  # an account that is not configured: the run itself says so
         return
     except Exception as error:

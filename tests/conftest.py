@@ -155,7 +155,7 @@ def prefect_url() -> str:
     # A flow run in this process ends as much as a second later for them; no variable turns them off.
     importlib.import_module("prefect.settings").get_current_settings().flows.heartbeat_frequency = None
     # Each flow run asks the server three times, each time with a client of its own, where results are kept: nowhere.
-    importlib.import_module("prefect.results")._read_server_default_result_storage_block_id = lambda: None
+    vars(importlib.import_module("prefect.results"))["_read_server_default_result_storage_block_id"] = lambda: None
     return await_server("prefect")
 
 

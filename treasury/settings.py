@@ -99,6 +99,8 @@ class Settings:
     """Folders besides the home that the form of a deployed flow may name for its files."""
     ping_url: str | None = None
     """A healthchecks-compatible URL that is told when a scheduled job starts and how it ends."""
+    notices: tuple[str, ...] = ()
+    """Who is told of each morning and of what waits for people: addresses of Apprise, or blocks, TYPE/NAME."""
     alarm_block: str | None = None
     """The notification block, TYPE/NAME, that alarms are sent by; None: Prefect shows them, and sends nothing."""
     alarm_hours: AlarmHours = AlarmHours()
@@ -245,6 +247,7 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
             if each
         ),
         ping_url=_ping_url(environ),
+        notices=_notices(environ),
         alarm_block=environ.get("TREASURY_ALARM_BLOCK") or None,
         alarm_hours=AlarmHours(
             report=_hours(environ, "TREASURY_ALARM_REPORT_HOURS", AlarmHours.report),
@@ -260,6 +263,15 @@ def _ping_url(environ: Mapping[str, str]) -> str | None:
     if url is not None and not re.fullmatch(r"https?://[^\s/?#]+(/[^\s#]*)?", url):
         raise ConfigurationError("TREASURY_PING_URL must be an address that begins with https:// or http://")
     return url
+
+
+def _notices(environ: Mapping[str, str]) -> tuple[str, ...]:
+    places = tuple(environ.get("TREASURY_NOTICES", "").split())
+    if any("://" not in each and not re.fullmatch(r"[\w-]+/[\w-]+", each) for each in places):
+        raise ConfigurationError(
+            "TREASURY_NOTICES must be addresses (mailtos://...) or notification blocks (TYPE/NAME), with spaces between"
+        )
+    return places
 
 
 def _hours(environ: Mapping[str, str], variable: str, default: float) -> float:

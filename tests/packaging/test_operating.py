@@ -106,6 +106,7 @@ def test_the_defaults_of_the_table_are_those_of_an_empty_environment(tmp_path: P
         "TREASURY_EXCHANGE_SECONDS": f"{empty.limits.exchange_seconds:g}",
         "TREASURY_NOTIFY_URL": str(empty.notify_url).lower(),
         "TREASURY_OUT_FOLDERS": "none",
+        "TREASURY_NOTICES": "none",
         "TREASURY_PING_URL": str(empty.ping_url).lower(),
         "TREASURY_ALARM_BLOCK": str(empty.alarm_block).lower(),
         "TREASURY_ALARM_REPORT_HOURS": f"{empty.alarm_hours.report:g}",
