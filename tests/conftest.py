@@ -75,18 +75,28 @@ MISSING = ("is not installed", "could not import")
 
 def _proof(item: pytest.Item) -> bool:
     """Return True for a test that only `make proofs` runs; on PostgreSQL, all but those marked `both_databases`."""
-    again = hasattr(item, "callspec") and item.callspec.params.get("ledger_url") == "postgresql"
-    return item.get_closest_marker("proof") is not None or (again and item.get_closest_marker("both_databases") is None)
+    return item.get_closest_marker("proof") is not None or (
+        _is_on_postgresql(item) and item.get_closest_marker("both_databases") is None
+    )
+
+
+def _is_on_postgresql(item: pytest.Item) -> bool:
+    return hasattr(item, "callspec") and item.callspec.params.get("ledger_url") == "postgresql"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what is for `make proofs`; mark what takes long by where it stands, and begin with it."""
-    if not ALL:
-        config.hook.pytest_deselected(items=[item for item in items if _proof(item)])
-        items[:] = [item for item in items if not _proof(item)]
+    left_out = [
+        item
+        for item in items
+        if (_proof(item) and not ALL) or (_is_on_postgresql(item) and item.get_closest_marker("ledger_file"))
+    ]
+    config.hook.pytest_deselected(items=left_out)
+    gone = set(left_out)
+    items[:] = [item for item in items if item not in gone]
     here = Path(__file__).parent
-    gone = [place for place in (*THOROUGH, *CORE) if not (here / place.partition("::")[0]).exists()]
-    assert not gone, f"tests/conftest.py names what is no more: {gone}"
+    lost = [place for place in (*THOROUGH, *CORE) if not (here / place.partition("::")[0]).exists()]
+    assert not lost, f"tests/conftest.py names what is no more: {lost}"
     for item in items:
         place = item.path.relative_to(here)
         if place.parts[0] in SLOW:

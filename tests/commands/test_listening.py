@@ -1,6 +1,7 @@
 """`treasury listen`: what the platform signed is on disk before it is answered, and leads to a question alone."""
 
 import asyncio
+import base64
 import json
 import random
 import signal
@@ -210,6 +211,15 @@ def test_a_repeat_is_kept_once(office: Office, platform: Platform) -> None:
     assert [row.request_id for row in kept(office)] == ["d-1"]
 
 
+def said_by(body: bytes) -> object:
+    """Return what a body says, however it is written: spaces, and spare bits of base64, do not count."""
+    try:
+        fields = json.loads(body)
+        return {**fields, "sign": base64.b64decode(fields["sign"], validate=True)}
+    except (ValueError, KeyError, TypeError):
+        return body
+
+
 def test_what_the_platform_did_not_sign_is_refused_and_ends_nothing(office: Office, platform: Platform) -> None:
     trusting(office, platform.public)
     stranger = Platform(*generate_key_pair())
@@ -222,9 +232,10 @@ def test_what_the_platform_did_not_sign_is_refused_and_ends_nothing(office: Offi
         mangled = bytearray(whole)
         for _ in range(chance.randint(1, 3)):
             mangled[chance.randrange(len(mangled))] = chance.randrange(256)
-        bodies.append(bytes(mangled))
+        if said_by(bytes(mangled)) != said_by(whole):
+            bodies.append(bytes(mangled))
     with listening(office) as (process, url):
-        answers = [platform.client.post(url, content=body).status_code for body in bodies if body != whole]
+        answers = [platform.client.post(url, content=body).status_code for body in bodies]
         assert set(answers) <= {400, 401, 403, 408, 413}
         assert platform.client.get(url).status_code == 405
         assert platform.tell(url, good) == 200

@@ -275,7 +275,7 @@ def test_every_flow_runs_from_its_deployment_and_says_in_its_log_what_it_did(
         "reconcile_transactions": ({}, "Warnings('", "Beginning flow run 'reconcile"),
     }
     badly = ends_badly(served.office, users)
-    with httpx.Client(base_url=served.url, auth=served.auth, timeout=20) as api:
+    with httpx.Client(base_url=served.url, auth=served.auth, timeout=PATIENCE) as api:
 
         def asked(path: str, body: dict[str, Any]) -> Any:
             until = time.monotonic() + PATIENCE
@@ -311,7 +311,7 @@ def test_every_flow_runs_from_its_deployment_and_says_in_its_log_what_it_did(
 @pytest.mark.costly("ends the server that ran every flow, each in a process of its own")
 def test_it_outlives_the_reader_of_its_output(served: Served) -> None:
     process = served.process
-    with httpx.Client(base_url=served.url, auth=served.auth) as api:
+    with httpx.Client(base_url=served.url, auth=served.auth, timeout=PATIENCE) as api:
         found = api.post("/deployments/filter", json={}).json()
         for _ in range(2 if ALL else 1):
             [asked] = [each["id"] for each in found if "reconcile" in each["entrypoint"]]

@@ -3,6 +3,7 @@
     python -m tests.engine.own_process '{"act": "rebalance", "home": ..., "base_url": ..., "key": ..., "rules": ...}'
 
 `point`, `hits`: where it is killed, at which passing. `ahead`: seconds that its clock is ahead of the machine's.
+`ledger`: the URL of its ledger, SQLite in its home when left out.
 Prints what came of it.
 """
 
@@ -73,7 +74,7 @@ def desk_of_process(spec: Mapping[str, Any]) -> Desk:
         partner_id=PARTNER_ID,
         private_key_file=None,
         platform_key_file=None,
-        ledger_url=f"sqlite:///{home / 'ledger.db'}",
+        ledger_url=spec.get("ledger", f"sqlite:///{home / 'ledger.db'}"),
         ledger_key_file=home / "ledger.key",
         resend_after_seconds=0.0,
     )

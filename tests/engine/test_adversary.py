@@ -259,12 +259,11 @@ def test_a_quote_of_somebody_else_is_not_confirmed(desk: Desk, tmp_path: Path, s
     assert sum(order["effects"] for order in sandbox.orders()) == 1
 
 
+@pytest.mark.ledger_file
 @pytest.mark.both_databases
 def test_rows_of_another_accounts_ledger_with_the_same_key_count_as_none(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, ledger_url: str
 ) -> None:
-    if not ledger_url.startswith("sqlite"):
-        pytest.skip("SQLite alone: two ledgers lie side by side")
     strict = open_desk(start_sandbox().base_url)
     adopt(strict)
     rehearsal = open_desk(start_sandbox().base_url, ledger=f"sqlite:///{tmp_path / 'rehearsal.db'}")

@@ -39,7 +39,7 @@ FAULTS = {"drop_after": 0.03, "drop_before": 0.03}
 @RUNS
 @pytest.mark.costly("days, one after the other")
 def test_every_need_that_can_be_met_is_met_and_the_books_agree(
-    open_desk: Callable[..., Desk], start_sandbox: Any, tmp_path: Path, key_file: Path
+    open_desk: Callable[..., Desk], start_sandbox: Any, tmp_path: Path, ledger_url: str, key_file: Path
 ) -> None:
     chance = random.Random(17)
     opening = {"USDT": D(60_000), "BTC": D("0.4"), "DOGE": D(20_000), "USDT_TRC20": D(500)}
@@ -47,7 +47,7 @@ def test_every_need_that_can_be_met_is_met_and_the_books_agree(
     desk = open_desk(sandbox.base_url)
     rules = policy(tmp_path, BTC=("0.2", "0.4", "0.6"), DOGE=("10000", "20000", "40000"))
     spec = {"act": "rebalance", "home": str(tmp_path), "base_url": sandbox.base_url, "key": str(key_file)}
-    spec |= {"rules": str(rules), "out": str(tmp_path / "killed"), "seconds": PATIENCE}
+    spec |= {"ledger": ledger_url, "rules": str(rules), "out": str(tmp_path / "killed"), "seconds": PATIENCE}
     deposited: dict[str, Decimal] = {}
     killed = 0
     owed: dict[str, Decimal] = {}

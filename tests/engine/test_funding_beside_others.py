@@ -304,12 +304,12 @@ def test_approvals_count_what_earlier_plans_of_a_run_converted(
 
 @RUNS
 def test_a_conversion_that_nobody_knows_of_asks_for_a_decision_and_for_no_new_approval(
-    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, key_file: Path
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, ledger_url: str, key_file: Path
 ) -> None:
     sandbox = start_sandbox(balances=HELD)
     rules, file = policy(tmp_path, tail=PAYOUTS, BTC=BTC), sheet(tmp_path, *ROWS)
     spec = {"act": "fund and pay", "home": str(tmp_path), "base_url": sandbox.base_url, "key": str(key_file)}
-    spec |= {"rules": str(rules), "file": str(file), "out": str(tmp_path / "out"), "seconds": 3}
+    spec |= {"ledger": ledger_url, "rules": str(rules), "file": str(file), "out": str(tmp_path / "out"), "seconds": 3}
     assert in_own_process({**spec, "point": "send.marked", "hits": 1}).returncode == -9
     desk = open_desk(sandbox.base_url)
     [order] = desk.ledger.orders(run_key="run.fund")
@@ -343,6 +343,7 @@ def test_whoever_made_a_plan_cannot_approve_its_conversions(
 # --- an older ledger -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.ledger_file
 @pytest.mark.parametrize("moment", ["before the conversions", "before the payments"])
 def test_a_ledger_that_is_put_back_converts_and_pays_nothing_twice(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, moment: str

@@ -66,12 +66,12 @@ execution.send_orders(desk, "run", ids[:1])
 @RUNS
 @pytest.mark.parametrize("point", ["send.marked", "send.answered"])
 def test_a_kill_while_paying_converts_nothing_for_what_may_have_been_paid(
-    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, key_file: Path, point: str
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, ledger_url: str, key_file: Path, point: str
 ) -> None:
     sandbox = start_sandbox(balances={**HELD, "USDT_TRC20": D(1200)})  # everything is there
     rules, file = policy(tmp_path, tail=PAYOUTS, BTC=BTC), sheet(tmp_path, *ROWS)
     spec = {"home": str(tmp_path), "base_url": sandbox.base_url, "key": str(key_file), "point": point}
-    spec |= {"file": str(file), "rules": str(rules)}
+    spec |= {"ledger": ledger_url, "file": str(file), "rules": str(rules)}
     killed = subprocess.run(
         [sys.executable, "-c", KILLED, json.dumps(spec)], capture_output=True, text=True, check=False
     )

@@ -269,11 +269,10 @@ def test_a_token_from_before_a_restore_decides_nothing(desk: Desk, tmp_path: Pat
     assert state(desk) is State.HELD
 
 
+@pytest.mark.ledger_file
 def test_a_token_for_one_ledger_decides_nothing_in_another(open_desk: OpenDesk, sandbox: Any, tmp_path: Path) -> None:
     """Two databases of one account, the second a copy of the first."""
     one = open_desk(sandbox.base_url)
-    if one.ledger.write(lambda connection: connection.dialect.name) != "sqlite":
-        pytest.skip("SQLite alone: two ledgers lie side by side")
     by_hand(one)
     held_duplicate(one, tmp_path)
     kept = token(one, "ben", Verb.RELEASE, "two")

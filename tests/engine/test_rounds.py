@@ -462,12 +462,19 @@ def test_a_cancelled_plan_does_not_end_the_day(open_desk: OpenDesk, start_sandbo
 
 @RUNS
 def test_what_a_dead_start_left_sending_is_named_and_a_person_can_end_it(
-    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, key_file: Path
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, ledger_url: str, key_file: Path
 ) -> None:
     sandbox = start_sandbox(balances=holding(BTC="0.1"))
     rules = policy(tmp_path, BTC=BTC)
     spec = {"act": "rebalance", "home": str(tmp_path), "base_url": sandbox.base_url, "key": str(key_file)}
-    spec |= {"rules": str(rules), "out": str(tmp_path / "killed"), "seconds": 5, "point": "send.marked", "hits": 1}
+    spec |= {
+        "ledger": ledger_url,
+        "rules": str(rules),
+        "out": str(tmp_path / "killed"),
+        "seconds": 5,
+        "point": "send.marked",
+        "hits": 1,
+    }
     assert in_own_process(spec).returncode == -9
     desk = open_desk(sandbox.base_url)
     [order] = desk.ledger.orders()
