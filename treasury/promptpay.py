@@ -67,6 +67,14 @@ def payee_of_code(text: str) -> str:
     return f"{THB}|{code.account}|{code.reference}"
 
 
+def name_of_code(text: str) -> str | None:
+    """The name of whom a code pays; None of a code that does not say it, or cannot be read. Personal."""
+    try:
+        return read_promptpay(text).name
+    except InputError:
+        return None
+
+
 def _account(fields: Mapping[str, str]) -> tuple[str, str, str]:
     """Account, its kind, and the references of a bill. Raises `InputError` where there is none, or more than one: which
     one is paid nobody could say beforehand."""

@@ -22,6 +22,7 @@ from treasury.planning.offers import Offers, judge_offered
 from treasury.planning.policy import parse_policy
 from treasury.planning.rows import PayoutRow, Route
 from treasury.provider.catalogue import CATALOGUE
+from treasury.provider.fiat_payouts import CreateFiatPayout, FiatPayoutQuote
 from treasury.reports.plan import preview_page
 from treasury.runs import calls
 from treasury.runs.desk import Desk
@@ -179,6 +180,51 @@ def test_a_single_payout_to_somebody_new_is_held_by_the_same_rule(open_desk: Ope
     assert call("large", "51") == "held"
     assert call("small", "50") == "accepted"
     assert call("larger", "52") == "accepted"  # the payee was paid before
+
+
+def test_another_account_of_a_known_name_waits_whoever_pays_it(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    desk = open_desk(start_sandbox().base_url)
+    adopt(desk, cooling_days=3)
+    fields = {**DIRECT, "currency": "USDT_TRC20", "account_name": "Ann Example"}
+    del fields["route"]
+
+    def call(reference: str, account: str) -> str:
+        operation = CATALOGUE["payout"](**{**fields, "request_id": reference, "account_no": account})
+        return calls.submit_operation(desk, operation).state.value
+
+    assert call("first", "12345670001") == "accepted"
+    assert call("other", "12345670002") == "held"
+    file = named(tmp_path, ("a", "11", "12345670003", "ANN EXAMPLE"))
+    assert pay(desk, file, tmp_path / "1", "sheet")["counts"] == {"held": 1}
+
+
+@pytest.mark.parametrize("limits", [{"new_payee_above": {"USDT": "50"}}, {"cooling_days": 3}], ids=str)
+def test_whoever_confirms_a_quote_pays_its_beneficiary(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, limits: dict[str, Any]
+) -> None:
+    desk = open_desk(start_sandbox().base_url)
+    adopt(desk, max_per_run={"USDT": "1000"}, **limits)
+    if "cooling_days" in limits:
+        pay(desk, named(tmp_path, ("a", "10", "12345670001", "Ann Example")), tmp_path / "1", "first")
+
+    def confirmed(reference: str, amount: str) -> tuple[str, str | None]:
+        party = {"account_no": "DE02120300000000202051", "bank_name": "Musterbank", "address": "Ring 1"}
+        quote = {
+            **{name: QUOTED[name] for name in FiatPayoutQuote.model_fields if name in QUOTED},
+            "request_id": reference,
+            "pay_amount": amount,
+            "clear_network": "LOCAL_PAYMENT",
+            "individual_beneficiary": {**party, "full_name": "Ann Example"},
+        }
+        number = calls.send_operation(desk, FiatPayoutQuote(**quote))["data"]["order_no"]
+        order = calls.submit_operation(desk, CreateFiatPayout(order_no=number, purpose_code="22"))
+        return order.state.value, order.hold_kind
+
+    assert confirmed("q-1", "51") == ("held", Hold.PAYEE)
+    kept = b"".join(file.read_bytes() for file in tmp_path.glob("ledger.db*") if file.is_file())
+    assert [each for each in (b"Ann Example", b"0202051") if each in kept] == []
 
 
 def test_what_a_quote_takes_is_not_estimated_as_the_fee_of_a_withdrawal(

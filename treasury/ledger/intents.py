@@ -18,6 +18,7 @@ from treasury.errors import InputError, Overtaken, PolicyChanged, RunKeyConflict
 from treasury.ledger import schema
 from treasury.ledger.approvals import check_payments_not_rejected
 from treasury.ledger.approved_plans import check_approved, check_still_approved
+from treasury.ledger.cipher import LedgerKey
 from treasury.ledger.database import serialize
 from treasury.ledger.day import check_day, judge_waiting
 from treasury.ledger.deciding import people_at
@@ -268,6 +269,15 @@ def forget_absences(connection: Connection, ids: Sequence[int]) -> None:
         connection.execute(update(table).where(asked).values(absences_needed=0))
 
 
+def payee_hashes(key: LedgerKey, intent: Intent) -> dict[str, str | None]:
+    """The columns of an order that say whom it pays: keyed hashes of payee and name, and of what it looks like."""
+    return {
+        "alike": None if intent.duplicate_key is None else key.keyed_hash(list(intent.duplicate_key)),
+        "payee": None if intent.payee is None else key.keyed_hash(intent.payee),
+        "payee_name": None if intent.payee_name is None else key.keyed_hash(intent.payee_name),
+    }
+
+
 def _row(ledger: Ledger, run_key: str, intent: Intent, replaces: str | None) -> dict[str, Any]:
     derived = derive_request_id(ledger.account, run_key, intent.row_ref, intent.operation, 1, replaces)
     return {
@@ -281,7 +291,6 @@ def _row(ledger: Ledger, run_key: str, intent: Intent, replaces: str | None) -> 
         "doubtful": False,
         "sends": 0,
         "meaning": ledger.key.keyed_hash(intent.bound_content),
-        "alike": None if intent.duplicate_key is None else ledger.key.keyed_hash(list(intent.duplicate_key)),
         "payload": ledger.key.encrypt(intent.payload),
         "masked": json.dumps(masked_payload(intent.operation, intent.payload), ensure_ascii=False),
         "personal": personal_column(ledger.key, intent.operation, intent.payload),
@@ -289,8 +298,7 @@ def _row(ledger: Ledger, run_key: str, intent: Intent, replaces: str | None) -> 
         "amount": None if intent.amount is None else format_amount(intent.amount),
         "receive_currency": intent.receive_currency,
         "receive_amount": None if intent.receive_amount is None else format_amount(intent.receive_amount),
-        "payee": None if intent.payee is None else ledger.key.keyed_hash(intent.payee),
-        "payee_name": None if intent.payee_name is None else ledger.key.keyed_hash(intent.payee_name),
+        **(intent.hashes or payee_hashes(ledger.key, intent)),
         "ceiling": None if intent.ceiling is None else format_amount(intent.ceiling),
         "bound": None if intent.bound is None else format_amount(intent.bound),
         "replaces": replaces,

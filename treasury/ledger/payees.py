@@ -101,7 +101,8 @@ def payees(ledger: Ledger) -> list[Payee]:
     with ledger.snapshot() as stream:
         for row in stream(query):
             payee = found.setdefault(row.payee, Payee("", ""))
-            payee.shown, payee.reference = _shown(row.masked), row.request_id
+            shown = _shown(row.masked)  # the confirmation of a quote by its number shows nobody
+            payee.shown, payee.reference = (payee.shown or shown) if shown == "***" else shown, row.request_id
             payee.names |= {row.payee_name} if row.payee_name else set()
             if row.state in _MAY_BE_PAID:
                 payee.payments += 1

@@ -59,6 +59,8 @@ class Intent:
     """Whom it pays. Personal: kept as a keyed hash."""
     payee_name: str | None = field(default=None, repr=False)
     """The payee's name as an eye reads it. Personal: kept as a keyed hash."""
+    hashes: Mapping[str, str | None] = field(default_factory=dict)
+    """Columns that say whom it pays, as `payee_hashes` made them of its quote, where it does not name its payee."""
     ceiling: Decimal | None = None
     """The most that it may debit, in `currency`, where the amount is not known beforehand."""
     bound: Decimal | None = None

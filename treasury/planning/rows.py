@@ -9,7 +9,7 @@ from typing import Any
 
 from treasury.errors import RowProblem
 from treasury.money import canonical
-from treasury.promptpay import payee_of_code, read_promptpay
+from treasury.promptpay import name_of_code, payee_of_code, read_promptpay
 from treasury.provider.fiat_payouts import CreateFiatPayout
 from treasury.provider.orders import Payout, Withdraw
 from treasury.provider.scan_to_pay import SubmitScanToPay
@@ -238,7 +238,7 @@ class PayoutRow:
             case Route.WITHDRAWAL:
                 return ""
             case Route.QR_CODE:
-                return read_promptpay(self.fields["qrcode"]).name or ""
+                return name_of_code(self.fields["qrcode"]) or ""
         party = self._party
         parts = (party.get(name) for name in ("first_name", "middle_name", "last_name"))
         whole = party.get("full_name") or party.get("company_name") or " ".join(part for part in parts if part)

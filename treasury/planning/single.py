@@ -40,6 +40,9 @@ class Quoted:
     """The pair of a conversion."""
     country: str | None = None
     """The country of the beneficiary of a fiat payout."""
+    rate: Decimal | None = None
+    payee: Mapping[str, str | None] = field(default_factory=dict)
+    """Whom it pays: keyed hashes, as an order keeps them."""
     asked_as: str | None = None
     """Our reference of the quote: the `xid` of a conversion's."""
 

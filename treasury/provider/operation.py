@@ -276,7 +276,7 @@ class Operation(WireModel, Generic[R]):
     def payee(self) -> str | None:
         """Whom it pays, for duplicate checks; personal. By default all that it asks but its reference and amount.
 
-        None for the confirmation of a quote, which names nobody: a quote is confirmed once, whoever asks.
+        None for the confirmation of a quote, which names nobody: its quote does.
         """
         if self.confirms_quote:
             return None

@@ -354,3 +354,8 @@ class Payout(Operation[PayoutRecord]):
     def payee(self) -> str:
         """The account, as a sheet's row names it, too."""
         return payee_key(self.account_no, self.country, self.bank_code or self.wallet_code)
+
+    @property
+    def payee_name(self) -> str:
+        """The name of the account's owner."""
+        return self.account_name

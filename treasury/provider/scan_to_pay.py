@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import Field, StringConstraints
 
-from treasury.promptpay import payee_of_code
+from treasury.promptpay import name_of_code, payee_of_code
 from treasury.provider.fields import Amount, PersonalText
 from treasury.provider.operation import Effect, Operation, Reply, SeenOrder
 from treasury.provider.orders import QueryTransaction
@@ -52,6 +52,11 @@ class SubmitScanToPay(Operation[SubmittedOrder]):
     def payee(self) -> str:
         """The account of the code, and what the code says it is paid for."""
         return payee_of_code(self.qrcode)
+
+    @property
+    def payee_name(self) -> str | None:
+        """The name that the code says."""
+        return name_of_code(self.qrcode)
 
 
 class QrCodeDetails(Reply):

@@ -12,7 +12,7 @@ from treasury.approving.tokens import Token
 from treasury.canonical import canonical_json
 from treasury.errors import InputError, LimitExceeded, RunKeyConflict
 from treasury.ledger.card_users import saw_card_user
-from treasury.ledger.intents import IntentRules, commit_plan, newest_order
+from treasury.ledger.intents import IntentRules, commit_plan, newest_order, payee_hashes
 from treasury.ledger.obligations import traded_on
 from treasury.ledger.rehearsal import rehearse
 from treasury.ledger.snapshots import keep_snapshot, snapshot_of
@@ -20,10 +20,13 @@ from treasury.money import canonical, parse_amount
 from treasury.orders.quoting import QUOTED
 from treasury.orders.records import Intent, Order
 from treasury.planning.limits import PayoutLimits, why_approvals
+from treasury.planning.payouts import plan_row
+from treasury.planning.rows import PayoutRow, Route
 from treasury.planning.shown import shown_single
 from treasury.planning.single import Judged, Quoted, debit_of, judge_operation
 from treasury.provider.card_users import CardUserRecord
 from treasury.provider.conversion import ConversionExecute
+from treasury.provider.fiat_payouts import FiatPayoutQuote
 from treasury.provider.operation import Effect, Operation, Reply
 from treasury.provider.orders import Pay, Withdraw
 from treasury.provider.scan_to_pay import SubmitScanToPay
@@ -38,6 +41,7 @@ from treasury.runs.offers import OfferQuestions
 from treasury.runs.rebalancing import today_of
 from treasury.runs.receipts import expecting
 from treasury.runs.terms import said_of_code, said_of_withdrawal, terms_of_code
+from treasury.texts import as_it_looks
 
 KIND = "call"
 
@@ -72,10 +76,13 @@ def _keep_quote(desk: Desk, operation: Operation[Any], reply: Reply) -> None:
             content = {field: canonical(fact) if isinstance(fact, Decimal) else fact for field, fact in facts.items()}
             content |= {"symbol": getattr(operation, "symbol", None), "asked_as": operation.reference_value}
             content |= {"country": getattr(operation, "beneficiary_country", None)}
+            if isinstance(operation, FiatPayoutQuote):
+                asked = plan_row(PayoutRow(0, operation.request_id, Route.QUOTED, operation.body()))
+                content["payee"] = payee_hashes(desk.ledger.key, asked)
             keep_snapshot(desk.ledger, _name_of_quote(name, terms.quote), None, {"plan_sha256": None, "quote": content})
 
 
-TERMS = ("pay_currency", "pay_amount", "receive_currency", "receive_amount")
+TERMS = ("pay_currency", "pay_amount", "receive_currency", "receive_amount", "rate")
 
 
 def _name_of_quote(operation: str, quote: str) -> str:
@@ -89,7 +96,7 @@ def _quote_of(desk: Desk, operation: Operation[Any]) -> Quoted | None:
     if kept is None:
         return None
     quote = kept["quote"]
-    received = quote.get("receive_amount")
+    received, rate = quote.get("receive_amount"), quote.get("rate")
     return Quoted(
         currency=quote["pay_currency"],
         amount=parse_amount(quote["pay_amount"]),
@@ -97,6 +104,8 @@ def _quote_of(desk: Desk, operation: Operation[Any]) -> Quoted | None:
         receive_amount=None if received is None else parse_amount(received),
         symbol=quote["symbol"],
         country=quote["country"],
+        rate=None if rate is None else parse_amount(rate),
+        payee=quote.get("payee", {}),
         asked_as=quote.get("asked_as"),
     )
 
@@ -265,5 +274,7 @@ def _intent(operation: Operation[Any], judged: Judged, quoted: Quoted | None = N
         request_id=reference,
         confirmation=reference if operation.confirms_quote else None,
         payee=payee,
+        payee_name=as_it_looks(getattr(operation, "payee_name", None) or "") or None,
+        hashes={} if quoted is None else quoted.payee,
         duplicate_key=None if payee is None else (payee, named or "", "" if known is None else canonical(known)),
     )
