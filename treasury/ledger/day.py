@@ -17,6 +17,7 @@ from treasury.ledger.ledger import Ledger
 from treasury.money import exact, format_amount
 from treasury.orders.records import Intent
 from treasury.orders.states import State
+from treasury.planning.judge import above
 
 _AT_ONCE = 500
 
@@ -35,7 +36,7 @@ def check_day(connection: Connection, day: str, max_per_day: Mapping[str, Decima
     for currency, most in max_per_day.items():
         before = _counted(connection, day, currency)
         may_spend = currency in planned or None in planned  # also what does not say how much, or of what
-        if may_spend and before + planned[currency] > most:
+        if may_spend and above(max_per_day, currency, before + planned[currency]) is not None:
             raise LimitExceeded(
                 f"the limit of {day} is {format_amount(most)} {currency}: {format_amount(before)} count already, and "
                 f"this run adds {format_amount(planned[currency])}"
@@ -67,13 +68,12 @@ def judge_waiting(
     fits: list[int] = []
     over: list[tuple[str, str]] = []
     for row in waiting:
-        most = max_per_day.get(row.currency)
         amount = Decimal(row.amount or row.ceiling or 0)
-        if most is not None and totals[row.currency] + amount > most:
-            over.append((row.row_ref, _does_not_fit(day, row.currency, most, totals[row.currency], amount)))
+        counted = totals.get(row.currency, Decimal(0))
+        if (most := above(max_per_day, row.currency, counted + amount)) is not None:
+            over.append((row.row_ref, _does_not_fit(day, row.currency, most, counted, amount)))
             continue
-        if most is not None:
-            totals[row.currency] += amount
+        totals[row.currency] = counted + amount
         fits.append(row.id)
     for some in batched(fits, _AT_ONCE):
         connection.execute(update(schema.orders).where(table.id.in_(some)).values(counted_on=day))

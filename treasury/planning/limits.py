@@ -1,18 +1,14 @@
 """Pure: the payout limits of a policy, and the check of a plan against them."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from treasury.addresses import canonical_address
-from treasury.errors import RowProblem
 from treasury.money import format_amount
-from treasury.planning.rows import PayoutRow, Route
 from treasury.planning.tables import ByCurrency, Holding, PolicyTable, PositiveAmount
 from treasury.provider.fields import Symbol
-from treasury.provider.service_rules import ServiceRules
 
 DUPLICATE_DAYS = 25
 """How far back a settled payment that looks the same counts, unless the policy says otherwise."""
@@ -75,10 +71,6 @@ class WithdrawalLimits(PaymentLimits):
     cooling_hours: Annotated[int, Field(strict=True, ge=0, le=24 * 30)] = 0
     """How long the first withdrawal to an address waits after it was recorded."""
 
-    def allows(self, address: str) -> bool:
-        """Tell whether an address may be withdrawn to, however its letter case is written where that says nothing."""
-        return self.addresses is None or canonical_address(address) in map(canonical_address, self.addresses)
-
 
 class ConversionLimits(Limits):
     """The `[conversions]` table: conversions, of the rebalancing and of single calls. Amounts are what is spent."""
@@ -112,85 +104,6 @@ class PayoutLimits(PaymentLimits):
     """`USDT-EUR`: the lowest rate that a quote may have."""
     estimate_margin_percent: Annotated[Decimal, Field(ge=0, le=100)] = Decimal(2)
     """So much above its estimate a payment may debit that fixes what is received."""
-
-
-def judge_rows(rows: Iterable[PayoutRow], limits: PaymentLimits) -> list[RowProblem]:
-    """Problems of rows with the limits. Messages show no amount that is not in the sheet."""
-    return [
-        RowProblem(row.line, row.row_ref, column, rule, value, code="policy_limit")
-        for row in rows
-        for column, rule, value in _judge_row(row, limits)
-    ]
-
-
-def judge_unbounded(rows: Iterable[PayoutRow], limits: PaymentLimits) -> list[RowProblem]:
-    """Problems of rows whose debit nothing bounds: neither they, nor an estimate, nor the policy."""
-    said = "cannot be paid: the service does not say what it costs, and nothing that is sent bounds that"
-    unpriced = [
-        RowProblem(row.line, row.row_ref, "qrcode", said, code="unbounded")
-        for row in rows
-        if row.route is Route.QR_CODE and row.estimate is None
-    ]
-    rule = (
-        "is needed: this row fixes what is received, and the service did not say a rate, so nothing bounds what it "
-        "debits; give the most that it may debit here, or set max_per_payout.{} in the policy"
-    )
-    return unpriced + [
-        RowProblem(row.line, row.row_ref, "max_pay_amount", rule.format(row.currency), code="unbounded")
-        for row in rows
-        if row.route is not Route.QR_CODE
-        and row.amount is None
-        and row.ceiling(limits.max_per_payout.get(row.currency)) is None
-    ]
-
-
-def judge_service(rows: Iterable[PayoutRow], service: ServiceRules) -> list[RowProblem]:
-    """Problems of rows with what this account's service accepts."""
-    found = ((row, service.quote_problem(row.fields)) for row in rows)
-    return [
-        RowProblem(row.line, row.row_ref, problem.field, problem.rule, problem.value, code="service_rule")
-        for row, problem in found
-        if problem is not None
-    ]
-
-
-def _judge_row(row: PayoutRow, limits: PaymentLimits) -> list[tuple[str, str, str | None]]:
-    problems: list[tuple[str, str, str | None]] = []
-    maximum = limits.max_per_payout.get(row.currency)
-    if row.amount is None and row.ceiling(maximum) is None and row.currency in limits.limited():
-        rule = (
-            f"is needed: the policy limits {row.currency}, and what this row debits is not known beforehand; give the "
-            f"most that it may debit here, or set max_per_payout.{row.currency} in the policy"
-        )
-        problems.append(("max_pay_amount", rule, None))
-    way = row.way
-    if row.route is Route.QR_CODE and row.estimate is not None:  # nothing that is sent holds it to a bound
-        for name, most in (("max_pay_amount", row.max_pay_amount), ("max_per_payout", maximum)):
-            if most is not None and row.estimate > most:
-                rule = f"may cost {format_amount(row.estimate)} {row.currency} by the service's terms and the margin"
-                problems.append(("qrcode", f"{rule}: more than {name}, {format_amount(most)}", None))
-    if maximum is not None and row.amount is not None and row.amount > maximum:
-        rule = f"is over the policy's limit of {format_amount(maximum)} {row.currency} per payout"
-        problems.append((str(way.amount), rule, format_amount(row.amount)))
-    if limits.currencies is not None and row.currency not in limits.currencies:
-        problems.append((way.currency or "qrcode", "is not a currency that the policy allows", row.currency))
-    if isinstance(limits, PayoutLimits) and limits.countries is not None and row.country not in limits.countries:
-        place = way.country or "qrcode"
-        problems.append((place, "is not a country that the policy allows", row.country))
-    if isinstance(limits, WithdrawalLimits) and not limits.allows(row.account):
-        problems.append(("address", "is not among the addresses that the policy allows", None))
-    return problems
-
-
-def check_run_total(debits: Mapping[str, Decimal], limits: PaymentLimits) -> str | None:
-    """Why the sums of a run are over its limits; None when they are not."""
-    for currency, total in debits.items():
-        maximum = limits.max_per_run.get(currency)
-        if maximum is not None and total > maximum:
-            return (
-                f"the run debits {format_amount(total)} {currency}, over the limit of {format_amount(maximum)} per run"
-            )
-    return None
 
 
 def approvals_needed(debits: Mapping[str, Decimal], limits: Limits) -> int:

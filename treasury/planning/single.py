@@ -1,13 +1,14 @@
 """Pure: one operation that moves money by itself, judged by a policy."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
 from treasury.money import exact, format_amount
 from treasury.orders.quoting import QUOTED
-from treasury.planning.limits import ConversionLimits, Limits, PayoutLimits, WithdrawalLimits
+from treasury.planning.judge import Breach, Leaving, judge, limits_any
+from treasury.planning.limits import ConversionLimits, Limits
 from treasury.planning.policy import Policy
 from treasury.planning.rows import COMMANDS
 from treasury.provider.operation import Operation
@@ -67,19 +68,17 @@ def judge_operation(
     bound = most if operation.receives is None else at_most
     if amount is None and (currency is None or bound is None):
         unknown = limits.limited() if currency is None else limits.limited() & {currency}
-        if unknown or (currency is None and _names_what_is_allowed(limits)):
+        if unknown or (currency is None and limits_any(limits)):
             limited = ", ".join(sorted(unknown)) or "it"
             return Judged(
                 (f"what it debits is not known beforehand, and the policy limits {limited}: {_way_out(operation)}",)
             )
-        return Judged() if currency is None else Judged(_not_allowed(operation, limits, currency, quoted))
-    assert currency is not None
+    if currency is None:
+        return Judged()
     debit = amount if amount is not None else bound
-    assert debit is not None
-    problems = _over(limits, currency, debit, most) + _not_allowed(operation, limits, currency, quoted)
-    if isinstance(limits, ConversionLimits) and quoted is not None:
-        problems += _conversion_problems(limits, quoted, moved_today)
-    return Judged(problems, {currency: debit}, None if amount is not None else debit)
+    leaving = _leaving(operation, currency, debit, quoted, moved_today)
+    problems = tuple(_over(breach, currency) for breach in judge(limits, leaving))
+    return Judged(problems, {} if debit is None else {currency: debit}, None if amount is not None else debit)
 
 
 def _way_out(operation: Operation[Any]) -> str:
@@ -92,24 +91,6 @@ def _way_out(operation: Operation[Any]) -> str:
         return f"use {flow}, or set max_per_payout of its currency"
     asked_by = QUOTED[operation.operation_name()].asked_by.operation_name()
     return f"ask for its quote with treasury call {asked_by} on this ledger and confirm that one, or use {flow}"
-
-
-@exact
-def _conversion_problems(
-    limits: ConversionLimits, quoted: Quoted, moved_today: Mapping[str, Decimal]
-) -> tuple[str, ...]:
-    problems = [
-        f"{name} cannot be judged for a conversion by itself: use treasury rebalance"
-        for name in ("max_value_per_day", "max_share_percent", "max_cost_per_day", "max_cost_bps", "max_per_pair")
-        if getattr(limits, name)
-    ]
-    if limits.pairs is not None and quoted.symbol not in limits.pairs:
-        problems.append(f"{quoted.symbol} is not a pair that the policy allows")
-    for currency, amount in ((quoted.currency, quoted.amount), (quoted.receive_currency, quoted.receive_amount)):
-        most = None if currency is None else limits.max_turnover.get(currency)
-        if most is not None and (amount is None or amount + moved_today.get(str(currency), Decimal(0)) > most):
-            problems.append(f"with it more {currency} is moved today than max_turnover, {format_amount(most)}")
-    return tuple(problems)
 
 
 def debit_of(operation: Operation[Any]) -> tuple[str | None, Decimal | None]:
@@ -125,40 +106,51 @@ def _most(limits: Limits, currency: str | None) -> Decimal | None:
     return by_currency.get(currency) if currency is not None else None
 
 
-LIMITS_OF_ALL = (
-    *("pairs", "currencies", "countries", "addresses"),
-    *("max_value_per_day", "max_share_percent", "max_cost_per_day", "max_cost_bps"),
-)
-"""Settings that limit every currency: what is not known beforehand cannot be judged by them."""
+@exact
+def _leaving(
+    operation: Operation[Any],
+    currency: str,
+    debit: Decimal | None,
+    quoted: Quoted | None,
+    moved_today: Mapping[str, Decimal],
+) -> Leaving:
+    """Return what limits judge of an operation, which is a run of one."""
+    address = str(getattr(operation, "address", None))
+    about = Leaving(currency=currency, debit=debit, of_run=debit, country=getattr(operation, "country", None))
+    if quoted is None:
+        return replace(about, address=address)
+    moves = ((quoted.currency, quoted.amount), (quoted.receive_currency, quoted.receive_amount))
+    return replace(
+        about,
+        country=quoted.country,
+        symbol=str(quoted.symbol),
+        pair=f"{quoted.currency}-{quoted.receive_currency}",
+        rate=quoted.rate,
+        moved={
+            name: None if amount is None else amount + moved_today.get(name, Decimal(0))
+            for name, amount in moves
+            if name is not None
+        },
+        has_plan=False,
+    )
 
 
-def _names_what_is_allowed(limits: Limits) -> bool:
-    return any(getattr(limits, name, None) is not None for name in LIMITS_OF_ALL)
+_OVER = {
+    **dict.fromkeys(
+        ("max_per_payout", "max_per_trade"), "{said} {currency} is over the policy's limit of {most} for one"
+    ),
+    "max_per_run": "{said} {currency} is over the limit of {most} per run",
+    "currencies": "{said} is not a currency that the policy allows",
+    "countries": "{said} is not a country that the policy allows",
+    "addresses": "its address is not among the addresses that the policy allows",
+    "min_rates": "the rate of its quote is {said}, and min_rates asks for {most} at least",
+    "pairs": "{said} is not a pair that the policy allows",
+    "max_turnover": "with it more {said} is moved today than max_turnover, {most}",
+}
+"""Limit -> why a single operation that is over it may not be sent."""
 
 
-def _over(limits: Limits, currency: str, debit: Decimal, most: Decimal | None) -> tuple[str, ...]:
-    """The amounts of the policy that a debit is over."""
-    problems = []
-    if most is not None and debit > most:
-        problems.append(
-            f"{format_amount(debit)} {currency} is over the policy's limit of {format_amount(most)} for one"
-        )
-    of_run = getattr(limits, "max_per_run", {}).get(currency)  # it is a run of one
-    if of_run is not None and debit > of_run:
-        problems.append(f"{format_amount(debit)} {currency} is over the limit of {format_amount(of_run)} per run")
-    return tuple(problems)
-
-
-def _not_allowed(operation: Operation[Any], limits: Limits, currency: str, quoted: Quoted | None) -> tuple[str, ...]:
-    """The lists of the policy that an operation is not on."""
-    problems = []
-    allowed = getattr(limits, "currencies", None)
-    if allowed is not None and currency not in allowed:
-        problems.append(f"{currency} is not a currency that the policy allows")
-    country = getattr(operation, "country", None) if quoted is None else quoted.country
-    if isinstance(limits, PayoutLimits) and country is not None and limits.countries is not None:
-        problems += [] if country in limits.countries else [f"{country} is not a country that the policy allows"]
-    address = getattr(operation, "address", None)
-    if isinstance(limits, WithdrawalLimits) and not limits.allows(str(address)):
-        problems.append("its address is not among the addresses that the policy allows")
-    return tuple(problems)
+def _over(breach: Breach, currency: str) -> str:
+    said, most = (format_amount(each) if isinstance(each, Decimal) else each for each in breach[1:])
+    otherwise = "{limit} cannot be judged for a conversion by itself: use treasury rebalance"
+    return _OVER.get(breach.limit, otherwise).format(said=said, most=most, currency=currency, limit=breach.limit)

@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from treasury.money import EXACT, FRACTION_DIGITS, canonical, exact, format_amount, round_down, round_up
+from treasury.planning.judge import Leaving, judge
 from treasury.planning.limits import ConversionLimits
 from treasury.planning.tables import BPS
 from treasury.planning.trade_limits import OverLimit, first_over, limits_left
@@ -171,8 +172,8 @@ def check_trades(plan: TradePlan, limits: ConversionLimits | None, before: Trade
     if limits is None:
         return None
     for trade in plan.trades:
-        if limits.pairs is not None and trade.symbol not in limits.pairs:
-            return f"{trade.symbol} is not a pair that the policy allows"
+        for breach in judge(limits, Leaving(currency=trade.currency, symbol=trade.symbol)):
+            return f"{breach.said} is not a pair that the policy allows"
     left = limits_left(limits, moved=before.moved, spent=None, traded=before.value, cost=before.cost)
     over = first_over(plan.trades, left)
     return None if over is None else _said(over, limits, before)

@@ -14,7 +14,7 @@ from treasury.ledger.in_flight import recorded_debits
 from treasury.ledger.intents import check_bound
 from treasury.ledger.obligations import ADDS
 from treasury.ledger.payout_plans import is_made_now, kept_plan
-from treasury.planning.limits import judge_rows, judge_unbounded
+from treasury.planning.judge import judge_rows, judge_unbounded
 from treasury.planning.payouts import MadePlan, PayoutPlan, plan_payouts
 from treasury.planning.rows import PayoutRow
 from treasury.runs.approving import is_recorded, marks_of, propose

@@ -18,7 +18,8 @@ from treasury.ledger.payout_plans import KeptPlan, keep_plan, kept_plan, kept_pl
 from treasury.ledger.proposals import newest_plan
 from treasury.ledger.snapshots import is_of_invoices
 from treasury.money import canonical
-from treasury.planning.limits import PayoutLimits, judge_service
+from treasury.planning.judge import judge_service
+from treasury.planning.limits import PayoutLimits
 from treasury.planning.payouts import MadePlan, PayoutPlan, plan_payouts
 from treasury.planning.policy import Policy
 from treasury.planning.rows import LeftOut, PayoutRow, Route

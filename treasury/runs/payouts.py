@@ -16,7 +16,7 @@ from treasury.ledger.payout_plans import forget_plan_rows, newest_kept
 from treasury.ledger.quotes import quotes_of_run
 from treasury.ledger.replacements import replacing
 from treasury.orders.states import OPEN
-from treasury.planning.limits import judge_rows
+from treasury.planning.judge import judge_rows
 from treasury.planning.payouts import MadePlan, PayoutPlan, plan_payouts
 from treasury.planning.rows import PayoutRow
 from treasury.reports.details import Details

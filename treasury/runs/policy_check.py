@@ -8,7 +8,7 @@ from treasury.ledger.day import NOT_COUNTED
 from treasury.ledger.ledger import Ledger
 from treasury.money import exact, format_amount
 from treasury.orders.records import Order
-from treasury.planning.limits import ConversionLimits
+from treasury.planning.judge import Leaving, judge
 from treasury.planning.policy import Policy
 from treasury.provider.catalogue import CATALOGUE
 
@@ -51,14 +51,11 @@ def _why(
     currency, amount = str(order.currency), order.amount or order.ceiling or Decimal(0)
     limits = policy.table(CATALOGUE[order.operation].limited_by)
     day, run = (policy.day_of(order.sent_at or order.created_at), currency), (order.run_key, currency)
-    single = "max_per_trade" if isinstance(limits, ConversionLimits) else "max_per_payout"
-    for name, counted in ((single, Decimal(0)), ("max_per_run", by_run[run]), ("max_per_day", by_day[day])):
-        most = getattr(limits, name, {}).get(currency)
-        if most is not None and counted + amount > most:
-            return f"{format_amount(amount)} {currency} is over {name}, {format_amount(most)}"
-    allowed = getattr(limits, "currencies", None)
-    if allowed is not None and currency not in allowed:
+    of_run, of_day = by_run[run] + amount, by_day[day] + amount
+    breach = next(judge(limits, Leaving(currency=currency, debit=amount, of_run=of_run, of_day=of_day)), None)
+    if breach is None:
+        by_day[day], by_run[run] = of_day, of_run
+        return None
+    if breach.most is None:
         return f"{currency} is not a currency that it allows"
-    by_day[day] += amount
-    by_run[run] += amount
-    return None
+    return f"{format_amount(amount)} {currency} is over {breach.limit}, {format_amount(breach.most)}"

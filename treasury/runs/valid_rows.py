@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from treasury.errors import InvalidRows, InvalidSheet, RowProblem
 from treasury.ledger.in_flight import recorded_debits
-from treasury.planning.limits import judge_rows, judge_service, judge_unbounded
+from treasury.planning.judge import judge_rows, judge_service, judge_unbounded
 from treasury.planning.offers import judge_offered
 from treasury.planning.payouts import PayoutPlan
 from treasury.planning.rows import PayoutRow
