@@ -307,17 +307,18 @@ def test_a_stop_reaches_a_run_in_the_middle(open_desk: OpenDesk, service: Any, t
     assert len(service.sent_to("/v1/order/payout")) == sent
 
 
-def test_fifty_alike_failures_stop_a_run(open_desk: OpenDesk, service: Any, tmp_path: Path) -> None:
-    desk = open_desk(service.base_url)
+@pytest.mark.parametrize("most", [50, 10])
+def test_so_many_alike_failures_stop_a_run(open_desk: OpenDesk, service: Any, tmp_path: Path, most: int) -> None:
+    desk, limits = open_desk(service.base_url), policy(tmp_path, f"[payouts]\nstop_after_failures = {most}")
     service.plan("/v1/order/payout", (200, {"code": 7002, "message": "CURRENCY_NOT_SUPPORT"}))
     file = sheet(tmp_path, *((f"r{number}", "5", f"123456{number:04d}7") for number in range(300)))
-    outcomes = list(start(desk, file, seconds=0).values())
-    assert 50 <= outcomes.count("rejected") <= 50 + desk.in_flight
+    outcomes = list(start(desk, file, limits=limits, seconds=0).values())
+    assert most <= outcomes.count("rejected") <= most + desk.in_flight
     assert outcomes.count("not_sent") == 300 - outcomes.count("rejected")
     waiting = desk.ledger.orders(states=(State.PREPARED,))
     assert "sends in a row failed in the same way (7002)" in str(waiting[0].reason)
     service.plan("/v1/order/payout", (200, {"code": 200, "data": {"order_no": "P", "status": 11}}))
-    assert list(start(desk, file, seconds=0).values()).count("not_sent") == 0
+    assert list(start(desk, file, limits=limits, seconds=0).values()).count("not_sent") == 0
 
 
 def test_a_share_of_failures_stops_a_run(open_desk: OpenDesk, service: Any, tmp_path: Path) -> None:

@@ -14,9 +14,10 @@ from tests.engine.runs import HEADER, pay
 from tests.moved_clock import clock_of
 from tests.parts import DIRECT, QUOTED
 from treasury.concurrency.batches import Packed
-from treasury.errors import InvalidSheet
+from treasury.errors import InvalidSheet, LimitExceeded
 from treasury.ledger.payees import payees, payments_to
 from treasury.ledger.policies import adopt_policy
+from treasury.orders.records import Order
 from treasury.orders.states import Hold
 from treasury.planning.offers import Offers, judge_offered
 from treasury.planning.policy import parse_policy
@@ -200,6 +201,28 @@ def test_another_account_of_a_known_name_waits_whoever_pays_it(
     assert pay(desk, file, tmp_path / "1", "sheet")["counts"] == {"held": 1}
 
 
+def confirmed(desk: Desk, amount: str) -> Order:
+    """Ask for a quote, and confirm it, each by a call."""
+    party = {"account_no": "DE02120300000000202051", "bank_name": "Musterbank", "address": "Ring 1"}
+    asked = {
+        **{name: QUOTED[name] for name in FiatPayoutQuote.model_fields if name in QUOTED},
+        "request_id": f"q-{amount}",
+        "pay_amount": amount,
+        "clear_network": "LOCAL_PAYMENT",
+        "individual_beneficiary": {**party, "full_name": "Ann Example"},
+    }
+    number = calls.send_operation(desk, FiatPayoutQuote(**asked))["data"]["order_no"]
+    return calls.submit_operation(desk, CreateFiatPayout(order_no=number, purpose_code="22"))
+
+
+def test_a_quote_of_too_low_a_rate_is_not_confirmed(open_desk: OpenDesk, start_sandbox: Any) -> None:
+    desk = open_desk(start_sandbox().base_url)
+    adopt(desk, min_rates={"USDT-EUR": "5"})
+    with pytest.raises(LimitExceeded, match="and min_rates asks for 5 at least"):
+        confirmed(desk, "10")
+    assert desk.ledger.orders() == []
+
+
 @pytest.mark.parametrize("limits", [{"new_payee_above": {"USDT": "50"}}, {"cooling_days": 3}], ids=str)
 def test_whoever_confirms_a_quote_pays_its_beneficiary(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, limits: dict[str, Any]
@@ -209,20 +232,8 @@ def test_whoever_confirms_a_quote_pays_its_beneficiary(
     if "cooling_days" in limits:
         pay(desk, named(tmp_path, ("a", "10", "12345670001", "Ann Example")), tmp_path / "1", "first")
 
-    def confirmed(reference: str, amount: str) -> tuple[str, str | None]:
-        party = {"account_no": "DE02120300000000202051", "bank_name": "Musterbank", "address": "Ring 1"}
-        quote = {
-            **{name: QUOTED[name] for name in FiatPayoutQuote.model_fields if name in QUOTED},
-            "request_id": reference,
-            "pay_amount": amount,
-            "clear_network": "LOCAL_PAYMENT",
-            "individual_beneficiary": {**party, "full_name": "Ann Example"},
-        }
-        number = calls.send_operation(desk, FiatPayoutQuote(**quote))["data"]["order_no"]
-        order = calls.submit_operation(desk, CreateFiatPayout(order_no=number, purpose_code="22"))
-        return order.state.value, order.hold_kind
-
-    assert confirmed("q-1", "51") == ("held", Hold.PAYEE)
+    order = confirmed(desk, "51")
+    assert (order.state.value, order.hold_kind) == ("held", Hold.PAYEE)
     kept = b"".join(file.read_bytes() for file in tmp_path.glob("ledger.db*") if file.is_file())
     assert [each for each in (b"Ann Example", b"0202051") if each in kept] == []
 

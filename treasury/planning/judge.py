@@ -139,9 +139,9 @@ def limits_any(limits: Limits) -> bool:
 READ_BY: Mapping[type[PolicyTable], Mapping[str, str]] = {
     Limits: {
         "planning/limits": "one_approval_above two_approvals_above",
-        "runs/governing": "duplicate_days",
     },
     PaymentLimits: {
+        "runs/governing": "duplicate_days",
         "ledger/payee_holds": "new_payee_above change_above_percent when_changed",
         "planning/payouts": "stop_after_failures stop_above_percent",
         "runs/funded": "send_when_funding_is_unknown",
@@ -194,7 +194,8 @@ def tables_of(table: type[PolicyTable]) -> Iterator[type[PolicyTable]]:
             yield from tables_of(part)
 
 
-def _check_judged(policy: type[Policy] = Policy) -> None:
+def check_judged(policy: type[Policy] = Policy) -> None:
+    """Raise `TypeError` for a field of a policy that nobody judges or reads."""
     for table in tables_of(policy):
         read = {name for each in table.__mro__ for names in READ_BY.get(each, {}).values() for name in names.split()}
         judged = JUDGES.keys() if issubclass(table, Limits) else set()
@@ -204,7 +205,7 @@ def _check_judged(policy: type[Policy] = Policy) -> None:
             )
 
 
-_check_judged()
+check_judged()
 
 
 # --- rows of a sheet -----------------------------------------------------------------------------------------------

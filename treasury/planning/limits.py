@@ -22,8 +22,6 @@ class Limits(PolicyTable):
     one_approval_above: ByCurrency = Field(default_factory=dict)
     """Totals of a run above this need the approval of one person besides the maker."""
     two_approvals_above: ByCurrency = Field(default_factory=dict)
-    duplicate_days: Annotated[int, Field(strict=True, ge=0, le=366)] = DUPLICATE_DAYS
-    """How far back a settled payment with the same payee, currency and amount counts as a duplicate."""
 
     @property
     def asks_second_person(self) -> bool:
@@ -44,6 +42,8 @@ class PaymentLimits(Limits):
     """The most that a run of a sheet may debit."""
     currencies: tuple[str, ...] | None = None
     """Currencies that may be debited."""
+    duplicate_days: Annotated[int, Field(strict=True, ge=0, le=366)] = DUPLICATE_DAYS
+    """How far back a settled payment with the same payee, currency and amount counts as a duplicate."""
     new_payee_above: ByCurrency = Field(default_factory=dict)
     """The first payment to an account is held when it debits more than this."""
     stop_after_failures: Annotated[int, Field(strict=True, ge=1)] = 50

@@ -11,7 +11,7 @@ from treasury.errors import InputError
 from treasury.ledger.intents import IntentRules, PartOf, waiting_operations
 from treasury.ledger.payee_holds import payee_rules
 from treasury.ledger.policies import check_rehearsal, is_rehearsal, policy_in_force
-from treasury.planning.limits import Limits, approvals_needed
+from treasury.planning.limits import DUPLICATE_DAYS, Limits, PaymentLimits, approvals_needed
 from treasury.planning.people import APPROVAL_HOURS, People
 from treasury.planning.policy import Policy
 from treasury.policy_file import read_policy
@@ -38,7 +38,7 @@ class Governing:
         limits = self.policy.table(table)
         return IntentRules(
             version=self.version,
-            duplicate_days=limits.duplicate_days,
+            duplicate_days=limits.duplicate_days if isinstance(limits, PaymentLimits) else DUPLICATE_DAYS,
             approving=self.approving(approvals_needed(debits, limits)),
             max_per_day=limits.max_per_day,
             day=self.policy.day_of(desk.ledger.now()),
