@@ -2,8 +2,9 @@
 
 import pytest
 
-from treasury.orders.states import OUTCOMES, STEPS, Event, State, event_for
+from treasury.orders.states import OUTCOMES, SHOWN, STEPS, Event, State, check_steps, event_for
 from treasury.provider.status import OrderStatus
+from treasury.sandbox.statuses import LISTED
 
 TABLE = {
     "send": ("prepared", "sending"),
@@ -95,6 +96,14 @@ def test_a_status_seen_asks_for_one_step_or_none(status: int | None, steps: dict
     seen = None if status is None else OrderStatus(status)
     asked = {state.value: event_for(state, seen) for state in State}
     assert {state: event.value for state, event in asked.items() if event is not None} == steps
+
+
+@pytest.mark.parametrize("status", [*OrderStatus])
+def test_a_status_without_a_step_fails_at_import(status: OrderStatus) -> None:
+    assert status in dict(SEEN)
+    assert status in LISTED  # the sandbox's own list
+    with pytest.raises(TypeError, match=f"what {status.name} causes"):
+        check_steps({each: events for each, events in SHOWN.items() if each is not status})
 
 
 def test_what_certainly_was_not_paid_may_be_replaced_and_nothing_else() -> None:

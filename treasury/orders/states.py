@@ -192,21 +192,36 @@ DECIDED = (
 )
 """Events whose cause a person gives."""
 
-_FINAL_EVENTS = {
-    OrderStatus.SUCCESS: (Event.SETTLE, Event.CORRECT_TO_SETTLED),
+_Events = tuple[Event, Event | None]
+
+SHOWN: Mapping[OrderStatus, _Events] = {
+    OrderStatus.SUBMITTED: (Event.ACCEPT, None),
+    OrderStatus.PROCESSING: (Event.ACCEPT, None),
     OrderStatus.FAILED: (Event.FAIL, Event.CORRECT_TO_FAILED),
     OrderStatus.CLOSED: (Event.CLOSE, Event.CORRECT_TO_CLOSED),
+    OrderStatus.SUCCESS: (Event.SETTLE, Event.CORRECT_TO_SETTLED),
 }
+"""Status -> what it causes in an open order, and, where it is final, in one that ended otherwise."""
+
+
+def check_steps(shown: Mapping[OrderStatus, _Events] = SHOWN) -> None:
+    """Raise `TypeError` for a status or event without a step, and for a final status that corrects nothing."""
+    without = [status.name for status in OrderStatus if status not in shown]
+    without += [status.name for status, (_, correct) in shown.items() if status.is_final != (correct is not None)]
+    without += [event.name for event in Event if event not in STEPS]
+    if without:
+        raise TypeError(f"say in orders/states.py what {', '.join(without)} causes")
+
+
+check_steps()
 
 
 def event_for(state: State, status: OrderStatus | None) -> Event | None:
     """The event that a status shown by the service causes in this state; None when there is none.
 
-    An order that is shown without a status counts as accepted.
+    An order that is shown without a status, or with one that is not listed, counts as accepted.
     """
-    if status in _FINAL_EVENTS:
-        settle, correct = _FINAL_EVENTS[status]
-        event = correct if state.is_final else settle
-    else:
-        event = Event.ACCEPT
+    event, correct = (Event.ACCEPT, None) if status is None else SHOWN.get(status, (Event.ACCEPT, None))
+    if correct is not None and state.is_final:
+        event = correct
     return event if state in STEPS[event].sources else None
