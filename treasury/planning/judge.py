@@ -277,6 +277,8 @@ def _judge_row(row: PayoutRow, limits: PaymentLimits) -> Iterator[tuple[str, str
                 yield way.country or "qrcode", "is not a country that the policy allows", row.country
             case "addresses":
                 yield "address", "is not among the addresses that the policy allows", None
+            case _:  # a limit that has no words here is one all the same
+                yield "row", f"is over {breach.limit} of the policy", None
 
 
 def _costs_more(row: PayoutRow, costs: Decimal, name: str, most: Decimal | None) -> tuple[str, str, None]:
