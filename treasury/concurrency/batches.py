@@ -11,8 +11,8 @@ BLOCK = 500
 """Items of a packed list that are unpacked together."""
 
 
-def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Lists of at most `size` items. Items are read only when their list is asked for."""
+def batched(items: Iterable[T], size: int = 500) -> Iterator[list[T]]:
+    """Lists of at most `size` items, or of as many as one statement covers. Items are read only when asked for."""
     rest = iter(items)
     while some := list(islice(rest, size)):
         yield some

@@ -411,16 +411,13 @@ def balance_nights(ledger: Ledger, sweep_id: int | None = None) -> dict[str, lis
     whole = [row.sweep_id for row, _ in rows if Scope(**json.loads(row.scope)).is_whole]
     read: dict[tuple[int, str], Any] = {
         (row.sweep_id, row.currency): row
-        for some in batched(whole, _AT_ONCE)
+        for some in batched(whole)
         for row in ledger.read(select(schema.sweep_balances).where(schema.sweep_balances.c.sweep_id.in_(some)))
     }
     return {
         currency: [_night(row.as_of, read.get((row.sweep_id, currency)), flows.get(currency)) for row, flows in rows]
         for currency in sorted({currency for _, currency in read})
     }
-
-
-_AT_ONCE = 500
 
 
 def _night(as_of: int, seen: Any | None, said: Mapping[str, Any] | None) -> Night:

@@ -19,8 +19,6 @@ from treasury.orders.records import Intent
 from treasury.orders.states import State
 from treasury.planning.judge import above
 
-_AT_ONCE = 500
-
 NOT_COUNTED = tuple(state.value for state in (State.REJECTED, State.FAILED, State.CLOSED, State.HELD, State.CANCELLED))
 """States of orders that debit nothing."""
 
@@ -75,7 +73,7 @@ def judge_waiting(
             continue
         totals[row.currency] = counted + amount
         fits.append(row.id)
-    for some in batched(fits, _AT_ONCE):
+    for some in batched(fits):
         connection.execute(update(schema.orders).where(table.id.in_(some)).values(counted_on=day))
     return over
 

@@ -19,7 +19,6 @@ from treasury.orders.records import Intent
 from treasury.orders.states import Hold, State
 
 DAY_MS = 24 * 3600 * 1000
-_AT_ONCE = 500
 
 _OPEN = (State.SENDING.value, State.UNKNOWN.value, State.ACCEPTED.value)
 
@@ -103,7 +102,7 @@ def earlier_payments(ledger: Ledger, run_key: str, intents: Iterable[Intent], da
     table = schema.orders.c
     until = ledger.now() - days * DAY_MS
     found = []
-    for some in batched(intents, _AT_ONCE):
+    for some in batched(intents):
         rows = {ledger.key.keyed_hash(list(each.duplicate_key)): each.row_ref for each in some if each.duplicate_key}
         ended = func.coalesce(table.final_at, table.created_at)
         query = select(table.alike, table.run_key, table.request_id, ended.label("ended")).where(

@@ -20,8 +20,6 @@ MEAN_OF = 6
 LOOKED_AT = 60
 """Runs, the newest first, among which those that paid the same people are looked for."""
 
-_AT_ONCE = 500
-
 
 def beside_last(connection: Connection, run_key: str, percent: Decimal) -> Beside | None:
     """Compare a run, as it is recorded, with the last one that paid the same people; None when there is none.
@@ -43,7 +41,7 @@ def _alike(connection: Connection, run_key: str, payees: Collection[str]) -> lis
     paid = may_be_paid(schema.orders) & (table.run_key != run_key)
     shared: Counter[str] = Counter()
     newest: dict[str, int] = {}
-    for some in batched(payees, _AT_ONCE):
+    for some in batched(payees):
         counted = func.count(table.payee.distinct()).label("payees")
         query = select(table.run_key, counted, func.max(table.id).label("id")).where(paid, table.payee.in_(some))
         for row in connection.execute(query.group_by(table.run_key)):

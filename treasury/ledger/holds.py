@@ -16,9 +16,6 @@ from treasury.orders.records import Intent, Order
 from treasury.orders.states import Event, Hold, State
 from treasury.provider.catalogue import CATALOGUE
 
-_AT_ONCE = 500
-"""Rows that one statement covers."""
-
 KEY_RELEASES = "somebody who did not make this run releases it by key: treasury release {} --key FILE --why TEXT"
 
 
@@ -43,7 +40,7 @@ def hold_duplicates(
     """
     since = ledger.now() - duplicate_days * DAY_MS
     found = {each.row_ref: each.earlier for each in find_duplicates(connection, run_key, since)}
-    for some in batched(excused(intents, found), _AT_ONCE):
+    for some in batched(excused(intents, found)):
         meant = (schema.orders.c.run_key == run_key) & schema.orders.c.row_ref.in_(some)
         connection.execute(update(schema.orders).where(meant).values(released=Hold.DUPLICATE.value))
         for row_ref in some:
@@ -58,7 +55,7 @@ def hold_duplicates(
 def _request_ids(connection: Connection, run_key: str, row_refs: Iterable[str]) -> dict[str, str]:
     """Row -> its request id, which no other row of the ledger is called."""
     table, found = schema.orders.c, dict[str, str]()
-    for some in batched(row_refs, _AT_ONCE):
+    for some in batched(row_refs):
         chosen = (table.run_key == run_key) & table.row_ref.in_(some)
         rows = connection.execute(select(table.row_ref, table.request_id).where(chosen))
         found |= {row.row_ref: row.request_id for row in rows}

@@ -42,9 +42,6 @@ from treasury.planning.limits import DUPLICATE_DAYS
 from treasury.planning.people import Maker
 from treasury.settings import os_user
 
-_AT_ONCE = 500
-"""Intents that one statement covers; no more are in memory at a time."""
-
 
 @dataclass(frozen=True)
 class PartOf:
@@ -234,7 +231,7 @@ def record_intents(
     new = 0
     replaced = _check_replaced(ledger, connection, run_key, intents)
     absences = absences_needed(connection, ledger.now())
-    for some in batched(intents, _AT_ONCE):
+    for some in batched(intents):
         more = {"absences_needed": absences, "counted_on": rules.day}
         rows = [_row(ledger, run_key, intent, replaced.get(intent.row_ref)) | more for intent in some]
         connection.execute(insert(schema.orders), [{**row, "checksum": seal_new(ledger.key, row)} for row in rows])
@@ -264,7 +261,7 @@ def check_bound(ledger: Ledger, run_key: str, intents: Iterable[Intent]) -> None
 def forget_absences(connection: Connection, ids: Sequence[int]) -> None:
     """Let these orders of a machine's first run leave: the service was asked and knows none of them."""
     table = schema.orders
-    for some in batched(ids, _AT_ONCE):
+    for some in batched(ids):
         asked = table.c.id.in_(some) & (table.c.absences_needed == 1)
         connection.execute(update(table).where(asked).values(absences_needed=0))
 
@@ -312,7 +309,7 @@ def _check_binding(ledger: Ledger, connection: Connection, run_key: str, intents
     table = schema.orders.c
     changed: list[str] = []
     added: list[str] = []
-    for some in batched(intents, _AT_ONCE):
+    for some in batched(intents):
         refs = [intent.row_ref for intent in some]
         query = select(table.row_ref, table.meaning).where(table.run_key == run_key, table.row_ref.in_(refs))
         known = {row.row_ref: row.meaning for row in connection.execute(query)}

@@ -20,8 +20,6 @@ from treasury.orders.states import State
 from treasury.planning.rows import BENEFICIARY_OBJECTS
 from treasury.planning.shown import Known
 
-_AT_ONCE = 500
-
 
 def what_is_known(ledger: Ledger, run_key: str, intents: Iterable[Intent], duplicate_days: int) -> Known:
     """Which of these payments go to new or changed payees, and which look like one that may have been paid."""
@@ -29,7 +27,7 @@ def what_is_known(ledger: Ledger, run_key: str, intents: Iterable[Intent], dupli
     changed: dict[str, str] = {}
     duplicates: dict[str, str] = {}
     since = ledger.now() - duplicate_days * DAY_MS
-    for some in batched(intents, _AT_ONCE):
+    for some in batched(intents):
         payees = {each.row_ref: ledger.key.keyed_hash(each.payee) for each in some if each.payee}
         names = {each.row_ref: ledger.key.keyed_hash(each.payee_name) for each in some if each.payee_name}
         alike = {each.row_ref: ledger.key.keyed_hash(list(each.duplicate_key)) for each in some if each.duplicate_key}

@@ -10,9 +10,6 @@ from treasury.ledger import schema
 from treasury.ledger.ledger import Ledger
 from treasury.orders.states import State
 
-_AT_ONCE = 500
-"""Orders that one statement covers."""
-
 
 def sent(ledger: Ledger, run_key: str) -> tuple[int, int]:
     """Orders of a run that were sent or need not be, and the total."""
@@ -25,7 +22,7 @@ def sent(ledger: Ledger, run_key: str) -> tuple[int, int]:
 def outcomes(ledger: Ledger, ids: Sequence[int]) -> dict[str, int]:
     """Outcome -> how many of these orders have it now."""
     orders, found = schema.orders.c, Counter[str]()
-    for some in batched(ids, _AT_ONCE):
+    for some in batched(ids):
         counted = select(orders.state, func.count().label("orders")).where(orders.id.in_(some)).group_by(orders.state)
         for row in ledger.read(counted):
             found[State(row.state).outcome] += row.orders

@@ -19,7 +19,6 @@ from treasury.orders.states import UNPAID, State
 KEPT_DAYS = 35
 """For so many days after its end the content of an unpaid payout is kept, encrypted, so that it can be paid again."""
 
-_AT_ONCE = 500
 
 _UNPAID = tuple(state.value for state in UNPAID)
 
@@ -81,7 +80,7 @@ def replacing(ledger: Ledger, run_key: str) -> dict[str, Order]:
     ended = ledger.read(select(table).where(table.c.run_key == run_key, table.c.state.in_(_MAY_BE_REPLACED)))
     identities = {identity_of(ledger, order): order.request_id for order in map(partial(read_row, Order), ended)}
     found = {}
-    for some in batched(identities, _AT_ONCE):
+    for some in batched(identities):
         for row in ledger.read(select(table).where(table.c.replaces.in_(some))):
             order = read_row(Order, row)
             found[identities[str(order.replaces)]] = order
@@ -112,7 +111,7 @@ def forget_old_contents(ledger: Ledger) -> None:
             if order.state in UNPAID:
                 _forget(connection, ledger, order)  # one that moves just now is forgotten the next night
 
-    for some in batched(ids, _AT_ONCE):
+    for some in batched(ids):
         ledger.write(partial(work, some=some))
 
 
