@@ -2,12 +2,13 @@
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from decimal import ROUND_DOWN, ROUND_UP, Context, Decimal, localcontext
 from typing import ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
+K = TypeVar("K")
 
 EXACT = Context(prec=120)
 """Sums of any number of amounts, and products of two (30 digits before the point, 18 after), are exact in it; the
@@ -23,6 +24,15 @@ def exact(function: Callable[P, T]) -> Callable[P, T]:
             return function(*args, **kwargs)
 
     return counted
+
+
+@exact
+def sums_of(amounts: Iterable[tuple[K, Decimal]]) -> dict[K, Decimal]:
+    """Return the sum of the amounts of each name, in the order in which names come."""
+    sums: dict[K, Decimal] = {}
+    for name, amount in amounts:
+        sums[name] = sums.get(name, Decimal(0)) + amount
+    return sums
 
 
 FRACTION_DIGITS = 18

@@ -1,6 +1,6 @@
 """The runs of a ledger that paid the same people as another one: found by the keyed hashes of their payees."""
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Collection
 from decimal import Decimal
 from typing import Any
@@ -10,7 +10,7 @@ from sqlalchemy import Connection, func, select
 from treasury.concurrency.batches import batched
 from treasury.ledger import schema
 from treasury.ledger.duplicates import may_be_paid
-from treasury.money import exact
+from treasury.money import sums_of
 from treasury.orders.states import State
 from treasury.planning.beside import Beside, Payment, compare_runs
 
@@ -71,11 +71,9 @@ def _payments(connection: Connection, run_key: str, counts: Any) -> list[Payment
     return found
 
 
-@exact
 def _debits(connection: Connection, run_key: str) -> dict[str, Decimal]:
     """Currency -> what a run may have debited for its payees."""
-    table, sums = schema.orders.c, defaultdict[str, Decimal](Decimal)
+    table = schema.orders.c
     paid = (table.run_key == run_key) & table.payee.is_not(None) & may_be_paid(schema.orders)
-    for row in connection.execute(select(table.currency, table.amount, table.ceiling).where(paid)):
-        sums[row.currency] += Decimal(row.amount or row.ceiling or 0)
-    return dict(sums)
+    rows = connection.execute(select(table.currency, table.amount, table.ceiling).where(paid))
+    return sums_of((row.currency, Decimal(row.amount or row.ceiling or 0)) for row in rows)

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, select
 from treasury.ledger import schema
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.mapping import read_row
-from treasury.money import exact
+from treasury.money import exact, sums_of
 from treasury.orders.records import Order
 from treasury.orders.states import OPEN, Hold, State
 from treasury.provider.conversion import ConversionExecute
@@ -148,11 +148,7 @@ def _as_amount(text: str | None) -> Decimal | None:
     return None if text is None else Decimal(text)
 
 
-@exact
 def _sums(ledger: Ledger, of: ColumnElement[bool]) -> dict[str, Decimal]:
     table = schema.orders.c
-    chosen = of & table.currency.is_not(None)
-    sums: dict[str, Decimal] = defaultdict(Decimal)
-    for row in ledger.read(select(table.currency, table.amount, table.ceiling).where(chosen)):
-        sums[row.currency] += _debit(row) or Decimal(0)
-    return dict(sums)
+    rows = ledger.read(select(table.currency, table.amount, table.ceiling).where(of, table.currency.is_not(None)))
+    return sums_of((row.currency, _debit(row) or Decimal(0)) for row in rows)

@@ -15,7 +15,7 @@ from treasury.ledger.day import NOT_COUNTED
 from treasury.ledger.in_flight import CONVERSION
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.mapping import read_row
-from treasury.money import canonical, exact, parse_amount
+from treasury.money import canonical, exact, parse_amount, sums_of
 from treasury.orders.records import Order
 from treasury.orders.states import NEVER_LEFT, NEVER_RELEASED, OPEN, Hold, State
 from treasury.planning.position import ZERO, InFlight, Obligation
@@ -140,15 +140,12 @@ def _debits(shown: Mapping[str, Any]) -> dict[str, Decimal]:
     return sums
 
 
-@exact
 def may_have_been_paid(ledger: Ledger) -> dict[str, Decimal]:
     """Currency -> what payments debit that are held because the ledger may be older than the service."""
     table = schema.orders.c
     held = (table.state == State.HELD.value) & (table.hold_kind == Hold.OLDER.value) & (table.operation != CONVERSION)
-    sums: dict[str, Decimal] = defaultdict(Decimal)
-    query = select(table.currency, table.amount, table.ceiling).where(held, table.currency.is_not(None))
-    for row in ledger.read(query):
-        sums[row.currency] += parse_amount(row.amount or row.ceiling or "0")
+    rows = ledger.read(select(table.currency, table.amount, table.ceiling).where(held, table.currency.is_not(None)))
+    sums = sums_of((row.currency, parse_amount(row.amount or row.ceiling or "0")) for row in rows)
     return dict(sorted(sums.items()))
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from treasury.money import exact, format_amount
+from treasury.money import exact, format_amount, sums_of
 
 HUNDRED = Decimal(100)
 
@@ -102,16 +102,9 @@ def _by_payee(payments: Iterable[Payment]) -> dict[str, list[Payment]]:
     return found
 
 
-def _sums(payments: Iterable[Payment]) -> dict[str, Decimal]:
-    sums: dict[str, Decimal] = defaultdict(Decimal)
-    for each in payments:
-        sums[each.currency] += each.amount
-    return dict(sums)
-
-
 def _changes(now: Iterable[Payment], before: Iterable[Payment], percent: Decimal) -> Iterator[str]:
     """Say the sums of one payee that differ by more than so many percent of the earlier one."""
-    ours, theirs = _sums(now), _sums(before)
+    ours, theirs = (sums_of((each.currency, each.amount) for each in some) for some in (now, before))
     for currency in sorted({*ours, *theirs}):
         new, old = ours.get(currency, Decimal(0)), theirs.get(currency, Decimal(0))
         if abs(new - old) * HUNDRED > old * percent:
@@ -124,9 +117,7 @@ def _share(new: Decimal, old: Decimal) -> str:
 
 
 def _totals(run: Iterable[Payment], earlier: Sequence[Mapping[str, Decimal]]) -> Iterator[str]:
-    debits: dict[str, Decimal] = defaultdict(Decimal)
-    for each in run:
-        debits[each.debits] += each.debit
+    debits = sums_of((each.debits, each.debit) for each in run)
     of = "the last run" if len(earlier) == 1 else f"the mean of the last {len(earlier)} runs"
     for currency, total in sorted(debits.items()):
         sums = [each.get(currency, Decimal(0)) for each in earlier]

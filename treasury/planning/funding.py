@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
-from treasury.money import exact, format_amount, round_up
+from treasury.money import exact, format_amount, round_up, sums_of
 from treasury.planning.funding_trades import FundingTrade
 from treasury.planning.market import DIGITS
 from treasury.planning.policy import Policy
@@ -29,11 +29,8 @@ def plan_funding(policy: Policy, snapshot: Snapshot, needs: Mapping[str, Decimal
 def _kept_for_others(snapshot: Snapshot, needs: Mapping[str, Decimal]) -> Iterable[Obligation]:
     """Yield what other payments need of other assets, as far as it is there: it is kept, and nothing is bought for
     them."""
-    sums: dict[str, Decimal] = {}
-    for each in snapshot.obligations:
-        if each.asset not in needs and each.asset in snapshot.available:
-            sums[each.asset] = sums.get(each.asset, ZERO) + each.amount
-    for asset, amount in sorted(sums.items()):
+    kept = [each for each in snapshot.obligations if each.asset not in needs and each.asset in snapshot.available]
+    for asset, amount in sorted(sums_of((each.asset, each.amount) for each in kept).items()):
         position = position_of(snapshot, asset)
         others = min(position.expected, position.spendable) - sum(snapshot.brought_by_purpose(asset).values(), ZERO)
         there = min(amount, others)

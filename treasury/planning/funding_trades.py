@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from decimal import Decimal
 
-from treasury.money import canonical, exact, format_amount, parse_amount
+from treasury.money import canonical, format_amount, parse_amount, sums_of
 from treasury.planning.trades import Side, Trade
 
 ZERO = Decimal(0)
@@ -70,10 +70,6 @@ def bounds_of(agreed: Iterable[FundingTrade]) -> list[list[str]]:
     return [[each.as_dict()[name] for name in names] for each in agreed]
 
 
-@exact
 def debits_of(agreed: Iterable[FundingTrade]) -> dict[str, Decimal]:
     """Currency -> what they spend at the most."""
-    sums: dict[str, Decimal] = {}
-    for each in agreed:
-        sums[each.currency] = sums.get(each.currency, ZERO) + each.at_most
-    return sums
+    return sums_of((each.currency, each.at_most) for each in agreed)

@@ -1,16 +1,16 @@
 """The market of a rebalancing: a policy and a snapshot as the planner takes them; pure."""
 
 from collections.abc import Iterable, Mapping
-from decimal import Decimal, localcontext
+from decimal import Decimal
 
-from treasury.money import EXACT, FRACTION_DIGITS, format_amount, round_down, round_up
+from treasury.money import FRACTION_DIGITS, exact, format_amount, round_down, round_up, sums_of
 from treasury.planning.conversion_model import Holding, Pair, Terms
 from treasury.planning.levels import Level
 from treasury.planning.limits import ConversionLimits
 from treasury.planning.policy import Policy
 from treasury.planning.position import Snapshot, position_of
 from treasury.planning.tables import BPS
-from treasury.planning.trade_limits import limits_left
+from treasury.planning.trade_limits import limits_left, value_of
 from treasury.planning.trades import Rates
 
 BASE_DIGITS = 6
@@ -40,15 +40,11 @@ def assets_of(policy: Policy, needed: Iterable[str] = ()) -> list[str]:
     return sorted({*policy.assets, terms.base_asset, *through, *needed})
 
 
+@exact
 def worth_of(policy: Policy, snapshot: Snapshot, spent: Iterable[tuple[str, str, Decimal]]) -> dict[str, Decimal]:
     """Pair -> what its trades were worth in the base asset, at the rates of now. `spent`: pair, currency, amount."""
-    with localcontext(EXACT):
-        prices = _prices(policy.trading.base_asset, snapshot.rates, snapshot.rates)
-        found: dict[str, Decimal] = {}
-        for symbol, currency, amount in spent:
-            worth = round_down(amount * prices.get(currency, ZERO), FRACTION_DIGITS)
-            found[symbol] = found.get(symbol, ZERO) + worth
-        return found
+    prices = _prices(policy.trading.base_asset, snapshot.rates, snapshot.rates)
+    return sums_of((symbol, value_of(amount, prices.get(currency, ZERO))) for symbol, currency, amount in spent)
 
 
 class Market:
@@ -189,12 +185,7 @@ class Market:
             fee_bps=done.fee_bps,
             return_to=self.trading.returns_to,
             digits={asset: BASE_DIGITS if asset == self.base else DIGITS for asset in self.assets},
-            max_spend=most,
-            max_turnover=left.max_turnover,
-            max_spent=left.max_spent,
-            max_per_pair=left.max_per_pair,
-            max_total=left.max_total,
-            max_cost=left.max_cost,
+            **{**vars(left), "max_spend": most},
         )
 
 

@@ -2,12 +2,11 @@
 
 import calendar
 import math
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from decimal import Decimal
 
-from treasury.money import canonical, exact
+from treasury.money import canonical, exact, sums_of
 from treasury.planning.policy import Policy, Scheduled
 from treasury.planning.position import ZERO, Obligation
 
@@ -64,9 +63,7 @@ def expected_by_history(
     quantile = policy.trading.history_quantile
     if quantile is None:
         return
-    sums: dict[str, Decimal] = defaultdict(Decimal)
-    for each in known:
-        sums[each.asset] += each.amount
+    sums = sums_of((each.asset, each.amount) for each in known)
     past = [today - timedelta(days=number) for number in range(1, policy.trading.history_days + 1)]
     for asset, by_day in sorted(paid.items()):
         first = min(by_day, default=today)
@@ -74,7 +71,7 @@ def expected_by_history(
             _quantile(by_day, [each for each in past if each >= first and _like(each, day)], quantile)
             for day in days_ahead(policy, today)
         ]
-        more = sum(found, ZERO) - sums[asset] - by_day.get(today, ZERO)
+        more = sum(found, ZERO) - sums.get(asset, ZERO) - by_day.get(today, ZERO)
         if more > 0:
             named = sorted({_kind(day) for day in days_ahead(policy, today)})
             yield Obligation(

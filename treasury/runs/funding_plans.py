@@ -18,7 +18,7 @@ from treasury.ledger.funding_runs import FUNDING, check_name_of_round, rounds_of
 from treasury.ledger.in_flight import recorded_debits, states_of
 from treasury.ledger.intents import check_bound
 from treasury.ledger.proposals import newest_plan
-from treasury.money import canonical, exact, parse_amount
+from treasury.money import canonical, exact, parse_amount, sums_of
 from treasury.orders.states import NEVER_LEFT, OPEN, State
 from treasury.planning.fills import FillVerdict
 from treasury.planning.funding import bounded, is_within
@@ -276,24 +276,15 @@ SHOWN_WITHIN_MINUTES = 10
 """So long after a conversion a balance that does not show it is taken for late, and not for money that went."""
 
 
-@exact
 def _spent(desk: Desk, run_key: str) -> dict[str, Decimal]:
     """Currency -> what conversions for a run spent, or may have."""
-    sums: dict[str, Decimal] = {}
-    for _, trade in _made(desk, run_key):
-        sums[trade.currency] = sums.get(trade.currency, ZERO) + trade.amount
-    return sums
+    return sums_of((trade.currency, trade.amount) for _, trade in _made(desk, run_key))
 
 
-@exact
 def _spent_by_pair(desk: Desk, run_key: str, sha256: str) -> dict[tuple[str, str], Decimal]:
     """Pair and currency -> what conversions under this very plan spent, or may have."""
-    sums: dict[tuple[str, str], Decimal] = {}
-    for under, trade in _made(desk, run_key):
-        if under == sha256:
-            name = (trade.symbol, trade.currency)
-            sums[name] = sums.get(name, ZERO) + trade.amount
-    return sums
+    made = (trade for under, trade in _made(desk, run_key) if under == sha256)
+    return sums_of(((trade.symbol, trade.currency), trade.amount) for trade in made)
 
 
 def _made(desk: Desk, run_key: str) -> Iterator[tuple[str, Trade]]:

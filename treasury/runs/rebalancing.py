@@ -24,7 +24,7 @@ from treasury.ledger.trade_plans import (
     record_plan,
     recorded_plan,
 )
-from treasury.money import exact, parse_amount
+from treasury.money import parse_amount, sums_of
 from treasury.orders.records import Order
 from treasury.orders.states import NEVER_RELEASED, State
 from treasury.planning.funding import plan_funding
@@ -422,7 +422,6 @@ def _policy(desk: Desk, policy_file: Path | None) -> tuple[Policy, str | None]:
     return governed.policy, governed.version
 
 
-@exact
 def counted_debits(desk: Desk, run_key: str, plan: TradePlan) -> dict[str, Decimal]:
     """Currency -> what approvals count: what the plan spends, and what the day's other rounds spent."""
     spent = [(trade.currency, trade.amount) for trade in plan.trades]
@@ -431,10 +430,7 @@ def counted_debits(desk: Desk, run_key: str, plan: TradePlan) -> dict[str, Decim
         for order in orders_of_day(desk, run_key)
         if order.run_key != run_key and order.currency and order.amount and not order.state.may_be_replaced
     ]
-    sums: dict[str, Decimal] = {}
-    for currency, amount in spent:
-        sums[currency] = sums.get(currency, Decimal(0)) + amount
-    return sums
+    return sums_of(spent)
 
 
 def check_said_yes(desk: Desk) -> None:
