@@ -10,6 +10,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 K = TypeVar("K")
 
+ZERO = Decimal(0)
+
 EXACT = Context(prec=120)
 """Sums of any number of amounts, and products of two (30 digits before the point, 18 after), are exact in it; the
 default context rounds to 28 digits."""

@@ -15,10 +15,10 @@ from treasury.ledger.day import NOT_COUNTED
 from treasury.ledger.in_flight import CONVERSION
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.mapping import read_row
-from treasury.money import canonical, exact, parse_amount, sums_of
+from treasury.money import ZERO, canonical, exact, parse_amount, sums_of
 from treasury.orders.records import Order
 from treasury.orders.states import NEVER_LEFT, NEVER_RELEASED, OPEN, Hold, State
-from treasury.planning.position import ZERO, InFlight, Obligation
+from treasury.planning.position import InFlight, Obligation
 from treasury.planning.proceeds import MadeRound, Proceeds, unspent_proceeds
 from treasury.planning.trades import Trade, Traded, TradePlan
 

@@ -4,9 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from treasury.money import canonical
+from treasury.money import ZERO, canonical
 from treasury.planning.conversion_model import TIERS, TOO_SMALL, Pair, Purpose, Shortfall
-from treasury.planning.trade_book import ZERO, TradeBook
+from treasury.planning.trade_book import TradeBook
 from treasury.planning.trade_limits import OverLimit
 
 Reached = dict[tuple[str, Purpose | None], OverLimit]

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
-from treasury.money import canonical, exact
+from treasury.money import ZERO, canonical, exact
 from treasury.planning.conversion_model import TIERS, Conversion, ConversionPlan, Holding, Pair, Purpose, Terms
-from treasury.planning.trade_book import ZERO, Leg, TradeBook
+from treasury.planning.trade_book import Leg, TradeBook
 from treasury.planning.trade_limits import first_over
 
 

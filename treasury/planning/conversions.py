@@ -17,7 +17,7 @@ from enum import Enum
 from graphlib import CycleError, TopologicalSorter
 from typing import Literal, NamedTuple
 
-from treasury.money import exact, round_down, round_up
+from treasury.money import ZERO, exact, round_down, round_up
 from treasury.planning.conversion_gaps import Reached, shortfalls
 from treasury.planning.conversion_model import (
     TIERS,
@@ -30,7 +30,7 @@ from treasury.planning.conversion_model import (
     Terms,
 )
 from treasury.planning.conversion_rules import check_conversions
-from treasury.planning.trade_book import COST_DIGITS, ZERO, Leg, Route, TradeBook
+from treasury.planning.trade_book import COST_DIGITS, Leg, Route, TradeBook
 from treasury.planning.trade_limits import OverLimit, first_over
 from treasury.planning.trades import Side
 

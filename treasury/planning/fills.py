@@ -6,10 +6,9 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
-from treasury.money import canonical, exact, round_down
+from treasury.money import ZERO, canonical, exact, round_down
 from treasury.orders.records import Order
 from treasury.orders.states import State
-from treasury.planning.position import ZERO
 from treasury.planning.tables import BPS
 from treasury.planning.trades import Side, Trade
 

@@ -7,8 +7,6 @@ from decimal import Decimal
 from treasury.money import canonical, format_amount, parse_amount, sums_of
 from treasury.planning.trades import Side, Trade
 
-ZERO = Decimal(0)
-
 
 @dataclass(frozen=True)
 class FundingTrade:

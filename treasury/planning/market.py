@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 
-from treasury.money import FRACTION_DIGITS, exact, format_amount, round_down, round_up, sums_of
+from treasury.money import FRACTION_DIGITS, ZERO, exact, format_amount, round_down, round_up, sums_of
 from treasury.planning.conversion_model import Holding, Pair, Terms
 from treasury.planning.levels import Level
 from treasury.planning.limits import ConversionLimits
@@ -17,8 +17,6 @@ BASE_DIGITS = 6
 """Fractional digits of what is spent of the base asset (public fact 7.1, USDT)."""
 DIGITS = 8
 """Fractional digits of what is spent of another asset."""
-
-ZERO = Decimal(0)
 
 
 def pairs_of(policy: Policy, needed: Iterable[str]) -> list[str]:

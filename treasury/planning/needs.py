@@ -6,9 +6,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import date, timedelta
 from decimal import Decimal
 
-from treasury.money import canonical, exact, sums_of
+from treasury.money import ZERO, canonical, exact, sums_of
 from treasury.planning.policy import Policy, Scheduled
-from treasury.planning.position import ZERO, Obligation
+from treasury.planning.position import Obligation
 
 MONTH_END_DAYS = 3
 """So many last days of a month are compared with each other, whatever their weekday."""

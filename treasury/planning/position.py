@@ -13,11 +13,9 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, TypeAdapter
 
-from treasury.money import canonical, exact
+from treasury.money import ZERO, canonical, exact
 from treasury.planning.conversion_model import TIERS, Purpose
 from treasury.planning.trades import Rates
-
-ZERO = Decimal(0)
 
 
 def _by_purpose(given: Any) -> Any:

@@ -5,9 +5,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from treasury.money import exact
+from treasury.money import ZERO, exact
 from treasury.planning.conversion_model import TIERS, Purpose
-from treasury.planning.position import ZERO
 from treasury.planning.trades import TradePlan
 
 Sums = defaultdict[tuple[str, Purpose], Decimal]

@@ -4,10 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-from treasury.money import exact, round_up
+from treasury.money import ZERO, exact, round_up
 from treasury.orders.records import Quote
-
-ZERO = Decimal(0)
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal, localcontext
 from typing import Any
 
-from treasury.money import EXACT, canonical, round_down
+from treasury.money import EXACT, ZERO, canonical, round_down
 from treasury.planning.conversion_model import TOO_SMALL, Purpose, Shortfall
 from treasury.planning.conversions import Conversion, ConversionPlan, Holding, plan_conversions
 from treasury.planning.market import DIGITS, Market, worth_of
@@ -15,7 +15,6 @@ from treasury.planning.tables import BPS
 from treasury.planning.trade_limits import NO_MORE
 from treasury.planning.trades import Side, SkippedTrade, Trade, TradePlan, bounded_trade
 
-ZERO = Decimal(0)
 SERVED = {"obligation": "what has to be paid", "floor": "its floor", "band": "its band"}
 """Purpose of a trade -> in words."""
 UNKNOWN_OUTCOME = "an earlier conversion of this pair has an unknown outcome"

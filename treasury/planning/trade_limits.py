@@ -9,10 +9,8 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import NamedTuple, Protocol
 
-from treasury.money import FRACTION_DIGITS, canonical, exact, round_down
+from treasury.money import FRACTION_DIGITS, ZERO, canonical, exact, round_down
 from treasury.planning.limits import ConversionLimits
-
-ZERO = Decimal(0)
 
 NO_MORE = "allows no more"
 """How the reason of a shortfall ends that a limit keeps open."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from treasury.money import canonical, exact
+from treasury.money import ZERO, canonical, exact
 from treasury.planning.tables import BPS
 from treasury.planning.tolerances import Tolerances
 from treasury.provider.status import OrderStatus
@@ -20,8 +20,6 @@ from treasury.reconciliation.classes import Answer
 
 Side = Mapping[str, Any]
 """Both sides of a pay-in or deposit. `to`: keyed hash of the address that it goes to, `sender`: masked."""
-
-ZERO = Decimal(0)
 
 MS_DIGITS = 13
 """Digits of a time in milliseconds; the query says seconds, a notification milliseconds (public fact 4.1)."""

@@ -5,9 +5,7 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import StrEnum
 
-from treasury.money import canonical, exact
-
-ZERO = Decimal(0)
+from treasury.money import ZERO, canonical, exact
 
 DAY_MS = 24 * 3_600_000
 

@@ -4,13 +4,11 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from treasury.money import exact, format_amount
+from treasury.money import ZERO, exact, format_amount
 from treasury.orders.states import State
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.status import OrderStatus
 from treasury.reconciliation.classes import ABOVE_BOUND, Answer
-
-ZERO = Decimal(0)
 
 _AT_SERVICE = (State.ACCEPTED, State.SETTLED, State.FAILED, State.CLOSED)
 

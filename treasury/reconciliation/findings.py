@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from treasury.money import canonical, exact, parse_reply_amount
+from treasury.money import ZERO, canonical, exact, parse_reply_amount
 from treasury.provider.card_users import JUDGED, NOT_SET, PASSED, REFUSED
 from treasury.provider.status import OrderStatus
 from treasury.reconciliation.balances import BalanceAccount, Lot
@@ -16,8 +16,6 @@ from treasury.reconciliation.breaks import DAY_MS, RESOLVED, Break, Finding
 from treasury.reconciliation.classes import BALANCE_CLASSES, UNREMARKABLE, Answer
 from treasury.reconciliation.entries import StatementEntry
 from treasury.reconciliation.evidence import difference, evidence
-
-ZERO = Decimal(0)
 
 
 def records(orders: pd.DataFrame) -> Iterator[dict[str, Any]]:

@@ -9,10 +9,8 @@ from enum import StrEnum
 from zoneinfo import ZoneInfo
 
 from treasury.errors import InputError
-from treasury.money import canonical, exact
+from treasury.money import ZERO, canonical, exact
 from treasury.reconciliation.balances import BalanceAccount
-
-ZERO = Decimal(0)
 
 
 class EntryKind(StrEnum):

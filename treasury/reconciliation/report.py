@@ -3,7 +3,6 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
-from decimal import Decimal
 from typing import Any
 
 import pandas as pd
@@ -20,8 +19,6 @@ from treasury.reconciliation.entries import StatementEntry
 from treasury.reconciliation.scope import Scope
 from treasury.reconciliation.statement import StatementLine
 from treasury.reconciliation.third_side import roll_accounts, with_lines
-
-ZERO = Decimal(0)
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from decimal import Decimal
 
-from treasury.money import canonical, exact
+from treasury.money import ZERO, canonical, exact
 from treasury.orders.states import OPEN, State
-
-ZERO = Decimal(0)
 
 RETURNED = (State.FAILED, State.CLOSED)
 

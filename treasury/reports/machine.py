@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
-from treasury.money import canonical, exact, format_amount
+from treasury.money import ZERO, canonical, exact, format_amount
 from treasury.orders.states import State
 from treasury.planning.policy import Policy
 from treasury.planning.tables import BPS
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from treasury.reconciliation.report import Report
-
-ZERO = Decimal(0)
 
 GONE = "nothing: the difference is gone"
 """The next action of a break that was resolved by itself."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from treasury.ledger.in_flight import waiting_before
-from treasury.money import exact, format_amount
+from treasury.money import ZERO, exact, format_amount
 from treasury.orders.states import OPEN, State
 from treasury.planning.payouts import PayoutPlan
 from treasury.reports.results import NOT_FUNDED
@@ -19,8 +19,6 @@ from treasury.runs.parts import Part, split_run
 from treasury.runs.preview import balance_of, debits_of_rows
 
 LOG = logging.getLogger("treasury")
-
-ZERO = Decimal(0)
 
 
 @dataclass(frozen=True)

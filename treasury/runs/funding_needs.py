@@ -8,13 +8,13 @@ from decimal import Decimal
 from treasury.errors import InputError, NotFunded
 from treasury.ledger.funding_runs import rounds_of
 from treasury.ledger.in_flight import Waiting, recorded_after, states_of, waiting_before
-from treasury.money import exact, format_amount, round_up
+from treasury.money import ZERO, exact, format_amount, round_up
 from treasury.orders.states import NEVER_LEFT, Hold, State
 from treasury.planning.conversion_model import Purpose
 from treasury.planning.funding import plan_funding, why_unfunded
 from treasury.planning.payouts import PayoutPlan, add_sums, plan_payouts
 from treasury.planning.policy import Policy
-from treasury.planning.position import ZERO, Snapshot, limited_to
+from treasury.planning.position import Snapshot, limited_to
 from treasury.planning.rebalancing import Rebalancing
 from treasury.planning.rows import PayoutRow
 from treasury.planning.tables import BPS

@@ -18,13 +18,12 @@ from treasury.ledger.funding_runs import FUNDING, check_name_of_round, rounds_of
 from treasury.ledger.in_flight import recorded_debits, states_of
 from treasury.ledger.intents import check_bound
 from treasury.ledger.proposals import newest_plan
-from treasury.money import canonical, exact, parse_amount, sums_of
+from treasury.money import ZERO, canonical, exact, parse_amount, sums_of
 from treasury.orders.states import NEVER_LEFT, OPEN, State
 from treasury.planning.fills import FillVerdict
 from treasury.planning.funding import bounded, is_within
 from treasury.planning.funding_trades import FundingTrade
 from treasury.planning.payouts import PayoutPlan, with_conversions
-from treasury.planning.position import ZERO
 from treasury.planning.trades import Trade, TradePlan
 from treasury.runs.approving import binding_of, is_recorded
 from treasury.runs.desk import Desk

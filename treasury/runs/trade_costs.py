@@ -9,12 +9,12 @@ from pathlib import Path
 
 from treasury.ledger.funding_runs import PART
 from treasury.ledger.snapshots import snapshot_of
-from treasury.money import canonical, exact
+from treasury.money import ZERO, canonical, exact
 from treasury.orders.states import State
 from treasury.planning.fills import Fill, fill_of
 from treasury.planning.market import worth_of
 from treasury.planning.policy import Policy
-from treasury.planning.position import ZERO, Snapshot
+from treasury.planning.position import Snapshot
 from treasury.planning.tables import BPS
 from treasury.planning.trades import Trade, TradePlan
 from treasury.runs.desk import Desk
