@@ -27,6 +27,7 @@ from treasury.ledger.ledger import Ledger
 from treasury.ledger.seals import with_seal
 from treasury.orders.records import Intent, Order, derive_request_id
 from treasury.orders.states import STEPS, Event, State
+from treasury.planning.limits import PaymentLimits
 
 OpenLedger = Callable[..., Ledger]
 
@@ -134,8 +135,8 @@ def test_what_waits_counts_however_few_days_do(open_ledger: OpenLedger) -> None:
     times = iter(range(1_700_000_000, 1_800_000_000, 60))
     ledger = open_ledger(clock=Ticking())
     same = [intent(f"r{number}", duplicate_key=("payee", "USDT", "10")) for number in range(3)]
-    commit_plan(ledger, "one", "payout", {}, "", same, IntentRules(duplicate_days=0))
-    commit_plan(ledger, "two", "payout", {}, "", [same[0]], IntentRules(duplicate_days=0))
+    commit_plan(ledger, "one", "payout", {}, "", same, IntentRules(limits=PaymentLimits(duplicate_days=0)))
+    commit_plan(ledger, "two", "payout", {}, "", [same[0]], IntentRules(limits=PaymentLimits(duplicate_days=0)))
     states = {(order.run_key, order.row_ref): order.state for order in ledger.orders()}
     assert [states["one", "r0"], states["two", "r0"]] == [State.PREPARED, State.HELD]
     assert [states["one", "r1"], states["one", "r2"]] == [State.HELD, State.HELD]

@@ -10,10 +10,11 @@ from treasury.ledger.duplicates import DAY_MS, excused, find_duplicates
 from treasury.ledger.in_force import policy_at
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.mapping import read_row
-from treasury.ledger.payee_holds import PayeeRules, cooled_payees, held_payees, payee_rules
+from treasury.ledger.payee_holds import cooled_payees, held_payees, holds_payees
 from treasury.ledger.seals import with_seal
 from treasury.orders.records import Intent, Order
 from treasury.orders.states import Event, Hold, State
+from treasury.planning.limits import Limits
 from treasury.provider.catalogue import CATALOGUE
 
 KEY_RELEASES = "somebody who did not make this run releases it by key: treasury release {} --key FILE --why TEXT"
@@ -62,30 +63,30 @@ def _request_ids(connection: Connection, run_key: str, row_refs: Iterable[str]) 
     return found
 
 
-def hold_payees(ledger: Ledger, connection: Connection, run_key: str, rules: PayeeRules) -> None:
+def hold_payees(ledger: Ledger, connection: Connection, run_key: str, limits: Limits) -> None:
     """Hold first payments as the policy says, and release those that it holds no more.
 
-    `rules` count where no policy is in force; else what it says, whoever asks.
+    `limits` count where no policy is in force; else what it says, whoever asks.
     """
     now = ledger.now()
-    rules = _in_force(ledger, connection, run_key, now, rules)
-    for row_ref in cooled_payees(connection, run_key, rules, now):
+    limits = _in_force(ledger, connection, run_key, now, limits)
+    for row_ref in cooled_payees(connection, run_key, limits, now):
         cause = "the policy does not hold it for its payee any more"
         step = (Event.RELEASE, State.HELD, State.PREPARED, None)
         _step(ledger, connection, run_key, row_ref, *step, cause=cause)
-    if rules:
-        for row_ref, reason, kind in list(held_payees(connection, run_key, rules, now)):
+    if holds_payees(limits):
+        for row_ref, reason, kind in list(held_payees(connection, run_key, limits, now)):
             _step(ledger, connection, run_key, row_ref, Event.HOLD, State.PREPARED, State.HELD, reason, kind)
 
 
-def _in_force(ledger: Ledger, connection: Connection, run_key: str, now: int, otherwise: PayeeRules) -> PayeeRules:
-    """The rules of the policy in force for a run's payments; `otherwise` where none is."""
+def _in_force(ledger: Ledger, connection: Connection, run_key: str, now: int, otherwise: Limits) -> Limits:
+    """The limits of the policy in force for a run's payments; `otherwise` where none is."""
     policy = policy_at(connection, ledger.key, now)
     if policy is None:
         return otherwise
     of_run = select(schema.orders.c.operation).where(schema.orders.c.run_key == run_key).limit(1)
     operation = connection.execute(of_run).scalar()  # a run is of one kind
-    return payee_rules(policy.table("payouts" if operation is None else CATALOGUE[operation].limited_by))
+    return policy.table("payouts" if operation is None else CATALOGUE[operation].limited_by)
 
 
 def release_duplicates(ledger: Ledger, connection: Connection, run_key: str, intents: Iterable[Intent]) -> None:

@@ -6,7 +6,6 @@ It is serialized, so that two runs that start at the same time see each other.
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Any
 
 from sqlalchemy import Connection, Row, func, insert, select, update
@@ -28,7 +27,6 @@ from treasury.ledger.holds import hold_duplicates, hold_over, hold_payees, relea
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.makers import all_makers, with_maker
 from treasury.ledger.opening import check_account
-from treasury.ledger.payee_holds import PayeeRules
 from treasury.ledger.personal import personal_column
 from treasury.ledger.policies import check_policy
 from treasury.ledger.proposals import check_not_cancelled
@@ -38,7 +36,7 @@ from treasury.money import format_amount
 from treasury.orders.quoting import masked_payload
 from treasury.orders.records import Intent, derive_request_id
 from treasury.orders.states import Hold, State
-from treasury.planning.limits import DUPLICATE_DAYS
+from treasury.planning.limits import DUPLICATE_DAYS, Limits, PaymentLimits
 from treasury.planning.people import Maker
 from treasury.settings import os_user
 
@@ -57,15 +55,12 @@ class IntentRules:
 
     version: str | None = None
     """The policy in force; None when none is."""
-    duplicate_days: int = DUPLICATE_DAYS
     approving: ApprovalRules = ApprovalRules()
     """Approvals that their plan needs, and who may give them."""
-    max_per_day: Mapping[str, Decimal] = field(default_factory=dict)
-    """Currency -> the most that everything may debit on a day."""
+    limits: Limits = Limits()
+    """The table of the policy that is about them."""
     day: str | None = None
     """The business date; None where no policy says whose days count."""
-    payees: PayeeRules = PayeeRules()
-    """Which first payments are held."""
     over: Mapping[str, str] = field(default_factory=dict)
     """Row -> why it breaks a limit now: of a run that began under another policy, what waits is held."""
     part_of: PartOf | None = None
@@ -76,6 +71,11 @@ class IntentRules:
     """The last order that was recorded when they were planned; None where others may be recorded in between."""
     maker: Maker | None = None
     """Who makes the run; None for the operating system's user."""
+
+    @property
+    def duplicate_days(self) -> int:
+        """How far back settled payments count as duplicates."""
+        return self.limits.duplicate_days if isinstance(self.limits, PaymentLimits) else DUPLICATE_DAYS
 
 
 def commit_plan(
@@ -116,7 +116,7 @@ def commit_plan(
             hold_over(ledger, connection, run_key, rules.over.items())
             excused = () if is_keyed else intents
             hold_duplicates(ledger, connection, run_key, rules.duplicate_days, excused, is_keyed=is_keyed)
-            hold_payees(ledger, connection, run_key, rules.payees)
+            hold_payees(ledger, connection, run_key, rules.limits)
             _judge_day(ledger, connection, run_key, rules)
             return 0
         check_not_cancelled(connection, run_key)
@@ -128,7 +128,7 @@ def commit_plan(
         else:
             _check_part(connection, ledger, rules, rules.part_of)
         if rules.day is not None:
-            check_day(connection, rules.day, rules.max_per_day, intents)
+            check_day(connection, rules.day, rules.limits.max_per_day, intents)
         run = {"run_key": run_key, "kind": kind, "created_at": ledger.now(), "plan_sha256": sha256}
         run |= {"policy": rules.version, "plan": json.dumps(plan, ensure_ascii=False)}
         run["makers"] = with_maker(None, _maker(connection, ledger, rules))
@@ -202,7 +202,7 @@ def add_to_plan(
         _check_not_rejected(connection, ledger, run_key, sha256, rules)
         check_approved(connection, ledger, run_key, sha256, rules.version, rules.approving)
         if rules.day is not None:
-            check_day(connection, rules.day, rules.max_per_day, added)
+            check_day(connection, rules.day, rules.limits.max_per_day, added)
         is_more = next(iter(added), None) is not None
         of_run = bound.plan_sha256 if is_more else sha256
         made = {"makers": with_maker(bound.makers, _maker(connection, ledger, rules))}
@@ -239,7 +239,7 @@ def record_intents(
     forget_replaced(connection, ledger, replaced.values())
     is_keyed = bool(people_at(connection, ledger))
     hold_duplicates(ledger, connection, run_key, rules.duplicate_days, intents, is_keyed=is_keyed)
-    hold_payees(ledger, connection, run_key, rules.payees)
+    hold_payees(ledger, connection, run_key, rules.limits)
     return new
 
 
@@ -384,7 +384,7 @@ def _with_funding(plan: str, funding: Mapping[str, Any] | None) -> str:
 def _judge_day(ledger: Ledger, connection: Connection, run_key: str, rules: IntentRules) -> None:
     """Judge what waits again, on the day that is now; hold what does not fit."""
     if rules.day is not None:
-        hold_over(ledger, connection, run_key, judge_waiting(connection, run_key, rules.day, rules.max_per_day))
+        hold_over(ledger, connection, run_key, judge_waiting(connection, run_key, rules.day, rules.limits.max_per_day))
 
 
 def judge_again(ledger: Ledger, run_key: str, rules: IntentRules) -> None:

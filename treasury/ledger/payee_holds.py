@@ -1,7 +1,6 @@
 """New and changed payees: payments to them are held where the policy says so, until a person releases them."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from decimal import Decimal
 
 from sqlalchemy import Connection, Row, func, select
@@ -15,73 +14,62 @@ from treasury.orders.states import Hold, State
 from treasury.planning.limits import Limits, PaymentLimits, PayoutLimits, WithdrawalLimits
 
 
-@dataclass(frozen=True)
-class PayeeRules:
-    """The policy's rules for payees that were not paid before."""
-
-    new_above: Mapping[str, Decimal] = field(default_factory=dict)
-    """Currency -> the most that the first payment to an account may debit."""
-    cooling_days: int = 0
-    """How long another account of a known name waits after its first payment was recorded."""
-    changed_above_percent: Decimal | None = None
-    """How far a payee's amount may differ from the last run that paid the same people; None where nothing is held."""
-    changed_asks: str = ""
-    """Whom a payment waits for that differs so; empty where anybody releases it."""
-    first_hours: int = 0
-    """How long the first payment to an address waits after it was recorded."""
-
-    def __bool__(self) -> bool:
-        days, hours = self.cooling_days, self.first_hours
-        return bool(self.new_above) or days > 0 or hours > 0 or self.changed_above_percent is not None
+def holds_payees(limits: Limits) -> bool:
+    """Tell whether a table of the policy holds any payment for its payee."""
+    is_changed_held = isinstance(limits, PaymentLimits) and limits.when_changed != "show"
+    return is_changed_held or bool(_new_above(limits) or _days(limits) or _hours(limits))
 
 
-def payee_rules(limits: Limits) -> PayeeRules:
-    """The rules for payees of a table of the policy."""
-    if not isinstance(limits, PaymentLimits):
-        return PayeeRules()
-    holds = None if limits.when_changed == "show" else limits.change_above_percent
-    days = limits.cooling_days if isinstance(limits, PayoutLimits) else 0
-    hours = limits.cooling_hours if isinstance(limits, WithdrawalLimits) else 0
-    asks = "; it waits for a second person: somebody who did not make this run releases it by key"
-    return PayeeRules(limits.new_payee_above, days, holds, asks if limits.asks_second_person else "", hours)
+def _new_above(limits: Limits) -> Mapping[str, Decimal]:
+    return limits.new_payee_above if isinstance(limits, PaymentLimits) else {}
 
 
-def held_payees(connection: Connection, run_key: str, rules: PayeeRules, now: int) -> Iterator[tuple[str, str, Hold]]:
+def _days(limits: Limits) -> int:
+    return limits.cooling_days if isinstance(limits, PayoutLimits) else 0
+
+
+def _hours(limits: Limits) -> int:
+    return limits.cooling_hours if isinstance(limits, WithdrawalLimits) else 0
+
+
+def held_payees(connection: Connection, run_key: str, limits: Limits, now: int) -> Iterator[tuple[str, str, Hold]]:
     """The waiting payments of a run that are held for their payee, each with the reason."""
-    differs = _differs(connection, run_key, rules)
+    differs = _differs(connection, run_key, limits)
     for row in _not_released(connection, run_key, State.PREPARED, Hold.PAYEE):
-        reason = _why_held(connection, row, rules, now) or differs.get(row.row_ref)
+        reason = _why_held(connection, row, limits, now) or differs.get(row.row_ref)
         if reason is not None:
             yield row.row_ref, reason, Hold.PAYEE
-    for row in _not_released(connection, run_key, State.PREPARED, Hold.COOLING) if rules.first_hours else ():
-        if not _is_cooled(row, rules, now) and not _was_paid(connection, row):
-            why = f"the first payment to this address: it waits {rules.first_hours} h, or until a person releases it"
+    for row in _not_released(connection, run_key, State.PREPARED, Hold.COOLING) if _hours(limits) else ():
+        if not _is_cooled(row, limits, now) and not _was_paid(connection, row):
+            why = f"the first payment to this address: it waits {_hours(limits)} h, or until a person releases it"
             yield row.row_ref, why, Hold.COOLING
 
 
-def cooled_payees(connection: Connection, run_key: str, rules: PayeeRules, now: int) -> list[str]:
+def cooled_payees(connection: Connection, run_key: str, limits: Limits, now: int) -> list[str]:
     """The payments of a run that were held for their payee, and that nothing holds any more."""
     held = [row for row in _not_released(connection, run_key, State.HELD, Hold.PAYEE) if row.hold_kind == Hold.PAYEE]
-    differs = _differs(connection, run_key, rules) if held else {}
+    differs = _differs(connection, run_key, limits) if held else {}
     cooled = [
-        row.row_ref for row in held if row.row_ref not in differs and _why_held(connection, row, rules, now) is None
+        row.row_ref for row in held if row.row_ref not in differs and _why_held(connection, row, limits, now) is None
     ]
     waited = _not_released(connection, run_key, State.HELD, Hold.COOLING)
-    return cooled + [row.row_ref for row in waited if row.hold_kind == Hold.COOLING and _is_cooled(row, rules, now)]
+    return cooled + [row.row_ref for row in waited if row.hold_kind == Hold.COOLING and _is_cooled(row, limits, now)]
 
 
-def _is_cooled(row: Row[tuple[()]], rules: PayeeRules, now: int) -> bool:
+def _is_cooled(row: Row[tuple[()]], limits: Limits, now: int) -> bool:
     """Tell whether the time of a first payment to an address is over."""
-    over: bool = now >= row.created_at + rules.first_hours * HOUR_MS
+    over: bool = now >= row.created_at + _hours(limits) * HOUR_MS
     return over
 
 
-def _differs(connection: Connection, run_key: str, rules: PayeeRules) -> Mapping[str, str]:
+def _differs(connection: Connection, run_key: str, limits: Limits) -> Mapping[str, str]:
     """Row -> how it differs from the last run that paid the same people, where the policy holds that."""
-    if rules.changed_above_percent is None:
+    if not isinstance(limits, PaymentLimits) or limits.when_changed == "show":
         return {}
-    beside = beside_last(connection, run_key, rules.changed_above_percent)
-    return {} if beside is None else {row: why + rules.changed_asks for row, why in beside.differs.items()}
+    beside = beside_last(connection, run_key, limits.change_above_percent)
+    asks = "; it waits for a second person: somebody who did not make this run releases it by key"
+    asks = asks if limits.asks_second_person else ""
+    return {} if beside is None else {row: why + asks for row, why in beside.differs.items()}
 
 
 def _not_released(connection: Connection, run_key: str, state: State, kind: Hold) -> list[Row[tuple[()]]]:
@@ -101,15 +89,15 @@ def _was_paid(connection: Connection, row: Row[tuple[()]]) -> bool:
     return connection.execute(paid).first() is not None
 
 
-def _why_held(connection: Connection, row: Row[tuple[()]], rules: PayeeRules, now: int) -> str | None:
+def _why_held(connection: Connection, row: Row[tuple[()]], limits: Limits, now: int) -> str | None:
     table = schema.orders
     if _was_paid(connection, row):
         return None
     amount = row.amount if row.amount is not None else row.ceiling
-    most = rules.new_above.get(row.currency)
+    most = _new_above(limits).get(row.currency)
     if most is not None and (amount is None or Decimal(amount) > most):
         return f"the first payment to this account, and over new_payee_above ({format_amount(most)} {row.currency})"
-    if not rules.cooling_days or row.payee_name is None:
+    if not _days(limits) or row.payee_name is None:
         return None
     named = select(table.c.id).where(
         table.c.payee_name == row.payee_name, table.c.payee != row.payee, may_be_paid(table)
@@ -117,6 +105,6 @@ def _why_held(connection: Connection, row: Row[tuple[()]], rules: PayeeRules, no
     if connection.execute(named.limit(1)).first() is None:
         return None
     first = connection.execute(select(func.min(table.c.created_at)).where(table.c.payee == row.payee)).scalar_one()
-    if now - first >= rules.cooling_days * DAY_MS:
+    if now - first >= _days(limits) * DAY_MS:
         return None
-    return f"this name was paid to another account before: it waits {rules.cooling_days} days"
+    return f"this name was paid to another account before: it waits {_days(limits)} days"

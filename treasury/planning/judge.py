@@ -137,11 +137,9 @@ def limits_any(limits: Limits) -> bool:
 
 
 READ_BY: Mapping[type[PolicyTable], Mapping[str, str]] = {
-    Limits: {
-        "planning/limits": "one_approval_above two_approvals_above",
-    },
+    Limits: {"planning/limits": "one_approval_above two_approvals_above"},
     PaymentLimits: {
-        "runs/governing": "duplicate_days",
+        "ledger/intents": "duplicate_days",
         "ledger/payee_holds": "new_payee_above change_above_percent when_changed",
         "planning/payouts": "stop_after_failures stop_above_percent",
         "runs/funded": "send_when_funding_is_unknown",

@@ -9,9 +9,8 @@ from typing import Any
 from treasury.approving.judging import ApprovalRules
 from treasury.errors import InputError
 from treasury.ledger.intents import IntentRules, PartOf, waiting_operations
-from treasury.ledger.payee_holds import payee_rules
 from treasury.ledger.policies import check_rehearsal, is_rehearsal, policy_in_force
-from treasury.planning.limits import DUPLICATE_DAYS, Limits, PaymentLimits, approvals_needed
+from treasury.planning.limits import Limits, approvals_needed
 from treasury.planning.people import APPROVAL_HOURS, People
 from treasury.planning.policy import Policy
 from treasury.policy_file import read_policy
@@ -38,11 +37,9 @@ class Governing:
         limits = self.policy.table(table)
         return IntentRules(
             version=self.version,
-            duplicate_days=limits.duplicate_days if isinstance(limits, PaymentLimits) else DUPLICATE_DAYS,
             approving=self.approving(approvals_needed(debits, limits)),
-            max_per_day=limits.max_per_day,
+            limits=limits,
             day=self.policy.day_of(desk.ledger.now()),
-            payees=payee_rules(limits),
             over=over,
         )
 
