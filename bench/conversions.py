@@ -9,7 +9,9 @@ import random
 import time
 from decimal import Decimal
 
-from treasury.planning.conversions import Holding, Pair, Terms, check_conversions, plan_conversions
+from tests.planning.conversion_rules import check_conversions
+from treasury.planning.conversion_model import Holding, Pair, Terms
+from treasury.planning.conversions import plan_conversions
 
 
 def made_up(seed: int, assets: int, pairs: int, unrest: float = 0.6) -> tuple[list[Holding], list[Pair], Terms]:

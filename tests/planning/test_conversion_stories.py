@@ -7,18 +7,12 @@ from typing import Any
 
 import pytest
 
+from tests.planning.conversion_rules import check_conversions
 from treasury.errors import InputError
 from treasury.money import canonical, round_down
-from treasury.planning.conversions import (
-    ConversionPlan,
-    Holding,
-    Pair,
-    Purpose,
-    Side,
-    Terms,
-    check_conversions,
-    plan_conversions,
-)
+from treasury.planning.conversion_model import ConversionPlan, Holding, Pair, Purpose, Terms
+from treasury.planning.conversions import plan_conversions
+from treasury.planning.trades import Side
 
 D = Decimal
 

@@ -9,10 +9,12 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from tests.planning import oracle
+from tests.planning.conversion_rules import check_conversions
 from tests.planning.treasuries import Treasury, digits_of, received, treasuries
 from tests.proofs import tries
-from treasury.planning.conversion_model import Holding, Pair, Terms
-from treasury.planning.conversions import ConversionPlan, Purpose, Side, check_conversions, plan_conversions
+from treasury.planning.conversion_model import ConversionPlan, Holding, Pair, Purpose, Terms
+from treasury.planning.conversions import plan_conversions
+from treasury.planning.trades import Side
 
 D = Decimal
 FEW = 60

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 from hypothesis import strategies as st
 
-from treasury.planning.conversions import Conversion, Holding, Pair, Terms
+from treasury.planning.conversion_model import Conversion, Holding, Pair, Terms
 
 D = Decimal
 PRICES = {"USDT": D(1), "BRL": D("0.2"), "BTC": D(50000), "ETH": D(2000), "XRP": D("0.5")}

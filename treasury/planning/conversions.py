@@ -26,26 +26,11 @@ from treasury.planning.conversion_model import (
     Holding,
     Pair,
     Purpose,
-    Shortfall,
     Terms,
 )
-from treasury.planning.conversion_rules import check_conversions
 from treasury.planning.trade_book import COST_DIGITS, Leg, Route, TradeBook
 from treasury.planning.trade_limits import OverLimit, first_over
 from treasury.planning.trades import Side
-
-__all__ = [
-    "Conversion",
-    "ConversionPlan",
-    "Holding",
-    "Pair",
-    "Purpose",
-    "Shortfall",
-    "Side",
-    "Terms",
-    "check_conversions",
-    "plan_conversions",
-]
 
 INFINITE = Decimal("Infinity")
 LOOKS = 2

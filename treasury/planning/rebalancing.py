@@ -6,8 +6,8 @@ from decimal import Decimal, localcontext
 from typing import Any
 
 from treasury.money import EXACT, ZERO, canonical, round_down
-from treasury.planning.conversion_model import TOO_SMALL, Purpose, Shortfall
-from treasury.planning.conversions import Conversion, ConversionPlan, Holding, plan_conversions
+from treasury.planning.conversion_model import TOO_SMALL, Conversion, ConversionPlan, Holding, Purpose, Shortfall
+from treasury.planning.conversions import plan_conversions
 from treasury.planning.market import DIGITS, Market, worth_of
 from treasury.planning.policy import Policy
 from treasury.planning.position import Position, Snapshot, family_of
