@@ -33,11 +33,7 @@ def read_row(kind: type[R], row: Sequence[Any]) -> R:
 
 def with_columns(record: R, values: Mapping[str, Any]) -> R:
     """The record after these columns were set, as `read_row` would read it."""
-    return record.changed({name: _READ.get(name, _as_it_is)(value) for name, value in values.items()})
-
-
-def _as_it_is(value: Any) -> Any:
-    return value
+    return record.changed({name: _READ[name](value) if name in _READ else value for name, value in values.items()})
 
 
 def _amount(value: str | None) -> Decimal | None:

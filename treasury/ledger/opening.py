@@ -34,7 +34,8 @@ def open_tables(connection: Connection, account: str, key_file: Path) -> tuple[L
     key = LedgerKey.load(key_file)
     if found and canonical_account(found["account"]) != canonical_account(account):
         if found["schema"] == schema.VERSION and _is_unused(connection):
-            _rebind(connection, account)
+            # An unused ledger: its partner id may have been mistyped.
+            connection.execute(update(schema.meta).where(schema.meta.c.key == "account").values(value=account))
             found = {**found, "account": account}
         else:
             raise WrongAccount(
@@ -59,11 +60,6 @@ def _is_unused(connection: Connection) -> bool:
     """Tell whether the ledger holds no run, no order and no card user."""
     kept = [table for table in schema.metadata.sorted_tables if table is not schema.meta]
     return all(connection.execute(select(table).limit(1)).first() is None for table in kept)
-
-
-def _rebind(connection: Connection, account: str) -> None:
-    """Bind an unused ledger to another account, for example after a mistyped partner id."""
-    connection.execute(update(schema.meta).where(schema.meta.c.key == "account").values(value=account))
 
 
 def check_account(connection: Connection, account: str) -> None:

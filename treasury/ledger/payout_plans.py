@@ -65,7 +65,9 @@ def keep_plan(
         newest = _newest(connection, ledger, run_key)
         if newest is not None and newest.made_in == where and is_taken(newest) and _has_rows(connection, newest):
             return newest
-        number = _last_number(connection, run_key) + 1
+        plans = schema.payout_plans.c
+        last = connection.execute(select(func.max(plans.number)).where(plans.run_key == run_key)).scalar()
+        number = (last or 0) + 1
         said = {**content, "run_key": run_key, "number": number, "made_at": ledger.now(), "made_in": where}
         plan_id = _id_of(said)
         kept = {"id": plan_id, "run_key": run_key, "number": number, "made_at": said["made_at"]}
@@ -140,11 +142,6 @@ def _newest(connection: Connection, ledger: Ledger, run_key: str) -> KeptPlan | 
     query = select(table).where(table.c.run_key == run_key).order_by(table.c.number.desc()).limit(1)
     row = connection.execute(query).first()
     return None if row is None else _plan_of(ledger, row)
-
-
-def _last_number(connection: Connection, run_key: str) -> int:
-    table = schema.payout_plans.c
-    return connection.execute(select(func.max(table.number)).where(table.run_key == run_key)).scalar() or 0
 
 
 def _has_rows(connection: Connection, plan: KeptPlan) -> bool:

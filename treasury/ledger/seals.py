@@ -42,7 +42,7 @@ def seal(key: LedgerKey, table: Table, values: Mapping[str, Any]) -> str:
 
 def is_sealed(key: LedgerKey, table: Table, row: Row[Any]) -> bool:
     """Tell whether a row has the checksum of what it says."""
-    return bool(row.checksum == seal(key, table, _as_dict(row)))
+    return bool(row.checksum == seal(key, table, {str(name): value for name, value in row._mapping.items()}))
 
 
 CHANGED = "changed"
@@ -121,10 +121,6 @@ NOT_JUDGED = "not judged"
 def judged_by(key: LedgerKey, run: Row[Any]) -> str | None:
     """The version of the policy that a run was judged by; of one that was changed by hand nobody knows."""
     return run.policy if is_sealed(key, schema.runs, run) else NOT_JUDGED
-
-
-def _as_dict(row: Row[Any]) -> dict[str, Any]:
-    return {str(name): value for name, value in row._mapping.items()}
 
 
 def _plain(value: Any) -> Any:

@@ -9,22 +9,15 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from decimal import Decimal
 from functools import cache
-from typing import Annotated, Any
+from typing import Any
 
-from pydantic import BeforeValidator, TypeAdapter
+from pydantic import TypeAdapter
 
 from treasury.money import ZERO, canonical, exact
 from treasury.planning.conversion_model import TIERS, Purpose
 from treasury.planning.trades import Rates
 
-
-def _by_purpose(given: Any) -> Any:
-    """Read what an older release wrote, too, which knew of obligations alone."""
-    is_older = isinstance(given, Mapping) and not set(given) <= set(TIERS)
-    return {Purpose.OBLIGATION: given} if is_older else given
-
-
-ByPurpose = Annotated[Mapping[Purpose, Mapping[str, Decimal]], BeforeValidator(_by_purpose)]
+ByPurpose = Mapping[Purpose, Mapping[str, Decimal]]
 
 
 @dataclass(frozen=True)

@@ -109,7 +109,8 @@ def more_conversions(desk: Desk, plan: PayoutPlan, *, keep: bool) -> PayoutPlan 
     """
     check_bound(desk.ledger, plan.run_key, plan.intents)
     check_name_of_round(desk.ledger, plan.run_key)
-    if _is_on_its_way(desk, plan.run_key) or not rows_to_pay(desk, plan).rows:
+    is_on_its_way = any(desk.ledger.order_ids(key, UNDECIDED) for key in rounds_of(desk.ledger, plan.run_key))
+    if is_on_its_way or not rows_to_pay(desk, plan).rows:
         return None
     if (late := why_not_shown(desk, plan.run_key)) is not None:
         return replace(plan, unfunded=late)
@@ -234,10 +235,6 @@ def _conversions(kept: dict[str, Any]) -> tuple[FundingTrade, ...]:
 
 
 # --- what was converted before ------------------------------------------------------------------------------------
-
-
-def _is_on_its_way(desk: Desk, run_key: str) -> bool:
-    return any(desk.ledger.order_ids(key, UNDECIDED) for key in rounds_of(desk.ledger, run_key))
 
 
 UNDECIDED = (*OPEN, State.HELD)

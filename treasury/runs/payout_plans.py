@@ -294,7 +294,8 @@ def _read(desk: Desk, kept: KeptPlan) -> MadePlan:
     said, rows, left_out = kept.content, Sheet[PayoutRow](), []
     for each in kept_rows(desk.ledger, kept):
         if isinstance(each, Mapping):
-            left_out.append(_as_left_out(each))
+            problems = tuple(RowProblem(**problem) for problem in each["problems"])
+            left_out.append(LeftOut(each["line"], each["row_ref"], each["cells"], problems))
         else:
             rows.append(_as_row(each))
     rows.left_out = tuple(left_out)
@@ -325,7 +326,3 @@ def _as_row(values: list[Any]) -> PayoutRow:
     said |= {"route": Route(said["route"]), "max_pay_amount": None if most is None else Decimal(most)}
     said["estimate"] = None if estimate is None else Decimal(estimate)
     return PayoutRow(**said)
-
-
-def _as_left_out(said: Mapping[str, Any]) -> LeftOut:
-    return LeftOut(said["line"], said["row_ref"], said["cells"], tuple(RowProblem(**each) for each in said["problems"]))
