@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, get_args
 
 from treasury.addresses import canonical_address
 from treasury.errors import RowProblem
-from treasury.money import format_amount
+from treasury.money import ZERO, format_amount
 from treasury.planning.limits import Limits, PaymentLimits, PayoutLimits, WithdrawalLimits
 from treasury.planning.people import Person
 from treasury.planning.policy import AssetBand, Changes, Policy, RebalancingTable, Scheduled
@@ -52,27 +52,28 @@ class Breach(NamedTuple):
 
     limit: str
     """The field of the policy."""
-    said: Any
+    said: str
     """The amount or rate that is over it, the currency of a turnover, or the name that the list lacks."""
-    most: Decimal | None = None
+    most: str | None = None
     """The limit, where it is an amount; the least of a rate."""
 
 
-Found = Iterator[tuple[Any, Decimal | None]]
+Found = Iterator[tuple[str, str | None]]
 Judge = Callable[[Any, Leaving], Found]
 """Yields what is over a limit, with the limit."""
 
 
-def above(limit: Mapping[str, Decimal], currency: str, total: Decimal | None) -> Decimal | None:
+def above(limit: Mapping[str, Decimal], currency: str, total: Decimal) -> Decimal | None:
     """Return the limit of a currency that a total is above; None where it is not."""
     most = limit.get(currency)
-    return most if most is not None and total is not None and total > most else None
+    return most if most is not None and total > most else None
 
 
 def _amount(total: Callable[[Leaving], Decimal | None]) -> Judge:
     def judges(limit: Mapping[str, Decimal], leaving: Leaving) -> Found:
-        if (most := above(limit, leaving.currency, total(leaving))) is not None:
-            yield total(leaving), most
+        sums = total(leaving)
+        if sums is not None and (most := above(limit, leaving.currency, sums)) is not None:
+            yield format_amount(sums), format_amount(most)
 
     return judges
 
@@ -89,19 +90,19 @@ def _listed(name: Callable[[Leaving], str | None], alike: Callable[[str], str] =
 def _rate(limit: Mapping[str, Decimal], leaving: Leaving) -> Found:
     least = limit.get(leaving.pair)
     if least is not None and (leaving.rate is None or leaving.rate < least):
-        yield "unknown" if leaving.rate is None else leaving.rate, least
+        yield "unknown" if leaving.rate is None else format_amount(leaving.rate), format_amount(least)
 
 
 def _turnover(limit: Mapping[str, Decimal], leaving: Leaving) -> Found:
     for currency, total in leaving.moved.items():
         if currency in limit and (total is None or total > limit[currency]):
-            yield currency, limit[currency]
+            yield currency, format_amount(limit[currency])
 
 
 def _of_a_plan(limit: Any, leaving: Leaving) -> Found:
     """Find a limit broken that needs the rates and balances of a plan, where there is none."""
     if limit and not leaving.has_plan:
-        yield limit, None
+        yield "", None
 
 
 JUDGES: Mapping[str, Judge] = {
@@ -159,11 +160,9 @@ READ_BY: Mapping[type[PolicyTable], Mapping[str, str]] = {
         "planning/rebalancing": "fee_bps",
         "planning/policy": "return_to",
         "planning/needs": "horizon_days history_quantile history_days",
-        "planning/rate_guards": (
-            "max_rate_age_seconds max_rate_move_bps max_spread_bps reference_rates max_reference_move_bps"
-        ),
+        "planning/rate_guards": "max_rate_age_seconds max_rate_move_bps max_spread_bps max_reference_move_bps",
         "runs/rebalancing": "max_rounds",
-        "runs/market": "max_balance_age_minutes check_inverse_rates",
+        "runs/market": "max_balance_age_minutes check_inverse_rates reference_rates",
     },
     Scheduled: {"planning/needs": "name currency amount", "planning/policy": "day_of_month weekday"},
     Changes: {"planning/policy": "approvals people"},
@@ -258,39 +257,32 @@ def _judge_row(row: PayoutRow, limits: PaymentLimits) -> Iterator[tuple[str, str
         )
         yield "max_pay_amount", rule, None
     costs = row.estimate if row.route is Route.QR_CODE else None  # nothing that is sent holds it to a bound
+    rule = f"may cost {format_amount(costs or ZERO)} {row.currency} by the service's terms and the margin: more than"
     if costs is not None and row.max_pay_amount is not None and costs > row.max_pay_amount:
-        yield _costs_more(row, costs, "max_pay_amount", row.max_pay_amount)
+        yield "qrcode", f"{rule} max_pay_amount, {format_amount(row.max_pay_amount)}", None
     address = row.account if row.route is Route.WITHDRAWAL else None
     debit = row.amount if row.amount is not None else costs
     for breach in judge(limits, Leaving(currency=row.currency, debit=debit, country=row.country, address=address)):
         match breach.limit:
             case "max_per_payout" if row.amount is None:
-                yield _costs_more(row, breach.said, breach.limit, breach.most)
+                yield "qrcode", f"{rule} max_per_payout, {breach.most}", None
             case "max_per_payout":
-                rule = f"is over the policy's limit of {_text(breach.most)} {row.currency} per payout"
-                yield str(way.amount), rule, _text(breach.said)
+                rule = f"is over the policy's limit of {breach.most} {row.currency} per payout"
+                yield str(way.amount), rule, breach.said
             case "currencies":
-                yield way.currency or "qrcode", "is not a currency that the policy allows", row.currency
+                yield way.currency or "qrcode", "is not a currency that the policy allows", breach.said
             case "countries":
-                yield way.country or "qrcode", "is not a country that the policy allows", row.country
+                yield way.country or "qrcode", "is not a country that the policy allows", breach.said
             case "addresses":
                 yield "address", "is not among the addresses that the policy allows", None
             case _:  # a limit that has no words here is one all the same
                 yield "row", f"is over {breach.limit} of the policy", None
 
 
-def _costs_more(row: PayoutRow, costs: Decimal, name: str, most: Decimal | None) -> tuple[str, str, None]:
-    rule = f"may cost {_text(costs)} {row.currency} by the service's terms and the margin"
-    return "qrcode", f"{rule}: more than {name}, {_text(most)}", None
-
-
-def _text(amount: Decimal | None) -> str:
-    return format_amount(amount or Decimal(0))
-
-
 def check_run_total(debits: Mapping[str, Decimal], limits: PaymentLimits) -> str | None:
     """Why the sums of a run are over its limits; None when they are not."""
     for currency, total in debits.items():
         if (most := above(limits.max_per_run, currency, total)) is not None:
-            return f"the run debits {_text(total)} {currency}, over the limit of {_text(most)} per run"
+            sums = f"{format_amount(total)} {currency}, over the limit of {format_amount(most)}"
+            return f"the run debits {sums} per run"
     return None

@@ -86,12 +86,9 @@ def _quantile(paid: Days, days: Sequence[date], quantile: Decimal) -> Decimal:
     return amounts[max(math.ceil(quantile * len(amounts)) - 1, 0)]
 
 
-def _is_month_end(day: date) -> bool:
-    return day.day > calendar.monthrange(day.year, day.month)[1] - MONTH_END_DAYS
-
-
 def _kind(day: date) -> str:
-    return "month-ends" if _is_month_end(day) else f"{day:%A}s"
+    is_month_end = day.day > calendar.monthrange(day.year, day.month)[1] - MONTH_END_DAYS
+    return "month-ends" if is_month_end else f"{day:%A}s"
 
 
 def _like(day: date, other: date) -> bool:

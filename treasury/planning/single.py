@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
-from treasury.money import exact, format_amount
+from treasury.money import exact
 from treasury.orders.quoting import QUOTED
 from treasury.planning.judge import Breach, Leaving, judge, limits_any
 from treasury.planning.limits import ConversionLimits, Limits
@@ -151,6 +151,5 @@ _OVER = {
 
 
 def _over(breach: Breach, currency: str) -> str:
-    said, most = (format_amount(each) if isinstance(each, Decimal) else each for each in breach[1:])
     otherwise = "{limit} cannot be judged for a conversion by itself: use treasury rebalance"
-    return _OVER.get(breach.limit, otherwise).format(said=said, most=most, currency=currency, limit=breach.limit)
+    return _OVER.get(breach.limit, otherwise).format(**breach._asdict(), currency=currency)

@@ -5,14 +5,13 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from treasury.ledger.day import NOT_COUNTED
+from treasury.ledger.duplicates import DAY_MS
 from treasury.ledger.ledger import Ledger
 from treasury.money import exact, format_amount
 from treasury.orders.records import Order
 from treasury.planning.judge import Leaving, judge
 from treasury.planning.policy import Policy
 from treasury.provider.catalogue import CATALOGUE
-
-DAY_MS = 24 * 3600 * 1000
 
 
 @dataclass(frozen=True)
@@ -58,4 +57,4 @@ def _why(
         return None
     if breach.most is None:
         return f"{currency} is not a currency that it allows"
-    return f"{format_amount(amount)} {currency} is over {breach.limit}, {format_amount(breach.most)}"
+    return f"{format_amount(amount)} {currency} is over {breach.limit}, {breach.most}"

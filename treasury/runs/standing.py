@@ -66,7 +66,7 @@ def standing_of(desk: Desk) -> dict[str, Any]:
         "not_sent": _not_sent(desk, is_stopped=bool(stops)),
         "breaks": [_said(each) for each in breaks],
         "unexplained": {currency: canonical(amount) for currency, amount in sorted(unexplained.items())},
-        "backup": _backup(desk, now),
+        "backup": _days_since(_said_in(desk.settings.home / LAST_BACKUP).get("at"), now),
         "restored": _restored(desk, now),
         "since": {
             "held": {kind: as_time(since) for kind, (_, since) in held.items()},
@@ -190,11 +190,6 @@ def _said(each: Break) -> dict[str, Any]:
     amount = None if found.amount is None else canonical(found.amount)
     said = {"id": found.id, "class": found.name, "currency": found.currency, "amount": amount}
     return {**said, "severity": each.severity, "age_days": each.age_days}
-
-
-def _backup(desk: Desk, now: int) -> dict[str, Any] | None:
-    """When `treasury backup` of this home made its last one, and whole days since; None where it never did."""
-    return _days_since(_said_in(desk.settings.home / LAST_BACKUP).get("at"), now)
 
 
 def _restored(desk: Desk, now: int) -> dict[str, Any] | None:
