@@ -290,6 +290,26 @@ def test_what_is_over_a_limit_is_refused_and_what_is_at_it_leaves(
         assert leaves(case.at(amount))
 
 
+UNKNOWN: Mapping[str, Operation[Any]] = {
+    "payouts": CreateFiatPayout(order_no="N1", purpose_code="22"),
+    "conversions": ConversionExecute(quote_id="Q1"),
+}
+"""Table -> the confirmation of a quote that was not asked for here: nobody knows what it debits, and whom it pays."""
+
+
+@pytest.mark.parametrize(
+    ("table", "field"),
+    [(table, field) for table in UNKNOWN for field in TABLES[table].model_fields if field not in HELD_BY_ITS_OWN],
+)
+def test_what_nobody_knows_is_refused_under_any_limit(table: str, field: str) -> None:
+    case = CASES[field]
+    if field == "duplicate_days":
+        return  # it counts without a policy, too, and a quote is confirmed once
+    policy = parse_policy({table: {field: case.over(D(100)), **(case.beside or {})}}, "policy")
+    [problem] = judge_operation(UNKNOWN[table], policy).problems
+    assert "what it debits is not known beforehand" in problem
+
+
 def is_prepared(desk: Desk, door: Door, policy: Policy, attempt: Attempt) -> bool:
     """Tell whether a payment is recorded and waits to leave."""
     if attempt.problems:
