@@ -1,7 +1,7 @@
 """Pure: one operation that moves money by itself, judged by a policy."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
@@ -118,10 +118,9 @@ def _leaving(
     address = str(getattr(operation, "address", None))
     about = Leaving(currency=currency, debit=debit, of_run=debit, country=getattr(operation, "country", None))
     if quoted is None:
-        return replace(about, address=address)
+        return about._replace(address=address)
     moves = ((quoted.currency, quoted.amount), (quoted.receive_currency, quoted.receive_amount))
-    return replace(
-        about,
+    return about._replace(
         country=quoted.country,
         symbol=str(quoted.symbol),
         pair=f"{quoted.currency}-{quoted.receive_currency}",
