@@ -15,6 +15,7 @@ from prefect.states import Cancelled, Completed, Failed
 
 from blocks.desk import open_desk
 from blocks.policy import policy_file
+from tasks.approval import take_approval, unless_suspended
 from tasks.stated import RESULTS, state_name
 from tasks.watched import watched
 from treasury.clock import MACHINE
@@ -60,19 +61,21 @@ def ends_in_a_named_state(flow_function: Callable[P, Mapping[str, Any]]) -> Call
     """Decorate a flow's function so that the run ends in a state named for what it returns or raises.
 
     A summary of a run becomes `Settled`, `PartlySettled` or `NeedsAttention`; of the errors, input that is not accepted
-    becomes `InputRejected`, an approval that lacks `WaitingForApproval`, a run that another process holds `RunHeld`,
-    and every other one of ours `Failed`, none with a traceback. Whoever calls the flow gets its summary, or the error;
-    of `NeedsAttention` the summary is a member.
+    becomes `InputRejected`, an approval that lacks `WaitingForApproval` (a deployed run is suspended instead), a run
+    that another process holds `RunHeld`, and every other one of ours `Failed`, none with a traceback. Whoever calls the
+    flow gets its summary, or the error; of `NeedsAttention` the summary is a member.
     """
 
     @functools.wraps(flow_function)
     def told(*args: P.args, **kwargs: P.kwargs) -> Any:
         given = inspect.signature(flow_function).bind(*args, **kwargs).arguments
+        refused: list[str | None] = []
 
         def work() -> State[Any]:
             kept = RESULTS.set([])
             try:
                 _check_out(given.get("out"))
+                refused.append(take_approval(given.get("account")))
                 result: Any = flow_function(*args, **kwargs)
             except TreasuryError as error:
                 return _state_of_error(error)
@@ -80,7 +83,8 @@ def ends_in_a_named_state(flow_function: Callable[P, Mapping[str, Any]]) -> Call
                 RESULTS.reset(kept)
             return result if isinstance(result, State) else _state_of(result)
 
-        return watched(flow_function.__name__.replace("_", "-"), given, work)
+        ended = watched(flow_function.__name__.replace("_", "-"), given, work)
+        return unless_suspended(ended, given.get("account"), *refused)
 
     return told
 

@@ -1,5 +1,6 @@
 """The tasks of this package: each may end in a state of its own, and its result makes no edge by accident."""
 
+import functools
 import json
 from collections.abc import Callable, Sequence
 from contextvars import ContextVar
@@ -7,8 +8,9 @@ from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
 from prefect import Task
 from prefect.client.schemas.objects import State
-from prefect.states import Completed
+from prefect.states import Cancelled, Completed
 
+from treasury.errors import ApprovalNeeded
 from treasury.ledger.progress import outcomes
 from treasury.orders.states import OUTCOMES
 from treasury.reports.results import in_words
@@ -48,7 +50,20 @@ class _Decorator(Protocol):
 
 def task(**options: Any) -> _Decorator:
     """Decorate a function as a task of this package; takes the options of `prefect.task`."""
-    return cast(_Decorator, lambda function: StatedTask(function, **options))
+    return cast(_Decorator, lambda function: StatedTask(_waiting(function), **options))
+
+
+def _waiting(function: Callable[P, Any]) -> Callable[P, Any]:
+    """A task that lacks approvals ends `WaitingForApproval` and not red, since its run may be one that is suspended."""
+
+    @functools.wraps(function)
+    def told(*args: P.args, **kwargs: P.kwargs) -> Any:
+        try:
+            return function(*args, **kwargs)
+        except ApprovalNeeded as error:
+            return Cancelled(name="WaitingForApproval", message=str(error), data=error)
+
+    return told
 
 
 def state_name(outcome: str) -> str:

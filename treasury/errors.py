@@ -196,6 +196,7 @@ class ApprovalNeeded(TreasuryError):
         self.needed = needed
         self.approved_by = tuple(approved_by)
         self.refused = tuple(refused)
+        self.code = code
         has = f"approved by {', '.join(self.approved_by)}" if self.approved_by else "approved by nobody yet"
         why = f"; what does not count: {'; '.join(self.refused)}" if self.refused else ""
         how = f"treasury approvals lists it, treasury show {run_key} prints how"

@@ -384,6 +384,16 @@ def as_markdown(page: PlanPage) -> str:
     return "\n".join(lines) + "\n"
 
 
+def as_form(page: PlanPage, refused: str | None) -> str:
+    """The plan above the form that asks for an approval: its totals, without its payments.
+
+    `refused`: why what was given last does not count.
+    """
+    lines = [f"**Not approved:** {_cell(refused)}", ""] if refused else []
+    lines += [f"**{_cell(page.title)}**", "", *([_cell(page.lead), ""] if page.lead else [])]
+    return "\n".join([*lines, *(f"- {name}: {_cell(value)}" for name, value in page.open_facts)]) + "\n"
+
+
 def _masked(row: Mapping[str, Any]) -> dict[str, Any]:
     personal = {name: mask(row[name]) for name in ("payee", "account") if row.get(name) is not None}
     return {**row, **personal}

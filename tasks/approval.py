@@ -1,0 +1,133 @@
+"""Suspends a deployed run that waits for approvals, with a form, and takes what a person gives there.
+
+Anybody can resume a run in Prefect, so a resume is no yes: what is given is judged by the ledger, as everywhere, and a
+run that still lacks approvals is suspended again. An answer is taken out of Prefect before it is judged: it counts
+once.
+"""
+
+import logging
+import re
+from typing import Any
+
+from prefect.client.schemas.objects import State
+from prefect.context import FlowRunContext
+from prefect.exceptions import PrefectHTTPStatusError
+from prefect.flow_runs import suspend_flow_run
+from prefect.input import RunInput
+from prefect.input.actions import delete_flow_run_input, read_flow_run_input
+from prefect.input.run_input import keyset_from_base_key
+from pydantic import Field, ValidationError
+
+from blocks.desk import open_desk
+from treasury.approving.tokens import MAX_TOKEN, read_token
+from treasury.errors import ApprovalNeeded, InputError
+from treasury.ledger.approvals import standing_of, waiting_plans
+from treasury.ledger.proposals import WaitingPlan
+from treasury.reports.plan import as_form, waiting_page
+from treasury.runs import approving
+from treasury.runs.desk import Desk
+
+LOG = logging.getLogger("treasury")
+
+QUESTION = re.compile(r"([0-9]+)-([0-9]+-[0-9a-f]{64})")
+"""The key of a suspension: how many there were of the run, and the code of the plan that was shown."""
+
+NOTHING_GIVEN = "the run was resumed, and no token and no name was given"
+
+
+class ApprovalForm(RunInput):
+    """The form of a run that is suspended."""
+
+    token: str = Field(
+        default="",
+        max_length=MAX_TOKEN,
+        title="Token",
+        description="Where the policy lists people: what the command above prints, with --print, on your machine.",
+    )
+    name: str = Field(
+        default="",
+        max_length=100,
+        title="Name",
+        description="Where the policy lists nobody: your name. Whoever made the plan cannot approve it.",
+    )
+
+
+def take_approval(account: str | None) -> str | None:
+    """Record the approval that a resumed run was given; returns why it does not count, None where it does.
+
+    None, too, of a run that nobody resumed.
+    """
+    asked = _questions()
+    if not asked:
+        return None
+    desk, (number, code) = open_desk(account), asked[-1]
+    given = _take_answer(f"{number}-{code}")
+    if given is None or not (given.token or given.name):
+        return NOTHING_GIVEN
+    waiting = _waiting(desk, code)
+    if waiting is None:
+        return "the plan that was shown waits no more"
+    try:
+        token = read_token(given.token) if given.token else None
+        approving.approve(desk, waiting.run_key, name=given.name, token=token, plan_named=code)
+    except InputError as error:
+        return str(error)
+    return None
+
+
+def _waiting(desk: Desk, code: str | None) -> WaitingPlan | None:
+    return next((plan for plan in waiting_plans(desk.ledger) if plan.code == code), None)
+
+
+def _take_answer(question: str) -> ApprovalForm | None:
+    """Return what was given to a question, and delete it; None where nothing that can be read was."""
+    key = keyset_from_base_key(f"suspended-{question}")["response"]
+    try:
+        given = read_flow_run_input(key)
+        delete_flow_run_input(key)
+        return ApprovalForm.model_validate(given)
+    except (PrefectHTTPStatusError, ValidationError):
+        return None
+
+
+def unless_suspended(state: State[Any], account: str | None, refused: str | None = None) -> State[Any]:
+    """Return the state that a run ends in; a deployed run that lacks approvals is suspended until a person decides.
+
+    `refused`: why what was given last does not count. Raises Prefect's `Pause`, which ends the process.
+    """
+    if not isinstance(state.data, ApprovalNeeded) or not _is_deployed():
+        return state
+    desk = open_desk(account)
+    waiting = _waiting(desk, state.data.code)
+    if waiting is not None:
+        _suspend(desk, waiting, refused)
+    return state
+
+
+def _suspend(desk: Desk, waiting: WaitingPlan, refused: str | None) -> None:
+    rules = approving.rules_of(desk, waiting)
+    page = waiting_page(waiting, standing_of(desk.ledger, waiting, rules)[0], approving.note_of(desk, waiting))
+    form, asked = ApprovalForm.with_initial_data(description=as_form(page, refused)), _questions()
+    number = asked[-1][0] + 1 if asked else 1
+    LOG.info("run %s waits for an approval: resume it with a token, or approve it on the command line", waiting.run_key)
+    try:
+        suspend_flow_run(form, key=f"{number}-{waiting.code}", timeout=rules.hours * 3600)
+    except RuntimeError as error:  # Race: it was cancelled in this moment
+        LOG.warning("run %s could not be suspended: %s", waiting.run_key, error)
+
+
+def _is_deployed() -> bool:
+    """Tell whether this is a run of a deployment, and no part of another run: Prefect starts it again when it is
+    resumed."""
+    context = FlowRunContext.get()
+    run = None if context is None else context.flow_run
+    return run is not None and run.deployment_id is not None and run.parent_task_run_id is None
+
+
+def _questions() -> list[tuple[int, str]]:
+    """The questions that this run was suspended with, as it began, in order: the number and the code of the plan."""
+    context = FlowRunContext.get()
+    if context is None or context.flow_run is None:
+        return []
+    keys = context.flow_run.empirical_policy.pause_keys or ()
+    return sorted((int(found[1]), found[2]) for each in keys if (found := QUESTION.fullmatch(each)))

@@ -1,0 +1,240 @@
+"""One run for an approval: a deployed run is suspended with a form, and goes on when the ledger has the approvals."""
+
+import json
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.commands.office import HEADER
+from tests.engine.approvers import ASKS, KEYS, PEOPLE, token_of
+from tests.flows.deployed import Deployed
+from tests.flows.graph import Graph
+from treasury.approving.tokens import Verb
+from treasury.ledger.approvals import reject_plan, waiting_plan
+from treasury.ledger.policies import adopt_policy
+from treasury.ledger.proposals import WaitingPlan
+from treasury.ledger.stops import stop_sending
+from treasury.planning.policy import parse_policy
+from treasury.runs.approving import approve
+from treasury.runs.cancelling import cancel
+from treasury.runs.desk import Desk, desk_of
+from treasury.sandbox import RunningSandbox
+from treasury.settings import read_settings
+
+pytestmark = pytest.mark.prefect
+
+
+def desk() -> Desk:
+    settings = read_settings()
+    return desk_of(settings.account(), settings)
+
+
+def adopted(**tables: Any) -> None:
+    """Put a policy in force that asks for approvals above 10."""
+    policy = parse_policy({"payouts": {**ASKS, "duplicate_days": 0}, **tables}, "policy.toml")
+    adopt_policy(desk().ledger, policy, "policy.toml", by="Owner", os_user="owner")
+
+
+@pytest.fixture
+def by_name(home: Path) -> Path:
+    """A home whose policy lists nobody, so that typed names count."""
+    adopted()
+    return home
+
+
+@pytest.fixture
+def by_key(home: Path) -> Path:
+    """A home of people with keys; whoever starts a deployment is none of them, so its plan needs two of them."""
+    adopted(people=PEOPLE, approval_hours=5)
+    return home
+
+
+def sheet(home: Path, run_key: str, amount: str = "20") -> Path:
+    file = home / f"{run_key}.csv"
+    row = f"a,direct,{amount},USDT_TRC20,IDR,bank_transfer,12345670009,Example Person,ID,1000120,0812000,p@example.com"
+    file.write_text(f"{HEADER}\n{row}\n")
+    return file
+
+
+def paying(home: Path, run_key: str, **more: Any) -> Deployed:
+    from flows.pay_beneficiaries import pay_beneficiaries
+
+    return Deployed(pay_beneficiaries, file=str(sheet(home, run_key)), run_key=run_key, follow_seconds=60, **more)
+
+
+def waiting(run_key: str) -> WaitingPlan:
+    found = waiting_plan(desk().ledger, run_key)
+    assert found is not None
+    return found
+
+
+def token(name: str, run_key: str, **changed: Any) -> str:
+    return str(token_of(waiting(run_key), name, **changed))
+
+
+def effects(sandbox: RunningSandbox) -> int:
+    return sum(order["effects"] for order in sandbox.orders())
+
+
+def test_a_run_is_suspended_with_its_totals_and_pays_once_a_name_was_given(
+    by_name: Path, sandbox: RunningSandbox
+) -> None:
+    before, run = effects(sandbox), paying(by_name, "one-run")
+    state = run.go()
+    assert (state.name, state.type.value) == ("Suspended", "PAUSED")
+    for part in ("Plan of one-run waits for approval", "Debits at most: 20 USDT_TRC20", "by name only"):
+        assert part in run.form()
+    assert effects(sandbox) == before
+    graph = Graph(state)
+    asking = graph.tasks["ask for approvals of one-run"]
+    assert (asking["state_name"], asking["state_type"]) == ("WaitingForApproval", "CANCELLED")
+    ended = run.resumed(name="Checker")
+    assert (ended.name, ended.type.value) == ("Settled", "COMPLETED"), ended.message
+    assert effects(sandbox) == before + 1
+    assert run.resume(name="Checker") == "ABORT"  # resumed twice: it waits for nothing
+    kept = json.dumps(run.inputs()) + json.dumps(run.run.parameters) + graph.log()
+    assert [each for each in ("Checker", "Example Person", "12345670009", "0812000") if each in kept] == []
+
+
+def test_a_resume_alone_is_no_yes_and_two_approvers_are_two_inputs(by_key: Path, sandbox: RunningSandbox) -> None:
+    before, run = effects(sandbox), paying(by_key, "two-people")
+    run.go()
+    other = paying(by_key, "another-plan")
+    other.go()
+    refused = {
+        "no token and no name was given": {},
+        "this approval is a typed name": {"name": "ben"},
+        "this is no token that --print made": {"token": "yes"},
+        "the token is for run another-plan": {"token": token("ben", "another-plan")},
+        "the policy in force does not list this key": {"token": token("mallory", "two-people")},
+        "the signature is not genuine": {"token": token("ben", "two-people", purpose=Verb.REJECT)},
+    }
+    for why, given in refused.items():
+        state = run.resumed(**given)
+        assert (state.name, effects(sandbox)) == ("Suspended", before), why
+        assert why in run.form().partition("\n")[0], run.form()
+    first = run.state.state_details.pause_key
+    assert run.resumed(token=token("ben", "two-people")).name == "Suspended"
+    assert "Approved by: ben" in run.form()
+    assert "Not approved" not in run.form()
+    assert run.state.state_details.pause_key != first
+    until = run.state.state_details.pause_timeout
+    assert until is not None
+    assert 4.9 < (until.timestamp() - time.time()) / 3600 < 5
+    assert "approved this plan already" in form_after(run, token=token("ben", "two-people"))
+    assert run.resumed(token=token("cleo", "two-people")).name == "Settled"
+    assert effects(sandbox) == before + 1
+    assert other.state.name == "Suspended"
+
+
+def form_after(run: Deployed, **given: str) -> str:
+    assert run.resumed(**given).name == "Suspended"
+    return run.form()
+
+
+def test_a_plan_that_changed_while_its_run_was_suspended_is_asked_about_anew(
+    by_key: Path, sandbox: RunningSandbox
+) -> None:
+    before, run = effects(sandbox), paying(by_key, "changed")
+    run.go()
+    kept = token("ben", "changed")
+    sheet(by_key, "changed", "30")
+    said = form_after(run, token=kept)  # the old plan has an approval, and does not exist any more
+    assert "Debits at most: 30 USDT_TRC20" in said
+    assert "Approved by: nobody yet" in said
+    assert "the token is for another proposal" in form_after(run, token=kept)
+    adopted_again()
+    said = form_after(run, token=token("ben", "changed"))
+    assert "made under another policy than the one in force" in said
+    assert "Approved by: nobody yet" in said
+    for name in ("ben", "cleo"):
+        run.resumed(token=token(name, "changed"))
+    assert (run.state.name, effects(sandbox)) == ("Settled", before + 1)
+
+
+def adopted_again() -> None:
+    policy = parse_policy({"payouts": {**ASKS, "duplicate_days": 1}, "people": PEOPLE}, "policy.toml")
+    adopt_policy(desk().ledger, policy, "policy.toml", by="ada", os_user="ada", key=KEYS["ada"])
+
+
+def test_what_a_person_ended_or_stopped_is_not_paid_whatever_is_resumed(by_name: Path, sandbox: RunningSandbox) -> None:
+    before, runs = effects(sandbox), {name: paying(by_name, name) for name in ("rejected", "cancelled", "stopped")}
+    for run in runs.values():
+        assert run.go().name == "Suspended"
+    reject_plan(desk().ledger, "rejected", by="Checker", why="no", os_user="x")
+    cancel(desk(), "cancelled", by="Checker", why="no")
+    stop_sending(desk().ledger, "Checker", "a look first")
+    ends = {name: run.resumed(name="Checker") for name, run in runs.items()}
+    assert {name: state.name for name, state in ends.items()} == {
+        "rejected": "Rejected",
+        "cancelled": "InputRejected",
+        "stopped": "NeedsAttention",
+    }
+    assert effects(sandbox) == before
+
+
+def test_two_suspended_runs_of_one_run_key_pay_once_and_a_decision_elsewhere_counts(
+    by_name: Path, sandbox: RunningSandbox
+) -> None:
+    before, runs = effects(sandbox), [paying(by_name, "twice") for _ in range(2)]
+    for run in runs:
+        assert run.go().name == "Suspended"
+    approve(desk(), "twice", name="Checker")
+    assert [run.resumed().name for run in runs] == ["Settled", "Settled"]
+    assert effects(sandbox) == before + 1
+
+
+def test_an_answer_counts_once(by_name: Path, sandbox: RunningSandbox) -> None:
+    """A run that is carried out again after the approvals of its plan ended does not give the old answer again."""
+    from prefect.client.orchestration import get_client
+    from prefect.states import AwaitingRetry
+
+    run = paying(by_name, "once")
+    run.go()
+    assert run.resume(name="Checker") == "ACCEPT"
+    assert [key for key in run.inputs() if key.endswith("-response")]
+    stop_sending(desk().ledger, "Checker", "a look first")
+    assert run.go().name == "NeedsAttention"
+    assert not [key for key in run.inputs() if key.endswith("-response")]
+    policy = parse_policy({"payouts": {**ASKS, "duplicate_days": 1}}, "policy.toml")
+    adopt_policy(desk().ledger, policy, "policy.toml", by="Owner", os_user="owner")
+    with get_client(sync_client=True) as client:
+        client.set_flow_run_state(run.id, AwaitingRetry(), force=True)
+    assert run.go().name == "Suspended"
+    assert "Approved by: nobody yet" in run.form()
+
+
+def test_a_run_that_is_resumed_too_late_sends_nothing(by_name: Path, sandbox: RunningSandbox) -> None:
+    from prefect.client.orchestration import get_client
+    from prefect.states import Suspended
+
+    before, run = effects(sandbox), paying(by_name, "late")
+    details = run.go().state_details
+    over: Any = Suspended(pause_expiration_time=datetime.now(UTC) - timedelta(seconds=1), pause_key=details.pause_key)
+    over.state_details.run_input_keyset = details.run_input_keyset
+    with get_client(sync_client=True) as client:
+        client.set_flow_run_state(run.id, over, force=True)
+    assert run.resume(name="Checker") == "REJECT"
+    assert run.state.type.value == "FAILED"
+    assert effects(sandbox) == before
+
+
+def test_a_start_that_is_no_run_of_a_deployment_is_never_suspended(by_name: Path, sandbox: RunningSandbox) -> None:
+    from prefect import flow
+
+    from flows.pay_beneficiaries import pay_beneficiaries
+
+    file = str(sheet(by_name, "in-process"))
+    assert pay_beneficiaries(file, "in-process", return_state=True).name == "WaitingForApproval"
+
+    @flow
+    def own() -> str:
+        ended: Any = pay_beneficiaries(file, "in-process", return_state=True)
+        return str(ended.name)
+
+    run = Deployed(own)
+    ended = run.go()
+    assert (ended.type.value, run.inputs()) == ("COMPLETED", {})
