@@ -95,7 +95,10 @@ def _living_runs() -> set[str]:
 
 
 def end_missed_runs(client: Any, deployments: Sequence[Any]) -> int:
-    """Cancel scheduled runs of these deployments whose time passed while nobody served; returns how many."""
+    """Cancel scheduled runs of these deployments whose time passed while nobody served; returns how many.
+
+    A suspended run that was resumed meanwhile was approved: it goes on.
+    """
     from prefect.client.schemas.filters import FlowRunFilterStateType
     from prefect.client.schemas.objects import StateType
     from prefect.states import Cancelled
@@ -103,7 +106,9 @@ def end_missed_runs(client: Any, deployments: Sequence[Any]) -> int:
     before = MACHINE.now() - timedelta(seconds=LATE_SECONDS)
     said = "nobody served at its time; start it by hand if it is wanted"
     wanted = FlowRunFilterStateType(any_=[StateType.SCHEDULED])
-    return _end_all(client, deployments, wanted, Cancelled(name="Missed", message=said), before)
+    return _end_all(
+        client, deployments, wanted, Cancelled(name="Missed", message=said), before, names=("Scheduled", "Late")
+    )
 
 
 LATE_SECONDS = 60
@@ -117,19 +122,21 @@ def _end_all(
     ending: Any,
     before: datetime | None = None,
     but: Collection[str] = (),
+    names: Collection[str] = (),
 ) -> int:
     """Set every run of these deployments in these states, expected before this time, to another state; `but`: the ids
-    of those that are left as they are."""
+    of those that are left as they are; `names`: of the states, where not all of a type are meant."""
     from prefect.client.schemas.filters import (
         FlowRunFilter,
         FlowRunFilterDeploymentId,
         FlowRunFilterExpectedStartTime,
         FlowRunFilterState,
+        FlowRunFilterStateName,
     )
 
     wanted = FlowRunFilter(
         deployment_id=FlowRunFilterDeploymentId(any_=[deployment.id for deployment in deployments]),
-        state=FlowRunFilterState(type=states),
+        state=FlowRunFilterState(type=states, name=FlowRunFilterStateName(any_=[*names]) if names else None),
         expected_start_time=None if before is None else FlowRunFilterExpectedStartTime(before_=before),
     )
     ended = 0

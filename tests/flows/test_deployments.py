@@ -229,6 +229,7 @@ def test_runs_that_nobody_carried_out_are_missed_and_those_of_others_are_left_al
         now = datetime.now(UTC)  # after the many, for a busy machine makes and ends them slowly
         states: dict[str, State[Any]] = {
             "late": Scheduled(scheduled_time=now - hour),
+            "resumed": Scheduled(name="Resuming", scheduled_time=now - hour),
             "just due": Scheduled(scheduled_time=now - timedelta(seconds=5)),
             "to come": Scheduled(scheduled_time=now + hour),
             "running": Running(),
@@ -248,10 +249,12 @@ def test_runs_that_nobody_carried_out_are_missed_and_those_of_others_are_left_al
         ends = {name: state_of(run) for name, run in runs.items()}
         assert ends == {
             ("ours.flow", "late"): "Missed",
+            ("ours.flow", "resumed"): "Resuming",
             ("ours.flow", "just due"): "Scheduled",
             ("ours.flow", "to come"): "Scheduled",
             ("ours.flow", "running"): "Crashed",
             ("theirs.flow", "late"): "Scheduled",
+            ("theirs.flow", "resumed"): "Resuming",
             ("theirs.flow", "just due"): "Scheduled",
             ("theirs.flow", "to come"): "Scheduled",
             ("theirs.flow", "running"): "Running",
