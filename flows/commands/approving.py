@@ -10,6 +10,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cyclopts import App, Parameter
 
 from flows.commands.common import DONE, WAITING, configured_desk
+from flows.commands.resuming import resume_suspended
 from treasury.approving.keys import is_locked, make_key, public_text, read_key
 from treasury.approving.tokens import is_code, read_token
 from treasury.errors import InputError
@@ -147,6 +148,8 @@ def approve(
 ) -> int:
     """Approve the plan of a run that waits: with your key, or with your name where the policy lists no people.
 
+    A run of it that is suspended in Prefect goes on once it has the approvals it needs.
+
     An approval is bound to this proposal: a changed row, bound or policy, a newer proposal or a rejection ends it.
 
     Parameters
@@ -162,8 +165,8 @@ def approve(
     token:
         A token that --print made on another machine.
     print_token:
-        Print a token and record nothing: it is recorded by --token, or in the form of approve-and-pay. With the code
-        of the plan it needs neither ledger nor account.
+        Print a token and record nothing: it is recorded by --token, or in the form of the run that waits in Prefect.
+        With the code of the plan it needs neither ledger nor account.
     hours:
         How long the token counts, at most.
 
@@ -183,6 +186,8 @@ def approve(
         print(f"waiting for {done.lacks} more approval(s)")
         return WAITING
     again = "adopt the policy again" if key.startswith(POLICY_KEY) else "start the run again"
+    if resume_suspended(done.plan):
+        again = "its run goes on"
     print(f"it has the approvals it needs; {again}")
     return DONE
 

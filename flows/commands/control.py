@@ -9,6 +9,7 @@ from cyclopts import Parameter
 
 from flows.commands.common import DONE, TROUBLE, configured_desk
 from flows.commands.deciding import NOBODY, PersonOptions
+from flows.commands.resuming import resume_suspended
 from treasury.approving.tokens import Verb
 from treasury.errors import InputError, TreasuryError
 from treasury.ledger.stops import lift_stop, lifted_by, standing_stops, stop_sending, stops_to_lift
@@ -77,6 +78,7 @@ def cancel(reference: str, /, *, person: PersonOptions = NOBODY) -> int:
     done = cancel_orders(configured_desk(), reference, proof, by=person.by, why=person.why)
     if done.plan is not None:
         print(f"  the plan of run {done.plan.run_key} that waited is cancelled; this run key is used up")
+        resume_suspended(done.plan)  # so that it ends
         if not done.decisions:
             return DONE
     for key in done.converted:

@@ -4,6 +4,7 @@ The server of a single command has a one-time password. The server of `treasury 
 commands of that home send it only to servers that were started from it.
 """
 
+import base64
 import os
 import secrets
 import tomllib
@@ -95,6 +96,17 @@ def use_kept_password() -> None:
     url = (configured("PREFECT_API_URL") or "").rstrip("/").replace("//localhost:", "//127.0.0.1:")
     if url in _known_servers() and configured(CLIENT_AUTH) is None:
         os.environ[CLIENT_AUTH] = kept_password()
+
+
+def identification(api: str) -> dict[str, str]:
+    """The header by which a request says who we are; none where nothing is set. The password that is kept goes to the
+    servers of this home alone."""
+    key, password = configured("PREFECT_API_KEY"), configured(CLIENT_AUTH)
+    if key is not None:
+        return {"Authorization": f"Bearer {key}"}
+    if password is None and api.replace("//localhost:", "//127.0.0.1:") in _known_servers():
+        password = kept_password()
+    return {} if password is None else {"Authorization": f"Basic {base64.b64encode(password.encode()).decode()}"}
 
 
 def access_of(port: int, password: str) -> dict[str, str]:

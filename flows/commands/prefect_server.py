@@ -1,6 +1,5 @@
 """A Prefect API for the flows of one command: the one that is configured, else one of our own that dies with us."""
 
-import base64
 import fcntl
 import importlib
 import os
@@ -15,6 +14,7 @@ from flows.commands.prefect_access import (
     access_of,
     changed_environment,
     configured,
+    identification,
     new_password,
     pages_folder,
     prefect_home,
@@ -125,12 +125,9 @@ def _is_ready() -> bool:
 
 def _check_password(api: str) -> None:
     """Raise `ConfigurationError` when a server wants a password that is not the one we have."""
-    password = configured(CLIENT_AUTH)
     if configured("PREFECT_API_KEY") is not None:
         return
-    request = urllib.request.Request(f"{api}/version")  # noqa: S310 - a server of ours, or one the operator named
-    if password is not None:
-        request.add_header("Authorization", f"Basic {base64.b64encode(password.encode()).decode()}")
+    request = urllib.request.Request(f"{api}/version", headers=identification(api))  # noqa: S310 - of ours, or the operator's
     try:
         with urllib.request.urlopen(request, timeout=5):  # noqa: S310 - the same
             return

@@ -2,6 +2,7 @@
 
 from flows.commands.common import DONE, configured_desk
 from flows.commands.deciding import NOBODY, PersonOptions
+from flows.commands.resuming import resume_suspended
 from treasury.approving.tokens import Verb
 from treasury.ledger.approvals import decided_by, matter_of_plan, reject_plan
 from treasury.settings import os_user
@@ -26,4 +27,5 @@ def reject(key: str, /, *, person: PersonOptions = NOBODY) -> int:
     began = desk.ledger.run(plan.run_key) is not None
     says = "the run goes on as it was agreed to before" if began else "it is not paid"
     print(f"plan {plan.sha256[:12]} of run {key} is rejected by {decided_by(desk.ledger, plan)}; {says}")
+    resume_suspended(plan)  # so that it ends
     return DONE

@@ -17,7 +17,7 @@ from treasury.files import write_text
 @contextmanager
 def serve_alone(address: str) -> Iterator[None]:
     """Take the lock for serving on this Prefect home. Raises `AlreadyServed` with the address of the other server."""
-    descriptor = os.open(prefect_home() / "treasury-serve.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(prefect_home() / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -28,6 +28,24 @@ def serve_alone(address: str) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def served_api() -> str | None:
+    """The API of the Prefect server that a `treasury serve` of this Prefect home uses now; None where none is at work.
+
+    Nobody else can be listening there meanwhile.
+    """
+    with suppress(OSError), (prefect_home() / LOCK).open() as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            address = lock.read(500).partition(" ")[0]
+            return address if address.endswith("/api") else f"{address}/api"
+    return None
+
+
+LOCK = "treasury-serve.lock"
+"""The file of a Prefect home that `treasury serve` holds: its address and process."""
 
 
 def our_deployments(client: Any, entrypoints: Collection[str]) -> list[Any]:

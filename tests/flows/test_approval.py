@@ -1,5 +1,6 @@
 """One run for an approval: a deployed run is suspended with a form, and goes on when the ledger has the approvals."""
 
+import base64
 import json
 import time
 from datetime import UTC, datetime, timedelta
@@ -8,10 +9,13 @@ from typing import Any
 
 import pytest
 
-from tests.commands.office import HEADER
+from flows.commands.prefect_access import identification, kept_password, remember_server
+from flows.commands.schedules import serve_alone, served_api
+from tests.commands.office import HEADER, Office
 from tests.engine.approvers import ASKS, KEYS, PEOPLE, token_of
 from tests.flows.deployed import Deployed
 from tests.flows.graph import Graph
+from tests.listening import Listening
 from treasury.approving.tokens import Verb
 from treasury.ledger.approvals import reject_plan, waiting_plan
 from treasury.ledger.policies import adopt_policy
@@ -238,3 +242,54 @@ def test_a_start_that_is_no_run_of_a_deployment_is_never_suspended(by_name: Path
     run = Deployed(own)
     ended = run.go()
     assert (ended.type.value, run.inputs()) == ("COMPLETED", {})
+
+
+def test_an_approval_on_the_command_line_resumes_the_run_and_so_does_a_no(
+    by_name: Path, sandbox: RunningSandbox, key_file: Path, prefect_url: str
+) -> None:
+    office = Office(by_name, sandbox.base_url, key_file, prefect_url, {})
+    before, runs = effects(sandbox), {name: paying(by_name, name) for name in ("yes", "no", "never", "alone")}
+    for run in runs.values():
+        run.go()
+    said = office.run("approve", "yes", "--by", "Checker")
+    assert (said.code, said.last) == (0, "it has the approvals it needs; its run goes on"), said
+    assert "resumed in Prefect: pay yes" in said.out
+    assert office.run("reject", "no", "--by", "Checker", "--why", "wrong").code == 0
+    assert office.run("cancel", "never", "--by", "Checker", "--why", "wrong").code == 0
+    assert {name: run.state.name for name, run in runs.items()} == {
+        **dict.fromkeys(("yes", "no", "never"), "Resuming"),
+        "alone": "Suspended",
+    }
+    ends = {name: runs[name].go().name for name in ("yes", "no", "never")}
+    assert ends == {"yes": "Settled", "no": "Rejected", "never": "InputRejected"}
+    assert effects(sandbox) == before + 1
+    said = office.run("approve", "alone", "--by", "Checker", PREFECT_API_URL="http://127.0.0.1:9/api")
+    assert (said.code, said.last) == (0, "it has the approvals it needs; start the run again"), said
+    assert runs["alone"].state.name == "Suspended"
+
+
+def test_a_server_that_does_not_resume_is_one_line(by_name: Path, sandbox: RunningSandbox, key_file: Path) -> None:
+    refuses = Listening(lambda path, _: (200 if path.endswith("/health") else 500, b"", {}))
+    office = Office(by_name, sandbox.base_url, key_file, f"{refuses.base_url}/api", {})
+    paying(by_name, "refused").go()
+    said = office.run("approve", "refused", "--by", "Checker")
+    refuses.close()
+    assert (said.code, said.err) == (0, ""), said
+    assert f"no run was resumed at {refuses.base_url}/api (HTTPError): resume it in Prefect's dashboard" in said.out
+
+
+def test_the_server_of_a_serve_at_work_is_found_and_gets_the_password_that_is_kept(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PREFECT_HOME", str(home))
+    assert served_api() is None
+    for address in ("http://127.0.0.1:4321", "https://prefect.example.com/api"):
+        with serve_alone(address):
+            assert served_api() == address.removesuffix("/api") + "/api"
+    assert served_api() is None
+    ours = "http://127.0.0.1:4321/api"
+    assert identification(ours) == {}
+    remember_server(ours)
+    said = base64.b64encode(kept_password().encode()).decode()
+    assert identification(ours) == {"Authorization": f"Basic {said}"}
+    assert identification("http://127.0.0.1:4322/api") == {}

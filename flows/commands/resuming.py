@@ -1,0 +1,52 @@
+"""Resumes the suspended runs of a plan that a person decided about, where a Prefect server is reachable."""
+
+import json
+import urllib.request
+from collections.abc import Mapping
+from typing import Any
+
+from flows.commands.prefect_access import identification
+from flows.commands.prefect_server import answers, configured_api
+from flows.commands.schedules import served_api
+from treasury.ledger.proposals import WaitingPlan
+
+SECONDS = 5
+"""How long a server may take for an answer."""
+
+
+def resume_suspended(plan: WaitingPlan) -> list[str]:
+    """Resume the suspended runs of a plan's run key, or that show this plan; returns their names.
+
+    A resume is no yes: such a run asks the ledger. Where no server is reachable nothing happens; one that does not
+    resume them is one line.
+    """
+    api = configured_api() or served_api()
+    if api is None or not answers(f"{api}/health", SECONDS):
+        return []
+    try:
+        meant = [each for each in _ask(api, "flow_runs/filter", SUSPENDED) if _is_of(each, plan)]
+        for run in meant:
+            _ask(api, f"flow_runs/{run['id']}/resume", {})
+            print(f"  resumed in Prefect: {run['name']}")
+    except (OSError, ValueError) as error:
+        print(f"  no run was resumed at {api} ({type(error).__name__}): resume it in Prefect's dashboard")
+        return []
+    return [run["name"] for run in meant]
+
+
+SUSPENDED = {"flow_runs": {"state": {"name": {"any_": ["Suspended"]}}}, "limit": 200, "sort": "START_TIME_DESC"}
+"""Which runs are looked through: the newest ones."""
+
+
+def _is_of(run: Mapping[str, Any], plan: WaitingPlan) -> bool:
+    question = str(run["state"]["state_details"].get("pause_key"))
+    return run["parameters"].get("run_key") == plan.run_key or question.partition("-")[2] == plan.code
+
+
+def _ask(api: str, path: str, body: Mapping[str, Any]) -> Any:
+    request = urllib.request.Request(f"{api}/{path}", json.dumps(body).encode())  # noqa: S310 - of ours, or the operator's
+    request.add_header("Content-Type", "application/json")
+    for name, value in identification(api).items():
+        request.add_header(name, value)
+    with urllib.request.urlopen(request, timeout=SECONDS) as answer:  # noqa: S310 - the same
+        return json.load(answer)
