@@ -34,11 +34,11 @@ from treasury.reports.rebalancing import as_lines, explained, table, write_page
 from treasury.reports.results import in_words, summarize_run
 from treasury.reports.starts import start_folder
 from treasury.runs.approving import signer
+from treasury.runs.consent import KIND, say_yes
 from treasury.runs.desk import Desk
 from treasury.runs.fills import write_decisions
 from treasury.runs.governing import governing
 from treasury.runs.rebalancing import (
-    KIND,
     Round,
     check_limits,
     decisions_of,
@@ -48,7 +48,6 @@ from treasury.runs.rebalancing import (
     keep_snapshot,
     orders_of_day,
     plan_round,
-    say_yes,
 )
 from treasury.runs.trade_costs import COLUMNS, write_costs
 from treasury.runs.trade_orders import commit_trades
@@ -125,11 +124,13 @@ def _rebalance(
         check_limits(decisions)
         print(f"{trades_of(found)} planned, nothing was traded")
         return DONE
-    keep_plan(desk, found.run_key, found.plan, policy, signer(desk, None if key is None else signing_key(key)))
+    sign = signer(desk, None if key is None else signing_key(key))
+    keep_plan(desk, found.run_key, found.plan, policy, sign, asked_here=True)
     if found.plan.trades and not agreed(yes=yes):
         return say_waiting(f"{trades_of(found)} planned")
     if found.plan.trades or yes:  # nobody was asked about nothing
         say_yes(desk)
+        keep_plan(desk, found.run_key, found.plan, policy, sign)  # the yes may be all that it waited for
     if not found.plan.trades:  # nothing is sent, and Prefect is not started for it
         commit_trades(desk, found.run_key, found.plan, policy)  # cancels what an earlier round left unsent
         code = _told(write_decisions(desk, [decisions], [], folder))

@@ -87,7 +87,7 @@ def test_a_mistyped_target_and_a_schedule_that_nobody_said_yes_to_trade_nothing(
     assert (refused.code, "max_per_trade" in refused.err) == (2, True), refused.out + refused.err
     assert office.run("policy", "adopt", POLICY, *BY).code == 0
     waiting = flow(office, "rebalance_treasury()")
-    assert "WaitingForYes" in waiting.out, waiting.out + waiting.err
+    assert "ApprovalNeeded" in waiting.out, waiting.out + waiting.err
     assert trades(sandbox) == 0
     assert office.run("rebalance", "--yes", "--follow", "20").last.endswith("settled")
     again = flow(office, "rebalance_treasury(follow_seconds=1)")

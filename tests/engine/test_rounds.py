@@ -30,6 +30,7 @@ from treasury.policy_file import read_policy
 from treasury.provider.conversion import ConversionExecute
 from treasury.runs import calls, execution, fills, rebalancing, trade_orders
 from treasury.runs.cancelling import cancel_order
+from treasury.runs.consent import say_yes
 from treasury.runs.desk import Desk
 from treasury.runs.resolving import resolve_as_not_sent
 
@@ -395,7 +396,7 @@ def test_approvals_count_all_rounds_of_a_day(open_desk: OpenDesk, start_sandbox:
     sandbox = start_sandbox(balances=holding(BTC="2"))
     desk, limits = open_desk(sandbox.base_url), '[conversions.one_approval_above]\nBTC = "2"\n'
     adopt_policy(desk.ledger, read_policy(policy(tmp_path, tail=limits, BTC=BTC)), "p", by="Ada", os_user="ada")
-    rebalancing.say_yes(desk)
+    say_yes(desk)
     assert start(desk, None, tmp_path / "one")["counts"] == {"settled": 1}
     sandbox.deposit("BTC", "1")
     with pytest.raises(ApprovalNeeded):
@@ -448,7 +449,7 @@ def test_a_cancelled_plan_does_not_end_the_day(open_desk: OpenDesk, start_sandbo
     sandbox = start_sandbox(balances=holding(BTC="2"))
     desk, limits = open_desk(sandbox.base_url), '[conversions.one_approval_above]\nBTC = "1"\n'
     adopt_policy(desk.ledger, read_policy(policy(tmp_path, tail=limits, BTC=BTC)), "p", by="Ada", os_user="ada")
-    rebalancing.say_yes(desk)
+    say_yes(desk)
     with pytest.raises(ApprovalNeeded):
         start(desk, None, tmp_path / "one")
     [plan] = waiting_plans(desk.ledger)

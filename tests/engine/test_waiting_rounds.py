@@ -15,6 +15,7 @@ from treasury.errors import ApprovalNeeded, InputError
 from treasury.orders.states import State
 from treasury.planning.trades import TradePlan
 from treasury.runs import rebalancing, trade_orders
+from treasury.runs.consent import say_yes
 from treasury.runs.desk import Desk
 from treasury.runs.governing import governing
 from treasury.runs.rebalancing import run_key_of_day
@@ -27,7 +28,7 @@ ETH = ("4", "5", "6")
 
 def waiting(desk: Desk, rules: Path, out: Path) -> str:
     """Start a rebalancing that waits for an approval, and approve it; returns its run key."""
-    rebalancing.say_yes(desk)
+    say_yes(desk)
     with pytest.raises(ApprovalNeeded):
         start(desk, rules, out)
     policy_in_force = governing(desk).policy
@@ -83,7 +84,7 @@ def test_an_older_plan_that_is_named_by_its_hash_is_refused_once_it_is_not_neede
     desk = open_desk(sandbox.base_url)
     more = "max_rate_age_seconds = 86400"
     rules = adopted(desk, policy(tmp_path, more, tail=PAYOUTS, ETH=ETH))
-    rebalancing.say_yes(desk)
+    say_yes(desk)
     planned = rebalancing.propose(desk, rebalancing.planned_round(desk, None, rules, {}, None), rules)
     sandbox.deposit("ETH", "5")
     clock_of(desk).move(301)

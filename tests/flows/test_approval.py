@@ -3,12 +3,15 @@
 import base64
 import json
 import time
+import tomllib
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import data
 from flows.commands.prefect_access import identification, kept_password, remember_server
 from flows.commands.schedules import serve_alone, served_api
 from tests.commands.office import HEADER, Office
@@ -17,7 +20,7 @@ from tests.flows.deployed import Deployed
 from tests.flows.graph import Graph
 from tests.listening import Listening
 from treasury.approving.tokens import Verb
-from treasury.ledger.approvals import reject_plan, waiting_plan
+from treasury.ledger.approvals import reject_plan, waiting_plan, waiting_plans
 from treasury.ledger.policies import adopt_policy
 from treasury.ledger.proposals import WaitingPlan
 from treasury.ledger.stops import stop_sending
@@ -26,7 +29,7 @@ from treasury.runs.approving import approve
 from treasury.runs.cancelling import cancel
 from treasury.runs.desk import Desk, desk_of
 from treasury.sandbox import RunningSandbox
-from treasury.settings import read_settings
+from treasury.settings import os_user, read_settings
 
 pytestmark = pytest.mark.prefect
 
@@ -242,6 +245,58 @@ def test_a_start_that_is_no_run_of_a_deployment_is_never_suspended(by_name: Path
     run = Deployed(own)
     ended = run.go()
     assert (ended.type.value, run.inputs()) == ("COMPLETED", {})
+
+
+def rebalancing(**parameters: Any) -> Deployed:
+    from flows.rebalance_treasury import rebalance_treasury
+
+    return Deployed(rebalance_treasury, follow_seconds=60, **parameters)
+
+
+def trading(people: Mapping[str, Any], **tables: Any) -> None:
+    """Put a policy in force that has something to trade, and asks for no approvals of it."""
+    text = data.path("treasury_policy.toml").read_text()
+    policy = parse_policy({**tomllib.loads(text), "people": people, **tables}, "policy.toml")
+    adopt_policy(desk().ledger, policy, "policy.toml", by="Owner", os_user="owner")
+
+
+@pytest.mark.parametrize("people", [{}, PEOPLE], ids=["by name", "by key"])
+def test_the_first_rebalancing_of_a_schedule_is_asked_about_with_its_plan_and_no_later_one(
+    people: Mapping[str, Any], home: Path, open_sandbox: Callable[..., RunningSandbox], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sandbox = open_sandbox()
+    monkeypatch.setenv("TREASURY_BASE_URL", sandbox.base_url)
+    trading(people)
+    run = rebalancing()
+    assert run.go().name == "Suspended"
+    for part in ("Debits at most: ", "Because: nobody said yes to a rebalancing under this policy yet"):
+        assert part in run.form()
+    [plan] = waiting_plans(desk().ledger)
+    assert plan.run_key.startswith("rebalance-")
+    for given in [{}, {"name": "Ben"}] if people else [{}]:
+        assert run.resumed(**given).name == "Suspended"
+        assert "Not approved" in run.form()
+        assert sandbox.orders() == []
+    for name in ("ben", "cleo") if people else ("Checker",):
+        given = {"token": token(name, plan.run_key)} if people else {"name": name}
+        ended = run.resumed(**given)
+    assert ended.name == "Settled", ended.message
+    assert waiting_plans(desk().ledger) == []
+    traded = effects(sandbox)
+    sandbox.deposit("BTC", "0.2")
+    again = rebalancing().go()
+    assert again.name == "Settled", again.message
+    assert effects(sandbox) > traded
+
+
+def test_a_yes_that_only_its_maker_could_give_is_given_at_the_command_line(home: Path) -> None:
+    from flows.rebalance_treasury import rebalance_treasury
+
+    none = {"duplicate_days": 0}
+    trading({"ada": {**PEOPLE["ada"], "os_users": [os_user()]}}, payouts=none, withdrawals=none)
+    ended = rebalance_treasury(return_state=True)
+    assert ended.name == "WaitingForApproval"
+    assert "treasury rebalance shows the plan and asks" in str(ended.message)
 
 
 def test_an_approval_on_the_command_line_resumes_the_run_and_so_does_a_no(

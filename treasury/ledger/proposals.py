@@ -92,11 +92,11 @@ def newest_plan(connection: Connection, ledger: Ledger, run_key: str) -> Waiting
 
 
 def plans_of_run(connection: Connection, ledger: Ledger, run_key: str) -> list[WaitingPlan]:
-    """The plans of a run that needed approvals, whatever became of them: the newest of each hash, oldest first."""
+    """The plans of a run that need approvals, whatever became of them: the newest of each hash, oldest first."""
     table = schema.plans
-    rows = connection.execute(select(table).where(table.c.run_key == run_key, table.c.needed > 0).order_by(table.c.id))
+    rows = connection.execute(select(table).where(table.c.run_key == run_key).order_by(table.c.id))
     newest = {row.plan_sha256: row for row in rows if is_sealed(ledger.key, table, row)}
-    return [plan_of(ledger, row) for row in sorted(newest.values(), key=lambda row: int(row.id))]
+    return [plan_of(ledger, row) for row in sorted(newest.values(), key=lambda row: int(row.id)) if row.needed]
 
 
 def is_changed_by_hand(connection: Connection, ledger: Ledger, run_key: str) -> bool:

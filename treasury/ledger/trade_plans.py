@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import Connection, insert, select
 
 from treasury.approving.tokens import Token
-from treasury.errors import InputError, WaitingForYes
+from treasury.errors import InputError
 from treasury.ledger import schema
 from treasury.ledger.database import serialize
 from treasury.ledger.identity import identity_of_ledger
@@ -52,7 +52,8 @@ def record_plan(
         is_ours = newest is not None and is_sealed(ledger.key, table, newest)
         known = () if newest is None or not is_ours else (newest.plan_sha256, newest.day, newest.policy, newest.ledger)
         is_signed = token is None or (newest is not None and newest.token is not None)
-        if known != (sha256, day, policy, identity_of_ledger(connection)) or not is_signed:
+        waits = newest is not None and bool(newest.needed) == bool(needed)  # else somebody has said yes since
+        if known != (sha256, day, policy, identity_of_ledger(connection)) or not is_signed or not waits:
             add_proposal(connection, ledger, row, shown if needed else None)
 
     ledger.write(work)
@@ -99,9 +100,8 @@ def give_consent(ledger: Ledger, policy: str | None, kind: str, os_user: str) ->
         ledger.write(lambda connection: connection.execute(insert(schema.consents).values(**row)).rowcount)
 
 
-def check_consent(ledger: Ledger, policy: str | None, kind: str) -> None:
-    """Raise `WaitingForYes` while nobody said yes to a run of this kind under the policy in force."""
+def has_consent(ledger: Ledger, policy: str | None, kind: str) -> bool:
+    """Tell whether a person said yes to a run of this kind under the policy in force; without one nobody needs to."""
     table = schema.consents.c
     said = select(table.id).where(table.policy == policy, table.kind == kind).limit(1)
-    if policy is not None and not ledger.read(said):
-        raise WaitingForYes(kind)
+    return policy is None or bool(ledger.read(said))

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from treasury.masking import mask
-from treasury.money import format_amount
+from treasury.money import exact, format_amount
 from treasury.planning.beside import TWO_NAMES, Beside
 from treasury.planning.payouts import PayoutPlan
 from treasury.planning.rows import PayoutRow, Route
@@ -163,10 +163,19 @@ def shown_trades(run_key: str, plan: TradePlan, sha256: str, why: Sequence[str])
         "kind": "rebalancing",
         "run_key": run_key,
         "payments": len(rows),
+        "debits": _spent(plan),
         "plan_sha256": sha256,
         "why": list(why),
         "rows": [dict.fromkeys(COLUMNS) | row for row in rows],
     }
+
+
+@exact
+def _spent(plan: TradePlan) -> dict[str, str]:
+    sums: dict[str, Decimal] = defaultdict(Decimal)
+    for trade in plan.trades:
+        sums[trade.currency] += trade.amount
+    return {currency: format_amount(total) for currency, total in sorted(sums.items())}
 
 
 def shown_single(

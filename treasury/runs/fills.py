@@ -21,8 +21,9 @@ from treasury.provider.funds import PartnerBalance
 from treasury.reports.results import in_words, summarize_run, write_run_results
 from treasury.reports.starts import end_start, start_folder
 from treasury.runs.approving import marks_of
+from treasury.runs.consent import KIND
 from treasury.runs.desk import Desk
-from treasury.runs.rebalancing import KIND, first_run_key, orders_of_day
+from treasury.runs.rebalancing import first_run_key, orders_of_day
 
 LOG = logging.getLogger("treasury")
 

@@ -17,13 +17,7 @@ from treasury.ledger.approvals import waiting_plan
 from treasury.ledger.day import NOT_COUNTED
 from treasury.ledger.proposals import is_cancelled
 from treasury.ledger.snapshots import planned_snapshot, snapshot_of
-from treasury.ledger.trade_plans import (
-    check_consent,
-    give_consent,
-    plan_hash,
-    record_plan,
-    recorded_plan,
-)
+from treasury.ledger.trade_plans import plan_hash, record_plan, recorded_plan
 from treasury.money import parse_amount, sums_of
 from treasury.orders.records import Order
 from treasury.orders.states import NEVER_RELEASED, State
@@ -36,14 +30,9 @@ from treasury.planning.shown import shown_trades
 from treasury.planning.trades import TradePlan, is_still_wanted
 from treasury.runs import market
 from treasury.runs.approving import approvals_of, maker_of
+from treasury.runs.consent import KIND, NOBODY_YET, TABLE, trade_rules
 from treasury.runs.desk import Desk
 from treasury.runs.governing import governing
-from treasury.settings import os_user
-
-KIND = "rebalancing"
-
-TABLE = "conversions"
-"""The table of the policy that limits trades."""
 
 LOG = logging.getLogger("treasury")
 
@@ -143,8 +132,7 @@ def planned_round(
 ) -> Planned:
     """The round that a person agreed to, that is gone on with, or that is planned from a snapshot.
 
-    `before`: the rounds of the same start, whose pairs that were not settled are not traded again. Raises
-    `WaitingForYes` for a new one that nobody said yes to.
+    `before`: the rounds of the same start, whose pairs that were not settled are not traded again.
     """
     if plan is not None:
         found = round_of(desk, *plan_by_hash(desk, plan))
@@ -153,7 +141,6 @@ def planned_round(
         if is_old and is_new and (why := why_not_wanted(desk, policy_file, found)) is not None:
             raise InputError(why)
     else:
-        check_said_yes(desk)
         but = {symbol for each in before for symbol in each["unsettled"]}
         stored = None if snapshot else stored_round(desk, policy_file)
         content = market.opened(desk, snapshot) if snapshot else None
@@ -384,16 +371,20 @@ def keep_plan(
     plan: TradePlan,
     policy_file: Path | None = None,
     sign: Callable[[str, str], Token | None] = lambda *_: None,
+    *,
+    asked_here: bool = False,
 ) -> str:
     """Keep a plan that was made just now, so that it can be executed today; returns its hash.
 
-    `sign`: signs it, given run key and hash, as its maker; where the policy in force lists people.
+    `sign`: signs it, given run key and hash, as its maker; where the policy in force lists people. `asked_here`: a
+    person at the command line is asked for a yes. Raises `WaitingForYes` where nobody else could say it.
     """
     governed, content = governing(desk, policy_file), plan.as_dict()
     sha256, debits = plan_hash(content), counted_debits(desk, run_key, plan)
     token = sign(run_key, sha256)
     maker = maker_of(desk, governed, run_key, sha256, token)
-    needed = approvals_of(governed, run_key, governed.rules(desk, TABLE, debits, {}).approving.asked, maker)
+    asked = trade_rules(desk, governed, plan, debits, maker, asked_here=asked_here).approving.asked
+    needed = approvals_of(governed, run_key, asked, maker)
     policy = governed.policy or Policy()
     return record_plan(
         desk.ledger,
@@ -404,7 +395,7 @@ def keep_plan(
         day=policy.day_of(desk.ledger.now()),
         needed=needed,
         ends_at=policy.day_end_ms(desk.ledger.now()),
-        shown=shown_trades(run_key, plan, sha256, why_approvals(debits, governed.limits(TABLE))),
+        shown=shown_trades(run_key, plan, sha256, why_approvals(debits, governed.limits(TABLE)) or [NOBODY_YET]),
         token=token,
     )
 
@@ -431,13 +422,3 @@ def counted_debits(desk: Desk, run_key: str, plan: TradePlan) -> dict[str, Decim
         if order.run_key != run_key and order.currency and order.amount and not order.state.may_be_replaced
     ]
     return sums_of(spent)
-
-
-def check_said_yes(desk: Desk) -> None:
-    """Raise `WaitingForYes` when a schedule starts a rebalancing under a policy under which nobody said yes to one."""
-    check_consent(desk.ledger, governing(desk).version, KIND)
-
-
-def say_yes(desk: Desk) -> None:
-    """Record that the person at this command line said yes to a rebalancing under the policy in force."""
-    give_consent(desk.ledger, governing(desk).version, KIND, os_user())

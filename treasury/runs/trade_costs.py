@@ -17,8 +17,8 @@ from treasury.planning.policy import Policy
 from treasury.planning.position import Snapshot
 from treasury.planning.tables import BPS
 from treasury.planning.trades import Trade, TradePlan
+from treasury.runs.consent import KIND
 from treasury.runs.desk import Desk
-from treasury.runs.rebalancing import KIND
 from treasury.sheets.writing import write_csv
 
 COLUMNS = ("by", "name", "trades", "value", "slippage", "fee", "cost", "slippage_bps", "fee_bps", "cost_bps")

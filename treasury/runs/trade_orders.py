@@ -21,10 +21,11 @@ from treasury.planning.trades import Trade, TradePlan, check_trades
 from treasury.provider.conversion import ConversionExecute, ConversionQuote
 from treasury.provider.service_rules import ServiceRules
 from treasury.runs.cancelling import cancel_order
+from treasury.runs.consent import KIND, TABLE, note_yes, trade_rules
 from treasury.runs.desk import Desk
 from treasury.runs.execution import open_orders
 from treasury.runs.governing import Governing, as_part, govern
-from treasury.runs.rebalancing import KIND, TABLE, Round, counted_debits, round_of, today_of, why_stale
+from treasury.runs.rebalancing import Round, counted_debits, round_of, today_of, why_stale
 
 
 class RecordedTrade(TypedDict):
@@ -44,7 +45,7 @@ def commit_trades(desk: Desk, run_key: str, plan: TradePlan, policy_file: Path |
     policy is in force is cancelled. Raises `InputError`, `LimitExceeded`, `ApprovalNeeded` and `RunHeld`.
     """
     governed = govern(desk, policy_file)
-    rules = governed.rules(desk, TABLE, counted_debits(desk, run_key, plan), {})
+    rules = trade_rules(desk, governed, plan, counted_debits(desk, run_key, plan))
     if not plan.trades and desk.ledger.run(run_key) is None:
         _cancel_leftovers(desk, run_key)
         return []  # nothing to record: the next start plans anew
@@ -64,6 +65,7 @@ def commit_trades(desk: Desk, run_key: str, plan: TradePlan, policy_file: Path |
             _cancel_leftovers(desk, run_key)
             planned = round_of(desk, run_key, plan)
             _commit_in_limits(desk, _Trades(run_key, KIND, plan, plan.trades, content, planned), governed, rules)
+            note_yes(desk, run_key)
         return open_orders(desk, run_key)
 
 
