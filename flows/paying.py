@@ -38,9 +38,22 @@ def pay_sheet(
     The plan is made once and kept in the ledger; after the first task only its id is passed on. `rows`: the kind of the
     sheet, which of its rows are taken, and whether the run is funded (`PayRequest`).
     """
-    fund = bool(rows["fund"])
     if plan is None:
         plan = plan_payouts(run_key, file, policy, rows, out, account, agreed, proposal)
+    return carry_out(run_key, plan, out, follow_seconds, account, proposal, fund=bool(rows["fund"]))
+
+
+def carry_out(
+    run_key: str,
+    plan: str,
+    out: str | None,
+    follow_seconds: float,
+    account: str | None,
+    proposal: str | None = None,
+    *,
+    fund: bool,
+) -> Mapping[str, Any]:
+    """Ask for approvals of a plan, record, send, follow, and write a result for each row."""
     approvals = ask_approvals(run_key, plan, account, proposal)
     with open_desk(account).hold(run_key):
         parts = record_payouts(run_key, plan, account, wait_for=[approvals])

@@ -67,11 +67,13 @@ def ask_approvals(run_key: str, plan: str, account: str | None = None, proposal:
 
 @task(cache_policy=NO_CACHE, task_run_name="approve {run_key}")
 def approve_plan(
-    run_key: str, approved_by: str | None, account: str | None = None, token: str | None = None
-) -> list[str]:
-    """Approve the plan of a run that waits, by a token or a typed name; returns whose approvals count."""
-    given = read_token(token) if token else None
-    return list(approving.approve(open_desk(account), run_key, name=approved_by or "", token=given).judged.counted)
+    run_key: str, token: str | None = None, name: str | None = None, account: str | None = None
+) -> dict[str, Any]:
+    """Approve the plan of a run that waits, by a token or a typed name; returns its id, and whether it is funded."""
+    desk = open_desk(account)
+    done = approving.approve(desk, run_key, name=name or "", token=read_token(token) if token else None)
+    made = payouts.proposed_plan(desk, run_key, done.plan.sha256)
+    return {"plan": made.id, "fund": made.fund}
 
 
 @task(cache_policy=NO_CACHE, task_run_name="record {run_key}")

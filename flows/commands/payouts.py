@@ -1,5 +1,6 @@
 """`treasury pay`, `treasury withdraw` and `treasury scan-pay`."""
 
+import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -200,13 +201,20 @@ def _execute(request: PayRequest, made: MadePlan, folder: Path, follow: float, k
         began = desk.ledger.run(run_key) is not None
         if began and not commit_payouts(desk, made):
             return finish_run(write_payout_results(desk, made, folder))
-        with prefect_api("flows.approve_and_pay"):
-            from flows.approve_and_pay import FLOWS
-
-            pay_it, file = FLOWS[request.kind], str(request.file.absolute())
+        with prefect_api(module := FLOWS[request.kind]):
+            pay_it = getattr(importlib.import_module(module), module.removeprefix("flows."))
+            file = str(request.file.absolute())
             with showing("sent", lambda: progress.sent(desk.ledger, run_key)):
                 summary = summary_of(lambda: pay_it(file, run_key, str(folder), follow, fund=made.fund, plan=made.id))
         return finish_run(summary)
+
+
+FLOWS = {
+    "payout": "flows.pay_beneficiaries",
+    "withdrawal": "flows.withdraw_assets",
+    "scan-to-pay": "flows.pay_qr_codes",
+}
+"""Kind of a run -> the module of the flow that carries out its plan."""
 
 
 def _signed(desk: Desk, plan: PayoutPlan, key: Path | None) -> str | None:

@@ -348,10 +348,10 @@ def test_the_deployment_takes_the_hash_that_was_agreed_to_and_no_other(
 
 def test_approve_and_pay_funds_and_pays(office: Office, sandbox: RunningSandbox, tmp_path: Path) -> None:
     tail = PAYOUTS + '[payouts.one_approval_above]\nUSDT_TRC20 = "1000"\n'
-    rules, sheet = policy(tmp_path, tail=tail, BTC=BTC), office.sheet(*ROWS)
+    rules = policy(tmp_path, tail=tail, BTC=BTC)
     waits = pay(office, rules, "--yes", *FUND)
     assert waits.code == 3, waits.out + waits.err
-    call = f"approve_and_pay('payroll', {str(sheet)!r}, 'Checker', policy={str(rules)!r}, fund=True)"
+    call = "approve_and_pay('payroll', name='Checker')"
     done = office.python(f"from flows.approve_and_pay import approve_and_pay\nprint({call}['counts'])\n")
     assert done.last == "{'settled': 3}", done.out + done.err
     assert kinds(sandbox).count("conversion_execute") == 1

@@ -280,6 +280,6 @@ def test_a_waiting_plan_of_withdrawals_is_carried_out_by_approve_and_pay(
     assert adopt(office, '[withdrawals.one_approval_above]\nETH = "0.1"\n').code == 0
     file = withdrawals(office, ("w", "ETH", ETHER, "1"))
     assert withdraw(office, "form", file, "--yes").code == 3
-    call = f"approve_and_pay('form', {str(file)!r}, 'Bert Example', follow_seconds=20)"
+    call = "approve_and_pay('form', name='Bert Example', follow_seconds=20)"
     done = office.python(f"from flows.approve_and_pay import approve_and_pay\nprint({call}['counts'])\n")
     assert (done.last, effects(sandbox)) == ("{'settled': 1}", 1), done.out + done.err

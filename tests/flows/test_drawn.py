@@ -55,7 +55,7 @@ def test_the_page_draws_what_the_server_shows(home: Path, sandbox: RunningSandbo
         ran(
             (rebalance_treasury, {"policy": str(data.path("treasury_policy.toml")), **follow}),
             (pay_beneficiaries, {"file": sheet, "run_key": "drawn", **follow}),
-            (approve_and_pay, {**waits, "approved_by": "Somebody Else", **follow}),
+            (approve_and_pay, {"run_key": "waits", "name": "Somebody Else", **follow}),
             (withdraw_assets, {"file": str(data.path("withdrawals.csv")), "run_key": "drawn-out", **follow}),
             (pay_qr_codes, {"file": str(data.path("qr_codes.csv")), "run_key": "drawn-codes", **follow}),
             (collect_payments, {"file": str(data.path("invoices.csv")), "run_key": "drawn-in"}),

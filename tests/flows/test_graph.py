@@ -187,7 +187,7 @@ def test_a_plan_that_waits_for_an_approval_says_so(home: Path, sandbox: RunningS
     with pytest.raises(ApprovalNeeded):
         state.result()
     assert len(sandbox.orders()) == before
-    paid = approve_and_pay("waits", str(SHEET), "somebody else", str(two_people), follow_seconds=120, return_state=True)
+    paid = approve_and_pay("waits", name="somebody else", follow_seconds=120, return_state=True)
     assert (paid.name, paid.type) == ("Settled", "COMPLETED"), paid.message
 
 

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ from treasury.errors import InputError, InvalidSheet
 from treasury.ledger.funding_runs import FUNDING
 from treasury.ledger.intents import IntentRules, add_to_plan, commit_plan
 from treasury.ledger.payees import what_is_known
-from treasury.ledger.payout_plans import forget_plan_rows, newest_kept
+from treasury.ledger.payout_plans import forget_plan_rows, kept_plans, newest_kept
 from treasury.ledger.quotes import quotes_of_run
 from treasury.ledger.replacements import replacing
 from treasury.orders.states import OPEN
@@ -209,10 +209,14 @@ def write_results_anew(desk: Desk, run_key: str, out: Path | None) -> Mapping[st
     return summary
 
 
-def kind_of_run(desk: Desk, run_key: str) -> str:
-    """The kind of a run that began or was planned: `payout`, `withdrawal` or `scan-to-pay`."""
-    run = desk.ledger.run(run_key)
-    return _plan_of_run(desk, run_key).payments.kind if run is None else run.kind
+def proposed_plan(desk: Desk, run_key: str, sha256: str) -> MadePlan:
+    """The plan of a run that was proposed under a hash. Raises `InputError` where its rows are kept no more."""
+    for kept in reversed(kept_plans(desk.ledger, run_key)):
+        with suppress(InputError):
+            made = take_plan(desk, kept.id, run_key)
+            if made.shown.sha256 == sha256:
+                return made
+    raise InputError(f"run {run_key}: the rows of plan {sha256[:12]} are kept no more: start it again with its sheet")
 
 
 def _plan_of_run(desk: Desk, run_key: str) -> MadePlan:
