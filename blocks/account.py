@@ -1,9 +1,10 @@
 """The account at the service, as a Prefect block."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from prefect.blocks.abstract import CredentialsBlock
+from prefect.blocks.core import Block
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from treasury.account_file import unknown_entry
@@ -113,3 +114,15 @@ class PartnerAccount(CredentialsBlock):
                 "TREASURY_PRIVATE_KEY_FILE where the flow runs; nothing was sent"
             )
         return read_private_key(file)
+
+
+def account_name(given: Any) -> str | None:
+    """The name of the block that a flow's parameter stands for: the block, what Prefect keeps of one, or its name.
+
+    Raises `ConfigurationError` for a block that was not saved: whatever runs later has to find it.
+    """
+    block = Block.load_from_ref(given["$ref"]) if isinstance(given, dict) else given
+    name = block._block_document_name if isinstance(block, Block) else block
+    if block is not None and name is None:
+        raise ConfigurationError("the Partner Account block of a flow has to be saved first; nothing was sent")
+    return None if name is None else str(name)

@@ -5,6 +5,7 @@ from typing import Any
 
 from prefect import flow
 
+from flows.forms import Account, Folder, FollowSeconds, PersonName, RunKey, Token
 from flows.paying import carry_out
 from tasks.ended import ENDINGS
 from tasks.outcomes import ends_in_a_named_state
@@ -14,12 +15,12 @@ from tasks.payouts import approve_plan
 @flow(name="approve-and-pay", flow_run_name="approve and pay {run_key}", **ENDINGS)
 @ends_in_a_named_state
 def approve_and_pay(
-    run_key: str,
-    token: str | None = None,
-    name: str | None = None,
-    out: str | None = None,
-    follow_seconds: float = 30,
-    account: str | None = None,
+    run_key: RunKey,
+    token: Token | None = None,
+    name: PersonName | None = None,
+    out: Folder | None = None,
+    follow_seconds: FollowSeconds = 30,
+    account: Account | None = None,
 ) -> Mapping[str, Any]:
     """Approve the newest plan of a run, and pay it once it has the approvals it needs; its rows are in the ledger.
 
@@ -32,7 +33,7 @@ def approve_and_pay(
         name: your name, where the policy lists nobody; whoever made the plan cannot approve it.
         out: folder for `results.csv` and `run.json`; one named by the run key when left out.
         follow_seconds: how long to wait for final statuses.
-        account: name of the Partner Account block, where no account is configured otherwise.
+        account: the Partner Account block, where no account is configured otherwise.
 
     """
     approved = approve_plan(run_key, token, name, account)

@@ -5,6 +5,7 @@ from typing import Any
 
 from prefect import flow
 
+from flows.forms import Account, File, Folder, FollowSeconds, RunKey, SheetName
 from tasks.invoices import make_invoices
 from tasks.outcomes import ends_in_a_named_state
 
@@ -12,12 +13,12 @@ from tasks.outcomes import ends_in_a_named_state
 @flow(name="collect-payments", flow_run_name="collect {run_key}")
 @ends_in_a_named_state
 def collect_payments(
-    file: str,
-    run_key: str,
-    out: str | None = None,
-    account: str | None = None,
-    sheet: str | None = None,
-    follow_seconds: float = 0,
+    file: File,
+    run_key: RunKey,
+    out: Folder | None = None,
+    account: Account | None = None,
+    sheet: SheetName | None = None,
+    follow_seconds: FollowSeconds = 0,
 ) -> Mapping[str, Any]:
     """Make each invoice that was not made before, follow all, write them with links, addresses and QR codes.
 
@@ -26,7 +27,7 @@ def collect_payments(
         run_key: the name of these invoices, such as `invoices-2026-11`; run again, it makes none twice.
         out: folder for `results.csv`, the QR codes and `run.json`, or for the corrected copy of a wrong sheet;
             `runs/RUN_KEY` when left out.
-        account: name of the Partner Account block, where no account is configured otherwise.
+        account: the Partner Account block, where no account is configured otherwise.
         sheet: the name of the sheet that is meant, where a workbook has several.
         follow_seconds: how long to ask what was paid; once when left out.
 

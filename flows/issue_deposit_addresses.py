@@ -5,6 +5,7 @@ from typing import Any
 
 from prefect import flow
 
+from flows.forms import Account, File, Folder, SheetName
 from tasks.deposit_addresses import issue_addresses
 from tasks.outcomes import dated, ends_in_a_named_state
 
@@ -12,7 +13,7 @@ from tasks.outcomes import dated, ends_in_a_named_state
 @flow(name="issue-deposit-addresses", flow_run_name=dated("issue deposit addresses"))
 @ends_in_a_named_state
 def issue_deposit_addresses(
-    file: str, out: str | None = None, account: str | None = None, sheet: str | None = None
+    file: File, out: Folder | None = None, account: Account | None = None, sheet: SheetName | None = None
 ) -> Mapping[str, Any]:
     """Ask for each address that was not issued before, verify all with the service, write them with their QR codes.
 
@@ -20,7 +21,7 @@ def issue_deposit_addresses(
         file: the spreadsheet, CSV or XLSX (columns: `data/README.md`).
         out: folder for `addresses.csv`, the QR codes and `run.json`, or for the corrected copy of a wrong sheet;
             `runs/deposit-addresses` when left out.
-        account: name of the Partner Account block, where no account is configured otherwise.
+        account: the Partner Account block, where no account is configured otherwise.
         sheet: the name of the sheet that is meant, where a workbook has several.
 
     """

@@ -6,6 +6,7 @@ from typing import Any
 from prefect import flow
 
 from blocks.desk import open_desk
+from flows.forms import Account, File, Folder, FollowSeconds, PlanHash, Policy
 from tasks.ended import ENDINGS
 from tasks.orders import follow_orders
 from tasks.outcomes import dated, ends_in_a_named_state, told_after
@@ -25,12 +26,12 @@ from treasury.errors import TreasuryError
 @flow(name="rebalance-treasury", flow_run_name=dated("rebalance"), **ENDINGS)
 @ends_in_a_named_state
 def rebalance_treasury(
-    policy: str | None = None,
-    out: str | None = None,
-    balances: str | None = None,
-    plan: str | None = None,
-    follow_seconds: float = 30,
-    account: str | None = None,
+    policy: Policy | None = None,
+    out: Folder | None = None,
+    balances: File | None = None,
+    plan: PlanHash | None = None,
+    follow_seconds: FollowSeconds = 30,
+    account: Account | None = None,
 ) -> Mapping[str, Any]:
     """Plan today's trades from position, obligations and rates and make them, inside the policy's bounds.
 
@@ -43,7 +44,7 @@ def rebalance_treasury(
         balances: a CSV of available balances; without it the service is asked.
         plan: SHA-256 of a plan that `treasury rebalance` made today and a person agreed to, instead of a new one.
         follow_seconds: how long to wait for final statuses in each round.
-        account: name of the Partner Account block, where no account is configured otherwise.
+        account: the Partner Account block, where no account is configured otherwise.
 
     """
     rounds: list[Any] = []

@@ -5,6 +5,7 @@ from typing import Any
 
 from prefect import flow
 
+from flows.forms import Account, Currency, File, Folder, KnownRun, Notification, Policy, WindowDays
 from tasks.outcomes import dated, ends_in_a_named_state
 from tasks.reconciliation import ask_orders, end_sweep, notify, parts_of, start_sweep, stored_sweep, write_report
 
@@ -12,15 +13,15 @@ from tasks.reconciliation import ask_orders, end_sweep, notify, parts_of, start_
 @flow(name="reconcile-transactions", flow_run_name=dated("reconcile"))
 @ends_in_a_named_state
 def reconcile_transactions(
-    out: str | None = None,
-    run_key: str | None = None,
-    window_days: int | None = None,
-    account: str | None = None,
-    currency: str | None = None,
+    out: Folder | None = None,
+    run_key: KnownRun | None = None,
+    window_days: WindowDays | None = None,
+    account: Account | None = None,
+    currency: Currency | None = None,
     offline: bool = False,
-    statement: str | None = None,
-    policy: str | None = None,
-    notification: str | None = None,
+    statement: File | None = None,
+    policy: Policy | None = None,
+    notification: Notification | None = None,
     ask_all: bool = False,
 ) -> Mapping[str, Any]:
     """Ask for every request id, open or final, and report. Sends nothing that moves money.
@@ -31,7 +32,7 @@ def reconcile_transactions(
         out: folder for the report; `nights/DATE` in the home when left out.
         run_key: only the orders of this run.
         window_days: leave out orders that became final longer ago; open ones are always asked.
-        account: name of the Partner Account block, where no account is configured otherwise.
+        account: the Partner Account block, where no account is configured otherwise.
         currency: only orders that pay or bring this currency.
         offline: ask nothing; make the last report again from the stored answers.
         statement: the service's own transactions, as a third side: a sheet, camt.053 or MT940.

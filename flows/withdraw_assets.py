@@ -5,6 +5,7 @@ from typing import Any
 
 from prefect import flow
 
+from flows.forms import Account, File, Folder, FollowSeconds, PlanHash, Policy, RunKey, SheetName, Token
 from flows.paying import pay_sheet
 from tasks.ended import ENDINGS
 from tasks.outcomes import ends_in_a_named_state
@@ -13,32 +14,33 @@ from tasks.outcomes import ends_in_a_named_state
 @flow(name="withdraw-assets", flow_run_name="withdraw {run_key}", **ENDINGS)
 @ends_in_a_named_state
 def withdraw_assets(
-    file: str,
-    run_key: str,
-    out: str | None = None,
-    follow_seconds: float = 30,
-    account: str | None = None,
-    policy: str | None = None,
-    proposal: str | None = None,
-    sheet: str | None = None,
+    file: File,
+    run_key: RunKey,
+    out: Folder | None = None,
+    follow_seconds: FollowSeconds = 30,
+    account: Account | None = None,
+    policy: Policy | None = None,
+    proposal: Token | None = None,
+    sheet: SheetName | None = None,
     add: bool = False,
     valid_rows_only: bool = False,
     fund: bool = False,
-    agreed: str | None = None,
-    plan: str | None = None,
+    agreed: PlanHash | None = None,
+    plan: PlanHash | None = None,
     partly: bool = False,
 ) -> Mapping[str, Any]:
     """Judge every address, plan the withdrawals, ask for approvals, record, send, follow, and write a result for each.
 
     The run ends in a state that is named for what came of it: `Settled`, `PartlySettled`, `NeedsAttention`,
-    `WaitingForApproval` (`approve-and-pay` continues it), `InputRejected` or `RunHeld`.
+    `InputRejected` or `RunHeld`. One that lacks approvals is suspended until it has them; called from Python it ends
+    `WaitingForApproval`.
 
     Args:
         file: the withdrawals spreadsheet, CSV or XLSX (columns: `data/README.md`).
         run_key: the name of this payment run, for example treasury-2026-11-25. The same key resumes the same run.
         out: folder for the results, or for the corrected copy of a wrong sheet; one named by the run key when left out.
         follow_seconds: how long to wait for final statuses; what is open then is followed every night.
-        account: name of the Partner Account block, where no account is configured otherwise.
+        account: the Partner Account block, where no account is configured otherwise.
         policy: the policy in force applies; this may name it, a TOML file or block:NAME.
         proposal: the maker's token of `treasury withdraw FILE --run-key KEY --key FILE --print`.
         sheet: the name of the sheet that is meant, where a workbook has several.

@@ -9,6 +9,7 @@ from prefect import Flow
 from prefect.client.schemas.objects import FlowRun, State
 from prefect.logging.loggers import flow_run_logger
 
+from blocks.account import account_name
 from blocks.desk import open_desk
 from treasury.errors import TreasuryError
 from treasury.orders.states import OUTCOMES
@@ -29,7 +30,7 @@ def say_what_left(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) ->
         return
     log, given = flow_run_logger(flow_run), flow_run.parameters
     try:
-        desk = open_desk(given.get("account"))
+        desk = open_desk(account_name(given.get("account")))
         for line in _what_left(desk, given.get("run_key"), given.get("out")):
             log.warning("%s", line)
     except TreasuryError as error:

@@ -13,10 +13,11 @@ from prefect.client.schemas.objects import State, TaskRun
 from prefect.runtime import deployment, flow_run
 from prefect.states import Cancelled, Completed, Failed
 
+from blocks.account import account_name
 from blocks.desk import open_desk
 from blocks.policy import policy_file
 from tasks.approval import take_approval, unless_suspended
-from tasks.stated import RESULTS, state_name
+from tasks.stated import results_kept, state_name
 from tasks.watched import watched
 from treasury.clock import MACHINE
 from treasury.errors import (
@@ -49,7 +50,7 @@ def dated(words: str) -> Callable[[], str]:
 def _business_date() -> date:
     given = flow_run.parameters or {}
     try:
-        desk = open_desk(given.get("account"))
+        desk = open_desk(account_name(given.get("account")))
         named = given.get("policy")
         policy = governing(desk, None if named is None else policy_file(named)).policy
     except Exception:  # a name ends no run: whatever is wrong, the run itself meets it and says so
@@ -68,19 +69,18 @@ def ends_in_a_named_state(flow_function: Callable[P, Mapping[str, Any]]) -> Call
 
     @functools.wraps(flow_function)
     def told(*args: P.args, **kwargs: P.kwargs) -> Any:
-        given = inspect.signature(flow_function).bind(*args, **kwargs).arguments
-        refused: list[str | None] = []
+        bound = inspect.signature(flow_function).bind(*args, **kwargs)
+        given, refused = bound.arguments, list[str | None]()
 
         def work() -> State[Any]:
-            kept = RESULTS.set([])
             try:
+                given["account"] = account_name(given.get("account"))
                 _check_out(given.get("out"))
-                refused.append(take_approval(given.get("account")))
-                result: Any = flow_function(*args, **kwargs)
+                refused.append(take_approval(given["account"]))
+                with results_kept():
+                    result: Any = flow_function(*bound.args, **bound.kwargs)
             except TreasuryError as error:
                 return _state_of_error(error)
-            finally:
-                RESULTS.reset(kept)
             return result if isinstance(result, State) else _state_of(result)
 
         ended = watched(flow_function.__name__.replace("_", "-"), given, work)

@@ -2,7 +2,8 @@
 
 import functools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, ParamSpec, Protocol, TypeVar, cast
 
@@ -23,6 +24,16 @@ R = TypeVar("R")
 RESULTS: ContextVar[list[Any] | None] = ContextVar("RESULTS", default=None)
 """The results of a flow run, kept until it ends: Prefect knows a result by its address alone, and takes another one
 that comes to lie there later for the same."""
+
+
+@contextmanager
+def results_kept() -> Iterator[None]:
+    """Keep the results of the tasks of a flow run inside."""
+    kept = RESULTS.set([])
+    try:
+        yield
+    finally:
+        RESULTS.reset(kept)
 
 
 class StatedTask(Task[..., Any]):

@@ -19,7 +19,10 @@ class Deployed:
     def __init__(self, flow: Flow[..., Any], **parameters: Any) -> None:
         self._flow = flow
         with get_client(sync_client=True) as client:
-            deployment = client.create_deployment(client.create_flow(flow), "tests", entrypoint="tests.flow")
+            form: Any = flow.parameters.model_dump()
+            deployment = client.create_deployment(
+                client.create_flow(flow), "tests", entrypoint="tests.flow", parameter_openapi_schema=form
+            )
             self.id = client.create_flow_run_from_deployment(deployment, parameters=parameters).id
 
     @property

@@ -51,9 +51,13 @@ def open_orders(desk: Desk, run_key: str, row_refs: Iterable[str] | None = None)
     return desk.ledger.order_ids(run_key, states, row_refs)
 
 
+RUN_KEY = "[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
+"""A run key as a regular expression: it serves as a folder name."""
+
+
 def check_run_key(run_key: str) -> str:
     """Return the run key if it can serve as a folder name. Raises `InputError`."""
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", run_key):
+    if not re.fullmatch(RUN_KEY, run_key):
         raise InputError(
             "a run key is up to 100 letters, digits, dots, dashes and underscores, "
             f"like payroll-2026-11 (got {run_key!r})"
