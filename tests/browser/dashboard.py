@@ -47,6 +47,19 @@ class Dashboard:
         )
         return str(found)
 
+    def resume(self, run: str, shows: str, **fields: str) -> None:
+        """Resume a suspended flow run with its form, once that shows a text; by the pages that have one, the older."""
+        self.tab.show(f"{self.url.removesuffix('/v2')}/runs/flow-run/{run}", DESKTOP)
+        self.tab.press("Resume")
+        self.tab.await_text(shows)
+        boxes = "[...document.querySelectorAll('.p-modal .schema-form-property')]"
+        for name, value in fields.items():
+            box = f"{boxes}.find((each) => each.innerText.startsWith({name!r}))"
+            self.tab.click(f"{box}?.querySelector('textarea')")
+            self.tab.ask("Input.insertText", text=value)
+        self.tab.press("Submit")
+        self.tab.await_holds("!document.querySelector('.p-modal')")
+
     def _fill(self, name: str, value: str) -> None:
         field = _FIELD.replace("NAME", json.dumps(name))
         self.tab.await_holds(

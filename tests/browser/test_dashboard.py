@@ -55,26 +55,26 @@ def served(
         process.communicate(timeout=30)
 
 
-def starts(served: Served, run_key: str, account: str) -> str:
-    """Somebody starts a payout with its form; the page of its plan, once it waits."""
+def starts(served: Served, run_key: str, account: str) -> tuple[str, str]:
+    """Somebody starts a payout with its form; its run, and the page of its plan, once it waits."""
     sheet = served.office.sheet(("a", "20", account), name=f"{run_key}.csv")
     dashboard = served.dashboard
     run = dashboard.submit(served.deployments["pay_beneficiaries"], file=str(sheet), run_key=run_key)
-    dashboard.open(f"/runs/flow-run/{run}", "WaitingForApproval")
+    dashboard.open(f"/runs/flow-run/{run}", "Suspended")
     dashboard.tab.click(
         "[...document.querySelectorAll('[role=tab]')].find((tab) => tab.innerText.trim() === 'Artifacts')"
     )
     newest = "document.querySelector('a[href*=\"/artifacts/artifact/\"]')"  # the newest is first
     dashboard.follow("document.querySelector('a[href*=\"/artifacts/key/waiting-plan\"]')", newest)
     dashboard.follow(newest, f"(document.body?.innerText ?? '').includes('Plan of {run_key} waits for approval')")
-    return dashboard.tab.text()
+    return run, dashboard.tab.text()
 
 
 @pytest.mark.costly("a browser, and a server that serves")
 def test_a_payout_waits_is_read_and_is_paid_with_a_token_of_another_machine(
     served: Served, open_office: Callable[..., Office]
 ) -> None:
-    plan = starts(served, "form", "12345670001")
+    run, plan = starts(served, "form", "12345670001")
     for part in ("1 approval(s)", "20 USDT_TRC20", "first payment to this account", "above one_approval_above (10)"):
         assert part in plan
     assert "12345670001" not in plan  # whoever sees the dashboard sees it masked
@@ -85,9 +85,11 @@ def test_a_payout_waits_is_read_and_is_paid_with_a_token_of_another_machine(
     printed = elsewhere.run("approve", "form", "--plan", code, "--key", key(served.office, "ben"), "--print")
     assert printed.code == 0, printed.err
     assert served.sandbox.orders() == []
-    dashboard, file = served.dashboard, str(served.office.home / "form.csv")
-    form = {"run_key": "form", "file": file, "token": printed.out.strip()}
-    run = dashboard.submit(served.deployments["approve_and_pay"], **form)
+    dashboard = served.dashboard
+    dashboard.resume(run, "at most 20 USDT_TRC20 leave", Name="Ben Example")
+    dashboard.open(f"/runs/flow-run/{run}", "Suspended")
+    assert served.sandbox.orders() == []
+    dashboard.resume(run, "Not approved: the approval of run form", Token=printed.out.strip())
     dashboard.open(f"/runs/flow-run/{run}", "Settled")
     assert [order["effects"] for order in served.sandbox.orders()] == [1]
     assert served.office.results("form")["a"]["approved_by"] == "ben"
@@ -96,10 +98,8 @@ def test_a_payout_waits_is_read_and_is_paid_with_a_token_of_another_machine(
 @pytest.mark.proof
 def test_a_payout_whose_plan_was_rejected_ends_rejected(served: Served) -> None:
     before = len(served.sandbox.orders())
-    starts(served, "no", "12345670021")
+    run, _ = starts(served, "no", "12345670021")
     said = served.office.run("reject", "no", "--key", key(served.office, "cleo"), "--why", "the amount is wrong")
-    assert said.code == 0, said.err
-    file = str(served.office.home / "no.csv")
-    run = served.dashboard.submit(served.deployments["pay_beneficiaries"], file=file, run_key="no")
+    assert said.code == 0, said.err  # it resumes the run, which ends so
     served.dashboard.open(f"/runs/flow-run/{run}", "Rejected")
     assert len(served.sandbox.orders()) == before
