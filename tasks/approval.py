@@ -118,10 +118,15 @@ def _suspend(desk: Desk, waiting: WaitingPlan, refused: str | None) -> None:
 
 def _is_deployed() -> bool:
     """Tell whether this is a run of a deployment, and no part of another run: Prefect starts it again when it is
-    resumed."""
+    resumed. A script's is not meant: it would give its token again."""
     context = FlowRunContext.get()
-    run = None if context is None else context.flow_run
-    return run is not None and run.deployment_id is not None and run.parent_task_run_id is None
+    if context is None or context.flow_run is None or context.flow is None or context.flow.name == OF_SCRIPTS:
+        return False
+    return context.flow_run.deployment_id is not None and context.flow_run.parent_task_run_id is None
+
+
+OF_SCRIPTS = "approve-and-pay"
+"""The flow that is given its approval when it is started."""
 
 
 def _questions() -> list[tuple[int, str]]:

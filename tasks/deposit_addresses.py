@@ -7,6 +7,7 @@ from typing import Any
 from prefect.cache_policies import NO_CACHE
 
 from blocks.desk import open_desk
+from blocks.files import file_at_hand
 from tasks.outcomes import unless_rejected
 from tasks.stated import task
 from treasury.runs.deposit_addresses import issue_and_write
@@ -20,4 +21,5 @@ def issue_addresses(
 
     A wrong sheet comes back corrected in `out`.
     """
-    return issue_and_write(open_desk(account), Path(file), None if out is None else Path(out), sheet)
+    with file_at_hand(file) as addresses:
+        return issue_and_write(open_desk(account), addresses, None if out is None else Path(out), sheet)

@@ -7,6 +7,7 @@ from typing import Any
 from prefect.cache_policies import NO_CACHE
 
 from blocks.desk import open_desk
+from blocks.files import file_at_hand
 from tasks.outcomes import unless_rejected
 from tasks.stated import task
 from treasury.runs.collecting import collect_and_write
@@ -26,4 +27,5 @@ def make_invoices(
     A wrong sheet comes back corrected in `out`.
     """
     folder = None if out is None else Path(out)
-    return collect_and_write(open_desk(account), Path(file), run_key, folder, sheet, follow_seconds)
+    with file_at_hand(file) as invoices:
+        return collect_and_write(open_desk(account), invoices, run_key, folder, sheet, follow_seconds)

@@ -7,6 +7,7 @@ from typing import Any
 from prefect.cache_policies import NO_CACHE
 
 from blocks.desk import open_desk
+from blocks.files import file_at_hand
 from blocks.policy import policy_file
 from tasks.artifacts import show_preview, show_run, shown_while_it_waits
 from tasks.outcomes import unless_rejected
@@ -41,8 +42,13 @@ def plan_payouts(
     interface, limits or service do not take; the sheet then comes back corrected.
     """
     desk = open_desk(account)
-    request = PayRequest(Path(file), run_key, None if policy is None else policy_file(policy), **rows)
     folder = Path(out) if out is not None else desk.settings.run_folder(run_key)
+    named = None if policy is None else policy_file(policy)
+    with file_at_hand(file) as sheet:
+        return _plan(desk, PayRequest(sheet, run_key, named, **rows), folder, agreed, proposal)
+
+
+def _plan(desk: Desk, request: PayRequest, folder: Path, agreed: str | None, proposal: str | None) -> str:
     with payouts.corrected_copy(request, folder):
         made = make_plan(desk, request, agreed=agreed, signed=proposal)
         payouts.log_plan(made.payments)

@@ -7,6 +7,7 @@ from typing import Any
 from prefect.cache_policies import NO_CACHE
 
 from blocks.desk import open_desk
+from blocks.files import file_at_hand
 from tasks.artifacts import show_users
 from tasks.outcomes import unless_rejected
 from tasks.stated import task
@@ -21,7 +22,8 @@ def look_up_users(
 
     A wrong sheet comes back corrected in `out`.
     """
-    return provisioning.look_up_users(open_desk(account), Path(file), sheet, None if out is None else Path(out))
+    with file_at_hand(file) as users:
+        return provisioning.look_up_users(open_desk(account), users, sheet, None if out is None else Path(out))
 
 
 @task(cache_policy=NO_CACHE, task_run_name="create or link users")
@@ -34,7 +36,8 @@ def create_or_link_users(
     update: bool = False,
 ) -> dict[str, str]:
     """Create each absent user, see to e-mail, identity and link of each existing one; returns the outcome of each."""
-    return provisioning.create_or_link_users(open_desk(account), Path(file), found, sheet, update=update)
+    with file_at_hand(file) as users:
+        return provisioning.create_or_link_users(open_desk(account), users, found, sheet, update=update)
 
 
 @task(cache_policy=NO_CACHE, task_run_name="write results")
@@ -51,6 +54,7 @@ def write_users(
     summary."""
     desk = open_desk(account)
     folder = None if out is None else Path(out)
-    summary = provisioning.write_provisioned(desk, Path(file), provisioned, folder, sheet, update=update)
+    with file_at_hand(file) as users:
+        summary = provisioning.write_provisioned(desk, users, provisioned, folder, sheet, update=update)
     show_users(summary, provisioned)
     return summary

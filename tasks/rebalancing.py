@@ -7,6 +7,7 @@ from typing import Any
 from prefect.cache_policies import NO_CACHE
 
 from blocks.desk import open_desk
+from blocks.files import file_at_hand
 from blocks.policy import policy_file
 from tasks.artifacts import show_rebalancing, show_run, shown_while_it_waits
 from tasks.outcomes import unless_rejected
@@ -30,8 +31,11 @@ def read_position(
     policy: str | None, balances: str | None, plan: str | None, account: str | None = None
 ) -> dict[str, Any]:
     """Read balances, orders on their way and obligations; nothing where a plan was agreed to, or a round waits."""
-    file = None if balances is None else Path(balances)
-    return _market(rebalancing.position_for(open_desk(account), _file(policy), file, plan))
+    desk, rules = open_desk(account), _file(policy)
+    if balances is None:
+        return _market(rebalancing.position_for(desk, rules, None, plan))
+    with file_at_hand(balances) as file:
+        return _market(rebalancing.position_for(desk, rules, file, plan))
 
 
 @task(

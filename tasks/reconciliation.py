@@ -7,6 +7,7 @@ from typing import Any, TypedDict
 from prefect.cache_policies import NO_CACHE
 
 from blocks.desk import open_desk
+from blocks.files import file_at_hand
 from blocks.notice import send_notice
 from blocks.policy import policy_file
 from tasks.artifacts import show_report
@@ -69,8 +70,10 @@ def write_report(
 ) -> Mapping[str, Any]:
     """Compare both sides, write the report, and show it in Prefect; returns its machine form."""
     rules = governing(open_desk(account), None if policy is None else policy_file(policy)).policy or Policy()
-    third = None if statement is None else read_statement(Path(statement))
-    folder = None if out is None else Path(out)
+    folder, third = None if out is None else Path(out), None
+    if statement is not None:
+        with file_at_hand(statement) as lines:
+            third = read_statement(lines)
     report = reporting.report_sweep(open_desk(account), ended["sweep_id"], folder, rules, third)
     show_report(report)
     return report

@@ -247,6 +247,20 @@ def test_a_start_that_is_no_run_of_a_deployment_is_never_suspended(by_name: Path
     assert (ended.type.value, run.inputs()) == ("COMPLETED", {})
 
 
+def test_a_script_that_approves_and_pays_is_told_what_lacks_and_is_not_suspended(
+    by_key: Path, sandbox: RunningSandbox
+) -> None:
+    from flows.approve_and_pay import approve_and_pay
+
+    before, run = effects(sandbox), paying(by_key, "scripted")
+    run.go()
+    first = Deployed(approve_and_pay, run_key="scripted", token=token("ben", "scripted")).go()
+    assert (first.name, first.type.value) == ("WaitingForApproval", "FAILED")
+    second = Deployed(approve_and_pay, run_key="scripted", token=token("cleo", "scripted")).go()
+    assert (second.name, effects(sandbox)) == ("Settled", before + 1), second.message
+    assert (run.resumed().name, effects(sandbox)) == ("Settled", before + 1)
+
+
 def rebalancing(**parameters: Any) -> Deployed:
     from flows.rebalance_treasury import rebalance_treasury
 
