@@ -30,7 +30,8 @@ RunKey = Annotated[str, _text(f"^{RUN_KEY}$", 100, "payroll-2026-11")]
 KnownRun = Annotated[str, _text(SAID, 200, "payroll-2026-11")]
 """A run of any kind, which the ledger has."""
 
-File = Annotated[str, _text(SAID, 4096, "/srv/treasury/in/payroll-2026-11.xlsx")]
+File = Annotated[str, _text(SAID, 4096, "/srv/treasury/in/payroll.xlsx", "block:remote-file-system/inbox/payroll.xlsx")]
+"""A path on the machine of the run, or a file in a storage block (`blocks/files.py`)."""
 
 Folder = Annotated[str, _text(SAID, 4096, "/srv/treasury/runs/payroll-2026-11")]
 
