@@ -25,14 +25,19 @@ def resume_suspended(plan: WaitingPlan) -> list[str]:
         return []
     try:
         meant = [each for each in _ask(api, "flow_runs/filter", SUSPENDED) if _is_of(each, plan)]
-        for run in meant:
-            _ask(api, f"flow_runs/{run['id']}/resume", {})
-            print(f"  resumed in Prefect: {run['name']}")
+        resumed = [
+            each["name"] for each in meant if _ask(api, f"flow_runs/{each['id']}/resume", {})["status"] == ACCEPTED
+        ]
     except (OSError, ValueError) as error:
         print(f"  no run was resumed at {api} ({type(error).__name__}): resume it in Prefect's dashboard")
         return []
-    return [run["name"] for run in meant]
+    for name in resumed:
+        print(f"  resumed in Prefect: {name}")
+    return resumed
 
+
+ACCEPTED = "ACCEPT"
+"""Prefect's word for a change that it made; a run that waited for too long is not resumed."""
 
 SUSPENDED = {"flow_runs": {"state": {"name": {"any_": ["Suspended"]}}}, "limit": 200, "sort": "START_TIME_DESC"}
 """Which runs are looked through: the newest ones."""
