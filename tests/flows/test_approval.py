@@ -6,6 +6,7 @@ import time
 import tomllib
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from flows.commands.prefect_access import identification, kept_password, remembe
 from flows.commands.schedules import serve_alone, served_api
 from tests.commands.office import HEADER, Office
 from tests.engine.approvers import ASKS, KEYS, PEOPLE, token_of
+from tests.engine.funded import above
+from tests.engine.rounds import policy
 from tests.flows.deployed import Deployed
 from tests.flows.graph import Graph
 from tests.listening import Listening
@@ -41,8 +44,8 @@ def desk() -> Desk:
 
 def adopted(**tables: Any) -> None:
     """Put a policy in force that asks for approvals above 10."""
-    policy = parse_policy({"payouts": {**ASKS, "duplicate_days": 0}, **tables}, "policy.toml")
-    adopt_policy(desk().ledger, policy, "policy.toml", by="Owner", os_user="owner")
+    adopts = parse_policy({"payouts": {**ASKS, "duplicate_days": 0}, **tables}, "policy.toml")
+    adopt_policy(desk().ledger, adopts, "policy.toml", by="Owner", os_user="owner")
 
 
 @pytest.fixture
@@ -163,8 +166,8 @@ def test_a_plan_that_changed_while_its_run_was_suspended_is_asked_about_anew(
 
 
 def adopted_again() -> None:
-    policy = parse_policy({"payouts": {**ASKS, "duplicate_days": 1}, "people": PEOPLE}, "policy.toml")
-    adopt_policy(desk().ledger, policy, "policy.toml", by="ada", os_user="ada", key=KEYS["ada"])
+    adopts = parse_policy({"payouts": {**ASKS, "duplicate_days": 1}, "people": PEOPLE}, "policy.toml")
+    adopt_policy(desk().ledger, adopts, "policy.toml", by="ada", os_user="ada", key=KEYS["ada"])
 
 
 def test_what_a_person_ended_or_stopped_is_not_paid_whatever_is_resumed(by_name: Path, sandbox: RunningSandbox) -> None:
@@ -206,8 +209,8 @@ def test_an_answer_counts_once(by_name: Path, sandbox: RunningSandbox) -> None:
     stop_sending(desk().ledger, "Checker", "a look first")
     assert run.go().name == "NeedsAttention"
     assert not [key for key in run.inputs() if key.endswith("-response")]
-    policy = parse_policy({"payouts": {**ASKS, "duplicate_days": 1}}, "policy.toml")
-    adopt_policy(desk().ledger, policy, "policy.toml", by="Owner", os_user="owner")
+    adopts = parse_policy({"payouts": {**ASKS, "duplicate_days": 1}}, "policy.toml")
+    adopt_policy(desk().ledger, adopts, "policy.toml", by="Owner", os_user="owner")
     with get_client(sync_client=True) as client:
         client.set_flow_run_state(run.id, AwaitingRetry(), force=True)
     assert run.go().name == "Suspended"
@@ -247,6 +250,27 @@ def test_a_start_that_is_no_run_of_a_deployment_is_never_suspended(by_name: Path
     assert (ended.type.value, run.inputs()) == ("COMPLETED", {})
 
 
+def test_a_run_that_converts_first_is_approved_with_its_conversions_and_goes_on(
+    home: Path, open_sandbox: Callable[..., RunningSandbox], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flows.pay_beneficiaries import pay_beneficiaries
+
+    sandbox = open_sandbox(balances={"USDT": Decimal(50000), "USDT_TRC20": Decimal(5), "BTC": Decimal(2)})
+    monkeypatch.setenv("TREASURY_BASE_URL", sandbox.base_url)
+    rules = policy(home, tail=above("payouts", "USDT_TRC20", "10"), BTC=("0", "0", "999999"))
+    file = str(sheet(home, "converts", "500"))
+    run = Deployed(pay_beneficiaries, file=file, run_key="converts", policy=str(rules), fund=True, follow_seconds=60)
+    assert run.go().name == "Suspended"
+    assert "Converted first: " in run.form()
+    first = run.state.state_details.pause_key
+    assert run.resumed().name == "Suspended"
+    assert str(run.state.state_details.pause_key).partition("-")[2] == str(first).partition("-")[2]  # the same plan
+    assert sandbox.orders() == []
+    ended = run.resumed(name="Checker")
+    assert ended.name == "Settled", ended.message
+    assert [order["effects"] for order in sandbox.orders() if order["request_id"]].count(1) >= 2
+
+
 def test_a_script_that_approves_and_pays_is_told_what_lacks_and_is_not_suspended(
     by_key: Path, sandbox: RunningSandbox
 ) -> None:
@@ -270,8 +294,8 @@ def rebalancing(**parameters: Any) -> Deployed:
 def trading(people: Mapping[str, Any], **tables: Any) -> None:
     """Put a policy in force that has something to trade, and asks for no approvals of it."""
     text = data.path("treasury_policy.toml").read_text()
-    policy = parse_policy({**tomllib.loads(text), "people": people, **tables}, "policy.toml")
-    adopt_policy(desk().ledger, policy, "policy.toml", by="Owner", os_user="owner")
+    adopts = parse_policy({**tomllib.loads(text), "people": people, **tables}, "policy.toml")
+    adopt_policy(desk().ledger, adopts, "policy.toml", by="Owner", os_user="owner")
 
 
 @pytest.mark.parametrize("people", [{}, PEOPLE], ids=["by name", "by key"])
