@@ -12,7 +12,7 @@ MUTANTS ?= 0
 HISTORIES ?= 2000
 DAYS ?= 90
 
-.PHONY: install demo test quick proofs coverage crash matrix fuzz histories plans days mutate million bench profile office graphs lint format clean
+.PHONY: install demo test quick proofs coverage crash matrix fuzz histories plans days mutate million scale bench profile office graphs lint format clean
 
 install: .venv/.installed
 
@@ -71,6 +71,10 @@ plans: install
 
 days: install
 	DAYS=$(DAYS) $(ONE) tests/engine/test_days.py
+
+# What deploy/ sets up, in plain processes: PostgreSQL with pg_trgm, Prefect's server, two workers, one of them killed.
+scale: install
+	PROOFS=all $(ONE) -s tests/flows/test_workers.py
 
 # Whether the tests notice a broken engine (MUTANTS=0 is all of them).
 mutate: install
