@@ -139,6 +139,7 @@ def test_runs_of_several_workers_are_paid_once_though_one_is_killed(
         serve = [*commands_of("prefect"), "--port", str(prefect)]
         machines.enter_context(running([each.replace("0.0.0.0", "127.0.0.1") for each in serve], environs["server"]))
         runs = Runs(api)
+        machines.callback(runs.client.close)
 
         def answers() -> bool:
             try:
