@@ -58,6 +58,8 @@ class AlarmHours:
     """That an order is of unknown outcome."""
     late: float = 0.25
     """That a scheduled run did not start."""
+    silent: float = 0.15
+    """That a run gave no sign of life: three times as long as one takes (`PREFECT_FLOWS_HEARTBEAT_FREQUENCY`)."""
 
 
 LEAST_ALARM_HOURS = 10 / 3600
@@ -254,6 +256,7 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
             waiting=_hours(environ, "TREASURY_ALARM_WAITING_HOURS", AlarmHours.waiting),
             unknown=_hours(environ, "TREASURY_ALARM_UNKNOWN_HOURS", AlarmHours.unknown),
             late=_hours(environ, "TREASURY_ALARM_LATE_HOURS", AlarmHours.late),
+            silent=_hours(environ, "TREASURY_ALARM_SILENT_HOURS", AlarmHours.silent),
         ),
     )
 

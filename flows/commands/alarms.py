@@ -32,11 +32,15 @@ QUIET = timedelta(hours=24)
 
 @dataclass(frozen=True)
 class Alarm:
-    """An automation: its name, the message that it sends, and what triggers it."""
+    """An automation: its name, the message that it sends, and what triggers it.
+
+    `ends_run`: it marks the run as crashed, with that message, and sends nothing: the alarm about crashed runs does.
+    """
 
     name: str
     body: str
     trigger: dict[str, Any]
+    ends_run: bool = False
 
 
 def alarms_of(settings: Settings) -> list[Alarm]:
@@ -55,6 +59,13 @@ def alarms_of(settings: Settings) -> list[Alarm]:
             "a run did not start",
             f"The scheduled run {name} did not start: is `treasury serve`, or a worker, at work?",
             {**_absent({"prefect.flow-run.Late"}, BEGUN, hours.late), **RUNS, **each_run},
+        ),
+        Alarm(
+            "a run gives no sign of life",
+            f"it gave no sign of life for {hours.silent:g} h: its machine or its process is gone; what it sent is in "
+            "the ledger, and it can be started again",
+            {**_absent({"prefect.flow-run.heartbeat"}, {"prefect.flow-run.*"}, hours.silent), **RUNS, **each_run},
+            ends_run=True,
         ),
         Alarm(
             "a run crashed",
@@ -112,20 +123,18 @@ def make_alarms(client: Any, settings: Settings) -> tuple[int, int]:
 
     One that a person paused stays paused. Raises `ConfigurationError` when there is no such notification block.
     """
-    from prefect.events.actions import SendNotification
     from prefect.events.schemas.automations import AutomationCore, EventTrigger
 
     block = None if settings.alarm_block is None else _block_id(settings.alarm_block)
     made = changed = 0
     for alarm in alarms_of(settings):
         name = PREFIX + alarm.name
-        action = None if block is None else SendNotification(block_document_id=block, subject=name, body=alarm.body)
         wanted = AutomationCore(
             name=name,
             description=alarm.body if "{{" not in alarm.body else "",
             tags=["treasury"],
             trigger=EventTrigger(**alarm.trigger),
-            actions=[] if action is None else [action],
+            actions=_actions(alarm, block),
         )
         found = next(iter(client.read_automations_by_name(name)), None)
         if found is None:
@@ -135,6 +144,17 @@ def make_alarms(client: Any, settings: Settings) -> tuple[int, int]:
             client.update_automation(found.id, wanted.model_copy(update={"enabled": found.enabled}))
             changed += 1
     return made, changed
+
+
+def _actions(alarm: Alarm, block: Any) -> list[Any]:
+    from prefect.client.schemas.objects import StateType
+    from prefect.events.actions import ChangeFlowRunState, SendNotification
+
+    if alarm.ends_run:
+        return [ChangeFlowRunState(state=StateType.CRASHED, name="Crashed", message=alarm.body)]
+    if block is None:
+        return []
+    return [SendNotification(block_document_id=block, subject=PREFIX + alarm.name, body=alarm.body)]
 
 
 def _said(automation: Any) -> tuple[Any, ...]:

@@ -127,6 +127,8 @@ def test_runs_of_several_workers_are_paid_once_though_one_is_killed(
             "PREFECT_SERVER_API_AUTH_STRING": ":".join(AUTH),
             "PREFECT_API_DATABASE_CONNECTION_URL": f"postgresql+asyncpg://treasury@127.0.0.1:{port}/prefect",
             "PREFECT_WORKER_QUERY_SECONDS": "1",
+            "PREFECT_FLOWS_HEARTBEAT_FREQUENCY": "30",
+            "TREASURY_ALARM_SILENT_HOURS": f"{50 / 3600:f}",
             "TREASURY_IN_FLIGHT": "4",  # half a minute for each run
             "TREASURY_LEDGER_URL": f"postgresql://treasury@127.0.0.1:{port}/treasury",
             "TREASURY_LEDGER_KEY_FILE": str(tmp_path / "ledger.key"),
@@ -179,6 +181,9 @@ def test_runs_of_several_workers_are_paid_once_though_one_is_killed(
             return set(states.values()) == {"Settled"}
 
         eventually(all_settled, PATIENCE, every=3)
+        dead = [run for key, run in started.items() if run != last[key]]
+        eventually(lambda: {runs.state(run) for run in dead} == {"Crashed"}, PATIENCE, every=3)
+        assert {runs.state(run) for run in last.values()} == {"Settled"}
     orders = sandbox.orders()
     again = sum(run != last[key] for key, run in started.items())
     print(

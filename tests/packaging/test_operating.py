@@ -113,6 +113,7 @@ def test_the_defaults_of_the_table_are_those_of_an_empty_environment(tmp_path: P
         "TREASURY_ALARM_WAITING_HOURS": f"{empty.alarm_hours.waiting:g}",
         "TREASURY_ALARM_UNKNOWN_HOURS": f"{empty.alarm_hours.unknown:g}",
         "TREASURY_ALARM_LATE_HOURS": f"{empty.alarm_hours.late:g}",
+        "TREASURY_ALARM_SILENT_HOURS": f"{empty.alarm_hours.silent:g}",
         "TREASURY_PROCESSES": f"one for each core, at most {PROCESSES}",
     }
     assert home_folder({}) == Path.home() / ".treasury"
