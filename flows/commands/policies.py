@@ -20,6 +20,7 @@ from treasury.ledger.policies import (
     recover_policy,
     running_recovery,
 )
+from treasury.planning.business_days import without_bank_holidays
 from treasury.planning.people import Right
 from treasury.planning.policy import Policy
 from treasury.planning.policy_lines import changes_between, lines_of
@@ -92,6 +93,7 @@ def adopt(
 
 def _warnings(desk: Desk, policy: Policy, before: Adopted | None) -> Iterator[str]:
     """Say what a policy that was just adopted leaves open."""
+    yield from _calendar_warnings(policy)
     if policy.listed and not policy.changes.approvals:
         changers = ", ".join(policy.listed.with_right(Right.CHANGE_POLICY))
         yield (
@@ -103,6 +105,15 @@ def _warnings(desk: Desk, policy: Policy, before: Adopted | None) -> Iterator[st
         yield (
             f"these plans waited for approvals under the policy before: {', '.join(plans)}; started again they are "
             "judged by this one, which may ask for fewer approvals, or none"
+        )
+
+
+def _calendar_warnings(policy: Policy) -> Iterator[str]:
+    """Say of which countries bank holidays are not known."""
+    if lacking := without_bank_holidays(policy.holidays):
+        yield (
+            f"holidays: of {', '.join(lacking)} public holidays are known, and no bank holidays: on some business days "
+            "banks there may be closed"
         )
 
 
@@ -136,8 +147,9 @@ def check(file: Path, /, *, days: int = 90) -> int:
         How far back.
 
     """
-    *lines, last = _met(configured_desk(), read_policy(file), days, all_lines=True)
-    for line in lines:
+    policy = read_policy(file)
+    *lines, last = _met(configured_desk(), policy, days, all_lines=True)
+    for line in (*_calendar_warnings(policy), *lines):
         print(f"  {line}")
     print(last)
     return DONE

@@ -146,7 +146,8 @@ READ_BY: Mapping[type[PolicyTable], Mapping[str, str]] = {
     WithdrawalLimits: {"ledger/payee_holds": "cooling_hours"},
     PayoutLimits: {"ledger/payee_holds": "cooling_days", "runs/payout_plans": "estimate_margin_percent"},
     Policy: {
-        "planning/policy": "time_zone base_asset assets rebalancing payouts withdrawals conversions changes people",
+        "planning/policy": "time_zone holidays base_asset assets rebalancing payouts withdrawals conversions changes "
+        "people",
         "planning/needs": "scheduled",
         "runs/governing": "approval_hours",
         "ledger/policies": "no_limits",

@@ -20,13 +20,14 @@ def days_ahead(policy: Policy, today: date) -> list[date]:
 
 
 def scheduled(policy: Policy, today: date, begun: Collection[str]) -> Iterator[Obligation]:
-    """Yield what the policy's schedule pays by the end of the horizon.
+    """Yield what the policy's schedule pays by the end of the horizon; what is due on no business day is paid before.
 
     `begun`: the run keys of the past days. A run whose key is a payment's name, or begins with it and a dash, takes the
     place of one date of it, the first.
     """
+    days = policy.business_days
     for each in policy.scheduled:
-        on = [day for day in days_ahead(policy, today) if each.falls_on(day)]
+        on = [day for day in days_ahead(policy, today) if any(map(each.is_due_on, days.days_due_on(day)))]
         left = on[sum(f"{run_key}-".startswith(f"{each.name}-") for run_key in begun) :]
         if left:
             yield Obligation(each.currency, each.amount * len(left), f"scheduled: {each.name}, {_said(left)}")

@@ -11,10 +11,11 @@ from decimal import Decimal
 from typing import Annotated, Any, Literal, Self, get_args
 from zoneinfo import ZoneInfo
 
-from pydantic import BaseModel, Field, ValidationError, model_validator
+from pydantic import BaseModel, Field, ValidationError, field_validator, model_validator
 
 from treasury.errors import InputError
 from treasury.model_errors import rule_of
+from treasury.planning.business_days import BusinessDays
 from treasury.planning.levels import Quantity
 from treasury.planning.limits import ConversionLimits, Limits, PaymentLimits, PayoutLimits, WithdrawalLimits
 from treasury.planning.people import APPROVAL_HOURS, Maker, People, Person, Right, same_person
@@ -123,8 +124,8 @@ class Scheduled(PolicyTable):
             raise ValueError("name either day_of_month or weekday")
         return self
 
-    def falls_on(self, day: date) -> bool:
-        """Tell whether it is paid on this day."""
+    def is_due_on(self, day: date) -> bool:
+        """Tell whether this is its day of the month, or of the week."""
         if self.weekday is not None:
             return f"{day:%A}".lower() == self.weekday
         last = calendar.monthrange(day.year, day.month)[1]
@@ -153,6 +154,8 @@ class Policy(PolicyTable):
 
     time_zone: TimeZone = "UTC"
     """Whose calendar days count."""
+    holidays: tuple[str, ...] = ()
+    """Calendars whose weekends and holidays are no business days, of countries or markets."""
     base_asset: str | None = Field(default=None, min_length=1)
     """What surpluses are sold for and deficits are bought with. In `assets` only its minimum counts."""
     assets: dict[str, AssetBand] = Field(default_factory=dict)
@@ -170,6 +173,12 @@ class Policy(PolicyTable):
     no_limits: str | None = Field(default=None, min_length=1)
     """Why nothing that moves money is limited, in words: without it a policy that limits nothing is not adopted."""
     reconciliation: Tolerances = Tolerances()
+
+    @field_validator("holidays")
+    @classmethod
+    def _known(cls, calendars: tuple[str, ...]) -> tuple[str, ...]:
+        BusinessDays(calendars)
+        return calendars
 
     @model_validator(mode="after")
     def _tradable(self) -> Self:
@@ -281,6 +290,15 @@ class Policy(PolicyTable):
     def day_of(self, ms: int) -> str:
         """The business date of a moment, Unix milliseconds, ISO 8601."""
         return self.business_date(datetime.fromtimestamp(ms / 1000, UTC)).isoformat()
+
+    @property
+    def business_days(self) -> BusinessDays:
+        """The business days of its calendars, in its time zone."""
+        return BusinessDays(self.holidays, self.time_zone)
+
+    def value_date(self, ms: int) -> str:
+        """The business day of a moment, Unix milliseconds, or the next one; ISO 8601."""
+        return self.business_days.next_open(date.fromisoformat(self.day_of(ms))).isoformat()
 
     def fingerprint(self, *tables: str) -> str:
         """SHA-256 of what these members and the time zone say; comments, order and `1` for `1.00` do not change it."""

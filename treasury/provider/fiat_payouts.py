@@ -192,6 +192,7 @@ class CreateFiatPayout(Operation[FiatPayoutRecord]):
     reference = "order_no"
     asked_with = QueryFiatPayout
     due_hours = 120
+    is_paid_by_banks = True
     confirms_quote = True
     absence_is_evidence = True
 

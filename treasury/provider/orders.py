@@ -316,6 +316,7 @@ class Payout(Operation[PayoutRecord]):
     reference = "request_id"
     asked_with = QueryTransaction
     due_hours = 72
+    is_paid_by_banks = True
     absence_is_evidence = True
     rules = (
         Conditional("account_type", "payout_method", ("wallet_transfer",)),

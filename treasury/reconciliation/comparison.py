@@ -180,10 +180,15 @@ class Sides:
     def late(self) -> Mask:
         """Return where an order is overdue, counted from its sending or planning; exactly on the due hour is in
         time."""
-        due_hours = self.policy.reconciliation.all_due_hours
-        due: npt.NDArray[np.int64] = self.trait(lambda name: due_hours[name]).astype(np.int64) * HOUR_MS
+        due_hours, days = self.policy.reconciliation.all_due_hours, self.policy.business_days
+
+        def latest(name: str) -> int:
+            due = due_hours[name] * HOUR_MS
+            return days.back(self.as_of, due) if CATALOGUE[name].is_paid_by_banks else self.as_of - due
+
         since = np.where(self.known("sent_at"), self.number("sent_at", 0), self.number("created_at", self.as_of))
-        return self.as_of - since > due
+        late: Mask = since < self.trait(latest).astype(np.int64)
+        return late
 
     def unlike(self, ours: str, theirs: str) -> Mask:
         """Return where two columns are not identical."""

@@ -168,7 +168,7 @@ def write_payout_results(
     quotes, policy = quotes_of_run(desk.ledger, run_key), plan.policy
     details = Details.of(plan.rows, quotes, desk.account.rules.fee_on_top, earlier_results(folder))
     if policy is not None:
-        details = replace(details, day_of=policy.day_of)
+        details = replace(details, day_of=policy.value_date)
     left_out = keep_left_out_rows(desk, run_key, folder, plan.left_out, add=made.add)
     funded = write_conversions(desk, run_key, converted, folder)
     kind = plan.kind if run is None else run.kind
