@@ -8,14 +8,16 @@ once.
 import logging
 import re
 from typing import Any
+from uuid import UUID
 
 from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext
-from prefect.exceptions import PrefectHTTPStatusError
-from prefect.flow_runs import suspend_flow_run
+from prefect.exceptions import Pause, PrefectHTTPStatusError
+from prefect.flow_runs import resume_flow_run, suspend_flow_run
 from prefect.input import RunInput
 from prefect.input.actions import delete_flow_run_input, read_flow_run_input
 from prefect.input.run_input import keyset_from_base_key
+from prefect.runtime import flow_run
 from pydantic import Field, ValidationError
 
 from blocks.desk import open_desk
@@ -100,11 +102,11 @@ def unless_suspended(state: State[Any], account: str | None, refused: str | None
     desk = open_desk(account)
     waiting = _waiting(desk, state.data.code)
     if waiting is not None:
-        _suspend(desk, waiting, refused)
+        _suspend(desk, waiting, state.data.needed, refused)
     return state
 
 
-def _suspend(desk: Desk, waiting: WaitingPlan, refused: str | None) -> None:
+def _suspend(desk: Desk, waiting: WaitingPlan, needed: int, refused: str | None) -> None:
     rules = approving.rules_of(desk, waiting)
     page = waiting_page(waiting, standing_of(desk.ledger, waiting, rules)[0], approving.note_of(desk, waiting))
     form, asked = ApprovalForm.with_initial_data(description=as_form(page, refused)), _questions()
@@ -114,6 +116,18 @@ def _suspend(desk: Desk, waiting: WaitingPlan, refused: str | None) -> None:
         suspend_flow_run(form, key=f"{number}-{waiting.code}", timeout=rules.hours * 3600)
     except RuntimeError as error:  # Race: it was cancelled in this moment
         LOG.warning("run %s could not be suspended: %s", waiting.run_key, error)
+    except Pause:
+        if _is_decided(desk, needed, waiting):  # Race: who decided meanwhile found no suspended run to resume
+            resume_flow_run(UUID(flow_run.id))
+        raise
+
+
+def _is_decided(desk: Desk, needed: int, shown: WaitingPlan) -> bool:
+    """Tell whether a plan has its approvals, or waits no more."""
+    waiting = _waiting(desk, shown.code)
+    if waiting is None:
+        return True
+    return len(standing_of(desk.ledger, waiting, approving.rules_of(desk, waiting))[0].counted) >= needed
 
 
 def _is_deployed() -> bool:

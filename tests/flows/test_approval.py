@@ -197,6 +197,30 @@ def test_two_suspended_runs_of_one_run_key_pay_once_and_a_decision_elsewhere_cou
     assert effects(sandbox) == before + 1
 
 
+@pytest.mark.parametrize("decision", ["yes", "no"])
+def test_who_decides_while_the_run_is_about_to_be_suspended_is_not_waited_for_again(
+    decision: str, by_name: Path, sandbox: RunningSandbox, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Notices go out before the run is suspended: whoever is told may be faster, and finds no run to resume."""
+    from tasks import approval
+
+    before, run, key = effects(sandbox), paying(by_name, f"faster-{decision}"), f"faster-{decision}"
+
+    def decided(*given: Any, **more: Any) -> Any:
+        if decision == "yes":
+            approve(desk(), key, name="Checker")
+        else:
+            reject_plan(desk().ledger, key, by="Checker", why="no", os_user="x")
+        return real(*given, **more)
+
+    real: Any = vars(approval)["suspend_flow_run"]
+    with monkeypatch.context() as patched:
+        patched.setattr(approval, "suspend_flow_run", decided)
+        assert run.go().name == "Resuming"
+    assert run.go().name == {"yes": "Settled", "no": "Rejected"}[decision]
+    assert effects(sandbox) == before + (decision == "yes")
+
+
 def test_an_answer_counts_once(by_name: Path, sandbox: RunningSandbox) -> None:
     """A run that is carried out again after the approvals of its plan ended does not give the old answer again."""
     from prefect.client.orchestration import get_client
