@@ -20,17 +20,21 @@ def send_notice(place: str, notice: Message) -> bool:
     One that is not taken is a line of the log. Raises `ConfigurationError` when there is no such block or kind of
     address.
     """
-    send = _address(place, notice) if "://" in place else _block(place, notice)
-    found = in_time(NOTICE_SECONDS, lambda: _why_not(send))
+    found = in_time(NOTICE_SECONDS, lambda: _why_not(place, notice))
+    if isinstance(found, ConfigurationError):
+        raise found
     if found != "":
         kind = place.partition("://")[0] if "://" in place else place  # the rest of an address may be a secret
         LOG.warning("the notice to %s did not arrive: %s", kind, found or f"no answer within {NOTICE_SECONDS:g} s")
     return found == ""
 
 
-def _why_not(send: Callable[[], bool]) -> str:
+def _why_not(place: str, notice: Message) -> str | ConfigurationError:
     try:
+        send = _address(place, notice) if "://" in place else _block(place, notice)
         return "" if send() else "it was not taken"
+    except ConfigurationError as error:
+        return error
     except Exception as error:
         return type(error).__name__
 

@@ -11,22 +11,23 @@ from blocks.notice import send_notice
 from tasks.events import VERDICTS
 from treasury.errors import ConfigurationError
 from treasury.reports.notice import Message, morning_of, notice_of_run
-from treasury.runs.desk import Desk
+from treasury.settings import read_settings
 
 LOG = logging.getLogger("treasury")
 
 WAITS = "WaitingForApproval"
 
 
-def send_notices(desk: Desk, name: str, given: Mapping[str, Any], state: State[Any], *, is_night: bool) -> None:
+def send_notices(name: str, given: Mapping[str, Any], state: State[Any], *, is_night: bool) -> None:
     """Send a notice of a whole night, of a plan that waits, and of a deployed run that failed, to each place.
 
-    Whoever started a run by a command sees how it ends, and gets none of its failure.
+    Whoever started a run by a command sees how it ends, and gets none of its failure. Needs neither ledger nor account:
+    one that cannot be read is a failure that people have to hear of.
     """
     notice = _notice(name, given, state, is_night=is_night)
     if notice is None:
         return
-    for place in desk.settings.notices:
+    for place in read_settings().notices:
         try:
             send_notice(place, notice)
         except ConfigurationError as error:

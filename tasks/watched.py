@@ -7,6 +7,7 @@ from typing import Any
 from prefect.artifacts import create_table_artifact
 from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext
+from prefect.states import Failed
 
 from blocks.desk import open_desk
 from tasks.events import tell_of_night, tell_of_waiting, tell_what_changed
@@ -38,8 +39,11 @@ def watched(name: str, given: Mapping[str, Any], work: Callable[[], State[Any]])
     except BaseException as error:
         if is_job:
             ping(name, FAIL, type(error).__name__)
+        if isinstance(error, Exception):
+            _send(name, given, Failed())
         raise
     _tell(name, given, state)
+    _send(name, given, state)
     if is_job and state.name != HELD:
         ping(name, SUCCESS if state.is_completed() or state.name == WAITS else FAIL, state.name or "")
     return state
@@ -61,14 +65,24 @@ def _tell(name: str, given: Mapping[str, Any], state: State[Any]) -> None:
         tell_what_changed(desk)
         if state.name == WAITS:
             tell_of_waiting(desk, getattr(state.data, "run_key", None))
-        is_night = name == NIGHT and not any(given.get(each) for each in JOBS[NIGHT])
-        if is_night:
+        if _is_night(name, given):
             tell_of_night(desk, state)
-        send_notices(desk, name, given, state, is_night=is_night)
     except TreasuryError:  # an account that is not configured: the run itself says so
         return
     except Exception as error:
         LOG.warning("what waits could not be shown: %s; treasury status says it", type(error).__name__)
+
+
+def _send(name: str, given: Mapping[str, Any], state: State[Any]) -> None:
+    """Send the notices of a run that ends so; nothing of it changes the run, whatever goes wrong."""
+    try:
+        send_notices(name, given, state, is_night=_is_night(name, given))
+    except Exception as error:
+        LOG.warning("no notice was sent: %s", type(error).__name__)
+
+
+def _is_night(name: str, given: Mapping[str, Any]) -> bool:
+    return name == NIGHT and not any(given.get(each) for each in JOBS[NIGHT])
 
 
 def show_required_actions(desk: Desk) -> None:

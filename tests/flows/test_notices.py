@@ -4,14 +4,17 @@ import email
 import email.policy
 import json
 import logging
+import sys
 from collections.abc import Iterator
 from email.message import Message
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 import data
+from tests.flows.deployed import Deployed
 from tests.listening import Answer, Listening, kept_port
 from treasury.errors import ApprovalNeeded, ConfigurationError
 from treasury.reports.notice import notice_of_run
@@ -121,6 +124,39 @@ def test_who_fails_by_a_command_is_not_told(told: Told, home: Path) -> None:
 
     assert pay_beneficiaries(str(home / "no.csv"), "nothing", return_state=True).name == "InputRejected"
     assert not told.posts
+
+
+def test_a_place_that_cannot_be_asked_for_takes_no_notice_from_the_next(
+    told: Told, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from prefect.blocks.core import Block
+
+    from flows.reconcile_transactions import reconcile_transactions
+
+    def unreachable(*_: object, **__: object) -> None:
+        raise httpx.ConnectError("no server")
+
+    monkeypatch.setenv("TREASURY_NOTICES", f"custom-webhook/ours {told.places}")
+    monkeypatch.setattr(Block, "load", unreachable)
+    reconcile_transactions(return_state=True)
+    assert len(told.mailbox.mails) == len(told.posts) == 1
+
+
+@pytest.mark.parametrize("breaks", ["flows.pay_beneficiaries.pay_sheet", "tasks.watched.open_desk"])
+def test_a_deployed_run_that_fails_is_told_whatever_broke(
+    breaks: str, told: Told, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from flows.pay_beneficiaries import pay_beneficiaries
+
+    def broken(*_: object, **__: object) -> None:
+        raise OSError("no space left")
+
+    run = Deployed(pay_beneficiaries, file=str(home / "no.csv"), run_key="broken")
+    module, _, name = breaks.rpartition(".")
+    monkeypatch.setattr(sys.modules[module], name, broken)
+    assert run.go().is_failed()
+    [said] = told.posts
+    assert said["title"].startswith("run broken: ")
 
 
 def test_the_notice_of_a_run_says_its_outcomes() -> None:
