@@ -14,7 +14,7 @@ import pytest
 from sqlalchemy import update
 
 from tests.parts import DIRECT, QUOTED
-from treasury.errors import ApprovalNeeded, LimitExceeded
+from treasury.errors import ApprovalNeeded, InvalidFields, LimitExceeded
 from treasury.ledger import schema
 from treasury.ledger.intents import commit_plan, payee_hashes
 from treasury.orders.decisions import Bounds, quote_problem
@@ -333,3 +333,10 @@ def paid_before(desk: Desk, door: Door, policy: Policy, account: str, amount: De
 @pytest.mark.parametrize(("field", "file"), [*HELD_BY_ITS_OWN.items()])
 def test_what_limits_no_single_payment_has_a_test_of_its_own(field: str, file: str) -> None:
     assert field in (Path(__file__).parent / file).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("spelled", ["usdt_trc20", "Usdt_TRC20", " USDT_TRC20", "USDT_TRC20\n", "USDT\u200b_TRC20"])
+def test_a_currency_has_one_spelling_so_no_other_one_gets_around_its_limits(spelled: str) -> None:
+    given = {"request_id": "r", "address": "TXYZ", "amount": "100", "customer_ref_id": "c"}
+    with pytest.raises(InvalidFields, match="must be written in capitals"):
+        Withdraw(currency=spelled, **given)

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import Field
 
-from treasury.provider.fields import Amount, Side, Symbol
+from treasury.provider.fields import Amount, AssetCode, Side, Symbol
 from treasury.provider.operation import Effect, Operation, Reply
 from treasury.provider.orders import QueryTransaction
 from treasury.provider.reply_fields import ReplyAmount, ReplyCode, ReplyId, ReplyLabel, ReplyTime
@@ -56,7 +56,7 @@ class ConversionQuote(Operation[ConversionQuoteRecord]):
 
     symbol: Symbol = Field(description="Trading pair.")
     amount: Amount = Field(description="Amount of the asset used to trade.")
-    currency: str = Field(description="Asset used to trade.")
+    currency: AssetCode = Field(description="Asset used to trade.")
     side: Side = Field(description="`BUY` or `SELL`.")
     xid: str = Field(description="External id, unique across all resources of the account.")
 

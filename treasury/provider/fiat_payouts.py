@@ -8,6 +8,7 @@ from treasury.money import parse_amount
 from treasury.provider.fields import (
     PERSONAL,
     Amount,
+    AssetCode,
     Country,
     FiatCurrency,
     PersonalText,
@@ -108,7 +109,7 @@ class FiatPayoutQuote(Operation[FiatPayoutQuoteRecord]):
     quote_mode: Annotated[str, one_of("source", "dest")] = Field(
         description="`source` (pay_amount is given) or `dest` (receive_amount is)."
     )
-    pay_currency: str = Field(description="Source asset code.")
+    pay_currency: AssetCode = Field(description="Source asset code.")
     pay_amount: Amount | None = Field(None, description="Required when quote_mode is `source`.")
     receive_currency: FiatCurrency = Field(description="Beneficiary currency, ISO 4217.")
     receive_amount: Amount | None = Field(None, description="Required when quote_mode is `dest`.")

@@ -155,6 +155,16 @@ def one_of(*values: str) -> BeforeValidator:
 Side = Annotated[str, one_of("BUY", "SELL")]
 """The document's examples use upper case, its text lower case; sent as in the examples."""
 
+
+def _asset(value: str) -> str:
+    if not re.fullmatch(r"[A-Z0-9][A-Z0-9_.-]*", value, re.ASCII):
+        raise ValueError("must be written in capitals, as the service lists it, for example USDT_TRC20")
+    return value
+
+
+AssetCode = Annotated[str, AfterValidator(_asset)]
+"""A currency that is debited: limits and sums know it by this one spelling, however lenient the service is."""
+
 Symbol = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]+-[A-Za-z0-9_]+$")]
 """A trading pair, base and quote joined by a hyphen."""
 

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, PlainSerializer, StringConstraints
 
 from treasury.canonical import canonical_json
 from treasury.provider.bounded_json import read_json_text
-from treasury.provider.fields import Amount, PersonalText, json_text, one_of
+from treasury.provider.fields import Amount, AssetCode, PersonalText, json_text, one_of
 from treasury.provider.operation import Conditional, Effect, Operation, Reply, SeenOrder, WireModel
 from treasury.provider.reply_fields import (
     ReplyAddress,
@@ -168,7 +168,7 @@ class Withdraw(Operation[WithdrawRecord]):
     limited_by = "withdrawals"
 
     request_id: str = Field(description="Partner's id of the withdrawal.")
-    currency: str = Field(description="Crypto asset to withdraw.")
+    currency: AssetCode = Field(description="Crypto asset to withdraw.")
     address: PersonalText = Field(description="Destination address.")
     tag: str | None = Field(None, description="Destination tag (Ripple) or memo (EOS, XLM).")
     amount: Amount = Field(description="Requested amount, in `currency`.")
@@ -340,7 +340,7 @@ class Payout(Operation[PayoutRecord]):
     wallet_code: str | None = Field(None, description="Required when payout_method is `wallet_transfer`.")
     settle_currency: str = Field(description="Currency the beneficiary receives.")
     amount: Amount = Field(description="Payout amount, in `currency`.")
-    currency: str = Field(description="Merchant's account currency.")
+    currency: AssetCode = Field(description="Merchant's account currency.")
     remark: Annotated[str, StringConstraints(max_length=40)] | None = Field(None, description="At most 40 characters.")
     bank_routing_code: Annotated[str, StringConstraints(max_length=100)] | None = Field(
         None, description="At most 100 characters."
