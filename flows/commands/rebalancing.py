@@ -115,7 +115,8 @@ def _rebalance(
     key: Path | None,
 ) -> int:
     """Plan the next round, show it, ask, and trade."""
-    found, version = plan_round(desk, policy, balances), governing(desk).version
+    version = governing(desk).version  # before the plan: it is what the person is shown
+    found = plan_round(desk, policy, balances)
     print(f"policy: {policy}, for none is in force" if version is None else f"policy: the one in force, {version[:12]}")
     folder = (out or desk.settings.run_folder(first_run_key(found.run_key))).absolute()
     decisions = decisions_of(desk, found, policy)
@@ -129,7 +130,7 @@ def _rebalance(
     if found.plan.trades and not agreed(yes=yes):
         return say_waiting(f"{trades_of(found)} planned")
     if found.plan.trades or yes:  # nobody was asked about nothing
-        say_yes(desk)
+        say_yes(desk, version)
         keep_plan(desk, found.run_key, found.plan, policy, sign)  # the yes may be all that it waited for
     if not found.plan.trades:  # nothing is sent, and Prefect is not started for it
         commit_trades(desk, found.run_key, found.plan, policy)  # cancels what an earlier round left unsent

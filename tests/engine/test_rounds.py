@@ -23,6 +23,7 @@ from treasury.ledger.approvals import waiting_plans
 from treasury.ledger.deciding import Word
 from treasury.ledger.policies import adopt_policy
 from treasury.ledger.proposals import cancel_plan
+from treasury.ledger.trade_plans import has_consent
 from treasury.orders.states import State
 from treasury.planning.single import judge_operation
 from treasury.planning.trades import TradePlan
@@ -30,8 +31,9 @@ from treasury.policy_file import read_policy
 from treasury.provider.conversion import ConversionExecute
 from treasury.runs import calls, execution, fills, rebalancing, trade_orders
 from treasury.runs.cancelling import cancel_order
-from treasury.runs.consent import say_yes
+from treasury.runs.consent import KIND, say_yes
 from treasury.runs.desk import Desk
+from treasury.runs.governing import governing
 from treasury.runs.resolving import resolve_as_not_sent
 
 D = Decimal
@@ -396,7 +398,7 @@ def test_approvals_count_all_rounds_of_a_day(open_desk: OpenDesk, start_sandbox:
     sandbox = start_sandbox(balances=holding(BTC="2"))
     desk, limits = open_desk(sandbox.base_url), '[conversions.one_approval_above]\nBTC = "2"\n'
     adopt_policy(desk.ledger, read_policy(policy(tmp_path, tail=limits, BTC=BTC)), "p", by="Ada", os_user="ada")
-    say_yes(desk)
+    say_yes(desk, governing(desk).version)
     assert start(desk, None, tmp_path / "one")["counts"] == {"settled": 1}
     sandbox.deposit("BTC", "1")
     with pytest.raises(ApprovalNeeded):
@@ -449,7 +451,7 @@ def test_a_cancelled_plan_does_not_end_the_day(open_desk: OpenDesk, start_sandbo
     sandbox = start_sandbox(balances=holding(BTC="2"))
     desk, limits = open_desk(sandbox.base_url), '[conversions.one_approval_above]\nBTC = "1"\n'
     adopt_policy(desk.ledger, read_policy(policy(tmp_path, tail=limits, BTC=BTC)), "p", by="Ada", os_user="ada")
-    say_yes(desk)
+    say_yes(desk, governing(desk).version)
     with pytest.raises(ApprovalNeeded):
         start(desk, None, tmp_path / "one")
     [plan] = waiting_plans(desk.ledger)
@@ -507,3 +509,18 @@ def test_a_start_over_midnight_tells_the_rounds_of_both_days(
     told = fills.write_decisions(desk, contents, done, tmp_path / "both")
     assert (told["counts"], told["today"]) == ({"settled": 2}, "2 settled")
     assert {row["row_ref"] for row in rows_of(tmp_path / "both")} == {"sell-BTC", "sell-DOGE"}
+
+
+def test_a_yes_to_a_plan_is_none_to_the_policy_that_came_into_force_meanwhile(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    desk, seen = open_desk(start_sandbox(balances=holding(BTC="2")).base_url), []
+    for most in ("2", "3"):
+        limits = f'[conversions.max_per_trade]\nBTC = "{most}"\n'
+        adopt_policy(desk.ledger, read_policy(policy(tmp_path, tail=limits, BTC=BTC)), "p", by="Ada", os_user="ada")
+        seen.append(governing(desk).version)
+    with pytest.raises(InputError, match="another policy came into force meanwhile"):
+        say_yes(desk, seen[0])
+    assert [has_consent(desk.ledger, version, KIND) for version in seen] == [False, False]
+    say_yes(desk, seen[1])
+    assert has_consent(desk.ledger, seen[1], KIND)

@@ -28,7 +28,7 @@ ETH = ("4", "5", "6")
 
 def waiting(desk: Desk, rules: Path, out: Path) -> str:
     """Start a rebalancing that waits for an approval, and approve it; returns its run key."""
-    say_yes(desk)
+    say_yes(desk, governing(desk).version)
     with pytest.raises(ApprovalNeeded):
         start(desk, rules, out)
     policy_in_force = governing(desk).policy
@@ -84,7 +84,7 @@ def test_an_older_plan_that_is_named_by_its_hash_is_refused_once_it_is_not_neede
     desk = open_desk(sandbox.base_url)
     more = "max_rate_age_seconds = 86400"
     rules = adopted(desk, policy(tmp_path, more, tail=PAYOUTS, ETH=ETH))
-    say_yes(desk)
+    say_yes(desk, governing(desk).version)
     planned = rebalancing.propose(desk, rebalancing.planned_round(desk, None, rules, {}, None), rules)
     sandbox.deposit("ETH", "5")
     clock_of(desk).move(301)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
 
-from treasury.errors import WaitingForYes
+from treasury.errors import InputError, WaitingForYes
 from treasury.ledger.approved_plans import approved_by
 from treasury.ledger.intents import IntentRules
 from treasury.ledger.trade_plans import give_consent, has_consent
@@ -49,14 +49,19 @@ def trade_rules(
     return replace(rules, approving=replace(rules.approving, asked=1))
 
 
-def say_yes(desk: Desk) -> None:
-    """Record that the person at this command line said yes to a rebalancing under the policy in force."""
-    give_consent(desk.ledger, governing(desk).version, KIND, os_user())
+def say_yes(desk: Desk, version: str | None) -> None:
+    """Record that the person at this command line said yes to a rebalancing under the policy that it was planned by.
+
+    Raises `InputError` where another one came into force while they looked: they did not see what it allows.
+    """
+    if governing(desk).version != version:
+        raise InputError("another policy came into force meanwhile; nothing was traded: look at the plan that it makes")
+    give_consent(desk.ledger, version, KIND, os_user())
 
 
-def note_yes(desk: Desk, run_key: str) -> None:
+def note_yes(desk: Desk, run_key: str, version: str | None) -> None:
     """Record that those who approved a rebalancing that was recorded said yes to rebalancings under its policy."""
-    version, names = governing(desk).version, [each.name for each in approved_by(desk.ledger, run_key)]
+    names = [each.name for each in approved_by(desk.ledger, run_key)]
     if names and not has_consent(desk.ledger, version, KIND):
         give_consent(desk.ledger, version, KIND, ", ".join(names)[:MAX_NAMES])
 

@@ -65,7 +65,7 @@ def commit_trades(desk: Desk, run_key: str, plan: TradePlan, policy_file: Path |
             _cancel_leftovers(desk, run_key)
             planned = round_of(desk, run_key, plan)
             _commit_in_limits(desk, _Trades(run_key, KIND, plan, plan.trades, content, planned), governed, rules)
-            note_yes(desk, run_key)
+            note_yes(desk, run_key, governed.version)
         return open_orders(desk, run_key)
 
 
