@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import unquote
 
 from prefect.blocks.core import Block
 from prefect.filesystems import ReadableFileSystem, WritableFileSystem
@@ -47,6 +48,8 @@ def _storage(name: str) -> Any:
 
 
 def _read(storage: Any, path: str, file: str) -> bytes:
+    if ".." in unquote(path).replace("\\", "/").split("/"):  # not each kind of storage looks itself
+        raise InputError(f"{file} leaves the folder of its block; nothing was sent")
     try:
         content = bytes(storage.read_path(path))
     except Exception as error:  # each storage has errors of its own

@@ -63,7 +63,7 @@ def test_a_wrong_sheet_of_a_storage_block_comes_back_corrected(inbox: Path, home
     ("file", "ends", "said"),
     [
         ("block:local-file-system/INBOX/none.csv", "InputRejected", "cannot be read (ValueError)"),
-        ("block:local-file-system/INBOX/../key.pem", "InputRejected", "cannot be read (ValueError)"),
+        ("block:local-file-system/INBOX/../key.pem", "InputRejected", "leaves the folder of its block"),
         ("block:local-file-system/INBOX/", "InputRejected", "cannot be read"),
         ("block:local-file-system/none/rows.csv", "Failed", "no storage block local-file-system/none"),
         ("block:rows.csv", "Failed", "there is no storage block"),
@@ -80,3 +80,17 @@ def test_what_cannot_be_read_is_refused_by_name(file: str, ends: str, said: str,
     ended = withdraw_assets(file.replace("INBOX", inbox.name), "refused", return_state=True)
     assert ended.name == ends, ended.message
     assert said in str(ended.message)
+
+
+@pytest.mark.parametrize("path", ["../kept.csv", "a/../../kept.csv", "%2e%2e/kept.csv", "..\\kept.csv"])
+def test_a_path_never_leaves_the_folder_of_its_block(path: str, inbox: Path, home: Path) -> None:
+    from prefect.filesystems import RemoteFileSystem
+
+    from blocks.files import file_at_hand
+    from treasury.errors import InputError
+
+    RemoteFileSystem(basepath="memory://folder/inbox").save(inbox.name)
+    RemoteFileSystem(basepath="memory://folder").write_path("kept.csv", b"of others")
+    file = f"block:remote-file-system/{inbox.name}/{path}"
+    with pytest.raises(InputError, match="leaves the folder of its block"), file_at_hand(file):
+        pass
