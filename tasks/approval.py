@@ -73,8 +73,16 @@ def take_approval(account: str | None) -> str | None:
         token = read_token(given.token) if given.token else None
         approving.approve(desk, waiting.run_key, name=given.name, token=token, plan_named=code)
     except InputError as error:
-        return str(error)
+        return _without_name(str(error), given.name)
     return None
+
+
+def _without_name(said: str, name: str) -> str:
+    """Say why an answer does not count without the name that was typed: the next form stays in Prefect's database."""
+    person = " ".join(name.split())
+    for before, after in ((" by ", " does not count"), (", not ", "'s")):
+        said = said.replace(f"{before}{person}{after}", f"{before}the name given{after}")
+    return said
 
 
 def _waiting(desk: Desk, code: str | None) -> WaitingPlan | None:

@@ -22,7 +22,7 @@ from tests.engine.rounds import policy
 from tests.flows.deployed import Deployed
 from tests.flows.graph import Graph
 from tests.listening import Listening
-from treasury.approving.tokens import Verb
+from treasury.approving.tokens import Verb, sign
 from treasury.ledger.approvals import reject_plan, waiting_plan, waiting_plans
 from treasury.ledger.policies import adopt_policy
 from treasury.ledger.proposals import WaitingPlan
@@ -138,6 +138,19 @@ def test_a_resume_alone_is_no_yes_and_two_approvers_are_two_inputs(by_key: Path,
     assert run.resumed(token=token("cleo", "two-people")).name == "Settled"
     assert effects(sandbox) == before + 1
     assert other.state.name == "Suspended"
+
+
+def test_what_was_typed_and_does_not_count_is_not_kept_and_is_no_markup_of_the_next_form(
+    by_key: Path, sandbox: RunningSandbox
+) -> None:
+    run = paying(by_key, "typed")
+    run.go()
+    assert "this approval is a typed name" in form_after(run, name="Zoe [sign](http://x.example)")
+    assert "Zoe" not in json.dumps(run.inputs())
+    plan = waiting("typed")
+    other = sign(KEYS["ben"], Verb.APPROVE, "[sign here](http://x.example) <b>now</b>", plan.code, plan.proposed_at * 2)
+    said = form_after(run, token=str(other)).partition("\n")[0]
+    assert r"\[sign here\](http://x.example) \<b\>now" in said
 
 
 def form_after(run: Deployed, **given: str) -> str:
