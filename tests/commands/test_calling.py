@@ -119,7 +119,7 @@ def test_what_moves_money_waits_for_a_yes_and_acts_once(office: Office, sandbox:
     [
         ("USDT_TRC20", ADDRESS[:-1] + "J", "address: does not pass its checksum"),
         ("ETH", ADDRESS, "address: is no address of an Ethereum-like chain"),
-        ("xrp", "rHb9CJAWyB4rj91VRWn96DkukG4bwdtyTh", "tag: is required: without its destination tag"),
+        ("XRP", "rHb9CJAWyB4rj91VRWn96DkukG4bwdtyTh", "tag: is required: without its destination tag"),
         ("USDT_TRC20", ADDRESS, None),
         ("ETH", "0xde709f2102306220921060314715629080e2fb77", None),
         ("USDT", "anything", None),
