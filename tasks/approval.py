@@ -28,6 +28,7 @@ from treasury.ledger.proposals import WaitingPlan
 from treasury.reports.plan import as_form, waiting_page
 from treasury.runs import approving
 from treasury.runs.desk import Desk
+from treasury.texts import without_markup
 
 LOG = logging.getLogger("treasury")
 
@@ -35,6 +36,9 @@ QUESTION = re.compile(r"([0-9]+)-([0-9]+-[0-9a-f]{64})")
 """The key of a suspension: how many there were of the run, and the code of the plan that was shown."""
 
 NOTHING_GIVEN = "the run was resumed, and no token and no name was given"
+
+
+PLAN_CHANGED = "this is another plan than the one that was shown before: look at its payments again"
 
 
 class ApprovalForm(RunInput):
@@ -117,11 +121,13 @@ def unless_suspended(state: State[Any], account: str | None, refused: str | None
 def _suspend(desk: Desk, waiting: WaitingPlan, needed: int, refused: str | None) -> None:
     rules = approving.rules_of(desk, waiting)
     page = waiting_page(waiting, standing_of(desk.ledger, waiting, rules)[0], approving.note_of(desk, waiting))
-    form, asked = ApprovalForm.with_initial_data(description=as_form(page, refused)), _questions()
-    number = asked[-1][0] + 1 if asked else 1
+    asked = _questions()
+    number, before = asked[-1] if asked else (0, waiting.code)
+    why = "; ".join(filter(None, (refused, PLAN_CHANGED if before != waiting.code else None)))
+    form = ApprovalForm.with_initial_data(description=as_form(page, without_markup(why)))
     LOG.info("run %s waits for an approval: resume it with a token, or approve it on the command line", waiting.run_key)
     try:
-        suspend_flow_run(form, key=f"{number}-{waiting.code}", timeout=rules.hours * 3600)
+        suspend_flow_run(form, key=f"{number + 1}-{waiting.code}", timeout=rules.hours * 3600)
     except RuntimeError as error:  # Race: it was cancelled in this moment
         LOG.warning("run %s could not be suspended: %s", waiting.run_key, error)
     except Pause:

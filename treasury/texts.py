@@ -120,3 +120,8 @@ def with_person(text: str, *, is_listed: bool | None) -> str:
 def approval_command(run_key: str, code: str, *, is_listed: bool | None = False) -> str:
     """The whole command that approves a plan which waits, under its code; `is_listed` as for `with_person`."""
     return with_person(f"treasury approve {run_key} --plan {code} --by NAME", is_listed=is_listed)
+
+
+def without_markup(text: str) -> str:
+    """Return a text that others wrote as Markdown that shows it, on one line, whatever markup it holds."""
+    return re.sub(r"([\\`*_\[\]<>])", r"\\\1", " ".join(text.split()))

@@ -167,6 +167,7 @@ def test_a_plan_that_changed_while_its_run_was_suspended_is_asked_about_anew(
     sheet(by_key, "changed", "30")
     said = form_after(run, token=kept)  # the old plan has an approval, and does not exist any more
     assert "Debits at most: 30 USDT_TRC20" in said
+    assert "another plan than the one that was shown before" in said.partition("\n")[0]
     assert "Approved by: nobody yet" in said
     assert "the token is for another proposal" in form_after(run, token=kept)
     adopted_again()

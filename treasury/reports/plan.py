@@ -1,6 +1,5 @@
 """A plan as people see it before they say yes: lines on a terminal, a page, a workbook, and a page in Prefect."""
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -390,14 +389,9 @@ def as_form(page: PlanPage, refused: str | None) -> str:
 
     `refused`: why what was given last does not count.
     """
-    lines = [f"**Not approved:** {_plain(refused)}", ""] if refused else []
+    lines = [f"**Not approved:** {_cell(refused)}", ""] if refused else []
     lines += [f"**{_cell(page.title)}**", "", *([_cell(page.lead), ""] if page.lead else [])]
     return "\n".join([*lines, *(f"- {name}: {_cell(value)}" for name, value in page.open_facts)]) + "\n"
-
-
-def _plain(text: str) -> str:
-    """A text that others wrote, without any markup that it may hold."""
-    return re.sub(r"([\\`*_\[\]<>|])", r"\\\1", " ".join(text.split()))
 
 
 def _masked(row: Mapping[str, Any]) -> dict[str, Any]:
