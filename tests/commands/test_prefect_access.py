@@ -126,8 +126,9 @@ def test_alarms_are_made_once_and_sent_by_the_block_that_the_operator_picks(serv
         return {each["name"]: each for each in found}
 
     made = automations()
-    assert len(made) == 7
-    assert [each["name"] for each in made.values() if each["actions"] or not each["enabled"]] == []
+    assert len(made) == 8
+    active = [each["name"] for each in made.values() if each["actions"] or not each["enabled"]]
+    assert active == ["treasury: a run gives no sign of life"]
     paused = made["treasury: a run crashed"]["id"]
     one, off = f"{served.url}/automations/{paused}", {"enabled": False}
     eventually(lambda: httpx.patch(one, json=off, auth=served.auth).is_success, 60)  # its database may be locked
@@ -138,7 +139,7 @@ def test_alarms_are_made_once_and_sent_by_the_block_that_the_operator_picks(serv
     now = automations()
     assert {name: each["id"] for name, each in now.items()} == {name: each["id"] for name, each in made.items()}
     assert [name for name, each in now.items() if not each["enabled"]] == ["treasury: a run crashed"]
-    assert [len(each["actions"]) for each in now.values()] == [1] * 7
+    assert [len(each["actions"]) for each in now.values()] == [1] * 8
     ended = served.office.process("alarms", **{**environ, "TREASURY_ALARM_BLOCK": "custom-webhook/none"})
     assert ended.code == 2
     assert "there is no notification block custom-webhook/none" in one_line_error(ended)
