@@ -1,13 +1,15 @@
 """The policy: what it says, and how it explains what is wrong with it."""
 
+import re
 from datetime import UTC, date, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import data
 from treasury.errors import InputError
-from treasury.planning.policy import Policy
+from treasury.planning.policy import Policy, parse_policy
 from treasury.policy_file import line_of, read_policy
 
 GOOD = """
@@ -180,3 +182,17 @@ def test_an_empty_policy_is_one_that_says_nothing(tmp_path: Path) -> None:
     assert policy == Policy()
     with pytest.raises(InputError, match=r"no \[rebalancing\] table"):
         _ = policy.trading
+
+
+@pytest.mark.parametrize(
+    ("tables", "place"),
+    [
+        ({"payouts": {"max_per_day": {"usdt_trc20": "5"}}}, "payouts.max_per_day.usdt_trc20"),
+        ({"withdrawals": {"max_per_payout": {" USDT": "5"}}}, "withdrawals.max_per_payout. USDT"),
+        ({"payouts": {"min_rates": {"USDT eur": "0.8"}}}, "payouts.min_rates.USDT eur"),
+        ({"conversions": {"max_turnover": {"USDT\u200b": "5"}}}, "conversions.max_turnover.USDT"),
+    ],
+)
+def test_a_limit_of_a_currency_that_no_payment_spells_so_is_refused(tables: dict[str, Any], place: str) -> None:
+    with pytest.raises(InputError, match=f"^policy.toml: {re.escape(place)}.*: must be written in capitals"):
+        parse_policy(tables, "policy.toml")

@@ -5,7 +5,7 @@ import difflib
 import hashlib
 import itertools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Annotated, Any, Literal, Self, get_args
@@ -21,7 +21,7 @@ from treasury.planning.limits import ConversionLimits, Limits, PaymentLimits, Pa
 from treasury.planning.people import APPROVAL_HOURS, Maker, People, Person, Right, same_person
 from treasury.planning.tables import Bps, Change, Holding, PolicyTable, PositiveAmount, TimeZone
 from treasury.planning.tolerances import Tolerances
-from treasury.provider.fields import Symbol
+from treasury.provider.fields import Symbol, asset_code
 from treasury.texts import as_it_looks
 
 
@@ -335,9 +335,25 @@ def parse_policy(
         # A band whose target is wrong has no default bounds, which is no mistake of its own.
         details = [detail for detail in error.errors() if detail["type"] != "default_factory_not_called"]
         wrong += [_explain(detail, line_of) for detail in details]
+    else:
+        wrong += _misspelt(policy, line_of)
     if wrong:
         raise InputError(f"{source}: " + "; ".join(dict.fromkeys(wrong)))
     return policy
+
+
+def _misspelt(policy: Policy, line_of: Callable[[Sequence[str]], int | None]) -> Iterator[str]:
+    """Yield the currencies and pairs that no payment and no trade spells so: a limit of theirs would limit nothing."""
+    tables = ("payouts", "withdrawals", "conversions", "assets")
+    said = policy.model_dump(mode="json", include=set(tables), exclude_defaults=True)
+    places: list[tuple[str, ...]] = [("assets", key) for key in said.pop("assets", {})]
+    limits = [(table, name, value) for table in said for name, value in (said[table] or {}).items()]
+    places += [(table, name, key) for table, name, value in limits if isinstance(value, dict) for key in value]
+    for place in places:
+        try:
+            asset_code(place[-1])
+        except ValueError as error:
+            yield f"{_place(place, line_of)}: {error}"
 
 
 def _missing(content: Mapping[str, Any]) -> list[tuple[str, ...]]:

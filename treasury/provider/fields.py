@@ -156,13 +156,14 @@ Side = Annotated[str, one_of("BUY", "SELL")]
 """The document's examples use upper case, its text lower case; sent as in the examples."""
 
 
-def _asset(value: str) -> str:
+def asset_code(value: str) -> str:
+    """Return a currency, or a pair of them, as it is. Raises `ValueError` for another spelling than the service has."""
     if not re.fullmatch(r"[A-Z0-9][A-Z0-9_.-]*", value, re.ASCII):
         raise ValueError("must be written in capitals, as the service lists it, for example USDT_TRC20")
     return value
 
 
-AssetCode = Annotated[str, AfterValidator(_asset)]
+AssetCode = Annotated[str, AfterValidator(asset_code)]
 """A currency that is debited: limits and sums know it by this one spelling, however lenient the service is."""
 
 Symbol = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]+-[A-Za-z0-9_]+$")]
