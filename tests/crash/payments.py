@@ -19,8 +19,10 @@ from treasury.provider.pacing import Pace
 from treasury.provider.retries import Retry
 from treasury.provider.scan_to_pay import SubmitScanToPay
 from treasury.runs import calls, rebalancing, trade_orders
+from treasury.runs.consent import say_yes
 from treasury.runs.desk import Desk
 from treasury.runs.execution import follow_orders, open_orders, send_orders
+from treasury.runs.governing import governing
 from treasury.sandbox import build_promptpay
 
 PARTNER_ID = "900001"
@@ -96,6 +98,7 @@ def _call_each(operations: Sequence[Operation[Any]]) -> Callable[[Desk, Path], N
 
 def _trade_each(run_key: str, plan: TradePlan) -> Callable[[Desk, Path], None]:
     def start(desk: Desk, _: Path) -> None:
+        say_yes(desk, governing(desk).version)  # as whoever starts it at a terminal
         rebalancing.keep_plan(desk, run_key, plan)
         finish(desk, run_key, trade_orders.commit_trades(desk, run_key, plan))
 
