@@ -37,7 +37,6 @@ QUESTION = re.compile(r"([0-9]+)-([0-9]+-[0-9a-f]{64})")
 
 NOTHING_GIVEN = "the run was resumed, and no token and no name was given"
 
-
 PLAN_CHANGED = "this is another plan than the one that was shown before: look at its payments again"
 
 
@@ -83,10 +82,8 @@ def take_approval(account: str | None) -> str | None:
 
 def _without_name(said: str, name: str) -> str:
     """Say why an answer does not count without the name that was typed: the next form stays in Prefect's database."""
-    person = " ".join(name.split())
-    for before, after in ((" by ", " does not count"), (", not ", "'s")):
-        said = said.replace(f"{before}{person}{after}", f"{before}the name given{after}")
-    return said
+    person = re.escape(" ".join(name.split()))
+    return re.sub(rf"(?<!\w){person}(?!\w)", "the name given", said) if person else said
 
 
 def _waiting(desk: Desk, code: str | None) -> WaitingPlan | None:
@@ -132,8 +129,15 @@ def _suspend(desk: Desk, waiting: WaitingPlan, needed: int, refused: str | None)
         LOG.warning("run %s could not be suspended: %s", waiting.run_key, error)
     except Pause:
         if _is_decided(desk, needed, waiting):  # Race: who decided meanwhile found no suspended run to resume
-            resume_flow_run(UUID(flow_run.id))
+            _resume_itself(waiting.run_key)
         raise
+
+
+def _resume_itself(run_key: str) -> None:
+    try:
+        resume_flow_run(UUID(flow_run.id))
+    except Exception as error:  # it is suspended, whatever the server says now, and a person may resume it
+        LOG.warning("run %s was decided about, and not resumed (%s): resume it", run_key, type(error).__name__)
 
 
 def _is_decided(desk: Desk, needed: int, shown: WaitingPlan) -> bool:
@@ -155,6 +159,11 @@ def _is_deployed() -> bool:
 
 OF_SCRIPTS = "approve-and-pay"
 """The flow that is given its approval when it is started."""
+
+
+def was_asked(code: str | None) -> bool:
+    """Tell whether this run was suspended with this plan before."""
+    return any(asked == code for _, asked in _questions())
 
 
 def _questions() -> list[tuple[int, str]]:

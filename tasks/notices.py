@@ -8,6 +8,7 @@ from prefect.client.schemas.objects import State
 from prefect.context import FlowRunContext
 
 from blocks.notice import send_notice
+from tasks.approval import was_asked
 from tasks.events import VERDICTS
 from treasury.errors import ConfigurationError
 from treasury.reports.notice import Message, morning_of, notice_of_run
@@ -19,7 +20,7 @@ WAITS = "WaitingForApproval"
 
 
 def send_notices(name: str, given: Mapping[str, Any], state: State[Any], *, is_night: bool) -> None:
-    """Send a notice of a whole night, of a plan that waits, and of a deployed run that failed, to each place.
+    """Send a notice of a whole night, of a plan that waits (once), and of a deployed run that failed, to each place.
 
     Whoever started a run by a command sees how it ends, and gets none of its failure. Needs neither ledger nor account:
     one that cannot be read is a failure that people have to hear of.
@@ -39,7 +40,10 @@ def _notice(name: str, given: Mapping[str, Any], state: State[Any], *, is_night:
     summary = found if isinstance(found, Mapping) else None
     if is_night and state.name in VERDICTS and summary is not None:
         return morning_of(summary)
-    if state.name != WAITS and not (state.is_failed() and _is_deployed()):
+    if state.name == WAITS:
+        if was_asked(getattr(state.data, "code", None)):
+            return None  # anybody can resume a run, and as often as they like
+    elif not (state.is_failed() and _is_deployed()):
         return None
     run_key = getattr(state.data, "run_key", None) or given.get("run_key")
     return notice_of_run(name, run_key, state.name or "Failed", summary)

@@ -17,22 +17,25 @@ SECONDS = 5
 def resume_suspended(plan: WaitingPlan) -> list[str]:
     """Resume the suspended runs of a plan's run key, or that show this plan; returns their names.
 
-    A resume is no yes: such a run asks the ledger. Where no server is reachable nothing happens; one that does not
-    resume them is one line.
+    A resume is no yes: such a run asks the ledger. Where no server is reachable nothing happens; what is not
+    resumed is one line.
     """
     api = configured_api() or served_api()
     if api is None or not answers(f"{api}/health", SECONDS):
         return []
     try:
         meant = [each for each in _ask(api, "flow_runs/filter", SUSPENDED) if _is_of(each, plan)]
-        resumed = [
-            each["name"] for each in meant if _ask(api, f"flow_runs/{each['id']}/resume", {})["status"] == ACCEPTED
-        ]
     except (OSError, ValueError) as error:
         print(f"  no run was resumed at {api} ({type(error).__name__}): resume it in Prefect's dashboard")
         return []
-    for name in resumed:
-        print(f"  resumed in Prefect: {name}")
+    resumed = []
+    for each in meant:
+        try:
+            if _ask(api, f"flow_runs/{each['id']}/resume", {})["status"] == ACCEPTED:
+                resumed.append(each["name"])
+                print(f"  resumed in Prefect: {each['name']}")
+        except (OSError, ValueError) as error:
+            print(f"  {each['name']} was not resumed ({type(error).__name__}): resume it in Prefect's dashboard")
     return resumed
 
 

@@ -119,6 +119,26 @@ def test_a_notice_that_does_not_arrive_is_a_line_of_the_log_without_its_address(
     assert PASSWORD not in caplog.text
 
 
+def test_a_deployed_run_that_waits_is_told_once_however_often_it_is_resumed(told: Told, home: Path) -> None:
+    from flows.pay_beneficiaries import pay_beneficiaries
+
+    policy = home / "policy.toml"
+    policy.write_text('[payouts.one_approval_above]\nUSDT = "1"\nUSDT_TRC20 = "1"\n')
+    sheet = str(data.path("beneficiaries.csv"))
+    run = Deployed(pay_beneficiaries, file=sheet, run_key="waits", policy=str(policy))
+    assert run.go().name == "Suspended"
+    for given in ({}, {"name": " "}):
+        assert run.resumed(**given).name == "Suspended"
+    assert [said["title"] for said in told.posts] == ["run waits: waiting for approval"]
+
+
+def test_a_deployed_run_that_fails_is_told(told: Told, home: Path) -> None:
+    from flows.pay_beneficiaries import pay_beneficiaries
+
+    assert Deployed(pay_beneficiaries, file=str(home / "no.csv"), run_key="absent").go().name == "InputRejected"
+    assert [said["title"] for said in told.posts] == ["run absent: input rejected"]
+
+
 def test_who_fails_by_a_command_is_not_told(told: Told, home: Path) -> None:
     from flows.pay_beneficiaries import pay_beneficiaries
 

@@ -230,7 +230,7 @@ class Operation(WireModel, Generic[R]):
     due_hours: ClassVar[int] = 0
     """Hours after which one that is not final is late, unless a policy says otherwise. The document names none."""
     is_paid_by_banks: ClassVar[bool] = False
-    """Whether banks pay it, so that only hours of business days count towards `due_hours`."""
+    """Banks pay it: of a policy with `holidays` only hours of business days count towards `due_hours`."""
     limited_by: ClassVar[str] = "payouts"
     """The table of a policy that limits it, if it moves money: payouts, withdrawals or conversions."""
     debits: ClassVar[str | None] = None
