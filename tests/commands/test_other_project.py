@@ -37,6 +37,7 @@ def start(office: Office, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.prefect
+@pytest.mark.proof
 @pytest.mark.costly("an embedded Prefect")
 def test_a_command_that_starts_processes_finds_our_packages(office: Office) -> None:
     sheet = office.sheet(("r1", "1.00", "12345678901"))

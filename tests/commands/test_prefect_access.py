@@ -234,7 +234,7 @@ def ends_badly(office: Office, users: str) -> list[tuple[str, dict[str, Any], st
     ]
 
 
-@pytest.mark.costly("waits for five flows in processes of their own")
+@pytest.mark.costly("waits for flows in processes of their own")
 def test_every_flow_runs_from_its_deployment_and_says_in_its_log_what_it_did(
     served: Served, told: list[str], tmp_path: Path
 ) -> None:
@@ -275,7 +275,7 @@ def test_every_flow_runs_from_its_deployment_and_says_in_its_log_what_it_did(
         ),
         "reconcile_transactions": ({}, "Warnings('", "Beginning flow run 'reconcile"),
     }
-    badly = ends_badly(served.office, users)
+    badly = ends_badly(served.office, users)[: None if ALL else 1]
     with httpx.Client(base_url=served.url, auth=served.auth, timeout=PATIENCE) as api:
 
         def asked(path: str, body: dict[str, Any]) -> Any:
@@ -294,6 +294,8 @@ def test_every_flow_runs_from_its_deployment_and_says_in_its_log_what_it_did(
 
         ids = {each["entrypoint"].rpartition(".")[2]: each["id"] for each in asked("/deployments/filter", {})}
         assert ids.keys() == wanted.keys()
+        if not ALL:  # one that is suspended, and paid by another run
+            wanted = {name: wanted[name] for name in ("pay_beneficiaries", "approve_and_pay")}
         runs = []
         for name, parameters, ends, said in [*((name, *each) for name, each in wanted.items()), *badly]:
             run = asked(f"/deployments/{ids[name]}/create_flow_run", {"parameters": parameters})["id"]

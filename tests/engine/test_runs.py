@@ -238,6 +238,7 @@ def test_a_single_operation_acts_once_for_its_reference(open_desk: OpenDesk, sta
     assert len(sandbox.orders()) == 1
 
 
+@pytest.mark.proof
 @pytest.mark.costly("traces each allocation")
 def test_a_long_file_is_planned_and_recorded_in_little_memory(open_desk: OpenDesk, tmp_path: Path) -> None:
     """More rows need next to nothing each. When all of them were objects at once it was a thousand

@@ -51,6 +51,7 @@ def run_id(prefect_url: str) -> str:
     return looked_at()
 
 
+@pytest.mark.proof
 @pytest.mark.costly("starts Prefect's command line four times")
 def test_runs_logs_and_artifacts_are_listed(prefect_url: str, run_id: str, tmp_path: Path) -> None:
     assert "looked-at" in prefect(prefect_url, tmp_path, "flow-run", "ls", "--limit", "200")

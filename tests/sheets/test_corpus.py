@@ -92,6 +92,7 @@ def test_no_personal_value_is_shown(tmp_path: Path) -> None:
             assert len(given) < 4 or given not in str(caught.value).replace("HDFC0000123", "")
 
 
+@pytest.mark.proof
 @pytest.mark.parametrize("kind", ["csv", "xlsx"])
 def test_ten_times_the_rows_are_read_in_ten_times_the_time(tmp_path: Path, kind: str) -> None:
     seconds = {10: 0.0, 1_000: 0.0, 10_000: 0.0}
