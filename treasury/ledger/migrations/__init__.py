@@ -74,7 +74,8 @@ def bring_up_to_date(connection: Connection, found: Mapping[str, str]) -> None:
     `found`: its `meta`. Whoever calls has the writer's lock (`serialize`), so that one process at a time does this.
     """
     if not found:
-        for statement in _statements(schema.VERSION, type(connection.dialect)):
+        dialect: Callable[[], Dialect] = type(connection.dialect)
+        for statement in _statements(schema.VERSION, dialect):
             connection.exec_driver_sql(statement)
     elif found["schema"] != schema.VERSION:
         crash_point("migration.before")
