@@ -14,7 +14,7 @@ import pytest
 from tests.engine import paying
 from tests.engine.answers import payout
 from tests.engine.runs import sheet
-from tests.moved_clock import MovedClock, clock_of
+from tests.moved_clock import RUNS, MovedClock, clock_of
 from treasury.errors import (
     ApprovalNeeded,
     ConfigurationError,
@@ -101,6 +101,7 @@ def test_what_was_not_paid_or_long_ago_is_no_duplicate(open_desk: OpenDesk, star
     assert start(desk, sheet(tmp_path, *paid), "four") == {"a": "settled"}
 
 
+@RUNS
 @pytest.mark.both_databases
 def test_two_runs_of_one_list_started_in_the_same_second_pay_once(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
