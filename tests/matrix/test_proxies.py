@@ -15,10 +15,11 @@ from tests.proofs import ALL
 from treasury.errors import ConfigurationError
 from treasury.orders.states import State
 from treasury.runs import execution
-from treasury.sandbox import SandboxSettings, generate_key_pair, running_sandbox
+from treasury.sandbox import SandboxClock, SandboxSettings, generate_key_pair, running_sandbox
 
 NAMES = tuple(KINDS) if ALL else ("payout", "fiat_payout")
 SHOWN = BEHAVIOURS if ALL else ("resends", "400 after", "403 before", "429 after", "502 after")
+QUOTE_SECONDS = 1.0
 REPEATS = ("repeat_acts", "repeat_answers_first", None)
 
 
@@ -44,24 +45,26 @@ def test_a_hostile_answer_makes_no_second_payment_and_no_paid_row_unpaid(
 def through_a_proxy(
     name: str, behaviour: str, repeat: str | None, tmp_path: Path, keys: tuple[str, str], *, quotes_too: bool = False
 ) -> None:
-    """Two starts at the proxy that misbehaves, then some where it passes everything on."""
+    """Two starts at the proxy that misbehaves, then some where it passes everything on, and quotes end between them."""
+    clock = MovedClock(None)  # the proxy's own answers have the machine's time
     faults = {repeat: 1.0} if repeat else {}
     settings = SandboxSettings(
-        partner_id=PARTNER_ID, public_key=keys[1], settle_seconds=0.0, quote_seconds=1.0, faults=faults
+        partner_id=PARTNER_ID, public_key=keys[1], settle_seconds=0.0, quote_seconds=QUOTE_SECONDS, faults=faults
     )
     kind = make_kind(name)
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
-    with running_sandbox(settings) as sandbox:
+    with running_sandbox(settings, SandboxClock(clock)) as sandbox:
         proxy = Proxy(sandbox.base_url, behaviour, quotes_too=quotes_too)
         try:
             for start in range(8):
-                desk = open_short_desk(proxy.base_url, tmp_path, keys[0])
+                desk = open_short_desk(proxy.base_url, tmp_path, keys[0], clock=clock)
                 kind.start(desk, tmp_path)
                 desk.close()
                 verdict = judge(url, sandbox.orders(), kind.rows)
                 assert [fault for fault in verdict.faults if "the ledger says held" not in fault] == []
                 if start >= 1:
                     proxy.behaviour = None
+                    clock.move(QUOTE_SECONDS)
                 if not verdict.waiting and start > 1:
                     break
         finally:

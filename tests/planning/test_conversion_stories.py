@@ -447,3 +447,16 @@ def test_what_makes_no_sense_is_refused() -> None:
         plan_conversions([usdt, holding("ETH", "1", "0")], [], terms())
     with pytest.raises(InputError, match="rates of ETH-USDT must be greater than zero"):
         plan_conversions([usdt, holding("ETH", "1", "1")], [pair("ETH-USDT", "0", "1")], terms())
+
+
+def test_an_asset_that_can_pay_itself_pays_before_the_base_asset_buys_more_of_it() -> None:
+    brl_btc = pair("BRL-BTC", None, "0.000004")
+    btc = holding("BTC", "0", "50000", need="0.01")
+    held = [holding("USDT", "900"), btc, holding("BRL", "2000", "0.2"), holding("ETH", "0", "2000", need="0.4")]
+    planned = plan(held, [ETH, BRL, brl_btc])
+    assert trades(planned) == [
+        ("BUY", "BRL-USDT", D(100), Purpose.OBLIGATION, 1),
+        ("BUY", "ETH-USDT", D(800), Purpose.OBLIGATION, 1),
+        ("SELL", "BRL-BTC", D(2500), Purpose.OBLIGATION, 2),
+    ]
+    assert planned.shortfalls == ()

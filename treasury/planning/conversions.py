@@ -139,7 +139,8 @@ class _Draft:
         """The routes to an asset in the order in which they pay, each with whose money it takes.
 
         A surplus would be sold for the base asset anyway: what that costs does not count against it, so it takes a
-        direct pair where that is cheaper than the way over the base asset.
+        direct pair where that is cheaper than the way over the base asset. The base asset buys no other one that can
+        pay itself before that has paid: what is bought cannot be sold for the base asset with the same plan.
         """
         book, base = self.book, self.book.terms.base_asset
         value = book.levels[asset].missing(purpose, self.change(asset)) * book.price(asset)
@@ -156,7 +157,8 @@ class _Draft:
                 price, length, names = self._price_of(route, value)
                 if money is _Money.SURPLUS:
                     price -= self._price_of_sale(source, value)
-                turn = 1 if source == base and money is _Money.OWN else rank
+                can_pay = any(paying[leg.receives] for leg in route[:-1])
+                turn = 1 if source == base and money is _Money.OWN and not can_pay else rank
                 found.append(((turn, price, length, names, rank), route, money))
         return [(route, money) for _, route, money in sorted(found, key=lambda each: each[0])]
 
