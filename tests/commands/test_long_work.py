@@ -21,7 +21,7 @@ from treasury.sandbox import RunningSandbox
 
 pytestmark = pytest.mark.prefect
 
-ROWS = 400
+ROWS = 200
 SLOW_SECONDS = 0.4
 
 

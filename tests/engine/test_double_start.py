@@ -13,7 +13,7 @@ from tests.proofs import tries
 pytestmark = pytest.mark.both_databases
 
 STARTS = tries("STARTS", 3, 8)
-ROWS = tries("START_ROWS", 120, 1_000)
+ROWS = tries("START_ROWS", 60, 1_000)
 
 ENGINE = """
 import sys

@@ -13,7 +13,7 @@ from tests.commands.office import eventually
 ROOT = Path(__file__).resolve().parents[2]
 PREFECT = str(Path(sys.executable).parent / "prefect")
 
-pytestmark = pytest.mark.prefect
+pytestmark = [pytest.mark.prefect, pytest.mark.proof]
 
 
 def prefect(url: str, home: Path, *words: str) -> str:
@@ -51,7 +51,6 @@ def run_id(prefect_url: str) -> str:
     return looked_at()
 
 
-@pytest.mark.proof
 @pytest.mark.costly("starts Prefect's command line four times")
 def test_runs_logs_and_artifacts_are_listed(prefect_url: str, run_id: str, tmp_path: Path) -> None:
     assert "looked-at" in prefect(prefect_url, tmp_path, "flow-run", "ls", "--limit", "200")

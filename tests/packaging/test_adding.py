@@ -111,6 +111,7 @@ def test_an_operation_that_moves_money_says_how_it_is_known_asked_about_and_late
 
 
 @pytest.mark.prefect
+@pytest.mark.proof
 @pytest.mark.costly("six processes, in a copy of the packages")
 def test_the_operation_that_the_page_adds_is_sent_once_asked_about_and_reported(
     project: Path, tmp_path: Path, key_file: Path, key_pair: tuple[str, str], prefect_url: str
