@@ -144,8 +144,9 @@ def changes(here: Prepared, table: str, column: str) -> list[tuple[int | None, A
         rows = [each for (each,) in ledger.execute(f"SELECT rowid FROM {table} LIMIT 12")]
         found = [each for (each,) in ledger.execute(f"SELECT DISTINCT {column} FROM {table} LIMIT 4")]
     values: list[Any] = [None, *found]
-    if any(isinstance(each, int) for each in found):
-        values += [0, 1, *(each + step for each in found[:1] for step in (-86_400_000, 86_400_000))]
+    numbers = [each for each in found if isinstance(each, int)]
+    if numbers:
+        values += [0, 1, *(numbers[0] + step for step in (-86_400_000, 86_400_000))]
     if column in ("state", "target"):
         values += list(map(str, (State.PREPARED, State.SENDING, State.ACCEPTED)))
     if not rows:
