@@ -33,6 +33,7 @@ from treasury.errors import (
     TreasuryError,
     WaitingForYes,
 )
+from treasury.files import as_ours
 from treasury.planning.policy import Policy
 from treasury.provider.client import may_pass
 from treasury.reports.results import has_left, in_words, needs_a_person
@@ -79,8 +80,8 @@ def ends_in_a_named_state(flow_function: Callable[P, Mapping[str, Any]]) -> Call
                 refused.append(take_approval(given["account"]))
                 with results_kept():
                     result: Any = flow_function(*bound.args, **bound.kwargs)
-            except TreasuryError as error:
-                return _state_of_error(error)
+            except (TreasuryError, OSError) as error:
+                return _state_of_error(as_ours(error))
             return result if isinstance(result, State) else _state_of(result)
 
         ended = watched(flow_function.__name__.replace("_", "-"), given, work)

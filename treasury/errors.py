@@ -7,6 +7,7 @@
     │   ├── PolicyChanged          another policy is in force than the one it was planned under
     │   └── RunKeyConflict         this run key already stands for other rows
     ├── ConfigurationError         fix keys, account or settings; nothing was sent
+    │   ├── DiskFull               free some space, and start it again; what left before stands in the ledger
     │   ├── WrongAccount           the ledger belongs to another account
     │   └── WrongLedgerKey         the ledger's payloads were written with another key
     ├── RunHeld                    another process holds this run; wait for it
@@ -152,6 +153,16 @@ class LimitExceeded(InputError):
 
 class ConfigurationError(TreasuryError):
     """A key, account or setting is missing or wrong; nothing was sent."""
+
+
+class DiskFull(ConfigurationError):
+    """No more can be written; what left before stands in the ledger."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            f"the disk is full ({why}): free some space and start it again; what was sent stands in the ledger, and "
+            "nothing is sent twice"
+        )
 
 
 class WrongAccount(ConfigurationError):

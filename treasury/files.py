@@ -1,5 +1,6 @@
 """Files written whole or not at all, readable by their owner alone: bytes, text, JSON."""
 
+import errno
 import json
 import os
 import shutil
@@ -11,8 +12,18 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TextIO
 
+from treasury.errors import DiskFull, TreasuryError
 from treasury.money import format_amount
 from treasury.private_files import make_folder
+
+
+def as_ours(error: Exception) -> TreasuryError:
+    """Return an error of ours as it is, and `DiskFull` for one that means that; raises any other one."""
+    if isinstance(error, TreasuryError):
+        return error
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return DiskFull(str(error.strerror))
+    raise error
 
 
 def write_bytes(path: Path, content: bytes) -> None:

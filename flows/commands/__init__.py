@@ -7,6 +7,7 @@ import shlex
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NoReturn
 
 from cyclopts import App, CycloptsError
@@ -15,6 +16,7 @@ from treasury.errors import (
     AlreadyServed,
     ApprovalNeeded,
     ConfigurationError,
+    DiskFull,
     InputError,
     NotTrusted,
     RecoveryRuns,
@@ -24,6 +26,7 @@ from treasury.errors import (
     TreasuryError,
     WaitingForYes,
 )
+from treasury.files import as_ours
 from treasury.private_files import be_private
 
 HELP = """Automate a merchant's treasury: no payment is sent twice, none is lost, and every morning a report says so.
@@ -80,6 +83,7 @@ REMEDIES: Sequence[tuple[type[TreasuryError], int]] = (
     (ApprovalNeeded, 3),
     (RecoveryRuns, 3),
     (WaitingForYes, 3),
+    (DiskFull, 1),
     (InputError, 2),
     (ConfigurationError, 2),
     (NotTrusted, 2),
@@ -115,10 +119,6 @@ def run(arguments: Sequence[str]) -> int:
     except CycloptsError as error:
         print(f"treasury: {error} (`treasury --help` shows the way)", file=sys.stderr)
         return 2
-    except TreasuryError as error:
-        sys.stdout.flush()  # output comes before the error, even where both streams are the same file
-        print(f"treasury: {error}", file=sys.stderr)
-        return next((code for kind, code in REMEDIES if isinstance(error, kind)), 1)
     except KeyboardInterrupt:
         command = shlex.join(["treasury", *arguments])
         print(f"treasury: interrupted, and nothing is lost. To go on: {command}", file=sys.stderr)
@@ -126,10 +126,22 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:  # the reader closed the pipe, as in `treasury runs | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except Exception as error:
+        return _say(error)
+    return code if isinstance(code, int) else 0
+
+
+def _say(error: Exception) -> int:
+    """Print an error in one line, or an unexpected one whole; the exit code."""
+    try:
+        error = as_ours(error)
     except Exception:
         traceback.print_exc()
         return 1
-    return code if isinstance(code, int) else 0
+    with suppress(OSError):  # what it was written to may be on the disk that is full
+        sys.stdout.flush()  # output comes before the error, even where both streams are the same file
+    print(f"treasury: {error}", file=sys.stderr)
+    return next((code for kind, code in REMEDIES if isinstance(error, kind)), 1)
 
 
 class _OneLine(logging.Formatter):

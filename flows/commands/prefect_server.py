@@ -37,6 +37,8 @@ QUIET = {
     # A failed flow reaches the person as one line of ours, not as Prefect's traceback; so does what the embedded server
     # could not write in time ("Error flushing 1 events"), which its own retry writes later.
     "PREFECT_LOGGING_LEVEL": "CRITICAL",
+    # Else each event is printed whole that a server which ended did not get.
+    "PREFECT_INTERNAL_LOGGING_LEVEL": "CRITICAL",
     "PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL",
     # Of commands that run beside each other on a slow disk one waits for the other, and longer than Prefect's 10 s.
     "PREFECT_SERVER_DATABASE_TIMEOUT": "60",
@@ -45,6 +47,10 @@ QUIET = {
 
 class PrefectDidNotStart(TreasuryError):
     """The embedded server did not answer; nothing was sent."""
+
+
+class PrefectEnded(TreasuryError):
+    """The server ended while a flow ran; what the flow did stands in the ledger."""
 
 
 def configured_api() -> str | None:
@@ -76,14 +82,30 @@ def prefect_api(*meanwhile: str) -> Iterator[None]:
         if not answers(f"{api}/health", SILENT_SECONDS):
             raise ConfigurationError(f"no Prefect server answers at {api}; nothing was sent")
         _check_password(api)
-        yield
+        with _told_if_it_ends():
+            yield
         return
     print("starting Prefect ...", flush=True)
     port = free_port()
     # Set before Prefect is imported: it reads this once, and without it would start a server of its own beside ours.
     changes = {"PREFECT_API_URL": f"http://127.0.0.1:{port}/api", **access_of(port, new_password())}
-    with changed_environment(changes), _first_start(), _embedded_server(port, meanwhile):
+    with changed_environment(changes), _first_start(), _embedded_server(port, meanwhile), _told_if_it_ends():
         yield
+
+
+@contextmanager
+def _told_if_it_ends() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        from httpx import TransportError  # Prefect's own; the service's are errors of ours
+
+        if not isinstance(error, TransportError):
+            raise
+        raise PrefectEnded(
+            f"Prefect's server does not answer any more ({type(error).__name__}): start the same command again; what "
+            "was sent stands in the ledger, and nothing is sent twice"
+        ) from None
 
 
 @contextmanager

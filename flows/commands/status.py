@@ -1,14 +1,12 @@
 """`treasury status` and `treasury balance`."""
 
 import json
-from datetime import UTC, datetime
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from flows.commands.common import DONE, TROUBLE, configured_desk
 from flows.commands.deployments import next_jobs
-from treasury.clock import MACHINE
 
 
 def status(*, as_json: Annotated[bool, Parameter(name="--json", negative=())] = False) -> int:
@@ -24,8 +22,9 @@ def status(*, as_json: Annotated[bool, Parameter(name="--json", negative=())] = 
     """
     from treasury.runs.standing import standing_of
 
-    found = standing_of(configured_desk())
-    found["scheduled"] = next_jobs(datetime.fromtimestamp(MACHINE.wall(), UTC))
+    desk = configured_desk()
+    found = standing_of(desk)
+    found["scheduled"] = next_jobs(desk.clock.now())
     if as_json:
         print(json.dumps(found, indent=2, ensure_ascii=False))
         return TROUBLE if found["needs"] else DONE

@@ -126,8 +126,9 @@ def test_what_the_old_ledger_held_is_all_there(old_ledger: str, newer: None, ope
     assert {row["name"] for row in after["made_up"]} == {"november", "october"}
 
 
-COLUMNS_OF_103 = (
+COLUMNS_SINCE = (
     ("orders", "bound"),
+    ("reports", "written_at"),
     *(("card_users", name) for name in ("first_at", "since", "passed_at", "passed_level")),
 )
 
@@ -139,14 +140,18 @@ def test_a_ledger_of_the_first_format_keeps_plans_from_then_on_and_findings_no_m
     with plain_engine(ledger_url).begin() as connection:
         for name in ("notifications", "payout_plan_rows", "payout_plans"):
             connection.execute(text(f"DROP TABLE {name}"))
-        for table, name in COLUMNS_OF_103:
+        for table, name in COLUMNS_SINCE:
             connection.execute(text(f"ALTER TABLE {table} DROP COLUMN {name}"))
+        connection.execute(text("INSERT INTO sweeps (id, started_at, scope) VALUES (1, 5, '{}')"))
+        report = "INSERT INTO reports (sweep_id, books, as_of, journal_id, statement) VALUES (1, 'all', 7, 0, '{}')"
+        connection.execute(text(report))
         for name in ("proofs", "adoptions"):
             connection.execute(text(f"CREATE TABLE {name} (id INTEGER PRIMARY KEY, name TEXT)"))
             connection.execute(text(f"INSERT INTO {name} (id, name) VALUES (1, 'hash')"))
         connection.execute(text("UPDATE meta SET value = '100' WHERE key = 'schema'"))
     before = contents(ledger_url)
     before["orders"] = [{**row, "bound": None} for row in before["orders"]]
+    before["reports"] = [{**row, "written_at": row["as_of"]} for row in before["reports"]]
     ledger = open_ledger()
     Ledger(empty_url, ACCOUNT, tmp_path / "ledger.key").close()
     assert shape(plain_engine(ledger_url)) == shape(plain_engine(empty_url))

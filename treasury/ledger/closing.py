@@ -8,7 +8,7 @@ from decimal import Decimal
 from itertools import chain
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Connection, Select, func, insert, select
+from sqlalchemy import Column, ColumnElement, Connection, Select, func, insert, select, update
 
 from treasury.concurrency.batches import batched
 from treasury.ledger import schema
@@ -335,12 +335,23 @@ def _add_effect(sums: dict[str, Decimal], name: str, amount: Decimal, source: St
 
 
 def last_whole_report(ledger: Ledger, sweep_id: int | None = None) -> int | None:
-    """Return when the last report of everything (before this sweep) was made, Unix ms; None if there was none."""
+    """Return when the last report of everything (before this sweep) was made, Unix ms; None if there was none.
+
+    One whose files were never written is none: nobody read it.
+    """
     reports, sweeps = schema.reports.c, schema.sweeps.c
     query = select(func.max(reports.as_of)).join_from(schema.reports, schema.sweeps, reports.sweep_id == sweeps.id)
     earlier = () if sweep_id is None else (sweeps.id < sweep_id,)
-    found: int | None = ledger.read(query.where(sweeps.scope == Scope().as_text(), *earlier))[0][0]
+    wanted = (sweeps.scope == Scope().as_text(), reports.written_at.is_not(None), *earlier)
+    found: int | None = ledger.read(query.where(*wanted))[0][0]
     return found
+
+
+def mark_written(ledger: Ledger, sweep_id: int) -> None:
+    """Record that the files of a report are written; a report that is made again keeps its first time."""
+    reports = schema.reports
+    wanted = (reports.c.sweep_id == sweep_id) & reports.c.written_at.is_(None)
+    ledger.write(lambda connection: connection.execute(update(reports).where(wanted).values(written_at=ledger.now())))
 
 
 # --- balances ---

@@ -15,7 +15,7 @@ from sqlalchemy.util import LRUCache
 from treasury.clock import MACHINE
 from treasury.concurrency.crash_points import crash_point
 from treasury.concurrency.turns import Deliver, await_result
-from treasury.errors import ConfigurationError
+from treasury.errors import ConfigurationError, DiskFull
 from treasury.ledger.mapping import TABLES, with_columns
 from treasury.ledger.statements import RowChange, S, change_all, change_one, insert_all
 from treasury.ledger.token import LedgerToken
@@ -199,6 +199,17 @@ def group_of(connection: Connection) -> Group:
     return group
 
 
+def _unusable(what: str, error: DBAPIError) -> ConfigurationError:
+    said = {getattr(error.orig, name, None) for name in ("sqlite_errorname", "sqlstate")}
+    return (
+        DiskFull(str(error.orig)) if said & FULL else ConfigurationError(f"the ledger cannot be {what}: {error.orig}")
+    )
+
+
+FULL = {"SQLITE_FULL", "SQLITE_IOERR_SHMSIZE", "53100"}
+"""Names that SQLite and PostgreSQL give a disk that is full; of SQLite the second one when a ledger is opened."""
+
+
 class Writer:
     """The thread of this process that writes. Steps that arrive together share one synced commit.
 
@@ -215,7 +226,7 @@ class Writer:
         try:
             self._connection = engine.connect()
         except DBAPIError as error:
-            raise ConfigurationError(f"the ledger cannot be opened: {error.orig}") from None
+            raise _unusable("opened", error) from None
         self._thread = threading.Thread(target=self._run, name="ledger-writer", daemon=True)
         self._thread.start()
 
@@ -300,5 +311,5 @@ class Writer:
             return
         reason = self._lost or error
         if isinstance(reason, DBAPIError):
-            reason = ConfigurationError(f"the ledger cannot be written: {reason.orig}")
+            reason = _unusable("written", reason)
         group[0][1](None, reason)

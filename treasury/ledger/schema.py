@@ -15,7 +15,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-VERSION = "103"
+VERSION = "104"
 
 metadata = MetaData()
 
@@ -356,8 +356,9 @@ reports = Table(
     Column("as_of", BigInteger, nullable=False),
     Column("journal_id", BigInteger, nullable=False),
     Column("statement", Text, nullable=False),
+    Column("written_at", BigInteger),
 )
-"""Finished sweeps. `books`: which orders their statement is about. `journal_id`: the last step that it holds."""
+"""Finished sweeps, of the orders of `books` up to the step `journal_id`; `written_at`: null while no file shows it."""
 
 sweep_balances = Table(
     "sweep_balances",

@@ -34,12 +34,15 @@ class RequiredAction:
         return f"{self.what}: {self.command}"
 
 
-def needs_of(found: Mapping[str, Any], approvers: Sequence[str], *, is_listed: bool) -> list[RequiredAction]:
+def needs_of(
+    found: Mapping[str, Any], approvers: Sequence[str], late_hours: float, *, is_listed: bool
+) -> list[RequiredAction]:
     """Return what waits for a person, of what `standing_of` found; `approvers`: those whom the policy lists.
 
-    `is_listed`: it lists people, so that their keys count, and no names.
+    `late_hours`: the age at which a report of everything is late. `is_listed`: the policy lists people, so that their
+    keys count, and no names.
     """
-    needs = [*_decisions(found, ", ".join(approvers) or APPROVER), *_open(found), *_overdue(found)]
+    needs = [*_decisions(found, ", ".join(approvers) or APPROVER), *_open(found), *_overdue(found, late_hours)]
     return [replace(each, command=with_person(each.command, is_listed=is_listed)) for each in needs]
 
 
@@ -68,11 +71,13 @@ def _open(found: Mapping[str, Any]) -> Iterator[RequiredAction]:
         yield RequiredAction(what, OPERATOR, found["since"]["unknown"], "start their runs again, or treasury reconcile")
 
 
-def _overdue(found: Mapping[str, Any]) -> Iterator[RequiredAction]:
+def _overdue(found: Mapping[str, Any], late_hours: float) -> Iterator[RequiredAction]:
     last = {each["job"]: each["last"] for each in found["jobs"]}
-    if days := found["missed_nights"]:
-        named = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
-        what = f"no report of everything was made on {len(days)} day(s), {named}"
+    days, hours = found["missed_nights"], found["report_hours"] or 0
+    if days or hours >= late_hours:  # in the morning after a night without one, that day is not over
+        named = f"{days[0]} to {days[-1]}" if len(days) > 1 else "".join(days)
+        missed = f"on {len(days)} day(s), {named}" if days else f"for {hours} h"
+        what = f"no report of everything was made {missed}"
         yield RequiredAction(what, OPERATOR, last["reconcile"], "treasury reconcile")
     if last and "reconcile" not in last:
         yield RequiredAction("no report of everything was made yet", OPERATOR, None, "treasury reconcile")

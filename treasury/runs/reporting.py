@@ -33,7 +33,9 @@ def report_sweep(
     from treasury.reports.reconciliation import write_reconciliation
 
     report = judge_sweep(desk, sweep_id, policy, statement)
-    return write_reconciliation(out or desk.settings.night_folder(policy.day_of(report.night.as_of)), report)
+    made = write_reconciliation(out or desk.settings.night_folder(policy.day_of(report.night.as_of)), report)
+    closing.mark_written(desk.ledger, sweep_id)
+    return made
 
 
 def judge_sweep(desk: Desk, sweep_id: int, policy: Policy, statement: Statement | None = None) -> "Report":

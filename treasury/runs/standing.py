@@ -56,6 +56,7 @@ def standing_of(desk: Desk) -> dict[str, Any]:
         "at": as_time(now),
         "jobs": _jobs(desk, last),
         "missed_nights": _missed(policy, last, now),
+        "report_hours": None if last is None else max(0, now - last) // HOUR_MS,
         "waiting_approvals": [
             {"run_key": plan.run_key, "code": plan.code, "since": as_time(plan.proposed_at)}
             for plan in waiting_plans(ledger)
@@ -74,7 +75,8 @@ def standing_of(desk: Desk) -> dict[str, Any]:
             "breaks": None if first_break is None else as_time(first_break),
         },
     }
-    needs = needs_of(found, policy.listed.with_right(Right.APPROVE), is_listed=bool(policy.listed))
+    late = desk.settings.alarm_hours.report
+    needs = needs_of(found, policy.listed.with_right(Right.APPROVE), late, is_listed=bool(policy.listed))
     return {**found, "needs": [str(each) for each in needs], "actions": [asdict(each) for each in needs]}
 
 

@@ -3,7 +3,7 @@
 import csv
 import io
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from decimal import Decimal
 from pathlib import Path
@@ -26,10 +26,14 @@ _UNPRINTABLE = re.compile("[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f\\ud800-\\udfff
 
 def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
     """Write a CSV file of these columns; what a row lacks is blank. Raises `ValueError` for an unknown column."""
-    with replacing(path) as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows(_cells(row, columns, frozenset(columns)) for row in rows)
+    try:
+        with replacing(path) as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(columns)
+            writer.writerows(_cells(row, columns, frozenset(columns)) for row in rows)
+    finally:
+        if isinstance(rows, Generator):  # on a full disk it closes what else it writes them into, here and not later
+            rows.close()
 
 
 def _cells(row: Mapping[str, object], columns: Sequence[str], known: frozenset[str]) -> list[str]:
