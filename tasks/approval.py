@@ -161,6 +161,11 @@ OF_SCRIPTS = "approve-and-pay"
 """The flow that is given its approval when it is started."""
 
 
+def is_resumed() -> bool:
+    """Tell whether this run was suspended before, and somebody resumed it."""
+    return bool(_questions())
+
+
 def was_asked(code: str | None) -> bool:
     """Tell whether this run was suspended with this plan before."""
     return any(asked == code for _, asked in _questions())

@@ -28,7 +28,8 @@ MAX_TOLD_ROWS = 20
 
 def show_run(desk: Desk, key: str, summary: Mapping[str, Any]) -> None:
     """Show a run's totals as a page and its rows as a table, rows that need a person first."""
-    create_markdown_artifact(run_as_markdown(summary), key=key, description=f"Run {summary['run_key']}")
+    said = f"Run {summary['run_key']}: {in_words(summary)}"
+    create_markdown_artifact(run_as_markdown(summary), key=key, description=said)
     with desk.ledger.each_order(summary["run_key"]) as orders:
         rows = rows_for_people(orders, is_listed=bool(governing(desk).people))
     create_table_artifact(rows, key=f"{key}-rows", description=f"Rows of {summary['run_key']}")
@@ -48,7 +49,7 @@ def shown_while_it_waits(desk: Desk, run_key: str) -> Iterator[None]:
         if plan is not None:
             judged, _ = standing_of(desk.ledger, plan, rules_of(desk, plan))
             page = plan_as_markdown(waiting_page(plan, judged, note_of(desk, plan)))
-            create_markdown_artifact(page, key="waiting-plan", description=f"Plan of {run_key}")
+            create_markdown_artifact(page, key="waiting-plan", description=f"Plan of {run_key} waits for approval")
         raise
 
 

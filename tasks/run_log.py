@@ -47,8 +47,11 @@ def _is_in_a_run(_: logging.LogRecord) -> bool:
 def _in_one_line(record: logging.LogRecord) -> bool:
     """Take the traceback from what Prefect logs of an error of ours: the state of the run says what came of it.
 
-    The line by which Prefect calls it unexpected is left out.
+    The line by which Prefect calls it unexpected is left out. A task that waits for an approval ends in a state that
+    Prefect logs as an error: it is none.
     """
+    if str(record.msg).startswith("Finished in state WaitingForApproval("):
+        record.levelno, record.levelname = logging.INFO, "INFO"
     if not (record.exc_info and isinstance(record.exc_info[1], TreasuryError)):
         return True
     record.exc_info = None

@@ -6,12 +6,12 @@ from typing import Any
 
 from prefect.artifacts import create_table_artifact
 from prefect.client.schemas.objects import State
-from prefect.context import FlowRunContext
 from prefect.states import Failed
 
 from blocks.desk import open_desk
 from tasks.events import tell_of_night, tell_of_waiting, tell_what_changed
 from tasks.notices import WAITS, send_notices
+from tasks.scheduled import is_scheduled, on_business_days
 from treasury.errors import TreasuryError
 from treasury.pings import FAIL, NIGHT, START, SUCCESS, ping
 from treasury.reports.results import MAX_SHOWN_ROWS
@@ -35,7 +35,7 @@ def watched(name: str, given: Mapping[str, Any], work: Callable[[], State[Any]])
     if is_job:
         ping(name, START)
     try:
-        state = work()
+        state = on_business_days(given, work)()
     except BaseException as error:
         if is_job:
             ping(name, FAIL, type(error).__name__)
@@ -51,8 +51,7 @@ def watched(name: str, given: Mapping[str, Any], work: Callable[[], State[Any]])
 
 def _is_job(name: str, given: Mapping[str, Any]) -> bool:
     """Tell whether this is a job that is due: a scheduled run, or one of `JOBS` as a schedule would start it."""
-    context = FlowRunContext.get()
-    if context is not None and context.flow_run is not None and context.flow_run.auto_scheduled:
+    if is_scheduled():
         return True
     return name in JOBS and not any(given.get(each) for each in JOBS[name])
 

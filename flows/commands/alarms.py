@@ -1,5 +1,6 @@
 """The alarms: Prefect automations as code. `treasury serve` makes them, and `treasury alarms` on a server of yours."""
 
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,6 +23,9 @@ OURS = [
 """Flow runs of our deployments; a run of the command line tells the person who started it."""
 
 RUNS = {"match": {"prefect.resource.id": "prefect.flow-run.*"}, "match_related": OURS}
+
+PLACE = re.compile(r"\{\{.*?\}\}")
+"""A place in a message that Prefect fills in for each event; the description of an automation says it in capitals."""
 
 LOOK_SECONDS = 60.0
 """So often `treasury serve` looks for what became old, and for plans that were decided."""
@@ -131,7 +135,7 @@ def make_alarms(client: Any, settings: Settings) -> tuple[int, int]:
         name = PREFIX + alarm.name
         wanted = AutomationCore(
             name=name,
-            description=alarm.body if "{{" not in alarm.body else "",
+            description=PLACE.sub(lambda found: "STATE" if "state" in found[0] else "NAME", alarm.body),
             tags=["treasury"],
             trigger=EventTrigger(**alarm.trigger),
             actions=_actions(alarm, block),

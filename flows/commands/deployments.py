@@ -8,15 +8,15 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import flows
+from treasury.planning.policy import Policy
 from treasury.runs.desk import desk_of
-from treasury.runs.governing import governing
+from treasury.runs.governing import BUSINESS_DAYS, governing
 from treasury.settings import read_settings
 
 
 def without_policy() -> set[str]:
     """Slugs of the schedules that move money, while no policy is in force; they are installed inactive."""
-    settings = read_settings()
-    if settings.has_account and governing(desk_of(settings.account(), settings)).version is not None:
+    if _policy() is not None:
         return set()
     return {
         schedule["slug"]
@@ -24,6 +24,12 @@ def without_policy() -> set[str]:
         if MOVES_MONEY in declared["tags"]
         for schedule in declared["schedules"]
     }
+
+
+def _policy() -> Policy | None:
+    settings = read_settings()
+    found = governing(desk_of(settings.account(), settings)) if settings.has_account else None
+    return None if found is None or found.version is None else found.policy
 
 
 MOVES_MONEY = "moves-money"
@@ -84,15 +90,21 @@ def _located(parameters: dict[str, Any]) -> dict[str, Any]:
 
 
 def next_jobs(now: datetime) -> list[dict[str, str]]:
-    """When each scheduled deployment is due next, where it is served and nobody paused it: `job`, and `next` in UTC."""
+    """When each scheduled deployment is due next, where it is served and nobody paused it: `job`, and `next` in UTC.
+
+    One whose schedule means business days is due on the next of them.
+    """
     from cronsim import CronSim
 
     def due() -> Iterator[tuple[datetime, str]]:
-        waiting = without_policy()
+        waiting, policy = without_policy(), _policy() or Policy()
         for declared in read_deployments():
+            every_day = BUSINESS_DAYS not in declared["tags"]
             for schedule in declared["schedules"]:
                 if schedule["slug"] not in waiting:
-                    at = next(CronSim(schedule["cron"], now.astimezone(ZoneInfo(schedule["timezone"]))))
+                    times = CronSim(schedule["cron"], now.astimezone(ZoneInfo(schedule["timezone"])))
+                    is_open = policy.business_days.is_open
+                    at = next(at for at in times if every_day or is_open(policy.business_date(at)))
                     yield at.astimezone(UTC), declared["entrypoint"].rpartition(".")[2].replace("_", "-")
 
     return [{"job": job, "next": f"{at:%Y-%m-%dT%H:%M:%SZ}"} for at, job in sorted(due())]

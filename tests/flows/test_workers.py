@@ -157,7 +157,7 @@ def test_runs_of_several_workers_are_paid_once_though_one_is_killed(
             machines.enter_context(running([*commands_of("worker"), "--limit", str(RUNS // 2)], environs[name]))
 
         def pay(key: str) -> str:
-            return runs.start("pay-beneficiaries/on-demand", file=str(sheets[key]), run_key=key)
+            return runs.start("pay-beneficiaries/pay-a-sheet", file=str(sheets[key]), run_key=key)
 
         sheets = {
             f"payroll-{run}": one.sheet(

@@ -58,6 +58,25 @@ class Governing:
         return Limits() if self.policy is None else self.policy.table(table)
 
 
+BUSINESS_DAYS = "business-days"
+"""Tag of a deployment whose schedule means the business days of the policy."""
+
+
+def closed_today(desk: Desk, named: Path | None = None) -> str | None:
+    """Say, where today is no business day of the policy that applies, which days it is that are; None where it is one.
+
+    `named`: the file of a policy that a start names.
+    """
+    policy = governing(desk, named).policy or Policy()
+    today = policy.business_date(desk.clock.now())
+    if policy.business_days.is_open(today):
+        return None
+    return (
+        f"{today} is no business day of {', '.join(policy.holidays)}: the service was asked nothing, and nothing left; "
+        f"the next one is {policy.business_days.next_open(today)}, and a person can start it before"
+    )
+
+
 def would_rehearse(desk: Desk) -> bool:
     """Tell whether what is recorded now is a rehearsal, or something of this ledger was."""
     return is_rehearsal(desk.ledger) or policy_in_force(desk.ledger) is None
