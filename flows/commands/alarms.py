@@ -135,7 +135,7 @@ def make_alarms(client: Any, settings: Settings) -> tuple[int, int]:
         name = PREFIX + alarm.name
         wanted = AutomationCore(
             name=name,
-            description=PLACE.sub(lambda found: "STATE" if "state" in found[0] else "NAME", alarm.body),
+            description=PLACE.sub(_in_capitals, alarm.body[:1].upper() + alarm.body[1:]),
             tags=["treasury"],
             trigger=EventTrigger(**alarm.trigger),
             actions=_actions(alarm, block),
@@ -148,6 +148,10 @@ def make_alarms(client: Any, settings: Settings) -> tuple[int, int]:
             client.update_automation(found.id, wanted.model_copy(update={"enabled": found.enabled}))
             changed += 1
     return made, changed
+
+
+def _in_capitals(place: re.Match[str]) -> str:
+    return "STATE" if "state" in place[0] else "NAME"
 
 
 def _actions(alarm: Alarm, block: Any) -> list[Any]:

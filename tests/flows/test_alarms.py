@@ -5,7 +5,9 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
+from datetime import UTC, datetime
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -29,6 +31,7 @@ HOURS = {
     "TREASURY_ALARM_WAITING_HOURS": 45 / 3600,
     "TREASURY_ALARM_UNKNOWN_HOURS": 10.1 / 3600,
     "TREASURY_ALARM_LATE_HOURS": 10.1 / 3600,
+    "TREASURY_ALARM_SILENT_HOURS": 15 / 3600,
 }
 
 
@@ -64,7 +67,7 @@ def test_every_alarm_is_told_once(
         save_webhook(office, url, (user, password), hears.base_url)
         assert "7 changed" in office.process("alarms", TREASURY_ALARM_BLOCK="custom-webhook/alarms", **here).out
         with httpx.Client(base_url=url, auth=(user, password), timeout=30) as api:
-            crash_fail_and_be_late(api)
+            silent = crash_fail_be_late_and_silent(api)
         assert office.process("pay", sheet, "--run-key", "waits", "--policy", limit, "--yes", **here).code == 3
         assert office.process("pay", sheet, "--run-key", "decided", "--policy", limit, "--yes", **here).code == 3
         assert office.process("cancel", "decided", "--by", "Ana", "--why", "a test", **here).code == 0
@@ -78,24 +81,30 @@ def test_every_alarm_is_told_once(
         }
         eventually(lambda: subjects().keys() >= wanted, PATIENCE, "not every alarm was told")
         time.sleep(50)  # what would be told again, or of the run that was decided, is told by then
+        state = httpx.get(f"{url}/flow_runs/{silent}", auth=(user, password), timeout=60).json()["state"]
     once = subjects()
     assert once.pop("the night was not reported") >= 1  # again each time as long as none is made
     assert once.pop("breaks were found") == 2, told  # of two nights with new ones, of three
-    assert once == dict.fromkeys(wanted - {"the night was not reported", "breaks were found"}, 1), told
+    assert once.pop("a run crashed") == 2, told  # of the one that did, and of the one that gave no sign of life
+    several = {"the night was not reported", "breaks were found", "a run crashed"}
+    assert once == dict.fromkeys(wanted - several, 1), told
+    assert (state["type"], state["name"]) == ("CRASHED", "Crashed")
+    assert "it gave no sign of life" in state["message"]
     [waits] = [each["body"] for each in told if "approval" in each["subject"]]
     assert "The run waits has waited" in waits
     assert [each for each in told if "Example Person" in str(each) or "12345670009" in str(each)] == []
 
 
-def crash_fail_and_be_late(api: httpx.Client) -> None:
-    """Runs of a deployment that nobody serves: one crashes, one needs a person, one is late."""
+def crash_fail_be_late_and_silent(api: httpx.Client) -> str:
+    """Runs of a deployment that nobody serves: one crashes, one needs a person, one is late; the id of one that runs
+    and gives one sign of life."""
 
-    def asked(path: str, body: dict[str, Any]) -> Any:
+    def asked(path: str, body: Any) -> Any:
         until = time.monotonic() + PATIENCE
         while not (answer := api.post(path, json=body)).is_success:  # on a busy machine its database may be locked
             assert time.monotonic() < until, answer.text
             time.sleep(0.5)
-        return answer.json()
+        return answer.json() if answer.content else None
 
     flow = asked("/flows/", {"name": "served-by-nobody"})["id"]
     deployment = asked("/deployments/", {"name": "nobody", "flow_id": flow, "tags": ["treasury"]})["id"]
@@ -104,3 +113,15 @@ def crash_fail_and_be_late(api: httpx.Client) -> None:
     for state in ({"type": "CRASHED", "name": "Crashed"}, {"type": "FAILED", "name": "NeedsAttention"}):
         number = asked(f"/deployments/{deployment}/create_flow_run", {"state": {"type": "PENDING"}})["id"]
         asked(f"/flow_runs/{number}/set_state", {"state": state, "force": True})
+    silent = asked(f"/deployments/{deployment}/create_flow_run", {"state": {"type": "PENDING"}})["id"]
+    asked(f"/flow_runs/{silent}/set_state", {"state": {"type": "RUNNING", "name": "Running"}, "force": True})
+    related = {f"prefect.deployment.{deployment}": "deployment", "prefect.tag.treasury": "tag"}
+    sign = {
+        "id": str(uuid4()),
+        "occurred": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%S.%fZ}",
+        "event": "prefect.flow-run.heartbeat",
+        "resource": {"prefect.resource.id": f"prefect.flow-run.{silent}", "prefect.resource.name": "silent"},
+        "related": [{"prefect.resource.id": each, "prefect.resource.role": role} for each, role in related.items()],
+    }
+    asked("/events", [sign])
+    return str(silent)
