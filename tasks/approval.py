@@ -122,7 +122,7 @@ def _suspend(desk: Desk, waiting: WaitingPlan, needed: int, refused: str | None)
     number, before = asked[-1] if asked else (0, waiting.code)
     why = "; ".join(filter(None, (refused, PLAN_CHANGED if before != waiting.code else None)))
     form = ApprovalForm.with_initial_data(description=as_form(page, without_markup(why)))
-    LOG.info("run %s waits for an approval: resume it with a token, or approve it on the command line", waiting.run_key)
+    LOG.info("run %s waits for an approval: resume it by its form, or approve it by a command", waiting.run_key)
     try:
         suspend_flow_run(form, key=f"{number + 1}-{waiting.code}", timeout=rules.hours * 3600)
     except RuntimeError as error:  # Race: it was cancelled in this moment
