@@ -66,7 +66,8 @@ def starts(served: Served, run_key: str, account: str) -> tuple[str, str]:
     )
     newest = "document.querySelector('a[href*=\"/artifacts/artifact/\"]')"  # the newest is first
     dashboard.follow("document.querySelector('a[href*=\"/artifacts/key/waiting-plan\"]')", newest)
-    dashboard.follow(newest, f"(document.body?.innerText ?? '').includes('Plan of {run_key} waits for approval')")
+    parts = f"['Plan of {run_key} waits for approval', 'Debits at most']"
+    dashboard.follow(newest, f"{parts}.every((part) => (document.body?.innerText ?? '').includes(part))")
     return run, dashboard.tab.text()
 
 
