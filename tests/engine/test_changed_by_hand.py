@@ -11,6 +11,7 @@ from tests.engine import paying
 from tests.engine.runs import sheet
 from treasury.errors import InputError
 from treasury.ledger import schema
+from treasury.ledger.seals import is_sealed_order, seal_answers, seal_without_answers
 from treasury.ledger.stops import lift_stop, stop_sending
 from treasury.orders.states import Hold, State
 from treasury.runs import execution
@@ -66,7 +67,8 @@ def recorded(desk: Desk, tmp_path: Path) -> Path:
     "changed",
     [
         *({"amount": "99"}, {"currency": "USDT"}, {"request_id": "x" * 20}, {"checksum": None}, {"state": "settled"}),
-        {"replaces": "tf-another"},
+        *({"replaces": "tf-another"}, {"order_no": "1"}, {"status": 99}, {"first_answer": "400"}, {"sent_at": 1}),
+        *({"absent_since": 1}, {"absences_needed": 2}),
     ],
     ids=lambda changed: next(iter(changed)),
 )
@@ -129,3 +131,15 @@ def test_what_was_changed_stays_recognizable_when_the_service_reports_it(
     assert order.state is State.ACCEPTED
     execution.follow_orders(slow, "run", [order.id], 10)
     assert start(slow, file) == {"a": "held"}
+
+
+def test_a_ledger_of_before_answers_were_sealed_is_sealed_anew_and_what_was_changed_stays_so(
+    desk: Desk, recorded: Path
+) -> None:
+    assert set(start(desk, recorded).values()) == {"settled"}
+    for order in desk.ledger.orders():
+        change(desk, order.row_ref, checksum=seal_without_answers(desk.ledger.key, order))
+    change(desk, "b", amount="2000")
+    desk.ledger.write(lambda connection: seal_answers(connection, desk.ledger.key))
+    sealed = {order.row_ref: is_sealed_order(desk.ledger.key, order) for order in desk.ledger.orders()}
+    assert sealed == {"a": True, "b": False, "c": True}

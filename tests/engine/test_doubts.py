@@ -143,7 +143,7 @@ def test_a_row_that_is_asked_about_first_waits_while_there_is_doubt(
 ) -> None:
     desk = open_desk(service.base_url)
     order = witness_and_order(desk, service, payout())
-    order = desk.ledger.note(order, absences_needed=1, absent_since=5)
+    order = desk.ledger.note(order, unmoved=True, absences_needed=1, absent_since=5)
     if moved:
         held = desk.ledger.step(order, Event.HOLD)
         with pytest.raises(IllegalTransition):

@@ -90,7 +90,7 @@ def test_forgotten_quotes_are_asked_for_too(open_desk: OpenDesk, service: Any, g
 def test_in_an_epoch_two_absences_a_window_apart_are_needed(open_desk: OpenDesk, service: Any) -> None:
     desk = open_desk(service.base_url, resend_after=600)
     service.plan(PAYOUT, accepted)
-    order = desk.ledger.note(plan(desk, payout()), absences_needed=2)
+    order = desk.ledger.note(plan(desk, payout()), unmoved=True, absences_needed=2)
     for seconds in (0, 599):
         clock_of(desk).move(seconds)
         order = desk.submission.submit(order)
@@ -105,7 +105,7 @@ def test_what_is_asked_before_it_is_sent_says_what_is_waited_for(
 ) -> None:
     desk = open_desk(service.base_url, resend_after=600)
     service.plan(PAYOUT, accepted)
-    order = desk.submission.submit(desk.ledger.note(plan(desk, payout()), absences_needed=absences_needed))
+    order = desk.submission.submit(desk.ledger.note(plan(desk, payout()), unmoved=True, absences_needed=absences_needed))
     if absences_needed != 2:
         assert (order.state, order.absences_needed, order.absent_since) == (State.ACCEPTED, 0, None)
         return
@@ -120,7 +120,7 @@ def test_nothing_is_noted_of_an_absence_once_another_hand_moved_the_row(
     open_desk: OpenDesk, service: Any, absences_needed: int
 ) -> None:
     desk = open_desk(service.base_url, resend_after=600)
-    order = desk.ledger.note(plan(desk, payout()), absences_needed=absences_needed)
+    order = desk.ledger.note(plan(desk, payout()), unmoved=True, absences_needed=absences_needed)
     moved: list[Order] = []
 
     def meddle(_: Mapping[str, Any]) -> tuple[int, Any]:
@@ -145,7 +145,7 @@ def test_an_unused_quote_of_its_own_holds_a_row_only_where_the_ledger_may_be_old
     service.plan(CREATE, confirmed)
     order = desk.submission.submit(plan(desk, fiat_payout()))
     assert [(quote.stage, quote.asks) for quote in desk.ledger.quotes()] == [("asked", 3)]
-    order = desk.ledger.note(order, absences_needed=absences_needed)
+    order = desk.ledger.note(order, unmoved=True, absences_needed=absences_needed)
     service.plan(FIAT_QUERY, about({order.request_id: 11}))
     desk.submission.begin_start()
     order = desk.submission.submit(order)
@@ -171,7 +171,7 @@ def test_a_payment_under_a_quote_of_its_own_holds_a_row_always(
     desk = open_desk(service.base_url)
     service.plan(QUOTE, "drop")
     order = desk.submission.submit(plan(desk, fiat_payout()))
-    order = desk.ledger.note(order, absences_needed=absences_needed)
+    order = desk.ledger.note(order, unmoved=True, absences_needed=absences_needed)
     service.plan(FIAT_QUERY, about({order.request_id: 22}))
     order = desk.submission.submit(order)
     assert (order.state, order.hold_kind, order.order_no, order.status) == (State.HELD, "known", "F1", 22)
@@ -232,7 +232,7 @@ def test_only_what_this_ledger_never_sent_tells_that_it_is_older(
         service.plan(CREATE, "drop")
         order = submission.submit(order)
         order = desk.ledger.step(order, Event.RESOLVE_NOT_SENT)
-    order = desk.ledger.note(order, absences_needed=2)
+    order = desk.ledger.note(order, unmoved=True, absences_needed=2)
     name = reference_of(desk.ledger, order, generation)
     service.plan(FIAT_QUERY, about({name: 22}))
     order = submission.submit(order)

@@ -4,11 +4,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import Row, Table
+from sqlalchemy import Connection, Row, Table, select, update
 
+from treasury.concurrency.batches import batched
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
-from treasury.ledger.mapping import with_columns
+from treasury.ledger.mapping import read_row, with_columns
 from treasury.money import format_amount
 from treasury.orders.records import Order, Quote
 
@@ -50,15 +51,44 @@ CHANGED = "changed"
 
 
 def seal_order(key: LedgerKey, order: Order) -> str:
-    """The checksum of an order: what it is, where it stands, what it asks for, and what is sent."""
+    """The checksum of an order: what it is, where it stands, what it asks for, what is sent, and what was answered."""
+    numbers = (order.sent_at, order.absent_since, None if order.status is None else int(order.status))
+    asks = order.absences_needed if order.absences_needed not in OF_A_FIRST_RUN else None
+    answered = (order.order_no, order.first_answer, *(None if each is None else str(each) for each in (*numbers, asks)))
+    return key.checksum_of(_joined((*_facts(order), *answered)) + b"\x1f" + (order.payload or b""))
+
+
+OF_A_FIRST_RUN = (0, 1)
+"""`absences_needed` before and after a machine's first run asked: changed for many orders at once, and not sealed."""
+
+
+def _facts(order: Order) -> tuple[str | None, ...]:
     amounts = (order.amount, order.receive_amount, order.ceiling)
-    texts = (
+    return (
         *(order.run_key, order.row_ref, order.operation, str(order.generation), order.request_id, order.state.value),
         *(order.currency, order.receive_currency, order.confirmation, order.hold_kind, str(order.doubtful)),
         *(order.replaces, *(None if amount is None else format_amount(amount) for amount in amounts)),
         *(() if order.bound is None else (format_amount(order.bound),)),  # none in ledgers of before format 103
     )
-    return key.checksum_of(_joined(texts) + b"\x1f" + (order.payload or b""))
+
+
+ANSWERS_SEALED = 104
+"""The format from which on what was answered is sealed, too."""
+
+
+def seal_answers(connection: Connection, key: LedgerKey) -> None:
+    """Seal what was answered about each order of an older ledger; one that was changed by hand stays recognizable."""
+    table = schema.orders
+    for some in batched(connection.execute(select(table.c.id)).scalars().all()):
+        for row in connection.execute(select(table).where(table.c.id.in_(some))).fetchall():
+            order = read_row(Order, row)
+            if order.checksum == seal_without_answers(key, order):
+                connection.execute(update(table).where(table.c.id == order.id).values(checksum=seal_order(key, order)))
+
+
+def seal_without_answers(key: LedgerKey, order: Order) -> str:
+    """The checksum of an order in ledgers of before format 104."""
+    return key.checksum_of(_joined(_facts(order)) + b"\x1f" + (order.payload or b""))
 
 
 def _joined(texts: Iterable[str | None]) -> bytes:
