@@ -7,6 +7,7 @@ from typing import Any
 from tests.engine import paying
 from tests.proofs import ALL
 from treasury.ledger.acceptances import accept_break
+from treasury.ledger.closing import mark_written
 from treasury.planning.policy import Policy
 from treasury.reconciliation.scope import Scope
 from treasury.reports.machine import as_machine
@@ -87,4 +88,6 @@ def remake(
     third = None if statement is None else read_statement(statement)
     if files or ALL:
         return dict(report_sweep(desk, sweep_id, out, Policy(), third))
-    return as_machine(judge_sweep(desk, sweep_id, Policy(), third))
+    judged = judge_sweep(desk, sweep_id, Policy(), third)
+    mark_written(desk.ledger, sweep_id)  # as if its files were
+    return as_machine(judged)
