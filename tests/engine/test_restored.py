@@ -105,7 +105,9 @@ def test_what_is_asked_before_it_is_sent_says_what_is_waited_for(
 ) -> None:
     desk = open_desk(service.base_url, resend_after=600)
     service.plan(PAYOUT, accepted)
-    order = desk.submission.submit(desk.ledger.note(plan(desk, payout()), unmoved=True, absences_needed=absences_needed))
+    order = desk.submission.submit(
+        desk.ledger.note(plan(desk, payout()), unmoved=True, absences_needed=absences_needed)
+    )
     if absences_needed != 2:
         assert (order.state, order.absences_needed, order.absent_since) == (State.ACCEPTED, 0, None)
         return

@@ -239,7 +239,8 @@ def test_what_a_person_ended_of_it_is_looked_at_as_any_other(open_desk: OpenDesk
     order = desk.submission.submit(plan(desk, payout()))
     order = desk.ledger.step(order, Event.RESOLVE_SETTLED)
     service.plan(QUERY, shown(99), shown(44))
-    assert desk.submission.ask(order).state is State.SETTLED
+    order = desk.submission.ask(order)
+    assert order.state is State.SETTLED
     assert desk.submission.ask(order).state is State.FAILED
 
 

@@ -71,7 +71,8 @@ def test_an_accepted_order_is_followed_to_its_end(open_desk: OpenDesk, service: 
     service.plan(QUERY, shown(22), shown(99, fee_amount="0.10"))
     order = desk.submission.submit(plan(desk, payout()))
     assert (order.state, order.order_no, order.status) == (State.ACCEPTED, "P1", 11)
-    assert desk.submission.ask(order).state is State.ACCEPTED
+    order = desk.submission.ask(order)
+    assert order.state is State.ACCEPTED
     order = desk.submission.ask(order)
     assert (order.state, order.fee, order.payload) == (State.SETTLED, Decimal("0.10"), None)
     assert len(service.sent_to(PAYOUT)) == 1

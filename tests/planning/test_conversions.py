@@ -121,7 +121,8 @@ def test_planning_again_after_the_fills_gives_no_trades(treasury: Treasury) -> N
     """The base asset starts inside its band: once back at its target, it may be spent and take in more. Nothing is left
     open that is less than what rounding a few trades comes to, a hundredth of the base asset (a unit of BTC is worth a
     twentieth of that): the next plan closes such a gap. A plan trades each pair in one direction, and does not buy back
-    what it spent for an obligation: what it leaves open for that the next one may close."""
+    what it spent for an obligation: what it leaves open for that the next one may close, and fill the base asset's band
+    by a smallest trade."""
     base = next(each for each in treasury.holdings if each.asset == "USDT")
     assume(base.expected >= base.need + base.minimum)
     assume(base.maximum is None or min(base.spendable, base.expected) <= base.need + base.maximum)
@@ -130,7 +131,8 @@ def test_planning_again_after_the_fills_gives_no_trades(treasury: Treasury) -> N
     again = planned(after)
     if again.conversions:
         before, then = sum(open_values(treasury, plan)), sum(open_values(after, again))
-        assert before - then > NEAR, again.conversions
+        is_low = any(h.asset == "USDT" and h.expected - h.need < h.minimum for h in after.holdings)
+        assert before - then > (0 if is_low else NEAR), again.conversions
 
 
 @many
