@@ -174,12 +174,12 @@ class WrongLedgerKey(ConfigurationError):
 
 
 class RunHeld(TreasuryError):
-    """Another process holds this run."""
+    """Another process holds this run, or this part of a sweep, whose name has a space."""
 
     def __init__(self, run_key: str, holder: str) -> None:
         self.run_key = run_key
         self.holder = holder
-        super().__init__(f"run {run_key} is held by {holder}")
+        super().__init__(f"{run_key if ' ' in run_key else f'run {run_key}'} is held by {holder}")
 
 
 class AlreadyServed(TreasuryError):

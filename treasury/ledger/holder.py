@@ -40,67 +40,18 @@ def _in_words(holder: dict[str, str]) -> str:
     return f"process {holder.get('process')} on {holder.get('host')} since {holder.get('since')}"
 
 
-class FileLock:
-    """`flock` on a file beside the ledger; the file says who holds it."""
+class _FileLocks:
+    """`flock` on files that say who holds them; a file goes when its lock is released."""
 
-    def __init__(self, ledger_file: Path) -> None:
-        self._folder = ledger_file.with_name(ledger_file.name + ".locks")
-        self._open: dict[str, int] = {}
-
-    def acquire(self, run_key: str) -> None:
-        """Take it, or raise `RunHeld`."""
-        import fcntl
-
-        make_folder(self._folder)
-        name = hashlib.sha256(run_key.encode()).hexdigest()[:32]
-        descriptor = os.open(self._folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(descriptor, 1000, 0)
-            os.close(descriptor)
-            raise RunHeld(run_key, _describe(holder)) from None
-        except OSError as error:
-            os.close(descriptor)
-            raise ConfigurationError(f"runs cannot be locked in {self._folder}: {error.strerror}") from None
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, json.dumps(_here()).encode(), 0)
-        self._open[run_key] = descriptor
-
-    def release(self, run_key: str) -> None:
-        """Let it go."""
-        os.close(self._open.pop(run_key))
-
-
-def _describe(holder: bytes) -> str:
-    try:
-        return _in_words(json.loads(holder))
-    except ValueError:
-        return "another process"
-
-
-SHARED_FOLDER = Path("/tmp/treasury-flows.locks")  # noqa: S108 - its files are locks: nothing is read from them but a name
-"""The lock folder that all homes of a machine share, whoever their user is."""
-
-
-class MachineLock:
-    """`flock` on a file that all homes of a machine share, named by account and run: one home at a time holds a run."""
-
-    def __init__(self, account: str, folder: Path | None = None) -> None:
-        self._account = account
-        self._folder = folder or SHARED_FOLDER
-        self._holds = Holds(self)
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._open: dict[str, tuple[int, Path]] = {}
 
-    def hold(self, run_key: str) -> AbstractContextManager[bool]:
-        """Hold a run on this machine. Raises `RunHeld`."""
-        return self._holds.hold(run_key)
-
     def acquire(self, run_key: str) -> None:
         """Take it, or raise `RunHeld`."""
         import fcntl
 
-        file = self._folder / f"{hashlib.sha256(f'{self._account}|{run_key}'.encode()).hexdigest()[:32]}.lock"
+        file = self._folder / f"{hashlib.sha256(self._name(run_key).encode()).hexdigest()[:32]}.lock"
         try:
             self._make_folder()
             while True:
@@ -114,6 +65,9 @@ class MachineLock:
                     holder = os.pread(descriptor, 1000, 0)
                     os.close(descriptor)
                     raise RunHeld(run_key, _describe(holder)) from None
+                except OSError:
+                    os.close(descriptor)
+                    raise
                 os.close(descriptor)
         except OSError as error:
             raise ConfigurationError(
@@ -130,6 +84,49 @@ class MachineLock:
             file.unlink()  # removed while still locked: a process that waits for this file then sees that it is gone
         os.close(descriptor)
 
+    def _name(self, run_key: str) -> str:
+        return run_key
+
+    def _make_folder(self) -> None:
+        make_folder(self._folder)
+
+    def _open_file(self, file: Path) -> int:
+        return os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+class FileLock(_FileLocks):
+    """A lock file beside the ledger for each run that is held."""
+
+    def __init__(self, ledger_file: Path) -> None:
+        super().__init__(ledger_file.with_name(ledger_file.name + ".locks"))
+
+
+def _describe(holder: bytes) -> str:
+    try:
+        return _in_words(json.loads(holder))
+    except ValueError:
+        return "another process"
+
+
+SHARED_FOLDER = Path("/tmp/treasury-flows.locks")  # noqa: S108 - its files are locks: nothing is read from them but a name
+"""The lock folder that all homes of a machine share, whoever their user is."""
+
+
+class MachineLock(_FileLocks):
+    """A lock file that all homes of a machine share, named by account and run: one home at a time holds a run."""
+
+    def __init__(self, account: str, folder: Path | None = None) -> None:
+        super().__init__(folder or SHARED_FOLDER)
+        self._account = account
+        self._holds = Holds(self)
+
+    def hold(self, run_key: str) -> AbstractContextManager[bool]:
+        """Hold a run on this machine. Raises `RunHeld`."""
+        return self._holds.hold(run_key)
+
+    def _name(self, run_key: str) -> str:
+        return f"{self._account}|{run_key}"
+
     def _make_folder(self) -> None:
         with suppress(FileExistsError):
             self._folder.mkdir()
@@ -137,8 +134,7 @@ class MachineLock:
         if self._folder.is_symlink() or not self._folder.is_dir():
             raise ConfigurationError(f"{self._folder} is no folder, so runs cannot be locked; nothing was sent")
 
-    @staticmethod
-    def _open_file(file: Path) -> int:
+    def _open_file(self, file: Path) -> int:
         try:
             # Not with O_CREAT at first: in a sticky folder the kernel refuses that for a file of another user.
             return os.open(file, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)

@@ -64,7 +64,8 @@ class Inquiry:
 
         Raises `NotConnected`, `Refused` or `OutcomeUnknown` when the question itself could not be answered.
         """
-        return self.apply(order, self.query(order))[0]
+        began = self._ledger.now()
+        return self.apply(order, self.query(order), began)[0]
 
     def query(self, order: Order) -> SeenOrder | None:
         """Return what the service shows of an order; None when it knows no such order. Changes nothing."""
@@ -189,12 +190,15 @@ class Inquiry:
         named = {"generation": generation, "request_id": reference_of(self._ledger, order, generation)}
         return named if generation == order.generation else named | asked_facts(self._ledger.payload(order))
 
-    def apply(self, order: Order, seen: SeenOrder | None) -> tuple[Order, Next]:
-        """Record the result of a query. Returns the order after it, and what may be done next."""
+    def apply(self, order: Order, seen: SeenOrder | None, began: int | None = None) -> tuple[Order, Next]:
+        """Record the result of a query. Returns the order after it, and what may be done next.
+
+        `began`: when the question began to be asked, Unix ms; an absence is evidence of that moment, not of now.
+        """
         result = judge_query(order, seen, self._rules)
         if result is QueryResult.ABSENT:
             shown = "a quote that was not confirmed" if seen is not None else "no such order"
-            return self._apply_absence(order, f"the service knows {shown}")
+            return self._apply_absence(order, f"the service knows {shown}", began)
         assert seen is not None
         if result is QueryResult.UNDECIDED:
             return self._apply_undecided(order, seen), Next.WAIT
@@ -210,8 +214,9 @@ class Inquiry:
         known = all(getattr(order, name) == value for name, value in facts.items())
         return known and event_for(order.state, seen.status) is None
 
-    def _apply_absence(self, order: Order, why: str) -> tuple[Order, Next]:
+    def _apply_absence(self, order: Order, why: str, began: int | None) -> tuple[Order, Next]:
         now = self._ledger.now()
+        began = now if began is None else min(began, now)
         facts: dict[str, Any] = {"asked_at": now}
         refused = order.first_answer in self._rules.service.asked_first
         if order.is_on_a_persons_word:
@@ -221,7 +226,10 @@ class Inquiry:
         if order.state is not State.UNKNOWN:
             return self._ledger.note(order, unmoved=True, **facts), Next.WAIT
         quote = last_quote(self._ledger, order) if order.operation in QUOTED else None
-        following = judge_absence(order, quote, now, self._client.service_now(), self._rules)
+        service_now = self._client.service_now()
+        began_there = None if service_now is None else service_now - (now - began)
+        # Race: somebody else may have counted an absence while this question was on its way, or its answer in a group.
+        following = judge_absence(order, quote, began, began_there, self._rules)
         if following in COUNTED and (doubt := self._witnesses.doubt(order.operation)) is not None:
             if not refused:
                 facts["reason"] = doubt

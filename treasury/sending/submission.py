@@ -110,7 +110,8 @@ class Submission(Transmission):
 
     def _ask_unknown(self, order: Order) -> Order:
         """Query an unknown order and take the step that the evidence allows. A prepared result is to be quoted anew."""
-        order, following = self.apply(order, self.query(order))
+        began = self._ledger.now()
+        order, following = self.apply(order, self.query(order), began)
         if following is Next.RESEND:
             crash_point("resend.decided")
             return self._transmit(order, self._operation(order), Event.RESEND).order
