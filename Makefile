@@ -12,7 +12,7 @@ MUTANTS ?= 0
 HISTORIES ?= 2000
 DAYS ?= 90
 
-.PHONY: install demo test quick proofs coverage crash matrix fuzz histories plans days mutate million scale bench profile office graphs lint format clean
+.PHONY: install demo test quick proofs coverage crash matrix fuzz histories plans days mutate million scale dask bench profile office graphs lint format clean
 
 install: .venv/.installed
 
@@ -76,6 +76,12 @@ days: install
 scale: install
 	PROOFS=all $(ONE) -s tests/flows/test_workers.py
 
+# The parts of a sweep, and `.map` of 200 withdrawals, on Dask and on the other runners, in an environment of its own.
+dask: install
+	$(PYTHON) -m venv .venv-dask
+	$(BIN)/uv pip install --quiet --python .venv-dask/bin/python -c constraints.txt -e '.[dev,fast,dask]'
+	PROOFS=all .venv-dask/bin/python -m pytest -q --max-costs 0 tests/flows/test_mapped.py tests/flows/test_runners.py
+
 # Whether the tests notice a broken engine (MUTANTS=0 is all of them).
 mutate: install
 	$(BIN)/python -m tests.mutate.mutate --mutants $(MUTANTS)
@@ -110,4 +116,4 @@ format: install
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf .venv .demo dist build *.egg-info
+	rm -rf .venv .venv-dask .demo dist build *.egg-info

@@ -28,10 +28,6 @@ WARMED = 400
 """Orders that are not counted: they open the connections and start what starts once."""
 
 
-LARGER = 4
-"""Times the rows of a sweep that is shared among processes: what is not large is not shared."""
-
-
 def product(url: str, key: str, rows: int, **settings: Any) -> dict[str, float]:
     """Payouts a second, quoted ones, and questions about the direct ones; under run keys that the service never saw."""
     with desk(url, key, **settings) as (opened, home):
@@ -40,13 +36,6 @@ def product(url: str, key: str, rows: int, **settings: Any) -> dict[str, float]:
             "quoted payouts": pay(opened, sheet(home, rows + WARMED, QUOTED), f"quoted-{home.name}"),
             "sweep": ask(opened, f"direct-{home.name}"),
         }
-
-
-def large_sweep(url: str, key: str, rows: int) -> float:
-    """Questions a second of a sweep in a process for each core."""
-    with desk(url, key, processes=os.cpu_count() or 1) as (opened, home):
-        pay(opened, sheet(home, rows + WARMED), f"direct-{home.name}")
-        return ask(opened, f"direct-{home.name}")
 
 
 def pay(opened: Desk, file: Path, run_key: str) -> float:
@@ -58,10 +47,9 @@ def pay(opened: Desk, file: Path, run_key: str) -> float:
 
 def ask(opened: Desk, run_key: str) -> float:
     """How many orders of a run are asked about a second; what starts once is done before."""
-    chunks = sweep.open_chunks(opened, sweep.start_or_resume_sweep(opened, Scope(run_key)))
-    asked = [one for chunk in chunks for one in chunk]
+    parts = sweep.open_parts(opened, sweep.start_or_resume_sweep(opened, Scope(run_key)))
+    asked = [one for ids in parts.values() for one in ids]
     sweep.ask_orders(opened, asked[:WARMED])
-    opened.shards.ready()
     return rivals.rate(lambda: sweep.ask_orders(opened, asked[WARMED:]), len(asked) - WARMED)
 
 
@@ -89,7 +77,6 @@ def one_round(rows: int, tasks: int, key: str, new_database: Callable[[], str]) 
             if tasks:
                 found["task per id"] = rivals.task_per_id(opened.account, ids[:tasks])
         found |= product(url, key, rows)
-        found["large sweep, a process for each core"] = large_sweep(url, key, LARGER * rows)
         on_httpx = product(url, key, rows, http_engine="httpx")
         found |= {f"{name}, engine httpx": value for name, value in on_httpx.items()}
         on_postgresql = product(url, key, rows, ledger_url=new_database())

@@ -7,7 +7,7 @@ from prefect import flow
 
 from flows.forms import Account, Currency, File, Folder, KnownRun, Notification, Policy, WindowDays
 from tasks.outcomes import dated, ends_in_a_named_state
-from tasks.reconciliation import ask_orders, end_sweep, notify, parts_of, start_sweep, stored_sweep, write_report
+from tasks.reconciliation import ask_parts, end_sweep, notify, runner_of_sweep, start_sweep, stored_sweep, write_report
 
 
 @flow(name="reconcile-transactions", flow_run_name=dated("reconcile"))
@@ -42,8 +42,12 @@ def reconcile_transactions(
 
     """
     scope = {"run_key": run_key, "window_days": window_days, "currency": currency}
-    started = stored_sweep(scope, account) if offline else start_sweep(scope, account, ask_all)
-    asked = [ask_orders(part, account, wait_for=[started]) for part in parts_of(started, account)]
+    if offline:
+        started, asked = stored_sweep(scope, account), []
+    else:
+        with runner_of_sweep(scope, account) as runner:  # its processes start while the questions are written down
+            started = start_sweep(scope, account, ask_all)
+            asked = ask_parts(runner, started, account)
     ended = end_sweep(started, account, wait_for=asked)
     report = write_report(ended, out, policy, statement, account)
     if notification is not None:

@@ -68,7 +68,6 @@ def desk(
     key: str,
     *,
     in_flight: int = IN_FLIGHT,
-    processes: int = 1,
     ledger_url: str | None = None,
     http_engine: EngineName | None = None,
 ) -> Iterator[tuple[Desk, Path]]:
@@ -84,7 +83,6 @@ def desk(
         ledger_url=ledger_url,
         ledger_key_file=home / "key",
         in_flight=in_flight,
-        processes=processes,
         http_engine=http_engine,
     )
     opened = Desk(Account(url, "900001", key), settings)

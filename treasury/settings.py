@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast, get_args
+from typing import Any, Literal, cast, get_args
 
 from pydantic import ValidationError
 
@@ -33,6 +33,9 @@ after trouble began and before it shows."""
 
 PROCESSES = 4
 """Processes that a sweep uses, unless there are fewer cores or it is told otherwise; each has its own requests."""
+
+RunnerName = Literal["threads", "processes", "dask"]
+"""Who asks the parts of a sweep: threads of the run's process, processes beside it, or workers of a Dask cluster."""
 
 PING_JOB = "{job}"
 """Stands for the name of the job in the URL that is told of starts and ends."""
@@ -81,6 +84,10 @@ class Settings:
     max_clock_skew_seconds: float = MAX_CLOCK_SKEW_SECONDS
     processes: int = 1
     """How many processes a sweep may use."""
+    runner: RunnerName | None = None
+    """Who asks the parts of a sweep; when left out its size decides, between threads and processes."""
+    dask_scheduler: str | None = None
+    """The address of the Dask cluster; a cluster of this machine is made where there is none."""
     in_flight: int = IN_FLIGHT
     """Requests that a process has on their way at once."""
     quote_margin_seconds: float | None = None
@@ -236,10 +243,12 @@ def read_settings(environ: Mapping[str, str] = os.environ) -> Settings:
         ),
         tokens=path("TREASURY_TOKEN_FOLDER", "token_folder"),
         processes=_count(environ, "TREASURY_PROCESSES", min(os.cpu_count() or 1, PROCESSES)),
+        runner=cast(RunnerName | None, _one_of(environ, "TREASURY_RUNNER", RunnerName)),
+        dask_scheduler=environ.get("TREASURY_DASK_SCHEDULER") or None,
         in_flight=_count(environ, "TREASURY_IN_FLIGHT", IN_FLIGHT),
         max_clock_skew_seconds=_seconds(environ, "TREASURY_MAX_CLOCK_SKEW_SECONDS", MAX_CLOCK_SKEW_SECONDS),
         limits=_limits(environ),
-        http_engine=_engine(environ),
+        http_engine=cast(EngineName | None, _one_of(environ, "TREASURY_HTTP_ENGINE", EngineName)),
         service=_service(environ, saved.service),
         service_in_environment=frozenset(_given(environ)),
         notify_url=environ.get("TREASURY_NOTIFY_URL") or None,
@@ -295,14 +304,12 @@ def _whole(environ: Mapping[str, str], variable: str, default: int, least: int, 
     return int(text)
 
 
-def _engine(environ: Mapping[str, str]) -> EngineName | None:
-    name = environ.get("TREASURY_HTTP_ENGINE") or None
-    for known in get_args(EngineName):
-        if name == known:
-            return cast(EngineName, known)
-    if name is not None:
-        raise ConfigurationError(f"TREASURY_HTTP_ENGINE must be pyreqwest or httpx (got {name!r})")
-    return None
+def _one_of(environ: Mapping[str, str], variable: str, names: Any) -> str | None:
+    """The name that is set, one of a `Literal`; None where none is."""
+    name, known = environ.get(variable) or None, get_args(names)
+    if name is not None and name not in known:
+        raise ConfigurationError(f"{variable} must be {', '.join(known[:-1])} or {known[-1]} (got {name!r})")
+    return name
 
 
 def _limits(environ: Mapping[str, str]) -> EngineLimits:

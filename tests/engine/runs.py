@@ -63,7 +63,7 @@ def night(
     night writes its files.
     """
     sweep_id = sweep.start_or_resume_sweep(desk, scope, ask_all=ask_all)
-    for ids in sweep.open_chunks(desk, sweep_id):
+    for ids in sweep.open_parts(desk, sweep_id).values():
         sweep.ask_orders(desk, ids)
     sweep.end_sweep(desk, sweep_id)
     report = remake(desk, sweep_id, out, statement, files=files)

@@ -174,7 +174,7 @@ def test_a_report_is_made_again_from_stored_answers_to_the_byte(
     night(desk, tmp_path / "1", files=True)
     asked = len(sandbox.orders())
     stored = sweep.stored_sweep(desk, Scope())
-    assert sweep.open_chunks(desk, stored) == []
+    assert sweep.open_parts(desk, stored) == {}
     sandbox.advance(600)
     remake(desk, stored, tmp_path / "again", files=True)
     for name in FILES:
@@ -186,19 +186,19 @@ def test_a_report_is_made_again_from_stored_answers_to_the_byte(
 def test_a_sweep_that_was_cut_off_goes_on_and_takes_in_what_is_new(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sweep, "QUESTIONS_PER_TASK", 2)
+    monkeypatch.setattr(sweep, "PART", 2)
     sandbox = start_sandbox()
     desk = open_desk(sandbox.base_url)
     pay(desk, sheet(tmp_path, *ROWS), tmp_path / "out", seconds=1)
     first = sweep.start_or_resume_sweep(desk, Scope())
-    chunks = sweep.open_chunks(desk, first)
-    assert [len(ids) for ids in chunks] == [2, 1]
-    sweep.ask_orders(desk, chunks[0])
+    parts = sweep.open_parts(desk, first)
+    assert [len(ids) for ids in parts.values()] == [2, 1]
+    sweep.ask_orders(desk, parts.pop(0))
     again = open_desk(sandbox.base_url)
     assert sweep.start_or_resume_sweep(again, Scope(currency="ETH")) != first
     assert sweep.start_or_resume_sweep(again, Scope()) == first
-    assert sweep.open_chunks(again, first) == chunks[1:]
-    sweep.ask_orders(again, chunks[1])
+    assert sweep.open_parts(again, first) == parts
+    sweep.ask_orders(again, parts[1])
     sweep.end_sweep(again, first)
     assert remake(again, first, tmp_path / "1")["counts"] == {"opening": 1, "matched": 2, "in_progress": 1}
     assert sweep.start_or_resume_sweep(again, Scope()) != first
@@ -304,7 +304,7 @@ def test_raw_answers_are_kept_without_anything_personal(
     desk = open_desk(sandbox.base_url)
     pay(desk, sheet(tmp_path, ROWS[0]), tmp_path / "out", seconds=20)
     sweep_id = sweep.start_or_resume_sweep(desk, Scope())
-    [ids] = sweep.open_chunks(desk, sweep_id)
+    [ids] = sweep.open_parts(desk, sweep_id).values()
     sweep.ask_orders(desk, ids)
     [row] = desk.ledger.read(schema.answers.select())
     raw = json.loads(row.service_side)["raw"]
@@ -372,7 +372,7 @@ def test_a_service_that_cannot_be_reached_ends_the_asking_and_the_next_start_ask
     desk.client.close()
     desk.client = desk.submission._client = Client(replace(desk.account, base_url="http://127.0.0.1:9"))
     sweep_id = sweep.start_or_resume_sweep(desk, Scope())
-    for ids in sweep.open_chunks(desk, sweep_id):
+    for ids in sweep.open_parts(desk, sweep_id).values():
         assert sweep.ask_orders(desk, ids) == 0
     sides = [json.loads(row.service_side) for row in desk.ledger.read(schema.answers.select())]
     told = [side["seen_reason"] for side in sides]
@@ -381,4 +381,4 @@ def test_a_service_that_cannot_be_reached_ends_the_asking_and_the_next_start_ask
     assert UNREACHED <= len(asked) <= UNREACHED + desk.in_flight * 3 // 2
     back = open_desk(service.base_url)
     assert sweep.start_or_resume_sweep(back, Scope()) == sweep_id
-    assert sum(sweep.ask_orders(back, ids) for ids in sweep.open_chunks(back, sweep_id)) == 300
+    assert sum(sweep.ask_orders(back, ids) for ids in sweep.open_parts(back, sweep_id).values()) == 300

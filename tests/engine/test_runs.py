@@ -193,9 +193,9 @@ def test_a_sweep_teaches_the_ledger_and_reports_both_sides(
     assert {order.state for order in desk.ledger.orders()} == {State.ACCEPTED}
     sandbox.advance(60)
     sweep_id = sweep.start_or_resume_sweep(desk, Scope())
-    for ids in sweep.open_chunks(desk, sweep_id):
+    for ids in sweep.open_parts(desk, sweep_id).values():
         assert sweep.ask_orders(desk, ids) == 2
-    assert sweep.open_chunks(desk, sweep_id) == []
+    assert sweep.open_parts(desk, sweep_id) == {}
     sweep.end_sweep(desk, sweep_id)
     report = report_sweep(desk, sweep_id, tmp_path / "report", Policy())
     assert (report["verdict"], report["counts"]) == ("warnings", {"opening": 1, "matched": 2})
@@ -215,7 +215,7 @@ def test_a_sweep_that_cannot_ask_is_incomplete(
     pay(desk, sheet(tmp_path, ("a", "10", "12345670001")), tmp_path / "out", seconds=0)
     service.plan("/v1/order/query", "drop")
     sweep_id = sweep.start_or_resume_sweep(desk, Scope())
-    [ids] = sweep.open_chunks(desk, sweep_id)
+    [ids] = sweep.open_parts(desk, sweep_id).values()
     assert sweep.ask_orders(desk, ids) == 0
     sweep.end_sweep(desk, sweep_id)
     report = report_sweep(desk, sweep_id, tmp_path / "report", Policy())

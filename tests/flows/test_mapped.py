@@ -1,5 +1,6 @@
-"""Tasks of one operation in a flow of one's own, mapped over many references on Prefect's own thread runner."""
+"""Tasks of one operation in a flow of one's own, mapped over many references on each of Prefect's runners."""
 
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +14,37 @@ from treasury.ledger.stops import stop_sending
 from treasury.provider.orders import QueryTransaction, Withdraw
 from treasury.sandbox import RunningSandbox
 
-COUNT = 12
+
+def on(runner: str, workers: int) -> Any:
+    from prefect.task_runners import ThreadPoolTaskRunner
+
+    from tasks.runners import WorkerProcesses
+
+    if runner == "threads":
+        return ThreadPoolTaskRunner(max_workers=4 * workers)
+    if runner == "processes":
+        return WorkerProcesses(workers)
+    dask = pytest.importorskip("prefect_dask", reason="the extra [dask] is not there")
+    return dask.DaskTaskRunner(
+        cluster_kwargs={"n_workers": workers, "threads_per_worker": 4, "dashboard_address": None}
+    )
+
+
+MANY = [pytest.param(runner, 200, marks=pytest.mark.proof) for runner in ("threads", "processes", "dask")]
 
 
 @pytest.mark.prefect
-def test_a_mapped_task_that_moves_money_pays_each_reference_once(home: Path, sandbox: RunningSandbox) -> None:
+@pytest.mark.costly("processes that import Prefect, a task for each payment")
+@pytest.mark.parametrize(("runner", "count"), [("threads", 12), ("processes", 3), *MANY])
+def test_a_mapped_task_that_moves_money_pays_each_reference_once(
+    home: Path, open_sandbox: Any, monkeypatch: pytest.MonkeyPatch, runner: str, count: int
+) -> None:
     from prefect import flow
-    from prefect.task_runners import ThreadPoolTaskRunner
 
     from tasks.operations import withdraw
 
+    sandbox = open_sandbox(balances={"USDT_TRC20": Decimal(100_000)})
+    monkeypatch.setenv("TREASURY_BASE_URL", sandbox.base_url)
     withdrawals = [
         {
             "request_id": f"mapped-{number}",
@@ -31,21 +53,21 @@ def test_a_mapped_task_that_moves_money_pays_each_reference_once(home: Path, san
             "customer_ref_id": "c",
             "address": "TVk631BotbQQSHGAUSRhDKGzHomE8EyrCW",
         }
-        for number in range(COUNT)
+        for number in range(count)
     ]
 
-    runner: Any = ThreadPoolTaskRunner(max_workers=8)  # Prefect's own types do not fit each other here
-
-    @flow(name="mapped", task_runner=runner)
+    @flow(name="mapped", task_runner=on(runner, 2 if count > 3 else 1))
     def mapped() -> list[Any]:
-        return [future.result() for future in withdraw.map(withdrawals)]
+        states = withdraw.map(withdrawals, return_state=True)
+        assert {state.name for state in states} <= {"InProgress", "Settled"}
+        return [state.result() for state in states]
 
     for _ in range(2):
         rows = mapped()
         assert sorted(row["request_id"] for row in rows) == sorted(each["request_id"] for each in withdrawals)
         assert {row["outcome"] for row in rows} <= {"in_progress", "settled"}
-    sent = [order for order in sandbox.orders() if order["request_id"].startswith("mapped-")]
-    assert len(sent) == COUNT
+    sent = sandbox.orders()
+    assert len(sent) == count
     assert {order["effects"] for order in sent} == {1}
     orders = [open_desk().ledger.orders(run_key=f"call-{each['request_id']}") for each in withdrawals]
     assert {(len(found), found[0].sends) for found in orders} == {(1, 1)}

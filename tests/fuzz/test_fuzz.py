@@ -191,7 +191,7 @@ def test_no_answer_ends_a_run_a_night_or_a_report(
 
 def one_night(desk: Desk, scope: Scope, out: Path) -> Mapping[str, Any]:
     sweep_id = sweep.start_or_resume_sweep(desk, scope)
-    for ids in sweep.open_chunks(desk, sweep_id):
+    for ids in sweep.open_parts(desk, sweep_id).values():
         sweep.ask_orders(desk, ids)
     sweep.end_sweep(desk, sweep_id)
     return report_sweep(desk, sweep_id, out, Policy())

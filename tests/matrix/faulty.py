@@ -171,7 +171,7 @@ def _sweep(sandbox: RunningSandbox, folder: Path, private_key: str, clock: Clock
     """The nightly sweep: the ledger catches up with what the service shows."""
     desk = open_short_desk(sandbox.base_url, folder, private_key, clock=clock)
     try:
-        for ids in sweep.open_chunks(desk, sweep.start_or_resume_sweep(desk, Scope())):
+        for ids in sweep.open_parts(desk, sweep.start_or_resume_sweep(desk, Scope())).values():
             sweep.ask_orders(desk, ids)
     finally:
         desk.close()

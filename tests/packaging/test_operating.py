@@ -115,7 +115,10 @@ def test_the_defaults_of_the_table_are_those_of_an_empty_environment(tmp_path: P
         "TREASURY_ALARM_LATE_HOURS": f"{empty.alarm_hours.late:g}",
         "TREASURY_ALARM_SILENT_HOURS": f"{empty.alarm_hours.silent:g}",
         "TREASURY_PROCESSES": f"one for each core, at most {PROCESSES}",
+        "TREASURY_RUNNER": "by size",
+        "TREASURY_DASK_SCHEDULER": str(empty.dask_scheduler).lower(),
     }
+    assert empty.runner is None
     assert home_folder({}) == Path.home() / ".treasury"
     assert empty.http_engine is None
     assert empty.evidence(empty.service).quote_margin_seconds == empty.resend_after_seconds

@@ -4,6 +4,7 @@ This file, run with MODULE and ARGUMENTS, runs a module as `python -m` would, an
 ends.
 """
 
+import multiprocessing
 import os
 import runpy
 import site
@@ -12,6 +13,7 @@ import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from multiprocessing.connection import wait
 from pathlib import Path
 
 STOP_SECONDS = 5
@@ -61,6 +63,16 @@ def importing_ours(environ: Mapping[str, str]) -> dict[str, str]:
     if ROOT not in site.getsitepackages():
         found.insert(0, ROOT)
     return {**environ, "PYTHONSAFEPATH": "1", "PYTHONPATH": os.pathsep.join(found)}
+
+
+def end_with_starter() -> None:
+    """Let this process, which `multiprocessing` started, end when the one that started it has, however it did.
+
+    A process of a pool waits for work from a pipe that its siblings hold open, too: it would wait for ever.
+    """
+    starter = multiprocessing.parent_process()
+    assert starter is not None
+    threading.Thread(target=lambda: (wait([starter.sentinel]), os._exit(1)), daemon=True).start()
 
 
 def _end_with_parent() -> None:

@@ -10,7 +10,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, Connection, Select, bindparam, insert, or_, select
+from sqlalchemy import ColumnElement, Connection, Select, bindparam, func, insert, or_, select
 from sqlalchemy.exc import DBAPIError
 
 from treasury.clock import MACHINE, Clock
@@ -267,6 +267,11 @@ class Ledger:
             rows = stream(select(table.id, table.row_ref).where(chosen).order_by(table.id))
             return [row.id for row in rows if wanted is None or row.row_ref in wanted]
 
+    def count_orders(self, run_key: str | None) -> int:
+        """Return how many orders there are, or a run has."""
+        query = select(func.count()).select_from(schema.orders)
+        return int(self.read(query if run_key is None else query.where(schema.orders.c.run_key == run_key))[0][0])
+
     @contextmanager
     def each_order(self, run_key: str | None) -> Iterator[Iterator[Order]]:
         """Stream every order, or every order of a run, from one moment of the ledger."""
@@ -389,10 +394,11 @@ def as_read(order: Order) -> dict[str, Any]:
     """Columns that must be unchanged since this order was read, so that a step others took meanwhile is not
     overwritten.
 
-    Evidence belongs to one transmission of one generation; a later transmission makes it worthless.
+    Evidence belongs to one transmission of one generation; a later transmission makes it worthless. An absence that
+    somebody else counted, or struck out, since then is theirs.
     """
     known = {"id": order.id, "state": order.state.value, "sends": order.sends, "generation": order.generation}
-    return {**known, "checksum": order.checksum}
+    return {**known, "checksum": order.checksum, "absent_since": order.absent_since}
 
 
 def _text(amount: Decimal | None) -> str | None:

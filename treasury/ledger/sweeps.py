@@ -8,7 +8,7 @@ from decimal import Decimal
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, insert, select, true
 
 from treasury.concurrency.batches import batched
 from treasury.ledger import schema
@@ -144,10 +144,20 @@ def _sweeps(ledger: Ledger, condition: Any) -> list[Sweep]:
 
 def open_questions(ledger: Ledger, sweep_id: int) -> list[int]:
     """Ids of the questions that the sweep has not asked yet, or could not ask."""
+    return _open(ledger, schema.answers.c.sweep_id == sweep_id)
+
+
+def still_open(ledger: Ledger, ids: Sequence[int], since: int | None = None) -> list[int]:
+    """Those of these questions that nobody has asked yet, or could ask; `since`: or tried to, since then, Unix ms."""
+    table = schema.answers.c
+    asked_before = true() if since is None else table.asked_at.is_(None) | (table.asked_at < since)
+    return _open(ledger, table.id.in_(ids) & asked_before)
+
+
+def _open(ledger: Ledger, condition: Any) -> list[int]:
     table = schema.answers.c
     unanswered = table.service_side.is_(None) | table.service_side.like('{"answer": "failed"%')
-    query = select(table.id).where(table.sweep_id == sweep_id, unanswered).order_by(table.id)
-    return [row.id for row in ledger.read(query)]
+    return [row.id for row in ledger.read(select(table.id).where(condition, unanswered).order_by(table.id))]
 
 
 def questions(ledger: Ledger, ids: Sequence[int]) -> list[Question]:

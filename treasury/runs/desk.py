@@ -20,7 +20,6 @@ from treasury.orders.records import Order
 from treasury.orders.states import State
 from treasury.planning.payouts import MadePlan
 from treasury.provider.client import Account, Client
-from treasury.runs.shards import Shards
 from treasury.sending.stop_loss import StopLoss
 from treasury.sending.submission import Submission
 from treasury.settings import Settings
@@ -54,7 +53,6 @@ class Desk:
         self.aborted_runs: set[str] = set()
         """Runs that an error or an interruption ended: nothing more of them is sent until they are started again."""
         self._clock_checked = False
-        self.shards = Shards(account, settings)
         self.stop_losses: dict[str, StopLoss] = {}
         self.submission = Submission(
             self.client, self.ledger, settings.evidence(account.rules), found_known=self.begin_epoch
@@ -144,7 +142,6 @@ class Desk:
 
     def close(self) -> None:
         """Close connections and ledger."""
-        self.shards.close()
         self.client.close()
         self.ledger.close()
         self.token.close()

@@ -3,8 +3,9 @@
 import contextlib
 import functools
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
 
 from sqlalchemy import Connection
 
@@ -17,6 +18,7 @@ from treasury.errors import (
     NotConnected,
     OutcomeUnknown,
     Refused,
+    RunHeld,
     Stopped,
 )
 from treasury.ledger import closing, sweeps
@@ -37,10 +39,7 @@ from treasury.runs.arrivals import ends_of
 from treasury.runs.desk import Desk
 from treasury.runs.notified import take_up_all
 from treasury.runs.provisioning import find_card_user
-from treasury.runs.shards import Shard
 from treasury.sending.stop_loss import StopLoss
-
-T = TypeVar("T")
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -48,14 +47,14 @@ DAY_MS = 24 * HOUR_MS
 GROUP = 50
 """Answers that are written together."""
 
-QUESTIONS_PER_TASK = 20_000
-"""Questions that one Prefect task asks."""
+PART = 2_000
+"""Questions of a part, which one process claims. Their ids have one quotient, so every start makes the same parts."""
+
+PARTS_PER_TASK = 10
+"""Parts that one Prefect task asks, one after the other."""
 
 READ = 200
 """Questions that are read from the ledger together; asking waits meanwhile."""
-
-SHARED_FROM = 2_000
-"""Number of questions from which on shards are worth their start."""
 
 RESUMED_MS = 12 * HOUR_MS
 """A sweep that was cut off longer ago is not resumed, because its first answers are too old."""
@@ -84,7 +83,7 @@ def start_or_resume_sweep(desk: Desk, scope: Scope, *, ask_all: bool = False) ->
             and (is_due is None or is_due(order))
             and scope.currency in (None, order.currency, order.receive_currency)
         )
-        rows = _calling_shards(desk, sweeps.sides_of(ledger, asked, users, receipts))
+        rows = sweeps.sides_of(ledger, asked, users, receipts)
         sweep_id = sweeps.record_sweep(ledger, scope, rows, since=ledger.now() - RESUMED_MS)
     desk.stop_losses.pop(_stop_loss_name(sweep_id), None)
     _read_balances(desk, sweep_id, scope, "before")
@@ -111,14 +110,6 @@ def _by_age(desk: Desk) -> ByAge | None:
     return None if adopted is None else adopted.policy.reconciliation.by_age
 
 
-def _calling_shards(desk: Desk, rows: Iterator[T]) -> Iterator[T]:
-    """Pass rows on, and start the shards once there are enough rows for them."""
-    for number, row in enumerate(rows, 1):
-        if number == SHARED_FROM:
-            desk.shards.call()
-        yield row
-
-
 def stored_sweep(desk: Desk, scope: Scope) -> int:
     """The last reported sweep of these books. Raises `InputError` when there is none."""
     found = sweeps.last_reported_sweep(desk.ledger, scope)
@@ -127,49 +118,75 @@ def stored_sweep(desk: Desk, scope: Scope) -> int:
     return found.id
 
 
-def open_chunks(desk: Desk, sweep_id: int) -> list[list[int]]:
-    """Ids of the questions that are still open, in chunks; none once the report was made."""
+def open_parts(desk: Desk, sweep_id: int) -> dict[int, list[int]]:
+    """Ids of the questions that are still open, by the number of their part; none once the report was made."""
     if sweeps.sweep(desk.ledger, sweep_id).as_of is not None:
-        return []
+        return {}
     ids = sweeps.open_questions(desk.ledger, sweep_id)
-    return list(batched(ids, QUESTIONS_PER_TASK))
+    return {number: list(part) for number, part in groupby(ids, lambda each: (each - 1) // PART)}  # ids begin with 1
 
 
-def ask_orders(desk: Desk, ids: Sequence[int]) -> int:
+def likely_questions(desk: Desk, scope: Scope) -> int:
+    """Return about how many questions a sweep of this scope has: its orders, however old."""
+    return desk.ledger.count_orders(scope.run_key)
+
+
+HELD_SECONDS = 0.2
+"""How long a part that somebody else asks is left alone before it is looked at again."""
+
+
+def ask_parts(desk: Desk, parts: Mapping[int, Sequence[int]], start: int, patience_seconds: float | None = None) -> int:
+    """Ask what is still open of these parts, one after the other; returns how many questions are answered in the end.
+
+    `start`: when this start made the parts, Unix ms: what could not be asked since then is not tried again, and its
+    parts give up together when nobody answers. A part that another process, or another thread, is asking is left to
+    it; with `patience_seconds` it is waited for so long, and then raises `RunHeld`.
+    """
+    for number, ids in parts.items():
+        try:
+            _ask_part(desk, number, ids, start, patience_seconds or 0)
+        except RunHeld:
+            if patience_seconds is not None:
+                raise
+    return sum(len(ids) - len(sweeps.still_open(desk.ledger, ids)) for ids in parts.values())
+
+
+def has_open(desk: Desk, parts: Mapping[int, Sequence[int]], start: int) -> bool:
+    """Tell whether this start has not tried all questions of these parts yet."""
+    return any(sweeps.still_open(desk.ledger, ids, start) for ids in parts.values())
+
+
+def _ask_part(desk: Desk, number: int, ids: Sequence[int], start: int, patience_seconds: float) -> None:
+    """Claim a part, as a run is held, by a lock that ends with its process; ask what is still open of it."""
+    name, until = f"sweep part {number}", desk.clock.monotonic() + patience_seconds
+    while True:
+        holder = "another task of this process"
+        try:
+            with desk.ledger.hold(name) as is_ours:
+                if is_ours:
+                    # Race: whoever held the part before may have asked some of it since this start read what is open.
+                    ask_orders(desk, sweeps.still_open(desk.ledger, ids, start), start)
+                    return
+        except RunHeld as held:
+            holder = held.holder
+        if desk.clock.monotonic() >= until:
+            raise RunHeld(name, holder)
+        desk.clock.sleep(HELD_SECONDS)
+
+
+def ask_orders(desk: Desk, ids: Sequence[int], start: int = 0) -> int:
     """Ask these questions of a sweep and record the answers; returns how many could be asked.
 
-    Answers are applied to the ledger in groups; the questions of a group that was cut off are asked again. Many
-    questions are shared among as many processes as the settings allow. Nothing that moves money is sent.
+    Answers are applied to the ledger in groups; the questions of a group that was cut off are asked again. Nothing that
+    moves money is sent.
     """
-    shards = desk.shards.ready() if len(ids) >= SHARED_FROM else []
-    parts = [ids[start :: len(shards) + 1] for start in range(len(shards) + 1)]
-    try:
-        for shard, part in zip(shards, parts[1:], strict=True):
-            shard.begin(_ask_part, part)
-        could = _ask_part(desk, parts[0])
-        for shard, part in zip(shards, parts[1:], strict=True):
-            could += _part_of(desk, shard, part)
-    except BaseException:
-        desk.shards.close()
-        raise
-    return could
-
-
-def _part_of(desk: Desk, shard: Shard, part: Sequence[int]) -> int:
-    """The result of a shard's part. If the shard is gone, its part is asked here."""
-    try:
-        return int(shard.result())
-    except (EOFError, OSError):
-        return _ask_part(desk, part)
-
-
-def _ask_part(desk: Desk, ids: Sequence[int]) -> int:
     answers = _Answers(desk)
 
     def ask(asked: tuple[sweeps.Question, Order | None]) -> bool:
         question, order = asked
-        seen, side = _ask(desk, question, order, _stop_loss(desk, question.sweep_id))
-        answers.take(question, order, seen, side)
+        began = desk.ledger.now()
+        seen, side = _ask(desk, question, order, _stop_loss(desk, question.sweep_id, start))
+        answers.take(question, order, seen, side, began)
         return bool(side["answer"] != "failed")
 
     could = desk.run_concurrently(ask, _questions(desk, ids), prefetch=True)
@@ -186,14 +203,14 @@ def _questions(desk: Desk, ids: Sequence[int]) -> Iterator[tuple[sweeps.Question
         yield from ((question, orders.get(question.order_id or 0)) for question in asked)
 
 
-def _stop_loss(desk: Desk, sweep_id: int) -> StopLoss:
-    """The sweep's stop-loss: one for all its chunks."""
-    name = _stop_loss_name(sweep_id)
+def _stop_loss(desk: Desk, sweep_id: int, start: int) -> StopLoss:
+    """The stop-loss of a start of a sweep: one for all parts that this process asks."""
+    name = _stop_loss_name(sweep_id, start)
     return desk.stop_losses.get(name) or desk.stop_losses.setdefault(name, StopLoss())
 
 
-def _stop_loss_name(sweep_id: int) -> str:
-    return f"sweep {sweep_id}"  # no run key holds a space
+def _stop_loss_name(sweep_id: int, start: int = 0) -> str:
+    return f"sweep {sweep_id}, start {start}"  # no run key holds a space
 
 
 class _Answers:
@@ -202,14 +219,14 @@ class _Answers:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._guard = threading.Lock()
-        self._group: list[tuple[sweeps.Question, Order | None, SeenOrder | None, dict[str, Any]]] = []
+        self._group: list[tuple[sweeps.Question, Order | None, SeenOrder | None, dict[str, Any], int]] = []
 
     def take(
-        self, question: sweeps.Question, order: Order | None, seen: SeenOrder | None, side: dict[str, Any]
+        self, question: sweeps.Question, order: Order | None, seen: SeenOrder | None, side: dict[str, Any], began: int
     ) -> None:
-        """Take one answer; write them all when a group is full."""
+        """Take the answer to a question that began to be asked then, Unix ms; write them all when a group is full."""
         with self._guard:
-            self._group.append((question, order, seen, side))
+            self._group.append((question, order, seen, side, began))
             if len(self._group) < GROUP:
                 return
         self.write()
@@ -219,21 +236,20 @@ class _Answers:
         with self._guard:
             group, self._group = self._group, []
         if group:
-            texts = {question.id: sweeps.side_text(side) for question, _, _, side in group}
+            texts = {question.id: sweeps.side_text(side) for question, _, _, side, _ in group}
             self._desk.ledger.write(lambda connection: self._record(connection, group, texts))
 
     def _record(self, connection: Connection, group: list[Any], texts: dict[int, str]) -> None:
-        for _, order, seen, side in group:
+        for _, order, seen, side, began in group:
             if order is not None and side["answer"] != "failed" and not self._desk.submission.is_current(order, seen):
                 # Race: the order's own run may have moved it since this answer, and its newer state wins.
                 with contextlib.suppress(IllegalTransition):
-                    self._desk.submission.apply(order, seen)
+                    self._desk.submission.apply(order, seen, began)
         sweeps.record_answers(connection, texts, self._desk.ledger.now())
 
 
 def end_sweep(desk: Desk, sweep_id: int) -> None:
     """Read the balances again and draw the statement. From then on the report is the same whenever it is made."""
-    desk.shards.close()
     found = sweeps.sweep(desk.ledger, sweep_id)
     if found.as_of is None:
         _read_balances(desk, sweep_id, found.scope, "after")
