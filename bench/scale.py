@@ -22,7 +22,7 @@ from treasury.reconciliation.scope import Scope
 from treasury.runs.desk import Desk
 from treasury.runs.reporting import report_sweep
 from treasury.runs.standing import standing_of
-from treasury.runs.sweep import ask_orders, end_sweep, open_chunks, start_or_resume_sweep
+from treasury.runs.sweep import ask_orders, end_sweep, open_parts, start_or_resume_sweep
 from treasury.sandbox import generate_key_pair
 
 SIZES = (10_000, 40_000)
@@ -31,7 +31,7 @@ SIZES = (10_000, 40_000)
 def night(opened: Desk, out: Path) -> None:
     """A night asks about everything and reports."""
     sweep_id = start_or_resume_sweep(opened, Scope())
-    for ids in open_chunks(opened, sweep_id):
+    for ids in open_parts(opened, sweep_id).values():
         ask_orders(opened, ids)
     end_sweep(opened, sweep_id)
     report_sweep(opened, sweep_id, out, Policy())
