@@ -20,7 +20,7 @@ from treasury.concurrency.children import end_with_starter
 from treasury.errors import ConfigurationError
 from treasury.settings import read_settings
 
-LARGE = 20_000
+LARGE = 10_000
 """Items from which on processes are worth their start: two seconds of a core for each."""
 
 THREADS = 2
