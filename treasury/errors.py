@@ -174,7 +174,7 @@ class WrongLedgerKey(ConfigurationError):
 
 
 class RunHeld(TreasuryError):
-    """Another process holds this run, or this part of a sweep, whose name has a space."""
+    """Another process holds this run, or this part of a sweep: its name has a space, as no run key has."""
 
     def __init__(self, run_key: str, holder: str) -> None:
         self.run_key = run_key

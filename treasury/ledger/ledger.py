@@ -394,11 +394,11 @@ def as_read(order: Order) -> dict[str, Any]:
     """Columns that must be unchanged since this order was read, so that a step others took meanwhile is not
     overwritten.
 
-    Evidence belongs to one transmission of one generation; a later transmission makes it worthless. An absence that
-    somebody else counted, or struck out, since then is theirs.
+    Evidence belongs to one transmission of one generation; a later transmission makes it worthless. The checksum covers
+    what was answered, so an absence that somebody else counted, or struck out, since then is theirs.
     """
     known = {"id": order.id, "state": order.state.value, "sends": order.sends, "generation": order.generation}
-    return {**known, "checksum": order.checksum, "absent_since": order.absent_since}
+    return {**known, "checksum": order.checksum}
 
 
 def _text(amount: Decimal | None) -> str | None:

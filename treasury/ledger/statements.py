@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from sqlalchemy import (
-    Column,
     Connection,
     Dialect,
     Executable,
@@ -127,21 +126,11 @@ def _change_all(dialect: Dialect, kind: RowChange, rows: int) -> str:
         f"CAST(given.column{place} AS {_unbounded(types[name].type).compile(dialect)})"
         for place, name in enumerate((*kind.known, *kind.columns), 1)
     ]
-    demands = [
-        f"{table.name}.{name} {_equals(types[name], dialect)} {value}"
-        for name, value in zip(kind.known, given, strict=False)
-    ]
+    demands = [f"{table.name}.{name} = {value}" for name, value in zip(kind.known, given, strict=False)]
     settings = [f"{name} = {value}" for name, value in zip(kind.columns, given[len(kind.known) :], strict=True)]
     settings += [f"{name} = {table.name}.{name} + 1" for name in kind.counted]
     values = _values(dialect, len(given), rows)
     return f"UPDATE {table.name} SET {', '.join(settings)} FROM ({values}) AS given WHERE {' AND '.join(demands)}"  # noqa: S608 - names of our own columns
-
-
-def _equals(column: Column[Any], dialect: Dialect) -> str:
-    """The comparison of a column with what is known of it, which may be that it is empty."""
-    if not column.nullable:
-        return "="
-    return "IS" if dialect.name == "sqlite" else "IS NOT DISTINCT FROM"
 
 
 def _unbounded(kind: TypeEngine[Any]) -> TypeEngine[Any]:
@@ -178,10 +167,7 @@ def _change(table: Table, known: tuple[str, ...], columns: tuple[str, ...], coun
     values |= {name: table.c[name] + 1 for name in counted}
     query = update(table).values(values).returning(table)
     for name in known:
-        known_value = bindparam(f"is_{name}", type_=table.c[name].type)
-        query = query.where(
-            table.c[name].is_not_distinct_from(known_value) if table.c[name].nullable else table.c[name] == known_value
-        )
+        query = query.where(table.c[name] == bindparam(f"is_{name}", type_=table.c[name].type))
     return query
 
 
