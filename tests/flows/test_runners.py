@@ -98,8 +98,8 @@ def test_a_worker_that_is_killed_leaves_its_parts_to_the_run(
         sent, *shown = [entry for entry in desk.ledger.journal(order) if entry.event != "send"]
         assert (sent.event, len(shown)) == ("accept", order.state is not State.ACCEPTED), shown
     assert os.getpid() in answered_by(desk.ledger) <= {os.getpid(), *killed}
-    # A busy server hears of the run's start too late to be told of its end.
-    assert {each["name"]: each["state_name"] for each in lost_runs(graph)}.get("ask 1-24") in ("Crashed", "Running")
+    # Not by its name: a busy server may not have heard of that before it is told of the end.
+    assert {each["state_name"] for each in lost_runs(graph)} == {"Crashed"}
     assert "Traceback" not in graph.log() + capfd.readouterr().err
 
 
