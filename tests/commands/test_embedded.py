@@ -1,18 +1,41 @@
-"""`treasury pay` without any Prefect: an embedded server comes and goes with the command, even by SIGKILL."""
+"""`treasury pay` without any Prefect: an embedded server comes and goes with the command, even by SIGKILL.
+
+It has a password of its own, tells pages of other origins nothing, and leaves nothing on the disk that others can read.
+"""
 
 import os
+import re
 import signal
 import time
 from collections.abc import Callable
+from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.commands.office import PATIENCE, Office, eventually, processes_with
+from treasury.private_files import openings
 from treasury.sandbox import RunningSandbox
 
 pytestmark = pytest.mark.prefect
 
 ROWS = [(f"r{number}", "1.00", f"1234567{number:04d}1") for number in range(300)]
+
+FOREIGN = {"Origin": "https://page.example.com"}
+
+
+def tells_others_nothing(mark: str) -> None:
+    """Check the embedded server of a command: a password for all but its health, no page of another origin."""
+    lines = [Path(f"/proc/{each}/cmdline").read_bytes().decode() for each in processes_with(mark)]
+    [port] = [found[1] for line in lines if (found := re.search("--port\0([0-9]+)", line))]
+    url = f"http://127.0.0.1:{port}/api"
+    for path in ("flow_runs/", "deployments/filter", "flow_runs/filter"):
+        answer = httpx.post(f"{url}/{path}", json={}, headers=FOREIGN)
+        assert answer.status_code == 401
+        assert "access-control-allow-origin" not in answer.headers
+    asks = {**FOREIGN, "Access-Control-Request-Method": "POST"}
+    assert "access-control-allow-origin" not in httpx.options(f"{url}/flow_runs/", headers=asks).headers
+    assert httpx.get(f"{url}/health", headers=FOREIGN).status_code == 200
 
 
 @pytest.mark.costly("an embedded Prefect, twice")
@@ -28,9 +51,12 @@ def test_a_killed_run_leaves_no_process_and_the_next_start_pays_each_row_once(
         eventually(lambda: len(sandbox.orders()) > 5 or process.poll() is not None, PATIENCE)
         assert process.poll() is None, process.communicate()
         assert len(processes_with(mark)) >= 2  # the command, and Prefect's server
+        tells_others_nothing(mark)
         process.kill()
         eventually(lambda: not processes_with(mark), 30, "the embedded server outlived its command")
     assert 5 < len(sandbox.orders()) < len(ROWS)
+    (office.home / "prefect").chmod(0o755)
+    (office.home / "prefect" / "prefect.db").chmod(0o644)
     ended = office.run(*arguments)
     assert (ended.code, ended.last) == (0, "300 settled"), ended.out + ended.err
     assert "starting Prefect" in ended.out
@@ -40,6 +66,9 @@ def test_a_killed_run_leaves_no_process_and_the_next_start_pays_each_row_once(
     assert {order["effects"] for order in orders} == {1}
     assert sum(order["amount"] for order in orders) == len(ROWS)
     assert len(office.results("killed")) == len(ROWS)
+    assert not (office.home / "prefect.auth").exists()
+    written = (office.home / "prefect", office.home / "runs", office.home / "ledger.db")
+    assert [str(each) for each in openings(*written)] == []
 
 
 @pytest.mark.proof

@@ -38,6 +38,7 @@ def run_pytest(folder: Path, files: Mapping[str, str], **environ: str) -> subpro
 
 
 @pytest.mark.prefect
+@pytest.mark.proof
 @pytest.mark.costly("pytest with a Prefect of its own")
 def test_the_readmes_test_of_a_flow_of_ones_own_passes(tmp_path: Path) -> None:
     pieces = re.findall(r"```python\n(.*?)```", README, re.DOTALL)

@@ -107,6 +107,7 @@ def demo(installed: Installed) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.prefect
+@pytest.mark.proof  # `.ci/run` runs the demo, too
 @pytest.mark.costly("the whole demo")
 def test_the_demo_runs_from_nothing_and_leaves_nothing_running(
     demo: subprocess.CompletedProcess[str], installed: Installed
@@ -118,6 +119,7 @@ def test_the_demo_runs_from_nothing_and_leaves_nothing_running(
 
 
 @pytest.mark.prefect
+@pytest.mark.proof
 def test_the_demos_table_agrees_with_the_sandboxs_books(
     demo: subprocess.CompletedProcess[str], installed: Installed
 ) -> None:
