@@ -22,7 +22,7 @@ from tests.ledgers import STEPS, contents, plain_engine, put_ledger
 from tests.moved_clock import RUNS
 from tests.next_format import NEXT, PRESENT, as_next_format
 from tests.parts import sheet
-from tests.proofs import ALL
+from tests.proofs import ALL, tries
 from treasury.errors import ConfigurationError, InputError, WrongLedgerKey
 from treasury.ledger import schema
 from treasury.ledger.backup import make_backup
@@ -37,6 +37,8 @@ pytestmark = pytest.mark.both_databases
 
 ROOT = Path(__file__).parents[2]
 ACCOUNT = "http://127.0.0.1:1|1"
+
+ROWS = tries("BACKUP_ROWS", 250, 1_200)
 
 
 def home_of(folder: Path, ledger_url: str | None = None) -> Settings:
@@ -190,10 +192,10 @@ desk.close()
 def test_a_backup_that_is_made_while_rows_are_sent_agrees_with_itself(
     ledger_url: str, start_sandbox: Callable[..., Any], keys: tuple[str, str], tmp_path: Path
 ) -> None:
-    sandbox = start_sandbox()
+    sandbox = start_sandbox(faults={"slow": 1.0}, slow_seconds=0.1)  # it sends for some seconds
     home = replace(home_of(tmp_path / "home"), ledger_url=ledger_url)
     home.home.mkdir()
-    rows = sheet(tmp_path, 1_200)
+    rows = sheet(tmp_path, ROWS)
     command = [sys.executable, "-c", SENDING, sandbox.base_url, home.home, ledger_url, rows]
     sent: list[int] = []
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
@@ -202,10 +204,10 @@ def test_a_backup_that_is_made_while_rows_are_sent_agrees_with_itself(
         process.stdin.write(keys[0])
         process.stdin.close()
         assert process.stdout.readline() == "begins\n"
-        while process.poll() is None and sum(0 < count < 1_200 for count in sent) < (3 if ALL else 2):
+        while process.poll() is None and sum(0 < count < ROWS for count in sent) < (3 if ALL else 2):
             sent.append(back_up_and_check(home, tmp_path / str(len(sent)), f"{sandbox.base_url}|{PARTNER_ID}"))
         assert process.wait(60) == 0
-    assert [count for count in sent if 0 < count < 1_200], sent
+    assert [count for count in sent if 0 < count < ROWS], sent
     assert sent == sorted(sent)
 
 
