@@ -11,9 +11,10 @@ import pytest
 
 from flows.commands.prefect_server import free_port
 from tests.commands.office import Office, one_line_error
-from tests.commands.test_serve import FOREIGN
 
 pytestmark = pytest.mark.prefect
+
+FOREIGN = "https://page.example.com"
 
 
 def test_a_port_that_somebody_else_listens_on_is_told_nothing(open_office: Callable[..., Office]) -> None:
