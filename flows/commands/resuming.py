@@ -2,7 +2,8 @@
 
 import json
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from itertools import count
 from typing import Any
 
 from flows.commands.prefect_access import identification
@@ -24,7 +25,7 @@ def resume_suspended(plan: WaitingPlan) -> list[str]:
     if api is None or not answers(f"{api}/health", SECONDS):
         return []
     try:
-        meant = [each for each in _ask(api, "flow_runs/filter", SUSPENDED) if _is_of(each, plan)]
+        meant = [each for each in _suspended(api) if _is_of(each, plan)]
     except (OSError, ValueError) as error:
         print(f"  no run was resumed at {api} ({type(error).__name__}): resume it in Prefect's dashboard")
         return []
@@ -42,8 +43,17 @@ def resume_suspended(plan: WaitingPlan) -> list[str]:
 ACCEPTED = "ACCEPT"
 """Prefect's word for a change that it made; a run that waited for too long is not resumed."""
 
-SUSPENDED = {"flow_runs": {"state": {"name": {"any_": ["Suspended"]}}}, "limit": 200, "sort": "START_TIME_DESC"}
-"""Which runs are looked through: the newest ones."""
+PAGE = 200
+"""So many runs Prefect's server gives at once."""
+
+
+def _suspended(api: str) -> Iterator[Mapping[str, Any]]:
+    asked = {"flow_runs": {"state": {"name": {"any_": ["Suspended"]}}}, "limit": PAGE, "sort": "ID_DESC"}
+    for offset in count(step=PAGE):
+        found = _ask(api, "flow_runs/filter", {**asked, "offset": offset})
+        yield from found
+        if len(found) < PAGE:
+            return
 
 
 def _is_of(run: Mapping[str, Any], plan: WaitingPlan) -> bool:

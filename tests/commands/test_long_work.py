@@ -51,16 +51,17 @@ def service() -> Iterator[SlowService]:
     slow.listening.close()
 
 
-@pytest.mark.costly("a long run, twice")
+@pytest.mark.costly("a long run, twice, and an embedded Prefect")
 def test_an_interrupted_run_finishes_what_is_on_its_way_and_goes_on_where_it_was(
-    open_office: Callable[..., Office], service: SlowService
+    open_office: Callable[..., Office], service: SlowService, prefect_url: str
 ) -> None:
-    office = open_office(service.listening.base_url)
+    """The keys Ctrl and C interrupt all processes of a terminal, an embedded server too."""
+    office = open_office(service.listening.base_url, own_prefect=True)
     sheet = office.sheet(*((f"r{number}", "5", f"123456{number:04d}7") for number in range(ROWS)))
     command = ["pay", sheet, "--run-key", "run", "--yes", "--follow", "0"]
     with office.running(*command) as process:
         eventually(lambda: len(service.came) > 70, PATIENCE, "it sent nothing")
-        process.send_signal(signal.SIGINT)
+        os.killpg(process.pid, signal.SIGINT)
         time.sleep(1.0)
         came = len(service.came)
         _, err = process.communicate(timeout=120)  # Prefect may take its time to end
@@ -71,7 +72,8 @@ def test_an_interrupted_run_finishes_what_is_on_its_way_and_goes_on_where_it_was
     states = [order.state for order in office.desk().ledger.orders()]
     assert (states.count(State.ACCEPTED), states.count(State.PREPARED)) == (came, ROWS - came)
     service.slow = False
-    assert office.run(*command).last == f"0 settled, {ROWS} in progress"
+    again = office.run(*command, PREFECT_HOME=os.environ["PREFECT_HOME"], PREFECT_API_URL=prefect_url)
+    assert again.last == f"0 settled, {ROWS} in progress"
     assert sorted(service.came) == sorted(set(service.came))
     assert len(service.came) == ROWS
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import data
+from flows.commands import resuming
 from flows.commands.prefect_access import identification, kept_password, remember_server
 from flows.commands.schedules import serve_alone, served_api
 from tests.commands.office import HEADER, Office
@@ -376,8 +377,10 @@ def test_a_yes_that_only_its_maker_could_give_is_given_at_the_command_line(home:
 
 
 def test_an_approval_on_the_command_line_resumes_the_run_and_so_does_a_no(
-    by_name: Path, sandbox: RunningSandbox, key_file: Path, prefect_url: str
+    by_name: Path, sandbox: RunningSandbox, key_file: Path, prefect_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Each is found behind others that are suspended, too, however many a server gives at once."""
+    monkeypatch.setattr(resuming, "PAGE", 2)
     office = Office(by_name, sandbox.base_url, key_file, prefect_url, {})
     before, runs = effects(sandbox), {name: paying(by_name, name) for name in ("yes", "no", "never", "alone")}
     for run in runs.values():

@@ -39,6 +39,7 @@ def child(
         env=environ,
         pass_fds=pass_fds,
         text=True,
+        start_new_session=True,  # a terminal interrupts all processes of a session; this one decides about its children
     )
     try:
         yield process
