@@ -16,9 +16,9 @@ from pathlib import Path
 from tests.engine import paying
 from tests.parts import sheet
 from treasury.orders.states import State
+from treasury.payments import execution
+from treasury.payments.desk import Desk
 from treasury.provider.client import Account
-from treasury.runs import execution
-from treasury.runs.desk import Desk
 from treasury.sandbox import SandboxSettings, generate_key_pair, running_sandbox
 from treasury.sandbox.faults import FAULTS
 from treasury.settings import Settings

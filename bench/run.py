@@ -17,10 +17,11 @@ from bench import rivals
 from bench.commands import Timed, pay_and_reconcile
 from tests.engine import paying
 from tests.parts import QUOTED, desk, postgresql, service, sheet
+from treasury.nights import sweep
 from treasury.orders.states import Event
+from treasury.payments import execution
+from treasury.payments.desk import Desk
 from treasury.reconciliation.scope import Scope
-from treasury.runs import execution, sweep
-from treasury.runs.desk import Desk
 from treasury.sandbox import generate_key_pair
 
 RESULTS = Path(__file__).parent / "results.json"

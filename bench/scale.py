@@ -17,12 +17,12 @@ from pathlib import Path
 from bench import rivals
 from bench.run import pay
 from tests.parts import desk, service, sheet
-from treasury.planning.policy import Policy
+from treasury.nights.reporting import report_sweep
+from treasury.nights.standing import standing_of
+from treasury.nights.sweep import ask_orders, end_sweep, open_parts, start_or_resume_sweep
+from treasury.payments.desk import Desk
+from treasury.policy.model import Policy
 from treasury.reconciliation.scope import Scope
-from treasury.runs.desk import Desk
-from treasury.runs.reporting import report_sweep
-from treasury.runs.standing import standing_of
-from treasury.runs.sweep import ask_orders, end_sweep, open_parts, start_or_resume_sweep
 from treasury.sandbox import generate_key_pair
 
 SIZES = (10_000, 40_000)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.ibans import german_iban
 from tests.parts import DIRECT, QUOTED
-from treasury.runs.payout_plans import read_plan
+from treasury.pay.payout_plans import read_plan
 from treasury.sheets.writing import write_plain_book
 
 

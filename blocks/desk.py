@@ -5,9 +5,9 @@ import functools
 from typing import TYPE_CHECKING, cast
 
 from treasury.errors import ConfigurationError
+from treasury.payments.desk import Desk, desk_of
 from treasury.provider.client import Account
 from treasury.provider.service_rules import ServiceRules
-from treasury.runs.desk import Desk, desk_of
 from treasury.settings import Settings, read_settings
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from blocks.account import PartnerAccount
 from treasury.approving.tokens import MAX_TOKEN, PREFIX
-from treasury.runs.execution import RUN_KEY
+from treasury.payments.execution import RUN_KEY
 
 
 def _text(pattern: str, most: int, *examples: str) -> WithJsonSchema:

@@ -25,9 +25,9 @@ from treasury.approving.tokens import MAX_TOKEN, read_token
 from treasury.errors import ApprovalNeeded, InputError
 from treasury.ledger.approvals import standing_of, waiting_plans
 from treasury.ledger.proposals import WaitingPlan
+from treasury.payments import approving
+from treasury.payments.desk import Desk
 from treasury.reports.plan import as_form, waiting_page
-from treasury.runs import approving
-from treasury.runs.desk import Desk
 from treasury.texts import without_markup
 
 LOG = logging.getLogger("treasury")

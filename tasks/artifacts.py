@@ -9,16 +9,16 @@ from prefect.artifacts import create_markdown_artifact, create_table_artifact
 
 from treasury.errors import ApprovalNeeded
 from treasury.ledger.approvals import standing_of, waiting_plan
+from treasury.pay.preview import gaps_of
+from treasury.payments.approving import note_of, rules_of
+from treasury.payments.desk import Desk
+from treasury.payments.governing import governing
 from treasury.reports.figures import sort_breaks
 from treasury.reports.plan import as_markdown as plan_as_markdown
 from treasury.reports.plan import preview_page, waiting_page
 from treasury.reports.rebalancing import as_markdown as rebalancing_as_markdown
 from treasury.reports.reconciliation import SHOWN_BREAKS, as_markdown
 from treasury.reports.results import BAD_OUTCOMES, MAX_SHOWN_ROWS, in_words, rows_for_people, run_as_markdown
-from treasury.runs.approving import note_of, rules_of
-from treasury.runs.desk import Desk
-from treasury.runs.governing import governing
-from treasury.runs.preview import gaps_of
 
 LOG = logging.getLogger("treasury")
 

@@ -13,12 +13,12 @@ from blocks.account import account_name
 from blocks.desk import open_desk
 from treasury.errors import TreasuryError
 from treasury.orders.states import OUTCOMES
-from treasury.planning.policy import Policy
+from treasury.pay.payouts import write_results_anew
+from treasury.payments.desk import Desk
+from treasury.payments.governing import governing
+from treasury.policy.model import Policy
+from treasury.rebalance.rebalancing import orders_of_day, run_key_of_day
 from treasury.reports.results import in_words
-from treasury.runs.desk import Desk
-from treasury.runs.governing import governing
-from treasury.runs.payouts import write_results_anew
-from treasury.runs.rebalancing import orders_of_day, run_key_of_day
 
 
 def say_what_left(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:  # noqa: ARG001 - Prefect names them

@@ -8,11 +8,11 @@ from prefect.events import emit_event
 
 from treasury.ledger.approvals import waiting_plans
 from treasury.ledger.in_force import as_time
-from treasury.planning.policy import Policy
+from treasury.nights.standing import decided_plans, old_unknowns
+from treasury.payments.desk import Desk
+from treasury.payments.governing import governing
+from treasury.policy.model import Policy
 from treasury.reconciliation.classes import BY_NAME, Verdict
-from treasury.runs.desk import Desk
-from treasury.runs.governing import governing
-from treasury.runs.standing import decided_plans, old_unknowns
 
 WAITING, DECIDED = "treasury.run.waiting", "treasury.run.decided"
 OLD_UNKNOWN = "treasury.unknown.old"

@@ -7,14 +7,14 @@ from prefect.cache_policies import NO_CACHE
 from blocks.desk import open_desk
 from tasks.artifacts import show_rebalancing
 from tasks.stated import own, task
-from treasury.runs import funding
-from treasury.runs.fills import Done
-from treasury.runs.funded import parts_that_are_funded
-from treasury.runs.parts import Part
-from treasury.runs.payout_plans import take_plan
-from treasury.runs.payouts import parts_that_left
-from treasury.runs.rebalancing import Planned
-from treasury.runs.trade_orders import RecordedTrade
+from treasury.pay import funding
+from treasury.pay.funded import parts_that_are_funded
+from treasury.pay.parts import Part
+from treasury.pay.payout_plans import take_plan
+from treasury.pay.payouts import parts_that_left
+from treasury.rebalance.fills import Done
+from treasury.rebalance.rebalancing import Planned
+from treasury.rebalance.trade_orders import RecordedTrade
 
 
 @task(cache_policy=NO_CACHE, task_run_name="plan conversions for {run_key}, round {number}")

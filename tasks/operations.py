@@ -16,6 +16,7 @@ from prefect.cache_policies import NO_CACHE
 from blocks.desk import open_desk
 from tasks.outcomes import state_of_order, unless_rejected
 from tasks.stated import StatedTask
+from treasury.call.calls import send_operation, submit_operation, warnings_of
 from treasury.errors import InputError
 from treasury.provider.card_users import (
     ChangeCardUserEmail,
@@ -50,7 +51,6 @@ from treasury.provider.orders import (
 from treasury.provider.retries import TASK
 from treasury.provider.scan_to_pay import ScanToPayInfo, SubmitScanToPay
 from treasury.reports.results import result_row
-from treasury.runs.calls import send_operation, submit_operation, warnings_of
 
 LOG = logging.getLogger("treasury")
 

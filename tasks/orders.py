@@ -7,7 +7,7 @@ from prefect.cache_policies import NO_CACHE
 
 from blocks.desk import open_desk
 from tasks.stated import task
-from treasury.runs import execution
+from treasury.payments import execution
 
 
 @task(cache_policy=NO_CACHE, task_run_name="send {run_key}")

@@ -34,10 +34,10 @@ from treasury.errors import (
     WaitingForYes,
 )
 from treasury.files import as_ours
-from treasury.planning.policy import Policy
+from treasury.payments.governing import governing
+from treasury.policy.model import Policy
 from treasury.provider.client import may_pass
 from treasury.reports.results import has_left, in_words, needs_a_person
-from treasury.runs.governing import governing
 from treasury.settings import read_settings
 
 P = ParamSpec("P")

@@ -13,13 +13,14 @@ from tasks.artifacts import show_preview, show_run, shown_while_it_waits
 from tasks.outcomes import unless_rejected
 from tasks.stated import own, state_of_orders, task
 from treasury.approving.tokens import read_token
+from treasury.pay import agreeing, payouts
+from treasury.pay.parts import Part, split_run
+from treasury.pay.payout_plans import PayRequest, make_plan, take_plan
+from treasury.pay.preview import look
+from treasury.payments import approving, execution
+from treasury.payments.desk import Desk
+from treasury.rebalance.fills import Done
 from treasury.reports.plan import MAX_ROWS
-from treasury.runs import agreeing, approving, execution, payouts
-from treasury.runs.desk import Desk
-from treasury.runs.fills import Done
-from treasury.runs.parts import Part, split_run
-from treasury.runs.payout_plans import PayRequest, make_plan, take_plan
-from treasury.runs.preview import look
 
 SHOWN_AS = {"payout": "pay-beneficiaries", "withdrawal": "withdraw-assets", "scan-to-pay": "pay-qr-codes"}
 """Kind of a run -> the key of its artifacts."""

@@ -11,7 +11,7 @@ from blocks.files import file_at_hand
 from tasks.artifacts import show_users
 from tasks.outcomes import unless_rejected
 from tasks.stated import task
-from treasury.runs import provisioning
+from treasury.cards import provisioning
 
 
 @task(cache_policy=NO_CACHE, retries=1, retry_condition_fn=unless_rejected, task_run_name="look up users")

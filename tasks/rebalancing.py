@@ -13,11 +13,12 @@ from tasks.artifacts import show_rebalancing, show_run, shown_while_it_waits
 from tasks.outcomes import unless_rejected
 from tasks.stated import own, state_of_orders, task
 from treasury.ledger.trade_plans import plan_hash
+from treasury.payments import execution
 from treasury.planning.trades import TradePlan
-from treasury.runs import execution, fills, rebalancing, trade_orders
-from treasury.runs.fills import Done
-from treasury.runs.rebalancing import Planned
-from treasury.runs.trade_orders import RecordedTrade
+from treasury.rebalance import fills, rebalancing, trade_orders
+from treasury.rebalance.fills import Done
+from treasury.rebalance.rebalancing import Planned
+from treasury.rebalance.trade_orders import RecordedTrade
 
 
 @task(

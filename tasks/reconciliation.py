@@ -18,11 +18,11 @@ from tasks.outcomes import unless_rejected
 from tasks.runners import WorkerProcesses, is_lost, running, show_lost, submitted
 from tasks.stated import task
 from treasury.concurrency.batches import batched
-from treasury.planning.policy import Policy
+from treasury.nights import reporting, sweep
+from treasury.payments.governing import governing
+from treasury.policy.model import Policy
 from treasury.reconciliation.scope import Scope
 from treasury.reports.notice import news_of
-from treasury.runs import reporting, sweep
-from treasury.runs.governing import governing
 from treasury.sheets.statement import read_statement
 
 LOG = logging.getLogger("treasury")

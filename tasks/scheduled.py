@@ -12,7 +12,7 @@ from blocks.desk import open_desk
 from blocks.policy import policy_file
 from tasks.approval import is_resumed
 from treasury.errors import TreasuryError
-from treasury.runs.governing import BUSINESS_DAYS, closed_today
+from treasury.payments.governing import BUSINESS_DAYS, closed_today
 
 
 def is_scheduled() -> bool:

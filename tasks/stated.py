@@ -14,8 +14,8 @@ from prefect.states import Cancelled, Completed
 from treasury.errors import ApprovalNeeded
 from treasury.ledger.progress import outcomes
 from treasury.orders.states import OUTCOMES
+from treasury.payments.desk import Desk
 from treasury.reports.results import in_words
-from treasury.runs.desk import Desk
 
 T = TypeVar("T")
 P = ParamSpec("P")

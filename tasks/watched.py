@@ -13,10 +13,10 @@ from tasks.events import tell_of_night, tell_of_waiting, tell_what_changed
 from tasks.notices import WAITS, send_notices
 from tasks.scheduled import is_scheduled, on_business_days
 from treasury.errors import TreasuryError
+from treasury.nights.standing import standing_of
+from treasury.payments.desk import Desk
 from treasury.pings import FAIL, NIGHT, START, SUCCESS, ping
 from treasury.reports.results import MAX_SHOWN_ROWS
-from treasury.runs.desk import Desk
-from treasury.runs.standing import standing_of
 
 LOG = logging.getLogger("treasury")
 

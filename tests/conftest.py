@@ -59,7 +59,6 @@ THOROUGH = (
     *("reports/test_page.py", "reconciliation/test_naive.py"),
     "planning/test_conversions.py",
     "reconciliation/test_reconciliation.py::test_every_pair_of_both_sides_has_a_class",
-    "house/test_house.py::test_the_pinned_prefects_server_imports",
 )
 """Where tests stand that take seconds each and fail seldom while one works; `make quick` leaves them out too."""
 

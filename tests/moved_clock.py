@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from treasury.clock import MACHINE, Clock
-from treasury.runs.desk import Desk
+from treasury.payments.desk import Desk
 
 START = 1_800_000_000.0
 """Friday, 2027-01-15, 8 o'clock UTC."""

@@ -17,9 +17,9 @@ from sqlalchemy import make_url
 
 from treasury.ledger.database import open_engine
 from treasury.ledger.schema import metadata
+from treasury.payments.desk import Desk
 from treasury.provider.client import Account
 from treasury.provider.engine import EngineName
-from treasury.runs.desk import Desk
 from treasury.settings import IN_FLIGHT, Settings
 
 DIRECT = {

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from treasury.errors import InputError
-from treasury.planning.policy import Policy, parse_policy
+from treasury.policy.model import Policy, parse_policy
 from treasury.private_files import read_bounded
 
 

@@ -25,9 +25,9 @@ from typing import Any
 
 import pytest
 
-import treasury.runs.desk
+import treasury.payments.desk
+from treasury.payments.desk import Desk
 from treasury.provider.client import Account
-from treasury.runs.desk import Desk
 from treasury.sandbox import RunningSandbox, SandboxSettings, generate_key_pair, running_sandbox
 from treasury.settings import read_settings
 
@@ -108,7 +108,7 @@ def treasury_account(treasury_home: Path) -> Account:  # noqa: ARG001 - it sets 
 def treasury_desk(treasury_home: Path) -> Desk:  # noqa: ARG001 - it sets the environment
     """The desk that tasks work at. It is closed with the home."""
     settings = read_settings()
-    return treasury.runs.desk.desk_of(settings.account(), settings)
+    return treasury.payments.desk.desk_of(settings.account(), settings)
 
 
 def forget_desks() -> None:
@@ -116,9 +116,9 @@ def forget_desks() -> None:
     above = sys.modules.get("blocks.desk")  # a floor above, not imported from here: unless somebody did, it keeps none
     if above is not None:
         above.open_desk.cache_clear()
-    for desk in treasury.runs.desk._desks.values():
+    for desk in treasury.payments.desk._desks.values():
         desk.close()
-    treasury.runs.desk._desks.clear()
+    treasury.payments.desk._desks.clear()
 
 
 def _settings(keys: tuple[str, str], settings: Mapping[str, Any]) -> SandboxSettings:

@@ -18,10 +18,10 @@ from treasury.ledger.approvals import standing_of, waiting_plan, waiting_plans
 from treasury.ledger.in_force import as_time
 from treasury.ledger.policies import POLICY_KEY
 from treasury.ledger.proposals import WaitingPlan, newest_plan
-from treasury.planning.people import APPROVAL_HOURS
+from treasury.payments import approving
+from treasury.payments.desk import Desk
+from treasury.policy.people import APPROVAL_HOURS
 from treasury.reports.plan import as_lines, leaves_of, waiting_page, write_plan
-from treasury.runs import approving
-from treasury.runs.desk import Desk
 from treasury.settings import os_user, read_settings
 
 keys = App(name="keys", help="Keys of people who approve: make a pair, or another one in its place.")

@@ -9,7 +9,10 @@ from cyclopts import Parameter
 
 from flows.commands.approving import signing_key
 from flows.commands.common import DONE, TROUBLE, agreed, configured_desk, say_waiting
+from treasury.call.calls import preview_operation, send_operation, submit_operation, warnings_of
 from treasury.errors import InputError
+from treasury.payments.approving import signer
+from treasury.payments.governing import governing
 from treasury.private_files import read_bounded
 from treasury.provider.catalogue import CATALOGUE, find_operation
 from treasury.provider.engine import MAX_BYTES
@@ -17,9 +20,6 @@ from treasury.provider.notifications import read_notification
 from treasury.provider.operation import Effect, Operation
 from treasury.provider.signing import load_public_key
 from treasury.reports.results import BAD_OUTCOMES, result_row
-from treasury.runs.approving import signer
-from treasury.runs.calls import preview_operation, send_operation, submit_operation, warnings_of
-from treasury.runs.governing import governing
 from treasury.settings import read_key_file, read_settings
 from treasury.texts import cut_text
 

@@ -12,10 +12,10 @@ from flows.commands.common import (
     summary_of,
 )
 from flows.commands.prefect_server import prefect_api
+from treasury.collect.collecting import invoices_of, look_at_invoices
 from treasury.errors import InvalidSheet
+from treasury.payments.execution import check_run_key
 from treasury.reports.refused import write_refused
-from treasury.runs.collecting import invoices_of, look_at_invoices
-from treasury.runs.execution import check_run_key
 from treasury.sheets.invoices import LAYOUT
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from treasury.errors import InputError, NeedsAttention, TreasuryError, UnknownHeaders
+from treasury.payments.desk import Desk, desk_of
 from treasury.reports.results import in_words, needs_a_person
-from treasury.runs.desk import Desk, desk_of
 from treasury.settings import os_user, read_settings
 from treasury.sheets.mappings import remember_mapping
 

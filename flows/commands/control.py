@@ -14,10 +14,10 @@ from treasury.approving.tokens import Verb
 from treasury.errors import InputError, TreasuryError
 from treasury.ledger.stops import lift_stop, lifted_by, standing_stops, stop_sending, stops_to_lift
 from treasury.orders.states import Hold, State
-from treasury.runs.cancelling import cancel as cancel_orders
-from treasury.runs.cancelling import cancel_word
-from treasury.runs.deciding import code_of
-from treasury.runs.resolving import (
+from treasury.payments.cancelling import cancel as cancel_orders
+from treasury.payments.cancelling import cancel_word
+from treasury.payments.deciding import code_of
+from treasury.payments.resolving import (
     Decision,
     decided_word,
     releasable,

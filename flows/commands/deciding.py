@@ -16,7 +16,7 @@ from treasury.approving.tokens import Verb, is_code, read_token, sign
 from treasury.clock import MACHINE
 from treasury.errors import InputError
 from treasury.ledger.deciding import Proof
-from treasury.planning.people import APPROVAL_HOURS
+from treasury.policy.people import APPROVAL_HOURS
 
 
 @Parameter(name="*")

@@ -134,10 +134,10 @@ def _with_accepted_opening(folder: Path, report: Mapping[str, Any]) -> Mapping[s
     """Accept the openings of the demo's own balance accounts, as a person would, and make the report again."""
     from flows.commands.common import configured_desk
     from treasury.ledger.acceptances import accept_break
-    from treasury.planning.policy import Policy
+    from treasury.nights.reporting import report_sweep
+    from treasury.nights.sweep import stored_sweep
+    from treasury.policy.model import Policy
     from treasury.reconciliation.scope import Scope
-    from treasury.runs.reporting import report_sweep
-    from treasury.runs.sweep import stored_sweep
 
     desk = configured_desk()
     for each in report["breaks"]:

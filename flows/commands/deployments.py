@@ -8,9 +8,9 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 import flows
-from treasury.planning.policy import Policy
-from treasury.runs.desk import desk_of
-from treasury.runs.governing import BUSINESS_DAYS, governing
+from treasury.payments.desk import desk_of
+from treasury.payments.governing import BUSINESS_DAYS, governing
+from treasury.policy.model import Policy
 from treasury.settings import read_settings
 
 

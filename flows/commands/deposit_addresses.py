@@ -4,9 +4,9 @@ from pathlib import Path
 
 from flows.commands.common import DONE, TROUBLE, asking_for_headers, configured_desk, say_files, summary_of
 from flows.commands.prefect_server import prefect_api
+from treasury.collect.deposit_addresses import BAD_OUTCOMES, KIND, addresses_of, look_at_addresses
 from treasury.errors import InvalidSheet
 from treasury.reports.refused import write_refused
-from treasury.runs.deposit_addresses import BAD_OUTCOMES, KIND, addresses_of, look_at_addresses
 from treasury.sheets.deposit_addresses import LAYOUT
 
 

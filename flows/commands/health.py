@@ -22,8 +22,8 @@ from flows.commands.health_of_ledger import (
 from flows.commands.proving import prove
 from treasury.errors import TreasuryError
 from treasury.ledger.database import sqlite_file
+from treasury.payments.desk import Desk, desk_of
 from treasury.private_files import openings
-from treasury.runs.desk import Desk, desk_of
 from treasury.settings import Settings, home_folder, read_settings
 
 MAX_SHOWN = 20

@@ -12,7 +12,7 @@ import httpx
 from flows.commands.common import DONE, configured_desk
 from flows.commands.metrics import serving_metrics
 from treasury.errors import ConfigurationError, InputError, TreasuryError
-from treasury.runs.desk import Desk
+from treasury.payments.desk import Desk
 from treasury.settings import read_key_file
 
 PORT = 4280
@@ -110,7 +110,7 @@ def _listening(host: str, port: int) -> socket.socket:
 
 def _take_up(desk: Desk, waiting: threading.Event, ended: threading.Event) -> None:
     """Take up notifications as they come, those of before first."""
-    from treasury.runs.notified import LOG, take_up_notifications
+    from treasury.nights.notified import LOG, take_up_notifications
 
     while not ended.is_set():
         waiting.clear()

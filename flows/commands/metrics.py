@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from treasury.errors import ConfigurationError, InputError
-from treasury.runs.desk import Desk
+from treasury.payments.desk import Desk
 
 LOOPBACK = "127.0.0.1"
 
@@ -21,7 +21,7 @@ def serving_metrics(where: str | None, find_desk: Callable[[], Desk]) -> Iterato
         return
     from prometheus_client import start_http_server
 
-    from treasury.runs.metrics import registry_of
+    from treasury.nights.metrics import registry_of
 
     host, _, port = where.rpartition(":")
     if not (port.isascii() and port.isdigit() and int(port[:6]) <= 65_535):

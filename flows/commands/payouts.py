@@ -30,6 +30,15 @@ from treasury.files import copy_file, write_json
 from treasury.ledger import progress
 from treasury.ledger.approvals import standing_of, waiting_plan
 from treasury.ledger.duplicates import earlier_payments
+from treasury.pay.agreeing import check_today, propose_payouts
+from treasury.pay.payout_plans import PayRequest, make_plan, read_plan
+from treasury.pay.payouts import commit_payouts, keep_left_out, write_payout_results
+from treasury.pay.preview import gaps_of, look
+from treasury.pay.remaining import write_failed_of
+from treasury.payments.approving import BY_NAME_ONLY, rules_of, sign_proposal
+from treasury.payments.desk import Desk
+from treasury.payments.execution import check_run_key
+from treasury.payments.governing import would_rehearse
 from treasury.planning.payouts import MadePlan, PayoutPlan
 from treasury.reports.plan import (
     WHY_UNBOUNDED,
@@ -43,15 +52,6 @@ from treasury.reports.plan import (
 from treasury.reports.refused import write_refused
 from treasury.reports.results import REHEARSAL
 from treasury.reports.starts import start_folder
-from treasury.runs.agreeing import check_today, propose_payouts
-from treasury.runs.approving import BY_NAME_ONLY, rules_of, sign_proposal
-from treasury.runs.desk import Desk
-from treasury.runs.execution import check_run_key
-from treasury.runs.governing import would_rehearse
-from treasury.runs.payout_plans import PayRequest, make_plan, read_plan
-from treasury.runs.payouts import commit_payouts, keep_left_out, write_payout_results
-from treasury.runs.preview import gaps_of, look
-from treasury.runs.remaining import write_failed_of
 from treasury.settings import read_settings
 from treasury.sheets.payments import PAYOUTS, QR_CODES, WITHDRAWALS, PaymentSheet
 

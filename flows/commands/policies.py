@@ -20,13 +20,13 @@ from treasury.ledger.policies import (
     recover_policy,
     running_recovery,
 )
-from treasury.planning.business_days import without_bank_holidays
-from treasury.planning.people import Right
-from treasury.planning.policy import Policy
-from treasury.planning.policy_lines import changes_between, lines_of
+from treasury.payments.desk import Desk
+from treasury.payments.policy_check import check_history
+from treasury.policy.business_days import without_bank_holidays
+from treasury.policy.model import Policy
+from treasury.policy.people import Right
+from treasury.policy.policy_lines import changes_between, lines_of
 from treasury.policy_file import read_policy
-from treasury.runs.desk import Desk
-from treasury.runs.policy_check import check_history
 from treasury.settings import os_user
 
 policy = App(name="policy", help="The policy in force: adopt one, show it, or check one against the last 90 days.")

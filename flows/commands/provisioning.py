@@ -6,9 +6,9 @@ from pathlib import Path
 
 from flows.commands.common import DONE, TROUBLE, asking_for_headers, configured_desk, say_files, summary_of
 from flows.commands.prefect_server import prefect_api
+from treasury.cards.provisioning import BAD_OUTCOMES, OTHER_EMAIL, FoundUser, card_users_of, look_at_users
 from treasury.errors import InvalidSheet
 from treasury.reports.refused import write_refused
-from treasury.runs.provisioning import BAD_OUTCOMES, OTHER_EMAIL, FoundUser, card_users_of, look_at_users
 from treasury.sheets.card_users import LAYOUT
 
 

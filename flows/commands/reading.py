@@ -19,9 +19,9 @@ from treasury.ledger.snapshots import expected_receipts
 from treasury.money import format_amount
 from treasury.orders.quoting import PAYMENTS
 from treasury.orders.records import Order
+from treasury.payments.desk import Desk
+from treasury.payments.governing import governing
 from treasury.reports.results import in_words, result_row, summarize_run
-from treasury.runs.desk import Desk
-from treasury.runs.governing import governing
 
 SHOWN_ORDERS = 200
 

@@ -27,18 +27,15 @@ from treasury.ledger.approvals import waiting_plan
 from treasury.ledger.funding_runs import rounds_of
 from treasury.ledger.snapshots import snapshot_of
 from treasury.money import format_amount, round_up
+from treasury.payments.approving import signer
+from treasury.payments.desk import Desk
+from treasury.payments.governing import governing
 from treasury.pings import SUCCESS, ping
 from treasury.planning.market import DIGITS
 from treasury.private_files import read_bounded
-from treasury.reports.rebalancing import as_lines, explained, table, write_page
-from treasury.reports.results import in_words, summarize_run
-from treasury.reports.starts import start_folder
-from treasury.runs.approving import signer
-from treasury.runs.consent import KIND, say_yes
-from treasury.runs.desk import Desk
-from treasury.runs.fills import write_decisions
-from treasury.runs.governing import governing
-from treasury.runs.rebalancing import (
+from treasury.rebalance.consent import KIND, say_yes
+from treasury.rebalance.fills import write_decisions
+from treasury.rebalance.rebalancing import (
     Round,
     check_limits,
     decisions_of,
@@ -49,8 +46,11 @@ from treasury.runs.rebalancing import (
     orders_of_day,
     plan_round,
 )
-from treasury.runs.trade_costs import COLUMNS, write_costs
-from treasury.runs.trade_orders import commit_trades
+from treasury.rebalance.trade_costs import COLUMNS, write_costs
+from treasury.rebalance.trade_orders import commit_trades
+from treasury.reports.rebalancing import as_lines, explained, table, write_page
+from treasury.reports.results import in_words, summarize_run
+from treasury.reports.starts import start_folder
 
 DEFAULT_POLICY = Path("data/treasury_policy.toml")
 

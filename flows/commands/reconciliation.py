@@ -13,7 +13,7 @@ from flows.commands.progress import showing
 from treasury.approving.tokens import Verb
 from treasury.errors import InputError
 from treasury.ledger import progress
-from treasury.runs.desk import Desk
+from treasury.payments.desk import Desk
 from treasury.settings import os_user
 
 BAD_VERDICTS = ("incomplete", "breaks")
@@ -60,11 +60,11 @@ def reconcile(
         Folder for the report; nights/DATE in the home when left out.
 
     """
-    from treasury.planning.policy import Policy
+    from treasury.nights.reporting import report_sweep
+    from treasury.nights.sweep import stored_sweep
+    from treasury.payments.governing import governing
+    from treasury.policy.model import Policy
     from treasury.reconciliation.scope import Scope
-    from treasury.runs.governing import governing
-    from treasury.runs.reporting import report_sweep
-    from treasury.runs.sweep import stored_sweep
     from treasury.sheets.statement import read_statement
 
     desk = configured_desk()
@@ -112,9 +112,9 @@ def report(*, month: str, policy: Path | None = None, out: Path | None = None) -
         Folder for the files; months/MONTH in the home when left out.
 
     """
-    from treasury.planning.policy import Policy
-    from treasury.runs.governing import governing
-    from treasury.runs.months import report_month
+    from treasury.nights.months import report_month
+    from treasury.payments.governing import governing
+    from treasury.policy.model import Policy
 
     desk = configured_desk()
     rules = governing(desk, policy).policy or Policy()
@@ -176,8 +176,8 @@ def accept(
 
 def _end_of(desk: Desk, until: str | None) -> int | None:
     """The end of a day in the time zone of the policy in force, Unix ms. Raises `InputError`."""
-    from treasury.planning.policy import Policy
-    from treasury.runs.governing import governing
+    from treasury.payments.governing import governing
+    from treasury.policy.model import Policy
 
     if until is None:
         return None

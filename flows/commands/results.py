@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from flows.commands.common import configured_desk, finish_run
-from treasury.runs.execution import check_run_key
-from treasury.runs.payouts import write_results_anew
+from treasury.pay.payouts import write_results_anew
+from treasury.payments.execution import check_run_key
 
 
 def results(run_key: str, /, *, out: Path | None = None) -> int:

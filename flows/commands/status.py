@@ -20,7 +20,7 @@ def status(*, as_json: Annotated[bool, Parameter(name="--json", negative=())] = 
         Print it as JSON, for programs.
 
     """
-    from treasury.runs.standing import standing_of
+    from treasury.nights.standing import standing_of
 
     desk = configured_desk()
     found = standing_of(desk)
@@ -51,7 +51,7 @@ def balance() -> int:
 
     Exit code 4 when one cannot be read.
     """
-    from treasury.runs.standing import balances_of
+    from treasury.nights.standing import balances_of
 
     rows = balances_of(configured_desk())
     for row in rows:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from flows.commands.common import DONE, configured_desk, say_files
 from treasury.errors import InputError
+from treasury.payments.offers import bank_names
 from treasury.provider.fields import country_codes
 from treasury.provider.reach import DIRECT
-from treasury.runs.offers import bank_names
 from treasury.settings import read_settings
 from treasury.sheets.template_files import write_template
 from treasury.sheets.templates import template_of

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from flows.commands import run
 from treasury.clock import MACHINE, Clock
+from treasury.payments import desk as desks
 from treasury.reports.starts import end_start
-from treasury.runs import desk as desks
 from treasury.settings import read_settings
 
 NOWHERE = "http://127.0.0.1:9/api"

@@ -17,8 +17,8 @@ import data
 from tests.commands.in_process import Streams, fresh_process, needs_own_process, run_code, run_command
 from tests.ibans import german_iban
 from treasury.clock import MACHINE, Clock
+from treasury.payments.desk import Desk
 from treasury.provider.client import Account
-from treasury.runs.desk import Desk
 from treasury.sandbox import SandboxSettings
 from treasury.settings import read_settings
 

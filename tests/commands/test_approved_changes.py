@@ -15,7 +15,7 @@ from tests.moved_clock import MovedClock
 from treasury.approving.keys import read_key
 from treasury.errors import InputError
 from treasury.ledger.approvals import standing_of, waiting_plans
-from treasury.runs import approving
+from treasury.payments import approving
 from treasury.sandbox import RunningSandbox
 
 pytestmark = pytest.mark.prefect

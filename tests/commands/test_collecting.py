@@ -11,10 +11,10 @@ import pytest
 
 import data
 from tests.commands.office import Ended, Office, read_rows
+from treasury.collect.collecting import collect_and_write, outcome_of
 from treasury.errors import InputError
 from treasury.provider.operation import SeenOrder
 from treasury.provider.status import OrderStatus
-from treasury.runs.collecting import collect_and_write, outcome_of
 from treasury.sandbox import RunningSandbox
 
 pytestmark = pytest.mark.prefect

@@ -23,8 +23,8 @@ MOST_FUNCTIONS, MOST_FILES = 1_095, 150
 
 ONCE = (
     ("treasury/sheets/reading.py", "read_sheet"),
-    ("treasury/runs/payout_plans.py", "make_plan"),
-    ("treasury/runs/desk.py", "Desk.__init__"),
+    ("treasury/pay/payout_plans.py", "make_plan"),
+    ("treasury/payments/desk.py", "Desk.__init__"),
     ("treasury/ledger/cipher.py", "LedgerKey.load"),
     ("treasury/ledger/holder.py", "MachineLock._open_file"),
 )

@@ -173,9 +173,10 @@ def test_while_a_recovery_runs_only_stops_cancellations_and_rejections_count(
 @pytest.mark.parametrize(
     "call",
     [
-        "from treasury.runs.resolving import release_orders; release_orders(desk, 'k-own', None, by='me', why='mine')",
-        "from treasury.runs.cancelling import cancel; cancel(desk, 'k-own', by='me', why='mine')",
-        "from treasury.runs.resolving import resolve_as_ended as end; from treasury.orders.states import State; "
+        "from treasury.payments.resolving import release_orders as release; "
+        "release(desk, 'k-own', None, by='me', why='mine')",
+        "from treasury.payments.cancelling import cancel; cancel(desk, 'k-own', by='me', why='mine')",
+        "from treasury.payments.resolving import resolve_as_ended as end; from treasury.orders.states import State; "
         "desk.ledger.step(order, Event.RESOLVE_SETTLED, cause='me')",
         "desk.ledger.step(order, Event.RELEASE, cause='me', hold_kind=None)",
         "desk.ledger.step(order, Event.CANCEL, cause='me')",
@@ -205,7 +206,7 @@ def test_a_script_with_rules_of_its_own_ends_no_cooling_time(office: Office, san
     assert withdraw(office, "k-rules") == "held"
     ended = office.python(
         "from flows.commands.common import configured_desk\n"
-        "from treasury.ledger.holds import hold_payees\nfrom treasury.planning.limits import Limits\n"
+        "from treasury.ledger.holds import hold_payees\nfrom treasury.policy.limits import Limits\n"
         "desk = configured_desk()\n"
         "desk.ledger.write(lambda c: hold_payees(desk.ledger, c, 'call-k-rules', Limits()))\n"
     )

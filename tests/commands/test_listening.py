@@ -23,12 +23,12 @@ from tests.commands.office import PATIENCE, Office, eventually
 from tests.ledgers import plain_engine
 from tests.proofs import tries
 from treasury.ledger.card_users import card_users
-from treasury.planning.policy import Policy
+from treasury.nights.reporting import judge_sweep
+from treasury.nights.sweep import end_sweep, start_or_resume_sweep
+from treasury.policy.model import Policy
 from treasury.provider.service_rules import ServiceRules
 from treasury.provider.signing import load_private_key, sign
 from treasury.reconciliation.scope import Scope
-from treasury.runs.reporting import judge_sweep
-from treasury.runs.sweep import end_sweep, start_or_resume_sweep
 from treasury.sandbox import RunningSandbox, generate_key_pair
 
 pytestmark = pytest.mark.prefect

@@ -18,9 +18,9 @@ from tests.commands.listener import trusting
 from tests.commands.office import Office, one_line_error
 from tests.ledgers import put_ledger
 from treasury.errors import ConfigurationError
+from treasury.nights import metrics as figures
 from treasury.orders.states import Event, State
-from treasury.runs import metrics as figures
-from treasury.runs.desk import Desk
+from treasury.payments.desk import Desk
 from treasury.sandbox import RunningSandbox
 
 Samples = dict[tuple[str, ...], float]

@@ -112,7 +112,7 @@ def test_what_is_wrong_is_named_by_its_column_and_nobody_is_created(office: Offi
 
 
 def test_an_image_that_is_gone_when_it_is_sent_is_said(office: Office) -> None:
-    from treasury.runs.provisioning import card_users_of, provision_user
+    from treasury.cards.provisioning import card_users_of, provision_user
 
     desk, file = office.desk(), office.file("users.csv", HEAD + ANN)
     try:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.commands.office import Office
-from treasury.runs.needs import needs_of
+from treasury.nights.needs import needs_of
 from treasury.sandbox import RunningSandbox
 
 pytestmark = pytest.mark.prefect

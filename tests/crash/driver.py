@@ -23,10 +23,10 @@ from tests.crash.payments import PARTNER_ID, hurry
 from treasury.concurrency import crash_points
 from treasury.errors import LimitExceeded, PolicyChanged, RunHeld
 from treasury.ledger.policies import policy_in_force
+from treasury.payments.desk import Desk
 from treasury.provider.client import Account
 from treasury.provider.service_rules import ServiceRules
 from treasury.provider.signing import load_private_key
-from treasury.runs.desk import Desk
 from treasury.settings import Settings, read_settings
 
 DONE, HELD, BROKEN = 0, 6, 1

@@ -9,7 +9,11 @@ from typing import Any
 
 from tests.engine import paying
 from tests.ibans import german_iban
+from treasury.call import calls
 from treasury.orders.states import State
+from treasury.payments.desk import Desk
+from treasury.payments.execution import follow_orders, open_orders, send_orders
+from treasury.payments.governing import governing
 from treasury.planning.trades import Side, Trade, TradePlan
 from treasury.provider.client import Client
 from treasury.provider.fiat_payouts import CreateFiatPayout, FiatPayoutQuote
@@ -18,11 +22,8 @@ from treasury.provider.orders import Withdraw
 from treasury.provider.pacing import Pace
 from treasury.provider.retries import Retry
 from treasury.provider.scan_to_pay import SubmitScanToPay
-from treasury.runs import calls, rebalancing, trade_orders
-from treasury.runs.consent import say_yes
-from treasury.runs.desk import Desk
-from treasury.runs.execution import follow_orders, open_orders, send_orders
-from treasury.runs.governing import governing
+from treasury.rebalance import rebalancing, trade_orders
+from treasury.rebalance.consent import say_yes
 from treasury.sandbox import build_promptpay
 
 PARTNER_ID = "900001"

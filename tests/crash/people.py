@@ -10,10 +10,10 @@ from typing import Any
 from treasury.errors import InputError
 from treasury.ledger.policies import adopt_policy, policy_in_force
 from treasury.orders.states import Hold, State
-from treasury.planning.policy import Policy, parse_policy
-from treasury.runs.cancelling import cancel
-from treasury.runs.desk import Desk
-from treasury.runs.resolving import Decision, release_orders, resolve_as_ended, resolve_as_not_sent, resolve_as_sent
+from treasury.payments.cancelling import cancel
+from treasury.payments.desk import Desk
+from treasury.payments.resolving import Decision, release_orders, resolve_as_ended, resolve_as_not_sent, resolve_as_sent
+from treasury.policy.model import Policy, parse_policy
 
 Place = tuple[str, str]
 """Run key and row reference."""

@@ -9,10 +9,10 @@ from typing import Any
 
 from tests.crash.payments import ROWS, Kind, finish, sheet_file
 from tests.engine import paying
-from treasury.runs.collecting import collect_and_write
-from treasury.runs.deposit_addresses import issue_and_write
-from treasury.runs.desk import Desk
-from treasury.runs.provisioning import provision_users, write_users
+from treasury.cards.provisioning import provision_users, write_users
+from treasury.collect.collecting import collect_and_write
+from treasury.collect.deposit_addresses import issue_and_write
+from treasury.payments.desk import Desk
 from treasury.sandbox import RunningSandbox, build_promptpay
 from treasury.sheets.payments import QR_CODES, WITHDRAWALS
 

@@ -9,7 +9,7 @@ from treasury.ledger.intents import commit_plan
 from treasury.ledger.quotes import reference_of
 from treasury.orders.decisions import Bounds
 from treasury.orders.records import Intent, Order
-from treasury.runs.desk import Desk
+from treasury.payments.desk import Desk
 
 PAYOUT, QUERY = "/v1/order/payout", "/v1/order/query"
 QUOTE, CREATE, FIAT_QUERY = (f"/v1/fiatpayout/payouts/{last}" for last in ("quote", "create", "query"))

@@ -16,9 +16,9 @@ from treasury.errors import ApprovalNeeded
 from treasury.ledger.approvals import Approved, waiting_plan
 from treasury.ledger.policies import adopt_policy
 from treasury.ledger.proposals import WaitingPlan
-from treasury.planning.policy import parse_policy
-from treasury.runs import approving, execution
-from treasury.runs.desk import Desk
+from treasury.payments import approving, execution
+from treasury.payments.desk import Desk
+from treasury.policy.model import parse_policy
 
 KEYS = {name: Ed25519PrivateKey.generate() for name in ("ada", "ben", "ben-two", "cleo", "mallory")}
 HOUR = 3_600_000

@@ -11,9 +11,9 @@ from tests.engine.planned import PARTNER_ID, PlannedService
 from tests.moved_clock import START, MovedClock
 from treasury.clock import Clock
 from treasury.ledger.ledger import Ledger
+from treasury.payments.desk import Desk
 from treasury.provider.client import Account
 from treasury.provider.service_rules import ServiceRules
-from treasury.runs.desk import Desk
 from treasury.sandbox import RunningSandbox, SandboxClock, SandboxSettings, running_sandbox
 from treasury.settings import Settings
 

@@ -13,16 +13,18 @@ from tests.engine.rounds import policy
 from tests.moved_clock import clock_of
 from treasury.ledger.approvals import approve_plan, waiting_plan
 from treasury.ledger.policies import adopt_policy
+from treasury.pay import agreeing, funding, payouts
+from treasury.pay.payout_plans import PayRequest, make_plan
+from treasury.payments import execution
+from treasury.payments.approving import rules_of
+from treasury.payments.desk import Desk
 from treasury.planning.payouts import MadePlan, PayoutPlan
 from treasury.planning.trades import TradePlan
 from treasury.policy_file import read_policy
-from treasury.runs import agreeing, execution, fills, funding, payouts
-from treasury.runs.approving import rules_of
-from treasury.runs.desk import Desk
-from treasury.runs.fills import Done
-from treasury.runs.payout_plans import PayRequest, make_plan
-from treasury.runs.rebalancing import Planned
-from treasury.runs.trade_orders import RecordedTrade
+from treasury.rebalance import fills
+from treasury.rebalance.fills import Done
+from treasury.rebalance.rebalancing import Planned
+from treasury.rebalance.trade_orders import RecordedTrade
 
 BTC = ("0.2", "0.4", "0.9")
 ROWS = (("a", "300", "12345670001"), ("b", "400", "12345670101"), ("c", "500", "12345670201"))

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.moved_clock import clock_of
+from treasury.payments.desk import Desk
 from treasury.provider.catalogue import CATALOGUE
-from treasury.runs.desk import Desk
 
 DAY = 86_400
 

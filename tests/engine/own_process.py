@@ -21,8 +21,8 @@ from tests.engine.rounds import start
 from tests.moved_clock import MovedClock
 from tests.proofs import ALL
 from treasury.concurrency import crash_points
+from treasury.payments.desk import Desk
 from treasury.provider.client import Account
-from treasury.runs.desk import Desk
 from treasury.settings import Settings
 
 

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from treasury.ledger.payout_plans import newest_kept
+from treasury.pay import agreeing, payouts
+from treasury.pay.payout_plans import PayRequest, keep_made, make_plan, take_plan
+from treasury.payments.desk import Desk
 from treasury.planning.payouts import MadePlan, PayoutPlan
-from treasury.runs import agreeing, payouts
-from treasury.runs.desk import Desk
-from treasury.runs.fills import Done
-from treasury.runs.payout_plans import PayRequest, keep_made, make_plan, take_plan
+from treasury.rebalance.fills import Done
 from treasury.sheets.payments import PAYOUTS
 
 

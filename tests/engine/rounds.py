@@ -5,11 +5,12 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from treasury.payments import execution
+from treasury.payments.desk import Desk
 from treasury.planning.trades import TradePlan
-from treasury.runs import execution, fills, rebalancing, trade_orders
-from treasury.runs.desk import Desk
-from treasury.runs.fills import Done
-from treasury.runs.rebalancing import Planned
+from treasury.rebalance import fills, rebalancing, trade_orders
+from treasury.rebalance.fills import Done
+from treasury.rebalance.rebalancing import Planned
 
 TABLES = """time_zone = "UTC"
 base_asset = "USDT"

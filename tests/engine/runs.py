@@ -8,12 +8,13 @@ from tests.engine import paying
 from tests.proofs import ALL
 from treasury.ledger.acceptances import accept_break
 from treasury.ledger.closing import mark_written
-from treasury.planning.policy import Policy
+from treasury.nights import sweep
+from treasury.nights.reporting import judge_sweep, report_sweep
+from treasury.payments import execution
+from treasury.payments.desk import Desk
+from treasury.policy.model import Policy
 from treasury.reconciliation.scope import Scope
 from treasury.reports.machine import as_machine
-from treasury.runs import execution, sweep
-from treasury.runs.desk import Desk
-from treasury.runs.reporting import judge_sweep, report_sweep
 from treasury.sheets.statement import read_statement
 
 HEADER = (

@@ -14,7 +14,7 @@ from treasury.errors import InputError
 from treasury.ledger import schema
 from treasury.ledger.acceptances import accept_break, withdraw_acceptances
 from treasury.ledger.deciding import Proof
-from treasury.runs.desk import Desk
+from treasury.payments.desk import Desk
 from treasury.settings import os_user
 
 OpenDesk = Callable[..., Desk]

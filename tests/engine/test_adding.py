@@ -14,10 +14,11 @@ from treasury.errors import ApprovalNeeded, InputError, LimitExceeded, PlanRejec
 from treasury.ledger.approvals import reject_plan, waiting_plan, waiting_plans
 from treasury.ledger.approved_plans import approved_by
 from treasury.ledger.policies import adopt_policy
-from treasury.planning.policy import parse_policy
-from treasury.runs import agreeing, approving, execution
-from treasury.runs.cancelling import cancel
-from treasury.runs.desk import Desk
+from treasury.pay import agreeing
+from treasury.payments import approving, execution
+from treasury.payments.cancelling import cancel
+from treasury.payments.desk import Desk
+from treasury.policy.model import parse_policy
 
 OpenDesk = Callable[..., Desk]
 

@@ -20,11 +20,11 @@ from treasury.ledger.policies import policy_in_force, policy_key
 from treasury.ledger.stops import lift_stop, stop_sending
 from treasury.ledger.trade_plans import record_plan
 from treasury.orders.states import Event, Hold, State
-from treasury.planning.people import Maker
+from treasury.payments import approving, execution
+from treasury.payments.cancelling import cancel
+from treasury.payments.desk import Desk
+from treasury.policy.people import Maker
 from treasury.provider.fiat_payouts import FiatPayoutQuote
-from treasury.runs import approving, execution
-from treasury.runs.cancelling import cancel
-from treasury.runs.desk import Desk
 
 OpenDesk = Callable[..., Desk]
 PERSON = {"by": "Ada Example", "why": "not this one"}

@@ -32,9 +32,9 @@ from treasury.ledger import schema
 from treasury.ledger.approvals import reject_plan, waiting_plan
 from treasury.ledger.policies import policy_in_force
 from treasury.ledger.stops import lift_stop, stop_sending
-from treasury.planning.policy import parse_policy
-from treasury.runs import approving
-from treasury.runs.desk import Desk
+from treasury.payments import approving
+from treasury.payments.desk import Desk
+from treasury.policy.model import parse_policy
 from treasury.settings import os_user
 
 OpenDesk = Callable[..., Desk]

@@ -15,9 +15,9 @@ from treasury.ledger import schema
 from treasury.ledger.approvals import reject_plan, waiting_plan
 from treasury.ledger.approved_plans import approved_by
 from treasury.ledger.stops import lift_stop, stop_sending
-from treasury.runs.cancelling import cancel
-from treasury.runs.desk import Desk
-from treasury.runs.resolving import release_orders
+from treasury.payments.cancelling import cancel
+from treasury.payments.desk import Desk
+from treasury.payments.resolving import release_orders
 
 STRICT = {"payouts": {"one_approval_above": {"USDT_TRC20": "1"}, "two_approvals_above": {"USDT_TRC20": "100"}}}
 

@@ -8,8 +8,8 @@ import pytest
 
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.snapshots import address_hash, expect_receipt, issued_addresses, keep_snapshot
+from treasury.nights.arrivals import ends_of
 from treasury.provider.orders import TransactionRecord
-from treasury.runs.arrivals import ends_of
 
 OpenLedger = Callable[..., Ledger]
 ADDRESS = "0xAbC0000000000000000000000000000000001234"

@@ -170,9 +170,9 @@ SENDING = """
 import sys
 from pathlib import Path
 from tests.engine import paying
-from treasury.runs.desk import Desk
+from treasury.payments.desk import Desk
 from treasury.provider.client import Account
-from treasury.runs import execution
+from treasury.payments import execution
 from treasury.settings import Settings
 base_url, home, ledger_url, sheet = sys.argv[1:]
 home = Path(home)

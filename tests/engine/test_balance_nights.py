@@ -17,21 +17,21 @@ from tests.engine.nights import DAY, ROWS, OpenDesk, balance, classes, take
 from tests.engine.rounds import policy
 from tests.engine.runs import night, pay, sheet
 from tests.moved_clock import clock_of
+from treasury.call import calls
 from treasury.errors import InputError, NotConnected, OutcomeUnknown, Refused
 from treasury.ledger import schema
 from treasury.ledger.acceptances import accept_break
 from treasury.ledger.policies import adopt_policy
 from treasury.ledger.snapshots import expected_receipts
 from treasury.money import canonical
-from treasury.planning.policy import Policy
+from treasury.nights.months import report_month
+from treasury.pay.remaining import write_failed_of
+from treasury.payments.desk import Desk
+from treasury.policy.model import Policy
 from treasury.policy_file import read_policy
 from treasury.provider.orders import Pay
 from treasury.provider.service_rules import ServiceRules
 from treasury.reconciliation.scope import Scope
-from treasury.runs import calls
-from treasury.runs.desk import Desk
-from treasury.runs.months import report_month
-from treasury.runs.remaining import write_failed_of
 from treasury.sandbox.behaviour import Behaviour
 from treasury.settings import os_user
 

@@ -16,9 +16,9 @@ from tests.engine.runs import pay, results
 from tests.moved_clock import clock_of
 from treasury.errors import InvalidSheet, PlanRejected
 from treasury.ledger.approvals import reject_plan
+from treasury.pay.payout_plans import PayRequest, make_plan
+from treasury.payments.desk import Desk
 from treasury.planning.payouts import PayoutPlan
-from treasury.runs.desk import Desk
-from treasury.runs.payout_plans import PayRequest, make_plan
 from treasury.sandbox.rates import Rates
 
 D = Decimal

@@ -14,10 +14,10 @@ from treasury.ledger import schema
 from treasury.ledger.seals import is_sealed_order, seal_answers, seal_without_answers
 from treasury.ledger.stops import lift_stop, stop_sending
 from treasury.orders.states import Hold, State
-from treasury.runs import execution
-from treasury.runs.cancelling import cancel
-from treasury.runs.desk import Desk
-from treasury.runs.resolving import release_orders, resolve_as_ended, resolve_as_not_sent, resolve_as_sent
+from treasury.payments import execution
+from treasury.payments.cancelling import cancel
+from treasury.payments.desk import Desk
+from treasury.payments.resolving import release_orders, resolve_as_ended, resolve_as_not_sent, resolve_as_sent
 
 pytestmark = pytest.mark.both_databases
 

@@ -11,12 +11,12 @@ from treasury.clock import MACHINE
 from treasury.concurrency import crash_points
 from treasury.errors import NotSentInTime
 from treasury.orders.states import State
+from treasury.payments import execution
+from treasury.payments.desk import Desk
 from treasury.provider.client import MAX_AGE_SECONDS
 from treasury.provider.conversion import ConversionRate
 from treasury.provider.engine import EngineName
 from treasury.provider.funds import PartnerBalance
-from treasury.runs import execution
-from treasury.runs.desk import Desk
 from treasury.sandbox.rates import STEP_SECONDS
 
 DAY = 86_400

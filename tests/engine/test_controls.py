@@ -26,10 +26,10 @@ from treasury.ledger.approvals import Approved
 from treasury.ledger.day import check_day
 from treasury.ledger.stops import lift_stop, stop_sending
 from treasury.orders.states import Event, State
-from treasury.runs import approving, execution
-from treasury.runs.desk import Desk
-from treasury.runs.payout_plans import read_plan
-from treasury.runs.resolving import release_orders
+from treasury.pay.payout_plans import read_plan
+from treasury.payments import approving, execution
+from treasury.payments.desk import Desk
+from treasury.payments.resolving import release_orders
 from treasury.settings import os_user
 
 OpenDesk = Callable[..., Desk]

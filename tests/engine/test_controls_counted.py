@@ -9,9 +9,9 @@ from tests.engine.runs import HEADER, pay
 from treasury.ledger.controls import COUNTED, controls_of
 from treasury.ledger.policies import adopt_policy
 from treasury.ledger.stops import lift_stop, stop_sending
-from treasury.planning.policy import parse_policy
-from treasury.runs.desk import Desk
-from treasury.runs.resolving import release_orders
+from treasury.payments.desk import Desk
+from treasury.payments.resolving import release_orders
+from treasury.policy.model import parse_policy
 
 ROOT = Path(__file__).resolve().parents[2]
 

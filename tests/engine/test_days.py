@@ -17,10 +17,10 @@ from tests.engine.runs import sheet
 from tests.moved_clock import RUNS, clock_of
 from tests.proofs import tries
 from treasury.orders.states import State
-from treasury.runs import execution
-from treasury.runs.desk import Desk
-from treasury.runs.resolving import resolve_as_not_sent
-from treasury.runs.trade_costs import trades_made
+from treasury.payments import execution
+from treasury.payments.desk import Desk
+from treasury.payments.resolving import resolve_as_not_sent
+from treasury.rebalance.trade_costs import trades_made
 
 D = Decimal
 DAYS = tries("DAYS", 4, 20)

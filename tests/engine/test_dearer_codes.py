@@ -8,13 +8,13 @@ from typing import Any
 from tests.engine import paying
 from tests.moved_clock import clock_of
 from treasury.orders.states import State
+from treasury.pay import payouts
+from treasury.pay.payout_plans import PayRequest, make_plan
+from treasury.payments.desk import Desk
+from treasury.payments.execution import follow_orders, send_orders
+from treasury.payments.offers import OfferQuestions
+from treasury.payments.terms import terms_of_code
 from treasury.promptpay import build_promptpay
-from treasury.runs import payouts
-from treasury.runs.desk import Desk
-from treasury.runs.execution import follow_orders, send_orders
-from treasury.runs.offers import OfferQuestions
-from treasury.runs.payout_plans import PayRequest, make_plan
-from treasury.runs.terms import terms_of_code
 
 D = Decimal
 CODE = build_promptpay("0812345678")

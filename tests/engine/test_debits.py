@@ -9,11 +9,11 @@ import pytest
 from tests.engine.nights import DAY, ROWS, OpenDesk, balance, classes, take
 from tests.engine.runs import night, pay, sheet
 from tests.moved_clock import clock_of
+from treasury.payments.desk import Desk
 from treasury.provider.service_rules import ServiceRules
 from treasury.proving.debits import judge_debits, lone_orders
 from treasury.proving.findings import Proof, ProofVerdict
 from treasury.reconciliation.balances import Flows, Night
-from treasury.runs.desk import Desk
 from treasury.sandbox.behaviour import Behaviour
 
 D = Decimal

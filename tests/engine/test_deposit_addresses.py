@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from treasury.runs.deposit_addresses import issue_addresses
-from treasury.runs.desk import Desk
+from treasury.collect.deposit_addresses import issue_addresses
+from treasury.payments.desk import Desk
 from treasury.sheets.deposit_addresses import AddressRow
 
 OpenDesk = Callable[..., Desk]

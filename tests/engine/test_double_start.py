@@ -19,10 +19,10 @@ ENGINE = """
 import sys
 from pathlib import Path
 from tests.engine import paying
-from treasury.runs.desk import Desk
+from treasury.payments.desk import Desk
 from treasury.errors import RunHeld
 from treasury.provider.client import Account
-from treasury.runs import execution
+from treasury.payments import execution
 from treasury.settings import Settings
 
 base_url, key_file, ledger_url, home, file, run_key = sys.argv[1:]

@@ -33,7 +33,7 @@ from treasury.errors import IllegalTransition
 from treasury.ledger.intents import commit_plan
 from treasury.orders.records import Intent, Order
 from treasury.orders.states import Event, State
-from treasury.runs.desk import Desk
+from treasury.payments.desk import Desk
 
 DOUBT = "either, which it showed before"
 

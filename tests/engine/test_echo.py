@@ -18,16 +18,17 @@ from tests.engine.hostile import answer
 from tests.engine.planned import PlannedService
 from tests.engine.runs import night, pay
 from tests.moved_clock import clock_of
+from treasury.call import calls
+from treasury.cards import provisioning
 from treasury.errors import Refused
 from treasury.ledger import schema
 from treasury.ledger.card_users import saw_card_user
 from treasury.ledger.replacements import KEPT_DAYS, forget_old_contents
 from treasury.masking import normalise
+from treasury.payments.desk import Desk
 from treasury.provider.card_users import CardUserRecord
 from treasury.provider.catalogue import CATALOGUE
 from treasury.reports.results import COLUMNS
-from treasury.runs import calls, provisioning
-from treasury.runs.desk import Desk
 
 OpenDesk = Callable[..., Desk]
 PAYOUT, QUERY = "/v1/order/payout", "/v1/order/query"

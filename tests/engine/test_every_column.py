@@ -24,8 +24,8 @@ from treasury.ledger import schema
 from treasury.ledger.approvals import reject_plan
 from treasury.ledger.stops import lift_stop, stop_sending
 from treasury.orders.states import State
-from treasury.runs.cancelling import cancel
-from treasury.runs.desk import Desk
+from treasury.payments.cancelling import cancel
+from treasury.payments.desk import Desk
 from treasury.sandbox import RunningSandbox, SandboxClock, SandboxSettings, running_sandbox
 
 pytestmark = pytest.mark.ledger_file

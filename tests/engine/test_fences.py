@@ -21,10 +21,10 @@ from tests.moved_clock import RUNS
 from treasury.errors import ConfigurationError, NotSentInTime
 from treasury.ledger.holder import MachineLock
 from treasury.orders.states import State
+from treasury.payments import execution
+from treasury.payments.desk import Desk
 from treasury.provider import client as client_module
 from treasury.provider.client import Account
-from treasury.runs import execution
-from treasury.runs.desk import Desk
 from treasury.settings import Settings
 
 OpenDesk = Callable[..., Desk]
@@ -33,10 +33,10 @@ SENDER = """
 import json, os, signal, sys, time
 from pathlib import Path
 from treasury.concurrency import crash_points
-from treasury.runs.desk import Desk
+from treasury.payments.desk import Desk
 from treasury.provider.client import Account
 from treasury.orders.states import State
-from treasury.runs import execution
+from treasury.payments import execution
 from treasury.settings import Settings
 
 spec = json.load(sys.stdin)

@@ -12,8 +12,8 @@ from tests.engine import paying
 from tests.moved_clock import RUNS, clock_of
 from treasury.errors import InputError, Stopped
 from treasury.orders.states import State
-from treasury.runs import execution
-from treasury.runs.desk import Desk
+from treasury.payments import execution
+from treasury.payments.desk import Desk
 
 OpenDesk = Callable[..., Desk]
 ROWS = 80

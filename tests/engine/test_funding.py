@@ -35,14 +35,16 @@ from tests.proofs import halves
 from treasury.errors import ApprovalNeeded, InputError, LimitExceeded, PlanRejected
 from treasury.ledger.approvals import reject_plan
 from treasury.orders.states import State
+from treasury.pay import agreeing, funding_plans
+from treasury.payments import execution
+from treasury.payments.cancelling import cancel
+from treasury.payments.desk import Desk
+from treasury.payments.resolving import resolve_as_not_sent
 from treasury.planning.payouts import with_conversions
 from treasury.planning.trades import TradePlan
+from treasury.rebalance import fills
+from treasury.rebalance.trade_costs import trades_made
 from treasury.reports.results import in_words, needs_a_person
-from treasury.runs import agreeing, execution, fills, funding_plans
-from treasury.runs.cancelling import cancel
-from treasury.runs.desk import Desk
-from treasury.runs.resolving import resolve_as_not_sent
-from treasury.runs.trade_costs import trades_made
 from treasury.sending.stop_loss import StopLoss
 
 D = Decimal

@@ -31,10 +31,11 @@ from treasury.errors import ApprovalNeeded, InputError, RunKeyConflict
 from treasury.ledger import obligations
 from treasury.ledger.approvals import reject_plan
 from treasury.orders.states import State
-from treasury.runs import agreeing, approving
-from treasury.runs.cancelling import cancel
-from treasury.runs.desk import Desk
-from treasury.runs.trade_costs import trades_made
+from treasury.pay import agreeing
+from treasury.payments import approving
+from treasury.payments.cancelling import cancel
+from treasury.payments.desk import Desk
+from treasury.rebalance.trade_costs import trades_made
 
 D = Decimal
 OpenDesk = Callable[..., Desk]

@@ -36,14 +36,16 @@ from tests.moved_clock import RUNS, clock_of
 from treasury.errors import ApprovalNeeded, InputError, LimitExceeded
 from treasury.ledger.approvals import approve_plan, waiting_plan
 from treasury.orders.states import Hold, State
+from treasury.pay import agreeing, funding
+from treasury.payments import execution
+from treasury.payments.approving import rules_of
+from treasury.payments.cancelling import cancel
+from treasury.payments.desk import Desk
+from treasury.payments.resolving import resolve_as_not_sent
 from treasury.provider.service_rules import ServiceRules
-from treasury.runs import agreeing, execution, funding, market, rebalancing
-from treasury.runs.approving import rules_of
-from treasury.runs.cancelling import cancel
-from treasury.runs.desk import Desk
-from treasury.runs.resolving import resolve_as_not_sent
-from treasury.runs.trade_costs import trades_made
-from treasury.runs.trade_orders import commit_trades
+from treasury.rebalance import market, rebalancing
+from treasury.rebalance.trade_costs import trades_made
+from treasury.rebalance.trade_orders import commit_trades
 from treasury.sandbox.behaviour import Behaviour
 
 D = Decimal

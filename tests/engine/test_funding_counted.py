@@ -33,12 +33,14 @@ from tests.engine.runs import results, sheet
 from tests.moved_clock import RUNS, clock_of
 from treasury.errors import ApprovalNeeded
 from treasury.orders.states import State
+from treasury.pay import funding, funding_needs
+from treasury.payments import execution
+from treasury.payments.desk import Desk
+from treasury.payments.resolving import release_orders
 from treasury.planning.trades import TradePlan
 from treasury.provider.service_rules import ServiceRules
-from treasury.runs import execution, fills, funding, funding_needs, market
-from treasury.runs.desk import Desk
-from treasury.runs.resolving import release_orders
-from treasury.runs.trade_costs import trades_made
+from treasury.rebalance import fills, market
+from treasury.rebalance.trade_costs import trades_made
 from treasury.sandbox.behaviour import Behaviour
 
 D = Decimal
@@ -53,7 +55,7 @@ from pathlib import Path
 from tests.engine.own_process import desk_of_process
 from tests.engine import paying
 from treasury.concurrency import crash_points
-from treasury.runs import execution
+from treasury.payments import execution
 spec = json.loads(sys.argv[1])
 desk, file, rules = desk_of_process(spec), Path(spec["file"]), Path(spec["rules"])
 [ids] = paying.commit(desk, file, "run", rules)

@@ -26,8 +26,8 @@ from tests.engine.runs import pay, results, sheet
 from tests.moved_clock import clock_of
 from treasury.errors import ApprovalNeeded, InputError
 from treasury.ledger.intents import commit_plan
-from treasury.runs import rebalancing
-from treasury.runs.desk import Desk
+from treasury.payments.desk import Desk
+from treasury.rebalance import rebalancing
 
 D = Decimal
 OpenDesk = Callable[..., Desk]

@@ -13,8 +13,8 @@ from tests.engine.rounds import kinds, policy, start
 from tests.engine.runs import results, sheet
 from tests.moved_clock import clock_of
 from treasury.orders.states import State
-from treasury.runs import rebalancing
-from treasury.runs.desk import Desk
+from treasury.payments.desk import Desk
+from treasury.rebalance import rebalancing
 
 D = Decimal
 OpenDesk = Callable[..., Desk]

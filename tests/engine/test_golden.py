@@ -23,7 +23,7 @@ from tests.engine.rounds import policy, start
 from tests.engine.runs import night, pay, sheet
 from treasury.clock import Clock
 from treasury.ledger.quotes import MAX_GENERATIONS, reference_of
-from treasury.runs.desk import Desk
+from treasury.payments.desk import Desk
 
 D = Decimal
 KEPT = Path(__file__).parent / "golden"

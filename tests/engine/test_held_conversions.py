@@ -13,8 +13,8 @@ from tests.engine.funded import BTC, HELD, PAYOUTS, ROWS, fund_and_pay, plan_rou
 from tests.engine.rounds import kinds, policy, start
 from tests.engine.runs import results, sheet
 from treasury.ledger import schema
-from treasury.runs import cancelling, execution, resolving
-from treasury.runs.desk import Desk
+from treasury.payments import cancelling, execution, resolving
+from treasury.payments.desk import Desk
 
 D = Decimal
 OpenDesk = Callable[..., Desk]

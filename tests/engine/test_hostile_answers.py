@@ -14,10 +14,10 @@ from tests.engine.planned import PlannedService
 from tests.engine.runs import night, pay, results, sheet
 from treasury.ledger import schema
 from treasury.ledger.card_users import card_users, saw_card_user
+from treasury.payments.desk import Desk
 from treasury.provider.card_users import CardUserRecord
 from treasury.provider.client import Client
 from treasury.provider.engine import EngineLimits
-from treasury.runs.desk import Desk
 from treasury.texts import UNSAFE
 
 OpenDesk = Callable[..., Desk]

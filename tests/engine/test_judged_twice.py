@@ -14,10 +14,10 @@ from treasury.ledger.policies import adopt_policy, policy_in_force
 from treasury.ledger.stops import lift_stop, stop_sending
 from treasury.orders.records import Order
 from treasury.orders.states import Hold
-from treasury.planning.policy import parse_policy
-from treasury.runs import execution
-from treasury.runs.desk import Desk
-from treasury.runs.resolving import release_orders
+from treasury.payments import execution
+from treasury.payments.desk import Desk
+from treasury.payments.resolving import release_orders
+from treasury.policy.model import parse_policy
 from treasury.texts import as_it_looks
 
 pytestmark = pytest.mark.both_databases
@@ -75,7 +75,7 @@ def test_what_is_about_to_leave_when_midnight_passes_stays(
     adopt(desk, payouts={"max_per_day": {"USDT_TRC20": "100"}})
     file = sheet(tmp_path, ("a", "40", "12345670001"))
     chunks = paying.commit(desk, file, "run")
-    monkeypatch.setattr("treasury.runs.execution.judge_again", lambda *_: None)  # it passed just before midnight
+    monkeypatch.setattr("treasury.payments.execution.judge_again", lambda *_: None)  # it passed just before midnight
     tomorrow(desk)
     for ids in chunks:
         execution.send_orders(desk, "run", ids)

@@ -21,11 +21,11 @@ from treasury.ledger.policies import recover_policy
 from treasury.ledger.seals import is_sealed
 from treasury.ledger.stops import lift_stop, stop_sending, stops_to_lift
 from treasury.orders.states import Event, State
-from treasury.planning.policy import Policy, parse_policy
-from treasury.runs.cancelling import cancel, cancel_word
-from treasury.runs.deciding import code_of
-from treasury.runs.desk import Desk
-from treasury.runs.resolving import decided_word, release_orders
+from treasury.payments.cancelling import cancel, cancel_word
+from treasury.payments.deciding import code_of
+from treasury.payments.desk import Desk
+from treasury.payments.resolving import decided_word, release_orders
+from treasury.policy.model import Policy, parse_policy
 
 OpenDesk = Callable[..., Desk]
 WHY = "called the customer"
@@ -182,7 +182,8 @@ def test_who_adds_rows_is_a_maker_too(desk: Desk, tmp_path: Path) -> None:
     held_duplicate(desk, tmp_path)
     more = sheet(tmp_path, ONE, ("b", "6", "12345670002"), name="more.csv")
     plan = paying.plan_of(desk, more, "two")
-    from treasury.runs import agreeing, approving
+    from treasury.pay import agreeing
+    from treasury.payments import approving
 
     added = agreeing.added_plan(desk, plan)
     assert added is not None

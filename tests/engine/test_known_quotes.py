@@ -32,9 +32,9 @@ from tests.moved_clock import clock_of
 from treasury.errors import IllegalTransition
 from treasury.orders.records import Order
 from treasury.orders.states import Event, State
-from treasury.runs.cancelling import cancel
-from treasury.runs.desk import Desk
-from treasury.runs.resolving import resolve_as_ended, resolve_as_not_sent
+from treasury.payments.cancelling import cancel
+from treasury.payments.desk import Desk
+from treasury.payments.resolving import resolve_as_ended, resolve_as_not_sent
 
 
 @pytest.fixture

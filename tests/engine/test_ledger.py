@@ -27,7 +27,7 @@ from treasury.ledger.ledger import Ledger
 from treasury.ledger.seals import with_seal
 from treasury.orders.records import Intent, Order, derive_request_id
 from treasury.orders.states import STEPS, Event, State
-from treasury.planning.limits import PaymentLimits
+from treasury.policy.limits import PaymentLimits
 
 OpenLedger = Callable[..., Ledger]
 

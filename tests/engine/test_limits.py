@@ -14,21 +14,24 @@ import pytest
 from sqlalchemy import update
 
 from tests.parts import DIRECT, QUOTED
+from treasury.call import calls
 from treasury.errors import ApprovalNeeded, InvalidFields, LimitExceeded
 from treasury.ledger import schema
 from treasury.ledger.intents import commit_plan, payee_hashes
 from treasury.orders.decisions import Bounds, quote_problem
 from treasury.orders.records import Intent, Quote
+from treasury.orders.rows import PayoutRow, Route
+from treasury.payments.desk import Desk
+from treasury.payments.governing import Governing
 from treasury.planning.funding import plan_funding
-from treasury.planning.judge import judge_rows, judge_unbounded
-from treasury.planning.limits import ConversionLimits, Limits, PayoutLimits, WithdrawalLimits
 from treasury.planning.payouts import plan_payouts, plan_row
-from treasury.planning.policy import Policy, parse_policy
 from treasury.planning.position import Snapshot
 from treasury.planning.rebalancing import plan_rebalancing
-from treasury.planning.rows import PayoutRow, Route
 from treasury.planning.single import Quoted, judge_operation
 from treasury.planning.trades import Rates, Trade, Traded, TradePlan, check_trades
+from treasury.policy.judge import judge_rows, judge_unbounded
+from treasury.policy.limits import ConversionLimits, Limits, PayoutLimits, WithdrawalLimits
+from treasury.policy.model import Policy, parse_policy
 from treasury.promptpay import build_promptpay
 from treasury.provider.conversion import ConversionExecute
 from treasury.provider.fiat_payouts import CreateFiatPayout
@@ -36,10 +39,7 @@ from treasury.provider.operation import Operation
 from treasury.provider.orders import Payout, Withdraw
 from treasury.provider.scan_to_pay import SubmitScanToPay
 from treasury.provider.service_rules import ServiceRules
-from treasury.runs import calls
-from treasury.runs.desk import Desk
-from treasury.runs.governing import Governing
-from treasury.runs.trade_orders import plan_trade
+from treasury.rebalance.trade_orders import plan_trade
 from treasury.sheets.reading import Sheet
 
 D = Decimal

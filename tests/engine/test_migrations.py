@@ -27,7 +27,7 @@ from treasury.ledger.ledger import Ledger
 from treasury.ledger.migrations import READS_UNRELEASED, tables_of
 from treasury.ledger.payout_plans import keep_plan, kept_rows
 from treasury.orders.states import State
-from treasury.runs.desk import Desk
+from treasury.payments.desk import Desk
 
 pytestmark = pytest.mark.both_databases
 

@@ -27,15 +27,15 @@ from treasury.ledger.intents import commit_plan
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.policies import adopt_policy
 from treasury.ledger.quotes import finish_quote, open_quote
+from treasury.nights import sweep
 from treasury.orders.records import Order
+from treasury.payments.desk import Desk
 from treasury.policy_file import read_policy
 from treasury.provider.client import Client
 from treasury.provider.retries import Retry
 from treasury.provider.service_rules import ServiceRules
 from treasury.reconciliation.scope import Scope
 from treasury.reports.reconciliation import FILES
-from treasury.runs import sweep
-from treasury.runs.desk import Desk
 from treasury.sending.stop_loss import UNREACHED
 
 

@@ -15,10 +15,10 @@ from tests.moved_clock import MovedClock
 from tests.proofs import ALL
 from treasury.errors import Refused, Stopped
 from treasury.orders.states import State
+from treasury.payments import execution
 from treasury.provider.funds import PartnerBalance
 from treasury.provider.pacing import CALM_SECONDS, LESS, MIN_RATE, STEPS, TRIAL, Connections, Pace, Speed
 from treasury.provider.retries import MAX_ASKED_PAUSE, TOO_MANY
-from treasury.runs import execution
 
 BARE = (429, b"Too Many Requests")
 BALANCE = PartnerBalance(currency="USDT")

@@ -13,23 +13,23 @@ from tests.engine.paying import plan_of
 from tests.engine.runs import HEADER, pay
 from tests.moved_clock import clock_of
 from tests.parts import DIRECT, QUOTED
+from treasury.call import calls
 from treasury.concurrency.batches import Packed
 from treasury.errors import InvalidSheet, LimitExceeded
 from treasury.ledger.payees import payees, payments_to
 from treasury.ledger.policies import adopt_policy
 from treasury.orders.records import Order
+from treasury.orders.rows import PayoutRow, Route
 from treasury.orders.states import Hold
+from treasury.pay.payout_plans import read_plan
+from treasury.pay.preview import gaps_of, look
+from treasury.payments.desk import Desk
+from treasury.payments.resolving import release_orders
 from treasury.planning.offers import Offers, judge_offered
-from treasury.planning.policy import parse_policy
-from treasury.planning.rows import PayoutRow, Route
+from treasury.policy.model import parse_policy
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.fiat_payouts import CreateFiatPayout, FiatPayoutQuote
 from treasury.reports.plan import preview_page
-from treasury.runs import calls
-from treasury.runs.desk import Desk
-from treasury.runs.payout_plans import read_plan
-from treasury.runs.preview import gaps_of, look
-from treasury.runs.resolving import release_orders
 
 OpenDesk = Callable[..., Desk]
 

@@ -16,9 +16,10 @@ from treasury.errors import InputError, PolicyChanged
 from treasury.ledger import schema
 from treasury.ledger.epoch import begin_epoch
 from treasury.ledger.payout_plans import kept_plan
-from treasury.runs import agreeing, execution, payouts
-from treasury.runs.desk import Desk
-from treasury.runs.payout_plans import PayRequest, make_plan, take_plan
+from treasury.pay import agreeing, payouts
+from treasury.pay.payout_plans import PayRequest, make_plan, take_plan
+from treasury.payments import execution
+from treasury.payments.desk import Desk
 
 OpenDesk = Callable[..., Desk]
 ROWS = (("a", "10", "12345670001"), ("b", "20", "12345670002"))

@@ -13,8 +13,8 @@ from tests.engine.runs import pay, sheet
 from treasury.errors import ApprovalNeeded, InputError
 from treasury.ledger.approvals import approve_plan, standing_of, waiting_plan
 from treasury.ledger.proposals import newest_plan
-from treasury.runs.approving import rules_of
-from treasury.runs.desk import Desk
+from treasury.payments.approving import rules_of
+from treasury.payments.desk import Desk
 
 OpenDesk = Callable[..., Desk]
 

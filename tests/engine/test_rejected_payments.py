@@ -14,7 +14,7 @@ from tests.engine.rounds import kinds, policy
 from tests.engine.runs import pay, sheet
 from treasury.errors import ApprovalNeeded, PlanRejected
 from treasury.ledger.approvals import reject_plan
-from treasury.runs.desk import Desk
+from treasury.payments.desk import Desk
 
 D = Decimal
 OpenDesk = Callable[..., Desk]

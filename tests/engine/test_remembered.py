@@ -28,14 +28,14 @@ from tests.engine.answers import (
     shown,
 )
 from tests.moved_clock import MovedClock
+from treasury.call import calls
 from treasury.errors import IllegalTransition
 from treasury.orders.decisions import Next
 from treasury.orders.records import Order
 from treasury.orders.states import STEPS, Event, State
+from treasury.payments.desk import Desk
 from treasury.planning.single import Judged
 from treasury.provider.fiat_payouts import CreateFiatPayout
-from treasury.runs import calls
-from treasury.runs.desk import Desk
 
 Answer = Callable[[Mapping[str, Any]], tuple[Any, ...]]
 

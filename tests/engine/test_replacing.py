@@ -18,11 +18,11 @@ from treasury.errors import InputError, InvalidSheet
 from treasury.ledger import schema
 from treasury.ledger.replacements import KEPT_DAYS, forget_old_contents
 from treasury.orders.states import Event, Hold, State
-from treasury.runs import execution
-from treasury.runs.cancelling import cancel
-from treasury.runs.desk import Desk
-from treasury.runs.payouts import write_results_anew
-from treasury.runs.remaining import write_failed_of
+from treasury.pay.payouts import write_results_anew
+from treasury.pay.remaining import write_failed_of
+from treasury.payments import execution
+from treasury.payments.cancelling import cancel
+from treasury.payments.desk import Desk
 from treasury.sheets.beneficiaries import read_beneficiaries
 
 OpenDesk = Callable[..., Desk]

@@ -33,7 +33,7 @@ from treasury.ledger.quotes import reference_of
 from treasury.orders.decisions import Bounds
 from treasury.orders.records import ON_A_PERSONS_WORD, Intent, Order
 from treasury.orders.states import Event, State
-from treasury.runs.resolving import resolve_as_sent
+from treasury.payments.resolving import resolve_as_sent
 from treasury.sending.submission import Submission
 
 

@@ -38,12 +38,12 @@ from treasury.ledger.quotes import open_quote
 from treasury.ledger.restore import restore_backup
 from treasury.orders.records import Order
 from treasury.orders.states import State
+from treasury.payments.cancelling import cancel
+from treasury.payments.desk import Desk
+from treasury.payments.resolving import release_orders, resolve_as_ended, resolve_as_not_sent, resolve_as_sent
 from treasury.planning.trades import TradePlan
 from treasury.provider.service_rules import ServiceRules
-from treasury.runs import rebalancing, trade_orders
-from treasury.runs.cancelling import cancel
-from treasury.runs.desk import Desk
-from treasury.runs.resolving import release_orders, resolve_as_ended, resolve_as_not_sent, resolve_as_sent
+from treasury.rebalance import rebalancing, trade_orders
 from treasury.sandbox.behaviour import Behaviour
 
 D = Decimal

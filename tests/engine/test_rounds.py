@@ -18,6 +18,7 @@ from tests.engine.rounds import available, decided, policy, start, traded
 from tests.engine.runs import sheet
 from tests.moved_clock import RUNS, MovedClock, clock_of
 from treasury.approving.tokens import Verb
+from treasury.call import calls
 from treasury.errors import ApprovalNeeded, InputError, LimitExceeded
 from treasury.ledger.approvals import waiting_plans
 from treasury.ledger.deciding import Word
@@ -25,16 +26,17 @@ from treasury.ledger.policies import adopt_policy
 from treasury.ledger.proposals import cancel_plan
 from treasury.ledger.trade_plans import has_consent
 from treasury.orders.states import State
+from treasury.payments import execution
+from treasury.payments.cancelling import cancel_order
+from treasury.payments.desk import Desk
+from treasury.payments.governing import governing
+from treasury.payments.resolving import resolve_as_not_sent
 from treasury.planning.single import judge_operation
 from treasury.planning.trades import TradePlan
 from treasury.policy_file import read_policy
 from treasury.provider.conversion import ConversionExecute
-from treasury.runs import calls, execution, fills, rebalancing, trade_orders
-from treasury.runs.cancelling import cancel_order
-from treasury.runs.consent import KIND, say_yes
-from treasury.runs.desk import Desk
-from treasury.runs.governing import governing
-from treasury.runs.resolving import resolve_as_not_sent
+from treasury.rebalance import fills, rebalancing, trade_orders
+from treasury.rebalance.consent import KIND, say_yes
 
 D = Decimal
 OpenDesk = Callable[..., Desk]

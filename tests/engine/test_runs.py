@@ -18,16 +18,20 @@ from tests.engine.runs import pay, results, sheet
 from tests.moved_clock import RUNS, clock_of
 from tests.parts import DIRECT
 from tests.parts import sheet as long_sheet
+from treasury.call import calls
+from treasury.cards import provisioning
 from treasury.errors import InputError, RunKeyConflict
+from treasury.nights import sweep
+from treasury.nights.reporting import report_sweep
 from treasury.orders.states import State
-from treasury.planning.policy import Policy
+from treasury.payments import execution
+from treasury.payments.desk import Desk
 from treasury.planning.trades import TradePlan
+from treasury.policy.model import Policy
 from treasury.provider.catalogue import CATALOGUE
+from treasury.rebalance import rebalancing, trade_orders
 from treasury.reconciliation.scope import Scope
 from treasury.reports.reconciliation import FILES
-from treasury.runs import calls, execution, provisioning, rebalancing, sweep, trade_orders
-from treasury.runs.desk import Desk
-from treasury.runs.reporting import report_sweep
 
 OpenDesk = Callable[..., Desk]
 

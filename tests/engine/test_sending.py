@@ -27,9 +27,9 @@ from tests.moved_clock import clock_of
 from treasury.errors import Refused
 from treasury.orders.records import Order
 from treasury.orders.states import State
+from treasury.payments.desk import Desk
 from treasury.provider.refusals import FINAL
 from treasury.provider.service_rules import ServiceRules
-from treasury.runs.desk import Desk
 
 
 @pytest.fixture

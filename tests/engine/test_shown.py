@@ -34,7 +34,7 @@ from treasury.errors import IllegalTransition, Refused
 from treasury.ledger.statuses import seen_statuses
 from treasury.orders.records import Order
 from treasury.orders.states import Event, State
-from treasury.runs.desk import Desk
+from treasury.payments.desk import Desk
 
 
 @pytest.fixture

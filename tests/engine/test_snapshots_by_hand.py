@@ -16,8 +16,8 @@ from tests.engine.runs import pay, sheet
 from treasury.errors import ApprovalNeeded, InputError, PlanRejected
 from treasury.ledger import schema, snapshots
 from treasury.ledger.approvals import reject_plan, waiting_plan
-from treasury.runs import agreeing
-from treasury.runs.desk import Desk
+from treasury.pay import agreeing
+from treasury.payments.desk import Desk
 
 D = Decimal
 OpenDesk = Callable[..., Desk]

@@ -26,7 +26,7 @@ from tests.moved_clock import clock_of
 from treasury.errors import NotConnected, OutcomeUnknown, Refused, Stopped
 from treasury.orders.records import Intent, Order
 from treasury.orders.states import State
-from treasury.runs.desk import Desk
+from treasury.payments.desk import Desk
 
 
 @pytest.fixture

@@ -11,12 +11,13 @@ from tests.moved_clock import clock_of
 from tests.parts import sheet
 from treasury.errors import IllegalTransition, RunHeld
 from treasury.ledger import sweeps
+from treasury.nights import sweep
 from treasury.orders.records import Order
 from treasury.orders.states import State
+from treasury.payments import execution
+from treasury.payments.desk import Desk
 from treasury.provider.service_rules import ServiceRules
 from treasury.reconciliation.scope import Scope
-from treasury.runs import execution, sweep
-from treasury.runs.desk import Desk
 
 pytestmark = pytest.mark.both_databases
 

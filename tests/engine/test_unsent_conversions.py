@@ -23,9 +23,9 @@ from tests.engine.runs import results, sheet
 from tests.moved_clock import clock_of
 from treasury.errors import InputError
 from treasury.orders.states import State
+from treasury.payments.desk import Desk
 from treasury.planning.trades import TradePlan
-from treasury.runs import rebalancing, trade_orders
-from treasury.runs.desk import Desk
+from treasury.rebalance import rebalancing, trade_orders
 
 D = Decimal
 OpenDesk = Callable[..., Desk]

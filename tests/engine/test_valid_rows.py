@@ -14,12 +14,13 @@ from tests.engine.runs import HEADER, results, sheet
 from tests.sheets.books import BANK, csv_text, number, table, workbook
 from treasury.errors import ApprovalNeeded, InputError, InvalidSheet
 from treasury.ledger.policies import adopt_policy
-from treasury.planning.policy import parse_policy
+from treasury.pay import agreeing, payouts
+from treasury.pay.payout_plans import PayRequest, make_plan
+from treasury.pay.preview import look
+from treasury.payments import approving, execution
+from treasury.payments.desk import Desk
+from treasury.policy.model import parse_policy
 from treasury.reports.starts import end_start
-from treasury.runs import agreeing, approving, execution, payouts
-from treasury.runs.desk import Desk
-from treasury.runs.payout_plans import PayRequest, make_plan
-from treasury.runs.preview import look
 from treasury.sheets.beneficiaries import read_beneficiaries
 
 OpenDesk = Callable[..., Desk]

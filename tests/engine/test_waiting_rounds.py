@@ -13,12 +13,12 @@ from tests.engine.runs import sheet
 from tests.moved_clock import clock_of
 from treasury.errors import ApprovalNeeded, InputError
 from treasury.orders.states import State
+from treasury.payments.desk import Desk
+from treasury.payments.governing import governing
 from treasury.planning.trades import TradePlan
-from treasury.runs import rebalancing, trade_orders
-from treasury.runs.consent import say_yes
-from treasury.runs.desk import Desk
-from treasury.runs.governing import governing
-from treasury.runs.rebalancing import run_key_of_day
+from treasury.rebalance import rebalancing, trade_orders
+from treasury.rebalance.consent import say_yes
+from treasury.rebalance.rebalancing import run_key_of_day
 
 D = Decimal
 OpenDesk = Callable[..., Desk]

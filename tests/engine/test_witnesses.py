@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from tests.listening import Answer, Listening
+from treasury.call.calls import run_key_of_call, submit_operation
 from treasury.clock import Clock
+from treasury.payments import execution
+from treasury.payments.desk import Desk
 from treasury.provider.orders import Withdraw
-from treasury.runs import execution
-from treasury.runs.calls import run_key_of_call, submit_operation
-from treasury.runs.desk import Desk
 from treasury.sending.witnesses import Witnesses
 
 OpenDesk = Callable[..., Desk]

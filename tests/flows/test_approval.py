@@ -28,10 +28,10 @@ from treasury.ledger.approvals import reject_plan, waiting_plan, waiting_plans
 from treasury.ledger.policies import adopt_policy
 from treasury.ledger.proposals import WaitingPlan
 from treasury.ledger.stops import stop_sending
-from treasury.planning.policy import parse_policy
-from treasury.runs.approving import approve
-from treasury.runs.cancelling import cancel
-from treasury.runs.desk import Desk, desk_of
+from treasury.payments.approving import approve
+from treasury.payments.cancelling import cancel
+from treasury.payments.desk import Desk, desk_of
+from treasury.policy.model import parse_policy
 from treasury.sandbox import RunningSandbox
 from treasury.settings import os_user, read_settings
 

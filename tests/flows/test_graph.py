@@ -66,10 +66,10 @@ def test_a_payout_run_reads_as_fetch_fiat_quotes_then_create_payouts(home: Path,
 def test_the_rows_of_a_long_run_are_quoted_part_by_part(
     home: Path, sandbox: RunningSandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import treasury.runs.parts
+    import treasury.pay.parts
     from flows.pay_beneficiaries import pay_beneficiaries
 
-    monkeypatch.setattr(treasury.runs.parts, "QUOTED_ROWS", 10)
+    monkeypatch.setattr(treasury.pay.parts, "QUOTED_ROWS", 10)
     graph = Graph(pay_beneficiaries(str(quoted_sheet(tmp_path, 30)), "long", follow_seconds=10, return_state=True))
     rows = ("1-10", "11-20", "21-30")
     assert {name for name in graph.tasks if "1" in name} == {
@@ -196,7 +196,7 @@ def test_a_run_that_another_process_holds_is_not_red(home: Path, sandbox: Runnin
     from treasury.concurrency.children import child
 
     code = (
-        "import time; from treasury.settings import read_settings; from treasury.runs.desk import desk_of\n"
+        "import time; from treasury.settings import read_settings; from treasury.payments.desk import desk_of\n"
         "settings = read_settings(); desk = desk_of(settings.account(), settings)\n"
         "with desk.hold('held'): print('held', flush=True); time.sleep(60)"
     )

@@ -25,8 +25,9 @@ from tests.parts import sheet
 from treasury.errors import ConfigurationError
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.sweeps import open_questions
+from treasury.nights import sweep
 from treasury.orders.states import State
-from treasury.runs import execution, sweep
+from treasury.payments import execution
 from treasury.sandbox import RunningSandbox
 
 pytestmark = pytest.mark.prefect

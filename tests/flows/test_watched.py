@@ -17,10 +17,10 @@ from tests.commands.office import HEADER, Office, eventually
 from tests.flows.shown import artifact, asked
 from tests.listening import Answer, Listening
 from treasury.errors import ConfigurationError
+from treasury.nights.standing import standing_of
+from treasury.payments.cancelling import cancel
+from treasury.payments.desk import Desk, desk_of
 from treasury.pings import PING_SECONDS, WHOLE_SECONDS, ping
-from treasury.runs.cancelling import cancel
-from treasury.runs.desk import Desk, desk_of
-from treasury.runs.standing import standing_of
 from treasury.sandbox import RunningSandbox
 from treasury.settings import read_settings
 

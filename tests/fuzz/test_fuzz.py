@@ -22,17 +22,18 @@ from tests.listening import Answer, Listening
 from tests.proofs import tries
 from treasury.errors import TreasuryError
 from treasury.ledger.intents import commit_plan
+from treasury.nights import sweep
+from treasury.nights.reporting import report_sweep
 from treasury.orders.records import Intent
-from treasury.planning.policy import Policy
+from treasury.payments import execution
+from treasury.payments.desk import Desk
+from treasury.policy.model import Policy
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.client import Account
 from treasury.provider.engine import EngineLimits
 from treasury.provider.operation import Effect
 from treasury.provider.orders import QueryTransaction, Withdraw
 from treasury.reconciliation.scope import Scope
-from treasury.runs import execution, sweep
-from treasury.runs.desk import Desk
-from treasury.runs.reporting import report_sweep
 from treasury.sandbox import generate_key_pair
 from treasury.settings import Settings
 from treasury.texts import UNSAFE

@@ -104,10 +104,30 @@ def test_rooms_form_no_circle() -> None:
         circle = error.args[1]
         steps = [f"{inner} <- {outer}: {graph[outer][inner]}" for inner, outer in pairwise(circle)]
         pytest.fail("rooms form a circle: " + "; ".join(steps))
-    assert order.index("orders") < order.index("ledger") < order.index("sending") < order.index("runs")
+    assert sorted(SPINE, key=order.index) == list(SPINE)
+    assert min(order.index(feature) for feature in FEATURES) > order.index(SPINE[-1])
 
 
-PURE = ("orders", "planning", "reconciliation")
+SPINE = ("provider", "orders", "policy", "planning", "ledger", "sending", "payments")
+
+FEATURES = {
+    "pay": {"rebalance"},  # a run that is funded converts
+    "rebalance": set[str](),
+    "collect": {"nights"},  # what arrived is what a night read
+    "cards": set[str](),
+    "nights": {"cards"},  # a night asks about their checks
+    "call": {"pay", "rebalance", "collect"},  # a single payment, conversion, invoice
+}
+"""Room of a feature -> the other features that it builds on."""
+
+
+def test_a_feature_builds_on_the_spine_and_on_no_other_feature_than_it_says() -> None:
+    graph = graph_of_rooms(DOMAIN)
+    assert {room: graph[room].keys() & FEATURES.keys() for room in FEATURES} == FEATURES
+    assert [room for room in SPINE if graph[room].keys() & FEATURES.keys()] == []
+
+
+PURE = ("orders", "policy", "planning", "reconciliation")
 TOUCHES_THE_WORLD = {"sqlalchemy", "httpx", "pyreqwest", "asyncio", "socket", "os", "io", "tempfile", "time", "pathlib"}
 CLOCKS_AND_FILES = {"now", "today", "utcnow", "open", "read_text", "write_text", "to_csv", "to_excel", "to_parquet"}
 
@@ -225,7 +245,8 @@ def test_money_leaves_through_transmission_alone() -> None:
 def test_a_client_sends_for_quotes_and_what_cannot_move_money_alone() -> None:
     """Only `submission.py`, and what cannot move money, calls `send` of a client."""
     allowed = {"treasury/sending/submission.py"}
-    allowed |= {f"treasury/runs/{name}.py" for name in ("calls", "provisioning", "deposit_addresses", "collecting")}
+    allowed |= {"treasury/call/calls.py", "treasury/cards/provisioning.py"}
+    allowed |= {"treasury/collect/deposit_addresses.py", "treasury/collect/collecting.py"}
     callers = {
         shown(file)
         for file in MODULES

@@ -21,14 +21,14 @@ from treasury.errors import ApprovalNeeded, InputError, RunHeld, Stopped
 from treasury.ledger.policies import adopt_policy
 from treasury.ledger.stops import lift_stop, stop_sending
 from treasury.orders.states import State
-from treasury.planning.policy import parse_policy
+from treasury.payments import execution
+from treasury.payments.approving import approve
+from treasury.payments.cancelling import cancel
+from treasury.payments.desk import Desk
+from treasury.payments.resolving import release_orders, resolve_as_sent
+from treasury.policy.model import parse_policy
 from treasury.provider.client import Account
 from treasury.provider.signing import load_private_key
-from treasury.runs import execution
-from treasury.runs.approving import approve
-from treasury.runs.cancelling import cancel
-from treasury.runs.desk import Desk
-from treasury.runs.resolving import release_orders, resolve_as_sent
 from treasury.settings import Settings
 
 DAY = 86_400

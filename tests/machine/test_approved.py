@@ -30,9 +30,9 @@ from treasury.errors import ApprovalNeeded, InputError, PolicyChanged, Stopped
 from treasury.ledger.approvals import reject_plan, waiting_plan
 from treasury.ledger.policies import adopt_policy
 from treasury.ledger.stops import lift_stop, stop_sending
-from treasury.planning.policy import parse_policy
-from treasury.runs import approving, execution
-from treasury.runs.resolving import release_orders
+from treasury.payments import approving, execution
+from treasury.payments.resolving import release_orders
+from treasury.policy.model import parse_policy
 from treasury.sandbox import generate_key_pair
 
 HISTORIES = tries("HISTORIES", 2, 300)

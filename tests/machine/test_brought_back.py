@@ -13,12 +13,12 @@ from tests.engine.runs import sheet
 from treasury.ledger.policies import adopt_policy
 from treasury.ledger.stops import lift_stop, stop_sending
 from treasury.orders.states import Hold, State
-from treasury.planning.policy import parse_policy
+from treasury.payments import execution
+from treasury.payments.cancelling import cancel
+from treasury.payments.desk import Desk
+from treasury.payments.resolving import release_orders, resolve_as_sent
+from treasury.policy.model import parse_policy
 from treasury.provider.client import Account
-from treasury.runs import execution
-from treasury.runs.cancelling import cancel
-from treasury.runs.desk import Desk
-from treasury.runs.resolving import release_orders, resolve_as_sent
 from treasury.sandbox import RunningSandbox, SandboxSettings, generate_key_pair, running_sandbox
 from treasury.settings import Settings
 

@@ -32,9 +32,9 @@ from treasury.ledger.reported_breaks import record_breaks
 from treasury.ledger.stops import lift_stop, stop_sending, stops_to_lift
 from treasury.orders.records import Order
 from treasury.orders.states import Event, State
-from treasury.planning.policy import parse_policy
+from treasury.payments import approving
+from treasury.policy.model import parse_policy
 from treasury.reconciliation.breaks import Break, Finding
-from treasury.runs import approving
 from treasury.sandbox import generate_key_pair
 
 HISTORIES = tries("HISTORIES", 2, 300)

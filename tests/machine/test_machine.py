@@ -23,9 +23,9 @@ from treasury.errors import IllegalTransition, NotConnected, OutcomeUnknown, Ref
 from treasury.ledger.intents import commit_plan
 from treasury.orders.records import Order
 from treasury.orders.states import Event, State
+from treasury.payments.desk import Desk
 from treasury.provider.client import Account
 from treasury.provider.service_rules import ServiceRules
-from treasury.runs.desk import Desk
 from treasury.sandbox import generate_key_pair
 from treasury.settings import Settings
 

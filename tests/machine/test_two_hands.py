@@ -10,16 +10,16 @@ import stamina
 from tests.machine.honest_books import HonestBooks
 from tests.machine.intents import all_intents
 from tests.moved_clock import MovedClock, clock_of
+from treasury.call import calls
 from treasury.errors import IllegalTransition, Stopped
 from treasury.ledger.intents import commit_plan
 from treasury.ledger.quotes import open_quote
 from treasury.orders.records import Order
 from treasury.orders.states import State
+from treasury.payments.desk import Desk
 from treasury.provider.client import Account
 from treasury.provider.fiat_payouts import CreateFiatPayout, FiatPayoutQuote
 from treasury.provider.pacing import Pace
-from treasury.runs import calls
-from treasury.runs.desk import Desk
 from treasury.sandbox import generate_key_pair
 from treasury.settings import Settings
 

@@ -10,13 +10,13 @@ from tests.crash.payments import PARTNER_ID, Kind, ask_quotes, hurry
 from tests.crash.sheets import SHEETS, customers_pay, judge_results
 from tests.moved_clock import MovedClock
 from treasury.clock import MACHINE, Clock
+from treasury.nights import sweep
 from treasury.orders.states import State
+from treasury.payments.cancelling import cancel
+from treasury.payments.desk import Desk
 from treasury.provider.client import Account, Client
 from treasury.provider.service_rules import ServiceRules
 from treasury.reconciliation.scope import Scope
-from treasury.runs import sweep
-from treasury.runs.cancelling import cancel
-from treasury.runs.desk import Desk
 from treasury.sandbox import RunningSandbox, SandboxClock, SandboxSettings, running_sandbox
 from treasury.sending.submission import Submission
 from treasury.settings import Settings, read_settings

@@ -17,9 +17,9 @@ from tests.listening import Answer, Listening
 from tests.matrix.faulty import SHORT_SERVICE, open_short_desk
 from tests.moved_clock import MovedClock
 from treasury.orders.states import Event
+from treasury.payments import execution
+from treasury.payments.resolving import resolve_as_not_sent, resolve_as_sent
 from treasury.provider.service_rules import ServiceRules
-from treasury.runs import execution
-from treasury.runs.resolving import resolve_as_not_sent, resolve_as_sent
 from treasury.sandbox import generate_key_pair
 
 LIFE, MARGIN, WINDOW = 0.4, 0.6, 0.2

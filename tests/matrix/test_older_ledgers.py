@@ -21,9 +21,9 @@ from tests.moved_clock import MovedClock
 from tests.proofs import ALL
 from treasury.errors import InputError
 from treasury.orders.states import Hold, State
+from treasury.payments.desk import Desk
+from treasury.payments.resolving import release_orders, resolve_as_sent
 from treasury.provider.client import Account, Client
-from treasury.runs.desk import Desk
-from treasury.runs.resolving import release_orders, resolve_as_sent
 from treasury.sandbox import RunningSandbox, SandboxClock, SandboxSettings, running_sandbox
 
 NAMES = (*KINDS, "confirmation") if ALL else ("payout", "fiat_payout")

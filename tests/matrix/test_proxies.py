@@ -14,7 +14,7 @@ from tests.moved_clock import MovedClock
 from tests.proofs import ALL
 from treasury.errors import ConfigurationError
 from treasury.orders.states import State
-from treasury.runs import execution
+from treasury.payments import execution
 from treasury.sandbox import SandboxClock, SandboxSettings, generate_key_pair, running_sandbox
 
 NAMES = tuple(KINDS) if ALL else ("payout", "fiat_payout")

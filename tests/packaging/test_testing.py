@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-import treasury.runs.desk
+import treasury.payments.desk
+from treasury.payments.desk import Desk
 from treasury.provider.client import Account
-from treasury.runs.desk import Desk
 from treasury.sandbox import RunningSandbox
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -93,7 +93,7 @@ def somebody() -> Iterator[None]:
             sets.setenv(name, "postgresql://real")
         yield
         assert os.environ["TREASURY_LEDGER_URL"] == "postgresql://real"
-        assert treasury.runs.desk._desks == {}
+        assert treasury.payments.desk._desks == {}
 
 
 def test_what_a_person_has_set_is_not_there(somebody: None, treasury_desk: Desk, treasury_home: Path) -> None:

@@ -19,10 +19,10 @@ from decimal import Decimal, localcontext
 from pathlib import Path
 from typing import Any
 
-from treasury.planning.policy import Policy
 from treasury.planning.position import Obligation, Snapshot
 from treasury.planning.rebalancing import plan_rebalancing
 from treasury.planning.trades import Rates, Trade, Traded, TradePlan, check_trades
+from treasury.policy.model import Policy
 
 D = Decimal
 PRICES = {"ETH": 2000.0, "BTC": 50000.0, "BRL": 0.2, "DOGE": 0.1}

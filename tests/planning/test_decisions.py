@@ -22,14 +22,14 @@ from treasury.orders.decisions import (
 )
 from treasury.orders.records import Order, Quote, Stage
 from treasury.orders.states import State
-from treasury.planning.policy import parse_policy
 from treasury.planning.position import Snapshot
 from treasury.planning.rebalancing import plan_rebalancing
 from treasury.planning.trades import Rates
+from treasury.policy.model import parse_policy
 from treasury.provider.operation import SeenOrder
 from treasury.provider.service_rules import ServiceRules
 from treasury.provider.status import OrderStatus
-from treasury.runs.trade_orders import plan_trade
+from treasury.rebalance.trade_orders import plan_trade
 
 NOW = 1_790_000_000_000
 POLICY = parse_policy(

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from treasury.money import exact
 from treasury.planning.funding import bounded, gap_of, is_within, plan_funding, why_unfunded
 from treasury.planning.funding_trades import FundingTrade, bounds_of, debits_of
-from treasury.planning.policy import Policy
 from treasury.planning.position import Obligation, Snapshot
 from treasury.planning.rebalancing import Rebalancing
 from treasury.planning.trades import Rates, Side, Trade, bounded_trade
+from treasury.policy.model import Policy
 
 D = Decimal
 POLICY = Policy.model_validate(

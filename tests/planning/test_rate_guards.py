@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from treasury.planning.policy import RebalancingTable
 from treasury.planning.rate_guards import Seen, judge_rates
 from treasury.planning.trades import Rates
+from treasury.policy.model import RebalancingTable
 
 D = Decimal
 NOW = 1_790_000_000_000

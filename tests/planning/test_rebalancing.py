@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from treasury.errors import InputError
-from treasury.planning.policy import Policy
 from treasury.planning.position import InFlight, Obligation, Snapshot
 from treasury.planning.rebalancing import Rebalancing, plan_rebalancing
 from treasury.planning.trades import Rates, Side, Trade, TradePlan
+from treasury.policy.model import Policy
 
 D = Decimal
 NOW = 1_790_000_000_000

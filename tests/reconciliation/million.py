@@ -42,12 +42,12 @@ def answers(orders: int, now: int) -> Iterator[tuple[int, str, int, str, str, in
 def measure(orders: int) -> None:
     """One size, in this process."""
     from treasury.ledger import closing
-    from treasury.planning.policy import Policy
+    from treasury.nights.reporting import report_sweep
+    from treasury.payments.desk import Desk
+    from treasury.policy.model import Policy
     from treasury.provider.client import Account
     from treasury.provider.service_rules import ServiceRules
     from treasury.reconciliation.scope import Scope
-    from treasury.runs.desk import Desk
-    from treasury.runs.reporting import report_sweep
     from treasury.sandbox import generate_key_pair
     from treasury.settings import Settings
 

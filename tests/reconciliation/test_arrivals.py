@@ -8,7 +8,7 @@ import pytest
 
 from tests.reconciliation.arrivals import ARRIVALS, Side, deposit, invoice
 from tests.reconciliation.sides import AS_OF
-from treasury.planning.policy import Policy, parse_policy
+from treasury.policy.model import Policy, parse_policy
 from treasury.reconciliation.arrivals import MOST_A_DAY, judge_arrivals, paid_by_deposits
 from treasury.reconciliation.breaks import Finding
 

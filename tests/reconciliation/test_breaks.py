@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from treasury.planning.policy import Policy
-from treasury.planning.tolerances import Tolerances
+from treasury.policy.model import Policy
+from treasury.policy.tolerances import Tolerances
 from treasury.reconciliation.breaks import DAY_MS, Acceptance, Break, Finding, KnownBreak, assign_lifecycle
 
 NOW = 1_795_230_000_000

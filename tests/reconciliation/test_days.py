@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from tests.reconciliation.planted import AS_OF, good_order
-from treasury.planning.policy import Policy
+from treasury.policy.model import Policy
 from treasury.reconciliation.comparison import COLUMNS
 from treasury.reconciliation.report import ReconciliationInput, build_report
 from treasury.reports.machine import as_machine

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from tests.reconciliation.sides import AS_OF, side
-from treasury.planning.policy import Policy
+from treasury.policy.model import Policy
 from treasury.provider.status import OrderStatus
 from treasury.reconciliation.balances import BalanceAccount, Night, roll_forward
 from treasury.reconciliation.comparison import COLUMNS

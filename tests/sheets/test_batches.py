@@ -6,7 +6,7 @@ import pytest
 
 from tests.parts import QUOTED, sheet
 from treasury.concurrency.batches import BLOCK, Packed
-from treasury.planning.rows import Route
+from treasury.orders.rows import Route
 from treasury.sheets.beneficiaries import read_beneficiaries
 
 

@@ -10,7 +10,7 @@ import pytest
 import data
 from tests.sheets import books
 from treasury.errors import InvalidSheet
-from treasury.planning.rows import PayoutRow, Route
+from treasury.orders.rows import PayoutRow, Route
 from treasury.provider.fiat_payouts import FiatPayoutQuote
 from treasury.provider.orders import Payout
 from treasury.sandbox.routes import BANK_FIELDS, CHANNELS, find_route

@@ -14,7 +14,7 @@ from openpyxl.styles.numbers import BUILTIN_FORMATS
 from tests.sheets.books import BANK, PERSON, csv_text, number, parts, save, sheet_xml, styled, table, workbook, write
 from tests.sheets.looks import LOOK, book
 from treasury.errors import InvalidSheet, RowProblem
-from treasury.runs.payout_plans import read_plan
+from treasury.pay.payout_plans import read_plan
 from treasury.sheets.balances import read_balances
 from treasury.sheets.beneficiaries import LAYOUT, read_beneficiaries
 from treasury.sheets.card_users import read_card_users

@@ -11,7 +11,7 @@ import pytest
 from openpyxl.utils import get_column_letter
 
 from treasury.errors import InputError, InvalidSheet
-from treasury.planning.rows import Route
+from treasury.orders.rows import Route
 from treasury.provider.reach import DIRECT
 from treasury.sandbox.routes import CHANNELS, PURPOSES
 from treasury.sheets import (

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from treasury.approving.tokens import Matter, Token, Verb
 from treasury.errors import InputError
-from treasury.planning.people import Maker, People, same_person
+from treasury.policy.people import Maker, People, same_person
 
 ANOTHERS = frozenset({Verb.RELEASE, Verb.NOT_SENT, Verb.FAILED, Verb.ACCEPT, Verb.LIFT})
 """Decisions by which more may leave, or count as right: not by the person who made what they are about."""

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from treasury.approving.tokens import Binding, Token, Verb
-from treasury.planning.people import APPROVAL_HOURS, Maker, People, Right, same_person
+from treasury.policy.people import APPROVAL_HOURS, Maker, People, Right, same_person
 
 HOUR_MS = 3_600_000
 

@@ -8,7 +8,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from treasury.errors import ConfigurationError, InputError
-from treasury.planning.people import PUBLIC_KEY, raw_key
+from treasury.policy.people import PUBLIC_KEY, raw_key
 from treasury.private_files import make_once, read_private
 
 

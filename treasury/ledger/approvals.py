@@ -29,7 +29,7 @@ from treasury.ledger.proposals import (
 )
 from treasury.ledger.seals import is_sealed, seal
 from treasury.ledger.snapshots import of_run, read_content
-from treasury.planning.people import Maker, Right, same_person
+from treasury.policy.people import Maker, Right, same_person
 
 
 @dataclass(frozen=True)

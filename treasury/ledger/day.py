@@ -17,7 +17,7 @@ from treasury.ledger.ledger import Ledger
 from treasury.money import exact, format_amount
 from treasury.orders.records import Intent
 from treasury.orders.states import State
-from treasury.planning.judge import above
+from treasury.policy.judge import above
 
 NOT_COUNTED = tuple(state.value for state in (State.REJECTED, State.FAILED, State.CLOSED, State.HELD, State.CANCELLED))
 """States of orders that debit nothing."""

@@ -22,8 +22,8 @@ from treasury.ledger.makers import makers_of
 from treasury.ledger.seals import seal
 from treasury.orders.records import Order
 from treasury.orders.states import Event, Hold
-from treasury.planning.people import Maker, People, same_person
-from treasury.planning.policy import Policy
+from treasury.policy.model import Policy
+from treasury.policy.people import Maker, People, same_person
 from treasury.provider.catalogue import CATALOGUE
 
 Proof = Ed25519PrivateKey | Token

@@ -14,7 +14,7 @@ from treasury.ledger.payee_holds import cooled_payees, held_payees, holds_payees
 from treasury.ledger.seals import with_seal
 from treasury.orders.records import Intent, Order
 from treasury.orders.states import Event, Hold, State
-from treasury.planning.limits import Limits
+from treasury.policy.limits import Limits
 from treasury.provider.catalogue import CATALOGUE
 
 KEY_RELEASES = "somebody who did not make this run releases it by key: treasury release {} --key FILE --why TEXT"

@@ -14,7 +14,7 @@ from treasury.errors import RecoveryRuns
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
 from treasury.ledger.seals import is_sealed
-from treasury.planning.policy import Policy
+from treasury.policy.model import Policy
 
 
 @dataclass(frozen=True)

@@ -36,8 +36,8 @@ from treasury.money import format_amount
 from treasury.orders.quoting import masked_payload
 from treasury.orders.records import Intent, derive_request_id
 from treasury.orders.states import Hold, State
-from treasury.planning.limits import DUPLICATE_DAYS, Limits, PaymentLimits
-from treasury.planning.people import Maker
+from treasury.policy.limits import DUPLICATE_DAYS, Limits, PaymentLimits
+from treasury.policy.people import Maker
 from treasury.settings import os_user
 
 

@@ -9,7 +9,7 @@ from treasury.errors import InputError
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
 from treasury.ledger.seals import is_sealed, seal
-from treasury.planning.people import Maker, People
+from treasury.policy.people import Maker, People
 
 
 def with_maker(makers: str | None, maker: Maker | None) -> str | None:

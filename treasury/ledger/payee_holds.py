@@ -11,7 +11,7 @@ from treasury.ledger.duplicates import DAY_MS, may_be_paid
 from treasury.ledger.earlier_runs import beside_last
 from treasury.money import format_amount
 from treasury.orders.states import Hold, State
-from treasury.planning.limits import Limits, PaymentLimits, PayoutLimits, WithdrawalLimits
+from treasury.policy.limits import Limits, PaymentLimits, PayoutLimits, WithdrawalLimits
 
 
 def holds_payees(limits: Limits) -> bool:

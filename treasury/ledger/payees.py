@@ -16,8 +16,8 @@ from treasury.ledger.ledger import Ledger
 from treasury.ledger.mapping import read_row
 from treasury.money import exact
 from treasury.orders.records import Intent, Order
+from treasury.orders.rows import BENEFICIARY_OBJECTS
 from treasury.orders.states import State
-from treasury.planning.rows import BENEFICIARY_OBJECTS
 from treasury.planning.shown import Known
 
 

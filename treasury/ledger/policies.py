@@ -26,9 +26,9 @@ from treasury.ledger.in_force import IN_FORCE, RECOVERIES, Adopted, as_time, che
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.proposals import newest_plan
 from treasury.ledger.seals import seal
-from treasury.planning.people import Maker, Right, same_person
-from treasury.planning.policy import Policy
-from treasury.planning.policy_lines import changes_between, lines_of
+from treasury.policy.model import Policy
+from treasury.policy.people import Maker, Right, same_person
+from treasury.policy.policy_lines import changes_between, lines_of
 from treasury.provider.address import is_loopback
 from treasury.texts import with_person
 

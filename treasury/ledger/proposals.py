@@ -19,7 +19,7 @@ from treasury.ledger.deciding import Word, hear
 from treasury.ledger.identity import identity_of_ledger
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.seals import is_sealed, seal
-from treasury.planning.people import Maker
+from treasury.policy.people import Maker
 
 MIN_HASH = 12
 """Fewest characters that name a plan; commands show as many."""

@@ -12,7 +12,7 @@ from treasury.ledger import schema
 from treasury.ledger.database import group_of, serialize
 from treasury.ledger.deciding import Proof, Word, hear, is_listed, judge_word, matter_of
 from treasury.ledger.ledger import Ledger
-from treasury.planning.people import Maker
+from treasury.policy.people import Maker
 
 
 def stop_sending(

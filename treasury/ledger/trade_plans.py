@@ -15,7 +15,7 @@ from treasury.ledger.identity import identity_of_ledger
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.proposals import add_proposal
 from treasury.ledger.seals import is_sealed
-from treasury.planning.people import Maker
+from treasury.policy.people import Maker
 
 
 def plan_hash(content: Mapping[str, Any]) -> str:

@@ -9,8 +9,8 @@ from typing import Any
 from treasury.money import ZERO, canonical, exact, round_down
 from treasury.orders.records import Order
 from treasury.orders.states import State
-from treasury.planning.tables import BPS
 from treasury.planning.trades import Side, Trade
+from treasury.policy.tables import BPS
 
 RATE_DIGITS = 12
 

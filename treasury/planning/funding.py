@@ -7,11 +7,11 @@ from decimal import Decimal
 from treasury.money import ZERO, exact, format_amount, round_up, sums_of
 from treasury.planning.funding_trades import FundingTrade
 from treasury.planning.market import DIGITS
-from treasury.planning.policy import Policy
 from treasury.planning.position import Obligation, Snapshot, position_of
 from treasury.planning.rebalancing import Rebalancing, plan_obligations
-from treasury.planning.tables import BPS
 from treasury.planning.trades import Side, SkippedTrade, Trade
+from treasury.policy.model import Policy
+from treasury.policy.tables import BPS
 
 
 @exact

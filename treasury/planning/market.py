@@ -5,13 +5,13 @@ from decimal import Decimal
 
 from treasury.money import FRACTION_DIGITS, ZERO, exact, format_amount, round_down, round_up, sums_of
 from treasury.planning.conversion_model import Holding, Pair, Terms
-from treasury.planning.levels import Level
-from treasury.planning.limits import ConversionLimits
-from treasury.planning.policy import Policy
 from treasury.planning.position import Snapshot, position_of
-from treasury.planning.tables import BPS
 from treasury.planning.trade_limits import limits_left, value_of
 from treasury.planning.trades import Rates
+from treasury.policy.levels import Level
+from treasury.policy.limits import ConversionLimits
+from treasury.policy.model import Policy
+from treasury.policy.tables import BPS
 
 BASE_DIGITS = 6
 """Fractional digits of what is spent of the base asset (public fact 7.1, USDT)."""

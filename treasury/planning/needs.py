@@ -7,8 +7,8 @@ from datetime import date, timedelta
 from decimal import Decimal
 
 from treasury.money import ZERO, canonical, exact, sums_of
-from treasury.planning.policy import Policy, Scheduled
 from treasury.planning.position import Obligation
+from treasury.policy.model import Policy, Scheduled
 
 MONTH_END_DAYS = 3
 """So many last days of a month are compared with each other, whatever their weekday."""

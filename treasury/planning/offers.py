@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from treasury.errors import RowProblem
 from treasury.money import EXACT
-from treasury.planning.rows import BENEFICIARY_OBJECTS, PayoutRow, Route
+from treasury.orders.rows import BENEFICIARY_OBJECTS, PayoutRow, Route
 from treasury.provider.fields import country_codes, country_meant, fiat_codes
 
 

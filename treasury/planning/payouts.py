@@ -13,11 +13,11 @@ from treasury.concurrency.batches import Packed
 from treasury.money import canonical, exact, format_amount
 from treasury.orders.decisions import Bounds
 from treasury.orders.records import Intent
+from treasury.orders.rows import WAYS, LeftOut, PayoutRow, Route, Way
 from treasury.planning.funding_trades import FundingTrade, bounds_of, debits_of
-from treasury.planning.judge import check_run_total
-from treasury.planning.limits import Limits, PaymentLimits, PayoutLimits, approvals_needed, why_approvals
-from treasury.planning.policy import Policy
-from treasury.planning.rows import WAYS, LeftOut, PayoutRow, Route, Way
+from treasury.policy.judge import check_run_total
+from treasury.policy.limits import Limits, PaymentLimits, PayoutLimits, approvals_needed, why_approvals
+from treasury.policy.model import Policy
 from treasury.texts import as_it_looks
 
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from treasury.money import canonical, exact
-from treasury.planning.policy import RebalancingTable
-from treasury.planning.tables import BPS
 from treasury.planning.trades import Rates
+from treasury.policy.model import RebalancingTable
+from treasury.policy.tables import BPS
 
 GOOD_FOR_MS = 3 * 86_400_000
 """How long a rate counts as the last good one."""

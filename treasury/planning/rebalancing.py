@@ -9,11 +9,11 @@ from treasury.money import EXACT, ZERO, canonical, round_down
 from treasury.planning.conversion_model import TOO_SMALL, Conversion, ConversionPlan, Holding, Purpose, Shortfall
 from treasury.planning.conversions import plan_conversions
 from treasury.planning.market import DIGITS, Market, worth_of
-from treasury.planning.policy import Policy
 from treasury.planning.position import Position, Snapshot, family_of
-from treasury.planning.tables import BPS
 from treasury.planning.trade_limits import NO_MORE
 from treasury.planning.trades import Side, SkippedTrade, Trade, TradePlan, bounded_trade
+from treasury.policy.model import Policy
+from treasury.policy.tables import BPS
 
 SERVED = {"obligation": "what has to be paid", "floor": "its floor", "band": "its band"}
 """Purpose of a trade -> in words."""

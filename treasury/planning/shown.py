@@ -8,9 +8,9 @@ from typing import Any
 
 from treasury.masking import mask
 from treasury.money import exact, format_amount
+from treasury.orders.rows import PayoutRow, Route
 from treasury.planning.beside import TWO_NAMES, Beside
 from treasury.planning.payouts import PayoutPlan
-from treasury.planning.rows import PayoutRow, Route
 from treasury.planning.trades import TradePlan
 from treasury.texts import as_it_looks, payee_key
 

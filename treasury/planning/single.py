@@ -7,10 +7,10 @@ from typing import Any
 
 from treasury.money import exact
 from treasury.orders.quoting import QUOTED
-from treasury.planning.judge import Breach, Leaving, judge, limits_any
-from treasury.planning.limits import ConversionLimits, Limits
-from treasury.planning.policy import Policy
-from treasury.planning.rows import COMMANDS
+from treasury.orders.rows import COMMANDS
+from treasury.policy.judge import Breach, Leaving, judge, limits_any
+from treasury.policy.limits import ConversionLimits, Limits
+from treasury.policy.model import Policy
 from treasury.provider.operation import Operation
 
 NOTHING: Mapping[str, Decimal] = {}

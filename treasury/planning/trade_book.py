@@ -8,9 +8,9 @@ from functools import cached_property
 from treasury.errors import InputError
 from treasury.money import ZERO, round_down, round_up
 from treasury.planning.conversion_model import TIERS, Conversion, Holding, Pair, Purpose, Terms
-from treasury.planning.tables import BPS
 from treasury.planning.trade_limits import value_of
 from treasury.planning.trades import Side
+from treasury.policy.tables import BPS
 
 COST_DIGITS = 8
 """Fractional digits of a stated cost, rounded up."""

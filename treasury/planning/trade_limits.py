@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import NamedTuple, Protocol
 
 from treasury.money import FRACTION_DIGITS, ZERO, canonical, exact, round_down
-from treasury.planning.limits import ConversionLimits
+from treasury.policy.limits import ConversionLimits
 
 NO_MORE = "allows no more"
 """How the reason of a shortfall ends that a limit keeps open."""

@@ -10,10 +10,10 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from treasury.money import EXACT, FRACTION_DIGITS, canonical, exact, format_amount, round_down, round_up
-from treasury.planning.judge import Leaving, judge
-from treasury.planning.limits import ConversionLimits
-from treasury.planning.tables import BPS
 from treasury.planning.trade_limits import OverLimit, first_over, limits_left
+from treasury.policy.judge import Leaving, judge
+from treasury.policy.limits import ConversionLimits
+from treasury.policy.tables import BPS
 
 RECEIVE_DIGITS = 8
 """Fractional digits of a received amount in a bound: coarser than the service's ten, so its rounding never matters."""

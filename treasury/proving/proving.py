@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
+from treasury.payments.desk import Desk
 from treasury.proving.access import Questions, prove_access, prove_clock, prove_window
 from treasury.proving.findings import Proof, ProofVerdict
 from treasury.proving.history import prove_history
 from treasury.proving.shapes import prove_absences, prove_platform_key, prove_sides, prove_support
-from treasury.runs.desk import Desk
 
 NOTIFICATION = "notification.json"
 """The file in the home that holds the body of a notification as it arrived."""

@@ -12,8 +12,8 @@ from decimal import Decimal
 from typing import Any
 
 from treasury.money import ZERO, canonical, exact
-from treasury.planning.tables import BPS
-from treasury.planning.tolerances import Tolerances
+from treasury.policy.tables import BPS
+from treasury.policy.tolerances import Tolerances
 from treasury.provider.status import OrderStatus
 from treasury.reconciliation.breaks import DAY_MS, Finding
 from treasury.reconciliation.classes import Answer

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from treasury.planning.policy import Policy
+from treasury.policy.model import Policy
 from treasury.reconciliation.classes import BY_NAME, PRIORITY, Verdict
 
 DAY_MS = 24 * 3_600_000

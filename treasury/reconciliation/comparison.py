@@ -11,8 +11,8 @@ import pandas as pd
 
 from treasury.money import exact
 from treasury.orders.states import State
-from treasury.planning.policy import Policy
-from treasury.planning.tables import BPS
+from treasury.policy.model import Policy
+from treasury.policy.tables import BPS
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.status import OrderStatus
 from treasury.reconciliation.classes import ABOVE_BOUND, PRIORITY, Answer

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 
 from treasury.money import exact
-from treasury.planning.policy import Policy
+from treasury.policy.model import Policy
 from treasury.reconciliation import findings
 from treasury.reconciliation.arrivals import Arrivals, judge_arrivals
 from treasury.reconciliation.balances import BalanceAccount, BalanceLine, Night, judge_account

@@ -10,7 +10,7 @@ import pandas as pd
 
 from treasury.money import exact
 from treasury.orders.states import State
-from treasury.planning.policy import Policy
+from treasury.policy.model import Policy
 from treasury.provider.status import OrderStatus
 from treasury.reconciliation.balances import BalanceAccount, Flows, MovementLine, Night, pooled, roll_forward
 from treasury.reconciliation.comparison import LINE_COLUMNS

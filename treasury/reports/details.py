@@ -8,8 +8,8 @@ from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 from treasury.money import EXACT, parse_amount
 from treasury.orders.decisions import settled_amount
 from treasury.orders.records import Order, Quote
+from treasury.orders.rows import PayoutRow
 from treasury.orders.states import State
-from treasury.planning.rows import PayoutRow
 
 COLUMNS = (
     "payee_name",

@@ -11,8 +11,8 @@ from zoneinfo import ZoneInfo
 
 from treasury.money import ZERO, canonical, exact, format_amount
 from treasury.orders.states import State
-from treasury.planning.policy import Policy
-from treasury.planning.tables import BPS
+from treasury.policy.model import Policy
+from treasury.policy.tables import BPS
 from treasury.reconciliation.breaks import RESOLVED, Break
 from treasury.reconciliation.classes import BALANCE_CLASSES, BY_NAME, CLASSES
 from treasury.reconciliation.entries import StatementEntry

@@ -16,8 +16,8 @@ from treasury.ledger.quotes import USED_UP
 from treasury.money import exact, format_amount
 from treasury.orders.decisions import settled_amount
 from treasury.orders.records import Order
+from treasury.orders.rows import COMMANDS, LeftOut
 from treasury.orders.states import OUTCOMES, Hold, State
-from treasury.planning.rows import COMMANDS, LeftOut
 from treasury.reports.details import COLUMNS as DETAILS
 from treasury.reports.details import Details
 from treasury.reports.result_book import ResultBook

@@ -8,7 +8,7 @@ from typing import Any
 
 from treasury.errors import InvalidFields, Problem, RowProblem
 from treasury.money import parse_amount
-from treasury.planning.rows import AMOUNTS, BENEFICIARY_OBJECTS, PayoutRow, Route
+from treasury.orders.rows import AMOUNTS, BENEFICIARY_OBJECTS, PayoutRow, Route
 from treasury.provider.fiat_payouts import CreateFiatPayout, FiatPayoutQuote
 from treasury.provider.operation import Operation
 from treasury.provider.orders import Payout

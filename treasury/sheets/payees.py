@@ -6,7 +6,7 @@ from datetime import date, timedelta
 from treasury.clock import MACHINE
 from treasury.errors import Problem
 from treasury.masking import mask
-from treasury.planning.rows import Route
+from treasury.orders.rows import Route
 from treasury.sheets.characters import judge_ascii, judge_digits
 from treasury.sheets.identifiers import (
     Found,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from treasury.errors import RowProblem
-from treasury.planning.rows import WAYS, PayoutRow, Route, Way
+from treasury.orders.rows import WAYS, PayoutRow, Route, Way
 from treasury.sheets import beneficiaries, qr_codes, withdrawals
 from treasury.sheets.mappings import Mappings
 from treasury.sheets.reading import Layout, Sheet

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from treasury.errors import InputError, InvalidFields, Problem, RowProblem
 from treasury.money import format_amount, parse_amount
-from treasury.planning.rows import PayoutRow, Route
+from treasury.orders.rows import PayoutRow, Route
 from treasury.promptpay import read_promptpay
 from treasury.provider.scan_to_pay import SubmitScanToPay
 from treasury.sheets.beneficiaries import CEILING

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from treasury.concurrency.batches import Packed
 from treasury.errors import InvalidFields, InvalidRows, InvalidSheet, RowProblem, UnknownHeaders
-from treasury.planning.rows import LeftOut
+from treasury.orders.rows import LeftOut
 from treasury.sheets.amounts import Amounts
 from treasury.sheets.cells import (
     BadCell,

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from treasury.planning.rows import BENEFICIARY_OBJECTS, LeftOut, Route
+from treasury.orders.rows import BENEFICIARY_OBJECTS, LeftOut, Route
 from treasury.sheets.beneficiaries import CEILING
 from treasury.sheets.headers import PROBLEM, STATUS, Layout
 from treasury.sheets.payees import FIELD

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from pydantic import BaseModel
 
 from treasury.errors import InputError
-from treasury.planning.rows import Route
+from treasury.orders.rows import Route
 from treasury.promptpay import build_promptpay
 from treasury.provider.card_users import Address, CreateCardUserWithKycLink, Individual, KycDocumentWithFace, KycLink
 from treasury.provider.fiat_payouts import (

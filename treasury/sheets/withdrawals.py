@@ -5,7 +5,7 @@ from pathlib import Path
 
 from treasury.addresses import is_checked, problems_of_destination
 from treasury.errors import InvalidFields, Problem, RowProblem
-from treasury.planning.rows import PayoutRow, Route
+from treasury.orders.rows import PayoutRow, Route
 from treasury.provider.orders import Withdraw
 from treasury.sheets.characters import judge_ascii
 from treasury.sheets.mappings import Mappings

@@ -1,0 +1,46 @@
+"""Tests of a policy line by line: its lines are its file, and a difference names each entry."""
+
+import tomllib
+
+import pytest
+
+import data
+from treasury.policy.model import parse_policy
+from treasury.policy.policy_lines import changes_between, lines_of
+
+RICH = """
+time_zone = "Asia/Bangkok"
+approval_hours = 24
+[payouts]
+countries = ["ID", "DE"]
+cooling_days = 3
+[payouts.max_per_day]
+USDT = "100"
+USDT_TRC20 = "7.50"
+[payouts.min_rates]
+"USDT-EUR" = "0.8"
+[changes]
+people = ["Ada Example", "Ben Example"]
+"""
+
+
+@pytest.mark.parametrize("text", [data.path("treasury_policy.toml").read_text(), RICH], ids=["sample", "rich"])
+def test_the_lines_of_a_policy_are_its_file(text: str) -> None:
+    policy = parse_policy(tomllib.loads(text), "policy.toml")
+    again = parse_policy(tomllib.loads("\n".join(lines_of(policy))), "again")
+    assert again.version == policy.version
+
+
+def test_a_difference_names_each_entry() -> None:
+    before = parse_policy({"payouts": {"max_per_day": {"USDT": "100"}, "cooling_days": 3}}, "before")
+    after = parse_policy({"payouts": {"max_per_day": {"USDT": "250.00", "BTC": "1"}}}, "after")
+    assert changes_between(before, after) == [
+        "payouts.cooling_days: 3 -> not set",
+        'payouts.max_per_day.BTC: not set -> "1"',
+        'payouts.max_per_day.USDT: "100" -> "250"',
+    ]
+    assert changes_between(before, before) == []
+    assert changes_between(None, before) == [
+        "payouts.cooling_days: not set -> 3",
+        'payouts.max_per_day.USDT: not set -> "100"',
+    ]

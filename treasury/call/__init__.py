@@ -1,0 +1,1 @@
+"""A single operation, by `treasury call` or as a task of its own."""

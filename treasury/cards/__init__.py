@@ -1,0 +1,1 @@
+"""Card users and their identity checks."""

@@ -1,0 +1,1 @@
+"""Money in: invoices, deposit addresses, and what arrived for them."""

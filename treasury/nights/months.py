@@ -1,0 +1,78 @@
+"""Reports a month: every entry of the balance accounts, and what they come to."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from treasury.ledger import closing
+from treasury.ledger.acceptances import acceptances
+from treasury.ledger.bookings import opened_after, order_bookings, receipt_bookings
+from treasury.ledger.controls import controls_of
+from treasury.ledger.receipts import known_numbers
+from treasury.ledger.statement_lines import kept_lines
+from treasury.nights.sweep import stored_sweep
+from treasury.payments.desk import Desk
+from treasury.policy.model import Policy
+from treasury.reconciliation.balances import BalanceAccount
+from treasury.reconciliation.entries import StatementEntry
+from treasury.reconciliation.findings import of_lot
+from treasury.reconciliation.months import Booking, EntryKind, draw_month, span_of
+from treasury.reconciliation.scope import Scope
+from treasury.reconciliation.third_side import is_later_than, others_movements, roll_accounts
+from treasury.reports.month import write_month
+
+
+def report_month(desk: Desk, month: str, out: Path | None, policy: Policy) -> Mapping[str, Any]:
+    """Write the month (`2026-11`, in the policy's time zone) of every balance account; return its machine form.
+
+    Raises `InputError` for what is no month, and while there is no report of everything.
+    """
+    ledger, span = desk.ledger, span_of(month, policy.time_zone)
+    sweep_id = stored_sweep(desk, Scope())
+    nights = closing.balance_nights(ledger, sweep_id)
+    lines, ours = kept_lines(ledger, sweep_id), known_numbers(ledger, sweep_id)
+    accounts = [each for each in roll_accounts(nights, lines, ours, policy) if each.currency == each.codes[0]]
+    leaders = {code: each.codes[0] for each in accounts for code in each.codes}
+    steps = opened_after(ledger, {each.opened_at for each in accounts if each.opened_at is not None})
+    first_steps = {
+        code: steps[each.opened_at] for each in accounts if each.opened_at is not None for code in each.codes
+    }
+    others = () if policy.people else tuple(others_movements(lines, ours))
+    bookings = [
+        *receipt_bookings(ledger, {code: each.opened_at or 0 for each in accounts for code in each.codes}),
+        *order_bookings(ledger, first_steps, desk.account.rules.fee_on_top),
+        *(booking for each in accounts for booking in _beside_orders(desk, each, others, policy)),
+    ]
+    bookings = [replace(each, currency=leaders.get(each.currency, each.currency)) for each in bookings]
+    first, after = span
+    shown = {
+        each.currency: night.balance
+        for each in accounts
+        for night in nights[each.currency]
+        if night.balance is not None and first <= night.as_of < after
+    }
+    drawn, of_month = draw_month(accounts, bookings, shown, span)
+    controls = controls_of(ledger, first, after)
+    return write_month(out or desk.settings.home / "months" / month, month, policy.time_zone, drawn, of_month, controls)
+
+
+def _beside_orders(
+    desk: Desk, account: BalanceAccount, others: Sequence[StatementEntry], policy: Policy
+) -> Iterator[Booking]:
+    """Yield the entries of an account that no order of ours made: lines of statements, and what people accepted."""
+    for entry in others:
+        if entry.currency in account.codes and is_later_than(account.opened_at or 0, entry, policy):
+            kind, sign = (EntryKind.RECEIVED, 1) if entry.is_incoming else (EntryKind.PAID, -1)
+            named = (entry.order_no, None, None, entry.order_no)
+            yield Booking(f"S{entry.order_no}", entry.given_at, account.currency, kind, sign * entry.amount, *named)
+    for lot in account.stated:
+        kind = EntryKind.RECEIVED if lot.amount > 0 else EntryKind.PAID
+        yield Booking(f"S{account.currency}-{lot.at}", lot.at, account.currency, kind, lot.amount, "statement")
+    accepted = acceptances(desk.ledger, desk.ledger.now())
+    for lot in account.lots:
+        if (acceptance := accepted.get(of_lot(account, lot).id)) is not None:
+            named_by = acceptance.break_id
+            yield Booking(
+                f"A{named_by}", acceptance.accepted_at, account.currency, EntryKind.ADJUSTED, lot.amount, named_by
+            )

@@ -1,0 +1,96 @@
+"""Reports a sweep: reads both sides from the ledger, compares them, records breaks, writes files."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from treasury.ledger import closing, sweeps
+from treasury.ledger.acceptances import acceptances
+from treasury.ledger.notifications import unknown_notices
+from treasury.ledger.policies import is_rehearsal
+from treasury.ledger.receipts import known_numbers
+from treasury.ledger.reported_breaks import known_breaks, record_breaks
+from treasury.ledger.snapshots import issued_addresses
+from treasury.ledger.statement_lines import keep_statement, kept_lines
+from treasury.payments.desk import Desk
+from treasury.policy.model import Policy
+from treasury.reconciliation.entries import Statement, StatementEntry
+from treasury.settings import os_user
+
+if TYPE_CHECKING:
+    from treasury.reconciliation.report import ReconciliationInput, Report
+
+
+def report_sweep(
+    desk: Desk, sweep_id: int, out: Path | None, policy: Policy, statement: Statement | None = None
+) -> Mapping[str, Any]:
+    """Compare both sides of a sweep that has ended and write the report into a folder.
+
+    `statement`: the service's own, if there is one; a report of everything keeps its lines. Returns the machine form
+    with the paths. The same sweep, policy and statement give the same bytes.
+    """
+    from treasury.reports.reconciliation import write_reconciliation
+
+    report = judge_sweep(desk, sweep_id, policy, statement)
+    made = write_reconciliation(out or desk.settings.night_folder(policy.day_of(report.night.as_of)), report)
+    closing.mark_written(desk.ledger, sweep_id)
+    return made
+
+
+def judge_sweep(desk: Desk, sweep_id: int, policy: Policy, statement: Statement | None = None) -> "Report":
+    """Compare both sides of a sweep that has ended, and record its breaks; no file is written."""
+    from treasury.reconciliation.report import build_report
+
+    scope = sweeps.sweep(desk.ledger, sweep_id).scope
+    if statement is not None and scope.is_whole:
+        as_of = closing.closing_of(desk.ledger, sweep_id, scope).as_of
+        keep_statement(desk.ledger, sweep_id, as_of, statement, os_user())
+    report = build_report(read_input(desk, sweep_id, policy, () if statement is None else statement.entries))
+    if report.night.scope.is_whole:  # a narrowed report shows, and changes nothing
+        record_breaks(desk.ledger, sweep_id, report.breaks)
+    return report
+
+
+def read_input(
+    desk: Desk, sweep_id: int, policy: Policy, given: Sequence[StatementEntry] = ()
+) -> "ReconciliationInput":
+    """Read everything that the report of a sweep is made from; `given`: lines that it was given."""
+    import pandas as pd
+
+    from treasury.reconciliation.comparison import OUR_COLUMNS, THEIR_COLUMNS
+    from treasury.reconciliation.report import ReconciliationInput
+
+    ledger = desk.ledger
+    scope = sweeps.sweep(ledger, sweep_id).scope
+    sums = closing.closing_of(ledger, sweep_id, scope)
+    kept = {entry.order_no: entry for entry in kept_lines(ledger, sweep_id)}
+    if not scope.is_whole:  # it shows the lines that it was given, and keeps none
+        kept |= {entry.order_no: entry for entry in given}
+    columns, users = sweeps.both_sides(ledger, sweep_id, (*OUR_COLUMNS, *THEIR_COLUMNS))
+    receipts = [user for user in users if user["operation"] == sweeps.RECEIPT]
+    notices = [asdict(notice) for notice in unknown_notices(ledger, sums.as_of)] if scope.is_whole else []
+    return ReconciliationInput(
+        as_of=sums.as_of,
+        both_sides=pd.DataFrame(columns, dtype=object),
+        policy=policy,
+        scope=scope,
+        since=sums.since,
+        last_whole=closing.last_whole_report(ledger, sweep_id),
+        card_users=[user for user in users if user["operation"] == sweeps.CARD_USER],
+        receipts=receipts,
+        issued=issued_addresses(ledger, sums.as_of) if receipts else (),
+        statement=sums.statement,
+        not_asked=sums.not_asked,
+        by_age=sums.by_age,
+        balances=closing.balance_nights(ledger, sweep_id),
+        entries=[
+            entry for entry in kept.values() if scope.run_key is None and scope.currency in (None, entry.currency)
+        ],
+        known_numbers=known_numbers(ledger, sweep_id) if kept or notices else (),
+        notices=notices,
+        known_breaks=known_breaks(ledger, sweep_id),
+        acceptances=acceptances(ledger, sums.as_of),
+        fee_on_top=desk.account.rules.fee_on_top,
+        rehearsal=is_rehearsal(ledger),
+    )

@@ -1,0 +1,214 @@
+"""The state of everything that this ledger is responsible for: what ran, what is open, and what a person has to do."""
+
+import json
+from collections import defaultdict
+from dataclasses import asdict
+from datetime import date, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import ColumnElement, func, select
+
+from treasury.ledger import schema
+from treasury.ledger.acceptances import acceptances
+from treasury.ledger.approvals import waiting_plans
+from treasury.ledger.backup import LAST_BACKUP, RESTORED
+from treasury.ledger.closing import Unread, last_whole_report
+from treasury.ledger.halts import STOPPED_BY
+from treasury.ledger.in_flight import in_flight
+from treasury.ledger.in_force import as_time
+from treasury.ledger.policies import policy_in_force
+from treasury.ledger.reported_breaks import known_breaks
+from treasury.ledger.stops import standing_stops
+from treasury.money import canonical, exact
+from treasury.nights.needs import needs_of
+from treasury.nights.sweep import read_balances, watched_currencies
+from treasury.orders.states import Hold, State
+from treasury.payments.desk import Desk
+from treasury.policy.model import Policy
+from treasury.policy.people import Right
+from treasury.reconciliation.breaks import Break, standing_breaks
+from treasury.reconciliation.classes import BALANCE_CLASSES
+
+HOUR_MS = 3_600_000
+
+
+@exact
+def standing_of(desk: Desk) -> dict[str, Any]:
+    """Return the state of everything as JSON has it: amounts as text, times UTC. Asks the service nothing.
+
+    `needs` says what a person has to do, a sentence each that ends in the command; `actions` the same in parts.
+    """
+    ledger, now = desk.ledger, desk.ledger.now()
+    adopted = policy_in_force(ledger)
+    policy = Policy() if adopted is None else adopted.policy
+    last = last_whole_report(ledger)
+    unexplained: dict[str, Decimal] = defaultdict(Decimal)
+    breaks = standing_breaks(known_breaks(ledger), acceptances(ledger, now), policy, now)
+    for each in breaks:
+        if each.found.name in BALANCE_CLASSES and each.found.currency is not None:
+            unexplained[each.found.currency] -= each.found.difference
+    held, first_break = _held(desk), min((each.first_seen for each in breaks), default=None)
+    unknown, oldest = _unknown(desk, now)
+    stops = ledger.look(standing_stops)
+    found = {
+        "at": as_time(now),
+        "jobs": _jobs(desk, last),
+        "missed_nights": _missed(policy, last, now),
+        "report_hours": None if last is None else max(0, now - last) // HOUR_MS,
+        "waiting_approvals": [
+            {"run_key": plan.run_key, "code": plan.code, "since": as_time(plan.proposed_at)}
+            for plan in waiting_plans(ledger)
+        ],
+        "stops": [{"by": row.stopped_by, "why": row.why, "since": as_time(row.stopped_at)} for row in stops],
+        "held": {kind: number for kind, (number, _) in held.items()},
+        "unknown": unknown,
+        "not_sent": _not_sent(desk, is_stopped=bool(stops)),
+        "breaks": [_said(each) for each in breaks],
+        "unexplained": {currency: canonical(amount) for currency, amount in sorted(unexplained.items())},
+        "backup": _days_since(_said_in(desk.settings.home / LAST_BACKUP).get("at"), now),
+        "restored": _restored(desk, now),
+        "since": {
+            "held": {kind: as_time(since) for kind, (_, since) in held.items()},
+            "unknown": None if oldest is None else as_time(oldest),
+            "breaks": None if first_break is None else as_time(first_break),
+        },
+    }
+    late = desk.settings.alarm_hours.report
+    needs = needs_of(found, policy.listed.with_right(Right.APPROVE), late, is_listed=bool(policy.listed))
+    return {**found, "needs": [str(each) for each in needs], "actions": [asdict(each) for each in needs]}
+
+
+@exact
+def balances_of(desk: Desk) -> list[dict[str, str | None]]:
+    """Ask the service for every balance that a report reads; amounts as text, `note` says why one cannot be read.
+
+    `may_still_debit`: payments that are recorded and not sent, or of unknown outcome. `unexplained`: what the
+    last report found and nobody accepted.
+    """
+    flying, unexplained = in_flight(desk.ledger, except_run=""), standing_of(desk)["unexplained"]
+    found: list[dict[str, str | None]] = []
+    for currency, seen in read_balances(desk, watched_currencies(desk)).items():
+        more = {
+            "may_still_debit": canonical(flying.get(currency, Decimal(0))),
+            "unexplained": unexplained.get(currency, "0"),
+        }
+        if isinstance(seen, Unread):
+            found.append({"currency": currency, "balance": None, "held": None, **more, "note": seen.note})
+        else:
+            held = None if seen.frozen is None else canonical(seen.frozen)
+            found.append({"currency": currency, "balance": canonical(seen.balance), "held": held, **more, "note": None})
+    return found
+
+
+def _jobs(desk: Desk, last_report: int | None) -> list[dict[str, str]]:
+    """The last run of each kind, and the last report of everything."""
+    runs = schema.runs.c
+    rows = desk.ledger.read(select(runs.kind, runs.run_key, runs.created_at).order_by(runs.created_at, runs.run_key))
+    newest = {row.kind: row for row in rows}
+    found = [
+        {"job": kind, "last": as_time(row.created_at), "run_key": row.run_key} for kind, row in sorted(newest.items())
+    ]
+    return found + ([] if last_report is None else [{"job": "reconcile", "last": as_time(last_report), "run_key": ""}])
+
+
+def _missed(policy: Policy, last: int | None, now: int) -> list[str]:
+    """The days after the last report of everything on which none was made; today is not over."""
+    if last is None:
+        return []
+    first, today = (date.fromisoformat(policy.day_of(at)) for at in (last, now))
+    return [str(first + timedelta(days=number)) for number in range(1, (today - first).days)]
+
+
+def _held(desk: Desk) -> dict[str, tuple[int, int]]:
+    """How many orders are held for each reason, in words, and since when the first of them was recorded."""
+    table = schema.orders.c
+    held = table.state == State.HELD.value
+    query = select(table.hold_kind, func.count(), func.min(table.created_at)).where(held).group_by(table.hold_kind)
+    rows = desk.ledger.read(query.order_by(table.hold_kind))
+    return {Hold(kind).in_words if kind else "without a kind": (number, since) for kind, number, since in rows}
+
+
+def _not_sent(desk: Desk, *, is_stopped: bool) -> list[dict[str, Any]]:
+    """The runs with rows that never left and that nobody holds, each with one of their reasons.
+
+    `is_stopped`: a stop stands; the reason of a row may still say so after it was lifted.
+    """
+    table = schema.orders.c
+    waits = table.state == State.PREPARED.value
+    facts = (table.run_key, func.count(), func.max(table.reason), func.min(table.created_at))
+    rows = desk.ledger.read(select(*facts).where(waits).group_by(table.run_key).order_by(table.run_key))
+    return [
+        {
+            "run_key": run_key,
+            "orders": count,
+            "reason": LIFTED if not is_stopped and STOPPED_BY in (reason or "") else reason,
+            "since": as_time(since),
+        }
+        for run_key, count, reason, since in rows
+    ]
+
+
+LIFTED = "a stop kept it back, and was lifted: it is sent when the run is started again"
+
+
+def _unknown(desk: Desk, now: int) -> tuple[dict[str, Any], int | None]:
+    """The number of orders whose outcome nobody knows, their runs, the age of the oldest, and when it was sent."""
+    [[count, oldest]] = desk.ledger.read(select(func.count(), func.min(schema.orders.c.sent_at)).where(_is_unknown()))
+    age = 0 if oldest is None else max(0, now - oldest)
+    table = schema.orders.c
+    runs = [row.run_key for row in desk.ledger.read(select(table.run_key).where(_is_unknown()).distinct())]
+    return {
+        "orders": count,
+        "runs": sorted(runs),
+        "oldest_hours": age // HOUR_MS,
+        "oldest_seconds": age // 1000,
+    }, oldest
+
+
+def _is_unknown() -> ColumnElement[bool]:
+    return schema.orders.c.state.in_([State.UNKNOWN.value, State.SENDING.value])
+
+
+def old_unknowns(desk: Desk, hours: float) -> dict[str, int]:
+    """Run key -> how many of its orders have been of unknown outcome for so many hours."""
+    old = _is_unknown() & (schema.orders.c.sent_at <= desk.ledger.now() - int(hours * HOUR_MS))
+    query = select(schema.orders.c.run_key, func.count()).where(old).group_by(schema.orders.c.run_key)
+    return dict(desk.ledger.read(query.order_by(schema.orders.c.run_key)))
+
+
+def decided_plans(desk: Desk, hours: float) -> list[tuple[str, str]]:
+    """Plans that were proposed in the last hours and wait no more: run key, and when it was proposed, UTC."""
+    waiting = {plan.id for plan in waiting_plans(desk.ledger)}
+    table = schema.plans.c
+    proposed = (table.needed > 0) & (table.proposed_at >= desk.ledger.now() - int(hours * HOUR_MS))
+    rows = desk.ledger.read(select(table.id, table.run_key, table.proposed_at).where(proposed).order_by(table.id))
+    return [(row.run_key, as_time(row.proposed_at)) for row in rows if row.id not in waiting]
+
+
+def _said(each: Break) -> dict[str, Any]:
+    found = each.found
+    amount = None if found.amount is None else canonical(found.amount)
+    said = {"id": found.id, "class": found.name, "currency": found.currency, "amount": amount}
+    return {**said, "severity": each.severity, "age_days": each.age_days}
+
+
+def _restored(desk: Desk, now: int) -> dict[str, Any] | None:
+    """When a backup beside the last one of this home was last restored, wherever to; None where none is known to be."""
+    file = _said_in(desk.settings.home / LAST_BACKUP).get("file")
+    beside = Path(file).parent.glob("*" + RESTORED) if isinstance(file, str) else ()
+    times = [at for each in beside if isinstance(at := _said_in(each).get("at"), int)]
+    return _days_since(max(times, default=None), now)
+
+
+def _said_in(file: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _days_since(at: object, now: int) -> dict[str, Any] | None:
+    return {"last": as_time(at), "days": max(0, now - at) // (24 * HOUR_MS)} if isinstance(at, int) else None

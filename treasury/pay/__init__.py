@@ -1,0 +1,1 @@
+"""Paying a sheet: its plan, its funding, its start and what remains of it."""

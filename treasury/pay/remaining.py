@@ -1,0 +1,144 @@
+"""The remaining rows of a payout run: its rows that ended unpaid, as a sheet, and the runs that pay them instead."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from treasury.errors import InputError, InvalidSheet, RowProblem
+from treasury.files import copy_file, write_json
+from treasury.ledger.in_flight import recorded_debits
+from treasury.ledger.replacements import KEPT_DAYS, remaining_orders, why_not_replaced
+from treasury.orders.rows import WAYS, LeftOut, Route
+from treasury.payments.desk import Desk
+from treasury.payments.execution import check_run_key
+from treasury.planning.payouts import PayoutPlan
+from treasury.reports.starts import is_changed, start_folder
+from treasury.sheets.payments import PAYOUTS, SHEETS
+from treasury.sheets.remaining import FILES, Remaining, write_remaining, write_remaining_csv
+
+ROUTES: Mapping[str, Route] = {way.operation: route for route, way in WAYS.items()}
+
+
+def check_replaced(desk: Desk, file: Path, plan: PayoutPlan) -> None:
+    """Raise `InvalidSheet` for rows that replace what cannot be replaced."""
+    if problems := not_replaceable(desk, plan):
+        raise InvalidSheet(str(file), problems)
+
+
+def not_replaceable(desk: Desk, plan: PayoutPlan) -> list[RowProblem]:
+    """Problems of rows that replace what cannot be replaced."""
+    wanted = {row.row_ref: row.replaces for row in plan.rows if row.replaces is not None}
+    if not wanted:
+        return []
+    found = desk.ledger.look(lambda connection: why_not_replaced(connection, desk.ledger, plan.run_key, wanted))
+    return [
+        RowProblem(row.line, row.row_ref, "replaces", found[row.row_ref], row.replaces, code="not_replaceable")
+        for row in plan.rows
+        if row.row_ref in found
+    ]
+
+
+def keep_remaining(desk: Desk, run_key: str, folder: Path, kind: str, left_out: Sequence[LeftOut] = ()) -> list[Path]:
+    """Write the sheet of what remains of a run into a folder, and into the one of this start; returns its paths.
+
+    `kind`: of the run; `left_out`: rows that are not in the run, which follow. Nothing is written when nothing remains,
+    unless an earlier start wrote it. A sheet that somebody changed since is kept in the folder of this start.
+    """
+    rows, own = remaining_of(desk, run_key), start_folder(folder)
+    if not rows and not left_out and not (folder / FILES[0]).exists():
+        return []
+    for name in FILES:
+        if (folder / name).exists() and is_changed(folder / name):
+            copy_file(folder / name, own / f"changed-{name}")
+    files = write_remaining(folder, SHEETS[kind].layout, rows, left_out)
+    for written in files:
+        copy_file(written, own / written.name)
+    return files
+
+
+LEFT_OUT = "left-out.json"
+"""Rows that starts of a run left out and that it does not have yet. Personal."""
+
+
+def keep_left_out_rows(
+    desk: Desk, run_key: str, folder: Path, left_out: Sequence[LeftOut], *, add: bool
+) -> list[LeftOut]:
+    """Rows that this start left out, and those of earlier ones that neither it nor the run has; kept in the folder.
+
+    One without a reference may be among those that are added.
+    """
+    file = folder / LEFT_OUT
+    known = {each.row_ref for each in left_out} | set(recorded_debits(desk.ledger, run_key).rows)
+    known |= {""} if add else set()
+    rows = [*left_out, *(each for each in _left_out_before(file) if each.row_ref not in known)]
+    if rows or file.exists():
+        write_json(file, [asdict(each) for each in rows])
+    return rows
+
+
+def _left_out_before(file: Path) -> list[LeftOut]:
+    if not file.exists():
+        return []
+    return [
+        LeftOut(each["line"], each["row_ref"], each["cells"], tuple(RowProblem(**one) for one in each["problems"]))
+        for each in json.loads(file.read_text())
+    ]
+
+
+def remaining_of(desk: Desk, run_key: str) -> list[Remaining]:
+    """Return the rows of a run that ended unpaid and may be paid again.
+
+    One that was paid and came back, or that is older than `KEPT_DAYS`, has no content: what the ledger has forgotten,
+    a person copies from the sheet that it was paid from.
+    """
+    return [
+        Remaining(
+            *(order.row_ref, order.request_id, ROUTES[order.operation]),
+            None if order.payload is None else desk.ledger.payload(order),
+            order.state.outcome,
+            (order.reason or "") if order.payload is not None else NOT_KEPT,
+        )
+        for order in remaining_orders(desk.ledger, run_key)
+    ]
+
+
+NOT_KEPT = "copy its other columns from the sheet that it was paid from: they are kept here no more"
+
+
+def write_failed_of(
+    desk: Desk, earlier: str, run_key: str, folder: Path, kind: str = PAYOUTS.way.kind
+) -> tuple[Path, list[str]]:
+    """Write the sheet of a run that pays what ended unpaid of an earlier one; return its path, and the rows that it
+    lacks because their content is kept no more.
+
+    A run that began keeps the sheet that it has. Raises `InputError` when there is nothing to pay.
+    """
+    file = folder / f"only-failed-of-{check_run_key(earlier)}.csv"
+    run = desk.ledger.run(earlier)
+    if run is not None and run.kind in SHEETS and run.kind != kind:
+        command = SHEETS[run.kind].way.command
+        raise InputError(f"run {earlier} paid another sheet: treasury {command} --only-failed-of {earlier}")
+    if run is None or run.kind != kind:
+        raise InputError(f"there is no {kind} run {earlier} in this ledger: treasury runs lists them")
+    if desk.ledger.run(run_key) is not None:
+        if not file.exists():
+            raise InputError(f"run {run_key} began with another sheet than {file}: start it again with that one")
+        return file, []
+    rows = remaining_of(desk, earlier)
+    kept, others = [row for row in rows if row.payload is not None], [row for row in rows if row.payload is None]
+    if not rows:
+        raise InputError(f"nothing of run {earlier} failed, or was closed or rejected, that was not replaced already")
+    if not kept:
+        named = ", ".join(f"{row.row_ref} (replaces {row.replaces})" for row in others[:MAX_NAMED])
+        more = f", and {len(others) - MAX_NAMED} more" if len(others) > MAX_NAMED else ""
+        raise InputError(
+            f"the ledger keeps the content of none of what ended unpaid of run {earlier} (a payment that came back "
+            f"after it had arrived, or {KEPT_DAYS} days): copy {named}{more} from the sheet that it was paid from, "
+            "with its request id in the column replaces"
+        )
+    write_remaining_csv(file, SHEETS[kind].layout, kept)
+    return file, [row.row_ref for row in others]
+
+
+MAX_NAMED = 10

@@ -1,0 +1,71 @@
+"""A person's word about orders, before the ledger hears it: whose it is, and about which orders as they stand."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sqlalchemy import Connection
+
+from treasury.approving.tokens import Verb
+from treasury.errors import InputError
+from treasury.ledger.deciding import (
+    Proof,
+    Word,
+    judge_word,
+    makers_for,
+    matter_of,
+    order_subject,
+    people_at,
+    with_subjects,
+)
+from treasury.ledger.epoch import Standing
+from treasury.orders.records import Order
+from treasury.payments.desk import Desk
+from treasury.settings import os_user
+
+
+def check_known(desk: Desk) -> None:
+    """Raise `InputError` where people are listed and the ledger is just found to be older than the service.
+
+    What a key was to decide about was looked at in another state of the ledger.
+    """
+    if not desk.ledger.look(lambda connection: bool(people_at(connection, desk.ledger))):
+        return
+    if desk.check_standing() is Standing.OLDER:
+        raise InputError(
+            "this ledger was found to be older than the service just now, so what waited is held: look at it, and "
+            "decide again; nothing was recorded"
+        )
+
+
+def word_about(
+    desk: Desk,
+    purpose: Verb,
+    named: str,
+    orders: Sequence[Order],
+    *more: str,
+    by: str = "",
+    why: str = "",
+    proof: Proof | None = None,
+    detail: str = "",
+) -> Word:
+    """The word of a person about these orders as they stand now, and about whatever else it names."""
+    word = Word(purpose, by, why, os_user(), proof, detail=detail, named=named)
+    return desk.ledger.look(lambda connection: with_subjects(word, connection, orders, *more))
+
+
+def said(desk: Desk, word: Word, order: Order) -> Word:
+    """The word with whose it is, about one of its orders. Raises `InputError` for a decision that does not count."""
+
+    def work(connection: Connection) -> Word:
+        makers = makers_for(connection, desk.ledger, word.purpose, order.run_key)
+        subject = order_subject(connection, word.purpose, order)
+        return replace(word, decided=judge_word(connection, desk.ledger, word, subject, makers))
+
+    return desk.ledger.look(work)
+
+
+def code_of(desk: Desk, word: Word) -> str:
+    """Return the code that is copied to another machine, and signed there."""
+    return desk.ledger.look(
+        lambda connection: matter_of(connection, desk.ledger, word.purpose, word.subjects, word.detail).code
+    )

@@ -1,0 +1,48 @@
+"""Pure: a policy line by line, as its file says it, and the difference between two."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from treasury.policy.model import Policy
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+"""A key that TOML takes without quotes."""
+
+
+def lines_of(policy: Policy) -> list[str]:
+    """Return what a policy says, one TOML line each, with the whole name of each entry; defaults are left out."""
+    return [f"{name} = {value}" for name, value in _entries(policy).items()]
+
+
+def changes_between(before: Policy | None, after: Policy) -> list[str]:
+    """Return what one policy says otherwise than the one before, an entry each: what it was, and what it is then."""
+    old, new = {} if before is None else _entries(before), _entries(after)
+    return [
+        f"{name}: {old.get(name, 'not set')} -> {new.get(name, 'not set')}"
+        for name in sorted({*old, *new})
+        if old.get(name) != new.get(name)
+    ]
+
+
+def _entries(policy: Policy) -> dict[str, str]:
+    return dict(_flat("", policy.model_dump(mode="json", exclude_defaults=True)))
+
+
+def _flat(prefix: str, said: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    for name, value in said.items():
+        key = prefix + (name if _BARE.fullmatch(name) else json.dumps(name, ensure_ascii=False))
+        if isinstance(value, Mapping):
+            yield from _flat(f"{key}.", value)
+        elif value is not None:
+            yield key, _text(value)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_text, value))}]"
+    if isinstance(value, Mapping):
+        inside = ", ".join(f"{name} = {_text(each)}" for name, each in value.items() if each is not None)
+        return f"{{{inside}}}"
+    return json.dumps(value, ensure_ascii=False)
