@@ -67,7 +67,7 @@ def parts_of(started: Mapping[str, Any], account: str | None = None) -> list[Swe
 
 def runner_of_sweep(scope: dict[str, Any], account: str | None = None) -> AbstractContextManager[TaskRunner[Any]]:
     """Run the task runner that asks the parts of a sweep."""
-    return running(sweep.likely_questions(open_desk(account), Scope(**scope)))
+    return running(sweep.likely_questions(open_desk(account), Scope(**scope)), __name__)
 
 
 PATIENCE_SECONDS = 60.0

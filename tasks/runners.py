@@ -33,19 +33,18 @@ class WorkerProcesses(ProcessPoolTaskRunner):
     def __init__(self, max_workers: int | None = None) -> None:
         super().__init__(max_workers, initializer=_begin)
 
-    def start(self) -> None:
-        """Start the processes now, while the flow goes on; else each starts with a task.
+    def start(self, module: str) -> None:
+        """Start the processes now, while the flow goes on, and import the module of its tasks; else a task does.
 
         Not when it is entered: each task enters the runner of its flow again, in its own process.
         """
         assert self._executor is not None
         for _ in range(self._max_workers):
-            self._executor.submit(_get_ready)
+            self._executor.submit(_import, module)
 
 
-def _get_ready() -> None:
-    """Import what takes a second, before the first task comes."""
-    importlib.import_module("tasks.reconciliation")
+def _import(module: str) -> None:
+    importlib.import_module(module)  # a process of the pool returns no module
 
 
 def _begin() -> None:
@@ -56,12 +55,15 @@ def _begin() -> None:
 
 
 @contextmanager
-def running(items: int) -> Iterator[TaskRunner[Any]]:
-    """Run the task runner for about so many items, of which any may be cut off: an error kills its processes."""
+def running(items: int, module: str) -> Iterator[TaskRunner[Any]]:
+    """Run the task runner for about so many items, of which any may be cut off: an error kills its processes.
+
+    `module`: where its tasks stand.
+    """
     others = multiprocessing.active_children()
     with runner_for(items) as runner:
         if isinstance(runner, WorkerProcesses):
-            runner.start()
+            runner.start(module)
         try:
             yield runner
         except BaseException:

@@ -16,7 +16,8 @@ from openpyxl.utils import get_column_letter
 from tests.commands.office import Office
 from treasury.sandbox import RunningSandbox
 from treasury.sheets.beneficiaries import read_beneficiaries
-from treasury.sheets.control import CONTROL, MAX_ROWS, read_control
+from treasury.sheets.cells import CONTROL
+from treasury.sheets.control import MAX_ROWS, read_control
 from treasury.sheets.templates import KINDS
 
 pytestmark = pytest.mark.prefect

@@ -13,8 +13,8 @@ import pytest
 from tests.engine.runs import night, pay, sheet
 from treasury.errors import InputError
 from treasury.frames import read_orders
+from treasury.reports.machine import ORDER_COLUMNS
 from treasury.reports.order_frames import AMOUNTS
-from treasury.reports.reconciliation import ORDER_COLUMNS
 
 ROWS = (("a", "10.50", "12345670001"), ("b", "12345678901.123456", "12345670044"), ("c", "30", "12345670022"))
 

@@ -127,6 +127,15 @@ def test_a_feature_builds_on_the_spine_and_on_no_other_feature_than_it_says() ->
     assert [room for room in SPINE if graph[room].keys() & FEATURES.keys()] == []
 
 
+def test_modules_form_no_circle() -> None:
+    modules = {".".join(file.relative_to(ROOT).with_suffix("").parts): file for file in MODULES}
+    graph = {
+        module: {known for name in imports_of(file) if (known := name if name in modules else name.rpartition(".")[0])}
+        for module, file in modules.items()
+    }
+    TopologicalSorter({module: others & modules.keys() for module, others in graph.items()}).prepare()
+
+
 PURE = ("orders", "policy", "planning", "reconciliation")
 TOUCHES_THE_WORLD = {"sqlalchemy", "httpx", "pyreqwest", "asyncio", "socket", "os", "io", "tempfile", "time", "pathlib"}
 CLOCKS_AND_FILES = {"now", "today", "utcnow", "open", "read_text", "write_text", "to_csv", "to_excel", "to_parquet"}

@@ -9,7 +9,8 @@ import pytest
 
 from tests.commands.office import Office
 from treasury.errors import ConfigurationError
-from treasury.provider.engine import EngineName, choose_engine, open_engine
+from treasury.provider.engine import EngineName
+from treasury.provider.engine_choice import choose_engine, open_engine
 from treasury.provider.httpx_engine import Httpx
 from treasury.provider.pyreqwest_engine import Reqwest
 from treasury.sandbox import RunningSandbox
@@ -38,7 +39,7 @@ def test_the_setting_takes_the_two_names_and_no_other(tmp_path: Path) -> None:
 def test_without_the_extra_httpx_is_used_and_the_other_is_told_as_not_installed(missing: str) -> None:
     code = (
         f"import sys; sys.modules[{missing!r}] = None\n"
-        "from treasury.provider.engine import open_engine\n"
+        "from treasury.provider.engine_choice import open_engine\n"
         "print(type(open_engine(1, 1.0)).__name__)\n"
         "open_engine(1, 1.0, name='pyreqwest')"
     )

@@ -11,7 +11,8 @@ import pytest
 
 from treasury.errors import InvalidFields, InvalidSheet, Problem, RowProblem
 from treasury.reports.refused import write_refused
-from treasury.sheets.control import CONTROL, Control, read_control
+from treasury.sheets.cells import CONTROL
+from treasury.sheets.control import Control, read_control
 from treasury.sheets.corrections import write_corrected
 from treasury.sheets.reading import Layout, Row, read_sheet
 

@@ -27,7 +27,8 @@ from treasury.sheets import (
 from treasury.sheets.balances import read_balances
 from treasury.sheets.beneficiaries import read_beneficiaries
 from treasury.sheets.card_users import read_card_users
-from treasury.sheets.control import CONTROL, HELPER_SHEETS, LISTS, MAX_ROWS
+from treasury.sheets.cells import CONTROL, HELPER_SHEETS, LISTS
+from treasury.sheets.control import MAX_ROWS
 from treasury.sheets.deposit_addresses import read_deposit_addresses
 from treasury.sheets.invoices import read_invoices
 from treasury.sheets.qr_codes import read_qr_codes

@@ -20,7 +20,8 @@ from treasury.errors import NotConnected, NotSentInTime, OutcomeUnknown, Refused
 from treasury.provider import retries
 from treasury.provider.address import canonical_url, check_transport, is_loopback
 from treasury.provider.answers import read_answer, seconds_ahead
-from treasury.provider.engine import LIMITS, EngineLimits, EngineName, NoResponse, open_engine
+from treasury.provider.engine import LIMITS, EngineLimits, EngineName, NoResponse
+from treasury.provider.engine_choice import open_engine
 from treasury.provider.operation import Effect, Operation, Reply
 from treasury.provider.pacing import Connections, Pace
 from treasury.provider.refusals import says_too_many

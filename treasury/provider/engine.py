@@ -8,12 +8,9 @@ Neither follows redirects, repeats a request that was written, or takes a proxy 
 is said on purpose.
 """
 
-import importlib.util
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
-
-from treasury.errors import ConfigurationError
 
 CONNECT_SECONDS = 10.0
 
@@ -109,30 +106,3 @@ def too_long(max_bytes: int) -> str:
 
 
 EngineName = Literal["pyreqwest", "httpx"]
-
-
-def choose_engine(name: EngineName | None) -> EngineName:
-    """The engine of this name; without one pyreqwest where it is installed, else httpx. Raises `ConfigurationError`."""
-    installed = all(importlib.util.find_spec(module) is not None for module in ("pyreqwest", "uvloop"))
-    if name is None:
-        return "pyreqwest" if installed else "httpx"
-    if name == "pyreqwest" and not installed:
-        raise ConfigurationError("the HTTP engine pyreqwest is not installed: pip install 'treasury-flows[fast]'")
-    return name
-
-
-def open_engine(
-    connections: int,
-    timeout_seconds: float,
-    limits: EngineLimits = LIMITS,
-    proxy: str | None = None,
-    name: EngineName | None = None,
-) -> Engine:
-    """The engine that is used. `timeout_seconds`: how long to wait for the next bytes of an answer."""
-    if choose_engine(name) == "httpx":
-        from treasury.provider.httpx_engine import Httpx
-
-        return Httpx(connections, timeout_seconds, limits, proxy)
-    from treasury.provider.pyreqwest_engine import Reqwest
-
-    return Reqwest(connections, timeout_seconds, limits, proxy)

@@ -27,7 +27,8 @@ from treasury.planning.rate_guards import Seen, judge_rates
 from treasury.planning.trades import Rates, Side
 from treasury.policy.model import Policy
 from treasury.provider.conversion import ConversionRate, ConversionRateRecord
-from treasury.provider.engine import NoResponse, open_engine
+from treasury.provider.engine import NoResponse
+from treasury.provider.engine_choice import open_engine
 from treasury.provider.funds import PartnerBalance
 from treasury.sheets.balances import read_balances, read_rates_sheet
 from treasury.texts import with_person

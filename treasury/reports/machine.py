@@ -26,6 +26,17 @@ if TYPE_CHECKING:
 
     from treasury.reconciliation.report import Report
 
+ORDER_COLUMNS = (
+    *("request_id", "run_key", "row_ref", "operation", "class", "state", "currency", "amount"),
+    *("receive_currency", "receive_amount", "answer", "status", "order_no", "seen_currency", "seen_amount"),
+    *("seen_receive_currency", "seen_receive_amount", "seen_fee", "seen_fee_currency", "seen_rate", "seen_reason"),
+    *("fee", "fee_currency", "rate", "created_at", "sent_at", "final_at"),
+)
+"""Both sides of an order: `state` and the amounts are ours, `fee` and `rate` as quoted; `answer`, `status`, `order_no`
+and what begins with `seen_` are the service's."""
+
+TIMES = ("created_at", "sent_at", "final_at")
+
 GONE = "nothing: the difference is gone"
 """The next action of a break that was resolved by itself."""
 

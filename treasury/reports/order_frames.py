@@ -7,7 +7,7 @@ import pandas as pd
 
 from treasury.errors import InputError
 from treasury.money import parse_amount
-from treasury.reports.reconciliation import ORDER_COLUMNS, TIMES
+from treasury.reports.machine import ORDER_COLUMNS, TIMES
 
 CATEGORIES = ("run_key", "operation", "class", "state", "answer", "status")
 CURRENCIES = tuple(name for name in ORDER_COLUMNS if name.endswith("currency"))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from treasury.files import copy_file, write_json, write_text
 from treasury.reconciliation.classes import BY_NAME
 from treasury.reports.figures import sort_breaks
-from treasury.reports.machine import as_machine, meanings, time_text
+from treasury.reports.machine import ORDER_COLUMNS, TIMES, as_machine, meanings, time_text
 from treasury.reports.starts import end_start, start_folder
 from treasury.reports.wording import before_all
 from treasury.sheets.writing import write_csv
@@ -19,19 +19,8 @@ if TYPE_CHECKING:
 
     from treasury.reconciliation.report import Report
 
-ORDER_COLUMNS = (
-    *("request_id", "run_key", "row_ref", "operation", "class", "state", "currency", "amount"),
-    *("receive_currency", "receive_amount", "answer", "status", "order_no", "seen_currency", "seen_amount"),
-    *("seen_receive_currency", "seen_receive_amount", "seen_fee", "seen_fee_currency", "seen_rate", "seen_reason"),
-    *("fee", "fee_currency", "rate", "created_at", "sent_at", "final_at"),
-)
-"""Both sides of an order: `state` and the amounts are ours, `fee` and `rate` as quoted; `answer`, `status`, `order_no`
-and what begins with `seen_` are the service's."""
-
 SHOWN_BREAKS = 50
 """Breaks of a kind that the Markdown page shows; the other files have all."""
-
-TIMES = ("created_at", "sent_at", "final_at")
 
 ROWS_PER_WRITE = 10_000
 """Orders that are turned into lines at once."""

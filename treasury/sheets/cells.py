@@ -21,6 +21,15 @@ MAX_CELLS = 2_000_000
 MAX_CHARACTERS = 32_767
 """Characters of one cell: what spreadsheet programs allow."""
 
+CONTROL = "_control"
+"""The sheet that holds how many rows and which sums a table is to hold."""
+
+LISTS = "_lists"
+"""The sheet that drop-downs take their choices from."""
+
+HELPER_SHEETS = frozenset((CONTROL, LISTS))
+"""Sheets that a template brings besides the table."""
+
 TOO_MANY_ROWS = f"has more than {MAX_ROWS:,} rows: divide it into several files"
 TOO_MANY_COLUMNS = f"has more than {MAX_COLUMNS} columns: delete those that do not belong to the sheet"
 

@@ -11,17 +11,8 @@ from typing import Any
 
 from treasury.errors import InvalidSheet, RowProblem
 from treasury.money import exact, format_amount, parse_amount
-from treasury.sheets.cells import BadCell, Cell, Line
+from treasury.sheets.cells import CONTROL, BadCell, Cell, Line
 from treasury.sheets.headers import texts_of
-
-CONTROL = "_control"
-"""The sheet that holds it."""
-
-LISTS = "_lists"
-"""The sheet that drop-downs take their choices from."""
-
-HELPER_SHEETS = frozenset((CONTROL, LISTS))
-"""Sheets that a template brings besides the table."""
 
 COLUMNS = ("what", "counted", "expected")
 """Its columns: `rows` or a currency; what a formula counted; what a person expects."""

@@ -19,9 +19,9 @@ from typing import Any
 
 from treasury.errors import InvalidSheet, RowProblem
 from treasury.files import replacing, write_bytes
-from treasury.sheets.cells import BadCell, Cell, Line, Table, Typed, is_filled
+from treasury.sheets.cells import CONTROL, BadCell, Cell, Line, Table, Typed, is_filled
 from treasury.sheets.characters import harmless, marked_apostrophe
-from treasury.sheets.control import COLUMNS, CONTROL, read_control
+from treasury.sheets.control import COLUMNS, read_control
 from treasury.sheets.headers import PROBLEM, STATUS, Layout, texts_of
 from treasury.sheets.opening import read_table
 from treasury.sheets.reading import UNSEEN

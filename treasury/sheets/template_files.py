@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from treasury.errors import InputError
 from treasury.files import replacing, write_bytes
-from treasury.sheets.control import COLUMNS, CONTROL, LISTS, MAX_ROWS, ROWS
+from treasury.sheets.cells import CONTROL, LISTS
+from treasury.sheets.control import COLUMNS, MAX_ROWS, ROWS
 from treasury.sheets.template_columns import Need, Template, TemplateColumn
 from treasury.sheets.writing import letter_of
 
