@@ -130,7 +130,7 @@ def test_processes_beside_a_run_end_with_it_even_when_it_is_killed() -> None:
         "import multiprocessing, time\n"
         "from tasks.runners import WorkerProcesses\n"
         "with WorkerProcesses(1) as processes:\n"
-        "    processes.start()\n"
+        "    processes.start('tasks.reconciliation')\n"
         "    print(*[each.pid for each in multiprocessing.active_children()], flush=True)\n"
         "    time.sleep(60)\n"
     )
