@@ -30,6 +30,7 @@ from treasury.files import copy_file, write_json
 from treasury.ledger import progress
 from treasury.ledger.approvals import standing_of, waiting_plan
 from treasury.ledger.duplicates import earlier_payments
+from treasury.ledger.ledger import Ledger
 from treasury.pay.agreeing import check_today, propose_payouts
 from treasury.pay.payout_plans import PayRequest, make_plan, read_plan
 from treasury.pay.payouts import commit_payouts, keep_left_out, write_payout_results
@@ -157,8 +158,8 @@ def scan_pay(file: Path | None = None, /, *, start: Start) -> int:
 def _pay(pays: PaymentSheet, file: Path | None, start: Start) -> int:
     """Plan a sheet, show the plan, ask for a yes, and carry it out."""
     check_follow(start.follow)
-    run_key = check_run_key(start.run_key)
-    folder = (start.out or read_settings().run_folder(run_key)).absolute()
+    run_key, settings = check_run_key(start.run_key), read_settings()
+    folder = (start.out or settings.run_folder(run_key)).absolute()
     if (file is None) == (start.only_failed_of is None):
         raise InputError("name what is to be paid: either FILE, or --only-failed-of RUN")
     if file is None:
@@ -169,25 +170,27 @@ def _pay(pays: PaymentSheet, file: Path | None, start: Start) -> int:
     keep, in_full = not start.dry_run or start.print_token, start.dry_run or not start.yes
     flags = (start.sheet, start.add, start.valid_rows_only, start.fund, start.partly)
     request = PayRequest(file, run_key, start.policy, *flags, pays.way.kind)
-    made, shown = _plan(request, folder, keep=keep, in_full=in_full)
+    # A sheet can be checked before there is an account.
+    desk = configured_desk() if settings.has_account or start.fund else None
+    made, shown = _plan(desk, request, folder, keep=keep, in_full=in_full)
     plan = made.shown
-    _show(plan, shown, folder, in_full=in_full)
-    if read_settings().has_account:
-        check_today(configured_desk(), plan)
+    _show(desk, plan, shown, folder, in_full=in_full)
+    if desk is not None:
+        check_today(desk, plan)
     if start.print_token:
-        print(_signed(configured_desk(), plan, start.key))
+        print(_signed(desk or configured_desk(), plan, start.key))
         return DONE
     if start.dry_run:
         print(f"{len(plan.rows)} payments planned, nothing was sent")
         return DONE
     if not agreed(yes=start.yes, left_out=len(plan.left_out)):
         return say_waiting(f"{len(plan.rows)} payments planned")
-    return _execute(request, made, folder, start.follow, start.key)
+    return _execute(desk or configured_desk(), request, made, folder, start.follow, start.key)
 
 
-def _execute(request: PayRequest, made: MadePlan, folder: Path, follow: float, key: Path | None) -> int:
+def _execute(desk: Desk, request: PayRequest, made: MadePlan, folder: Path, follow: float, key: Path | None) -> int:
     """Carry out the plan that was agreed to, once it has its approvals."""
-    desk, run_key = configured_desk(), request.run_key
+    run_key = request.run_key
     if desk.ledger.run(run_key) is None:  # the plan that waits or is carried out from now on
         copy_file(start_folder(folder) / "plan.json", folder / "plan.json")
     try:
@@ -222,34 +225,36 @@ def _signed(desk: Desk, plan: PayoutPlan, key: Path | None) -> str | None:
     return None if key is None else str(sign_proposal(desk, signing_key(key), plan.run_key, plan.sha256))
 
 
-def _plan(request: PayRequest, folder: Path, *, keep: bool, in_full: bool) -> tuple[MadePlan, dict[str, Any] | None]:
+def _plan(
+    desk: Desk | None, request: PayRequest, folder: Path, *, keep: bool, in_full: bool
+) -> tuple[MadePlan, dict[str, Any] | None]:
     """The plan, and what is shown of one that may be executed and did not begin."""
     try:
-        return asking_for_headers(lambda: _made(request, folder, keep=keep, in_full=in_full))
+        return asking_for_headers(lambda: _made(desk, request, folder, keep=keep, in_full=in_full))
     except InvalidSheet as error:
         say_files(write_refused(folder, request.file, error, request.pays.layout, request.sheet))
         raise
 
 
-def _made(request: PayRequest, folder: Path, *, keep: bool, in_full: bool) -> tuple[MadePlan, dict[str, Any] | None]:
-    file, run_key, policy, settings = request.file, request.run_key, request.policy, read_settings()
-    if not settings.has_account and not request.fund:  # a sheet can be checked before there is an account
-        only = request.valid_rows_only
-        checked = (file, run_key, policy, settings.service, request.sheet)
+def _made(
+    desk: Desk | None, request: PayRequest, folder: Path, *, keep: bool, in_full: bool
+) -> tuple[MadePlan, dict[str, Any] | None]:
+    if desk is None:
+        settings, only = read_settings(), request.valid_rows_only
+        checked = (request.file, request.run_key, request.policy, settings.service, request.sheet)
         about: dict[str, Any] = {"home": settings.home, "kind": request.kind, "notify_url": settings.notify_url}
         plan = read_plan(*checked, valid_rows_only=only, **about)
         say_files(keep_left_out(folder, request, plan))
         return MadePlan("", plan, plan), None
-    desk = configured_desk()
     made = make_plan(desk, request, keep=keep)
     say_files(keep_left_out(folder, request, made.payments))
-    return made, None if made.proposed is None else look(desk, made.proposed, file, in_full=in_full)
+    return made, None if made.proposed is None else look(desk, made.proposed, request.file, in_full=in_full)
 
 
-def _show(plan: PayoutPlan, shown: Mapping[str, Any] | None, folder: Path, *, in_full: bool) -> None:
+def _show(desk: Desk | None, plan: PayoutPlan, shown: Mapping[str, Any] | None, folder: Path, *, in_full: bool) -> None:
     """Show the plan; in full, and as a page and a workbook, to whoever has yet to say yes."""
     page = None if shown is None or not in_full else preview_page(shown, int(MACHINE.wall() * 1000))
-    show_plan(plan, in_full=page is not None)
+    _show_sums(desk, plan, in_full=page is not None)
     if page is not None:
         facts = [(name, value) for name, value in page.facts if name not in SAID_BEFORE]
         lines = as_lines(replace(page, facts=facts), only_noted=True)
@@ -260,32 +265,32 @@ def _show(plan: PayoutPlan, shown: Mapping[str, Any] | None, folder: Path, *, in
     if page is None and shown is not None:
         for gap in gaps_of(shown):
             print(f"  NOT FUNDED: {gap} are missing")
-    say_files(_keep_plan(plan, page, folder))
+    say_files(_keep_plan(desk, plan, page, folder))
 
 
 SAID_BEFORE = ("Run", "Payments", "REHEARSAL")
 """What the first line says of a plan that is shown in full."""
 
 
-def _keep_plan(plan: PayoutPlan, page: PlanPage | None, folder: Path) -> list[Path]:
+def _keep_plan(desk: Desk | None, plan: PayoutPlan, page: PlanPage | None, folder: Path) -> list[Path]:
     """Write the plan for this start, and as the newest one unless that waits for approvals or is carried out."""
     own, newest = start_folder(folder) / "plan.json", folder / "plan.json"
-    content = {**plan.summary(), **_rehearsal(), **_by_name(plan), "earlier_payments": _earlier(plan)}
+    content = {**plan.summary(), **_rehearsal(desk), **_by_name(plan), "earlier_payments": _earlier(desk, plan)}
     write_json(own, {**content, "rows": plan.as_dict()["rows"]})
     written = [own, *([] if page is None else write_plan(own.parent, page))]
-    if newest.exists() and _is_kept(plan.run_key):
+    if newest.exists() and desk is not None and _is_kept(desk.ledger, plan.run_key):
         return written
     for each in written:
         copy_file(each, folder / each.name)
     return [folder / each.name for each in written]
 
 
-def _earlier(plan: PayoutPlan) -> list[dict[str, str]]:
+def _earlier(desk: Desk | None, plan: PayoutPlan) -> list[dict[str, str]]:
     """Payments like these that were settled longer ago than duplicates count, by row."""
-    if not read_settings().has_account:
+    if desk is None:
         return []
     days = plan.limits.duplicate_days
-    found = earlier_payments(configured_desk().ledger, plan.run_key, plan.intents, days)
+    found = earlier_payments(desk.ledger, plan.run_key, plan.intents, days)
     rows = [
         {
             "row_ref": each.row_ref,
@@ -306,28 +311,24 @@ MAX_EARLIER = 5
 """Rows that look like earlier payments and are named on the terminal."""
 
 
-def _rehearsal() -> dict[str, str]:
-    has_account = read_settings().has_account
-    return {"rehearsal": REHEARSAL} if has_account and would_rehearse(configured_desk()) else {}
+def _rehearsal(desk: Desk | None) -> dict[str, str]:
+    return {"rehearsal": REHEARSAL} if desk is not None and would_rehearse(desk) else {}
 
 
 def _by_name(plan: PayoutPlan) -> dict[str, str]:
     return {} if plan.policy and plan.policy.people else {"approvals": BY_NAME_ONLY}
 
 
-def _is_kept(run_key: str) -> bool:
+def _is_kept(ledger: Ledger, run_key: str) -> bool:
     """Tell whether a plan of this run waits for approvals, or was carried out."""
-    if not read_settings().has_account:
-        return False
-    ledger = configured_desk().ledger
     return ledger.run(run_key) is not None or waiting_plan(ledger, run_key) is not None
 
 
-def show_plan(plan: PayoutPlan, *, in_full: bool = False) -> None:
-    """The plan in a few lines; `in_full`: what its page says follows, and is not said here."""
+def _show_sums(desk: Desk | None, plan: PayoutPlan, *, in_full: bool) -> None:
+    """Show the plan in a few lines; `in_full`: what its page says follows, and is not said here."""
     content = plan.summary()
     print(f"run {plan.run_key}: {content['payments']} payments; limits: {content['limits']}")
-    for line in _rehearsal().values():
+    for line in _rehearsal(desk).values():
         print(f"  {line}")
     if not in_full:
         money_lines("debit", content["debits"])
@@ -340,15 +341,14 @@ def show_plan(plan: PayoutPlan, *, in_full: bool = False) -> None:
     if plan.unfunded and not in_full:
         print(f"  CANNOT BE FUNDED: {plan.unfunded}")
     if plan.approvals:
-        print(f"  {_approvals_of(plan)}; plan {plan.sha256[:12]}")
+        print(f"  {_approvals_of(desk, plan)}; plan {plan.sha256[:12]}")
         for line in [] if in_full else _by_name(plan).values():
             print(f"  {line}")
 
 
-def _approvals_of(plan: PayoutPlan) -> str:
+def _approvals_of(desk: Desk | None, plan: PayoutPlan) -> str:
     """Return what the plan needs of approvals, or that it has them."""
-    if read_settings().has_account:
-        desk = configured_desk()
+    if desk is not None:
         waiting = waiting_plan(desk.ledger, plan.run_key)
         if waiting is not None and waiting.sha256 == plan.sha256:
             judged, _ = standing_of(desk.ledger, waiting, rules_of(desk, waiting))
