@@ -23,6 +23,7 @@ time.sleep(600)
 
 
 @pytest.mark.prefect
+@pytest.mark.proof
 @pytest.mark.costly("starts a Prefect server of its own")
 def test_it_is_started_once_and_ends_with_its_holder_that_is_killed(tmp_path: Path) -> None:
     environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TMPDIR": str(tmp_path), "DO_NOT_TRACK": "1"}
