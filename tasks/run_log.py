@@ -4,6 +4,7 @@ import logging
 import os
 
 from prefect.context import FlowRunContext, TaskRunContext
+from prefect.exceptions import FailedRun
 from prefect.logging.handlers import APILogHandler, APILogWorker
 from rich.console import Console
 
@@ -48,11 +49,12 @@ def _in_one_line(record: logging.LogRecord) -> bool:
     """Take the traceback from what Prefect logs of an error of ours: the state of the run says what came of it.
 
     The line by which Prefect calls it unexpected is left out. A task that waits for an approval ends in a state that
-    Prefect logs as an error: it is none.
+    Prefect logs as an error: it is none. Race: of a state that a busy server was told twice, Prefect keeps the words
+    alone, and raises its own `FailedRun`.
     """
     if str(record.msg).startswith("Finished in state WaitingForApproval("):
         record.levelno, record.levelname = logging.INFO, "INFO"
-    if not (record.exc_info and isinstance(record.exc_info[1], TreasuryError)):
+    if not (record.exc_info and isinstance(record.exc_info[1], (TreasuryError, FailedRun))):
         return True
     record.exc_info = None
     return "unexpected exception" not in record.msg

@@ -16,7 +16,7 @@ import data
 from tests.commands.office import PATIENCE, eventually
 from tests.flows.shown import artifact, asked
 from tests.listening import Listening
-from treasury.errors import NeedsAttention
+from treasury.errors import InputError, NeedsAttention
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.operation import Effect
 from treasury.sandbox import RunningSandbox
@@ -344,3 +344,25 @@ def test_a_flow_that_leaves_rows_out_ends_in_a_state_that_needs_a_person(home: P
     assert left["problem"] == "route: must be direct or quoted"
     assert "| left out | 1 |" in artifact("pay-beneficiaries")["data"]
     assert (home / "runs" / "leaves-out" / "remaining.xlsx").exists()
+
+
+def test_an_error_of_ours_is_one_line_of_a_runs_log_with_or_without_what_prefect_kept_of_it() -> None:
+    from prefect.exceptions import FailedRun
+
+    from tasks.run_log import show_in_run_log
+
+    show_in_run_log()
+    lines: list[str] = []
+    kept = logging.StreamHandler()
+    setattr(kept, "emit", lambda record: lines.append(kept.format(record)))  # noqa: B010 - of this handler alone
+    log = logging.getLogger("prefect.flow_runs")
+    log.addHandler(kept)
+    try:
+        for error in (InputError("there is no such block"), FailedRun("there is no such block"), ValueError("a bug")):
+            for said in ("Engine execution exited with unexpected exception", "Finished in state Failed"):
+                log.error(said, exc_info=error)
+    finally:
+        log.removeHandler(kept)
+    assert lines[:2] == ["Finished in state Failed"] * 2
+    assert len(lines) == 4
+    assert all("ValueError: a bug" in line for line in lines[2:])

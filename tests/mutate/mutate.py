@@ -47,6 +47,9 @@ TESTS = (
     "tests/engine/test_quoted.py",
     "tests/engine/test_submission.py",
     "tests/engine/test_witnesses.py",
+    "tests/engine/test_dearer_codes.py",
+    "tests/engine/test_replacing.py",
+    "tests/engine/test_held_conversions.py",
     "tests/machine/test_two_hands.py",
     "tests/machine/test_machine.py",
 )
