@@ -32,9 +32,12 @@ from tests.engine.answers import (
 )
 from treasury.errors import IllegalTransition, Refused
 from treasury.ledger.statuses import seen_statuses
-from treasury.orders.records import Order
+from treasury.orders.records import Intent, Order
 from treasury.orders.states import Event, State
 from treasury.payments.desk import Desk
+
+
+SCAN = "/v1/scanPay/submit"
 
 
 @pytest.fixture
@@ -146,6 +149,44 @@ def test_a_fee_without_its_currency_does_not_replace_the_quoted_one(open_desk: O
     service.plan(QUERY, shown(99, currency="ETH", order_amount="1", fee_amount="0.01"))
     order = desk.submission.ask(order)
     assert (order.state, order.fee, order.fee_currency) == (State.SETTLED, Decimal(2), "USDT")
+
+
+def test_the_fee_that_is_shown_first_is_the_one_that_was_told(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(PAYOUT, accepted)
+    order = desk.submission.submit(plan(desk, payout()))
+    for fee in ("0.5", "0.6"):
+        service.plan(QUERY, shown(22, fee_amount=fee))
+        order = desk.submission.ask(order)
+        assert (order.fee, order.told_fee) == (Decimal(fee), Decimal("0.5"))
+
+
+@pytest.mark.parametrize(
+    ("says", "counts"),
+    [
+        ({"status": 99, "fee_amount": "0.2"}, "3.2"),
+        ({"status": 99}, "3"),
+        ({"status": 22, "fee_amount": "0.2"}, "9"),
+    ],
+)
+def test_a_scanned_code_counts_in_its_day_at_what_its_success_debited(
+    open_desk: OpenDesk, service: Any, says: dict[str, Any], counts: str
+) -> None:
+    desk, fields = open_desk(service.base_url), {"user_xid": "u", "qrcode": "q", "amount": "100", "notify_url": "n"}
+    arrives = {"receive_currency": "THB", "receive_amount": Decimal(100)}
+    scan = Intent("a", "submit_scan_to_pay", fields, fields, "USDT", ceiling=Decimal(9), **arrives)
+    service.plan(SCAN, accepted)
+    order = desk.submission.submit(plan(desk, scan))
+    service.plan(QUERY, lambda body: ok(request_id=body["request_id"], currency="USDT", order_amount="3", **says))
+    assert desk.submission.ask(order).ceiling == Decimal(counts)
+
+
+def test_the_ceiling_of_an_amount_that_was_asked_for_stays(open_desk: OpenDesk, service: Any) -> None:
+    desk = open_desk(service.base_url)
+    service.plan(PAYOUT, accepted)
+    order = desk.submission.submit(plan(desk, payout()))
+    service.plan(QUERY, shown(99, fee_amount="0.5"))
+    assert desk.submission.ask(order).ceiling is None
 
 
 @pytest.mark.parametrize("unknown", [False, True])

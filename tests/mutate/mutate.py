@@ -50,6 +50,8 @@ TESTS = (
     "tests/engine/test_dearer_codes.py",
     "tests/engine/test_replacing.py",
     "tests/engine/test_held_conversions.py",
+    "tests/engine/test_unsent_conversions.py",
+    "tests/engine/test_restored_conversions.py",
     "tests/machine/test_two_hands.py",
     "tests/machine/test_machine.py",
 )

@@ -164,6 +164,9 @@ def bound(**changes: Any) -> Bounds:
         ({}, bound(min_rate=Decimal(2)), "does not say its rate"),
         ({"rate": Decimal(2)}, bound(min_rate=Decimal(2), max_rate=Decimal(2)), None),
         ({"rate": Decimal("2.1")}, bound(max_rate=Decimal(2)), "more than 2"),
+        ({}, bound(max_debit=Decimal(100)), None),
+        ({}, bound(max_debit=Decimal("99.5")), "with its fee on top is 100, more than 99.5"),
+        ({"fee": Decimal(2), "fee_currency": "USDT"}, bound(max_debit=Decimal(101)), "on top is 102, more than 101"),
         ({"expires_at": NOW + 1}, bound(), None),
         ({"expires_at": NOW}, bound(), "expired"),
         # What it brings before the fee: the fee counts when it is taken from what is received, and only then.
