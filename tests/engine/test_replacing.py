@@ -369,6 +369,25 @@ def test_a_failed_payment_that_the_service_shows_no_more_is_not_replaced(
     assert len(service.sent_to("/v1/order/payout")) == 2
 
 
+def test_a_replacement_waits_while_the_service_shows_no_payment_at_all(
+    open_desk: OpenDesk, service: PlannedService, tmp_path: Path
+) -> None:
+    books = Shown(service)
+    desk = open_desk(service.base_url)
+    pay(desk, sheet(tmp_path, ("b", "20", GOOD), ("w", "30", FAILS)), tmp_path / "out", seconds=1)
+    ids = ids_of(desk)
+    again = with_replaces(sheet(tmp_path, ("b", "20", GOOD)), {"b": ids["b"]})
+    before = dict(books.statuses)
+    books.statuses |= dict.fromkeys(ids.values())
+    assert pay(desk, again, tmp_path / "again", "again", seconds=0)["counts"] == {"not_sent": 1}
+    [waits] = desk.ledger.orders(run_key="again")
+    assert (waits.state, waits.hold_kind) == (State.PREPARED, None)
+    assert "says nothing" in str(waits.reason)
+    books.statuses |= before
+    assert pay(desk, again, tmp_path / "again", "again", seconds=0)["counts"] == {"in_progress": 1}
+    assert len(service.sent_to("/v1/order/payout")) == 3
+
+
 def test_a_replacement_that_is_made_an_ordinary_payment_by_hand_is_held(
     open_desk: OpenDesk, service: PlannedService, tmp_path: Path
 ) -> None:

@@ -36,7 +36,6 @@ from treasury.orders.records import Intent, Order
 from treasury.orders.states import Event, State
 from treasury.payments.desk import Desk
 
-
 SCAN = "/v1/scanPay/submit"
 
 
@@ -173,7 +172,7 @@ def test_a_scanned_code_counts_in_its_day_at_what_its_success_debited(
     open_desk: OpenDesk, service: Any, says: dict[str, Any], counts: str
 ) -> None:
     desk, fields = open_desk(service.base_url), {"user_xid": "u", "qrcode": "q", "amount": "100", "notify_url": "n"}
-    arrives = {"receive_currency": "THB", "receive_amount": Decimal(100)}
+    arrives: dict[str, Any] = {"receive_currency": "THB", "receive_amount": Decimal(100)}
     scan = Intent("a", "submit_scan_to_pay", fields, fields, "USDT", ceiling=Decimal(9), **arrives)
     service.plan(SCAN, accepted)
     order = desk.submission.submit(plan(desk, scan))
