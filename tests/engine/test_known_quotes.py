@@ -17,6 +17,7 @@ from tests.engine.answers import (
     FIAT_QUERY,
     KNOWN,
     MARGIN,
+    QUERY,
     QUOTE,
     WINDOW,
     OpenDesk,
@@ -30,7 +31,8 @@ from tests.engine.answers import (
 )
 from tests.moved_clock import clock_of
 from treasury.errors import IllegalTransition
-from treasury.orders.records import Order
+from treasury.ledger.epoch import ABSENCES
+from treasury.orders.records import Intent, Order
 from treasury.orders.states import Event, State
 from treasury.payments.cancelling import cancel
 from treasury.payments.desk import Desk
@@ -152,6 +154,18 @@ def test_a_row_that_is_not_to_be_paid_is_ended_without_being_sendable_in_between
     assert (told.done, told.order.state) == (True, State.FAILED)
     assert desk.submission.submit(told.order).state is State.FAILED
     assert (len(service.sent_to(QUOTE)), service.sent_to(CREATE)) == (1, [])
+
+
+@pytest.mark.parametrize("intent", [fiat_payout(), conversion()], ids=lambda intent: intent.operation)
+def test_a_row_of_an_older_ledger_that_was_never_quoted_is_cancelled_once_no_query_shows_it(
+    open_desk: OpenDesk, service: Any, intent: Intent
+) -> None:
+    desk = open_desk(service.base_url)
+    order = desk.ledger.note(plan(desk, intent), absences_needed=ABSENCES)
+    for path in (QUERY, FIAT_QUERY):
+        service.plan(path, ABSENT)
+    [told] = cancel(desk, order.request_id, by="Ada Example", why="not wanted").decisions
+    assert (told.done, told.order.state) == (True, State.CANCELLED), told.says
 
 
 def test_what_the_service_shows_is_not_ended_as_failed(open_desk: OpenDesk, service: Any) -> None:
