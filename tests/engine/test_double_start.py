@@ -6,9 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import Engine, event
 
+from tests.engine import paying
 from tests.moved_clock import RUNS
 from tests.proofs import tries
+from treasury.orders.states import Event, Hold, State
 
 pytestmark = pytest.mark.both_databases
 
@@ -47,13 +50,13 @@ HEADER = (
 )
 
 
-def sheet(folder: Path) -> Path:
-    rows = (
+def sheet(folder: Path, rows: int = ROWS) -> Path:
+    lines = (
         f"r{n},direct,1,USDT_TRC20,IDR,bank_transfer,1234{n:05d}1,Any Person,ID,1000120,0812000,p@b.example"
-        for n in range(ROWS)
+        for n in range(rows)
     )
     file = folder / "rows.csv"
-    file.write_text("\n".join([HEADER, *rows]) + "\n")
+    file.write_text("\n".join([HEADER, *lines]) + "\n")
     return file
 
 
@@ -115,3 +118,29 @@ def test_three_runs_of_one_list_in_one_ledger_pay_it_once(
     orders = sandbox.orders()
     assert len(orders) == ROWS
     assert {order["effects"] for order in orders} == {1}
+
+
+@pytest.mark.parametrize("ledger_url", ["postgresql"], indirect=True)
+@pytest.mark.parametrize("after", range(1, 4))
+def test_what_leaves_while_another_run_is_judged_is_seen_as_its_duplicate(
+    after: int, open_desk: Any, ledger_url: str, tmp_path: Path
+) -> None:
+    """Its state moves between statements of the judgement, each of which PostgreSQL lets see another moment."""
+    one, other = open_desk("http://127.0.0.1:9"), open_desk("http://127.0.0.1:9")
+    [[first]] = paying.commit(one, sheet(tmp_path, rows=1), "one")
+    asked: list[str] = []
+
+    def leaves(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if "alike" in statement and statement.startswith("SELECT"):
+            asked.append(statement)
+            if len(asked) == after:
+                [order] = one.ledger.orders(ids=[first])
+                one.ledger.step(order, Event.SEND)
+
+    event.listen(Engine, "after_cursor_execute", leaves)
+    try:
+        paying.commit(other, sheet(tmp_path, rows=1), "other")
+    finally:
+        event.remove(Engine, "after_cursor_execute", leaves)
+    [row] = other.ledger.orders(run_key="other")
+    assert (row.state, row.hold_kind) == (State.HELD, Hold.DUPLICATE), asked

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, bindparam, func, or_, select
+from sqlalchemy import Connection, Select, and_, bindparam, case, func, or_, select
 
 from treasury.concurrency.batches import batched
 from treasury.ledger import schema
@@ -44,12 +44,12 @@ class EarlierPayment:
 
 
 def find_duplicates(connection: Connection, run_key: str, since_ms: int) -> Iterator[Duplicate]:
-    """The waiting payments of a run that are duplicates, and that no person released as such."""
-    given = {"run_key": run_key, "since": since_ms}
-    found = {row.id: row for row in connection.execute(_pairs(still_waits=False), given)}
-    waits = connection.execute(_pairs(still_waits=True), {"run_key": run_key})
-    found = {**{row.id: row for row in waits if row.other_id < row.id}, **found}
-    for _, row in sorted(found.items()):
+    """The waiting payments of a run that are duplicates, and that no person released as such.
+
+    Race: the others go on meanwhile. PostgreSQL lets each statement see another moment, so one statement looks at all
+    their states: between two, a payment that just leaves waits no more and may not be paid yet.
+    """
+    for row in connection.execute(_pairs(), {"run_key": run_key, "since": since_ms}):
         yield Duplicate(row.row_ref, f"{row.other} of run {row.run_key} ({row.request_id})")
 
 
@@ -59,30 +59,35 @@ def may_be_paid(table: Any, since_ms: Any = 0) -> Any:
 
 
 @functools.cache
-def _pairs(*, still_waits: bool) -> Select[Any]:
-    """Each waiting payment of a run, with the first that looks like it: of those that wait, or that may be paid."""
+def _pairs() -> Select[Any]:
+    """Each waiting payment of a run, with the first that looks like it and may be paid; else the first that waits, if
+    it was recorded earlier."""
     mine, other, first_of = schema.orders.alias(), schema.orders.alias(), schema.orders.alias()
     run_key: Any = bindparam("run_key")
-    counts = other.c.state == State.PREPARED.value if still_waits else may_be_paid(other, bindparam("since"))
-    waits = mine.c.state == State.PREPARED.value
-    keys = select(mine.c.alike).where(mine.c.run_key == run_key, waits, mine.c.alike.is_not(None))
-    first = (
-        select(func.min(other.c.id).label("id"), other.c.alike)
-        .where(other.c.alike.in_(keys), counts)
+    waits, paid = other.c.state == State.PREPARED.value, may_be_paid(other, bindparam("since"))
+    keys = select(mine.c.alike).where(
+        mine.c.run_key == run_key, mine.c.state == State.PREPARED.value, mine.c.alike.is_not(None)
+    )
+    firsts = (
+        select(
+            other.c.alike,
+            func.min(case((paid, other.c.id))).label("paid"),
+            func.min(case((waits, other.c.id))).label("waits"),
+        )
+        .where(other.c.alike.in_(keys), or_(waits, paid))
         .group_by(other.c.alike)
         .subquery()
     )
+    first = func.coalesce(firsts.c.paid, case((firsts.c.waits < mine.c.id, firsts.c.waits)))
     # Each is looked up by what it looks like: by its state SQLite would go through all that wait for each of them.
     waits_still = func.coalesce(mine.c.state, "") == State.PREPARED.value
     not_released = or_(mine.c.released.is_(None), ~mine.c.released.contains(Hold.DUPLICATE.value))
     return (
-        select(
-            *(mine.c.id, mine.c.row_ref, first.c.id.label("other_id")),
-            *(first_of.c.row_ref.label("other"), first_of.c.run_key, first_of.c.request_id),
-        )
-        .join(first, first.c.alike == mine.c.alike)
-        .join(first_of, first_of.c.id == first.c.id)
+        select(mine.c.row_ref, first_of.c.row_ref.label("other"), first_of.c.run_key, first_of.c.request_id)
+        .join(firsts, firsts.c.alike == mine.c.alike)
+        .join(first_of, first_of.c.id == first)
         .where(mine.c.run_key == run_key, waits_still, not_released)
+        .order_by(mine.c.id)
     )
 
 
