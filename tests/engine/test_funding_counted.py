@@ -33,7 +33,7 @@ from tests.engine.runs import results, sheet
 from tests.moved_clock import RUNS, clock_of
 from treasury.errors import ApprovalNeeded
 from treasury.orders.states import State
-from treasury.pay import funding, funding_needs
+from treasury.pay import funded, funding, funding_needs, preview
 from treasury.payments import execution
 from treasury.payments.desk import Desk
 from treasury.payments.resolving import release_orders
@@ -110,6 +110,39 @@ def test_what_another_run_pays_meanwhile_is_not_counted_twice(
     monkeypatch.setattr(market, "read_position", read_while_the_other_is_sent)
     assert convert(desk, file, rules) is None
     assert sum(made.value for made in trades_made(desk)) < 1300  # 1200 are lacking
+
+
+@pytest.mark.parametrize(("amount", "lacks"), [("40", {}), ("80", {"USDT_TRC20": D(40)})])
+@pytest.mark.parametrize("leaves", ["before the balance is read", "after it"])
+def test_what_leaves_while_the_funds_of_a_run_are_judged_is_counted_once(
+    open_desk: OpenDesk,
+    start_sandbox: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    leaves: str,
+    amount: str,
+    lacks: dict[str, Decimal],
+) -> None:
+    desk = open_desk(start_sandbox(balances={"USDT_TRC20": D(100)}).base_url)
+    [other] = paying.commit(desk, sheet(tmp_path, ("x", "60", "12345670301"), name="other.csv"), "other")
+    file = sheet(tmp_path, ("a", amount, "12345670001"))
+    paying.commit(desk, file, "run")
+    read, sent = preview.balance_of, list[int]()
+
+    def send() -> None:
+        if not sent:
+            sent.append(execution.send_orders(desk, "other", other))
+
+    def read_meanwhile(*asked: Any) -> Decimal | None:
+        if leaves.startswith("before"):
+            send()
+        found = read(*asked)
+        send()
+        return found
+
+    monkeypatch.setattr(funded, "balance_of", read_meanwhile)
+    assert funded.funds_of(desk, paying.plan_of(desk, file, "run")).lacks == lacks
+    assert sent == [1]
 
 
 def test_while_others_leave_again_and_again_nothing_is_converted_or_paid(

@@ -16,6 +16,7 @@ from treasury.pay.preview import balance_of, debits_of_rows
 from treasury.payments.desk import Desk
 from treasury.payments.offers import OfferQuestions
 from treasury.planning.payouts import PayoutPlan
+from treasury.rebalance.market import at_one_moment
 from treasury.reports.results import NOT_FUNDED
 
 LOG = logging.getLogger("treasury")
@@ -66,23 +67,31 @@ def why_not_sent(funds: Funds, *, is_sent_unknown: bool) -> str | None:
     return "; ".join(said) or None
 
 
-@exact
 def funds_of(desk: Desk, plan: PayoutPlan) -> Funds:
     """Return what the rows of a plan that never left need, beside the balances.
 
     Payments of other runs that were recorded before them and have not left are paid first. What is unknown of any run
     may be debited already, and takes nothing.
+
+    Race: a payment of another run that leaves between the look at the ledger and at the balance counts twice. Where
+    money seems to lack, both are read again, until they are of one moment.
     """
+    found = _read_funds(desk, plan)
+    return at_one_moment(desk, lambda: _read_funds(desk, plan))[0] if found.lacks else found
+
+
+@exact
+def _read_funds(desk: Desk, plan: PayoutPlan) -> Funds:
     questions = OfferQuestions(desk)
+    before: dict[str, Decimal] = defaultdict(Decimal)
+    for each in waiting_before(desk.ledger, plan.run_key, is_recorded=True):  # read before the balances are
+        before[each.currency] += each.most or ZERO
     due = [
         (each.row.row_ref, each.row.way.operation, each.row.currency, each.amount or ZERO)
         for each in debits_of_rows(desk, questions, rows_to_pay(desk, plan))
     ]
     on_top = FeesOnTop(desk, questions, [(operation, code, debit) for _, operation, code, debit in due])
     balances = {code: balance_of(questions, code) for code in sorted({code for _, _, code, _ in due})}
-    before: dict[str, Decimal] = defaultdict(Decimal)
-    for each in waiting_before(desk.ledger, plan.run_key, is_recorded=True):
-        before[each.currency] += each.most or ZERO
     needed: dict[str, Decimal] = defaultdict(Decimal)
     funded = set()
     for row_ref, operation, code, debit in due:
