@@ -4,6 +4,7 @@ import gc
 import logging
 import os
 import shlex
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -121,7 +122,8 @@ def run(arguments: Sequence[str]) -> int:
         return 2
     except KeyboardInterrupt:
         command = shlex.join(["treasury", *arguments])
-        print(f"treasury: interrupted, and nothing is lost. To go on: {command}", file=sys.stderr)
+        with suppress(OSError):  # the terminal may be gone
+            print(f"treasury: interrupted, and nothing is lost. To go on: {command}", file=sys.stderr)
         return 1
     except BrokenPipeError:  # the reader closed the pipe, as in `treasury runs | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -176,4 +178,7 @@ def run_command(name: str) -> None:
 def run_alone(arguments: Sequence[str]) -> NoReturn:
     """Run a command in a process that is its alone, and end it."""
     gc.set_threshold(20_000, 20, 50)  # looking for garbage took a fifth of a command's start
+    for ends in (signal.SIGTERM, signal.SIGHUP):  # they end a command in order, as Ctrl-C does
+        if signal.getsignal(ends) is not signal.SIG_IGN:  # `nohup` ignores one
+            signal.signal(ends, signal.default_int_handler)
     sys.exit(run(arguments))

@@ -93,7 +93,7 @@ def test_an_interrupted_run_of_quotes_sends_nothing_more_and_goes_on_where_it_wa
 
     with office.running(*command) as process:
         eventually(lambda: paid() > 70, PATIENCE, "it paid nothing")
-        process.send_signal(signal.SIGINT)
+        process.send_signal(signal.SIGTERM)
         time.sleep(4 * SLOW_SECONDS)
         there = paid()
         _, err = process.communicate(timeout=120)

@@ -5,6 +5,8 @@ import threading
 import time
 from collections.abc import Callable
 
+import pytest
+
 from tests.commands.office import Office
 from tests.http_engine.servers import Conversation, RawServer
 
@@ -57,14 +59,18 @@ def test_a_payout_that_is_answered_byte_by_byte_is_unknown(open_office: Callable
     assert server.seen.count(b'"request_id":"r-1"') == 3  # the payout, and a question before it and after it
 
 
-def test_an_interruption_waits_no_longer_than_an_exchange(open_office: Callable[..., Office]) -> None:
+@pytest.mark.parametrize("ends", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interruption_waits_no_longer_than_an_exchange(
+    open_office: Callable[..., Office], ends: signal.Signals
+) -> None:
+    """Ctrl-C, a system that stops a service or a container, and a terminal that is closed."""
     server = RawServer(drip())
     office = open_office(server.base_url, prefect=False, TREASURY_EXCHANGE_SECONDS=str(SECONDS))
     with office.start("call", "payout", "--json", FIELDS, "--yes") as process:
         while SENT not in server.seen:
             assert process.poll() is None
             time.sleep(0.02)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(ends)
         began = time.monotonic()
         _, err = process.communicate(timeout=60)
     server.close()
