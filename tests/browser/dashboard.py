@@ -57,8 +57,8 @@ class Dashboard:
             box = f"{boxes}.find((each) => each.innerText.startsWith({name!r}))"
             self.tab.click(f"{box}?.querySelector('textarea')")
             self.tab.ask("Input.insertText", text=value)
-        self.tab.press("Submit")
-        self.tab.await_holds("!document.querySelector('.p-modal')")
+        submit = "[...document.querySelectorAll('button')].find((each) => each.innerText.trim() === 'Submit')"
+        self.follow(submit, "!document.querySelector('.p-modal')")
 
     def _fill(self, name: str, value: str) -> None:
         field = _FIELD.replace("NAME", json.dumps(name))
@@ -75,7 +75,7 @@ class Dashboard:
         assert self.tab.run(f"{field}.querySelector('textarea').value") == value
 
     def follow(self, node: str, holds: str, seconds: float = SECONDS) -> None:
-        """Click a link until this holds on the page that it leads to: a page that is still built may lose a click."""
+        """Click a node until this holds on the page that it leads to: a page that is busy may lose a click."""
         end = time.monotonic() + seconds
         while True:
             if self.tab.run(f"!!({node})"):

@@ -316,6 +316,7 @@ def test_every_flow_runs_from_its_deployment_and_says_in_its_log_what_it_did(
     assert [str(each) for each in openings(served.office.home / "reconciliation")] == []
     eventually(lambda: len(told) >= len(badly), 60, "a run that failed was not told")
     assert told == ["treasury: a run failed"] * len(badly)
+    assert served.office.run("cancel", "rich", "--by", "Checker", "--why", "its money is not there").code == 0
 
 
 CHROMIUM = pytest.mark.skipif(PROGRAM is None, reason="chromium is not installed (apt-get install chromium)")
