@@ -28,6 +28,12 @@ HEADER = (
 )
 
 
+def _as_from_a_terminal() -> None:
+    """A shell has its background jobs, and `nohup` what it starts, ignore signals: the tests may be started so."""
+    for each in (signal.SIGINT, signal.SIGHUP):
+        signal.signal(each, signal.SIG_DFL)
+
+
 def _ended(what: str, code: int, streams: Streams) -> "Ended":
     ended = Ended(code, streams.out.getvalue(), streams.err.getvalue())
     print(f"{what} ended with {code}\n{ended.out}{ended.err}")  # shown where a test fails
@@ -90,8 +96,7 @@ class Office:
             stderr=subprocess.PIPE,
             text=True,
             start_new_session=True,
-            # A shell has its background jobs, and what they start, ignore interruptions: the tests may be one.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - it calls nothing else
+            preexec_fn=_as_from_a_terminal,  # noqa: PLW1509 - it calls nothing else
         )
 
     @contextmanager
