@@ -351,7 +351,7 @@ def starts(served: Served, dashboard: Dashboard, run_key: str, account: str) -> 
     )
     newest = "document.querySelector('a[href*=\"/artifacts/artifact/\"]')"  # the newest is first
     dashboard.follow("document.querySelector('a[href*=\"/artifacts/key/waiting-plan\"]')", newest)
-    parts = f"['Plan of {run_key} waits for approval', 'Debits at most']"
+    parts = f"['Plan of {run_key} waits for approval', 'Debits at most', 'Approved by', 'By country']"
     dashboard.follow(newest, f"{parts}.every((part) => (document.body?.innerText ?? '').includes(part))")
     return run, dashboard.tab.text()
 
@@ -364,7 +364,7 @@ def test_a_payout_waits_is_read_and_is_paid_with_a_token_of_another_machine(
     before = len(served.sandbox.orders())
     run, plan = starts(served, dashboard, "form", "12345670031")
     for part in ("1 approval(s)", "20 USDT_TRC20", "above one_approval_above (10)"):
-        assert part in plan
+        assert part in plan, plan
     assert re.search("first payment to this account|this name was paid to another account before", plan)
     assert "12345670031" not in plan  # whoever sees the dashboard sees it masked
     [code] = set(re.findall(r"--plan ([0-9]+-[0-9a-f]{64})", plan))
