@@ -49,8 +49,8 @@ def _in_one_line(record: logging.LogRecord) -> bool:
     """Take the traceback from what Prefect logs of an error of ours: the state of the run says what came of it.
 
     The line by which Prefect calls it unexpected is left out. A task that waits for an approval ends in a state that
-    Prefect logs as an error: it is none. Race: of a state that a busy server was told twice, Prefect keeps the words
-    alone, and raises its own `FailedRun`.
+    Prefect logs as an error: it is none. Where Prefect kept the words of a failed state alone, it raises its
+    own `FailedRun`.
     """
     if str(record.msg).startswith("Finished in state WaitingForApproval("):
         record.levelno, record.levelname = logging.INFO, "INFO"

@@ -142,5 +142,6 @@ def test_what_leaves_while_another_run_is_judged_is_seen_as_its_duplicate(
         paying.commit(other, sheet(tmp_path, rows=1), "other")
     finally:
         event.remove(Engine, "after_cursor_execute", leaves)
+    assert len(asked) >= after, "it never left"
     [row] = other.ledger.orders(run_key="other")
     assert (row.state, row.hold_kind) == (State.HELD, Hold.DUPLICATE), asked

@@ -46,8 +46,8 @@ class EarlierPayment:
 def find_duplicates(connection: Connection, run_key: str, since_ms: int) -> Iterator[Duplicate]:
     """The waiting payments of a run that are duplicates, and that no person released as such.
 
-    Race: the others go on meanwhile. PostgreSQL lets each statement see another moment, so one statement looks at all
-    their states: between two, a payment that just leaves waits no more and may not be paid yet.
+    Race: PostgreSQL lets each statement see another moment. One statement looks at all states of the others: of two,
+    neither would see a payment that leaves between them.
     """
     for row in connection.execute(_pairs(), {"run_key": run_key, "since": since_ms}):
         yield Duplicate(row.row_ref, f"{row.other} of run {row.run_key} ({row.request_id})")
