@@ -117,6 +117,20 @@ def test_under_its_floor_the_base_asset_is_not_spent_in_any_round_of_the_day() -
     assert day.low.get("USDT", D(30_000)) >= 30_000
 
 
+def test_the_base_asset_keeps_its_floor_where_first_it_and_then_another_asset_is_left_alone() -> None:
+    """A limit stands against its own floor; planned again without that, one stands against what BRL wants, too."""
+    rules = policy(
+        {"max_per_pair": {"BTC-USDT": "0"}},
+        USDT={"floor": "177", "minimum": "177", "target": "177"},
+        BTC={"minimum": "0", "target": "0", "maximum": "0"},
+        ETH={"minimum": "0", "target": "0", "maximum": "0"},
+        BRL={"minimum": "105", "target": "105", "maximum": "105"},
+    )
+    available = {"USDT": D(166), "ETH": D(0), "BTC": D("0.00352"), "BRL": D(0)}
+    day = Day(replace_pairs(rules), available, (Obligation("BRL", D(820), "run"),)).to_the_end()
+    assert day.low.get("USDT", D(166)) >= 166
+
+
 @pytest.mark.parametrize("floor", [FLOOR, {"minimum": "40000", "target": "40000"}])
 def test_proceeds_of_a_sale_for_a_payment_pay_for_it_before_a_floor_or_a_reserve(floor: dict[str, str]) -> None:
     owed = (Obligation("BRL", D(24_000), "run payroll"),)

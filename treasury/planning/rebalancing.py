@@ -112,17 +112,16 @@ def plan_rebalancing(policy: Policy, snapshot: Snapshot) -> Rebalancing:
     """
     with localcontext(EXACT):
         market = Market(policy, snapshot)
-        wanted = [market.holding(asset) for asset in market.assets if asset in snapshot.available]
-        holdings = [each for each in wanted if each is not None]
-        terms = market.terms({each.asset: each.spendable for each in holdings})
+        wanted = _holdings(market)
+        terms = market.terms({each.asset: each.spendable for each in wanted})
         over: dict[str, str] = {}
         while True:
+            holdings = [_without_band(each) if each.asset in over else each for each in wanted]
             planned = plan_conversions(holdings, market.pairs(), terms)
             found = {each.asset: each.reason for each in planned.shortfalls if _is_over(each)}
             if not found.keys() - over.keys():
                 return _Decided(market, holdings, planned, over).rebalancing()
             over = {**found, **over}
-            holdings = [_without_band(each) if each.asset in over else each for each in holdings]
 
 
 def plan_obligations(policy: Policy, snapshot: Snapshot, unreserved: Collection[str] = ()) -> Rebalancing:
@@ -133,12 +132,16 @@ def plan_obligations(policy: Policy, snapshot: Snapshot, unreserved: Collection[
     """
     with localcontext(EXACT):
         market = Market(policy, snapshot)
-        wanted = [market.holding(asset) for asset in market.assets if asset in snapshot.available]
         kept = {"floor": ZERO, "minimum": ZERO, "target": ZERO, "maximum": None}
-        holdings = [replace(each, **kept) for each in wanted if each is not None]  # type: ignore[arg-type]
+        holdings = [replace(each, **kept) for each in _holdings(market)]  # type: ignore[arg-type]
         holdings = [_certain(market, each) if each.asset in unreserved else each for each in holdings]
         terms = market.terms({each.asset: each.spendable for each in holdings})
         return _Decided(market, holdings, plan_conversions(holdings, market.pairs(), terms), {}).rebalancing()
+
+
+def _holdings(market: Market) -> list[Holding]:
+    found = (market.holding(asset) for asset in market.assets if asset in market.snapshot.available)
+    return [each for each in found if each is not None]
 
 
 def _certain(market: Market, holding: Holding) -> Holding:
