@@ -8,7 +8,16 @@ from typing import Any
 import pytest
 
 from tests.browser.chromium import DESKTOP, PHONE, PROGRAM, Tab, browser
-from tests.reports.builders import LONG, MEANINGS, a_break, empty_machine, one_order_machine, order_frame, rich_machine
+from tests.reports.builders import (
+    LONG,
+    MEANINGS,
+    a_break,
+    empty_machine,
+    listed,
+    one_order_machine,
+    order_frame,
+    rich_machine,
+)
 from treasury.reports.figures import LINES
 from treasury.reports.page import write_page
 
@@ -27,10 +36,10 @@ def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
 def pages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of all pages; set `SCREENSHOTS=folder` to keep pictures of them."""
     folder = tmp_path_factory.mktemp("pages")
-    write_page(folder / "rich.html", rich_machine(), order_frame(250, 20), MEANINGS)
-    write_page(folder / "incomplete.html", rich_machine("incomplete"), order_frame(3, 20), MEANINGS)
-    write_page(folder / "empty.html", empty_machine(), order_frame(0, 0), MEANINGS)
-    write_page(folder / "one.html", one_order_machine(), order_frame(1, 0), MEANINGS)
+    write_page(folder / "rich.html", rich_machine(), listed(order_frame(250, 20)), MEANINGS)
+    write_page(folder / "incomplete.html", rich_machine("incomplete"), listed(order_frame(3, 20)), MEANINGS)
+    write_page(folder / "empty.html", empty_machine(), listed(order_frame(0, 0)), MEANINGS)
+    write_page(folder / "one.html", one_order_machine(), listed(order_frame(1, 0)), MEANINGS)
     return folder
 
 
@@ -239,7 +248,7 @@ def test_without_script_all_of_it_is_there(tab: Tab, pages: Path) -> None:
 
 def test_two_thousand_breaks_are_filtered_while_one_types(tab: Tab, pages: Path) -> None:
     machine = empty_machine(verdict="breaks", breaks=[a_break(number) for number in range(5_000)])
-    write_page(pages / "many.html", machine, order_frame(500, 0), MEANINGS)
+    write_page(pages / "many.html", machine, listed(order_frame(500, 0)), MEANINGS)
     tab.open(pages / "many.html", PHONE)
     assert len(shown(tab)) == 2_000
     assert "3,000 more are in" in tab.run("document.getElementById('breaks').innerText")

@@ -242,6 +242,25 @@ def test_a_sweep_that_was_cut_off_while_it_began_takes_in_the_rest(planned: Desk
 
 
 @pytest.mark.both_databases
+def test_a_report_reads_its_orders_in_parts_sorted_as_python_sorts(
+    open_ledger: Callable[..., Ledger], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sweeps, "PART", 3)
+    ledger, names = open_ledger(), ["b-1", "B-1", "a_1", "a-1", "Z1", "\u00e9", "a1"]
+    rows = [{"request_id": name, "operation": "payout"} for name in names]
+    beside = [{"request_id": f"b {kind}", "operation": kind} for kind in sweeps.BESIDE_ORDERS]
+    questions = (
+        {"request_id": side["request_id"], "order_id": None, "ledger_side": sweeps.side_text(side)}
+        for side in (*rows, *beside)
+    )
+    sweep_id = sweeps.record_sweep(ledger, Scope(), questions, since=0)
+    parts = list(sweeps.both_sides(ledger, sweep_id, ("request_id", "answer")))
+    assert [len(part["answer"]) for part in parts] == [3, 3, 1]
+    assert [name for part in parts for name in part["request_id"]] == sorted(names)
+    assert sweeps.sides_beside(ledger, sweep_id) == {each["operation"]: [each] for each in beside}
+
+
+@pytest.mark.both_databases
 def test_processes_that_sweep_at_once_record_everything_once(planned: Desk, open_ledger: Callable[..., Ledger]) -> None:
     """They share the sweep: its questions, its balances, its end."""
     ledgers = [open_ledger(planned.account.identity) for _ in range(4)]

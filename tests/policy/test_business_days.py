@@ -7,12 +7,13 @@ from zoneinfo import ZoneInfo
 import pandas
 import pytest
 
+from tests.reconciliation.parts import in_parts
 from treasury.errors import InputError
 from treasury.planning.needs import scheduled
 from treasury.policy.business_days import BusinessDays, without_bank_holidays
 from treasury.policy.model import Policy, parse_policy
-from treasury.reconciliation.comparison import COLUMNS
 from treasury.reconciliation.report import ReconciliationInput, build_report
+from treasury.reconciliation.sides import COLUMNS
 
 HOUR = 3_600_000
 CHRISTMAS, BOXING, NEXT = date(2026, 12, 25), date(2026, 12, 26), date(2026, 12, 28)
@@ -87,7 +88,7 @@ def test_a_payout_by_banks_is_late_after_its_hours_of_business_days() -> None:
     frame = pandas.DataFrame(rows, columns=list(COLUMNS), dtype=object)
 
     def late(at: str, *calendars: str) -> set[str]:
-        night = ReconciliationInput(ms(at), frame, policy=policy_of(holidays=list(calendars)))
+        night = ReconciliationInput(ms(at), in_parts(frame), policy=policy_of(holidays=list(calendars)))
         return {each.found.request_id or "" for each in build_report(night).breaks if each.found.name == "pending_late"}
 
     assert late("2026-12-27T12:00:01+00:00") == {"payout", "withdraw"}

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from treasury.reconciliation.comparison import COLUMNS
+from treasury.reconciliation.sides import COLUMNS
 
 AS_OF = 1_795_230_000_000
 """2026-11-21T03:00:00Z in Unix ms."""

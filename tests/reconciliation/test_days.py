@@ -6,16 +6,17 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from tests.reconciliation.parts import in_parts
 from tests.reconciliation.planted import AS_OF, good_order
 from treasury.policy.model import Policy
-from treasury.reconciliation.comparison import COLUMNS
 from treasury.reconciliation.report import ReconciliationInput, build_report
+from treasury.reconciliation.sides import COLUMNS
 from treasury.reports.machine import as_machine
 
 
 def machine(*rows: dict[str, Any], as_of: int = AS_OF, zone: str = "UTC") -> dict[str, Any]:
     frame = pd.DataFrame([{**dict.fromkeys(COLUMNS), **row} for row in rows], columns=list(COLUMNS), dtype=object)
-    return as_machine(build_report(ReconciliationInput(as_of, frame, Policy(time_zone=zone))))
+    return as_machine(build_report(ReconciliationInput(as_of, in_parts(frame), Policy(time_zone=zone))))
 
 
 def payout(made: str = "2026-11-20T12:00:00", **changes: Any) -> dict[str, Any]:
@@ -87,7 +88,7 @@ def test_ten_times_the_orders_take_at_most_twelve_times_the_work() -> None:
         rows = [good_order(number, dice)[0] for number in range(orders)]
         frame = pd.DataFrame(rows, columns=list(COLUMNS), dtype=object)
         began = time.process_time()
-        as_machine(build_report(ReconciliationInput(AS_OF, frame)))
+        as_machine(build_report(ReconciliationInput(AS_OF, in_parts(frame, 1_000))))
         return time.process_time() - began
 
     cost(2_000)  # what is done once is done

@@ -25,14 +25,15 @@ from tests.reconciliation.judge import (
     lot_class,
     lot_id,
 )
+from tests.reconciliation.parts import in_parts
 from tests.reconciliation.sides import side
 from treasury.provider.status import OrderStatus
 from treasury.reconciliation.balances import BalanceLine, Flows, Night
 from treasury.reconciliation.breaks import Acceptance, KnownBreak
-from treasury.reconciliation.comparison import COLUMNS
 from treasury.reconciliation.entries import StatementEntry
 from treasury.reconciliation.report import ReconciliationInput, Report, build_report
 from treasury.reconciliation.scope import Scope
+from treasury.reconciliation.sides import COLUMNS
 from treasury.reports.machine import as_machine
 
 SEEDS = range(8)
@@ -339,7 +340,7 @@ class Trial:
             nights.append(told(self.world, currency, index))
         night = ReconciliationInput(
             as_of=at,
-            both_sides=frame(self.world, index),
+            both_sides=in_parts(frame(self.world, index)),
             since=before,
             last_whole=before,
             balances={currency: tuple(nights) for currency, nights in self.nights.items()},
@@ -537,7 +538,7 @@ class Trial:
         """Make a report of one currency, which changes nothing of the breaks and accounts of later nights."""
         narrow = ReconciliationInput(
             as_of=at,
-            both_sides=EMPTY,
+            both_sides=in_parts(EMPTY),
             since=before,
             last_whole=before,
             known_breaks=self.known,
@@ -601,7 +602,7 @@ def reports_of(
         report = build_report(
             ReconciliationInput(
                 as_of=night.as_of,
-                both_sides=EMPTY,
+                both_sides=in_parts(EMPTY),
                 since=before,
                 last_whole=before,
                 balances={"USDT": tuple(nights[: index + 1])},

@@ -10,8 +10,9 @@ import pytest
 
 from tests.proofs import tries
 from tests.reconciliation import naive
-from treasury.reconciliation.comparison import COLUMNS
-from treasury.reconciliation.report import ReconciliationInput, build_report
+from tests.reconciliation.parts import build_with_orders, in_parts
+from treasury.reconciliation.report import ReconciliationInput
+from treasury.reconciliation.sides import COLUMNS
 
 AS_OF = 1_795_230_000_000
 LEDGERS = tries("LEDGERS", 250, 4_000)
@@ -173,35 +174,30 @@ def a_ledger(dice: random.Random) -> list[naive.Row]:
 
 def disagreements(rows: list[naive.Row]) -> list[tuple[Any, Any, naive.Row]]:
     """Return what the page says, what the program says, and the order, for each one on which they differ."""
-    report = build_report(ReconciliationInput(AS_OF, pandas.DataFrame(rows, columns=list(COLUMNS), dtype=object)))
-    classes = zip(report.orders["request_id"], report.orders["class"], strict=True)
+    frame = pandas.DataFrame(rows, columns=list(COLUMNS), dtype=object)
+    report, orders = build_with_orders(ReconciliationInput(AS_OF, in_parts(frame, 20)))
+    classes = list(zip(orders["request_id"], orders["class"], strict=True))
     judged = {str(request_id): str(name) for request_id, name in classes}
     breaks = {item.found.request_id: (str(item.found.name), item.found.difference) for item in report.breaks}
-    assert len(report.orders) == len(judged) == len(rows)
+    assert report.orders.orders == len(orders) == len(judged) == len(rows)
     assert len(report.breaks) == len(breaks)
     found: list[tuple[Any, Any, naive.Row]] = []
     for row in rows:
         key, name = row["request_id"], naive.judge(row, rows, AS_OF)
         a_break = None if name in NO_BREAK else (name, naive.difference(row, name))
         if judged.pop(key) != name or breaks.pop(key, None) != a_break:
-            found.append((a_break or name, report_of(report, key), known_of(row)))
+            found.append((a_break or name, report_of(report, classes, key), known_of(row)))
     assert not judged
-    assert found or Counter(str(name) for name in report.orders["class"]) == naive.sums(rows, AS_OF)
+    assert found or report.orders.classes == naive.sums(rows, AS_OF)
     return found
 
 
-def report_of(report: Any, key: str) -> Any:
+def report_of(report: Any, classes: list[tuple[str, str]], key: str) -> Any:
     """The class of one order in the report, with its difference if it is a break."""
     for item in report.breaks:
         if item.found.request_id == key:
             return str(item.found.name), item.found.difference
-    return str(
-        next(
-            name
-            for other, name in zip(report.orders["request_id"], report.orders["class"], strict=True)
-            if other == key
-        )
-    )
+    return dict(classes)[key]
 
 
 def known_of(row: naive.Row) -> naive.Row:

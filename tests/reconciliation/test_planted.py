@@ -6,23 +6,24 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from tests.reconciliation.parts import build_with_orders, in_parts
 from tests.reconciliation.planted import AS_OF, PLANTS, Row, plant_ledger
 from treasury.reconciliation.classes import BY_NAME, PRIORITY, UNREMARKABLE, Verdict
-from treasury.reconciliation.comparison import COLUMNS
-from treasury.reconciliation.report import ReconciliationInput, Report, build_report
+from treasury.reconciliation.report import ReconciliationInput, Report
+from treasury.reconciliation.sides import COLUMNS
 from treasury.reports.machine import as_machine
 
 
-def night(rows: list[Row]) -> Report:
+def night(rows: list[Row]) -> tuple[Report, pd.DataFrame]:
     frame = pd.DataFrame([{**dict.fromkeys(COLUMNS), **row} for row in rows], columns=list(COLUMNS), dtype=object)
-    return build_report(ReconciliationInput(AS_OF, frame))
+    return build_with_orders(ReconciliationInput(AS_OF, in_parts(frame, 1_000)))
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_ten_thousand_orders_with_planted_differences_are_told_apart(seed: int) -> None:
     rows, truth = plant_ledger(10_000, seed, dict(PRIORITY))
-    report = night(rows)
-    found = dict(zip(report.orders["request_id"], report.orders["class"], strict=True))
+    report, orders = night(rows)
+    found = dict(zip(orders["request_id"], orders["class"], strict=True))
     assert {key: (name, found[key]) for key, name in truth.items() if found[key] != name} == {}
     assert {plant.name for plant in PLANTS} <= set(truth.values())
     listed = {each.found.request_id: each.found.name for each in report.breaks}
@@ -36,13 +37,13 @@ def test_one_difference_alone_decides_the_verdict(plant: Any) -> None:
     calm = [row for row in rows if truth[row["request_id"]] == "matched"]
     target = next(row for row in calm if row["operation"] in plant.kinds)
     plant.change(target, random.Random(1))
-    report = night(calm)
+    report, _ = night(calm)
     assert [(each.found.request_id, each.found.name) for each in report.breaks] == [(target["request_id"], plant.name)]
     assert report.verdict is BY_NAME[plant.name].verdict
 
 
 def test_shuffled_orders_give_the_same_machine_form() -> None:
     rows, _ = plant_ledger(2_000, 3, dict(PRIORITY))
-    first = as_machine(night(rows))
+    first = as_machine(night(rows)[0])
     random.Random(9).shuffle(rows)
-    assert as_machine(night(rows)) == first
+    assert as_machine(night(rows)[0]) == first

@@ -9,13 +9,14 @@ import pandas as pd
 import pytest
 
 from tests.reconciliation.arrivals import ARRIVALS
+from tests.reconciliation.parts import in_parts
 from tests.reconciliation.sides import AS_OF, HOUR, absent, side
 from treasury.orders.states import State
 from treasury.reconciliation.classes import BY_NAME, CLASSES, UNREMARKABLE, Verdict
-from treasury.reconciliation.comparison import COLUMNS
 from treasury.reconciliation.findings import of_card_users, of_receipts
 from treasury.reconciliation.funnel import funnel_of
 from treasury.reconciliation.report import ReconciliationInput, build_report
+from treasury.reconciliation.sides import COLUMNS
 from treasury.reports.machine import as_machine
 from treasury.reports.reconciliation import as_markdown
 
@@ -24,7 +25,7 @@ D = Decimal
 
 def report(*rows: dict[str, Any]) -> dict[str, Any]:
     frame = pd.DataFrame(list(rows), columns=list(COLUMNS), dtype=object)
-    return as_machine(build_report(ReconciliationInput(AS_OF, frame)))
+    return as_machine(build_report(ReconciliationInput(AS_OF, in_parts(frame))))
 
 
 CASES = [

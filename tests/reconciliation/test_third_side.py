@@ -8,13 +8,14 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from tests.reconciliation.parts import build_with_orders, in_parts
 from tests.reconciliation.sides import AS_OF, side
 from treasury.policy.model import Policy
 from treasury.provider.status import OrderStatus
 from treasury.reconciliation.balances import BalanceAccount, Night, roll_forward
-from treasury.reconciliation.comparison import COLUMNS
 from treasury.reconciliation.entries import StatementEntry
 from treasury.reconciliation.report import ReconciliationInput, build_report
+from treasury.reconciliation.sides import COLUMNS
 from treasury.reconciliation.third_side import with_entries
 
 D = Decimal
@@ -32,8 +33,8 @@ def classed(row: dict[str, Any], *entries: StatementEntry) -> str:
     rows = [row, side(**SETTLED | {"request_id": "r2", "known_order_no": "P2", "order_no": "P2"})]
     frame = pd.DataFrame(rows, columns=list(COLUMNS), dtype=object)
     given = [*entries, entry("P2")]
-    report = build_report(ReconciliationInput(AS_OF, frame, entries=given, known_numbers={"P1", "P2", "r1"}))
-    return str(report.orders["class"].iloc[0])
+    night = ReconciliationInput(AS_OF, in_parts(frame, 1), entries=given, known_numbers={"P1", "P2", "r1"})
+    return str(build_with_orders(night)[1]["class"].iloc[0])
 
 
 @pytest.mark.parametrize(
@@ -71,8 +72,8 @@ def test_between_two_statements_nothing_is_missing() -> None:
     frame = pd.DataFrame([side(**row) for row in (between, late, early)], columns=list(COLUMNS), dtype=object)
     for files, expected in ((("one", "two"), "matched"), (("one", "one"), "missing_in_statement")):
         given = [entry("P3", file=files[0]), entry("P2", file=files[1])]
-        report = build_report(ReconciliationInput(AS_OF, frame, entries=given, known_numbers={"P1", "P2", "P3"}))
-        assert report.orders["class"].iloc[0] == expected
+        night = ReconciliationInput(AS_OF, in_parts(frame, 1), entries=given, known_numbers={"P1", "P2", "P3"})
+        assert build_with_orders(night)[1]["class"].iloc[0] == expected
 
 
 @pytest.mark.parametrize(("given_at", "expected"), [(AS_OF - DAY, "matched"), (AS_OF, "orphan_success")])
@@ -137,5 +138,5 @@ def test_where_people_are_listed_a_statement_without_a_key_explains_nothing() ->
     frame = pd.DataFrame(columns=list(COLUMNS), dtype=object)
     taken = entry("X1", "50", given_at=NIGHTS[1])
     for policy, expected in ((Policy(), D(0)), (Policy.model_validate(people), D(-50))):
-        given = ReconciliationInput(NIGHTS[1], frame, policy, entries=[taken], balances=nights)
+        given = ReconciliationInput(NIGHTS[1], in_parts(frame), policy, entries=[taken], balances=nights)
         assert [line.unexplained for line in build_report(given).balances] == [expected]

@@ -6,6 +6,8 @@ from typing import Any
 
 import pandas as pd
 
+from treasury.reports.figures import ListedOrders
+
 SHEETS = ["Summary", "Breaks", "Accepted", "Resolved", "Statement", "In flight", "Matched", "Settings", "Figures"]
 """Of the workbook, in their order."""
 
@@ -216,6 +218,14 @@ def order_frame(in_flight: int, matched: int) -> pd.DataFrame:
     rows = [_order(number, "in_progress" if number < in_flight else "matched") for number in range(in_flight + matched)]
     frame = pd.DataFrame(rows, columns=list(COLUMNS), dtype=object)
     return frame.sort_values("request_id", ignore_index=True)
+
+
+def listed(orders: pd.DataFrame) -> ListedOrders:
+    """These orders as workbook and page list them, added in parts."""
+    found = ListedOrders()
+    for start in range(0, max(len(orders), 1), 7_000):
+        found.add(orders.iloc[start : start + 7_000])
+    return found
 
 
 def _order(number: int, name: str) -> dict[str, Any]:

@@ -3,13 +3,13 @@
 import subprocess
 from pathlib import Path
 
-from tests.reports.builders import MEANINGS, SHEETS, order_frame, rich_machine
+from tests.reports.builders import MEANINGS, SHEETS, listed, order_frame, rich_machine
 from treasury.reports.workbook import write_workbook
 
 
 def test_libreoffice_converts_it_without_complaint(tmp_path: Path) -> None:
     file = tmp_path / "reconciliation.xlsx"
-    write_workbook(file, rich_machine(), order_frame(3, 3), MEANINGS)
+    write_workbook(file, rich_machine(), listed(order_frame(3, 3)), MEANINGS)
     every_sheet = "csv:Text - txt - csv (StarCalc):44,34,76,1,,0,false,true,false,false,false,-1"
     profile = f"-env:UserInstallation={(tmp_path / 'profile').as_uri()}"
     done = subprocess.run(

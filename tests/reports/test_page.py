@@ -18,6 +18,7 @@ from tests.reports.builders import (
     MEANINGS,
     a_break,
     empty_machine,
+    listed,
     one_order_machine,
     order_frame,
     rich_machine,
@@ -67,7 +68,7 @@ class Parts(HTMLParser):
 
 
 def rich_page() -> str:
-    return render_page(rich_machine(), order_frame(25, 25), MEANINGS)
+    return render_page(rich_machine(), listed(order_frame(25, 25)), MEANINGS)
 
 
 def test_the_page_is_well_formed_and_its_ids_are_unique() -> None:
@@ -157,14 +158,14 @@ def test_an_amount_is_shown_with_the_decimals_of_its_asset(
     ],
 )
 def test_the_verdict_is_a_headline_in_words(machine: Mapping[str, Any], said: str) -> None:
-    page = render_page(machine, order_frame(0, 0), MEANINGS)
+    page = render_page(machine, listed(order_frame(0, 0)), MEANINGS)
     assert f"<h1>{said}</h1>" in page
     Parts(page)
 
 
 def test_it_says_what_to_do_first_and_what_the_sums_leave_open() -> None:
     machine = rich_machine("incomplete")
-    text = Parts(render_page(machine, order_frame(1, 1), MEANINGS)).text
+    text = Parts(render_page(machine, listed(order_frame(1, 1)), MEANINGS)).text
     first = text[text.index("Begin with") : text.index("Statement of orders")]
     assert machine["breaks"][0]["next_action"] in first
     assert "The sums of IDR leave 0.01 unexplained." in first
@@ -173,7 +174,7 @@ def test_it_says_what_to_do_first_and_what_the_sums_leave_open() -> None:
 
 def test_every_break_is_there_with_its_evidence_and_accepted_and_resolved_apart() -> None:
     machine = rich_machine()
-    page = render_page(machine, order_frame(1, 1), MEANINGS)
+    page = render_page(machine, listed(order_frame(1, 1)), MEANINGS)
     assert {each["id"] for each in machine["breaks"]} <= set(Parts(page).ids)
     start, accepted, resolved = (page.index(f'<section id="{name}">') for name in ("breaks", "accepted", "resolved"))
     for each in machine["breaks"]:
@@ -188,7 +189,7 @@ def test_long_lists_are_cut_and_say_where_the_rest_is(monkeypatch: pytest.Monkey
     monkeypatch.setattr(written, "MAX_BREAKS", 5)
     monkeypatch.setattr(written, "MAX_ORDERS", 4)
     machine = empty_machine(verdict="breaks", breaks=[a_break(number) for number in range(12)])
-    parts = Parts(render_page(machine, order_frame(10, 3), MEANINGS))
+    parts = Parts(render_page(machine, listed(order_frame(10, 3)), MEANINGS))
     assert [attrs.get("class") for tag, attrs in parts.elements if tag == "details"].count("break") == 5
     assert "The first 5 are here. 7 more are in reconciliation.xlsx and reconciliation.json." in parts.text
     assert "The 4 oldest are here. 6 more are in orders.csv." in parts.text
@@ -197,7 +198,7 @@ def test_long_lists_are_cut_and_say_where_the_rest_is(monkeypatch: pytest.Monkey
 def test_the_same_inputs_give_the_same_bytes_whatever_the_order_of_rows(tmp_path: Path) -> None:
     machine, orders = rich_machine(), order_frame(40, 60)
     for name, frame in (("a", orders), ("b", orders), ("c", shuffled(orders))):
-        write_page(tmp_path / name / "reconciliation.html", machine, frame, MEANINGS)
+        write_page(tmp_path / name / "reconciliation.html", machine, listed(frame), MEANINGS)
     files = [(tmp_path / name / "reconciliation.html").read_bytes() for name in "abc"]
     assert files[0] == files[1] == files[2]
     assert stat.S_IMODE((tmp_path / "a" / "reconciliation.html").stat().st_mode) == 0o600
@@ -207,11 +208,13 @@ def test_another_process_draws_the_same_page(tmp_path: Path) -> None:
     script = (
         "import sys; from pathlib import Path; from tests.reports.builders import *;"
         "from treasury.reports.page import write_page;"
-        "write_page(Path(sys.argv[1]), rich_machine(), order_frame(9, 9), MEANINGS)"
+        "write_page(Path(sys.argv[1]), rich_machine(), listed(order_frame(9, 9)), MEANINGS)"
     )
     root = Path(__file__).resolve().parents[2]
     subprocess.run([sys.executable, "-c", script, str(tmp_path / "p.html")], cwd=root, check=True)
-    assert (tmp_path / "p.html").read_bytes() == render_page(rich_machine(), order_frame(9, 9), MEANINGS).encode()
+    assert (tmp_path / "p.html").read_bytes() == render_page(
+        rich_machine(), listed(order_frame(9, 9)), MEANINGS
+    ).encode()
 
 
 def test_plots_take_names_of_any_letters_and_no_colour_of_their_own() -> None:

@@ -19,11 +19,13 @@ from tests.reports.builders import (
     SHEETS,
     a_break,
     empty_machine,
+    listed,
     one_order_machine,
     order_frame,
     rich_machine,
     shuffled,
 )
+from treasury.reports import figures
 from treasury.reports import workbook as written
 from treasury.reports.figures import BALANCE_LINES, LINES
 from treasury.reports.workbook import write_workbook
@@ -31,7 +33,7 @@ from treasury.sheets.writing import printable, safe_cell
 
 
 def write(folder: Path, machine: Mapping[str, Any], orders: pd.DataFrame) -> Workbook:
-    write_workbook(folder / "reconciliation.xlsx", machine, orders, MEANINGS)
+    write_workbook(folder / "reconciliation.xlsx", machine, listed(orders), MEANINGS)
     return load_workbook(folder / "reconciliation.xlsx")
 
 
@@ -170,7 +172,7 @@ def test_no_cell_runs_nor_will_when_it_is_saved_as_csv(tmp_path: Path) -> None:
     for line, text in zip(machine["balances"], HOSTILE, strict=False):
         line["note"] = line["currency"] = text
     path = tmp_path / "reconciliation.xlsx"
-    write_workbook(path, machine, order_frame(20, 20), meanings)
+    write_workbook(path, machine, listed(order_frame(20, 20)), meanings)
     book = load_workbook(path)
     for cell in cells(book):
         assert cell.data_type != "f", cell
@@ -194,7 +196,8 @@ def test_the_same_inputs_give_the_same_bytes_whatever_the_order_of_rows(tmp_path
 
 
 def test_long_lists_are_cut_and_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(written, "MAX_ORDERS", 7)
+    for module in (written, figures):
+        monkeypatch.setattr(module, "MAX_ORDERS", 7)
     monkeypatch.setattr(written, "MAX_BREAKS", 3)
     orders = order_frame(10, 12)
     book = write(tmp_path, rich_machine(), orders)

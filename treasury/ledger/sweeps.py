@@ -1,18 +1,19 @@
 """Sweeps in the ledger: both sides of every order, so that a report can be made again and a cut-off sweep resumed."""
 
 import json
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
+from itertools import islice
 from typing import Any
 
+import orjson
 from sqlalchemy import Connection, insert, select, true
 
 from treasury.concurrency.batches import batched
 from treasury.ledger import schema
-from treasury.ledger.database import serialize
+from treasury.ledger.database import in_code_points, serialize
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.statements import RowChange, change_all
 from treasury.money import format_amount
@@ -55,6 +56,9 @@ class Sweep:
 
 RECEIPT = Pay.operation_name()
 """Operation of a question about a pay-in of ours."""
+
+BESIDE_ORDERS = (CARD_USER, RECEIPT)
+"""Operations of the questions that are about no order."""
 
 
 def sides_of(
@@ -179,31 +183,45 @@ def record_answers(connection: Connection, texts: Mapping[int, str], at: int) ->
 _RECORDED = RowChange(schema.answers, ("id",), ("service_side", "asked_at"))
 
 
-def both_sides(
-    ledger: Ledger, sweep_id: int, columns: Sequence[str]
-) -> tuple[dict[str, list[Any]], list[dict[str, Any]]]:
-    """Return both sides of every order of a sweep, by column, and of every card user and pay-in, by row.
+def both_sides(ledger: Ledger, sweep_id: int, columns: Sequence[str]) -> Iterator[dict[str, list[Any]]]:
+    """Yield both sides of every order of a sweep by column, sorted by request id, a part of them at a time.
 
-    The service's side is empty where it was not asked. Equal short words share one object, to save memory.
+    The service's side is empty where it was not asked.
     """
     table = schema.answers.c
-    query = select(table.ledger_side, table.service_side).where(table.sweep_id == sweep_id).order_by(table.id)
-    found: dict[str, list[Any]] = {name: [] for name in columns}
-    users = []
+    query = select(table.ledger_side, table.service_side).where(table.sweep_id == sweep_id)
     with ledger.snapshot() as stream:
-        for ours, theirs in stream(query):
-            side = {**json.loads(ours), **json.loads(theirs or "{}")}
-            if side["operation"] in (CARD_USER, RECEIPT):
-                users.append(side)
-                continue
-            for name, values in found.items():
-                value = side.get(name)
-                values.append(sys.intern(value) if isinstance(value, str) and len(value) < SHORT else value)
-    return found, users
+        sides = map(_side, stream(query.order_by(in_code_points(table.request_id))))
+        orders = (side for side in sides if side["operation"] not in BESIDE_ORDERS)
+        while True:
+            part: dict[str, list[Any]] = {name: [] for name in columns}
+            for side in islice(orders, PART):  # one of them is there at a time
+                for name, values in part.items():
+                    values.append(side.get(name))
+            if not part[columns[0]]:
+                return
+            yield part
 
 
-SHORT = 24
-"""Words up to this length often repeat: currencies, states, operations, round amounts."""
+def sides_beside(ledger: Ledger, sweep_id: int) -> dict[str, list[dict[str, Any]]]:
+    """Return both sides of every card user and pay-in of a sweep, by operation."""
+    table = schema.answers.c
+    query = select(table.ledger_side, table.service_side).where(table.sweep_id == sweep_id, table.order_id.is_(None))
+    found: dict[str, list[dict[str, Any]]] = {operation: [] for operation in BESIDE_ORDERS}
+    with ledger.snapshot() as stream:
+        for side in map(_side, stream(query.order_by(table.id))):
+            if side["operation"] in found:
+                found[side["operation"]].append(side)
+    return found
+
+
+def _side(row: Any) -> dict[str, Any]:
+    ours, theirs = row
+    return {**orjson.loads(ours), **orjson.loads(theirs or "{}")}
+
+
+PART = 20_000
+"""Orders that are compared at once."""
 
 
 def _row(order_id: int | None, side: dict[str, Any]) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Reports a sweep: reads both sides from the ledger, compares them, records breaks, writes files."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +19,8 @@ from treasury.reconciliation.entries import Statement, StatementEntry
 from treasury.settings import os_user
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from treasury.reconciliation.report import ReconciliationInput, Report
 
 
@@ -30,23 +32,32 @@ def report_sweep(
     `statement`: the service's own, if there is one; a report of everything keeps its lines. Returns the machine form
     with the paths. The same sweep, policy and statement give the same bytes.
     """
-    from treasury.reports.reconciliation import write_reconciliation
+    from treasury.reports.reconciliation import orders_file, write_reconciliation
 
-    report = judge_sweep(desk, sweep_id, policy, statement)
-    made = write_reconciliation(out or desk.settings.night_folder(policy.day_of(report.night.as_of)), report)
+    as_of = closing.closing_of(desk.ledger, sweep_id, sweeps.sweep(desk.ledger, sweep_id).scope).as_of
+    folder = out or desk.settings.night_folder(policy.day_of(as_of))
+    with orders_file(folder) as orders:
+        report = judge_sweep(desk, sweep_id, policy, statement, orders.add)
+    made = write_reconciliation(folder, report, orders.listed)
     closing.mark_written(desk.ledger, sweep_id)
     return made
 
 
-def judge_sweep(desk: Desk, sweep_id: int, policy: Policy, statement: Statement | None = None) -> "Report":
-    """Compare both sides of a sweep that has ended, and record its breaks; no file is written."""
+def judge_sweep(
+    desk: Desk,
+    sweep_id: int,
+    policy: Policy,
+    statement: Statement | None = None,
+    keep: "Callable[[pd.DataFrame], object] | None" = None,
+) -> "Report":
+    """Compare both sides of a sweep that has ended, and record its breaks; `keep` is given the compared orders."""
     from treasury.reconciliation.report import build_report
 
     scope = sweeps.sweep(desk.ledger, sweep_id).scope
     if statement is not None and scope.is_whole:
         as_of = closing.closing_of(desk.ledger, sweep_id, scope).as_of
         keep_statement(desk.ledger, sweep_id, as_of, statement, os_user())
-    report = build_report(read_input(desk, sweep_id, policy, () if statement is None else statement.entries))
+    report = build_report(read_input(desk, sweep_id, policy, () if statement is None else statement.entries), keep)
     if report.night.scope.is_whole:  # a narrowed report shows, and changes nothing
         record_breaks(desk.ledger, sweep_id, report.breaks)
     return report
@@ -58,7 +69,6 @@ def read_input(
     """Read everything that the report of a sweep is made from; `given`: lines that it was given."""
     import pandas as pd
 
-    from treasury.reconciliation.comparison import OUR_COLUMNS, THEIR_COLUMNS
     from treasury.reconciliation.report import ReconciliationInput
 
     ledger = desk.ledger
@@ -67,17 +77,19 @@ def read_input(
     kept = {entry.order_no: entry for entry in kept_lines(ledger, sweep_id)}
     if not scope.is_whole:  # it shows the lines that it was given, and keeps none
         kept |= {entry.order_no: entry for entry in given}
-    columns, users = sweeps.both_sides(ledger, sweep_id, (*OUR_COLUMNS, *THEIR_COLUMNS))
-    receipts = [user for user in users if user["operation"] == sweeps.RECEIPT]
+    beside = sweeps.sides_beside(ledger, sweep_id)
+    receipts = beside[sweeps.RECEIPT]
     notices = [asdict(notice) for notice in unknown_notices(ledger, sums.as_of)] if scope.is_whole else []
     return ReconciliationInput(
         as_of=sums.as_of,
-        both_sides=pd.DataFrame(columns, dtype=object),
+        both_sides=lambda columns: (
+            pd.DataFrame(part, dtype=object) for part in sweeps.both_sides(ledger, sweep_id, columns)
+        ),
         policy=policy,
         scope=scope,
         since=sums.since,
         last_whole=closing.last_whole_report(ledger, sweep_id),
-        card_users=[user for user in users if user["operation"] == sweeps.CARD_USER],
+        card_users=beside[sweeps.CARD_USER],
         receipts=receipts,
         issued=issued_addresses(ledger, sums.as_of) if receipts else (),
         statement=sums.statement,

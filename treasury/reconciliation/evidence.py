@@ -45,7 +45,7 @@ def _beyond(record: Mapping[str, Any]) -> Decimal:
 
 
 def _only_quoted(record: Mapping[str, Any]) -> bool:
-    """An unconfirmed quote's amounts are no payment's: see `comparison.Sides.only_quoted`."""
+    """An unconfirmed quote's amounts are no payment's: see `sides.Sides.only_quoted`."""
     if record["answer"] != Answer.FOUND or not CATALOGUE[record["operation"]].confirms_quote:
         return False
     shows_payment = record["status"] is not None and OrderStatus(int(record["status"])).is_payment

@@ -1,6 +1,6 @@
 """Pure: builds the report of a night from everything that was read. The same input gives the same report."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, timedelta
 from typing import Any
@@ -12,13 +12,15 @@ from treasury.policy.model import Policy
 from treasury.reconciliation import findings
 from treasury.reconciliation.arrivals import Arrivals, judge_arrivals
 from treasury.reconciliation.balances import BalanceAccount, BalanceLine, Night, judge_account
-from treasury.reconciliation.breaks import Acceptance, Break, KnownBreak, assign_lifecycle
+from treasury.reconciliation.breaks import Acceptance, Break, Finding, KnownBreak, assign_lifecycle
 from treasury.reconciliation.classes import BALANCE_CLASSES, UNREMARKABLE, Verdict, verdict_of
-from treasury.reconciliation.comparison import compare
+from treasury.reconciliation.comparison import compare_parts
 from treasury.reconciliation.entries import StatementEntry
+from treasury.reconciliation.order_sums import OrderSums
 from treasury.reconciliation.scope import Scope
+from treasury.reconciliation.sides import Parts
 from treasury.reconciliation.statement import StatementLine
-from treasury.reconciliation.third_side import roll_accounts, with_lines
+from treasury.reconciliation.third_side import roll_accounts
 
 
 @dataclass(frozen=True)
@@ -26,8 +28,8 @@ class ReconciliationInput:
     """Everything a report is made from. Times: Unix milliseconds."""
 
     as_of: int
-    both_sides: pd.DataFrame
-    """`comparison.COLUMNS`."""
+    both_sides: Parts
+    """Both sides of the orders: `sides.COLUMNS`."""
     policy: Policy = Policy()
     scope: Scope = Scope()
     since: int | None = None
@@ -65,8 +67,7 @@ class Report:
     """Everything a reconciliation says, before it is written."""
 
     night: ReconciliationInput
-    orders: pd.DataFrame
-    """Both sides and `class`, sorted by request id."""
+    orders: OrderSums
     breaks: Sequence[Break]
     balances: Sequence[BalanceLine]
     arrivals: Arrivals
@@ -74,9 +75,9 @@ class Report:
     @property
     def verdict(self) -> Verdict:
         """The worst verdict of everything that was not accepted."""
-        classes = set(self.orders["class"])
         standing = {each.found.name for each in self.breaks if each.counts}
-        return verdict_of(standing | {name for name in UNREMARKABLE if name in classes}, incomplete=self.is_incomplete)
+        unremarkable = {name for name in UNREMARKABLE if name in self.orders.classes}
+        return verdict_of(standing | unremarkable, incomplete=self.is_incomplete)
 
     @property
     def missed_days(self) -> Sequence[str]:
@@ -95,16 +96,25 @@ class Report:
 
 
 @exact
-def build_report(night: ReconciliationInput) -> Report:
-    """Compare both sides of a night, explain its sums, and assign the findings their life cycle."""
-    sides = with_lines(night.both_sides, night.entries, night.policy)
-    orders = compare(sides, night.policy, night.as_of, night.fee_on_top)
+def build_report(night: ReconciliationInput, keep: Callable[[pd.DataFrame], object] | None = None) -> Report:
+    """Compare both sides of a night, explain its sums, and assign the findings their life cycle.
+
+    `keep`: is given the orders, sorted by request id, a part at a time: both sides and `class`.
+    """
+    sums, of_orders = OrderSums(night.policy.time_zone), list[Finding]()
+    known, asked = {each.found.subject for each in night.known_breaks.values()}, set[str]()
+    for orders in compare_parts(night.both_sides, night.entries, night.policy, night.as_of, night.fee_on_top):
+        sums.add(orders)
+        of_orders += findings.of_orders(orders)
+        asked |= known.intersection(orders["request_id"])
+        if keep is not None:
+            keep(orders)
     accounts = _roll_forward(night)
     arrivals = judge_arrivals(night.receipts, night.issued, night.policy.reconciliation, night.as_of)
     of_receipts = list(findings.of_receipts(night.receipts))
     named = {each.subject for each in of_receipts}
     found = [
-        *findings.of_orders(orders),
+        *of_orders,
         *findings.of_card_users(night.card_users, night.as_of, night.policy.reconciliation.kyc_unused_days),
         *of_receipts,
         *(each for each in arrivals.findings if each.subject not in named),
@@ -113,7 +123,7 @@ def build_report(night: ReconciliationInput) -> Report:
         *findings.of_balances(accounts),
         *findings.of_openings(accounts, night.as_of, night.acceptances),
     ]
-    covered = _covered(night, orders, accounts)
+    covered = _covered(night, asked, accounts)
     gone = frozenset(key for key, known in night.known_breaks.items() if known.found.subject in covered)
     breaks = assign_lifecycle(
         found,
@@ -126,7 +136,7 @@ def build_report(night: ReconciliationInput) -> Report:
     )
     breaks = [findings.with_what_ended_it(each, accounts) for each in breaks]
     accepted = {each.found.id for each in breaks if each.accepted is not None}
-    return Report(night, orders, breaks, [_judged(account, accepted) for account in accounts], arrivals)
+    return Report(night, sums, breaks, [_judged(account, accepted) for account in accounts], arrivals)
 
 
 def _shown(night: ReconciliationInput) -> set[str]:
@@ -145,7 +155,7 @@ def _judged(account: BalanceAccount, accepted: Collection[str]) -> BalanceLine:
     return judge_account(account, [lot for lot in account.lots if findings.of_lot(account, lot).id in accepted])
 
 
-def _covered(night: ReconciliationInput, orders: pd.DataFrame, accounts: Sequence[BalanceAccount]) -> frozenset[str]:
+def _covered(night: ReconciliationInput, asked: Collection[str], accounts: Sequence[BalanceAccount]) -> frozenset[str]:
     """Subjects that this report has read, and can therefore show as resolved; a narrowed one shows none."""
     if not night.scope.is_whole:
         return frozenset()
@@ -154,7 +164,7 @@ def _covered(night: ReconciliationInput, orders: pd.DataFrame, accounts: Sequenc
     lots = (found.subject for found in known if found.name in BALANCE_CLASSES)
     return frozenset(
         {
-            *orders["request_id"],
+            *asked,
             *(each["request_id"] for each in (*night.card_users, *night.receipts)),
             *(subject for subject in lots if subject.split()[1] in rolled),
             *(f"statement {entry.order_no}" for entry in night.entries),

@@ -13,8 +13,8 @@ from treasury.orders.states import State
 from treasury.policy.model import Policy
 from treasury.provider.status import OrderStatus
 from treasury.reconciliation.balances import BalanceAccount, Flows, MovementLine, Night, pooled, roll_forward
-from treasury.reconciliation.comparison import LINE_COLUMNS
 from treasury.reconciliation.entries import StatementEntry
+from treasury.reconciliation.sides import LINE_COLUMNS, Parts
 
 SLACK = timedelta(days=1)
 """Days by which a line's date may lie before the order was made: the service's day is another zone's."""
@@ -27,26 +27,50 @@ Periods = Mapping[Any, Sequence[tuple[date, date]]]
 """Currency and operation -> first and last day of each statement that shows orders of them."""
 
 
-def with_lines(both_sides: pd.DataFrame, entries: Sequence[StatementEntry], policy: Policy) -> pd.DataFrame:
-    """Add what the statement shows of each order, by its request id or the service's number, as `LINE_COLUMNS`."""
-    if not entries:
-        return both_sides
-    both_sides = both_sides.drop(columns=list(LINE_COLUMNS), errors="ignore")
-    lines = _by_name(entries)
-    names = ("request_id", "known_order_no", "order_no")
-    orders = both_sides[[*names, "operation", "state", "status", "currency", "created_at", "final_at"]]
-    rows = orders.astype(object).where(orders.notna(), None).to_dict("records")
-    shown = [_lines_of(row, lines, names) for row in rows]
-    periods = _periods(rows, shown, policy)
-    third = [_columns(row, found, periods, policy) for row, found in zip(rows, shown, strict=True)]
-    return both_sides.join(pd.DataFrame(third, index=both_sides.index, columns=list(LINE_COLUMNS), dtype=object))
+_NAMES = ("request_id", "known_order_no", "order_no")
+_COLUMNS = (*_NAMES, "operation", "state", "status", "currency", "created_at", "final_at")
 
 
-def _lines_of(
-    row: Mapping[Any, Any], lines: Mapping[str, Sequence[StatementEntry]], names: Sequence[str]
-) -> Sequence[StatementEntry]:
-    found = {entry.order_no: entry for name in names for entry in lines.get(row[name], ())}
-    return tuple(found.values())
+class Lines:
+    """The lines of a statement beside the orders of a report, and the days for which each file shows orders."""
+
+    def __init__(self, entries: Sequence[StatementEntry], parts: Parts, policy: Policy) -> None:
+        self._by_name = _by_name(entries)
+        self._policy = policy
+        self._periods = self._periods_of(parts)
+
+    def beside(self, both_sides: pd.DataFrame) -> pd.DataFrame:
+        """Add what the statement shows of each order, by its request id or the service's number: `LINE_COLUMNS`."""
+        both_sides = both_sides.drop(columns=list(LINE_COLUMNS), errors="ignore")
+        third = [_columns(row, self._of(row), self._periods, self._policy) for row in _rows(both_sides)]
+        return both_sides.join(pd.DataFrame(third, index=both_sides.index, columns=list(LINE_COLUMNS), dtype=object))
+
+    def _of(self, row: Mapping[Any, Any]) -> Sequence[StatementEntry]:
+        found = {entry.order_no: entry for name in _NAMES for entry in self._by_name.get(row[name], ())}
+        return tuple(found.values())
+
+    def _periods_of(self, parts: Parts) -> Periods:
+        """Return the first and last day of which each file shows orders of a currency and operation.
+
+        Where its lines have no dates they are the days of the orders themselves.
+        """
+        days: dict[tuple[str, Any], tuple[date, date]] = {}
+        for part in parts(_COLUMNS):
+            for row in _rows(part):
+                for entry in self._of(row):
+                    file = (entry.file, (row["currency"], row["operation"]))
+                    booked = [entry.booked_on] if entry.booked_on else _own_days(row, self._policy)
+                    if booked := [*booked, *days.get(file, ())]:
+                        days[file] = min(booked), max(booked)
+        periods: dict[Any, list[tuple[date, date]]] = {}
+        for (_, kind), each in days.items():
+            periods.setdefault(kind, []).append(each)
+        return periods
+
+
+def _rows(both_sides: pd.DataFrame) -> list[dict[Any, Any]]:
+    orders = both_sides[list(_COLUMNS)]
+    return orders.astype(object).where(orders.notna(), None).to_dict("records")
 
 
 def _by_name(entries: Sequence[StatementEntry]) -> dict[str, list[StatementEntry]]:
@@ -93,23 +117,6 @@ def _is_lacking(row: Mapping[Any, Any], periods: Periods, policy: Policy) -> boo
         return False
     made, ended = _day(row, "created_at", policy), _day(row, "final_at", policy)
     return any(first <= made and ended <= last for first, last in periods.get((row["currency"], row["operation"]), ()))
-
-
-def _periods(rows: Sequence[Mapping[Any, Any]], shown: Sequence[Sequence[StatementEntry]], policy: Policy) -> Periods:
-    """Return the first and last day of which each file shows orders of a currency and operation.
-
-    Where its lines have no dates they are the days of the orders themselves.
-    """
-    days: dict[tuple[str, Any], list[date]] = {}
-    for row, found in zip(rows, shown, strict=True):
-        for entry in found:
-            booked = [entry.booked_on] if entry.booked_on else _own_days(row, policy)
-            days.setdefault((entry.file, (row["currency"], row["operation"])), []).extend(booked)
-    periods: dict[Any, list[tuple[date, date]]] = {}
-    for (_, kind), each in days.items():
-        if each:
-            periods.setdefault(kind, []).append((min(each), max(each)))
-    return periods
 
 
 def _own_days(row: Mapping[Any, Any], policy: Policy) -> list[date]:

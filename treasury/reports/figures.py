@@ -52,6 +52,9 @@ JUDGEMENTS: Mapping[str, str] = {
 AGES: Mapping[str, str] = {"0-1": "0-1 days", "2-7": "2-7 days", "8-30": "8-30 days", "over 30": "over 30 days"}
 
 _FIRST, _LAST = "0000", "9999"
+
+MAX_ORDERS = 20_000
+"""Rows of In flight and of Matched: a workbook that opens at once; `orders.csv` has all."""
 """Sort before and after every time."""
 
 
@@ -148,24 +151,52 @@ def _bps(rate: str, average: str) -> Decimal:
     return ((Decimal(rate) / Decimal(average) - 1) * 10_000).quantize(Decimal("0.01"))
 
 
-def in_flight(orders: pd.DataFrame) -> pd.DataFrame:
-    """The orders that are not final, the oldest first."""
-    found = orders[orders["class"].isin(IN_FLIGHT)]
-    since = found["sent_at"].where(found["sent_at"].notna(), found["created_at"]).fillna(_LAST)
-    return found.assign(_since=since).sort_values(["_since", "request_id"], ignore_index=True).drop(columns="_since")
+class ListedOrders:
+    """The orders that workbook and page list, of those that are added a part at a time, in any order.
+
+    `flying`: those that are not final, the oldest first. `matched`: those on which both sides agree, the newest first.
+    """
+
+    def __init__(self) -> None:
+        self.flying = Listed("sent_at", "created_at", newest_first=False)
+        self.matched = Listed("created_at", newest_first=True)
+
+    def add(self, orders: pd.DataFrame) -> None:
+        """Add orders as people see them: both sides and `class`, times as text."""
+        self.flying.add(orders[orders["class"].isin(IN_FLIGHT)])
+        self.matched.add(orders[orders["class"] == "matched"])
 
 
-def matched(orders: pd.DataFrame, most: int) -> tuple[pd.DataFrame, int]:
-    """The matched orders, the newest first, at most so many; and how many there are."""
-    found = orders[orders["class"] == "matched"]
-    made = found["created_at"].fillna(_FIRST)
-    if len(found) > most:  # a cheap cut before the sort: a million orders are sorted by two keys in seconds
-        oldest = made.sort_values(ascending=False).iloc[most - 1]
-        newest = found[made >= oldest]
-    else:
-        newest = found
-    sorted_ = newest.assign(_made=made).sort_values(["_made", "request_id"], ascending=[False, True], ignore_index=True)
-    return sorted_.drop(columns="_made").head(most), len(found)
+class Listed:
+    """The first `MAX_ORDERS` orders by time and request id; `count`: how many there are."""
+
+    def __init__(self, *times: str, newest_first: bool) -> None:
+        self._times = times
+        self._newest_first = newest_first
+        self._kept = pd.DataFrame()
+        self.count = 0
+
+    def add(self, orders: pd.DataFrame) -> None:
+        """Add orders; what cannot be among the first any more is dropped."""
+        self.count += len(orders)
+        at = orders[self._times[0]]
+        for time in self._times[1:]:
+            at = at.where(at.notna(), orders[time])
+        orders = orders.assign(_at=at.fillna(_FIRST if self._newest_first else _LAST))
+        if len(self._kept) == MAX_ORDERS:  # a cheap cut before the sort
+            last = self._kept["_at"].iloc[-1]
+            orders = orders[orders["_at"] >= last if self._newest_first else orders["_at"] <= last]
+        if not orders.empty:
+            both = pd.concat([self._kept, orders]) if len(self._kept) else orders
+            both = both.sort_values(["_at", "request_id"], ascending=[not self._newest_first, True], ignore_index=True)
+            self._kept = both.head(MAX_ORDERS)
+
+    def first(self, most: int, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
+        """Return the first orders, at most so many, with these columns or all."""
+        shown = self._kept.head(most)
+        if shown.empty:
+            return []
+        return records(shown.drop(columns="_at") if columns is None else shown[list(columns)])
 
 
 def records(orders: pd.DataFrame) -> list[dict[str, Any]]:

@@ -7,12 +7,8 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
-from zoneinfo import ZoneInfo
 
 from treasury.money import ZERO, canonical, exact, format_amount
-from treasury.orders.states import State
-from treasury.policy.model import Policy
-from treasury.policy.tables import BPS
 from treasury.reconciliation.breaks import RESOLVED, Break
 from treasury.reconciliation.classes import BALANCE_CLASSES, BY_NAME, CLASSES
 from treasury.reconciliation.entries import StatementEntry
@@ -22,8 +18,6 @@ from treasury.reports.results import REHEARSAL
 from treasury.texts import with_person
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from treasury.reconciliation.report import Report
 
 ORDER_COLUMNS = (
@@ -43,8 +37,6 @@ GONE = "nothing: the difference is gone"
 ACCEPTED = "nothing: a person accepted it as it was"
 """The next action of a break that was accepted."""
 
-_ENDED = {99: State.SETTLED.outcome, 44: State.FAILED.outcome, 88: State.CLOSED.outcome}
-
 
 def time_text(unix_ms: int) -> str:
     """A time as the report shows it: UTC, to the second."""
@@ -61,9 +53,8 @@ def _second_text(unix_seconds: int) -> str:
 def as_machine(report: "Report") -> dict[str, Any]:
     """The machine form. Amounts are exact text, times UTC."""
     night, orders = report.night, report.orders
-    classes = Counter(orders["class"])
     beside = Counter(each.found.name for each in report.breaks if each.lifecycle != RESOLVED)
-    counts = {each.name: max(classes[each.name], beside[each.name]) for each in CLASSES}
+    counts = {each.name: max(orders.classes[each.name], beside[each.name]) for each in CLASSES}
     return {
         "verdict": report.verdict.value,
         "rehearsal": REHEARSAL if night.rehearsal else None,
@@ -72,16 +63,16 @@ def as_machine(report: "Report") -> dict[str, Any]:
         "missed_days": list(report.missed_days),
         "not_asked": {"orders": night.not_asked, "rule": night.by_age},
         "scope": {**asdict(night.scope), "statement": _statements(night.entries)},
-        "orders": len(orders),
+        "orders": orders.orders,
         "counts": {name: count for name, count in counts.items() if count},
         "statement": _statement(report),
         "balances": [line.as_text() for line in report.balances],
         "breaks": [_break(each, is_listed=bool(night.policy.listed)) for each in report.breaks],
         "card_users": funnel_of(night.card_users, [each.found.subject for each in report.breaks if _is_unused(each)]),
         "money_in": report.arrivals.counts,
-        "by_day": _by_day(orders, night.policy),
-        "fees": _fees(orders),
-        "rates": _rates(orders),
+        "by_day": list(orders.by_day()),
+        "fees": orders.fees(),
+        "rates": orders.rates(),
         "settings": {
             "time_zone": night.policy.time_zone,
             **night.policy.reconciliation.as_settings(),
@@ -168,81 +159,6 @@ def _next_action(each: Break, *, is_listed: bool) -> str:
         return GONE
     accept = f"`treasury accept {each.found.id} --by NAME --why TEXT`"
     return with_person(BY_NAME[each.found.name].next_action.replace("`treasury accept`", accept), is_listed=is_listed)
-
-
-def outcomes(orders: "pd.DataFrame") -> "pd.Series[Any]":
-    """Return what became of each order, as people read it, by what the service shows; by our side where it shows
-    nothing."""
-    ours = orders["state"].map(lambda state: State(state).outcome if state in _STATES else state)
-    theirs = orders["status"].map(_ENDED, na_action="ignore")
-    return theirs.where(theirs.notna(), ours)
-
-
-_STATES = frozenset(State)
-
-
-def _by_day(orders: "pd.DataFrame", policy: Policy) -> list[dict[str, Any]]:
-    """How many orders of each day, in the policy's time zone, came to which end."""
-    import pandas as pd
-
-    if orders.empty:
-        return []
-    made = pd.to_datetime(pd.to_numeric(orders["created_at"]), unit="ms", utc=True)
-    days = made.dt.tz_convert(ZoneInfo(policy.time_zone)).dt.strftime("%Y-%m-%d").fillna("")
-    counted = Counter(zip(days, outcomes(orders), strict=True))
-    return [{"day": day, "outcome": outcome, "orders": count} for (day, outcome), count in sorted(counted.items())]
-
-
-def _fees(orders: "pd.DataFrame") -> list[dict[str, Any]]:
-    """Fees of what arrived, per currency of the fee, and what they come to in basis points of the amounts.
-
-    The amount of an order that nobody knew when it was sent is the one that the service shows.
-    """
-    totals: dict[str, list[Decimal]] = {}
-    counted: Counter[str] = Counter()
-    arrived = orders[(orders["status"] == 99) & orders["seen_fee"].notna()]
-    ours = ("currency", "amount", "receive_currency", "receive_amount")
-    columns = ("seen_fee", "seen_fee_currency", "seen_amount", *ours)
-    for fee, charged, seen, *sides in zip(*(arrived[name] for name in columns), strict=True):
-        currency = charged or sides[0]
-        if currency is None:
-            continue
-        base = (sides[1] or seen) if sides[0] == currency else sides[3] if sides[2] == currency else None
-        sums = totals.setdefault(currency, [ZERO, ZERO])
-        sums[0] += Decimal(base or 0)
-        sums[1] += Decimal(fee)
-        counted[currency] += 1
-    return [
-        {
-            "currency": currency,
-            "orders": counted[currency],
-            "amount": canonical(amount),
-            "fees": canonical(fees),
-            "bps": f"{fees / amount * BPS:.2f}" if amount else None,
-        }
-        for currency, (amount, fees) in sorted(totals.items())
-    ]
-
-
-def _rates(orders: "pd.DataFrame") -> list[dict[str, Any]]:
-    """Rates of what arrived, as the service shows them, per pair of currencies."""
-    rates: dict[str, list[Decimal]] = {}
-    arrived = orders[(orders["status"] == 99) & orders["currency"].notna() & orders["receive_currency"].notna()]
-    columns = (arrived[name] for name in ("currency", "receive_currency", "seen_rate", "rate"))
-    for pays, receives, seen, quoted in zip(*columns, strict=True):
-        rate = seen if seen is not None else quoted
-        if rate is not None:
-            rates.setdefault(f"{pays}-{receives}", []).append(Decimal(rate))
-    return [
-        {
-            "pair": pair,
-            "orders": len(found),
-            "lowest": canonical(min(found)),
-            "average": f"{sum(found, ZERO) / len(found):.8g}",
-            "highest": canonical(max(found)),
-        }
-        for pair, found in sorted(rates.items())
-    ]
 
 
 def meanings() -> Mapping[str, str]:

@@ -9,7 +9,6 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
@@ -19,11 +18,10 @@ from treasury.reports.figures import (
     IN_FLIGHT,
     JUDGEMENTS,
     LINES,
+    ListedOrders,
     Machine,
     count_of,
-    in_flight,
     in_words,
-    records,
     sort_breaks,
 )
 from treasury.reports.markup import amount, shown, when
@@ -47,20 +45,19 @@ FILTERS: Mapping[str, str] = {
 _TEMPLATES = Path(__file__).parent / "templates"
 
 
-def write_page(path: Path, machine: Machine, orders: pd.DataFrame, meanings: Mapping[str, str]) -> None:
+def write_page(path: Path, machine: Machine, orders: ListedOrders, meanings: Mapping[str, str]) -> None:
     """Write `reconciliation.html`.
 
-    `machine`: the machine form of the reconciliation. `orders`: one row per order, in any order of rows. `meanings`:
-    what each class means; a class that is not in it has none. The same inputs give the same bytes. Amounts stand as
-    given: their digits are set in groups by space around them, not by characters, so what is copied is exact.
+    `machine`: the machine form of the reconciliation. `meanings`: what each class means; a class that is not in it has
+    none. The same inputs give the same bytes. Amounts stand as given: their digits are set in groups by space around
+    them, not by characters, so what is copied is exact.
     """
     write_text(path, render_page(machine, orders, meanings))
 
 
-def render_page(machine: Machine, orders: pd.DataFrame, meanings: Mapping[str, str]) -> str:
+def render_page(machine: Machine, orders: ListedOrders, meanings: Mapping[str, str]) -> str:
     """The page as text."""
     parts = sort_breaks(machine)
-    flying = in_flight(orders)
     template = _environment().get_template("reconciliation.html.j2")
     return template.render(
         machine=machine,
@@ -74,8 +71,8 @@ def render_page(machine: Machine, orders: pd.DataFrame, meanings: Mapping[str, s
         max_breaks=MAX_BREAKS,
         groups=_by_class(parts.open[:MAX_BREAKS]),
         filters=_filters([*parts.open[:MAX_BREAKS], *parts.accepted[:MAX_BREAKS], *parts.resolved[:MAX_BREAKS]]),
-        flying=records(flying.head(MAX_ORDERS)),
-        all_flying=len(flying),
+        flying=orders.flying.first(MAX_ORDERS),
+        all_flying=orders.flying.count,
         open_classes={each["class"] for each in parts.open},
         plots=plots_of(machine),
         settings=sorted(machine["settings"].items()),

@@ -1,18 +1,19 @@
 """The morning report: workbook, page, orders.csv, reconciliation.md and reconciliation.json; with the extra
 `parquet`, orders.parquet, too."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from treasury.files import copy_file, write_json, write_text
 from treasury.reconciliation.classes import BY_NAME
-from treasury.reports.figures import sort_breaks
+from treasury.reports.figures import ListedOrders, sort_breaks
 from treasury.reports.machine import ORDER_COLUMNS, TIMES, as_machine, meanings, time_text
 from treasury.reports.starts import end_start, start_folder
 from treasury.reports.wording import before_all
-from treasury.sheets.writing import write_csv
+from treasury.sheets.writing import csv_file, safe_cell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,9 +22,6 @@ if TYPE_CHECKING:
 
 SHOWN_BREAKS = 50
 """Breaks of a kind that the Markdown page shows; the other files have all."""
-
-ROWS_PER_WRITE = 10_000
-"""Orders that are turned into lines at once."""
 
 
 def as_markdown(report: Mapping[str, Any]) -> str:
@@ -154,13 +152,38 @@ FILES = (
 )
 
 
-def write_reconciliation(out: Path, report: "Report") -> Mapping[str, Any]:
-    """Write the files into the folder of this start, and as the newest; returns the machine form with their paths."""
+@contextmanager
+def orders_file(out: Path) -> Iterator["OrdersFile"]:
+    """Open `orders.csv` of this start, to which orders are added while they are compared."""
+    with csv_file(start_folder(out) / "orders.csv", ORDER_COLUMNS) as write:
+        yield OrdersFile(write)
+
+
+class OrdersFile:
+    """`orders.csv`, and the orders that workbook and page list."""
+
+    def __init__(self, write: Callable[[Iterable[Sequence[str]]], None]) -> None:
+        self._write = write
+        self.listed = ListedOrders()
+
+    def add(self, orders: "pd.DataFrame") -> None:
+        """Add compared orders: the columns that are shown, times as text."""
+        shown = orders[list(ORDER_COLUMNS)].copy()
+        for name in TIMES:
+            shown[name] = orders[name].map(lambda at: time_text(int(at)), na_action="ignore")
+        self._write(zip(*(map(safe_cell, shown[name]) for name in ORDER_COLUMNS), strict=True))
+        self.listed.add(shown)
+
+
+def write_reconciliation(out: Path, report: "Report", orders: ListedOrders) -> Mapping[str, Any]:
+    """Write the files into the folder of this start, and as the newest; returns the machine form with their paths.
+
+    `orders`: those that workbook and page list; `orders.csv` is in the folder of this start already.
+    """
     from treasury.reports.page import write_page
     from treasury.reports.workbook import write_workbook
 
-    machine, orders, own = as_machine(report), shown_orders(report.orders), start_folder(out)
-    write_csv(own / "orders.csv", ORDER_COLUMNS, _lines(orders))
+    machine, own = as_machine(report), start_folder(out)
     write_workbook(own / "reconciliation.xlsx", machine, orders, meanings())
     write_page(own / "reconciliation.html", machine, orders, meanings())
     write_text(own / "reconciliation.md", as_markdown(machine))
@@ -175,22 +198,3 @@ def write_reconciliation(out: Path, report: "Report") -> Mapping[str, Any]:
         copy_file(own / name, out / name)
     end_start()
     return {**machine, "files": [str(out / name) for name in names]}
-
-
-def shown_orders(orders: "pd.DataFrame") -> "pd.DataFrame":
-    """The orders as people see them: the columns that are shown, times as text."""
-    import pandas as pd
-
-    shown = orders[list(ORDER_COLUMNS)].copy()
-    for name in TIMES:
-        texts = [None if at is None else time_text(int(at)) for at in orders[name]]
-        shown[name] = pd.Series(texts, index=shown.index, dtype=object)
-    return shown
-
-
-def _lines(orders: "pd.DataFrame") -> Iterator[Mapping[str, Any]]:
-    """The orders one by one."""
-    for start in range(0, len(orders), ROWS_PER_WRITE):
-        chunk = orders.iloc[start : start + ROWS_PER_WRITE]
-        for values in zip(*(chunk[name] for name in ORDER_COLUMNS), strict=True):
-            yield dict(zip(ORDER_COLUMNS, values, strict=True))

@@ -4,8 +4,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from treasury.files import write_bytes
 from treasury.reports.cells import Column, WrittenBook, set_widths
 from treasury.reports.drawing import add_figures
@@ -13,18 +11,15 @@ from treasury.reports.figures import (
     BALANCE_LINES,
     JUDGEMENTS,
     LINES,
+    MAX_ORDERS,
+    Listed,
+    ListedOrders,
     Machine,
     count_of,
-    in_flight,
     in_words,
-    matched,
-    records,
     sort_breaks,
 )
 from treasury.reports.wording import first_step, headline, reasons, scope_in_words
-
-MAX_ORDERS = 20_000
-"""Rows of In flight and of Matched: a workbook that opens at once; `orders.csv` has all."""
 
 MAX_BREAKS = 100_000
 """Rows of Breaks, Accepted and Resolved: more nobody works through by hand; `reconciliation.json` has all."""
@@ -90,11 +85,11 @@ STATEMENT = (Column("Currency", "currency"), Column("Line", "line", 24), Column(
 BALANCES = (*STATEMENT, Column("Judgement", "judgement", 34), Column("Note", "note", 70))
 
 
-def write_workbook(path: Path, machine: Machine, orders: pd.DataFrame, meanings: Mapping[str, str]) -> None:
+def write_workbook(path: Path, machine: Machine, orders: ListedOrders, meanings: Mapping[str, str]) -> None:
     """Write `reconciliation.xlsx`.
 
-    `machine`: the machine form of the reconciliation. `orders`: one row per order, in any order of rows. `meanings`:
-    what each class means; a class that is not in it has none. The same inputs give the same bytes.
+    `machine`: the machine form of the reconciliation. `meanings`: what each class means; a class that is not in it has
+    none. The same inputs give the same bytes.
 
     Every amount is a number and, beside it, its exact text, because a spreadsheet's number holds 15 digits. Always:
     with one rule nobody has to know which cells are exact.
@@ -106,10 +101,8 @@ def write_workbook(path: Path, machine: Machine, orders: pd.DataFrame, meanings:
     _list_breaks(book, "Accepted", "accepted by a person, who answers for it", ACCEPTED, parts.accepted)
     _list_breaks(book, "Resolved", "resolved since the last report", BREAKS, parts.resolved)
     write_statement(book, machine)
-    flying = in_flight(orders)
-    _list_orders(book, "In flight", "not final, the oldest first", flying.head(MAX_ORDERS), len(flying))
-    newest, all_matched = matched(orders, MAX_ORDERS)
-    _list_orders(book, "Matched", "on which both sides agree, the newest first", newest, all_matched)
+    _list_orders(book, "In flight", "not final, the oldest first", orders.flying)
+    _list_orders(book, "Matched", "on which both sides agree, the newest first", orders.matched)
     settings = ({"name": name, "value": value} for name, value in sorted(machine["settings"].items()))
     columns = (Column("Setting", "name", 36), Column("Value", "value", 60))
     book.list_sheet("Settings", "The tolerances and limits this report was made with.", columns, settings)
@@ -230,8 +223,8 @@ def _list_breaks(
     book.list_sheet(name, note, columns, rows)
 
 
-def _list_orders(book: WrittenBook, name: str, what: str, shown: pd.DataFrame, all_of_them: int) -> None:
-    note = f"{count_of(all_of_them, 'order')} {what}."
-    if all_of_them > len(shown):
-        note += f" The first {len(shown):,} are here; orders.csv has all."
-    book.list_sheet(name, note, ORDERS, records(shown[[column.key for column in ORDERS]]))
+def _list_orders(book: WrittenBook, name: str, what: str, listed: Listed) -> None:
+    note = f"{count_of(listed.count, 'order')} {what}."
+    if listed.count > MAX_ORDERS:
+        note += f" The first {MAX_ORDERS:,} are here; orders.csv has all."
+    book.list_sheet(name, note, ORDERS, listed.first(MAX_ORDERS, [column.key for column in ORDERS]))

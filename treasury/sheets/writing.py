@@ -3,7 +3,8 @@
 import csv
 import io
 import re
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from decimal import Decimal
 from pathlib import Path
@@ -24,13 +25,20 @@ _UNPRINTABLE = re.compile("[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f\\ud800-\\udfff
 """What XML or UTF-8 cannot hold, and DEL, which nobody can see."""
 
 
+@contextmanager
+def csv_file(path: Path, columns: Sequence[str]) -> Iterator[Callable[[Iterable[Sequence[str]]], None]]:
+    """Open a CSV file of these columns; yields a function that adds rows of cells, which `safe_cell` made."""
+    with replacing(path) as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        yield writer.writerows
+
+
 def write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, object]]) -> None:
     """Write a CSV file of these columns; what a row lacks is blank. Raises `ValueError` for an unknown column."""
     try:
-        with replacing(path) as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(columns)
-            writer.writerows(_cells(row, columns, frozenset(columns)) for row in rows)
+        with csv_file(path, columns) as add:
+            add(_cells(row, columns, frozenset(columns)) for row in rows)
     finally:
         if isinstance(rows, Generator):  # on a full disk it closes what else it writes them into, here and not later
             rows.close()
@@ -92,8 +100,8 @@ def safe_cell(value: object) -> str:
     """A value as one cell's text: one line, amounts plain, and nothing that a spreadsheet program would run."""
     if value is None:
         return ""
-    if isinstance(value, str) and value.isalnum():
-        return value  # most are, and nothing below changes them
+    if isinstance(value, str) and value.isprintable() and not value.startswith(_FORMULA):
+        return value  # most are so, and nothing below changes them
     if isinstance(value, Decimal):
         return format_amount(value)
     text = " ".join(str(value).splitlines())  # a lone CR is left unquoted by the csv module, and ends the row
