@@ -19,7 +19,7 @@ def open_desk(account: str | None = None) -> Desk:
     """The desk that flows and tasks use. `account`: a `PartnerAccount` block, used when no account is configured.
 
     A `TreasuryLedger` block of the same name, if there is one, gives the ledger's place. Cached, so that settings and
-    blocks are read once per name; `runs.desk.desk_of` keeps the desks themselves. Raises `ConfigurationError`.
+    blocks are read once per name; `payments.desk.desk_of` keeps the desks themselves. Raises `ConfigurationError`.
     """
     settings = read_settings()
     if account is None:

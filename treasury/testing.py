@@ -7,7 +7,7 @@
 | `treasury_account` | the account, as tasks find it |
 | `treasury_desk` | the desk that tasks work at: its `ledger`, its `client` |
 | `treasury_keys`, `treasury_key_file` | the partner's key pair, and the file with the private one |
-| `open_treasury_sandbox` | starts further sandboxes of the same partner, which end with the session |
+| `open_treasury_sandbox` | starts further sandboxes of the same partner, which end with the module's tests |
 
 Each test has a sandbox and a home of its own. A fixture of the same name in your `conftest.py` replaces one of these: a
 `treasury_sandbox` of a wider scope is shared, `treasury_sandbox_settings` returns what `SandboxSettings` takes. Which

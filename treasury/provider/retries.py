@@ -25,8 +25,8 @@ class Retry:
 READ = Retry(attempts=4, first_pause=0.2, max_pause=3.0)
 """A question that found no connection, no readable answer, a 5xx or a 429. The pauses vary, so that many spread out."""
 
-SEND = Retry(attempts=1)
-"""What moves money: one transmission. Whether the same order may leave again is for `treasury.sending` to say."""
+SEND = Retry(attempts=3)
+"""Transmissions of one order in one start while the service certainly did not read it."""
 
 QUOTE = Retry(attempts=6)
 """Quotes of one payment, one after the other's end, ever: each has a request id of its own."""

@@ -15,12 +15,9 @@ from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.client import Client, Signed
 from treasury.provider.operation import Operation
 from treasury.provider.refusals import WRONG_SIGNATURE, RefusalKind
+from treasury.provider.retries import SEND
 from treasury.sending.gate import Gate
 from treasury.sending.inquiry import Inquiry
-
-TRIES = 3
-"""Transmissions of one order in one start while the service certainly did not read it."""
-
 
 NO_FACTS: Mapping[str, Any] = {}
 
@@ -61,7 +58,7 @@ class Transmission(Inquiry):
         order that are set with its mark.
         """
         operation = self._operation(order.changed(facts))
-        for _ in range(TRIES):
+        for _ in range(SEND.attempts):
             crash_point("send.before")
             sent = self._transmit(order, operation, Event.SEND, problem, facts)
             crash_point("send.recorded")
