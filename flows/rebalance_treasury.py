@@ -1,6 +1,7 @@
 """Hold what is needed of every asset: position, rates, plan, then quote, judge and execute each trade, and prove it."""
 
 from collections.abc import Mapping
+from contextlib import ExitStack
 from typing import Any
 
 from prefect import flow
@@ -49,23 +50,23 @@ def rebalance_treasury(
     """
     rounds: list[Any] = []
     done: list[Any] = []
-    while True:
+    with ExitStack() as held:
         try:
-            position = read_position(policy, balances, plan, account)
-            planned = plan_trades(fetch_rates(position, policy, account), policy, plan, done, account)
-            with open_desk(account).hold(planned["run_key"]):
+            while not done or (done[-1]["again"] and not rounds[-1]["is_last"]):
+                position = read_position(policy, balances, plan, account)
+                planned = plan_trades(fetch_rates(position, policy, account), policy, plan, done, account)
+                held.enter_context(open_desk(account).hold(planned["run_key"]))
                 trades = record_trades(planned, account, wait_for=[propose(planned, account)])
                 rounds.append(planned)
                 executed = [convert(trade, account) for trade in trades]
                 followed = follow_orders(planned["run_key"], executed, follow_seconds, account)
                 done = [*done, prove_fills(planned, account, wait_for=[followed])]
-                if balances is not None or not done[-1]["again"] or len(rounds) == planned["max_rounds"]:
-                    return write_decisions(rounds, done, out, account)
+                plan = None
         except TreasuryError as error:
             if not rounds:
                 raise
             raise told_after(error, write_decisions(rounds, done, out, account, str(error))) from error
-        plan = None
+        return write_decisions(rounds, done, out, account)
 
 
 if __name__ == "__main__":

@@ -41,7 +41,7 @@ def start(
     """Plan and make the rounds of one start; returns its summary."""
     planned: list[Planned] = []
     done: list[Done] = []
-    while True:
+    while not done or (done[-1]["again"] and not planned[-1]["is_last"]):
         position = rebalancing.position_for(desk, file, balances, None)
         market = rebalancing.rates_for(desk, file, position)
         found = rebalancing.planned_round(desk, None, file, market, None, done)
@@ -53,8 +53,7 @@ def start(
                 execution.send_orders(desk, found["run_key"], each)
             execution.follow_orders(desk, found["run_key"], [one for each in ids for one in each], seconds)
             planned, done = [*planned, found], [*done, fills.prove_round(desk, found["run_key"], plan)]
-        if balances is not None or not done[-1]["again"] or len(planned) == found["max_rounds"]:
-            return fills.write_decisions(desk, [each["decisions"] for each in planned], done, out)
+    return fills.write_decisions(desk, [each["decisions"] for each in planned], done, out)
 
 
 def decided(desk: Desk, file: Path | None = None) -> dict[str, Any]:

@@ -30,7 +30,6 @@ from treasury.planning.funding import clipped, gap_of, shown_gap
 from treasury.planning.payouts import MadePlan, PayoutPlan
 from treasury.planning.position import Snapshot
 from treasury.planning.trades import TradePlan, is_still_wanted
-from treasury.policy.model import Policy
 from treasury.rebalance.fills import LOOK_SECONDS, LOOKS, Done, breaks_of, round_done, write_rounds
 from treasury.rebalance.market import NOT_SENT_YET, how_to_end
 from treasury.rebalance.rebalancing import Planned, Round, decisions_of
@@ -74,8 +73,8 @@ def next_round(desk: Desk, made: MadePlan, before: Sequence[Done], seconds: floa
         plan=lack.found.plan.as_dict(),
         policy=None if policy_file is None else str(policy_file),
         decisions=decisions,
-        max_rounds=policy.trading.max_rounds,
         is_first=not before,
+        is_last=True,
     )
 
 
@@ -129,7 +128,7 @@ def _gone_on_with(desk: Desk, plan: PayoutPlan, agreed: Agreed | None, lack: Lac
     """
     keys, kept = rounds_of(desk.ledger, plan.run_key), None
     if keys and agreed is not None and lack is not None:
-        kept = _waits_to_be_asked_about(desk, keys[-1], agreed, lack, policy_of(plan))
+        kept = _waits_to_be_asked_about(desk, keys[-1], agreed, lack)
     for key in keys:
         if kept is None or key != kept["run_key"]:
             for order in desk.ledger.orders(run_key=key, states=NEVER_LEFT):
@@ -137,7 +136,7 @@ def _gone_on_with(desk: Desk, plan: PayoutPlan, agreed: Agreed | None, lack: Lac
     return kept
 
 
-def _waits_to_be_asked_about(desk: Desk, run_key: str, agreed: Agreed, lack: Lack, policy: Policy) -> Planned | None:
+def _waits_to_be_asked_about(desk: Desk, run_key: str, agreed: Agreed, lack: Lack) -> Planned | None:
     """A round as it was planned, if it waits for another query and is still needed under what was agreed to."""
     run, orders = desk.ledger.run(run_key), desk.ledger.orders(run_key=run_key, states=(State.PREPARED,))
     if run is None or not any(order.absences_needed for order in orders):
@@ -153,8 +152,8 @@ def _waits_to_be_asked_about(desk: Desk, run_key: str, agreed: Agreed, lack: Lac
         plan=recorded.as_dict(),
         policy=None,
         decisions=content,
-        max_rounds=policy.trading.max_rounds,
         is_first=True,
+        is_last=True,
     )
 
 

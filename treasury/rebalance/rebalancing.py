@@ -74,9 +74,11 @@ class Planned(TypedDict):
     policy: str | None
     decisions: dict[str, Any]
     """What `decisions.json` says of it."""
-    max_rounds: int
     is_first: bool
-    """Whether it is the first round of its start."""
+    """It is the first round of its start."""
+    is_last: bool
+    """Its start makes no other one: it made as many as `max_rounds` allows, or its balances are those of a file, which
+    does not show what this round brings."""
 
 
 def position_for(desk: Desk, policy_file: Path | None, balances_file: Path | None, plan: str | None) -> dict[str, Any]:
@@ -152,9 +154,13 @@ def planned_round(
         plan=found.plan.as_dict(),
         policy=policy_name,
         decisions=decisions,
-        max_rounds=_policy(desk, policy_file)[0].trading.max_rounds,
         is_first=not before,
+        is_last=len(before) + 1 >= _policy(desk, policy_file)[0].trading.max_rounds or _is_of_a_file(found),
     )
+
+
+def _is_of_a_file(found: Round) -> bool:
+    return found.snapshot is not None and found.snapshot.source != Snapshot(0).source
 
 
 OLD_MS = 5 * 60_000
@@ -257,7 +263,7 @@ def _is_still_wanted(desk: Desk, policy_file: Path | None, found: Round) -> bool
     It is planned again from what is held now: as well as can be, and with its own pairs alone, where others came to
     cost less. What cannot be read now, or came from a file, says nothing against it.
     """
-    if found.snapshot is None or found.snapshot.source != Snapshot(0).source:
+    if found.snapshot is None or _is_of_a_file(found):
         return True
     policy, now = _policy(desk, policy_file)[0], read_market(desk, policy_file)
     made = {order.row_ref for order in desk.ledger.orders(run_key=found.run_key) if order.state is not State.PREPARED}
