@@ -1,7 +1,8 @@
 """The account of a day: what payouts, withdrawals, scan-to-pay and conversions debit together, by currency.
 
 An order counts on the day that it is judged for, at its amount, or at its ceiling while its amount is not known. One
-that has not left when that day ends is judged again before its first byte; what does not fit then is held.
+that has not left when that day ends is judged again before its first byte; what does not fit then is held. What is held
+counts on no day, and is judged again once it is released.
 """
 
 from collections import defaultdict

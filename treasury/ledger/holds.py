@@ -116,6 +116,8 @@ def _step(
     table = schema.orders
     chosen = (table.c.run_key == run_key) & (table.c.row_ref == row_ref) & (table.c.state == source.value)
     values = {"state": target.value, "reason": reason, "hold_kind": kind}
+    if event is Event.RELEASE:
+        values |= {"counted_on": None}  # it counted on no day: it is judged by what others spent meanwhile
     row = connection.execute(select(table).where(chosen)).first()
     if row is None:
         return  # it is elsewhere: a person cancels without waiting for this transaction
