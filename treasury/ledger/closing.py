@@ -69,7 +69,7 @@ def close_sweep(ledger: Ledger, sweep_id: int, scope: Scope, rules: ServiceRules
     flows: dict[str, dict[str, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
     ages: dict[str, list[tuple[int, str]]] = defaultdict(list)
     late: dict[str, list[str]] = defaultdict(list)
-    with ledger.snapshot() as stream:
+    with ledger.snapshot(between_steps=True) as stream:
         [(last,)] = stream(select(func.coalesce(func.max(schema.journal.c.id), 0)))
         closing: dict[str, Decimal] = defaultdict(Decimal)
         opened = {row.currency: row for row in stream(_openings())}

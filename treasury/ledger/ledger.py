@@ -28,6 +28,7 @@ from treasury.ledger.deciding import Word, check_step
 from treasury.ledger.halts import check_not_stopped
 from treasury.ledger.holder import FileLock, Holds, SessionLock
 from treasury.ledger.mapping import columns, read_row
+from treasury.ledger.moments import begin_between_steps
 from treasury.ledger.opening import open_tables, prepare_file
 from treasury.ledger.personal import OUR_WORDS, OWNER_OF_QUOTE, Words, holds_text
 from treasury.ledger.seals import CHANGED, judged_by, with_seal
@@ -350,16 +351,19 @@ class Ledger:
             raise ConfigurationError(f"the ledger cannot be read: {error.orig}") from None
 
     @contextmanager
-    def snapshot(self) -> Iterator[Callable[[Any], Iterator[Any]]]:
+    def snapshot(self, *, between_steps: bool = False) -> Iterator[Callable[[Any], Iterator[Any]]]:
         """Open one moment of the ledger: yields a function that streams the rows of a query.
 
-        Raises `ConfigurationError` when the database does not answer.
+        `between_steps`: one at which no step up to the journal's last one is still to come. Raises `ConfigurationError`
+        when the database does not answer.
         """
         try:
             with self._reader.connect() as connection:
                 if connection.dialect.name == "postgresql":
                     connection = connection.execution_options(isolation_level="REPEATABLE READ")  # noqa: PLW2901
                 with connection.begin():
+                    if between_steps:
+                        begin_between_steps(self._reader, connection)
                     yield lambda query: iter(connection.execute(query.execution_options(yield_per=STREAMED)))
         except DBAPIError as error:
             raise ConfigurationError(f"the ledger cannot be read: {error.orig}") from None

@@ -1,0 +1,95 @@
+"""On PostgreSQL each statement sees another moment, and others write meanwhile: what belongs together is of one
+moment."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from sqlalchemy import Engine, event
+
+from tests.engine.intents import commit
+from treasury.ledger import closing, moments, sweeps
+from treasury.ledger import database as ledger_database
+from treasury.ledger.ledger import Ledger
+from treasury.orders.states import Event
+from treasury.provider.service_rules import ServiceRules
+from treasury.reconciliation.scope import Scope
+
+pytestmark = [pytest.mark.both_databases, pytest.mark.parametrize("ledger_url", ["postgresql"], indirect=True)]
+
+OpenLedger = Callable[..., Ledger]
+
+
+@contextmanager
+def at_statement(text: str, act: Callable[[], Any], *, number: int = 1, before: bool = True) -> Iterator[None]:
+    """Act once, at the statement of this number among those that hold a text: before it is executed, or after it."""
+    seen: list[str] = []
+
+    def look(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        if text in statement:
+            seen.append(statement)
+            if len(seen) == number:
+                act()
+
+    name = "before_cursor_execute" if before else "after_cursor_execute"
+    event.listen(Engine, name, look)
+    try:
+        yield
+    finally:
+        event.remove(Engine, name, look)
+
+
+@contextmanager
+def about_to_commit(
+    ledger: Ledger, write: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> Iterator[threading.Event]:
+    """Write, and wait with the commit until the event that this yields is set, or the block ends."""
+    wrote, go_on = threading.Event(), threading.Event()
+
+    def wait(name: str) -> None:
+        if name == "writer.before" and threading.current_thread() is ledger._writer._thread:
+            wrote.set()
+            go_on.wait(10)
+
+    monkeypatch.setattr(ledger_database, "crash_point", wait)
+    thread = threading.Thread(target=write)
+    thread.start()
+    wrote.wait(10)
+    try:
+        yield go_on
+    finally:
+        go_on.set()
+        thread.join()
+
+
+def report(ledger: Ledger) -> closing.Closing:
+    """A report of everything, made now; nobody is asked."""
+    sweep_id = sweeps.record_sweep(ledger, Scope(), [], since=ledger.now() + 1)
+    closing.close_sweep(ledger, sweep_id, Scope(), ServiceRules())
+    return closing.closing_of(ledger, sweep_id, Scope())
+
+
+@pytest.mark.parametrize("looks", [1, 3])
+def test_a_step_that_is_committed_while_a_report_is_made_is_in_it_or_in_the_next_one(
+    open_ledger: OpenLedger, monkeypatch: pytest.MonkeyPatch, looks: int
+) -> None:
+    """Its number in the journal may be lower than that of a step which was committed before it.
+
+    Who waits for it long lets others step in between, and looks again.
+    """
+    monkeypatch.setattr(moments, "LOCK_SECONDS", 0.05 if looks > 1 else moments.LOCK_SECONDS)
+    one, other = open_ledger(), open_ledger()
+    first, second = commit(one, "a", "b")
+    first, second = one.step(first, Event.SEND), one.step(second, Event.SEND)
+    report(other)
+    with about_to_commit(one, lambda: one.step(first, Event.SETTLE), monkeypatch) as go_on:
+        other.step(second, Event.SETTLE)
+        with at_statement("LOCK TABLE", go_on.set, number=looks):
+            reports = [report(other)]
+    reports.append(report(other))
+    lines = [line for each in reports for line in each.statement]
+    assert sum(line.arrived for line in lines) == Decimal("20.00")
+    assert [line.residual for line in lines if line.residual] == []
