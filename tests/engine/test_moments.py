@@ -3,18 +3,24 @@ moment."""
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, event
+from sqlalchemy import Engine, event, update
 
 from tests.engine.intents import commit
-from treasury.ledger import closing, moments, sweeps
+from treasury.errors import IllegalTransition
+from treasury.ledger import closing, moments, schema, sweeps
 from treasury.ledger import database as ledger_database
+from treasury.ledger.changed_orders import hold_changed
+from treasury.ledger.epoch import begin_epoch
 from treasury.ledger.ledger import Ledger
-from treasury.orders.states import Event
+from treasury.ledger.seals import is_sealed_order
+from treasury.ledger.token import LedgerToken
+from treasury.orders.states import Event, State
 from treasury.provider.service_rules import ServiceRules
 from treasury.reconciliation.scope import Scope
 
@@ -65,6 +71,23 @@ def about_to_commit(
         thread.join()
 
 
+@contextmanager
+def meanwhile(text: str, act: Callable[[], Any]) -> Iterator[None]:
+    """Act in another thread after the first statement that holds a text; that waits for it a while, as it may wait for
+    what the statement locked."""
+    acting: list[threading.Thread] = []
+
+    def begin() -> None:
+        acting.append(threading.Thread(target=act))
+        acting[0].start()
+        acting[0].join(0.5)
+
+    with at_statement(text, begin, before=False):
+        yield
+    assert acting
+    acting[0].join()
+
+
 def report(ledger: Ledger) -> closing.Closing:
     """A report of everything, made now; nobody is asked."""
     sweep_id = sweeps.record_sweep(ledger, Scope(), [], since=ledger.now() + 1)
@@ -93,3 +116,32 @@ def test_a_step_that_is_committed_while_a_report_is_made_is_in_it_or_in_the_next
     lines = [line for each in reports for line in each.statement]
     assert sum(line.arrived for line in lines) == Decimal("20.00")
     assert [line.residual for line in lines if line.residual] == []
+
+
+def test_what_leaves_while_an_epoch_begins_has_left_or_is_held(open_ledger: OpenLedger, tmp_path: Path) -> None:
+    one, other = open_ledger(), open_ledger()
+    [order] = commit(one, "a")
+
+    def send() -> None:
+        with suppress(IllegalTransition):
+            one.step(order, Event.SEND)
+
+    with meanwhile("FROM orders", send):
+        begin_epoch(other, LedgerToken(tmp_path / "tokens", other.account), "a test")
+    [now] = one.orders(ids=[order.id])
+    [line] = one.journal(order)
+    assert (line.target, line.event) in {("sending", "send"), ("held", "hold")}
+    assert (now.state, now.sends) == (State(line.target), int(line.event == "send"))
+    assert is_sealed_order(one.key, now)
+
+
+def test_what_a_person_ends_while_it_is_found_to_be_changed_by_hand_has_ended(open_ledger: OpenLedger) -> None:
+    one, other = open_ledger(), open_ledger()
+    commit(one, "a")
+    one.write(lambda connection: connection.execute(update(schema.orders).values(amount="1000")).rowcount)
+    [order] = one.orders()
+    with meanwhile("FROM orders", lambda: one.step(order, Event.CANCEL)):
+        hold_changed(other, "run")
+    [now] = one.orders()
+    assert now.state is State.CANCELLED
+    assert [line.event for line in one.journal(order)] == ["cancel"]

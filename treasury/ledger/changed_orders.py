@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from sqlalchemy import Connection, func, select, update
 
 from treasury.ledger import schema
-from treasury.ledger.ledger import Ledger
+from treasury.ledger.ledger import Ledger, as_read
 from treasury.ledger.mapping import read_row
 from treasury.ledger.seals import CHANGED, is_sealed_order, is_sealed_quote
 from treasury.orders.records import Order, Quote
@@ -26,13 +26,20 @@ def hold_changed(ledger: Ledger, run_key: str) -> list[Order]:
         other = _with_changed_quotes(connection, ledger, run_key) | _put_back(connection, run_key)
         orders = (read_row(Order, row) for row in rows)
         found = [each for each in orders if each.id in other or not _is_expected(ledger, each)]
-        for order in found:
-            values = {"state": State.HELD.value, "hold_kind": Hold.CHANGED.value, "reason": REASON, "checksum": CHANGED}
-            connection.execute(update(table).where(table.c.id == order.id).values(**values))
-            ledger.journal_step(connection, order.id, Event.HOLD, order.state, State.HELD, cause=REASON)
-        return found
+        return [order for order in found if _hold(connection, ledger, order)]
 
     return ledger.write(work)
+
+
+def _hold(connection: Connection, ledger: Ledger, order: Order) -> bool:
+    """Hold an order, unless somebody moved it since it was read; returns whether it is held."""
+    table = schema.orders
+    unmoved = [table.c[name] == value for name, value in as_read(order).items()]
+    values = {"state": State.HELD.value, "hold_kind": Hold.CHANGED.value, "reason": REASON, "checksum": CHANGED}
+    if not connection.execute(update(table).where(*unmoved).values(**values)).rowcount:
+        return False
+    ledger.journal_step(connection, order.id, Event.HOLD, order.state, State.HELD, cause=REASON)
+    return True
 
 
 def hold_changed_of(ledger: Ledger, orders: Iterable[Order]) -> None:

@@ -178,7 +178,8 @@ def _begin(connection: Connection, ledger: Ledger, why: str, count: Count | None
     )
     table = schema.orders
     values = {"state": State.HELD.value, "hold_kind": Hold.OLDER.value, "reason": reason}
-    for row in connection.execute(select(table).where(table.c.state == State.PREPARED.value)).fetchall():
+    waits = select(table).where(table.c.state == State.PREPARED.value).order_by(table.c.id).with_for_update()
+    for row in connection.execute(waits).fetchall():  # Race: one that leaves just now is locked, or has left
         sealed = with_seal(ledger.key, read_row(Order, row), values)
         connection.execute(update(table).where(table.c.id == row.id).values(**sealed))
         ledger.journal_step(connection, row.id, Event.HOLD, State.PREPARED, State.HELD, cause=why)

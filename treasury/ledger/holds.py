@@ -118,11 +118,11 @@ def _step(
     values = {"state": target.value, "reason": reason, "hold_kind": kind}
     if event is Event.RELEASE:
         values |= {"counted_on": None}  # it counted on no day: it is judged by what others spent meanwhile
-    row = connection.execute(select(table).where(chosen)).first()
+    row = connection.execute(select(table).where(chosen).with_for_update()).first()
     if row is None:
         return  # it is elsewhere: a person cancels without waiting for this transaction
     if released is not None:
         values |= {"released": f"{row.released or ''} {released.value}".strip()}
     sealed = with_seal(ledger.key, read_row(Order, row), values)
-    if connection.execute(update(table).where(chosen).values(**sealed)).rowcount:
-        ledger.journal_step(connection, row.id, event, source, target, cause=reason or cause)
+    connection.execute(update(table).where(table.c.id == row.id).values(**sealed))
+    ledger.journal_step(connection, row.id, event, source, target, cause=reason or cause)
