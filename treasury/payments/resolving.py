@@ -10,12 +10,16 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
+from sqlalchemy import Connection
+
 from treasury.approving.tokens import Verb
 from treasury.errors import InputError, NotConnected, OutcomeUnknown, Refused
+from treasury.ledger.database import serialize
 from treasury.ledger.deciding import Proof, Word
 from treasury.ledger.epoch import absences_needed
 from treasury.ledger.in_flight import CONVERSION
 from treasury.ledger.intents import judge_anew
+from treasury.ledger.ledger import Ledger
 from treasury.ledger.quotes import MAX_GENERATIONS, finish_quote, last_quote
 from treasury.orders.decisions import certain_end, disagreements, has_ended
 from treasury.orders.quoting import QUOTED
@@ -108,14 +112,19 @@ def release_orders(
     with _held(desk, orders := releasable(desk, reference, kind)):
         word = word_about(desk, Verb.RELEASE, reference, orders, by=by, why=why, proof=proof)
         for order, own in [(order, said(desk, word, order)) for order in orders]:
-            needed = desk.ledger.write(lambda connection: absences_needed(connection, desk.ledger.now()))
-            facts: dict[str, Any] = {"hold_kind": None, "reason": None, "absences_needed": needed, "absent_since": None}
-            facts |= {"released": f"{order.released or ''} {order.hold_kind}".strip()}
-            if order.hold_kind == Hold.LIMIT:  # a limit is never waived, so nothing of its run leaves unjudged
-                desk.ledger.write(partial(judge_anew, run_key=order.run_key))
-            released = desk.ledger.step(order, Event.RELEASE, cause=own.cause, word=own, **facts)
+            released = desk.ledger.write(partial(_release, ledger=desk.ledger, order=order, word=own))
             decisions.append(Decision(released, True, _RELEASED.get(order.hold_kind or "", _MAY_BE_SENT)))
     return decisions
+
+
+def _release(connection: Connection, ledger: Ledger, order: Order, word: Word) -> Order:
+    serialize(connection)  # Race: an epoch that begins at the same moment holds it, or has it asked about
+    needed = absences_needed(connection, ledger.now())
+    facts: dict[str, Any] = {"hold_kind": None, "reason": None, "absences_needed": needed, "absent_since": None}
+    facts |= {"released": f"{order.released or ''} {order.hold_kind}".strip()}
+    if order.hold_kind == Hold.LIMIT:  # a limit is never waived, so nothing of its run leaves unjudged
+        judge_anew(connection, order.run_key)
+    return ledger.step(order, Event.RELEASE, cause=word.cause, word=word, **facts)
 
 
 _MAY_BE_SENT = "released: it is sent at the next start of its run"
