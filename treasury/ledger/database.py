@@ -162,6 +162,10 @@ def serialize(connection: Connection) -> None:
         connection.execute(text("SELECT pg_advisory_xact_lock(:n)"), {"n": SERIAL_LOCK})
 
 
+def _nothing() -> None:
+    """Nothing was checked."""
+
+
 class _Moved(Exception):
     """A row of the group was no longer as expected."""
 
@@ -178,8 +182,10 @@ class Group:
         self._together = together
         self._changes: dict[RowChange, list[tuple[Any, ...]]] = {}
         self._new: dict[tuple[Table, tuple[str, ...]], list[tuple[Any, ...]]] = {}
-        self.not_stopped = False
-        """Whether this transaction found that no stop is in force."""
+        self.not_stopped: int | None = None
+        """Since when, Unix ms, this transaction found that no policy took effect and that no stop is in force."""
+        self.check_again: Callable[[], None] = _nothing
+        """Looks for stops again before the commit, where it was long ago."""
         self.marks = 0
         """Number of sends that this transaction marks."""
 
@@ -304,6 +310,7 @@ class Writer:
                 for work, deliver in group:
                     answers.append((deliver, work(self._connection)))
                 shared.finish()
+                shared.check_again()
                 token = self.token if shared.marks > 0 else None
                 count = None if token is None else token.count(self._connection, shared.marks)
                 crash_point("writer.before")

@@ -1,9 +1,11 @@
 """Halts of all sending: a person's stop, and a recovery of the policy until it takes effect."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from sqlalchemy import Connection
 
+from treasury.clock import MACHINE
 from treasury.errors import PolicyChanged, RecoveryRuns, Stopped
 from treasury.ledger.database import group_of
 from treasury.ledger.statements import STANDING_STOP
@@ -16,28 +18,41 @@ NEVER = 2**62
 """Later than any time, Unix milliseconds."""
 
 
-def check_not_stopped(connection: Connection, now: int, judged_since: int | None = None) -> None:
+BELIEVED_SECONDS = 0.1
+"""So long it is believed that nothing stops; a transaction may wait longer for another process."""
+
+
+def check_not_stopped(connection: Connection, now: Callable[[], int], judged_since: int | None = None) -> None:
     """Raise `Stopped` while a stop is in force, and `RecoveryRuns` while a recovery of the policy is.
 
-    `now` is the ledger's time, Unix ms. `judged_since`: when the policy that payments were judged by took effect, Unix
-    ms. Raises `PolicyChanged` when another one took effect after it.
+    `now` gives the ledger's time, Unix ms. `judged_since`: when the policy that payments were judged by took effect,
+    Unix ms. Raises `PolicyChanged` when another one took effect after it.
 
-    Read once for all steps of a group, which are one transaction.
+    Read once for all steps of a group, which are one transaction, and again before its commit where that waited.
     """
-    group = group_of(connection)
-    if group.not_stopped:
+    group, since = group_of(connection), NEVER if judged_since is None else judged_since
+    if group.not_stopped is not None and group.not_stopped <= since:
         return
-    row = connection.execute(
-        STANDING_STOP, {"now": now, "since": NEVER if judged_since is None else judged_since}
-    ).first()
-    group.not_stopped = row is None
-    if row is not None and row.recovery < 0:
+    until = MACHINE.monotonic() + BELIEVED_SECONDS
+
+    def again() -> None:
+        if MACHINE.monotonic() > until:
+            _check(connection, now(), since)
+
+    _check(connection, now(), since)
+    group.not_stopped, group.check_again = since, again
+
+
+def _check(connection: Connection, now: int, since: int) -> None:
+    row = connection.execute(STANDING_STOP, {"now": now, "since": since}).first()
+    if row is None:
+        return
+    if row.recovery < 0:
         raise PolicyChanged(
             f"{row.by} put another policy in force: nothing more was sent; start the run again, so that what waits is "
             "judged by it"
         )
-    if row is not None and row.recovery:
+    if row.recovery:
         raise RecoveryRuns(row.by, f"{datetime.fromtimestamp(row.recovery / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}")
-    if row is not None:
-        how = with_person("treasury stop --lift --by NAME", is_listed=None)
-        raise Stopped(f"{STOPPED_BY}{row.by}: {row.why} ({how} lifts it)")
+    how = with_person("treasury stop --lift --by NAME", is_listed=None)
+    raise Stopped(f"{STOPPED_BY}{row.by}: {row.why} ({how} lifts it)")

@@ -55,6 +55,8 @@ class IntentRules:
 
     version: str | None = None
     """The policy in force; None when none is."""
+    since: int = 0
+    """When it took effect, Unix ms; 0 when none is in force."""
     approving: ApprovalRules = ApprovalRules()
     """Approvals that their plan needs, and who may give them."""
     limits: Limits = Limits()
@@ -414,6 +416,7 @@ def judge_again(ledger: Ledger, run_key: str, rules: IntentRules) -> None:
 
     crash_point("judged.before")
     ledger.write(work)
+    ledger.judged[run_key] = rules.since
     crash_point("judged.committed")
 
 

@@ -60,6 +60,8 @@ class Ledger:
         """The business date of a moment, Unix ms, by the policy that applies; None where none does."""
         self.judged_since: int | None = None
         """When the policy that payments are judged by took effect, Unix ms; 0 where none is in force."""
+        self.judged: dict[str, int] = {}
+        """Run key -> the same for what waits of a run, as this process judged it last."""
         self.statuses: set[tuple[str, int]] = set()
         """Operations and statuses that the ledger holds already, so that each is written once."""
         self._process = f"{socket.gethostname()}:{os.getpid()}"
@@ -159,7 +161,7 @@ class Ledger:
 
         def work(connection: Connection) -> Order:
             if sends:
-                check_not_stopped(connection, self.now(), self.judged_since)
+                check_not_stopped(connection, self.now, self.judged.get(order.run_key, self.judged_since))
             if event in DECIDED:
                 check_step(connection, self, event, order, word)
             group_of(connection).marks += sends or event is Event.CANCEL

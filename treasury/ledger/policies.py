@@ -247,7 +247,7 @@ def _record(
         if approved is not None and (plan := newest_plan(connection, ledger, approved)) is not None:
             check_not_rejected(connection, ledger, plan)
             use_approvals(connection, ledger, plan)
-        group_of(connection).not_stopped = False  # sends that share this commit come after it
+        group_of(connection).not_stopped = None  # sends that share this commit come after it
         group_of(connection).marks += 1  # a ledger that forgot it is older than this machine knows
         added = insert(schema.policies).values(**row, checksum=seal(ledger.key, schema.policies, row))
         return int(connection.execute(added.returning(schema.policies.c.id)).scalar_one())

@@ -28,7 +28,7 @@ def stop_sending(
         row = {"stopped_at": ledger.now(), "stopped_by": person, "why": why.strip(), "os_user": os_user}
         connection.execute(insert(schema.stops).values(**row, is_signed=owner is not None))
         # Race: a later send of this very transaction must see the stop.
-        group_of(connection).not_stopped = False
+        group_of(connection).not_stopped = None
         group_of(connection).marks += 1  # a ledger that forgot it is older than this machine knows
 
     ledger.write(work)

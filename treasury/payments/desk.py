@@ -68,6 +68,7 @@ class Desk:
             if fresh:
                 self.stop_losses.pop(run_key, None)
                 self.checked_runs.discard(run_key)
+                self.ledger.judged.pop(run_key, None)
                 self.submission.begin_start()
                 self.standing = self.check_standing()
                 self.ledger.recover(run_key)

@@ -37,6 +37,7 @@ class Governing:
         limits = self.policy.table(table)
         return IntentRules(
             version=self.version,
+            since=self.since,
             approving=self.approving(approvals_needed(debits, limits)),
             limits=limits,
             day=self.policy.day_of(desk.ledger.now()),
