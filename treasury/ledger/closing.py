@@ -8,7 +8,7 @@ from decimal import Decimal
 from itertools import chain
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Connection, Select, func, insert, select, update
+from sqlalchemy import Column, ColumnElement, Connection, Select, func, insert, or_, select, tuple_, update
 
 from treasury.concurrency.batches import batched
 from treasury.ledger import schema
@@ -61,6 +61,12 @@ def close_sweep(ledger: Ledger, sweep_id: int, scope: Scope, rules: ServiceRules
     `rules`: where fees are taken, and when operations debit. `by_age`: the rule, in words, by which orders
     that have long been final were left out.
     """
+    while not _close(ledger, sweep_id, scope, rules, by_age):
+        pass  # Race: another sweep of these books ended meanwhile, so this one follows it
+
+
+def _close(ledger: Ledger, sweep_id: int, scope: Scope, rules: ServiceRules, by_age: str | None) -> bool:
+    """End a sweep as `close_sweep` does; returns whether no other report was made since the one that it follows."""
     fee_on_top = rules.fee_on_top
     before = _last_report(ledger, scope, sweep_id)
     opening = {} if before is None else {line.currency: line.closing_in_flight for line in _lines(before.statement)}
@@ -116,12 +122,35 @@ def close_sweep(ledger: Ledger, sweep_id: int, scope: Scope, rules: ServiceRules
         drawn |= {"not_asked": count, "by_age": by_age}
     row["statement"] = json.dumps(drawn)
 
-    def work(connection: Connection) -> None:
-        serialize(connection)
-        if connection.execute(select(schema.reports).where(schema.reports.c.sweep_id == sweep_id)).first() is None:
-            connection.execute(insert(schema.reports).values(**row))
+    return _record(ledger, row, None if before is None else before.sweep_id)
 
-    ledger.write(work)
+
+def _record(ledger: Ledger, row: Mapping[str, Any], before: int | None) -> bool:
+    """Record a report that follows the one of a sweep, unless its own sweep has one; returns whether it still does."""
+    reports = schema.reports.c
+    newest = select(reports.sweep_id).where(reports.books == row["books"]).order_by(*_LATEST_FIRST).limit(1)
+
+    def work(connection: Connection) -> bool:
+        serialize(connection)
+        if _has_ended(connection, row["sweep_id"]):
+            return True
+        if connection.execute(newest).scalar() != before:
+            return False
+        connection.execute(insert(schema.reports).values(**row))
+        return True
+
+    return ledger.write(work)
+
+
+def _has_ended(connection: Connection, sweep_id: int) -> bool:
+    table = schema.reports.c
+    return connection.execute(select(table.sweep_id).where(table.sweep_id == sweep_id)).first() is not None
+
+
+IN_SEQUENCE = (schema.reports.c.journal_id, schema.reports.c.as_of, schema.reports.c.sweep_id)
+"""The sequence in which reports were made: a sweep that began first may end last."""
+
+_LATEST_FIRST = tuple(each.desc() for each in IN_SEQUENCE)
 
 
 def _debit_of(row: Any, rules: ServiceRules) -> str:
@@ -161,9 +190,14 @@ def closing_of(ledger: Ledger, sweep_id: int, scope: Scope) -> Closing:
 
 
 def _last_report(ledger: Ledger, scope: Scope, sweep_id: int) -> Any | None:
-    table = schema.reports
-    query = select(table).where(table.c.books == scope.books, table.c.sweep_id < sweep_id)
-    return next(iter(ledger.read(query.order_by(table.c.sweep_id.desc()).limit(1))), None)
+    """The report of these books that was made before that of a sweep, or that was made last where it has none."""
+    query = select(schema.reports).where(schema.reports.c.books == scope.books, *_before(ledger, sweep_id))
+    return next(iter(ledger.read(query.order_by(*_LATEST_FIRST).limit(1))), None)
+
+
+def _before(ledger: Ledger, sweep_id: int) -> list[ColumnElement[bool]]:
+    own = ledger.read(select(*IN_SEQUENCE).where(schema.reports.c.sweep_id == sweep_id))
+    return [tuple_(*IN_SEQUENCE) < tuple_(*each) for each in own]
 
 
 def _lines(statement: str) -> list[StatementLine]:
@@ -377,7 +411,9 @@ def record_balances(ledger: Ledger, sweep_id: int, moment: str, seen: Mapping[st
     table = schema.sweep_balances
 
     def work(connection: Connection) -> None:
-        serialize(connection)  # Race: another process may be running the same sweep.
+        serialize(connection)  # Race: another process may be running the same sweep, or have ended it
+        if _has_ended(connection, sweep_id):
+            return
         held = {row.currency for row in connection.execute(select(table).where(table.c.sweep_id == sweep_id))}
         for currency, found in seen.items():
             read: dict[str, Any] = vars(found)
@@ -411,12 +447,12 @@ def balance_nights(ledger: Ledger, sweep_id: int | None = None) -> dict[str, lis
     """
     reports, sweeps = schema.reports, schema.sweeps
     query = select(reports, sweeps.c.scope).join_from(reports, sweeps, reports.c.sweep_id == sweeps.c.id)
-    until = reports.c.books == Scope().books
+    query = query.where(reports.c.books == Scope().books)
     if sweep_id is not None:
-        until &= reports.c.sweep_id <= sweep_id
+        query = query.where(or_(reports.c.sweep_id == sweep_id, *_before(ledger, sweep_id)))
     rows = [
         (row, flows)
-        for row in ledger.read(query.where(until).order_by(reports.c.sweep_id))
+        for row in ledger.read(query.order_by(*IN_SEQUENCE))
         if (flows := json.loads(row.statement).get("flows")) is not None
     ]
     whole = [row.sweep_id for row, _ in rows if Scope(**json.loads(row.scope)).is_whole]
