@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 from sqlalchemy import Engine, event, update
 
-from tests.engine.intents import commit
+from tests.engine.intents import commit, intent
 from treasury.errors import IllegalTransition
 from treasury.ledger import closing, moments, schema, sweeps
 from treasury.ledger import database as ledger_database
 from treasury.ledger.changed_orders import hold_changed
+from treasury.ledger.earlier_runs import beside_last
 from treasury.ledger.epoch import begin_epoch
+from treasury.ledger.intents import commit_plan
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.seals import is_sealed_order
 from treasury.ledger.token import LedgerToken
@@ -145,3 +147,15 @@ def test_what_a_person_ends_while_it_is_found_to_be_changed_by_hand_has_ended(op
     [now] = one.orders()
     assert now.state is State.CANCELLED
     assert [line.event for line in one.journal(order)] == ["cancel"]
+
+
+def test_a_run_whose_only_payment_ends_while_another_one_is_compared_with_it_is_passed_over(
+    open_ledger: OpenLedger,
+) -> None:
+    one, other = open_ledger(), open_ledger()
+    commit_plan(one, "one", "payout", {}, "1" * 64, [intent("a", payee="somebody")])
+    commit_plan(one, "two", "payout", {}, "2" * 64, [intent("a", payee="somebody")])
+    sent = one.step(one.orders(run_key="one")[0], Event.SEND)
+    with at_statement("GROUP BY orders.run_key", lambda: one.step(sent, Event.REJECT), before=False):
+        beside = other.look(lambda connection: beside_last(connection, "two", Decimal(10)))
+    assert beside is None or beside.run_key == "one"

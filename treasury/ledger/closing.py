@@ -433,11 +433,13 @@ def begin_again(ledger: Ledger, sweep_id: int) -> list[str]:
     """Let the second reading of each balance that moved be its first one; return their currencies."""
     table = schema.sweep_balances
     moved = (table.c.sweep_id == sweep_id) & (table.c.before != table.c.after)
-    currencies = [row.currency for row in ledger.read(select(table.c.currency).where(moved))]
-    ledger.write(
-        lambda connection: connection.execute(table.update().where(moved).values(before=table.c.after)).rowcount
-    )
-    return currencies
+    again = table.update().where(moved).values(before=table.c.after).returning(table.c.currency)
+
+    def work(connection: Connection) -> list[str]:
+        serialize(connection)
+        return [] if _has_ended(connection, sweep_id) else sorted(connection.execute(again).scalars())
+
+    return ledger.write(work)
 
 
 def balance_nights(ledger: Ledger, sweep_id: int | None = None) -> dict[str, list[Night]]:

@@ -1,13 +1,10 @@
 """The runs of a ledger that paid the same people as another one: found by the keyed hashes of their payees."""
 
-from collections import Counter
-from collections.abc import Collection
 from decimal import Decimal
 from typing import Any
 
 from sqlalchemy import Connection, func, select
 
-from treasury.concurrency.batches import batched
 from treasury.ledger import schema
 from treasury.ledger.duplicates import may_be_paid
 from treasury.money import sums_of
@@ -26,34 +23,40 @@ def beside_last(connection: Connection, run_key: str, percent: Decimal) -> Besid
 
     Runs pay the same people when at least half of the payees of each are payees of the other.
     """
-    waits = schema.orders.c.state.in_([State.PREPARED.value, State.HELD.value])
-    run = _payments(connection, run_key, waits | may_be_paid(schema.orders))
-    alike = _alike(connection, run_key, {each.payee for each in run}) if run else []
+    run = _payments(connection, run_key, _waits_or_paid(schema.orders))
+    alike = _alike(connection, run_key, len({each.payee for each in run})) if run else []
     if not alike:
         return None
     last = _payments(connection, alike[0], may_be_paid(schema.orders))
     return compare_runs(run, alike[0], last, [_debits(connection, each) for each in alike], percent)
 
 
-def _alike(connection: Connection, run_key: str, payees: Collection[str]) -> list[str]:
-    """The last runs that paid the same people, the newest first."""
-    table = schema.orders.c
-    paid = may_be_paid(schema.orders) & (table.run_key != run_key)
-    shared: Counter[str] = Counter()
-    newest: dict[str, int] = {}
-    for some in batched(payees):
-        counted = func.count(table.payee.distinct()).label("payees")
-        query = select(table.run_key, counted, func.max(table.id).label("id")).where(paid, table.payee.in_(some))
-        for row in connection.execute(query.group_by(table.run_key)):
-            shared[row.run_key] += row.payees
-            newest[row.run_key] = max(row.id, newest.get(row.run_key, 0))
-    last = sorted(newest, key=lambda each: -newest[each])[:LOOKED_AT]
-    query = select(table.run_key, func.count(table.payee.distinct()).label("payees"))
-    sizes = {
-        row.run_key: row.payees
-        for row in connection.execute(query.where(paid, table.run_key.in_(last)).group_by(table.run_key))
-    }
-    return [each for each in last if 2 * shared[each] >= max(len(payees), sizes[each])][:MEAN_OF]
+def _waits_or_paid(table: Any) -> Any:
+    return table.c.state.in_([State.PREPARED.value, State.HELD.value]) | may_be_paid(table)
+
+
+def _alike(connection: Connection, run_key: str, payees: int) -> list[str]:
+    """The last runs that paid the same people as a run with so many payees, the newest first.
+
+    Race: the others go on meanwhile, and PostgreSQL lets each statement see another moment: one counts all of it.
+    """
+    table, own = schema.orders.c, schema.orders.alias()
+    payee = select(own.c.payee).distinct()
+    mine = payee.where(own.c.run_key == run_key, own.c.payee.is_not(None), _waits_or_paid(own)).subquery()
+    newest = func.max(table.id).label("id")
+    found = (
+        select(table.run_key, func.count(table.payee.distinct()).label("shared"), newest)
+        .join(mine, mine.c.payee == table.payee)
+        .where(may_be_paid(schema.orders), table.run_key != run_key)
+        .group_by(table.run_key)
+        .order_by(newest.desc())
+        .limit(LOOKED_AT)
+        .subquery()
+    )
+    other = schema.orders.alias()
+    size = select(func.count(other.c.payee.distinct())).where(other.c.run_key == found.c.run_key, may_be_paid(other))
+    rows = connection.execute(select(found, size.scalar_subquery().label("size")).order_by(found.c.id.desc()))
+    return [row.run_key for row in rows if 2 * row.shared >= max(payees, row.size)][:MEAN_OF]
 
 
 def _payments(connection: Connection, run_key: str, counts: Any) -> list[Payment]:
