@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from sqlalchemy import Connection, insert, select, update
+from sqlalchemy import Connection, select, update
 
 from treasury.ledger import schema
 from treasury.ledger.ledger import Ledger
+from treasury.ledger.statements import insert_if_new
 from treasury.provider.card_users import PASSED, CardUserRecord
 
 
@@ -21,10 +22,10 @@ def saw_card_user(ledger: Ledger, user_xid: str, user: CardUserRecord) -> None:
     row = {"seen_at": now, **{name: value for name, value in shown.items() if value is not None}}
 
     def work(connection: Connection) -> None:
-        known = connection.execute(select(table).where(table.c.user_xid == user_xid)).first()
-        if known is None:
-            connection.execute(insert(table).values(user_xid=user_xid, first_at=now, since=now, **row, **passed(None)))
+        new = {"user_xid": user_xid, "first_at": now, "since": now, **row, **passed(None)}
+        if insert_if_new(connection, table, new):
             return
+        known = connection.execute(select(table).where(table.c.user_xid == user_xid)).one()
         since = known.since if user.kyc_status in (None, known.kyc_status) else now
         connection.execute(
             update(table).where(table.c.user_xid == user_xid).values(since=since, **row, **passed(known))

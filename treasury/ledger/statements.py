@@ -23,6 +23,7 @@ from sqlalchemy import (
     union_all,
     update,
 )
+from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.types import TypeEngine
 
@@ -112,6 +113,18 @@ def insert_all(connection: Connection, table: Table, columns: tuple[str, ...], r
     for some in _in_parts(rows):
         text = _insert_all(connection.dialect, table, columns, len(some))
         _run(connection, text, [value for row in some for value in row])
+
+
+_INSERTS = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}
+
+
+def insert_if_new(connection: Connection, table: Table, row: Mapping[str, Any]) -> bool:
+    """Insert a row, unless there is one with its key, also of a transaction that others commit at this moment.
+
+    Returns whether it is new.
+    """
+    added: Any = _INSERTS[connection.dialect.name](table).values(**row)
+    return bool(connection.execute(added.on_conflict_do_nothing()).rowcount)
 
 
 def _in_parts(rows: Sequence[Sequence[Any]]) -> Sequence[Sequence[Sequence[Any]]]:

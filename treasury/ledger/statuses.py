@@ -1,9 +1,10 @@
 """Statuses that the service has shown for confirmed orders: evidence from an account's own history."""
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import select
 
 from treasury.ledger import schema
 from treasury.ledger.ledger import Ledger
+from treasury.ledger.statements import insert_if_new
 
 
 def saw_status(ledger: Ledger, operation: str, status: int) -> None:
@@ -12,14 +13,8 @@ def saw_status(ledger: Ledger, operation: str, status: int) -> None:
     if key in ledger.statuses:
         return
 
-    def work(connection: Connection) -> None:
-        table = schema.seen_statuses
-        known = select(table.c.status).where(table.c.operation == operation, table.c.status == int(status))
-        if connection.execute(known).first() is None:
-            row = {"operation": operation, "status": int(status), "first_seen": ledger.now()}
-            connection.execute(insert(table).values(**row))
-
-    ledger.write(work)
+    row = {"operation": operation, "status": int(status), "first_seen": ledger.now()}
+    ledger.write(lambda connection: insert_if_new(connection, schema.seen_statuses, row))
     ledger.statuses.add(key)
 
 
