@@ -10,7 +10,7 @@ import pytest
 from tests.engine import paying
 from tests.engine.runs import results, sheet
 from tests.moved_clock import clock_of
-from treasury.errors import ApprovalNeeded, InputError, LimitExceeded, PlanRejected, RunKeyConflict
+from treasury.errors import ApprovalNeeded, InputError, LimitExceeded, Overtaken, PlanRejected, RunKeyConflict
 from treasury.ledger.approvals import reject_plan, waiting_plan, waiting_plans
 from treasury.ledger.approved_plans import approved_by
 from treasury.ledger.policies import adopt_policy
@@ -191,3 +191,29 @@ def test_an_approval_that_ended_is_given_again_though_a_newer_plan_waits_or_was_
         approving.approve(desk, "run", name=name)
     assert start(desk, late, tmp_path / "out", add=False)["counts"] == {"settled": 3}
     assert waiting_plans(desk.ledger) == []
+
+
+@pytest.mark.both_databases
+def test_two_starts_that_add_rows_at_once_keep_to_the_limits_together(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = open_desk(start_sandbox().base_url)
+    adopt(desk, max_per_run={"USDT_TRC20": "100"})
+    start(desk, sheet(tmp_path, *FIRST), tmp_path / "out", add=False)
+    one = sheet(tmp_path, ("c", "60", "12345670003"), name="one.csv")
+    other = sheet(tmp_path, ("d", "60", "12345670004"), name="other.csv")
+    added: list[str] = []
+
+    def and_then_add(*given: Any) -> Any:
+        found = agreeing.added_plan(*given)
+        if not added:
+            added.append("d")
+            paying.commit(desk, other, "run", add=True)
+        return found
+
+    monkeypatch.setattr("treasury.pay.payouts.added_plan", and_then_add)
+    with pytest.raises(Overtaken, match="at the same moment"):
+        paying.commit(desk, one, "run", add=True)
+    with pytest.raises(LimitExceeded):
+        paying.commit(desk, one, "run", add=True)
+    assert {order.row_ref for order in desk.ledger.orders()} == {"a", "b", "d"}

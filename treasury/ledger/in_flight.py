@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import ColumnElement, Connection, select
 
 from treasury.ledger import schema
 from treasury.ledger.ledger import Ledger
@@ -30,14 +30,19 @@ class Recorded:
     """Currency -> what its payments debit at the most; without those that ended unpaid."""
 
 
-@exact
 def recorded_debits(ledger: Ledger, run_key: str) -> Recorded:
     """The rows and debits of a run that began."""
+    return ledger.look(lambda connection: debits_recorded(connection, run_key))
+
+
+@exact
+def debits_recorded(connection: Connection, run_key: str) -> Recorded:
+    """Return the rows and debits of a run as `recorded_debits` does, inside a transaction."""
     table = schema.orders.c
     sums: dict[str, Decimal] = defaultdict(Decimal)
     rows = set()
     query = select(table.row_ref, table.state, table.currency, table.amount, table.ceiling)
-    for row in ledger.read(query.where(table.run_key == run_key)):
+    for row in connection.execute(query.where(table.run_key == run_key)):
         rows.add(row.row_ref)
         debit = _debit(row)
         if debit is not None and not State(row.state).may_be_replaced:

@@ -6,6 +6,7 @@ It is serialized, so that two runs that start at the same time see each other.
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 from sqlalchemy import Connection, Row, func, insert, select, update
@@ -24,6 +25,7 @@ from treasury.ledger.deciding import people_at
 from treasury.ledger.epoch import absences_needed
 from treasury.ledger.funding_runs import FUNDING
 from treasury.ledger.holds import hold_duplicates, hold_over, hold_payees, release_duplicates
+from treasury.ledger.in_flight import debits_recorded
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.makers import all_makers, with_maker
 from treasury.ledger.opening import check_account
@@ -32,7 +34,7 @@ from treasury.ledger.policies import check_policy
 from treasury.ledger.proposals import check_not_cancelled
 from treasury.ledger.replacements import forget_replaced, replaced_by, why_not_replaced
 from treasury.ledger.seals import NOT_JUDGED, is_sealed, judged_by, seal, seal_new
-from treasury.money import format_amount
+from treasury.money import ZERO, exact, format_amount
 from treasury.orders.quoting import masked_payload
 from treasury.orders.records import Intent, derive_request_id
 from treasury.orders.states import Hold, State
@@ -69,6 +71,8 @@ class IntentRules:
     """The plan of another run that they are part of: its approvals are theirs."""
     payments: Collection[str] = ()
     """The hash of a new plan's payments alone, where it has conversions: a person may have rejected them before."""
+    recorded: Mapping[str, Decimal] | None = None
+    """Currency -> what their run had recorded when its limits and approvals counted that; None where they did not."""
     newest_order: int | None = None
     """The last order that was recorded when they were planned; None where others may be recorded in between."""
     maker: Maker | None = None
@@ -184,7 +188,7 @@ def add_to_plan(
     `sha256` identifies the plan of the `added` ones, which need approvals of their own; `recorded`: the payments of the
     same sheet that the run has already, which must be unchanged. `funding`: what may be converted for the run from now
     on; without any `added`, the plan is one of the whole run, and takes the place of its own. Raises as `commit_plan`,
-    and `PolicyChanged` for a run that was recorded under another policy.
+    `PolicyChanged` for a run that was recorded under another policy, and `Overtaken`.
     """
 
     def work(connection: Connection) -> int:
@@ -201,6 +205,7 @@ def add_to_plan(
             )
         check_not_cancelled(connection, run_key)
         _check_binding(ledger, connection, run_key, recorded)
+        _check_counted(connection, run_key, rules)
         _check_not_rejected(connection, ledger, run_key, sha256, rules)
         check_approved(connection, ledger, run_key, sha256, rules.version, rules.approving)
         if rules.day is not None:
@@ -212,6 +217,17 @@ def add_to_plan(
         return record_intents(ledger, connection, run_key, added, rules)
 
     return _commit(ledger, work)
+
+
+@exact
+def _check_counted(connection: Connection, run_key: str, rules: IntentRules) -> None:
+    """Raise `Overtaken` where a run has recorded more by now than its limits and approvals counted."""
+    counted = rules.recorded
+    if counted is None:
+        return
+    now = debits_recorded(connection, run_key).sums
+    if any(amount > counted.get(currency, ZERO) for currency, amount in now.items()):
+        raise Overtaken(f"more of run {run_key} was recorded at the same moment; nothing was added: start it again")
 
 
 def _maker(connection: Connection, ledger: Ledger, rules: IntentRules) -> Maker:

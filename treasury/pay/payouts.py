@@ -125,7 +125,7 @@ def _add(
     meant = agreed or added or plan
     new = set() if added is None else {row.row_ref for row in added.rows}
     rules = _judged(governed, governed.rules(desk, plan.table, meant.counted, {}), meant)
-    rules = rules if added is None else replace(rules, payments=(added.sha256,))
+    rules = rules if added is None else replace(rules, payments=(added.sha256,), recorded=added.recorded)
     recorded = [intent for intent in plan.intents if intent.row_ref not in new]
     with desk.hold(plan.run_key):
         add_to_plan(
