@@ -12,11 +12,11 @@ from tests.engine.intents import commit
 from tests.engine.runs import sheet
 from tests.engine.test_judged_twice import adopt, start
 from tests.moved_clock import MovedClock
-from treasury.errors import PolicyChanged, Stopped
+from treasury.errors import PolicyChanged, RecoveryRuns, Stopped
 from treasury.ledger import halts
 from treasury.ledger.database import serialize
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.policies import adopt_policy
+from treasury.ledger.policies import adopt_policy, recover_policy
 from treasury.ledger.quotes import open_quote
 from treasury.ledger.stops import stop_sending
 from treasury.orders.records import Order
@@ -95,3 +95,20 @@ def test_a_stop_ends_what_was_about_to_leave_and_waited_for_another_process(
     judge.join()
     assert ends == [Stopped]
     assert ledger.orders(ids=[order.id])[0].state is State.PREPARED
+
+
+def test_of_two_recoveries_that_are_asked_for_at_once_one_runs(
+    open_ledger: OpenLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ledger, other = open_ledger(), open_ledger()
+    policy, now = parse_policy({"no_limits": "a test"}, "p.toml"), ledger.now()
+    looked: list[Any] = []
+
+    def look_meanwhile(_: Ledger) -> None:
+        if not looked:
+            looked.append(None)
+            recover_policy(other, policy, "p.toml", by="Ben Example", os_user="ben", now=now)
+
+    monkeypatch.setattr("treasury.ledger.policies.running_recovery", look_meanwhile)
+    with pytest.raises(RecoveryRuns):
+        recover_policy(ledger, policy, "p.toml", by="Ada Example", os_user="ada", now=now)

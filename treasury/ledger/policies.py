@@ -244,6 +244,8 @@ def _record(
         found, _ = newest_of(ledger.key, connection.execute(IN_FORCE, {"now": ledger.now()}))
         if not recovery and (None if found is None else found.id) != (None if before is None else before.id):
             raise PolicyChanged("another policy was adopted meanwhile: look at it with treasury policy show")
+        if recovery:
+            check_no_recovery(connection, ledger.key, ledger.now())
         if approved is not None and (plan := newest_plan(connection, ledger, approved)) is not None:
             check_not_rejected(connection, ledger, plan)
             use_approvals(connection, ledger, plan)
