@@ -147,10 +147,7 @@ def _has_ended(connection: Connection, sweep_id: int) -> bool:
     return connection.execute(select(table.sweep_id).where(table.sweep_id == sweep_id)).first() is not None
 
 
-IN_SEQUENCE = (schema.reports.c.journal_id, schema.reports.c.as_of, schema.reports.c.sweep_id)
-"""The sequence in which reports were made: a sweep that began first may end last."""
-
-_LATEST_FIRST = tuple(each.desc() for each in IN_SEQUENCE)
+_LATEST_FIRST = tuple(each.desc() for each in schema.IN_SEQUENCE)
 
 
 def _debit_of(row: Any, rules: ServiceRules) -> str:
@@ -196,8 +193,8 @@ def _last_report(ledger: Ledger, scope: Scope, sweep_id: int) -> Any | None:
 
 
 def _before(ledger: Ledger, sweep_id: int) -> list[ColumnElement[bool]]:
-    own = ledger.read(select(*IN_SEQUENCE).where(schema.reports.c.sweep_id == sweep_id))
-    return [tuple_(*IN_SEQUENCE) < tuple_(*each) for each in own]
+    own = ledger.read(select(*schema.IN_SEQUENCE).where(schema.reports.c.sweep_id == sweep_id))
+    return [tuple_(*schema.IN_SEQUENCE) < tuple_(*each) for each in own]
 
 
 def _lines(statement: str) -> list[StatementLine]:
@@ -454,7 +451,7 @@ def balance_nights(ledger: Ledger, sweep_id: int | None = None) -> dict[str, lis
         query = query.where(or_(reports.c.sweep_id == sweep_id, *_before(ledger, sweep_id)))
     rows = [
         (row, flows)
-        for row in ledger.read(query.order_by(*IN_SEQUENCE))
+        for row in ledger.read(query.order_by(*schema.IN_SEQUENCE))
         if (flows := json.loads(row.statement).get("flows")) is not None
     ]
     whole = [row.sweep_id for row, _ in rows if Scope(**json.loads(row.scope)).is_whole]

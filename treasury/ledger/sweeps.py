@@ -134,15 +134,15 @@ def sweep(ledger: Ledger, sweep_id: int) -> Sweep:
 
 
 def last_reported_sweep(ledger: Ledger, scope: Scope) -> Sweep | None:
-    """The latest sweep of these books whose report was made."""
-    found = _sweeps(ledger, schema.reports.c.books == scope.books)
+    """The sweep of these books whose report was made last."""
+    found = _sweeps(ledger, schema.reports.c.books == scope.books, *schema.IN_SEQUENCE)
     return found[-1] if found else None
 
 
-def _sweeps(ledger: Ledger, condition: Any) -> list[Sweep]:
+def _sweeps(ledger: Ledger, condition: Any, *order: Any) -> list[Sweep]:
     sweeps, reports = schema.sweeps, schema.reports
     query = select(sweeps, reports.c.as_of).outerjoin(reports, reports.c.sweep_id == sweeps.c.id)
-    rows = ledger.read(query.where(condition).order_by(sweeps.c.id))
+    rows = ledger.read(query.where(condition).order_by(*order))
     return [Sweep(row.id, row.started_at, Scope(**json.loads(row.scope)), row.as_of) for row in rows]
 
 
