@@ -4,17 +4,23 @@ Cancelling takes no run's lock. It is one conditional step of the ledger, as the
 first wins, and the other one finds the order elsewhere.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection
 
 from treasury.approving.tokens import Verb
 from treasury.concurrency.crash_points import crash_point
 from treasury.errors import IllegalTransition, InputError, NotConnected, OutcomeUnknown, Refused
 from treasury.ledger.approvals import waiting_plan
 from treasury.ledger.changed_orders import may_have_left
+from treasury.ledger.database import serialize
 from treasury.ledger.deciding import Proof, Word
 from treasury.ledger.epoch import ABSENCES, epoch_began
 from treasury.ledger.funding_runs import rounds_of
 from treasury.ledger.in_flight import CONVERSION
+from treasury.ledger.ledger import Ledger
 from treasury.ledger.proposals import WaitingPlan, cancel_plan, plan_subject
 from treasury.ledger.quotes import last_quote
 from treasury.orders.decisions import disagreements
@@ -96,23 +102,41 @@ def cancel_order(
     """
     while (why_not := None if made_otherwise else _why_not(desk, order)) is None:
         try:
+            is_asked = bool(made_otherwise) or _of_an_older_ledger(desk, order)
             if (
                 not made_otherwise
-                and (_of_an_older_ledger(desk, order) or _has_quote_of_others(desk, order))
+                and (is_asked or _has_quote_of_others(desk, order))
                 and (held := _held_instead(desk, order)) is not None
             ):
                 order = held
                 continue
             facts = {"reason": f"cancelled by {cause}{made_otherwise}", "hold_kind": None}
             crash_point("cancel.before")
-            cancelled = desk.ledger.step(order, Event.CANCEL, cause=cause, word=word, **facts)
+            cancelled = _end(desk, order, cause, word, facts, is_asked=is_asked)
             crash_point("cancel.committed")
+            if cancelled is None:
+                continue
             return Decision(cancelled, True, "cancelled: it never left, and is never sent")
         except IllegalTransition:  # its run moved it meanwhile
             order = desk.ledger.orders(ids=[order.id])[0]
         except (NotConnected, OutcomeUnknown, Refused) as error:
             return Decision(order, False, f"it may have left before, and could not be asked about ({error}); try again")
     return Decision(order, order.state is State.CANCELLED, why_not)
+
+
+def _end(
+    desk: Desk, order: Order, cause: str, word: Word | None, facts: Mapping[str, Any], *, is_asked: bool
+) -> Order | None:
+    """Cancel an order; None where the ledger was found to be older meanwhile, and the service was not asked about
+    it."""
+
+    def work(connection: Connection) -> Order | None:
+        serialize(connection)
+        if not is_asked and _is_older(connection, desk.ledger, order):
+            return None
+        return desk.ledger.step(order, Event.CANCEL, cause=cause, word=word, **facts)
+
+    return desk.ledger.write(work)
 
 
 def _made_otherwise(desk: Desk, order: Order) -> str:
@@ -148,9 +172,13 @@ def _held_instead(desk: Desk, order: Order) -> Order | None:
 def _of_an_older_ledger(desk: Desk, order: Order) -> bool:
     """Tell whether an order was recorded before its ledger was found to be older, whatever holds it, or is to be asked
     about twice since."""
+    return desk.ledger.look(lambda connection: _is_older(connection, desk.ledger, order))
+
+
+def _is_older(connection: Connection, ledger: Ledger, order: Order) -> bool:
     if order.hold_kind == Hold.OLDER or order.absences_needed >= ABSENCES:
         return True
-    began = desk.ledger.look(lambda connection: epoch_began(connection, desk.ledger.now()))
+    began = epoch_began(connection, ledger.now())
     return began is not None and order.created_at <= began
 
 
