@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tests.engine.intents import commit
+from tests.engine.judged import adopt, start
 from tests.engine.runs import sheet
-from tests.engine.test_judged_twice import adopt, start
 from tests.moved_clock import MovedClock
 from treasury.errors import PolicyChanged, RecoveryRuns, Stopped
 from treasury.ledger import halts

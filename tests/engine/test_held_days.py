@@ -1,4 +1,4 @@
-"""What is held counts on no day; once it is released it counts again, and is judged by the day's account first."""
+"""Held payments count on no day; once released they are judged by the day's account again."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.engine.judged import PERSON, adopt, start
 from tests.engine.runs import sheet
-from tests.engine.test_judged_twice import PERSON, adopt, start
 from treasury.orders.states import Hold
 from treasury.payments.desk import Desk
 from treasury.payments.resolving import release_orders

@@ -7,36 +7,23 @@ from typing import Any
 import pytest
 
 from tests.engine import paying
+from tests.engine.judged import PERSON, adopt, start
 from tests.engine.runs import sheet
 from tests.moved_clock import clock_of
 from treasury.errors import LimitExceeded, PolicyChanged
-from treasury.ledger.policies import adopt_policy, policy_in_force
+from treasury.ledger.policies import policy_in_force
 from treasury.ledger.stops import lift_stop, stop_sending
 from treasury.orders.records import Order
 from treasury.orders.states import Hold
 from treasury.payments import execution
 from treasury.payments.desk import Desk
 from treasury.payments.resolving import release_orders
-from treasury.policy.model import parse_policy
 from treasury.texts import as_it_looks
 
 pytestmark = pytest.mark.both_databases
 
 OpenDesk = Callable[..., Desk]
 DAY = 86_400
-PERSON = {"by": "Ada Example", "why": "a test"}
-
-
-def adopt(desk: Desk, **tables: Any) -> None:
-    clock_of(desk).move(1)  # after what was judged by the policy before
-    adopt_policy(desk.ledger, parse_policy(tables, "policy.toml"), "policy.toml", by="Ada Example", os_user="ada")
-
-
-def start(desk: Desk, file: Path, run_key: str) -> dict[str, str]:
-    for ids in paying.commit(desk, file, run_key):
-        execution.send_orders(desk, run_key, ids)
-        execution.follow_orders(desk, run_key, ids, 5)
-    return {order.row_ref: order.state.outcome for order in desk.ledger.orders(run_key=run_key)}
 
 
 def tomorrow(desk: Desk) -> None:

@@ -1,4 +1,4 @@
-"""What is released, or cancelled, while the ledger is found to be older than the service is asked about first."""
+"""Releases and cancellations while the ledger is found to be older than the service: it is asked first."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from tests.engine.judged import PERSON, adopt, start
+from tests.engine.meanwhile import meanwhile
 from tests.engine.runs import sheet
-from tests.engine.test_judged_twice import PERSON, adopt, start
-from tests.engine.test_moments import meanwhile
 from treasury.ledger.epoch import ABSENCES
 from treasury.orders.records import Order
 from treasury.orders.states import Hold

@@ -1,4 +1,4 @@
-"""What two processes see for the first time at the same moment is recorded by one of them, and stops neither."""
+"""Facts that two processes see for the first time at the same moment: one records them, and neither is stopped."""
 
 import threading
 from collections.abc import Callable
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.test_moments import about_to_commit
+from tests.engine.meanwhile import about_to_commit
 from treasury.ledger.card_users import card_users, saw_card_user
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.statuses import saw_status, seen_statuses

@@ -8,12 +8,13 @@ from decimal import Decimal
 from itertools import chain
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Connection, Select, func, insert, or_, select, tuple_, update
+from sqlalchemy import Column, ColumnElement, Connection, Select, func, insert, or_, select, update
 
 from treasury.concurrency.batches import batched
 from treasury.ledger import schema
 from treasury.ledger.database import serialize
 from treasury.ledger.ledger import Ledger
+from treasury.ledger.made_reports import IN_SEQUENCE, has_ended, last_report, made_before, record_report
 from treasury.ledger.receipts import counted_when_opened, credit_of, is_inside, receipt_answers
 from treasury.ledger.snapshots import expected_receipts
 from treasury.money import exact, format_amount
@@ -68,7 +69,7 @@ def close_sweep(ledger: Ledger, sweep_id: int, scope: Scope, rules: ServiceRules
 def _close(ledger: Ledger, sweep_id: int, scope: Scope, rules: ServiceRules, by_age: str | None) -> bool:
     """End a sweep as `close_sweep` does; returns whether no other report was made since the one that it follows."""
     fee_on_top = rules.fee_on_top
-    before = _last_report(ledger, scope, sweep_id)
+    before = last_report(ledger, scope, sweep_id)
     opening = {} if before is None else {line.currency: line.closing_in_flight for line in _lines(before.statement)}
     first = 0 if before is None else before.journal_id
     as_of = ledger.now()  # Race: what is sent from here on is later than this report, even where it is read below
@@ -122,32 +123,7 @@ def _close(ledger: Ledger, sweep_id: int, scope: Scope, rules: ServiceRules, by_
         drawn |= {"not_asked": count, "by_age": by_age}
     row["statement"] = json.dumps(drawn)
 
-    return _record(ledger, row, None if before is None else before.sweep_id)
-
-
-def _record(ledger: Ledger, row: Mapping[str, Any], before: int | None) -> bool:
-    """Record a report that follows the one of a sweep, unless its own sweep has one; returns whether it still does."""
-    reports = schema.reports.c
-    newest = select(reports.sweep_id).where(reports.books == row["books"]).order_by(*_LATEST_FIRST).limit(1)
-
-    def work(connection: Connection) -> bool:
-        serialize(connection)
-        if _has_ended(connection, row["sweep_id"]):
-            return True
-        if connection.execute(newest).scalar() != before:
-            return False
-        connection.execute(insert(schema.reports).values(**row))
-        return True
-
-    return ledger.write(work)
-
-
-def _has_ended(connection: Connection, sweep_id: int) -> bool:
-    table = schema.reports.c
-    return connection.execute(select(table.sweep_id).where(table.sweep_id == sweep_id)).first() is not None
-
-
-_LATEST_FIRST = tuple(each.desc() for each in schema.IN_SEQUENCE)
+    return record_report(ledger, row, None if before is None else before.sweep_id)
 
 
 def _debit_of(row: Any, rules: ServiceRules) -> str:
@@ -181,20 +157,9 @@ MAX_NAMED = 20
 def closing_of(ledger: Ledger, sweep_id: int, scope: Scope) -> Closing:
     """The sums of a sweep that has ended."""
     row = ledger.read(select(schema.reports).where(schema.reports.c.sweep_id == sweep_id))[0]
-    before = _last_report(ledger, scope, sweep_id)
+    before = last_report(ledger, scope, sweep_id)
     since, said = None if before is None else before.as_of, json.loads(row.statement)
     return Closing(row.as_of, since, _lines(row.statement), said.get("not_asked", 0), said.get("by_age"))
-
-
-def _last_report(ledger: Ledger, scope: Scope, sweep_id: int) -> Any | None:
-    """The report of these books that was made before that of a sweep, or that was made last where it has none."""
-    query = select(schema.reports).where(schema.reports.c.books == scope.books, *_before(ledger, sweep_id))
-    return next(iter(ledger.read(query.order_by(*_LATEST_FIRST).limit(1))), None)
-
-
-def _before(ledger: Ledger, sweep_id: int) -> list[ColumnElement[bool]]:
-    own = ledger.read(select(*schema.IN_SEQUENCE).where(schema.reports.c.sweep_id == sweep_id))
-    return [tuple_(*schema.IN_SEQUENCE) < tuple_(*each) for each in own]
 
 
 def _lines(statement: str) -> list[StatementLine]:
@@ -409,7 +374,7 @@ def record_balances(ledger: Ledger, sweep_id: int, moment: str, seen: Mapping[st
 
     def work(connection: Connection) -> None:
         serialize(connection)  # Race: another process may be running the same sweep, or have ended it
-        if _has_ended(connection, sweep_id):
+        if has_ended(connection, sweep_id):
             return
         held = {row.currency for row in connection.execute(select(table).where(table.c.sweep_id == sweep_id))}
         for currency, found in seen.items():
@@ -434,7 +399,7 @@ def begin_again(ledger: Ledger, sweep_id: int) -> list[str]:
 
     def work(connection: Connection) -> list[str]:
         serialize(connection)
-        return [] if _has_ended(connection, sweep_id) else sorted(connection.execute(again).scalars())
+        return [] if has_ended(connection, sweep_id) else sorted(connection.execute(again).scalars())
 
     return ledger.write(work)
 
@@ -448,10 +413,10 @@ def balance_nights(ledger: Ledger, sweep_id: int | None = None) -> dict[str, lis
     query = select(reports, sweeps.c.scope).join_from(reports, sweeps, reports.c.sweep_id == sweeps.c.id)
     query = query.where(reports.c.books == Scope().books)
     if sweep_id is not None:
-        query = query.where(or_(reports.c.sweep_id == sweep_id, *_before(ledger, sweep_id)))
+        query = query.where(or_(reports.c.sweep_id == sweep_id, *made_before(ledger, sweep_id)))
     rows = [
         (row, flows)
-        for row in ledger.read(query.order_by(*schema.IN_SEQUENCE))
+        for row in ledger.read(query.order_by(*IN_SEQUENCE))
         if (flows := json.loads(row.statement).get("flows")) is not None
     ]
     whole = [row.sweep_id for row, _ in rows if Scope(**json.loads(row.scope)).is_whole]

@@ -360,9 +360,6 @@ reports = Table(
 )
 """Finished sweeps, of the orders of `books` up to the step `journal_id`; `written_at`: null while no file shows it."""
 
-IN_SEQUENCE = (reports.c.journal_id, reports.c.as_of, reports.c.sweep_id)
-"""The sequence in which reports were made: a sweep that began first may end last."""
-
 sweep_balances = Table(
     "sweep_balances",
     metadata,

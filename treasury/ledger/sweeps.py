@@ -15,6 +15,7 @@ from treasury.concurrency.batches import batched
 from treasury.ledger import schema
 from treasury.ledger.database import in_code_points, serialize
 from treasury.ledger.ledger import Ledger
+from treasury.ledger.made_reports import IN_SEQUENCE
 from treasury.ledger.statements import RowChange, change_all
 from treasury.money import format_amount
 from treasury.orders.quoting import QUOTED
@@ -135,7 +136,7 @@ def sweep(ledger: Ledger, sweep_id: int) -> Sweep:
 
 def last_reported_sweep(ledger: Ledger, scope: Scope) -> Sweep | None:
     """The sweep of these books whose report was made last."""
-    found = _sweeps(ledger, schema.reports.c.books == scope.books, *schema.IN_SEQUENCE)
+    found = _sweeps(ledger, schema.reports.c.books == scope.books, *IN_SEQUENCE)
     return found[-1] if found else None
 
 
