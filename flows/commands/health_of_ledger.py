@@ -119,7 +119,7 @@ def say_epoch(ledger: Ledger) -> str:
 
 def say_stop(ledger: Ledger) -> str:
     """Check that no stop is in force. Raises `Stopped`."""
-    ledger.write(lambda connection: check_not_stopped(connection, ledger.now()))
+    ledger.write(lambda connection: check_not_stopped(connection, ledger.now))
     return "not stopped"
 
 

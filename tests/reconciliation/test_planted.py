@@ -14,9 +14,9 @@ from treasury.reconciliation.sides import COLUMNS
 from treasury.reports.machine import as_machine
 
 
-def night(rows: list[Row]) -> tuple[Report, pd.DataFrame]:
+def night(rows: list[Row], size: int = 1_000) -> tuple[Report, pd.DataFrame]:
     frame = pd.DataFrame([{**dict.fromkeys(COLUMNS), **row} for row in rows], columns=list(COLUMNS), dtype=object)
-    return build_with_orders(ReconciliationInput(AS_OF, in_parts(frame, 1_000)))
+    return build_with_orders(ReconciliationInput(AS_OF, in_parts(frame, size)))
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -42,8 +42,11 @@ def test_one_difference_alone_decides_the_verdict(plant: Any) -> None:
     assert report.verdict is BY_NAME[plant.name].verdict
 
 
-def test_shuffled_orders_give_the_same_machine_form() -> None:
-    rows, _ = plant_ledger(2_000, 3, dict(PRIORITY))
-    first = as_machine(night(rows)[0])
+def test_shuffled_orders_in_parts_of_any_size_give_the_same_machine_form_and_the_same_orders() -> None:
+    rows, _ = plant_ledger(1_000, 3, dict(PRIORITY))
+    report, orders = night(rows)
     random.Random(9).shuffle(rows)
-    assert as_machine(night(rows)[0]) == first
+    for size in (5, 400):
+        again, in_parts_of_it = night(rows, size)
+        assert as_machine(again) == as_machine(report)
+        assert in_parts_of_it.equals(orders)

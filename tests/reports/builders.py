@@ -223,8 +223,9 @@ def order_frame(in_flight: int, matched: int) -> pd.DataFrame:
 def listed(orders: pd.DataFrame) -> ListedOrders:
     """These orders as workbook and page list them, added in parts."""
     found = ListedOrders()
-    for start in range(0, max(len(orders), 1), 7_000):
-        found.add(orders.iloc[start : start + 7_000])
+    size = len(orders) // 4 + 1
+    for start in range(0, len(orders) + 1, size):
+        found.add(orders.iloc[start : start + size])
     return found
 
 

@@ -168,9 +168,12 @@ class OrdersFile:
 
     def add(self, orders: "pd.DataFrame") -> None:
         """Add compared orders: the columns that are shown, times as text."""
+        import pandas as pd
+
         shown = orders[list(ORDER_COLUMNS)].copy()
         for name in TIMES:
-            shown[name] = orders[name].map(lambda at: time_text(int(at)), na_action="ignore")
+            texts = [None if at is None else time_text(int(at)) for at in orders[name]]
+            shown[name] = pd.Series(texts, index=shown.index, dtype=object)
         self._write(zip(*(map(safe_cell, shown[name]) for name in ORDER_COLUMNS), strict=True))
         self.listed.add(shown)
 
