@@ -5,12 +5,16 @@ from collections.abc import Callable
 from contextlib import suppress
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 from sqlalchemy import update
 
+from tests.engine import paying
+from tests.engine.approvers import adopt, approve, waits
 from tests.engine.intents import commit, intent
 from tests.engine.meanwhile import about_to_commit, at_statement, meanwhile
+from tests.engine.runs import sheet
 from treasury.errors import IllegalTransition
 from treasury.ledger import closing, moments, schema, sweeps
 from treasury.ledger.changed_orders import hold_changed
@@ -18,9 +22,11 @@ from treasury.ledger.earlier_runs import beside_last
 from treasury.ledger.epoch import begin_epoch
 from treasury.ledger.intents import commit_plan
 from treasury.ledger.ledger import Ledger
+from treasury.ledger.obligations import payments_that_wait
 from treasury.ledger.seals import is_sealed_order
 from treasury.ledger.token import LedgerToken
 from treasury.orders.states import Event, State
+from treasury.payments.desk import Desk
 from treasury.provider.service_rules import ServiceRules
 from treasury.reconciliation.scope import Scope
 
@@ -98,3 +104,19 @@ def test_a_run_whose_only_payment_ends_while_another_one_is_compared_with_it_is_
     with at_statement("GROUP BY orders.run_key", lambda: one.step(sent, Event.REJECT), before=False):
         beside = other.look(lambda connection: beside_last(connection, "two", Decimal(10)))
     assert beside is None or beside.run_key == "one"
+
+
+@pytest.mark.parametrize("table", ["plans", "runs", "orders"])
+def test_a_plan_that_is_recorded_while_it_is_looked_for_is_owed_once(
+    open_desk: Callable[..., Desk], start_sandbox: Any, tmp_path: Path, table: str
+) -> None:
+    url = start_sandbox().base_url
+    desk, other = open_desk(url), open_desk(url)
+    adopt(desk)
+    file = sheet(tmp_path, ("a", "20", "12345670001"))
+    waits(desk, file)
+    approve(desk, "ben")
+    with at_statement(f"FROM {table}", lambda: paying.commit(other, file, "run")):
+        found = payments_that_wait(desk.ledger)
+    assert [each.amount for each in found] == [20]
+    assert other.ledger.run("run") is not None

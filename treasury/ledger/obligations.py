@@ -106,7 +106,12 @@ def open_conversions(ledger: Ledger) -> list[int]:
 
 @exact
 def payments_that_wait(ledger: Ledger) -> list[Obligation]:
-    """Return what recorded payments that have not left, and plans that wait for approvals, debit at the most."""
+    """Return what recorded payments that have not left, and plans that wait for approvals, debit at the most.
+
+    Race: a plan that waits may be recorded meanwhile. Plans are read first, so that its payments are seen.
+    """
+    plans = waiting_plans(ledger)
+    begun = {row.run_key for row in ledger.read(select(schema.runs.c.run_key))}
     table = schema.orders.c
     held = (table.state == State.HELD.value) & table.hold_kind.in_([kind.value for kind in HELD_BACK])
     waits = (table.state == State.PREPARED.value) | held
@@ -115,8 +120,8 @@ def payments_that_wait(ledger: Ledger) -> list[Obligation]:
     for row in ledger.read(query.where(waits, table.operation != CONVERSION, table.currency.is_not(None))):
         amount = parse_amount(row.amount or row.ceiling or "0")
         sums[row.currency, f"run {row.run_key}, not sent yet", row.run_key] += amount
-    begun = {row.run_key for row in ledger.read(select(schema.runs.c.run_key))}
-    for plan in waiting_plans(ledger):
+        begun.add(row.run_key)
+    for plan in plans:
         # Of a run that began, rows to be added are obligations of their own; another plan of its rows is none.
         if plan.shown is not None and (plan.run_key not in begun or plan.shown.get(ADDS, False)):
             for asset, amount in _debits(plan.shown).items():
