@@ -5,6 +5,7 @@ import sqlite3
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from math import inf
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -162,10 +163,6 @@ def serialize(connection: Connection) -> None:
         connection.execute(text("SELECT pg_advisory_xact_lock(:n)"), {"n": SERIAL_LOCK})
 
 
-def _nothing() -> None:
-    """Nothing was checked."""
-
-
 class _Moved(Exception):
     """A row of the group was no longer as expected."""
 
@@ -184,8 +181,9 @@ class Group:
         self._new: dict[tuple[Table, tuple[str, ...]], list[tuple[Any, ...]]] = {}
         self.not_stopped: int | None = None
         """Since when, Unix ms, this transaction found that no policy took effect and that no stop is in force."""
-        self.check_again: Callable[[], None] = _nothing
-        """Looks for stops again before the commit, where it was long ago."""
+        self.believed_until = inf
+        """Until when that is believed, on the monotonic clock; `check_again` looks again."""
+        self.check_again: Callable[[], None] | None = None
         self.marks = 0
         """Number of sends that this transaction marks."""
 
@@ -310,7 +308,8 @@ class Writer:
                 for work, deliver in group:
                     answers.append((deliver, work(self._connection)))
                 shared.finish()
-                shared.check_again()
+                if shared.check_again is not None and MACHINE.monotonic() > shared.believed_until:
+                    shared.check_again()
                 token = self.token if shared.marks > 0 else None
                 count = None if token is None else token.count(self._connection, shared.marks)
                 crash_point("writer.before")

@@ -20,6 +20,7 @@ from treasury.ledger.database import serialize
 from treasury.ledger.file_identity import identity_of, is_same
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.mapping import read_row
+from treasury.ledger.migrations import meta_of
 from treasury.ledger.seals import with_seal
 from treasury.ledger.token import Count, LedgerToken, marks_of, new_name
 from treasury.orders.records import Order
@@ -51,7 +52,7 @@ def check_standing(ledger: Ledger, token: LedgerToken, file: Path | None) -> Sta
 
     def work(connection: Connection) -> tuple[Standing, Count | None]:
         serialize(connection)
-        meta = _meta(connection)
+        meta = meta_of(connection)
         try:
             count, unreadable = token.read(), None
         except ValueError as error:
@@ -74,7 +75,7 @@ def check_standing(ledger: Ledger, token: LedgerToken, file: Path | None) -> Sta
 
 def _know(connection: Connection, ledger: Ledger, count: Count) -> Count:
     """Adopt a machine that the ledger knows, or knew before its epoch. Other processes may be counting right now."""
-    meta, marks = _meta(connection), marks_of(connection, count.host)
+    meta, marks = meta_of(connection), marks_of(connection, count.host)
     if marks is None:
         return _name_machine(connection, meta, ledger, count.marks, count.host)
     if marks < count.marks:
@@ -91,7 +92,7 @@ def register_machine(ledger: Ledger, token: LedgerToken, run_key: str) -> None:
         table = schema.orders.c
         waiting = (table.run_key == run_key) & (table.state == State.PREPARED.value) & (table.absences_needed == 0)
         connection.execute(update(schema.orders).where(waiting).values(absences_needed=1))
-        return _name_machine(connection, _meta(connection), ledger, 0)
+        return _name_machine(connection, meta_of(connection), ledger, 0)
 
     token.begin(ledger.write(work))
     ledger.count_with(token)
@@ -138,7 +139,7 @@ def why_epoch(ledger: Ledger) -> str | None:
     """Why an epoch runs, in words; None when none does."""
 
     def work(connection: Connection) -> str | None:
-        return _meta(connection).get("epoch_why") if epoch_began(connection, ledger.now()) is not None else None
+        return meta_of(connection).get("epoch_why") if epoch_began(connection, ledger.now()) is not None else None
 
     return ledger.write(work)
 
@@ -165,7 +166,7 @@ def _why_token_differs(connection: Connection, meta: Mapping[str, str], count: C
 
 def _begin(connection: Connection, ledger: Ledger, why: str, count: Count | None) -> Count:
     """Hold orders that were not sent, and give the ledger another identity, so that the epoch begins only once."""
-    meta = _meta(connection)
+    meta = meta_of(connection)
     before = [*json.loads(meta.get("predecessors", "[]")), meta.get("identity", "")]
     now = ledger.now()
     _put(
@@ -184,7 +185,7 @@ def _begin(connection: Connection, ledger: Ledger, why: str, count: Count | None
         connection.execute(update(table).where(table.c.id == row.id).values(**sealed))
         ledger.journal_step(connection, row.id, Event.HOLD, State.PREPARED, State.HELD, cause=why)
     marks = 0 if count is None else max(count.marks, marks_of(connection, count.host) or 0)
-    return _name_machine(connection, _meta(connection), ledger, marks, None if count is None else count.host)
+    return _name_machine(connection, meta_of(connection), ledger, marks, None if count is None else count.host)
 
 
 def _name_machine(
@@ -196,11 +197,7 @@ def _name_machine(
     connection.execute(insert(table).values(host=host, marks=marks, first_seen=ledger.now()))
     if "identity" not in meta:
         _put(connection, {"identity": new_name()})
-    return Count(host, _meta(connection)["identity"], marks)
-
-
-def _meta(connection: Connection) -> dict[str, str]:
-    return {row.key: row.value for row in connection.execute(select(schema.meta))}
+    return Count(host, meta_of(connection)["identity"], marks)
 
 
 def _put(connection: Connection, values: Mapping[str, Any]) -> None:

@@ -33,14 +33,9 @@ def check_not_stopped(connection: Connection, now: Callable[[], int], judged_sin
     group, since = group_of(connection), NEVER if judged_since is None else judged_since
     if group.not_stopped is not None and group.not_stopped <= since:
         return
-    until = MACHINE.monotonic() + BELIEVED_SECONDS
-
-    def again() -> None:
-        if MACHINE.monotonic() > until:
-            _check(connection, now(), since)
-
+    group.believed_until = MACHINE.monotonic() + BELIEVED_SECONDS
     _check(connection, now(), since)
-    group.not_stopped, group.check_again = since, again
+    group.not_stopped, group.check_again = since, lambda: _check(connection, now(), since)
 
 
 def _check(connection: Connection, now: int, since: int) -> None:

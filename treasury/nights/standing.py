@@ -3,7 +3,6 @@
 import json
 from collections import defaultdict
 from dataclasses import asdict
-from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -55,7 +54,7 @@ def standing_of(desk: Desk) -> dict[str, Any]:
     found = {
         "at": as_time(now),
         "jobs": _jobs(desk, last),
-        "missed_nights": _missed(policy, last, now),
+        "missed_nights": [] if last is None else policy.days_between(last, now),
         "report_hours": None if last is None else max(0, now - last) // HOUR_MS,
         "waiting_approvals": [
             {"run_key": plan.run_key, "code": plan.code, "since": as_time(plan.proposed_at)}
@@ -111,14 +110,6 @@ def _jobs(desk: Desk, last_report: int | None) -> list[dict[str, str]]:
         {"job": kind, "last": as_time(row.created_at), "run_key": row.run_key} for kind, row in sorted(newest.items())
     ]
     return found + ([] if last_report is None else [{"job": "reconcile", "last": as_time(last_report), "run_key": ""}])
-
-
-def _missed(policy: Policy, last: int | None, now: int) -> list[str]:
-    """The days after the last report of everything on which none was made; today is not over."""
-    if last is None:
-        return []
-    first, today = (date.fromisoformat(policy.day_of(at)) for at in (last, now))
-    return [str(first + timedelta(days=number)) for number in range(1, (today - first).days)]
 
 
 def _held(desk: Desk) -> dict[str, tuple[int, int]]:

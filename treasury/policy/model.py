@@ -291,6 +291,11 @@ class Policy(PolicyTable):
         """The business date of a moment, Unix milliseconds, ISO 8601."""
         return self.business_date(datetime.fromtimestamp(ms / 1000, UTC)).isoformat()
 
+    def days_between(self, since: int, until: int) -> list[str]:
+        """Return the dates after that of one moment and before that of another, Unix milliseconds, ISO 8601."""
+        first, last = (date.fromisoformat(self.day_of(at)) for at in (since, until))
+        return [str(first + timedelta(days=number)) for number in range(1, (last - first).days)]
+
     @property
     def business_days(self) -> BusinessDays:
         """The business days of its calendars, in its time zone."""

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import date, timedelta
 from typing import Any
 
 import pandas as pd
@@ -84,9 +83,7 @@ class Report:
         """Return the days between the last report of everything and this one, in the policy's time zone."""
         if self.night.last_whole is None:
             return ()
-        moments = (self.night.last_whole, self.night.as_of)
-        first, last = (date.fromisoformat(self.night.policy.day_of(at)) for at in moments)
-        return [str(first + timedelta(days=number)) for number in range(1, (last - first).days)]
+        return self.night.policy.days_between(self.night.last_whole, self.night.as_of)
 
     @property
     def is_incomplete(self) -> bool:

@@ -33,8 +33,11 @@ RESTORING = "restoring"
 
 def read_meta(connection: Connection) -> dict[str, str]:
     """The rows of `meta`; none for a database without a ledger."""
-    if not inspect(connection).has_table(schema.meta.name):
-        return {}
+    return meta_of(connection) if inspect(connection).has_table(schema.meta.name) else {}
+
+
+def meta_of(connection: Connection) -> dict[str, str]:
+    """The rows of `meta` of a ledger."""
     return {row.key: row.value for row in connection.execute(select(schema.meta))}
 
 
