@@ -419,6 +419,16 @@ def test_what_sales_brought_for_obligations_is_for_these_alone() -> None:
         assert sum(each.amount for each in found) == D(brought)
 
 
+def test_a_surplus_pays_before_the_base_asset_where_both_cost_the_same() -> None:
+    assets = [
+        holding("USDT", "10", minimum="1", target="12", maximum="12"),
+        holding("ETH", "0.005", "2000", maximum="0"),
+        holding("BTC", "0", "50000", need="0.00002"),
+    ]
+    pairs = [Pair("BTC-USDT", "BTC", "USDT", D(50_000), D(50_000)), Pair("ETH-BTC", "ETH", "BTC", D("0.04"), D("0.04"))]
+    assert [each.symbol for each in plan(assets, pairs).conversions] == ["ETH-BTC"]
+
+
 def test_the_example_of_the_documentation() -> None:
     page = (Path(__file__).parents[2] / "docs" / "rebalancing.md").read_text(encoding="utf-8")
     assets = [

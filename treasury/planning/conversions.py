@@ -159,7 +159,7 @@ class _Draft:
                     price -= self._price_of_sale(source, value)
                 can_pay = any(paying[leg.receives] for leg in route[:-1])
                 turn = 1 if source == base and money is _Money.OWN and not can_pay else rank
-                found.append(((turn, price, length, names, rank), route, money))
+                found.append(((turn, price, length, rank, names), route, money))
         return [(route, money) for _, route, money in sorted(found, key=lambda each: each[0])]
 
     def _price_of_sale(self, asset: str, value: Decimal) -> Decimal:
