@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import select
 
 from treasury.ledger import schema
+from treasury.ledger.last_answers import IS_FOUND, SHOWS_AMOUNT
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.made_reports import IN_SEQUENCE
 from treasury.ledger.receipts import credit_of, is_inside, receipt_answers
@@ -123,12 +124,12 @@ def _moved(row: Any, amount: Decimal | None, *, is_on_top: bool) -> Iterator[tup
 
 
 def receipt_bookings(ledger: Ledger, opened_at: Mapping[str, int]) -> Iterator[Booking]:
-    """Read the entries of pay-ins: of each what an answer shows more, or less, than the one before.
+    """Read the entries of pay-ins: of each what an answer that knows it shows more, or less, than the one before.
 
     `opened_at`: currency -> when its account was opened, Unix ms; what was shown until then is inside the opening.
     """
     before: dict[str, Decimal] = {}
-    for row in ledger.read(receipt_answers().order_by(schema.answers.c.id)):
+    for row in ledger.read(receipt_answers().where(IS_FOUND).order_by(schema.answers.c.id)):
         request_id, (currency, credited) = json.loads(row.ledger_side)["request_id"], credit_of(row)
         if currency in opened_at and is_inside(row, opened_at[currency]):
             continue
@@ -143,6 +144,5 @@ def _debits_of_unpriced(ledger: Ledger) -> dict[str, Decimal]:
     query = select(orders.request_id, answers.service_side).join_from(
         schema.orders, schema.answers, answers.order_id == orders.id
     )
-    rows = ledger.read(query.where(orders.amount.is_(None), answers.service_side.is_not(None)).order_by(answers.id))
-    shown = {row.request_id: json.loads(row.service_side).get("seen_amount") for row in rows}
-    return {name: Decimal(amount) for name, amount in shown.items() if amount is not None}
+    rows = ledger.read(query.where(orders.amount.is_(None), SHOWS_AMOUNT).order_by(answers.id))
+    return {row.request_id: Decimal(json.loads(row.service_side)["seen_amount"]) for row in rows}

@@ -15,8 +15,9 @@ from treasury.ledger import schema
 from treasury.ledger.database import serialize
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.made_reports import IN_SEQUENCE, has_ended, last_report, made_before, record_report
-from treasury.ledger.receipts import counted_when_opened, credit_of, is_inside, receipt_answers
+from treasury.ledger.receipts import counted_when_opened, credit_of, is_inside, shown_receipts
 from treasury.ledger.snapshots import expected_receipts
+from treasury.ledger.unpriced import add_unpriced
 from treasury.money import exact, format_amount
 from treasury.orders.states import OPEN, State
 from treasury.provider.catalogue import CATALOGUE
@@ -103,10 +104,9 @@ def _close(ledger: Ledger, sweep_id: int, scope: Scope, rules: ServiceRules, by_
             if set(earlier) != set(fee_on_top):
                 steps = {currency: row.journal_id for currency, row in opened.items()}
                 _correct_fees(stream(_steps_with_ids(first)), flows, steps, earlier, fee_on_top)
-        for row in stream(_unpriced(sweep_id)):
-            _add_unpriced(row, flows, ages, fee_on_top)
+        add_unpriced(stream, sweep_id, flows, ages, fee_on_top)
         counted = counted_when_opened(stream, opened)
-        for row in stream(receipt_answers().where(schema.answers.c.sweep_id == sweep_id)):
+        for row in shown_receipts(stream, sweep_id):
             currency, credited = credit_of(row)
             if currency in opened and is_inside(row, opened[currency].as_of) and row.request_id not in counted:
                 continue
@@ -207,33 +207,6 @@ def _steps(scope: Scope, first: int, last: int) -> Any:
         schema.journal, schema.orders, journal.order_id == orders.id
     )
     return query.where(journal.id > first, journal.id <= last, *_in_scope(scope)).order_by(journal.id)
-
-
-def _unpriced(sweep_id: int) -> Any:
-    """Orders whose debit nobody knew when they were sent, with what the service showed of them in this sweep."""
-    orders, answers = schema.orders.c, schema.answers.c
-    shown = (answers.sweep_id == sweep_id) & (answers.order_id == orders.id) & answers.service_side.is_not(None)
-    facts = (orders.operation, orders.currency, orders.state, orders.created_at, orders.request_id)
-    query = select(*facts, answers.service_side)
-    return query.join_from(schema.orders, schema.answers, shown).where(orders.amount.is_(None))
-
-
-def _add_unpriced(
-    row: Any,
-    flows: dict[str, dict[str, Decimal]],
-    ages: dict[str, list[tuple[int, str]]],
-    fee_on_top: Collection[str],
-) -> None:
-    shown, state = json.loads(row.service_side), State(row.state)
-    currency = row.currency or shown.get("seen_currency")
-    if currency is None or shown.get("seen_amount") is None or (state not in OPEN and state is not State.SETTLED):
-        return
-    name = "unpriced" if state is State.SETTLED else "in_flight"
-    flows[currency][name] += Decimal(shown["seen_amount"])
-    if state in OPEN:
-        ages[currency].append((row.created_at, row.request_id))
-    if row.operation in fee_on_top and shown.get("seen_fee") is not None:
-        flows[shown.get("seen_fee_currency") or currency][name] += Decimal(shown["seen_fee"])
 
 
 def _moves(

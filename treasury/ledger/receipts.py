@@ -1,16 +1,18 @@
 """Pay-ins and deposits in the ledger: what the service showed of each, and what it brought."""
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
 from sqlalchemy import Select, select
 
 from treasury.ledger import schema
+from treasury.ledger.last_answers import IS_FOUND, Stream, last_answers
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.sweeps import RECEIPT
 from treasury.provider.status import OrderStatus
+from treasury.reconciliation.classes import Answer
 
 
 def receipt_answers() -> Select[Any]:
@@ -19,6 +21,24 @@ def receipt_answers() -> Select[Any]:
     shown = answers.order_id.is_(None) & answers.service_side.is_not(None)
     columns = (answers.id, answers.request_id, answers.asked_at, answers.ledger_side, answers.service_side)
     return select(*columns).where(shown)
+
+
+def shown_receipts(stream: Stream, sweep_id: int) -> Iterator[Any]:
+    """Yield of each receipt of a sweep the last answer, in it or before it, by which the service knows it.
+
+    That it could not be asked about, or that the service does not know it now, takes back nothing that it brought.
+    """
+    asked, unheard = receipt_answers().where(schema.answers.c.sweep_id == sweep_id), set[str]()
+    for row in stream(asked):
+        if _is_found(row):
+            yield row
+        elif json.loads(row.ledger_side)["operation"] == RECEIPT:
+            unheard.add(row.request_id)
+    yield from last_answers(stream, sweep_id, unheard, IS_FOUND).values()
+
+
+def _is_found(row: Any) -> bool:
+    return bool(json.loads(row.service_side)["answer"] == Answer.FOUND)
 
 
 def known_numbers(ledger: Ledger, sweep_id: int) -> set[str]:
@@ -54,7 +74,7 @@ def is_inside(row: Any, opened_at: int) -> bool:
     return int(finished) <= opened_at if is_exact else int(finished) * 1000 + 999 <= opened_at
 
 
-def counted_when_opened(stream: Callable[[Any], Iterable[Any]], opened: Mapping[str, Any]) -> set[str]:
+def counted_when_opened(stream: Stream, opened: Mapping[str, Any]) -> set[str]:
     """Return the receipts that the report which opened their account counts itself, so that later ones do, too."""
     reports, answers = schema.reports.c, schema.answers.c
     of_openings = reports.as_of.in_({row.as_of for row in opened.values()})

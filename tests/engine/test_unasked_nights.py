@@ -1,0 +1,94 @@
+"""What a night could not ask about, or was not to, stays in the balance accounts as the service last showed it."""
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.crash.payments import make_kind
+from tests.engine.nights import DAY, ROWS, OpenDesk, balance, take
+from tests.engine.runs import night, pay, sheet
+from tests.engine.test_balance_nights import month_of
+from tests.engine.test_by_age import BY_AGE
+from tests.moved_clock import clock_of
+from treasury.call import calls
+from treasury.ledger.policies import adopt_policy
+from treasury.payments.desk import Desk
+from treasury.policy.model import Policy
+from treasury.policy_file import read_policy
+from treasury.provider.orders import Pay
+
+NOBODY = (None, {"answer": "failed", "seen_reason": "nobody answers"})
+
+
+def unreached(desk: Desk, out: Path) -> dict[str, Any]:
+    """A night that can read the balances, and ask about nothing else."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("treasury.nights.sweep._ask", lambda *_: NOBODY)
+        return night(desk, out)
+
+
+@pytest.mark.both_databases
+def test_a_pay_in_that_could_not_be_asked_about_has_not_gone_back(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    desk = open_desk(start_sandbox(settle_seconds=1).base_url)
+    clock_of(desk).move((42 - int(Policy().day_of(desk.ledger.now())[8:])) * DAY)  # so that no month ends meanwhile
+    fields = {"payment_method": "on_line", "currency": "USDT_TRC20", "product_name": "p", "customer_ref_id": "c"}
+    page = calls.send_operation(desk, Pay(request_id="in-1", amount="600", **fields))["data"]["checkout_url"]
+    night(desk, tmp_path / "1")
+    assert httpx.post(f"{page}/pay").status_code == 303
+    take(desk, "by-hand", "25")
+    assert balance(night(desk, tmp_path / "2"))["unexplained"] == "-25"
+    clock_of(desk).move(DAY)
+    without = unreached(desk, tmp_path / "3")
+    clock_of(desk).move(DAY)
+    for report, verdict in ((without, "incomplete"), (night(desk, tmp_path / "4"), "breaks")):
+        lots = [(each["class"], each["lifecycle"]) for each in report["breaks"] if each["class"] != "query_failed"]
+        said = (report["verdict"], balance(report)["unexplained"], lots)
+        assert said == (verdict, "-25", [("balance_gap", "persisting")])
+    assert month_of(desk, tmp_path / "month", Policy().day_of(desk.ledger.now())[:7])["received"] == "594"
+    rows = (tmp_path / "month" / "entries.csv").read_text().splitlines()
+    assert len([row for row in rows if "in-1" in row]) == 1
+
+
+def test_a_payment_by_a_scanned_code_that_could_not_be_asked_about_stays_an_entry(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(settle_seconds=1)
+    desk = open_desk(sandbox.base_url)
+    pay(desk, sheet(tmp_path, ROWS[0]), tmp_path / "out", seconds=20)
+    night(desk, tmp_path / "0")
+    make_kind("scan_to_pay").start(desk, tmp_path)
+    sandbox.advance(60)
+    assert night(desk, tmp_path / "1")["breaks"] == []
+    for number in (2, 3):
+        clock_of(desk).move(DAY)
+        report = unreached(desk, tmp_path / f"{number}")
+        assert {each["class"] for each in report["breaks"]} == {"query_failed"}, report["breaks"]
+    clock_of(desk).move(DAY)
+    last = night(desk, tmp_path / "4")
+    assert {each["lifecycle"] for each in last["breaks"]} == {"resolved"}
+
+
+def test_a_payment_by_a_scanned_code_that_a_policy_asks_about_no_more_stays_an_entry(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(settle_seconds=1)
+    desk = open_desk(sandbox.base_url)
+    rules = tmp_path / "policy.toml"
+    limits = 'max_per_payout = {USDT = "1000"}\nmax_per_day = {USDT = "10000"}\n'
+    rules.write_text('time_zone = "UTC"\n' + BY_AGE.replace("[payouts]\n", "[payouts]\n" + limits))
+    adopt_policy(desk.ledger, read_policy(rules), "policy.toml", by="Ana", os_user="ana")
+    make_kind("scan_to_pay").start(desk, tmp_path)
+    night(desk, tmp_path / "0")
+    sandbox.advance(60)
+    make_kind("scan_to_pay", rows=2).start(desk, tmp_path)
+    clock_of(desk).move(DAY)
+    night(desk, tmp_path / "1")
+    for number, days in enumerate((3, 1, 90, 1), 2):
+        clock_of(desk).move(days * DAY)
+        report = night(desk, tmp_path / f"{number}")
+        assert report["breaks"] == [], (number, report["not_asked"])
+    assert report["not_asked"]["orders"]
