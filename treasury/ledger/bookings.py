@@ -11,7 +11,7 @@ from sqlalchemy import select
 from treasury.ledger import schema
 from treasury.ledger.last_answers import IS_FOUND, SHOWS_AMOUNT
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.made_reports import IN_SEQUENCE
+from treasury.ledger.made_reports import in_sequence
 from treasury.ledger.receipts import credit_of, is_inside, receipt_answers
 from treasury.orders.states import State
 from treasury.provider.catalogue import CATALOGUE
@@ -69,7 +69,7 @@ class _Settings:
         self._of_reports: list[frozenset[str]] = []
         self._changes: list[tuple[int, int, int, frozenset[str]]] = []
         self._now = frozenset(now)
-        for row in ledger.read(query.order_by(*IN_SEQUENCE)):
+        for row in in_sequence(ledger.read(query)):
             found = frozenset(json.loads(row.statement).get("fee_on_top", now))
             if self._of_reports and found != self._of_reports[-1]:
                 self._changes.append((len(self._steps), row.sweep_id, row.as_of, found))

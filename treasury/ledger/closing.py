@@ -8,13 +8,13 @@ from decimal import Decimal
 from itertools import chain
 from typing import Any
 
-from sqlalchemy import Column, ColumnElement, Connection, Select, func, insert, or_, select, update
+from sqlalchemy import Column, ColumnElement, Connection, Select, func, insert, select, update
 
 from treasury.concurrency.batches import batched
 from treasury.ledger import schema
 from treasury.ledger.database import serialize
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.made_reports import IN_SEQUENCE, has_ended, last_report, made_before, record_report
+from treasury.ledger.made_reports import has_ended, last_report, record_report, reports_before
 from treasury.ledger.receipts import counted_when_opened, credit_of, is_inside, shown_receipts
 from treasury.ledger.snapshots import expected_receipts
 from treasury.ledger.unpriced import add_unpriced
@@ -72,7 +72,7 @@ def _close(ledger: Ledger, sweep_id: int, scope: Scope, rules: ServiceRules, by_
     fee_on_top = rules.fee_on_top
     before = last_report(ledger, scope, sweep_id)
     opening = {} if before is None else {line.currency: line.closing_in_flight for line in _lines(before.statement)}
-    first = 0 if before is None else before.journal_id
+    first, opened = 0 if before is None else before.journal_id, _openings(ledger)
     as_of = ledger.now()  # Race: what is sent from here on is later than this report, even where it is read below
     flows: dict[str, dict[str, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
     ages: dict[str, list[tuple[int, str]]] = defaultdict(list)
@@ -80,7 +80,6 @@ def _close(ledger: Ledger, sweep_id: int, scope: Scope, rules: ServiceRules, by_
     with ledger.snapshot(between_steps=True) as stream:
         [(last,)] = stream(select(func.coalesce(func.max(schema.journal.c.id), 0)))
         closing: dict[str, Decimal] = defaultdict(Decimal)
-        opened = {row.currency: row for row in stream(_openings())}
         for row in stream(_orders_in_flight(scope)):
             closing[row.currency] += Decimal(row.amount)
             name = _debit_of(row, rules)
@@ -123,7 +122,7 @@ def _close(ledger: Ledger, sweep_id: int, scope: Scope, rules: ServiceRules, by_
         drawn |= {"not_asked": count, "by_age": by_age}
     row["statement"] = json.dumps(drawn)
 
-    return record_report(ledger, row, None if before is None else before.sweep_id)
+    return record_report(ledger, row, before)
 
 
 def _debit_of(row: Any, rules: ServiceRules) -> str:
@@ -257,15 +256,18 @@ def _ends_of_unpriced(scope: Scope, first: int, last: int) -> Any:
     return query.where(journal.id > first, journal.id <= last, *_of_scope(scope)).order_by(journal.id)
 
 
-def _openings() -> Any:
-    """Select when the account of each currency was opened, and the last step of the journal then."""
-    reports, balances = schema.reports.c, schema.sweep_balances.c
-    query = select(
-        balances.currency, func.min(reports.as_of).label("as_of"), func.min(reports.journal_id).label("journal_id")
-    )
-    query = query.join_from(schema.reports, schema.sweep_balances, balances.sweep_id == reports.sweep_id)
-    is_of_accounts = reports.statement.contains('"flows"')  # an older report opened none
-    return query.where(balances.after.is_not(None), is_of_accounts).group_by(balances.currency)
+def _openings(ledger: Ledger) -> dict[str, Any]:
+    """Return the report that opened the account of each currency."""
+    balances = schema.sweep_balances.c
+    read: dict[int, list[str]] = defaultdict(list)
+    for row in ledger.read(select(balances.sweep_id, balances.currency).where(balances.after.is_not(None))):
+        read[row.sweep_id].append(row.currency)
+    is_of_accounts = schema.reports.c.statement.contains('"flows"')  # an older report opened none
+    opened: dict[str, Any] = {}
+    for report in reports_before(ledger, None, is_of_accounts):
+        for currency in read[report.sweep_id]:
+            opened.setdefault(currency, report)
+    return opened
 
 
 def _steps_with_ids(last: int) -> Any:
@@ -308,12 +310,9 @@ def last_whole_report(ledger: Ledger, sweep_id: int | None = None) -> int | None
 
     One whose files were never written is none: nobody read it.
     """
-    reports, sweeps = schema.reports.c, schema.sweeps.c
-    query = select(func.max(reports.as_of)).join_from(schema.reports, schema.sweeps, reports.sweep_id == sweeps.id)
-    earlier = () if sweep_id is None else (sweeps.id < sweep_id,)
-    wanted = (sweeps.scope == Scope().as_text(), reports.written_at.is_not(None), *earlier)
-    found: int | None = ledger.read(query.where(*wanted))[0][0]
-    return found
+    is_whole = schema.sweeps.c.scope == Scope().as_text()
+    made = reports_before(ledger, sweep_id, is_whole, schema.reports.c.written_at.is_not(None))
+    return made[-1].as_of if made else None
 
 
 def mark_written(ledger: Ledger, sweep_id: int) -> None:
@@ -382,17 +381,14 @@ def balance_nights(ledger: Ledger, sweep_id: int | None = None) -> dict[str, lis
 
     A report that was made before balances had accounts is left out: the next one opens them.
     """
-    reports, sweeps = schema.reports, schema.sweeps
-    query = select(reports, sweeps.c.scope).join_from(reports, sweeps, reports.c.sweep_id == sweeps.c.id)
-    query = query.where(reports.c.books == Scope().books)
-    if sweep_id is not None:
-        query = query.where(or_(reports.c.sweep_id == sweep_id, *made_before(ledger, sweep_id)))
-    rows = [
-        (row, flows)
-        for row in ledger.read(query.order_by(*IN_SEQUENCE))
-        if (flows := json.loads(row.statement).get("flows")) is not None
-    ]
-    whole = [row.sweep_id for row, _ in rows if Scope(**json.loads(row.scope)).is_whole]
+    books, own = schema.reports.c.books == Scope().books, schema.reports.c.sweep_id == sweep_id
+    made = reports_before(ledger, sweep_id, books)
+    if sweep_id is not None and not any(row.sweep_id == sweep_id for row in made):
+        made += ledger.read(select(schema.reports).where(own, books))
+    rows = [(row, flows) for row in made if (flows := json.loads(row.statement).get("flows")) is not None]
+    is_whole = select(schema.sweeps.c.id).where(schema.sweeps.c.scope == Scope().as_text())
+    wholes = {row.id for row in ledger.read(is_whole)}
+    whole = [row.sweep_id for row, _ in rows if row.sweep_id in wholes]
     read: dict[tuple[int, str], Any] = {
         (row.sweep_id, row.currency): row
         for some in batched(whole)

@@ -1,20 +1,28 @@
 """Reports in the ledger, in the sequence in which they were made."""
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, insert, select, tuple_
+from sqlalchemy import ColumnElement, Connection, insert, select
 
 from treasury.ledger import schema
 from treasury.ledger.database import serialize
 from treasury.ledger.ledger import Ledger
 from treasury.reconciliation.scope import Scope
 
-_REPORTS = schema.reports.c
-IN_SEQUENCE = (_REPORTS.journal_id, _REPORTS.as_of, _REPORTS.sweep_id)
-"""The sequence in which reports were made: a sweep that began first may end last."""
+NUMBER = "number"
+"""Member of a report's sums: how many reports of its books it follows. No clock says that: one may be set back."""
 
-_LATEST_FIRST = tuple(each.desc() for each in IN_SEQUENCE)
+
+def in_sequence(rows: Iterable[Any]) -> list[Any]:
+    """Sort reports into the sequence in which they were made; a sweep that began first may end last."""
+    return sorted(rows, key=_place)
+
+
+def _place(row: Any) -> tuple[int, int, int, int]:
+    """Return the place of a report in the sequence; older ones have no number, so that their times say it."""
+    return row.journal_id, json.loads(row.statement).get(NUMBER, 0), row.as_of, row.sweep_id
 
 
 def has_ended(connection: Connection, sweep_id: int) -> bool:
@@ -23,18 +31,25 @@ def has_ended(connection: Connection, sweep_id: int) -> bool:
     return connection.execute(select(table.sweep_id).where(table.sweep_id == sweep_id)).first() is not None
 
 
-def record_report(ledger: Ledger, row: Mapping[str, Any], before: int | None) -> bool:
-    """Record a report that follows the one of a sweep, unless its own sweep has one; returns whether it still does."""
+def record_report(ledger: Ledger, row: Mapping[str, Any], before: Any | None) -> bool:
+    """Record a report that follows another one, unless its own sweep has one; returns whether it still follows it."""
+    drawn = json.loads(row["statement"])
+    drawn[NUMBER] = 1 if before is None else json.loads(before.statement).get(NUMBER, 0) + 1
+    numbered = {**row, "statement": json.dumps(drawn)}
     reports = schema.reports.c
-    newest = select(reports.sweep_id).where(reports.books == row["books"]).order_by(*_LATEST_FIRST).limit(1)
+    last_step = select(reports.journal_id).where(reports.books == row["books"]).order_by(reports.journal_id.desc())
+    newest = select(schema.reports).where(
+        reports.books == row["books"], reports.journal_id == last_step.limit(1).scalar_subquery()
+    )
 
     def work(connection: Connection) -> bool:
         serialize(connection)
         if has_ended(connection, row["sweep_id"]):
             return True
-        if connection.execute(newest).scalar() != before:
+        made = in_sequence(connection.execute(newest))
+        if made[-1:] and (before is None or made[-1].sweep_id != before.sweep_id):
             return False
-        connection.execute(insert(schema.reports).values(**row))
+        connection.execute(insert(schema.reports).values(**numbered))
         return True
 
     return ledger.write(work)
@@ -42,11 +57,13 @@ def record_report(ledger: Ledger, row: Mapping[str, Any], before: int | None) ->
 
 def last_report(ledger: Ledger, scope: Scope, sweep_id: int) -> Any | None:
     """The report of these books that was made before that of a sweep, or that was made last where it has none."""
-    query = select(schema.reports).where(schema.reports.c.books == scope.books, *made_before(ledger, sweep_id))
-    return next(iter(ledger.read(query.order_by(*_LATEST_FIRST).limit(1))), None)
+    return next(iter(reports_before(ledger, sweep_id, schema.reports.c.books == scope.books)[-1:]), None)
 
 
-def made_before(ledger: Ledger, sweep_id: int) -> list[ColumnElement[bool]]:
-    """Return the condition for reports that were made before that of a sweep; none where it has none."""
-    own = ledger.read(select(*IN_SEQUENCE).where(schema.reports.c.sweep_id == sweep_id))
-    return [tuple_(*IN_SEQUENCE) < tuple_(*each) for each in own]
+def reports_before(ledger: Ledger, sweep_id: int | None, *wanted: ColumnElement[bool]) -> list[Any]:
+    """Return the reports that were made before that of a sweep, or all where it has none, in their sequence."""
+    query = select(schema.reports).join(schema.sweeps, schema.sweeps.c.id == schema.reports.c.sweep_id).where(*wanted)
+    reports = schema.reports.c
+    own = [] if sweep_id is None else ledger.read(select(schema.reports).where(reports.sweep_id == sweep_id))
+    rows = in_sequence(ledger.read(query))
+    return [row for row in rows if _place(row) < _place(own[0])] if own else rows

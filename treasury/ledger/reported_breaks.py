@@ -4,13 +4,15 @@ from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import Connection, delete, exists, func, insert, select
+from sqlalchemy import ColumnElement, Connection, case, delete, exists, func, insert, select
 
 from treasury.ledger import schema
 from treasury.ledger.database import serialize
 from treasury.ledger.ledger import Ledger
+from treasury.ledger.made_reports import reports_before
 from treasury.money import format_amount
 from treasury.reconciliation.breaks import RESOLVED, Break, Finding, KnownBreak
+from treasury.reconciliation.scope import Scope
 
 
 def known_breaks(ledger: Ledger, sweep_id: int | None = None) -> dict[str, KnownBreak]:
@@ -19,17 +21,29 @@ def known_breaks(ledger: Ledger, sweep_id: int | None = None) -> dict[str, Known
     One that is gone because somebody accepted it is back once that was withdrawn.
     """
     table = schema.breaks
-    latest = select(table.c.break_id, func.max(table.c.sweep_id).label("sweep_id")).group_by(table.c.break_id)
-    if sweep_id is not None:
-        latest = latest.where(table.c.sweep_id < sweep_id)
-    last = latest.subquery()
-    query = select(table).join(last, (last.c.break_id == table.c.break_id) & (last.c.sweep_id == table.c.sweep_id))
+    made = [row.sweep_id for row in reports_before(ledger, sweep_id, schema.reports.c.books == Scope().books)]
+    place = _place(made, table.c.sweep_id)
+    latest = select(table.c.break_id, func.max(place).label("place")).where(table.c.sweep_id.in_(made))
+    last = latest.group_by(table.c.break_id).subquery()
+    query = select(table).join(last, (last.c.break_id == table.c.break_id) & (last.c.place == place))
     accepted, report = schema.acceptances.c, schema.reports.c
     query = query.outerjoin(schema.reports, report.sweep_id == table.c.sweep_id)
     ended_since = (accepted.break_id == table.c.break_id) & (accepted.withdrawn_at > report.as_of)
     is_open = (table.c.lifecycle != RESOLVED) | exists().where(ended_since).correlate(table, schema.reports)
     rows = ledger.read(query.where(is_open).order_by(table.c.break_id))
     return {row.break_id: KnownBreak(_finding(row), row.first_seen) for row in rows}
+
+
+def _place(made: Sequence[int], sweep_id: ColumnElement[int]) -> ColumnElement[int]:
+    """Return the place of a sweep in the sequence in which reports were `made`: that of the sweeps, but for those that
+    ended after one that began later."""
+    greatest, places = 0, dict[int, int]()
+    for number, each in enumerate(made, 1):
+        if each < greatest:
+            places[each] = greatest * (len(made) + 1) + number
+        greatest = max(greatest, each)
+    usual = sweep_id * (len(made) + 1)
+    return case(places, value=sweep_id, else_=usual) if places else usual
 
 
 def _finding(row: Any) -> Finding:

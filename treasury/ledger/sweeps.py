@@ -15,7 +15,7 @@ from treasury.concurrency.batches import batched
 from treasury.ledger import schema
 from treasury.ledger.database import in_code_points, serialize
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.made_reports import IN_SEQUENCE
+from treasury.ledger.made_reports import reports_before
 from treasury.ledger.statements import RowChange, change_all
 from treasury.money import format_amount
 from treasury.orders.quoting import QUOTED
@@ -131,20 +131,16 @@ def _record_questions(connection: Connection, sweep_id: int, rows: Sequence[Mapp
 
 def sweep(ledger: Ledger, sweep_id: int) -> Sweep:
     """One sweep."""
-    return _sweeps(ledger, schema.sweeps.c.id == sweep_id)[0]
+    sweeps, reports = schema.sweeps, schema.reports
+    query = select(sweeps, reports.c.as_of).outerjoin(reports, reports.c.sweep_id == sweeps.c.id)
+    row = ledger.read(query.where(sweeps.c.id == sweep_id))[0]
+    return Sweep(row.id, row.started_at, Scope(**json.loads(row.scope)), row.as_of)
 
 
 def last_reported_sweep(ledger: Ledger, scope: Scope) -> Sweep | None:
     """The sweep of these books whose report was made last."""
-    found = _sweeps(ledger, schema.reports.c.books == scope.books, *IN_SEQUENCE)
-    return found[-1] if found else None
-
-
-def _sweeps(ledger: Ledger, condition: Any, *order: Any) -> list[Sweep]:
-    sweeps, reports = schema.sweeps, schema.reports
-    query = select(sweeps, reports.c.as_of).outerjoin(reports, reports.c.sweep_id == sweeps.c.id)
-    rows = ledger.read(query.where(condition).order_by(*order))
-    return [Sweep(row.id, row.started_at, Scope(**json.loads(row.scope)), row.as_of) for row in rows]
+    made = reports_before(ledger, None, schema.reports.c.books == scope.books)
+    return sweep(ledger, made[-1].sweep_id) if made else None
 
 
 def open_questions(ledger: Ledger, sweep_id: int) -> list[int]:

@@ -1,0 +1,69 @@
+"""Nights follow each other as they were made, however a clock is set and whichever sweep began first."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engine.answers import accepted, ok, shown
+from tests.engine.nights import DAY, ROWS, OpenDesk, balance, classes
+from tests.engine.runs import night, pay, remake, sheet
+from tests.moved_clock import clock_of
+from treasury.nights import sweep
+from treasury.nights.standing import standing_of
+from treasury.payments.desk import Desk
+from treasury.reconciliation.scope import Scope
+
+pytestmark = pytest.mark.both_databases
+
+
+@pytest.fixture
+def desk(open_desk: OpenDesk, service: Any, tmp_path: Path) -> Desk:
+    """A payment that is settled, and a balance of 100."""
+    service.plans |= {"/v1/order/payout": [accepted], "/v1/balance/partner": [ok(balance="100")]}
+    desk = open_desk(service.base_url)
+    pay(desk, sheet(tmp_path, ROWS[0]), tmp_path / "out", seconds=0)
+    service.plans["/v1/order/query"] = [shown(99, currency="USDT_TRC20")]
+    return desk
+
+
+@pytest.mark.parametrize("days", [-5, 5])
+def test_a_lot_is_found_and_stays_however_the_wall_clock_is_set(
+    desk: Desk, service: Any, tmp_path: Path, days: int
+) -> None:
+    night(desk, tmp_path / "1")
+    clock_of(desk).move(DAY)
+    assert night(desk, tmp_path / "2")["verdict"] == "reconciled"
+    service.plans["/v1/balance/partner"] = [ok(balance="75")]
+    clock_of(desk).set_wall(days * DAY)
+    found = []
+    for number in range(3, 6):
+        report = night(desk, tmp_path / f"{number}")
+        found.append((balance(report)["opening"], balance(report)["unexplained"], classes(report)))
+        clock_of(desk).set_wall(-DAY)
+    lots = [{"USDT_TRC20": f"balance_gap {lifecycle}"} for lifecycle in ("new", "persisting", "persisting")]
+    assert found == [("100", "-25", each) for each in lots]
+    clock_of(desk).move(DAY)
+    again = remake(desk, sweep.stored_sweep(desk, Scope()), tmp_path / "again")
+    assert again["as_of"] == report["as_of"]
+
+
+def test_breaks_of_a_sweep_that_ended_after_a_later_one_are_known_from_that(
+    desk: Desk, service: Any, tmp_path: Path
+) -> None:
+    night(desk, tmp_path / "1")
+    slow = sweep.start_or_resume_sweep(desk, Scope())
+    clock_of(desk).move(DAY)
+    service.plans["/v1/balance/partner"] = [ok(balance="75")]
+    assert classes(night(desk, tmp_path / "2")) == {"USDT_TRC20": "balance_gap new"}
+    for ids in sweep.open_parts(desk, slow).values():
+        sweep.ask_orders(desk, ids)
+    clock_of(desk).move(DAY)
+    sweep.end_sweep(desk, slow)
+    late = remake(desk, slow, tmp_path / "late")
+    assert (classes(late), late["missed_days"]) == ({"USDT_TRC20": "balance_gap persisting"}, [])
+    [standing] = standing_of(desk)["breaks"]
+    assert standing["age_days"] == 1
+    clock_of(desk).move(DAY)
+    last = night(desk, tmp_path / "4")
+    assert (classes(last), last["missed_days"]) == ({"USDT_TRC20": "balance_gap persisting"}, [])
