@@ -134,6 +134,22 @@ def test_codes_that_show_one_pooled_balance_are_explained_together() -> None:
     assert [lot.amount for lot in roll("USDT", pooled(apart)["USDT"][1]).lots] == [-20]
 
 
+def test_a_night_on_which_one_code_could_not_be_read_leaves_a_pooled_balance_one() -> None:
+    """What is missing on that night is found by it, once, whichever of the codes it was."""
+    for unread in ("USDT", "USDT_TRC20"):
+        series = {
+            "USDT": [night(1, "100"), night(2, "70", arrived="10"), night(3, "65"), night(4, "65")],
+            "USDT_TRC20": [night(1, "100"), night(2, "70", arrived="20"), night(3, "65"), night(4, "65")],
+        }
+        series[unread][2] = Night(3, None, note="no answer")
+        for nights in (3, 4):
+            so_far = {currency: some[:nights] for currency, some in series.items()}
+            found = {code: roll(code, some, codes) for code, (codes, some) in pooled(so_far).items()}
+            assert {code: account.codes for code, account in found.items()} == dict.fromkeys(series, tuple(series))
+            assert [code for code, account in found.items() if account.is_unread] == ([unread] if nights == 3 else [])
+        assert {account.lots for account in found.values()} == {(Lot(3, D(-5)),)}
+
+
 WHAT = ("order", "order", "end", "theft", "deposit", "receipt", "return", "orphan", "told")
 
 

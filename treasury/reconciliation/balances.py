@@ -294,24 +294,48 @@ def _span(opening: Night, total: Flows, night: Night, entered: Decimal) -> Span:
 def pooled(series: Mapping[str, Sequence[Night]]) -> dict[str, tuple[tuple[str, ...], list[Night]]]:
     """Return each code with all codes of its balance, and its nights with the flows of all of them.
 
-    Codes of one asset on several chains may show one pooled balance (public fact 5.10 leaves it open). Where every
-    report that read them shows the same amounts they are one balance, and all their flows together explain it.
+    Codes of one asset on several chains may show one pooled balance (public fact 5.10 leaves it open). Where they were
+    read first by one report, and every report that read them shows the same amounts, they are one balance, and all
+    their flows together explain it. A night before the last on which one of them could not be read is that of another.
     """
-    pools: dict[object, list[str]] = {}
+    pools: list[list[str]] = []
     for currency, nights in series.items():
-        shown = tuple((night.as_of, night.balance) for night in nights if night.balance is not None)
-        pools.setdefault((currency.partition("_")[0], shown), []).append(currency)
-    together = {currency: tuple(codes) for codes in pools.values() for currency in codes}
+        shared = (pool for pool in pools if all(_is_one((code, series[code]), (currency, nights)) for code in pool))
+        found = next(shared, None)
+        if found is None:
+            pools.append([currency])
+        else:
+            found.append(currency)
+    together = {currency: tuple(codes) for codes in pools for currency in codes}
     return {
         currency: (
             together[currency],
             [
-                replace(night, flows=_sum(other.flows for other in others))
-                for night, *others in zip(nights, *(series[code] for code in together[currency]), strict=True)
+                _pooled_night(night, others, is_last=number == len(nights))
+                for number, (night, *others) in enumerate(
+                    zip(nights, *(series[code] for code in together[currency]), strict=True), 1
+                )
             ],
         )
         for currency, nights in series.items()
     }
+
+
+def _is_one(one: tuple[str, Sequence[Night]], other: tuple[str, Sequence[Night]]) -> bool:
+    """Tell whether two codes, each with its nights, show one balance."""
+    (code, nights), (other_code, other_nights) = one, other
+    shown = [(mine.balance, its.balance) for mine, its in zip(nights, other_nights, strict=True)]
+    read = [pair for pair in shown if pair != (None, None)]
+    agree = all(None in pair or pair[0] == pair[1] for pair in read)
+    is_family = code.partition("_")[0] == other_code.partition("_")[0]
+    return is_family and agree and None not in (read[0] if read else ())
+
+
+def _pooled_night(night: Night, others: Sequence[Night], *, is_last: bool) -> Night:
+    """Return a night with the flows of all codes of its balance, and with what another one of them showed of it."""
+    read = next((each for each in others if each.balance is not None), night)
+    shown = read if night.balance is None and not is_last else night
+    return replace(shown, flows=_sum(other.flows for other in others))
 
 
 def _sum(flows: Iterable[Flows]) -> Flows:
