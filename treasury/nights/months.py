@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from treasury.ledger import closing
-from treasury.ledger.acceptances import acceptances
+from treasury.ledger.adjustments import adjustments
 from treasury.ledger.bookings import opened_after, order_bookings, receipt_bookings
 from treasury.ledger.controls import controls_of
 from treasury.ledger.receipts import known_numbers
@@ -16,7 +16,6 @@ from treasury.payments.desk import Desk
 from treasury.policy.model import Policy
 from treasury.reconciliation.balances import BalanceAccount
 from treasury.reconciliation.entries import StatementEntry
-from treasury.reconciliation.findings import of_lot
 from treasury.reconciliation.months import Booking, EntryKind, draw_month, span_of
 from treasury.reconciliation.scope import Scope
 from treasury.reconciliation.third_side import is_later_than, others_movements, roll_accounts
@@ -69,10 +68,4 @@ def _beside_orders(
     for lot in account.stated:
         kind = EntryKind.RECEIVED if lot.amount > 0 else EntryKind.PAID
         yield Booking(f"S{account.currency}-{lot.at}", lot.at, account.currency, kind, lot.amount, "statement")
-    accepted = acceptances(desk.ledger, desk.ledger.now())
-    for lot in account.lots:
-        if (acceptance := accepted.get(of_lot(account, lot).id)) is not None:
-            named_by = acceptance.break_id
-            yield Booking(
-                f"A{named_by}", acceptance.accepted_at, account.currency, EntryKind.ADJUSTED, lot.amount, named_by
-            )
+    yield from adjustments(desk.ledger, account.currency)

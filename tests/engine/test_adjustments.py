@@ -1,0 +1,78 @@
+"""A month says what people accepted as the nights say it, and one that was reported stays as it was."""
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engine.nights import DAY, ROWS, OpenDesk, balance, take
+from tests.engine.runs import night, pay, sheet
+from tests.engine.test_balance_nights import month_of
+from tests.moved_clock import clock_of
+from treasury.ledger.acceptances import accept_break, withdraw_acceptances
+from treasury.payments.desk import Desk
+from treasury.policy.model import Policy
+
+pytestmark = pytest.mark.both_databases
+
+
+def this_month(desk: Desk, out: Path) -> dict[str, str]:
+    return month_of(desk, out, Policy().day_of(desk.ledger.now())[:7])
+
+
+@pytest.fixture
+def gap(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> tuple[Desk, str]:
+    """A lot of 100 that another program took on the 12th of a month, and that Ana has to accept."""
+    desk = open_desk(start_sandbox(settle_seconds=1).base_url)
+    clock_of(desk).move((42 - int(Policy().day_of(desk.ledger.now())[8:])) * DAY)
+    pay(desk, sheet(tmp_path, ROWS[0]), tmp_path / "out", seconds=20)
+    night(desk, tmp_path / "1")
+    take(desk, "by-hand", "100")
+    [found] = night(desk, tmp_path / "2")["breaks"]
+    return desk, found["id"]
+
+
+def test_a_part_of_an_accepted_lot_that_a_statement_explains_is_no_adjustment_any_more(
+    gap: tuple[Desk, str], tmp_path: Path
+) -> None:
+    desk, lot = gap
+    accept_break(desk.ledger, lot, by="Ana", os_user="ana", why="the other office")
+    assert this_month(desk, tmp_path / "month")["adjustments"] == "-100"
+    statement = tmp_path / "statement.csv"
+    statement.write_text("order_no,currency,amount,status\nX1,USDT_TRC20,40,99\n")
+    clock_of(desk).move(DAY)
+    shown = balance(night(desk, tmp_path / "3", statement=statement))
+    assert (shown["unexplained"], shown["adjusted"]) == ("-60", "0")
+    found = this_month(desk, tmp_path / "month")
+    assert (found["paid"], found.get("adjustments", "0"), found["difference"]) == ("-40", "0", "-60")
+    accept_break(desk.ledger, lot, by="Ana", os_user="ana", why="the rest, too")
+    found = this_month(desk, tmp_path / "month")
+    assert (found["adjustments"], found.get("difference")) == ("-60", None)
+
+
+@pytest.mark.parametrize("how", ["ends", "withdrawn", "explained"])
+def test_a_month_stays_as_it_was_when_what_was_accepted_in_it_counts_no_more(
+    gap: tuple[Desk, str], tmp_path: Path, how: str
+) -> None:
+    desk, lot = gap
+    until = desk.ledger.now() + 40 * DAY * 1000 if how == "ends" else None
+    for name in ("Ana", "Ben"):
+        accept_break(desk.ledger, lot, by=name, os_user="ana", why="the other office", ends_at=until)
+    name = Policy().day_of(desk.ledger.now())[:7]
+    reported = month_of(desk, tmp_path / "month", name)
+    assert reported["adjustments"] == "-100"
+    clock_of(desk).move(41 * DAY)
+    statement = tmp_path / "statement.csv"
+    statement.write_text("order_no,currency,amount,status\nX1,USDT_TRC20,100,99\n")
+    if how == "withdrawn":
+        withdraw_acceptances(desk.ledger, lot, by="Ana", os_user="ana", why="it was not ours")
+    shown = balance(night(desk, tmp_path / "3", statement=statement if how == "explained" else None))
+    assert shown["unexplained"] == ("0" if how == "explained" else "-100")
+    assert month_of(desk, tmp_path / "again", name) == reported
+    later = this_month(desk, tmp_path / "later")
+    assert later["opening"] == reported["closing"]
+    explained = {"paid": "-100"} if how == "explained" else {}
+    assert later["adjustments"] == "100"
+    assert {name: later.get(name) for name in explained} == explained
+    assert Decimal(later["closing"]) == Decimal(reported["closing"]) + (0 if explained else 100)

@@ -1,0 +1,86 @@
+"""Entries of the balance accounts that people made: a lot is one while somebody accepts it, and is taken back after."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from sqlalchemy import select
+
+from treasury.ledger import schema
+from treasury.ledger.ledger import Ledger
+from treasury.ledger.made_reports import reports_before
+from treasury.reconciliation.breaks import RESOLVED
+from treasury.reconciliation.classes import BALANCE_CLASSES
+from treasury.reconciliation.months import Booking, EntryKind
+from treasury.reconciliation.scope import Scope
+
+
+@dataclass(frozen=True)
+class _Held:
+    """A time in which a lot was accepted as it was, Unix ms. `until`: None where it is still."""
+
+    since: int
+    until: int | None
+    difference: Decimal
+
+
+def adjustments(ledger: Ledger, currency: str) -> Iterator[Booking]:
+    """Yield what people accepted of the lots of a balance, and what was taken back of it since.
+
+    It is taken back when the acceptance ends or is withdrawn, and by the report in which entries end the lot, or a part
+    of it. Neither entry changes the other one, so that a month that was reported stays as it was.
+    """
+    for break_id, some in sorted(_accepted(ledger, currency).items()):
+        for number, held in enumerate(_joined(some), 1):
+            name = f"A{break_id}" if number == 1 else f"A{break_id}-{number}"
+            yield Booking(name, held.since, currency, EntryKind.ADJUSTED, -held.difference, break_id)
+            if held.until is not None:
+                ended = f"{name}-ended"
+                yield Booking(ended, held.until, currency, EntryKind.ADJUSTED, held.difference, break_id)
+
+
+def _accepted(ledger: Ledger, currency: str) -> dict[str, list[_Held]]:
+    """Return break id -> the times of its acceptances, each as the lot was then."""
+    made = {row.sweep_id: row.as_of for row in reports_before(ledger, None, schema.reports.c.books == Scope().books)}
+    order = {sweep_id: place for place, sweep_id in enumerate(made)}
+    breaks, accepted = schema.breaks.c, schema.acceptances
+    is_lot = breaks.name.in_(BALANCE_CLASSES) & (breaks.currency == currency)
+    named = select(accepted.c.break_id)
+    columns = (breaks.break_id, breaks.sweep_id, breaks.difference, breaks.lifecycle)
+    reported: dict[str, list[Any]] = defaultdict(list)
+    for row in ledger.read(select(*columns).where(is_lot, breaks.break_id.in_(named))):
+        if row.sweep_id in order:
+            reported[row.break_id].append(row)
+    found: dict[str, list[_Held]] = defaultdict(list)
+    for row in ledger.read(select(accepted).where(accepted.c.break_id.in_(sorted(reported))).order_by(accepted.c.id)):
+        lots = sorted(reported[row.break_id], key=lambda each: order[each.sweep_id])
+        changed = _changed_by(lots, Decimal(row.difference))
+        ends = (row.withdrawn_at, row.ends_at, None if changed is None else made[changed])
+        past = [end for end in ends if end is not None and end <= ledger.now()]
+        found[row.break_id].append(_Held(row.accepted_at, min(past, default=None), Decimal(row.difference)))
+    return found
+
+
+def _changed_by(lots: Sequence[Any], difference: Decimal) -> int | None:
+    """Return the sweep whose report no longer had a lot as it was accepted; None where the last one has it."""
+    same = [each.lifecycle != RESOLVED and Decimal(each.difference) == difference for each in lots]
+    last = max((place for place, is_same in enumerate(same) if is_same), default=len(lots) - 1)
+    return lots[last + 1].sweep_id if last + 1 < len(lots) else None
+
+
+def _joined(some: Sequence[_Held]) -> Iterator[_Held]:
+    """Yield the times with those that overlap as one: a second person's acceptance books nothing more."""
+    standing: _Held | None = None
+    for held in sorted(some, key=lambda each: each.since):
+        if standing is None:
+            standing = held
+        elif standing.difference == held.difference and (standing.until is None or held.since < standing.until):
+            ends = (standing.until, held.until)
+            standing = _Held(standing.since, None if None in ends else max(filter(None, ends)), held.difference)
+        else:
+            yield standing
+            standing = held
+    if standing is not None:
+        yield standing
