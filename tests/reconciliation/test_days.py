@@ -1,6 +1,7 @@
 """Days, currencies and amounts at their edges: what the report says of them is exact."""
 
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import pandas as pd
@@ -9,6 +10,7 @@ import pytest
 from tests.reconciliation.parts import in_parts
 from tests.reconciliation.planted import AS_OF, good_order
 from treasury.policy.model import Policy
+from treasury.reconciliation.balances import Flows, Night
 from treasury.reconciliation.report import ReconciliationInput, build_report
 from treasury.reconciliation.sides import COLUMNS
 from treasury.reports.machine import as_machine
@@ -71,6 +73,32 @@ def test_fees_and_rates_are_summed_exactly() -> None:
     said = machine(*fees, *fiat)
     assert said["fees"] == [{"currency": "USDT", "orders": 3, "amount": "0.9", "fees": "0.3", "bps": "3333.33"}]
     assert said["rates"] == [{"pair": "USDT-EUR", "orders": 2, "lowest": "0.9", "average": "0.925", "highest": "0.95"}]
+
+
+def test_a_fee_whose_currency_is_not_shown_is_in_the_quoted_one() -> None:
+    """As the query shows it of a conversion: the fee alone, which its quote said to be in what is bought."""
+    bought = {"operation": "conversion_execute", "receive_currency": "BTC", "receive_amount": "0.5"}
+    said = machine(payout(fee="0.001", fee_currency="BTC", seen_fee="0.001", **bought))
+    assert said["fees"] == [{"currency": "BTC", "orders": 1, "amount": "0.5", "fees": "0.001", "bps": "20.00"}]
+
+
+def test_what_a_customer_did_not_pay_is_in_no_sum_of_breaks_and_is_no_lot() -> None:
+    """Of 100 that were asked for 50 came, and another program took 70."""
+    paid = {"request_id": "in-1", "operation": "pay", "currency": "USDT", "amount": "100", "created_at": AS_OF}
+    paid |= {"answer": "found", "status": 99, "seen_currency": "USDT", "seen_amount": "50"}
+    nights = [Night(AS_OF - 1, Decimal(1000)), Night(AS_OF, Decimal(980), flows=Flows(unpriced=Decimal(-50)))]
+    said = as_machine(
+        build_report(
+            ReconciliationInput(
+                AS_OF, in_parts(pd.DataFrame(columns=list(COLUMNS))), receipts=[paid], balances={"USDT": nights}
+            )
+        )
+    )
+    differences = {each["class"]: each["difference"] for each in said["breaks"] if each["class"] != "opening"}
+    assert differences == {"paid_otherwise": "50", "balance_gap": "70"}
+    [line] = said["statement"]
+    assert (line["breaks_gross"], line["breaks_net"]) == ("70", "70")
+    assert said["balances"][0]["unexplained"] == "-70"
 
 
 def test_one_order_and_none() -> None:

@@ -226,6 +226,9 @@ PRIORITY: Mapping[str, int] = {each.name: place for place, each in enumerate(CLA
 BALANCE_CLASSES = ("balance_gap", "unexplained_inflow")
 """Classes of the lots of balance accounts."""
 
+INVOICE_CLASSES = ("paid_otherwise", "likely_paid", "paid_late", "unpaid_invoice")
+"""Classes of invoices: their differences are what customers owe, or are owed."""
+
 UNREMARKABLE = ("in_progress", "quote_expired_unused", "matched")
 """Classes that are no breaks."""
 

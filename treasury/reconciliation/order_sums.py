@@ -61,11 +61,12 @@ class OrderSums:
         return made.dt.tz_convert(ZoneInfo(self.time_zone)).dt.strftime("%Y-%m-%d").fillna("")
 
     def _add_fees(self, arrived: pd.DataFrame) -> None:
-        """Add fees of what arrived. The amount of an order that nobody knew when it was sent is the one shown."""
+        """Add fees of what arrived. The amount of an order that nobody knew when it was sent is the one shown, and a
+        fee whose currency is not shown is in the quoted one."""
         ours = ("currency", "amount", "receive_currency", "receive_amount")
-        columns = ("seen_fee", "seen_fee_currency", "seen_amount", *ours)
-        for fee, charged, seen, *sides in zip(*(arrived[name] for name in columns), strict=True):
-            currency = charged or sides[0]
+        columns = ("seen_fee", "seen_fee_currency", "fee_currency", "seen_amount", *ours)
+        for fee, charged, quoted, seen, *sides in zip(*(arrived[name] for name in columns), strict=True):
+            currency = charged or quoted or sides[0]
             if currency is None:
                 continue
             base = (sides[1] or seen) if sides[0] == currency else sides[3] if sides[2] == currency else None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from treasury.money import ZERO, canonical, exact, format_amount
 from treasury.reconciliation.breaks import RESOLVED, Break
-from treasury.reconciliation.classes import BALANCE_CLASSES, BY_NAME, CLASSES
+from treasury.reconciliation.classes import BALANCE_CLASSES, BY_NAME, CLASSES, INVOICE_CLASSES
 from treasury.reconciliation.entries import StatementEntry
 from treasury.reconciliation.funnel import funnel_of
 from treasury.reconciliation.statement import StatementLine
@@ -98,11 +98,16 @@ def _statement(report: "Report") -> list[dict[str, str]]:
     """Return the statement, each line with the sums of its open breaks: gross (absolute amounts) and net.
 
     A break whose difference is not known stands in the gross sum with its whole amount. A lot of a balance account that
-    is just the difference of another break is the same event, and counts once.
+    is just the difference of another break is the same event, and counts once. What customers paid otherwise than they
+    were asked is in no sum: it is an entry as it came, so that no lot is the same event.
     """
     gross: dict[str, Decimal] = defaultdict(Decimal)
     net: dict[str, Decimal] = defaultdict(Decimal)
-    standing = [each.found for each in report.breaks if each.counts and each.found.currency is not None]
+    standing = [
+        each.found
+        for each in report.breaks
+        if each.counts and each.found.currency is not None and each.found.name not in INVOICE_CLASSES
+    ]
     of_orders = Counter((found.currency, found.difference) for found in standing if found.name not in BALANCE_CLASSES)
     for found in standing:
         event = (found.currency, found.difference)
