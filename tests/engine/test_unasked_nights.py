@@ -1,5 +1,6 @@
 """What a night could not ask about, or was not to, stays in the balance accounts as the service last showed it."""
 
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,13 @@ from tests.engine.test_by_age import BY_AGE
 from tests.moved_clock import clock_of
 from treasury.call import calls
 from treasury.ledger.policies import adopt_policy
+from treasury.money import canonical
 from treasury.payments.desk import Desk
 from treasury.policy.model import Policy
 from treasury.policy_file import read_policy
 from treasury.provider.orders import Pay
+from treasury.provider.service_rules import ServiceRules
+from treasury.sandbox.behaviour import Behaviour
 
 NOBODY = (None, {"answer": "failed", "seen_reason": "nobody answers"})
 
@@ -92,3 +96,32 @@ def test_a_payment_by_a_scanned_code_that_a_policy_asks_about_no_more_stays_an_e
         report = night(desk, tmp_path / f"{number}")
         assert report["breaks"] == [], (number, report["not_asked"])
     assert report["not_asked"]["orders"]
+
+
+def test_what_is_open_since_before_the_opening_widens_the_range_once_fees_and_what_is_bought_with_it(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("treasury.sandbox.handlers.funds.FROZEN", "reserved")
+    behaviour = Behaviour(fee_on_top={"payout"})
+    sandbox = start_sandbox(settle_seconds=100 * DAY, behaviour=behaviour)
+    desk = open_desk(sandbox.base_url, service=ServiceRules(fee_on_top=frozenset({"payout"})))
+    pay(desk, sheet(tmp_path, ("c", "2000", "12345670022")), tmp_path / "out", seconds=0)
+    make_kind("conversion", rows=1).start(desk, tmp_path)
+    make_kind("scan_to_pay", rows=1).start(desk, tmp_path)
+    clock_of(desk).move(60)
+    night(desk, tmp_path / "1")
+    clock_of(desk).move(DAY)
+    found = {each["currency"]: each for each in night(desk, tmp_path / "2")["balances"]}
+    orders = {order.operation: order for order in desk.ledger.orders()}
+    payout, bought = orders["payout"], orders["conversion_execute"]
+    [scanned] = [each["amount"] for each in sandbox.orders() if each["operation"] == "submit_scan_to_pay"]
+    assert payout.amount is not None
+    assert payout.fee is not None
+    assert bought.receive_amount is not None
+    ranges = {
+        "USDT_TRC20": (-payout.amount - payout.fee, Decimal(0)),
+        bought.receive_currency: (-Decimal(str(scanned)), bought.receive_amount),
+    }
+    for currency, (low, high) in ranges.items():
+        shown = found[str(currency)]
+        assert (shown["explained_low"], shown["explained_high"]) == (canonical(low), canonical(high)), shown

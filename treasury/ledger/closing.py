@@ -17,7 +17,7 @@ from treasury.ledger.ledger import Ledger
 from treasury.ledger.made_reports import has_ended, last_report, record_report, reports_before
 from treasury.ledger.receipts import counted_when_opened, credit_of, is_inside, shown_receipts
 from treasury.ledger.snapshots import expected_receipts
-from treasury.ledger.unpriced import add_unpriced
+from treasury.ledger.unpriced import add_open, add_unpriced
 from treasury.money import exact, format_amount
 from treasury.orders.states import OPEN, State
 from treasury.provider.catalogue import CATALOGUE
@@ -83,15 +83,13 @@ def _close(ledger: Ledger, sweep_id: int, scope: Scope, rules: ServiceRules, by_
         for row in stream(_orders_in_flight(scope)):
             closing[row.currency] += Decimal(row.amount)
             name = _debit_of(row, rules)
-            flows[row.currency][name] += Decimal(row.amount)
+            add_open(flows, opened, row, name, row.currency, Decimal(row.amount))
             if row.operation in fee_on_top and row.fee is not None:
-                flows[row.fee_currency or row.currency][name] += Decimal(row.fee)
+                add_open(flows, opened, row, name, row.fee_currency or row.currency, Decimal(row.fee))
             if name == "in_flight":
                 ages[row.currency].append((row.created_at, row.request_id))
-                if row.sent_at is not None and row.currency in opened and row.sent_at <= opened[row.currency].as_of:
-                    flows[row.currency]["in_flight_before"] += Decimal(row.amount)
             if CATALOGUE[row.operation].may_show_what_arrives and row.receive_amount is not None:
-                flows[row.receive_currency]["receiving"] += Decimal(row.receive_amount)
+                add_open(flows, opened, row, "receiving", row.receive_currency, Decimal(row.receive_amount))
                 ages[row.receive_currency].append((row.created_at, row.request_id))
         moves = (
             _moves(stream(_steps(scope, first, last)), flows, late, fee_on_top),
@@ -103,7 +101,7 @@ def _close(ledger: Ledger, sweep_id: int, scope: Scope, rules: ServiceRules, by_
             if set(earlier) != set(fee_on_top):
                 steps = {currency: row.journal_id for currency, row in opened.items()}
                 _correct_fees(stream(_steps_with_ids(first)), flows, steps, earlier, fee_on_top)
-        add_unpriced(stream, sweep_id, flows, ages, fee_on_top)
+        add_unpriced(stream, sweep_id, flows, ages, fee_on_top, opened)
         counted = counted_when_opened(stream, opened)
         for row in shown_receipts(stream, sweep_id):
             currency, credited = credit_of(row)

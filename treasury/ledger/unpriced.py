@@ -1,7 +1,7 @@
-"""Orders whose debit nobody knew when they were sent (scan-to-pay): what of a balance they have moved, or may have."""
+"""Open orders, and those whose debit nobody knew when they were sent (scan-to-pay): what they moved, or may have."""
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -18,24 +18,42 @@ def add_unpriced(
     flows: dict[str, dict[str, Decimal]],
     ages: dict[str, list[tuple[int, str]]],
     fee_on_top: Collection[str],
+    opened: Mapping[str, Any],
 ) -> None:
-    """Add their debits, by what the service showed of each in this sweep, or last before it, to the flows."""
+    """Add their debits, by what the service showed of each in this sweep, or last before it, to the flows.
+
+    `opened`: currency -> the report that opened its account.
+    """
     for row, shown in _with_what_is_shown(stream, sweep_id):
         state, currency = State(row.state), row.currency or shown.get("seen_currency")
         if currency is None:
             continue
-        name = "unpriced" if state is State.SETTLED else "in_flight"
-        flows[currency][name] += Decimal(shown["seen_amount"])
+        debits = [(currency, Decimal(shown["seen_amount"]))]
+        if row.operation in fee_on_top and shown.get("seen_fee") is not None:
+            debits.append((shown.get("seen_fee_currency") or currency, Decimal(shown["seen_fee"])))
+        for code, amount in debits:
+            if state is State.SETTLED:
+                flows[code]["unpriced"] += amount
+            else:
+                add_open(flows, opened, row, "in_flight", code, amount)
         if state in OPEN:
             ages[currency].append((row.created_at, row.request_id))
-        if row.operation in fee_on_top and shown.get("seen_fee") is not None:
-            flows[shown.get("seen_fee_currency") or currency][name] += Decimal(shown["seen_fee"])
+
+
+def add_open(
+    flows: dict[str, dict[str, Decimal]], opened: Mapping[str, Any], row: Any, name: str, currency: str, amount: Decimal
+) -> None:
+    """Add what an open order moves, and whether it was on its way when the account of the currency was opened."""
+    flows[currency][name] += amount
+    was_open = row.sent_at is not None and currency in opened and row.sent_at <= opened[currency].as_of
+    if was_open and name in ("in_flight", "receiving"):
+        flows[currency][f"{name}_before"] += amount
 
 
 def _with_what_is_shown(stream: Stream, sweep_id: int) -> Iterator[tuple[Any, dict[str, Any]]]:
     """Yield those that are open or settled, each with the last answer that shows its amount."""
     orders, answers = schema.orders.c, schema.answers.c
-    facts = (orders.operation, orders.currency, orders.state, orders.created_at, orders.request_id)
+    facts = (orders.operation, orders.currency, orders.state, orders.created_at, orders.sent_at, orders.request_id)
     shown = (answers.sweep_id == sweep_id) & (answers.order_id == orders.id) & SHOWS_AMOUNT
     query = select(*facts, answers.service_side).outerjoin_from(schema.orders, schema.answers, shown)
     states = [state.value for state in (*OPEN, State.SETTLED)]

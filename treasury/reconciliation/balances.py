@@ -56,6 +56,8 @@ class Flows:
     """The part of it that was sent before the account was opened, and so was on its way then, too."""
     receiving: Decimal = ZERO
     """What conversions on their way may have brought already."""
+    receiving_before: Decimal = ZERO
+    """The part of it that was sent before the account was opened, and so may be inside the opening, too."""
     unpriced: Decimal = ZERO
     """All debits so far that were not known when they were sent (scan-to-pay), by what the service shows of them."""
     fees_beside: Decimal = ZERO
@@ -286,7 +288,8 @@ def _span(opening: Night, total: Flows, night: Night, entered: Decimal) -> Span:
     shown = now.unpriced - then.unpriced + now.debited - then.debited
     exactly = total.received - total.arrived - total.fees - shown + entered
     moved = [ZERO, night.moved, -opening.moved, night.moved - opening.moved]
-    low = exactly - night.may_be_debited - then.receiving - max(moved)
+    inside = max(then.receiving - now.receiving_before, ZERO)  # what is on its way still has not come in twice
+    low = exactly - night.may_be_debited - inside - max(moved)
     ended = max(opening.may_be_debited - now.in_flight_before, ZERO)  # what is open still has not come back
     return Span(low, exactly + ended + now.receiving - min(moved))
 
