@@ -14,6 +14,7 @@ from treasury.reconciliation.balances import Flows, Night
 from treasury.reconciliation.report import ReconciliationInput, build_report
 from treasury.reconciliation.sides import COLUMNS
 from treasury.reports.machine import as_machine
+from treasury.reports.wording import reasons
 
 
 def machine(*rows: dict[str, Any], as_of: int = AS_OF, zone: str = "UTC") -> dict[str, Any]:
@@ -99,6 +100,15 @@ def test_what_a_customer_did_not_pay_is_in_no_sum_of_breaks_and_is_no_lot() -> N
     [line] = said["statement"]
     assert (line["breaks_gross"], line["breaks_net"]) == ("70", "70")
     assert said["balances"][0]["unexplained"] == "-70"
+
+
+def test_what_left_and_what_came_in_are_both_said_where_they_are_equal() -> None:
+    nights = [Night(at, Decimal(balance)) for at, balance in ((1, 1000), (2, 950), (3, 1000))]
+    said = as_machine(
+        build_report(ReconciliationInput(3, in_parts(pd.DataFrame(columns=list(COLUMNS))), balances={"USDT": nights}))
+    )
+    assert (said["verdict"], said["balances"][0]["unexplained"]) == ("breaks", "0")
+    assert reasons(said) == ["Balance of USDT: 50 left and 50 came in unexplained."]
 
 
 def test_one_order_and_none() -> None:

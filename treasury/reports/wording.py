@@ -1,8 +1,11 @@
 """The verdict in words: what it is, why, and what to do first."""
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 
+from treasury.money import ZERO, canonical, exact
+from treasury.reconciliation.classes import BALANCE_CLASSES
 from treasury.reports.figures import IN_FLIGHT, JUDGEMENTS, Machine, count_of, in_words, sort_breaks
 
 
@@ -60,13 +63,24 @@ def reasons(machine: Machine) -> list[str]:
     ]
     for balance in machine["balances"]:
         if balance["judgement"] in ("inflow", "outflow"):
-            what = JUDGEMENTS[balance["judgement"]]
-            found.append(
-                f"Balance of {balance['currency']}: {what} of {balance['unexplained'] or 'an unknown amount'}."
-            )
+            found.append(f"Balance of {balance['currency']}: {_unexplained(machine, balance)}.")
         elif balance["judgement"] == "unreadable":
             found.append(f"Balance of {balance['currency']}: {JUDGEMENTS[balance['judgement']]}.")
     return found
+
+
+@exact
+def _unexplained(machine: Machine, balance: Mapping[str, Any]) -> str:
+    """Say what is unexplained of a balance: what left and what came in, where there is both, for neither pays the other
+    back."""
+    sums = dict.fromkeys(BALANCE_CLASSES, ZERO)
+    for each in sort_breaks(machine).open:
+        if each["class"] in sums and each["currency"] == balance["currency"] and each["amount"] is not None:
+            sums[each["class"]] += abs(Decimal(each["amount"]))
+    if all(sums.values()):
+        left, came = (canonical(sums[name]) for name in BALANCE_CLASSES)
+        return f"{left} left and {came} came in unexplained"
+    return f"{JUDGEMENTS[balance['judgement']]} of {balance['unexplained'] or 'an unknown amount'}"
 
 
 def first_step(machine: Machine) -> Mapping[str, Any] | None:
