@@ -76,3 +76,29 @@ def test_a_month_stays_as_it_was_when_what_was_accepted_in_it_counts_no_more(
     assert later["adjustments"] == "100"
     assert {name: later.get(name) for name in explained} == explained
     assert Decimal(later["closing"]) == Decimal(reported["closing"]) + (0 if explained else 100)
+
+
+def test_a_line_that_a_later_file_has_otherwise_is_corrected_in_the_month_of_that_file(
+    gap: tuple[Desk, str], tmp_path: Path
+) -> None:
+    desk, _ = gap
+    statement = tmp_path / "statement.csv"
+    day = Policy().day_of(desk.ledger.now())
+
+    def give(number: int, *lines: str) -> dict[str, str]:
+        clock_of(desk).move(DAY)
+        statement.write_text("\n".join(["order_no,currency,amount,status,date,fee", *lines]) + "\n")
+        return balance(night(desk, tmp_path / f"{number}", statement=statement))
+
+    assert give(3, f"X1,USDT_TRC20,90,99,{day},", f"X2,USDT_TRC20,5,11,{day},")["unexplained"] == "-10"
+    reported = this_month(desk, tmp_path / "month")
+    assert (reported["paid"], reported["difference"]) == ("-90", "-10")
+    clock_of(desk).move(40 * DAY)
+    assert give(4, f"X1,USDT_TRC20,90,99,{day},0", f"X2,USDT_TRC20,5,99,{day},")["unexplained"] == "-5"
+    assert this_month(desk, tmp_path / "later")["paid"] == "-5"
+    assert give(5, f"X1,USDT_TRC20,95,99,{day},0")["unexplained"] == "0"
+    assert month_of(desk, tmp_path / "again", Policy().day_of(desk.ledger.now() - 41 * DAY * 1000)[:7]) == reported
+    later = this_month(desk, tmp_path / "later")
+    assert (later["opening"], later["paid"], later.get("difference", "0")) == (reported["closing"], "-10", "0")
+    rows = (tmp_path / "later" / "entries.csv").read_text().splitlines()[1:]
+    assert [row.split(",")[0].partition("-")[0] for row in rows] == ["SX2", "SX1"]

@@ -38,10 +38,14 @@ def kept_lines(ledger: Ledger, sweep_id: int | None) -> list[StatementEntry]:
 
     A line that somebody put into the database by hand, or changed there, counts as none.
     """
+    return list({entry.order_no: entry for entry in given_lines(ledger, sweep_id)}.values())
+
+
+def given_lines(ledger: Ledger, sweep_id: int | None) -> list[StatementEntry]:
+    """Return all of them, those that a later file corrected, too, in the sequence in which they were given."""
     table = schema.statement_lines
     until = () if sweep_id is None else (table.c.sweep_id <= sweep_id,)
-    rows = ledger.read(select(table).where(*until).order_by(table.c.id))
-    return list({entry.order_no: entry for entry in _read(ledger.key, rows)}.values())
+    return list(_read(ledger.key, ledger.read(select(table).where(*until).order_by(table.c.id))))
 
 
 def _read(key: LedgerKey, rows: Iterable[Row[Any]]) -> Iterator[StatementEntry]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ from treasury.ledger.adjustments import adjustments
 from treasury.ledger.bookings import opened_after, order_bookings, receipt_bookings
 from treasury.ledger.controls import controls_of
 from treasury.ledger.receipts import known_numbers
-from treasury.ledger.statement_lines import kept_lines
+from treasury.ledger.statement_lines import given_lines
+from treasury.money import ZERO, exact
 from treasury.nights.sweep import stored_sweep
 from treasury.payments.desk import Desk
 from treasury.policy.model import Policy
@@ -18,10 +20,11 @@ from treasury.reconciliation.balances import BalanceAccount
 from treasury.reconciliation.entries import StatementEntry
 from treasury.reconciliation.months import Booking, EntryKind, draw_month, span_of
 from treasury.reconciliation.scope import Scope
-from treasury.reconciliation.third_side import is_later_than, others_movements, roll_accounts
+from treasury.reconciliation.third_side import is_later_than, roll_accounts
 from treasury.reports.month import write_month
 
 
+@exact
 def report_month(desk: Desk, month: str, out: Path | None, policy: Policy) -> Mapping[str, Any]:
     """Write the month (`2026-11`, in the policy's time zone) of every balance account; return its machine form.
 
@@ -30,14 +33,15 @@ def report_month(desk: Desk, month: str, out: Path | None, policy: Policy) -> Ma
     ledger, span = desk.ledger, span_of(month, policy.time_zone)
     sweep_id = stored_sweep(desk, Scope())
     nights = closing.balance_nights(ledger, sweep_id)
-    lines, ours = kept_lines(ledger, sweep_id), known_numbers(ledger, sweep_id)
-    accounts = [each for each in roll_accounts(nights, lines, ours, policy) if each.currency == each.codes[0]]
+    lines, ours = given_lines(ledger, sweep_id), known_numbers(ledger, sweep_id)
+    last = list({line.order_no: line for line in lines}.values())
+    accounts = [each for each in roll_accounts(nights, last, ours, policy) if each.currency == each.codes[0]]
     leaders = {code: each.codes[0] for each in accounts for code in each.codes}
     steps = opened_after(ledger, {each.opened_at for each in accounts if each.opened_at is not None})
     first_steps = {
         code: steps[each.opened_at] for each in accounts if each.opened_at is not None for code in each.codes
     }
-    others = () if policy.people else tuple(others_movements(lines, ours))
+    others = () if policy.people else tuple(line for line in lines if not {line.order_no, line.request_id} & ours)
     bookings = [
         *receipt_bookings(ledger, {code: each.opened_at or 0 for each in accounts for code in each.codes}),
         *order_bookings(ledger, first_steps, desk.account.rules.fee_on_top),
@@ -60,12 +64,23 @@ def _beside_orders(
     desk: Desk, account: BalanceAccount, others: Sequence[StatementEntry], policy: Policy
 ) -> Iterator[Booking]:
     """Yield the entries of an account that no order of ours made: lines of statements, and what people accepted."""
-    for entry in others:
-        if entry.currency in account.codes and is_later_than(account.opened_at or 0, entry, policy):
-            kind, sign = (EntryKind.RECEIVED, 1) if entry.is_incoming else (EntryKind.PAID, -1)
-            named = (entry.order_no, None, None, entry.order_no)
-            yield Booking(f"S{entry.order_no}", entry.given_at, account.currency, kind, sign * entry.amount, *named)
+    yield from _of_lines(account, others, policy)
     for lot in account.stated:
         kind = EntryKind.RECEIVED if lot.amount > 0 else EntryKind.PAID
         yield Booking(f"S{account.currency}-{lot.at}", lot.at, account.currency, kind, lot.amount, "statement")
     yield from adjustments(desk.ledger, account.currency)
+
+
+def _of_lines(account: BalanceAccount, others: Sequence[StatementEntry], policy: Policy) -> Iterator[Booking]:
+    """Yield what lines of statements say of an account; of a line that corrects an earlier one, what it says more."""
+    said: dict[str, Decimal] = {}
+    for entry in others:
+        is_entry = entry.has_moved and is_later_than(account.opened_at or 0, entry, policy)
+        amount = entry.amount if is_entry and entry.currency in account.codes else ZERO
+        moved = (amount if entry.is_incoming else -amount) - said.get(entry.order_no, ZERO)
+        if moved:
+            kind = EntryKind.RECEIVED if entry.is_incoming else EntryKind.PAID
+            name = f"S{entry.order_no}-{entry.given_at}" if entry.order_no in said else f"S{entry.order_no}"
+            said[entry.order_no] = said.get(entry.order_no, ZERO) + moved
+            named = (entry.order_no, None, None, entry.order_no)
+            yield Booking(name, entry.given_at, account.currency, kind, moved, *named)
