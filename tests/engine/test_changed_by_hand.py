@@ -1,6 +1,7 @@
 """Orders that somebody changes in the database: each is held by name before anything of its run leaves."""
 
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,9 @@ import pytest
 from sqlalchemy import select, update
 
 from tests.engine import paying
-from tests.engine.runs import sheet
+from tests.engine.nights import DAY, balance
+from tests.engine.runs import night, sheet
+from tests.moved_clock import clock_of
 from treasury.errors import InputError
 from treasury.ledger import schema
 from treasury.ledger.seals import is_sealed_order, seal_answers, seal_without_answers
@@ -18,6 +21,7 @@ from treasury.payments import execution
 from treasury.payments.cancelling import cancel
 from treasury.payments.desk import Desk
 from treasury.payments.resolving import release_orders, resolve_as_ended, resolve_as_not_sent, resolve_as_sent
+from treasury.reconciliation.classes import BALANCE_CLASSES
 
 pytestmark = pytest.mark.both_databases
 
@@ -117,6 +121,30 @@ def test_a_person_says_how_a_changed_payment_ended(desk: Desk, recorded: Path) -
     assert start(desk, recorded)["b"] == "held"
     [ended] = resolve_as_ended(desk, "b", State.SETTLED, None, **PERSON)
     assert (ended.done, start(desk, recorded)["b"]) == (True, "settled")
+
+
+@pytest.mark.parametrize("state", ["accepted", "prepared", "unknown"])
+def test_what_settled_is_booked_once_whoever_changed_its_state_and_says_that_it_settled(
+    desk: Desk, sandbox: Any, tmp_path: Path, state: str
+) -> None:
+    file = sheet(tmp_path, ("a", "10", "12345670001"), ("b", "20", "12345670002"))
+    payload = None
+    for ids in paying.commit(desk, file, "run"):
+        payload = column(desk, "b", "payload")
+        execution.send_orders(desk, "run", ids)
+        execution.follow_orders(desk, "run", ids, 5)
+    opening = balance(night(desk, tmp_path / "1"))["unexplained"]
+    change(desk, "b", state=state, payload=payload, final_at=None)
+    if state == "prepared":
+        assert start(desk, file)["b"] == "held"
+        [ended] = resolve_as_ended(desk, "b", State.SETTLED, None, **PERSON)
+        assert ended.done
+    for number in (2, 3, 4):
+        clock_of(desk).move(DAY)
+        report = night(desk, tmp_path / f"{number}")
+    assert (balance(report)["unexplained"], opening) == ("0", "0")
+    assert [each for each in report["breaks"] if each["class"] in BALANCE_CLASSES] == []
+    assert sum(Decimal(each["effects"]) for each in sandbox.orders()) == 2
 
 
 def test_what_was_changed_stays_recognizable_when_the_service_reports_it(

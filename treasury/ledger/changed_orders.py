@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from sqlalchemy import Connection, func, select, update
 
 from treasury.ledger import schema
+from treasury.ledger.journaled import journaled_state
 from treasury.ledger.ledger import Ledger, as_read
 from treasury.ledger.mapping import read_row
 from treasury.ledger.seals import CHANGED, is_sealed_order, is_sealed_quote
@@ -38,7 +39,8 @@ def _hold(connection: Connection, ledger: Ledger, order: Order) -> bool:
     values = {"state": State.HELD.value, "hold_kind": Hold.CHANGED.value, "reason": REASON, "checksum": CHANGED}
     if not connection.execute(update(table).where(*unmoved).values(**values)).rowcount:
         return False
-    ledger.journal_step(connection, order.id, Event.HOLD, order.state, State.HELD, cause=REASON)
+    source = journaled_state(connection, order)
+    ledger.journal_step(connection, order.id, Event.HOLD, source, State.HELD, cause=REASON)
     return True
 
 

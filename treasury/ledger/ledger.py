@@ -27,11 +27,12 @@ from treasury.ledger.database import Writer, group_of, open_engine, sqlite_file
 from treasury.ledger.deciding import Word, check_step
 from treasury.ledger.halts import check_not_stopped
 from treasury.ledger.holder import FileLock, Holds, SessionLock
+from treasury.ledger.journaled import journaled_state
 from treasury.ledger.mapping import columns, read_row
 from treasury.ledger.moments import begin_between_steps
 from treasury.ledger.opening import open_tables, prepare_file
 from treasury.ledger.personal import OUR_WORDS, OWNER_OF_QUOTE, Words, holds_text
-from treasury.ledger.seals import CHANGED, judged_by, with_seal
+from treasury.ledger.seals import CHANGED, is_sealed_order, judged_by, with_seal
 from treasury.ledger.statements import change_one
 from treasury.ledger.token import LedgerToken
 from treasury.money import format_amount
@@ -158,6 +159,7 @@ class Ledger:
         values = with_seal(self.key, order, values, decided=event in DECIDED)
         if sends and values["checksum"] == CHANGED:
             raise ChangedByHand(order.request_id)
+        is_changed = values["checksum"] == CHANGED or (event in DECIDED and not is_sealed_order(self.key, order))
 
         def work(connection: Connection) -> Order:
             if sends:
@@ -169,7 +171,8 @@ class Ledger:
             if stepped is None:
                 raise IllegalTransition(order.request_id, str(event))
             facts = {"cause": cause, "code": stepped.code, "status": stepped.status}
-            self.journal_step(connection, order.id, event, order.state, step.target, **facts)
+            source = journaled_state(connection, order) if is_changed else order.state
+            self.journal_step(connection, order.id, event, source, step.target, **facts)
             return stepped
 
         return self._writer.write(work)
