@@ -13,7 +13,7 @@ from tests.reconciliation.parts import in_parts
 from tests.reconciliation.sides import AS_OF, HOUR, absent, side
 from treasury.orders.states import State
 from treasury.reconciliation.classes import BY_NAME, CLASSES, UNREMARKABLE, Verdict
-from treasury.reconciliation.findings import of_card_users, of_receipts
+from treasury.reconciliation.findings import of_card_users, of_notices, of_receipts
 from treasury.reconciliation.funnel import funnel_of
 from treasury.reconciliation.report import ReconciliationInput, build_report
 from treasury.reconciliation.sides import COLUMNS
@@ -186,6 +186,20 @@ def test_an_invoice_that_was_paid_otherwise_is_named(name: str | None, seen: dic
         for each in found
         if seen.get("arrive_amount")
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "difference"),
+    [
+        ("charge", "unexpected_deposit", "0"),
+        ("pay", "unexpected_deposit", "0"),
+        ("withdraw", "missing_in_ledger", "50"),
+    ],
+)
+def test_a_notification_of_money_that_came_in_is_no_payment(kind: str, name: str, difference: str) -> None:
+    notice = {"request_id": None, "order_no": "N1", "amount": "50", "currency": "USDT", "order_type": kind}
+    [found] = of_notices([{**notice, "status": "99", "received_at": AS_OF}], set())
+    assert (found.name, found.difference, found.amount) == (name, D(difference), 50)
 
 
 def test_card_users_are_counted_by_how_far_they_have_come() -> None:

@@ -14,7 +14,7 @@ from treasury.provider.status import OrderStatus
 from treasury.reconciliation.balances import BalanceAccount, Lot
 from treasury.reconciliation.breaks import DAY_MS, RESOLVED, Break, Finding
 from treasury.reconciliation.classes import BALANCE_CLASSES, UNREMARKABLE, Answer
-from treasury.reconciliation.entries import StatementEntry
+from treasury.reconciliation.entries import INCOMING, StatementEntry
 from treasury.reconciliation.evidence import difference, evidence
 
 
@@ -137,7 +137,8 @@ def of_statement(entries: Sequence[StatementEntry], known_numbers: Collection[st
 
 
 def of_notices(notices: Sequence[Mapping[str, Any]], known_numbers: set[str]) -> Iterator[Finding]:
-    """Orders that the platform notified us of, and behind which no intent of this ledger stands."""
+    """Orders that the platform notified us of, and behind which no intent of this ledger stands; of money that came in
+    those that cannot be asked about, for lack of a request id that is one."""
     for notice in notices:
         if known_numbers & {notice["request_id"], notice["order_no"]}:
             continue
@@ -145,16 +146,16 @@ def of_notices(notices: Sequence[Mapping[str, Any]], known_numbers: set[str]) ->
             amount = parse_reply_amount(notice["amount"] or "0")
         except ValueError:
             amount = ZERO
-        kind = notice["order_type"] or "order"
+        kind, is_incoming = notice["order_type"] or "order", (notice["order_type"] or "").casefold() in INCOMING
         words = f"{kind}, status {notice['status'] or 'not said'}, last told {_when(notice['received_at'])}"
         yield Finding(
             subject=f"notification {notice['order_no'] or notice['request_id']}",
-            name="missing_in_ledger",
+            name="unexpected_deposit" if is_incoming else "missing_in_ledger",
             request_id=notice["request_id"],
             currency=notice["currency"],
             amount=amount,
-            difference=amount,
-            evidence=f"notification: {words}; ledger: no such order",
+            difference=ZERO if is_incoming else amount,
+            evidence=f"notification: {words}; ledger: no such {'receipt' if is_incoming else 'order'}",
             order_no=notice["order_no"],
         )
 
