@@ -1,10 +1,14 @@
 """Rows, and how reports are read, for tests of several nights in a row."""
 
 from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 from tests.moved_clock import clock_of
+from treasury.nights.months import report_month
 from treasury.payments.desk import Desk
+from treasury.policy.model import Policy
 from treasury.provider.catalogue import CATALOGUE
 
 DAY = 86_400
@@ -28,3 +32,13 @@ def take(desk: Desk, request_id: str, amount: str) -> None:
     fields = {"request_id": request_id, "currency": "USDT_TRC20", "amount": amount, "customer_ref_id": "c"}
     desk.client.send(CATALOGUE["withdraw"](**fields, address="TXYZ" + "e" * 30))
     clock_of(desk).move(DAY)
+
+
+def month_of(desk: Desk, out: Path, month: str) -> dict[str, str]:
+    """The account of a month, without what is 0; its sums are its closing."""
+    said = report_month(desk, month, out, Policy())
+    assert all(Path(file).is_file() for file in said["files"])
+    [found] = [each for each in said["accounts"] if each["currency"] == "USDT_TRC20"]
+    sums = ("opening", "received", "paid", "fees", "returned", "adjustments")
+    assert sum(Decimal(found[name]) for name in sums) == Decimal(found["closing"])
+    return {name: value for name, value in found.items() if value != "0"}

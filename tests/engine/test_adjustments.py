@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.engine.nights import DAY, ROWS, OpenDesk, balance, take
+from tests.engine.nights import DAY, ROWS, OpenDesk, balance, month_of, take
 from tests.engine.runs import night, pay, sheet
-from tests.engine.test_balance_nights import month_of
 from tests.moved_clock import clock_of
 from treasury.ledger.acceptances import accept_break, withdraw_acceptances
 from treasury.payments.desk import Desk

@@ -13,7 +13,7 @@ from flows.commands.prefect_server import free_port
 from tests.crash.payments import make_kind
 from tests.engine import paying
 from tests.engine.answers import ABSENT, accepted, ok, refused, shown
-from tests.engine.nights import DAY, ROWS, OpenDesk, balance, classes, take
+from tests.engine.nights import DAY, ROWS, OpenDesk, balance, classes, month_of, take
 from tests.engine.rounds import policy
 from tests.engine.runs import night, pay, sheet
 from tests.moved_clock import clock_of
@@ -271,15 +271,6 @@ def test_a_line_that_somebody_changed_in_the_database_explains_nothing(
     assert content != row.content
     desk.ledger.write(lambda connection: connection.execute(update(table).values(content=content)).rowcount)
     assert balance(night(desk, tmp_path / "3"))["unexplained"] == "-5000"
-
-
-def month_of(desk: Desk, out: Path, month: str) -> dict[str, str]:
-    said = report_month(desk, month, out, Policy())
-    assert all(Path(file).is_file() for file in said["files"])
-    [found] = [each for each in said["accounts"] if each["currency"] == "USDT_TRC20"]
-    sums = ("opening", "received", "paid", "fees", "returned", "adjustments")
-    assert sum(Decimal(found[name]) for name in sums) == Decimal(found["closing"])
-    return {name: value for name, value in found.items() if value != "0"}
 
 
 @pytest.mark.both_databases

@@ -1,4 +1,4 @@
-"""What a night could not ask about, or was not to, stays in the balance accounts as the service last showed it."""
+"""Payments that a night could not ask about, or was not to, stay in the accounts as the service last showed them."""
 
 from decimal import Decimal
 from pathlib import Path
@@ -8,10 +8,8 @@ import httpx
 import pytest
 
 from tests.crash.payments import make_kind
-from tests.engine.nights import DAY, ROWS, OpenDesk, balance, take
+from tests.engine.nights import DAY, ROWS, OpenDesk, balance, month_of, take
 from tests.engine.runs import night, pay, sheet
-from tests.engine.test_balance_nights import month_of
-from tests.engine.test_by_age import BY_AGE
 from tests.moved_clock import clock_of
 from treasury.call import calls
 from treasury.ledger.policies import adopt_policy
@@ -82,8 +80,9 @@ def test_a_payment_by_a_scanned_code_that_a_policy_asks_about_no_more_stays_an_e
     sandbox = start_sandbox(settle_seconds=1)
     desk = open_desk(sandbox.base_url)
     rules = tmp_path / "policy.toml"
-    limits = 'max_per_payout = {USDT = "1000"}\nmax_per_day = {USDT = "10000"}\n'
-    rules.write_text('time_zone = "UTC"\n' + BY_AGE.replace("[payouts]\n", "[payouts]\n" + limits))
+    limits = '[payouts]\nduplicate_days = 0\nmax_per_payout = {USDT = "1000"}\nmax_per_day = {USDT = "10000"}\n'
+    ages = "[reconciliation.by_age]\nnightly_days = 2\nweekly_days = 20\nmonthly_days = 60\n"
+    rules.write_text('time_zone = "UTC"\n' + limits + ages)
     adopt_policy(desk.ledger, read_policy(rules), "policy.toml", by="Ana", os_user="ana")
     make_kind("scan_to_pay").start(desk, tmp_path)
     night(desk, tmp_path / "0")

@@ -135,7 +135,7 @@ def test_codes_that_show_one_pooled_balance_are_explained_together() -> None:
 
 
 def test_a_night_on_which_one_code_could_not_be_read_leaves_a_pooled_balance_one() -> None:
-    """What is missing on that night is found by it, once, whichever of the codes it was."""
+    """A loss of that night is found as of it, once, whichever of the codes it was."""
     for unread in ("USDT", "USDT_TRC20"):
         series = {
             "USDT": [night(1, "100"), night(2, "70", arrived="10"), night(3, "65"), night(4, "65")],

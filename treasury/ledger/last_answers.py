@@ -1,4 +1,4 @@
-"""What the service last said of orders and receipts about which a sweep heard nothing, or was not to ask."""
+"""Earlier answers about orders and receipts, for a sweep that heard nothing of them, or was not to ask."""
 
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
