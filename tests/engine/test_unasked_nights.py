@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from tests.crash.payments import make_kind
+from tests.engine.answers import ABSENT, accepted, ok, shown
 from tests.engine.nights import DAY, ROWS, OpenDesk, balance, month_of, take
 from tests.engine.runs import night, pay, sheet
 from tests.moved_clock import clock_of
@@ -19,6 +20,7 @@ from treasury.policy.model import Policy
 from treasury.policy_file import read_policy
 from treasury.provider.orders import Pay
 from treasury.provider.service_rules import ServiceRules
+from treasury.reconciliation.classes import BALANCE_CLASSES
 from treasury.sandbox.behaviour import Behaviour
 
 NOBODY = (None, {"answer": "failed", "seen_reason": "nobody answers"})
@@ -124,3 +126,31 @@ def test_what_is_open_since_before_the_opening_widens_the_range_once_fees_and_wh
     for currency, (low, high) in ranges.items():
         shown = found[str(currency)]
         assert (shown["explained_low"], shown["explained_high"]) == (canonical(low), canonical(high)), shown
+
+
+def test_a_fee_on_top_that_the_service_shows_later_or_otherwise_ends_the_lot_that_it_was(
+    open_desk: OpenDesk, service: Any, tmp_path: Path
+) -> None:
+    service.plans |= {"/v1/order/payout": [accepted], "/v1/balance/partner": [ok(balance="1000")]}
+    desk = open_desk(service.base_url, service=ServiceRules(fee_on_top=frozenset({"payout"})))
+    clock_of(desk).move((42 - int(Policy().day_of(desk.ledger.now())[8:])) * DAY)
+    for run_key, number in (("first", 8), ("second", 9)):
+        service.plans["/v1/order/query"] = [ABSENT]
+        row = (run_key, "10", f"1234567000{number}")
+        pay(desk, sheet(tmp_path, row), tmp_path / run_key, run_key, seconds=0)
+        service.plans["/v1/order/query"] = [shown(99, currency="USDT_TRC20", order_no=None)]
+        night(desk, tmp_path / f"{number}")
+        service.plans["/v1/balance/partner"] = [ok(balance="989")]
+        clock_of(desk).move(DAY)
+    said = []
+    for fee, left in (("1", "989"), ("1", "989"), ("3", "987"), ("3", "987")):
+        told = {"fee_amount": fee, "arrive_amount": "10"}
+        service.plans["/v1/order/query"] = [shown(99, currency="USDT_TRC20", order_no=None, **told)]
+        service.plans["/v1/balance/partner"] = [ok(balance=left)]
+        report = night(desk, tmp_path / "later")
+        lots = [(each["class"], each["lifecycle"]) for each in report["breaks"] if each["class"] in BALANCE_CLASSES]
+        said.append((balance(report)["unexplained"], lots))
+        clock_of(desk).move(DAY)
+    assert said == [("0", [("balance_gap", "resolved")]), ("0", []), ("0", []), ("0", [])]
+    found = month_of(desk, tmp_path / "month", Policy().day_of(desk.ledger.now())[:7])
+    assert (found["fees"], found["closing"], found.get("difference")) == ("-3", "987", None)

@@ -98,9 +98,10 @@ def _close(ledger: Ledger, sweep_id: int, scope: Scope, rules: ServiceRules, by_
         statement = draw_statement(opening, chain.from_iterable(moves), closing)
         if before is not None and scope.books == Scope().books:
             earlier = json.loads(before.statement).get("fee_on_top", sorted(fee_on_top))
-            if set(earlier) != set(fee_on_top):
-                steps = {currency: row.journal_id for currency, row in opened.items()}
-                _correct_fees(stream(_steps_with_ids(first)), flows, steps, earlier, fee_on_top)
+            booked = _fees_so_far(ledger, sweep_id, opened)
+            if booked or fee_on_top or earlier:
+                steps = stream(_steps_with_fees(first, fee_on_top))
+                _correct_fees(steps, flows, opened, booked, moves_beside=set(earlier) != set(fee_on_top))
         add_unpriced(stream, sweep_id, flows, ages, fee_on_top, opened)
         counted = counted_when_opened(stream, opened)
         for row in shown_receipts(stream, sweep_id):
@@ -268,30 +269,47 @@ def _openings(ledger: Ledger) -> dict[str, Any]:
     return opened
 
 
-def _steps_with_ids(last: int) -> Any:
-    return _steps(Scope(), 0, last).add_columns(schema.journal.c.id.label("step"))
+def _steps_with_fees(last: int, fee_on_top: Collection[str]) -> Any:
+    orders, journal = schema.orders.c, schema.journal.c
+    steps = _steps(Scope(), 0, last).add_columns(journal.id.label("step"))
+    return steps.where(orders.operation.in_(sorted(fee_on_top)), orders.fee.is_not(None))
+
+
+def _fees_so_far(ledger: Ledger, sweep_id: int, opened: Mapping[str, Any]) -> dict[str, Decimal]:
+    """Return the fees that earlier reports have entered in each account since it was opened."""
+    booked: dict[str, Decimal] = defaultdict(Decimal)
+    since = set[str]()
+    for report in reports_before(ledger, sweep_id, schema.reports.c.books == Scope().books):
+        flows = json.loads(report.statement).get("flows") or {}
+        for currency in since:
+            booked[currency] += Decimal(flows.get(currency, {}).get("fees", 0))
+        since |= {currency for currency, opening in opened.items() if opening.sweep_id == report.sweep_id}
+    return {currency: fees for currency, fees in booked.items() if fees}
 
 
 def _correct_fees(
     steps: Iterable[Any],
     flows: dict[str, dict[str, Decimal]],
-    opened: Mapping[str, int],
-    earlier: Collection[str],
-    fee_on_top: Collection[str],
+    opened: Mapping[str, Any],
+    booked: Mapping[str, Decimal],
+    *,
+    moves_beside: bool,
 ) -> None:
-    """Add what the setting says otherwise now of fees since the accounts were opened.
+    """Add what fees since the accounts were opened come to now beyond what was `booked` of them: the setting says
+    otherwise now (`moves_beside`), or the service shows another fee than before, or its first one.
 
-    `steps`: of the journal up to the last report; `opened`: currency -> the last step before its account; `earlier`:
-    the operations that the last report took to have their fee on top.
+    `steps`: of the journal up to the last report, of operations whose fee is on top.
     """
-    changed = dict.fromkeys(set(fee_on_top) - set(earlier), 1) | dict.fromkeys(set(earlier) - set(fee_on_top), -1)
+    fees: dict[str, Decimal] = defaultdict(Decimal)
     for row in steps:
         currency = row.fee_currency or row.currency
         landed = (row.target == State.SETTLED.value) - (row.source == State.SETTLED.value)
-        if row.operation in changed and row.fee is not None and landed and row.step > opened.get(currency, row.step):
-            debit = changed[row.operation] * landed * Decimal(row.fee)
+        if landed and currency in opened and row.step > opened[currency].journal_id:
+            fees[currency] += landed * Decimal(row.fee)
+    for currency in {*fees, *booked}:
+        if debit := fees[currency] - booked.get(currency, Decimal(0)):
             flows[currency]["fees"] += debit
-            flows[currency]["fees_beside"] -= debit
+            flows[currency]["fees_beside"] -= debit if moves_beside else 0
             flows[currency]["found" if debit > 0 else "returned"] += abs(debit)
 
 
