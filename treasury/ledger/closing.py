@@ -321,16 +321,6 @@ def _add_effect(sums: dict[str, Decimal], name: str, amount: Decimal, source: St
         sums["found" if debit > 0 else "returned"] += abs(debit)
 
 
-def last_whole_report(ledger: Ledger, sweep_id: int | None = None) -> int | None:
-    """Return when the last report of everything (before this sweep) was made, Unix ms; None if there was none.
-
-    One whose files were never written is none: nobody read it.
-    """
-    is_whole = schema.sweeps.c.scope == Scope().as_text()
-    made = reports_before(ledger, sweep_id, is_whole, schema.reports.c.written_at.is_not(None))
-    return made[-1].as_of if made else None
-
-
 def mark_written(ledger: Ledger, sweep_id: int) -> None:
     """Record that the files of a report are written; a report that is made again keeps its first time."""
     reports = schema.reports

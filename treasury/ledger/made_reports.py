@@ -67,3 +67,13 @@ def reports_before(ledger: Ledger, sweep_id: int | None, *wanted: ColumnElement[
     own = [] if sweep_id is None else ledger.read(select(schema.reports).where(reports.sweep_id == sweep_id))
     rows = in_sequence(ledger.read(query))
     return [row for row in rows if _place(row) < _place(own[0])] if own else rows
+
+
+def last_whole_report(ledger: Ledger, sweep_id: int | None = None) -> int | None:
+    """Return when the last report of everything (before this sweep) was made, Unix ms; None if there was none.
+
+    One whose files were never written is none: nobody read it.
+    """
+    is_whole = schema.sweeps.c.scope == Scope().as_text()
+    made = reports_before(ledger, sweep_id, is_whole, schema.reports.c.written_at.is_not(None))
+    return made[-1].as_of if made else None

@@ -16,8 +16,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from treasury.errors import TreasuryError
 from treasury.ledger import schema
-from treasury.ledger.closing import last_whole_report
 from treasury.ledger.ledger import Ledger
+from treasury.ledger.made_reports import last_whole_report
 from treasury.nights.standing import HOUR_MS, standing_of
 from treasury.orders.states import State
 from treasury.payments.desk import Desk

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from treasury.ledger import closing, sweeps
 from treasury.ledger.acceptances import acceptances
+from treasury.ledger.made_reports import last_whole_report
 from treasury.ledger.notifications import unknown_notices
 from treasury.ledger.policies import is_rehearsal
 from treasury.ledger.receipts import known_numbers
@@ -88,7 +89,7 @@ def read_input(
         policy=policy,
         scope=scope,
         since=sums.since,
-        last_whole=closing.last_whole_report(ledger, sweep_id),
+        last_whole=last_whole_report(ledger, sweep_id),
         card_users=beside[sweeps.CARD_USER],
         receipts=receipts,
         issued=issued_addresses(ledger, sums.as_of) if receipts else (),

@@ -13,10 +13,11 @@ from treasury.ledger import schema
 from treasury.ledger.acceptances import acceptances
 from treasury.ledger.approvals import waiting_plans
 from treasury.ledger.backup import LAST_BACKUP, RESTORED
-from treasury.ledger.closing import Unread, last_whole_report
+from treasury.ledger.closing import Unread
 from treasury.ledger.halts import STOPPED_BY
 from treasury.ledger.in_flight import in_flight
 from treasury.ledger.in_force import as_time
+from treasury.ledger.made_reports import last_whole_report
 from treasury.ledger.policies import policy_in_force
 from treasury.ledger.reported_breaks import known_breaks
 from treasury.ledger.stops import standing_stops
@@ -146,10 +147,14 @@ LIFTED = "a stop kept it back, and was lifted: it is sent when the run is starte
 
 def _unknown(desk: Desk, now: int) -> tuple[dict[str, Any], int | None]:
     """The number of orders whose outcome nobody knows, their runs, the age of the oldest, and when it was sent."""
-    [[count, oldest]] = desk.ledger.read(select(func.count(), func.min(schema.orders.c.sent_at)).where(_is_unknown()))
+    table, runs, count, oldest = schema.orders.c, list[str](), 0, None
+    query = select(table.run_key, func.count(), func.min(table.sent_at)).where(_is_unknown()).group_by(table.run_key)
+    for run_key, orders, sent_at in desk.ledger.read(query):
+        runs.append(run_key)
+        count += orders
+        if sent_at is not None:
+            oldest = min(oldest or sent_at, sent_at)
     age = 0 if oldest is None else max(0, now - oldest)
-    table = schema.orders.c
-    runs = [row.run_key for row in desk.ledger.read(select(table.run_key).where(_is_unknown()).distinct())]
     return {
         "orders": count,
         "runs": sorted(runs),

@@ -24,6 +24,7 @@ from treasury.errors import (
 )
 from treasury.ledger import closing, sweeps
 from treasury.ledger.card_users import card_users, saw_card_user
+from treasury.ledger.made_reports import last_whole_report
 from treasury.ledger.payout_plans import forget_plan_rows
 from treasury.ledger.personal import Words
 from treasury.ledger.policies import policy_in_force
@@ -95,7 +96,7 @@ def _due(desk: Desk) -> Callable[[Order], bool] | None:
     by_age = _by_age(desk)
     if by_age is None:
         return None
-    now, last = desk.ledger.now(), closing.last_whole_report(desk.ledger)
+    now, last = desk.ledger.now(), last_whole_report(desk.ledger)
     named = {known.found.request_id for known in known_breaks(desk.ledger).values()}
 
     def is_due(order: Order) -> bool:
