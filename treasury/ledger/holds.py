@@ -64,9 +64,21 @@ def _request_ids(connection: Connection, run_key: str, row_refs: Iterable[str]) 
 
 
 def hold_payees(ledger: Ledger, connection: Connection, run_key: str, limits: Limits) -> None:
-    """Hold first payments as the policy says, and release those that it holds no more.
+    """Hold first payments as the policy says.
 
     `limits` count where no policy is in force; else what it says, whoever asks.
+    """
+    now = ledger.now()
+    limits = _in_force(ledger, connection, run_key, now, limits)
+    if holds_payees(limits):
+        for row_ref, reason, kind in list(held_payees(connection, run_key, limits, now)):
+            _step(ledger, connection, run_key, row_ref, Event.HOLD, State.PREPARED, State.HELD, reason, kind)
+
+
+def release_cooled(ledger: Ledger, connection: Connection, run_key: str, limits: Limits) -> None:
+    """Release first payments that the policy holds no more; `limits` as in `hold_payees`.
+
+    It comes before everything else that waits is judged: what was held was judged by nothing meanwhile.
     """
     now = ledger.now()
     limits = _in_force(ledger, connection, run_key, now, limits)
@@ -74,9 +86,6 @@ def hold_payees(ledger: Ledger, connection: Connection, run_key: str, limits: Li
         cause = "the policy does not hold it for its payee any more"
         step = (Event.RELEASE, State.HELD, State.PREPARED, None)
         _step(ledger, connection, run_key, row_ref, *step, cause=cause)
-    if holds_payees(limits):
-        for row_ref, reason, kind in list(held_payees(connection, run_key, limits, now)):
-            _step(ledger, connection, run_key, row_ref, Event.HOLD, State.PREPARED, State.HELD, reason, kind)
 
 
 def _in_force(ledger: Ledger, connection: Connection, run_key: str, now: int, otherwise: Limits) -> Limits:

@@ -24,7 +24,7 @@ from treasury.ledger.day import check_day, judge_waiting
 from treasury.ledger.deciding import people_at
 from treasury.ledger.epoch import absences_needed
 from treasury.ledger.funding_runs import FUNDING
-from treasury.ledger.holds import hold_duplicates, hold_over, hold_payees, release_duplicates
+from treasury.ledger.holds import hold_duplicates, hold_over, hold_payees, release_cooled, release_duplicates
 from treasury.ledger.in_flight import debits_recorded
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.makers import all_makers, with_maker
@@ -114,6 +114,7 @@ def commit_plan(
                 raise RunKeyConflict(run_key, [kind], f"this run key stands for a {bound.kind}, not for this")
             if not sha256 or bound.plan_sha256 != sha256 or not is_sealed(ledger.key, schema.runs, bound):
                 _check_binding(ledger, connection, run_key, intents)
+            release_cooled(ledger, connection, run_key, rules.limits)
             is_keyed = bool(people_at(connection, ledger))
             if not is_keyed:  # else a word in a sheet that was recorded releases nothing: a key does
                 release_duplicates(ledger, connection, run_key, intents)
@@ -255,6 +256,7 @@ def record_intents(
         connection.execute(insert(schema.orders), [{**row, "checksum": seal_new(ledger.key, row)} for row in rows])
         new += len(some)
     forget_replaced(connection, ledger, replaced.values())
+    release_cooled(ledger, connection, run_key, rules.limits)
     is_keyed = bool(people_at(connection, ledger))
     hold_duplicates(ledger, connection, run_key, rules.duplicate_days, intents, is_keyed=is_keyed)
     hold_payees(ledger, connection, run_key, rules.limits)

@@ -1,0 +1,50 @@
+"""What was held for one reason is judged by every other one before it leaves: nothing judged it while it was held."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engine.judged import PERSON, adopt, start
+from tests.engine.runs import sheet
+from treasury.orders.states import Hold
+from treasury.payments.desk import Desk
+from treasury.payments.resolving import release_orders
+
+pytestmark = pytest.mark.both_databases
+
+OpenDesk = Callable[..., Desk]
+NEW_ABOVE = {"new_payee_above": {"USDT_TRC20": "50"}}
+
+
+def test_a_payee_that_is_not_new_any_more_is_not_paid_the_same_twice(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox()
+    desk = open_desk(sandbox.base_url)
+    adopt(desk, payouts=NEW_ABOVE)
+    one = sheet(tmp_path, ("a", "60", "12345670001"))
+    two = sheet(tmp_path, ("b", "60", "12345670001"), name="two.csv")
+    assert (start(desk, one, "one"), start(desk, two, "two")) == ({"a": "held"}, {"b": "held"})
+    release_orders(desk, "b", None, **PERSON)
+    assert start(desk, two, "two") == {"b": "settled"}
+    assert start(desk, one, "one") == {"a": "held"}
+    [held] = desk.ledger.orders(reference="a")
+    assert held.hold_kind == Hold.DUPLICATE
+    assert len(sandbox.orders()) == 1
+
+
+def test_a_payee_that_is_not_held_any_more_is_judged_by_the_limits_of_the_policy(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox()
+    desk = open_desk(sandbox.base_url)
+    adopt(desk, payouts=NEW_ABOVE)
+    file = sheet(tmp_path, ("a", "60", "12345670001"))
+    assert start(desk, file, "run") == {"a": "held"}
+    adopt(desk, payouts={"max_per_payout": {"USDT_TRC20": "10"}})
+    assert start(desk, file, "run") == {"a": "held"}
+    [held] = desk.ledger.orders(reference="a")
+    assert held.hold_kind == Hold.LIMIT
+    assert sandbox.orders() == []
