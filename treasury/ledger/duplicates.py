@@ -1,8 +1,9 @@
 """Duplicates: payments that look the same, found by the keyed hash of payee, currency and amount.
 
 A payment is compared when it is recorded, and again before the first byte of one that waited. It is a duplicate of one
-that may have been paid (open, whatever its age, or settled within the policy's days), or that was recorded earlier and
-still waits. What failed, was closed, rejected, held or cancelled is no reason.
+that may have been paid (open, whatever its age, or settled within the policy's days; or held because the service may
+have it), or that was recorded earlier and still waits. What failed, was closed, rejected, cancelled, or is held for any
+other reason, is no reason.
 """
 
 import functools
@@ -16,11 +17,14 @@ from treasury.concurrency.batches import batched
 from treasury.ledger import schema
 from treasury.ledger.ledger import Ledger
 from treasury.orders.records import Intent
-from treasury.orders.states import Hold, State
+from treasury.orders.states import NEVER_RELEASED, Hold, State
 
 DAY_MS = 24 * 3600 * 1000
 
 _OPEN = (State.SENDING.value, State.UNKNOWN.value, State.ACCEPTED.value)
+
+_MAY_BE_THERE = tuple(kind.value for kind in (*NEVER_RELEASED, Hold.OLDER))
+"""Holds of what the service may have, though this ledger never heard so."""
 
 
 @dataclass(frozen=True)
@@ -58,13 +62,19 @@ def may_be_paid(table: Any, since_ms: Any = 0) -> Any:
     return or_(table.c.state.in_(_OPEN), and_(table.c.state == State.SETTLED.value, _ended(table) >= since_ms))
 
 
+def may_be_repeated(table: Any, since_ms: Any) -> Any:
+    """Return where an order may be paid, as `may_be_paid` says, or is held because the service may have it."""
+    held = and_(table.c.state == State.HELD.value, table.c.hold_kind.in_(_MAY_BE_THERE))
+    return or_(may_be_paid(table, since_ms), held)
+
+
 @functools.cache
 def _pairs() -> Select[Any]:
     """Each waiting payment of a run, with the first that looks like it and may be paid; else the first that waits, if
     it was recorded earlier."""
     mine, other, first_of = schema.orders.alias(), schema.orders.alias(), schema.orders.alias()
     run_key: Any = bindparam("run_key")
-    waits, paid = other.c.state == State.PREPARED.value, may_be_paid(other, bindparam("since"))
+    waits, paid = other.c.state == State.PREPARED.value, may_be_repeated(other, bindparam("since"))
     keys = select(mine.c.alike).where(
         mine.c.run_key == run_key, mine.c.state == State.PREPARED.value, mine.c.alike.is_not(None)
     )

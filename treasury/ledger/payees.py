@@ -11,7 +11,7 @@ from sqlalchemy import select
 
 from treasury.concurrency.batches import batched
 from treasury.ledger import schema
-from treasury.ledger.duplicates import DAY_MS, may_be_paid
+from treasury.ledger.duplicates import DAY_MS, may_be_paid, may_be_repeated
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.mapping import read_row
 from treasury.money import exact
@@ -66,7 +66,7 @@ def _like(ledger: Ledger, run_key: str, alike: Iterable[str], since: int) -> dic
     """Each of these duplicate keys that a payment of another run has, with that payment in words."""
     table = schema.orders
     query = select(table.c.alike, table.c.row_ref, table.c.run_key, table.c.request_id).where(
-        table.c.alike.in_(set(alike)), table.c.run_key != run_key, may_be_paid(table, since)
+        table.c.alike.in_(set(alike)), table.c.run_key != run_key, may_be_repeated(table, since)
     )
     return {row.alike: f"{row.row_ref} of run {row.run_key} ({row.request_id})" for row in ledger.read(query)}
 
