@@ -364,15 +364,15 @@ def _judge_by_another_policy(
     judged.
     """
     table = schema.orders.c
-    query = select(table.row_ref).where(table.run_key == run_key, table.state == State.PREPARED.value)
-    waiting = set(connection.execute(query).scalars())
+    held = (table.state == State.HELD.value) & (table.sends == 0)  # it may be released, and leaves
+    may_leave = (table.run_key == run_key) & ((table.state == State.PREPARED.value) | held)
+    waiting = set(connection.execute(select(table.row_ref).where(may_leave)).scalars())
     if waiting - {intent.row_ref for intent in intents}:
         raise PolicyChanged(
             f"run {run_key} was recorded under another policy than the one in force; nothing was sent: start it once "
-            "with its whole sheet, so that everything that waits is judged by this one"
+            "with its whole sheet, so that everything that waits, or is held, is judged by this one"
         )
-    held = select(table.row_ref).where(table.run_key == run_key, table.state == State.HELD.value, table.sends == 0)
-    if waiting or connection.execute(held.limit(1)).first() is not None:  # what is held may be released, and leaves
+    if waiting:
         check_approved(connection, ledger, run_key, sha256, rules.version, rules.approving)
     # What waits counts on this day by the limits of the policy before: it is counted anew, by these.
     waits = (table.run_key == run_key) & (table.state == State.PREPARED.value)

@@ -10,6 +10,7 @@ from typing import Any
 from treasury.concurrency.batches import batched
 from treasury.errors import InputError, InvalidSheet
 from treasury.ledger.funding_runs import FUNDING
+from treasury.ledger.in_flight import recorded_debits
 from treasury.ledger.intents import IntentRules, add_to_plan, commit_plan
 from treasury.ledger.payees import what_is_known
 from treasury.ledger.payout_plans import forget_plan_rows, kept_plans, newest_kept
@@ -28,7 +29,7 @@ from treasury.payments.desk import Desk
 from treasury.payments.execution import ORDERS_PER_TASK, open_orders
 from treasury.payments.governing import Governing, governing
 from treasury.planning.payouts import MadePlan, PayoutPlan, plan_payouts
-from treasury.policy.judge import judge_rows
+from treasury.policy.judge import check_run_total, judge_rows
 from treasury.rebalance.fills import Done
 from treasury.reports.details import Details
 from treasury.reports.refused import write_refused, write_wrong
@@ -99,7 +100,7 @@ def commit_payouts(desk: Desk, made: MadePlan) -> list[list[int]]:
         _add(desk, governed, plan, added, agreed)
         agreed = None
     agreed = agreed or plan
-    rules = _judged(governed, governed.rules(desk, plan.table, plan.debits, _over(plan) if began else {}), agreed)
+    rules = _judged(governed, governed.rules(desk, plan.table, plan.debits, _over(desk, plan) if began else {}), agreed)
     rules, kept = replace(rules, payments=(plan.sha256,)), kept_with_run(agreed)
     content = agreed.summary() if kept is None else {**agreed.summary(), FUNDING: kept}
     with desk.hold(plan.run_key):
@@ -147,11 +148,12 @@ def _judged(governed: Governing, rules: IntentRules, plan: PayoutPlan) -> Intent
     return replace(rules, approving=governed.approving(plan.approvals)) if plan.conversions else rules
 
 
-def _over(plan: PayoutPlan) -> dict[str, str]:
-    """Row -> what it breaks of the limits; every row where the sums do."""
+def _over(desk: Desk, plan: PayoutPlan) -> dict[str, str]:
+    """Row -> what it breaks of the limits; every row where the sums do, of the plan or of all that its run recorded."""
+    of_run = check_run_total(recorded_debits(desk.ledger, plan.run_key).sums, plan.limits)
     rows = {each.row_ref: f"{each.column} {each.rule}" for each in judge_rows(plan.rows, plan.limits) if each.row_ref}
-    if plan.over is not None:
-        rows |= {row.row_ref: plan.over for row in plan.rows}
+    if (over := plan.over or of_run) is not None:
+        rows |= {row.row_ref: over for row in plan.rows}
     return rows
 
 
