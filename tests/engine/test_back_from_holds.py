@@ -1,4 +1,4 @@
-"""What was held for one reason is judged by every other one before it leaves: nothing judged it while it was held."""
+"""Payments that come back from a hold are judged by every other rule before they leave: none judged them meanwhile."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,27 +1,29 @@
 """The account of a day: what payouts, withdrawals, scan-to-pay and conversions debit together, by currency.
 
-An order counts on the day that it is judged for, at its amount, or at its ceiling while its amount is not known. One
-that has not left when that day ends is judged again before its first byte; what does not fit then is held. What is held
-counts on no day, and is judged again once it is released.
+An order counts on the day that it is judged for, at its amount, or at its ceiling while its amount is not known, or may
+be quoted again. One that has not left when that day ends is judged again before its first byte; what does not fit then
+is held. What is held counts on no day, unless the service may have it, and is judged again once it is released.
 """
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from decimal import Decimal
+from typing import Any
 
-from sqlalchemy import Connection, or_, select, update
+from sqlalchemy import ColumnElement, Connection, and_, or_, select, update
 
 from treasury.concurrency.batches import batched
 from treasury.errors import LimitExceeded
 from treasury.ledger import schema
 from treasury.ledger.ledger import Ledger
-from treasury.money import exact, format_amount
+from treasury.money import ZERO, exact, format_amount
+from treasury.orders.decisions import most_debited
 from treasury.orders.records import Intent
-from treasury.orders.states import State
+from treasury.orders.states import NEVER_RELEASED, State
 from treasury.policy.judge import above
 
 NOT_COUNTED = tuple(state.value for state in (State.REJECTED, State.FAILED, State.CLOSED, State.HELD, State.CANCELLED))
-"""States of orders that debit nothing."""
+"""States of orders that debit nothing; of those that are held see `is_counted`."""
 
 
 @exact
@@ -58,7 +60,7 @@ def judge_waiting(
     table = schema.orders.c
     other_day = or_(table.counted_on.is_(None), table.counted_on != day)
     query = (
-        select(table.id, table.row_ref, table.currency, table.amount, table.ceiling)
+        select(table.id, table.row_ref, table.currency, table.state, table.amount, table.ceiling)
         .where(table.run_key == run_key, table.state == State.PREPARED.value, other_day)
         .order_by(table.id)
     )
@@ -67,7 +69,7 @@ def judge_waiting(
     fits: list[int] = []
     over: list[tuple[str, str]] = []
     for row in waiting:
-        amount = Decimal(row.amount or row.ceiling or 0)
+        amount = _debit(row)
         counted = totals.get(row.currency, Decimal(0))
         if (most := above(max_per_day, row.currency, counted + amount)) is not None:
             over.append((row.row_ref, _does_not_fit(day, row.currency, most, counted, amount)))
@@ -89,8 +91,18 @@ def _does_not_fit(day: str, currency: str, most: Decimal, counted: Decimal, amou
 def _counted(connection: Connection, day: str, currency: str, replaced: Collection[str] = ()) -> Decimal:
     table = schema.orders.c
     is_left = (table.state != State.PREPARED.value) | table.run_key.not_in(list(replaced))
-    query = select(table.amount, table.ceiling).where(
-        table.currency == currency, table.counted_on == day, table.state.not_in(NOT_COUNTED), is_left
+    query = select(table.state, table.amount, table.ceiling).where(
+        table.currency == currency, table.counted_on == day, is_counted(table), is_left
     )
-    rows = connection.execute(query).fetchall()
-    return sum((Decimal(row.amount or row.ceiling or 0) for row in rows), Decimal(0))
+    return sum(map(_debit, connection.execute(query).fetchall()), ZERO)
+
+
+def is_counted(table: Any) -> ColumnElement[bool]:
+    """Return where an order debits something, or may have, though it is held; `table`: the columns of orders."""
+    held = and_(table.state == State.HELD.value, table.hold_kind.in_([kind.value for kind in NEVER_RELEASED]))
+    return or_(table.state.not_in(NOT_COUNTED), held)
+
+
+def _debit(row: Any) -> Decimal:
+    amount, ceiling = (None if each is None else Decimal(each) for each in (row.amount, row.ceiling))
+    return most_debited(State(row.state), amount, ceiling) or ZERO

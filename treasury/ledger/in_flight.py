@@ -12,6 +12,7 @@ from treasury.ledger import schema
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.mapping import read_row
 from treasury.money import exact, sums_of
+from treasury.orders.decisions import most_debited
 from treasury.orders.records import Order
 from treasury.orders.states import OPEN, Hold, State
 from treasury.provider.conversion import ConversionExecute
@@ -44,8 +45,9 @@ def debits_recorded(connection: Connection, run_key: str) -> Recorded:
     query = select(table.row_ref, table.state, table.currency, table.amount, table.ceiling)
     for row in connection.execute(query.where(table.run_key == run_key)):
         rows.add(row.row_ref)
-        debit = _debit(row)
-        if debit is not None and not State(row.state).may_be_replaced:
+        state = State(row.state)
+        debit = most_debited(state, _as_amount(row.amount), _as_amount(row.ceiling))
+        if debit is not None and not state.may_be_replaced:
             sums[row.currency] += debit
     return Recorded(frozenset(rows), dict(sums))
 

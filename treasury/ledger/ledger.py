@@ -149,8 +149,8 @@ class Ledger:
             raise NotJudged(f"not sent: it is not judged by the limits of {self.day_of(at)} yet; start the run again")
         if sends:
             values |= {"sent_at": at, "absent_since": None}
-        if order.state is State.HELD and step.target is State.PREPARED:
-            values |= {"counted_on": None}  # it counted on no day: it is judged by what others spent meanwhile
+        if event in DECIDED and step.target is State.PREPARED:
+            values |= {"counted_on": None}  # it counted on no day, or at less: it is judged by what others spent
         if step.target is State.UNKNOWN:
             values |= {"doubtful": True, "sent_at": at if order.sent_at is None else order.sent_at}
         if step.target.is_final:

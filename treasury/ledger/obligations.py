@@ -11,7 +11,7 @@ from sqlalchemy import select
 
 from treasury.ledger import schema
 from treasury.ledger.approvals import waiting_plans
-from treasury.ledger.day import NOT_COUNTED
+from treasury.ledger.day import is_counted
 from treasury.ledger.in_flight import CONVERSION
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.mapping import read_row
@@ -185,7 +185,7 @@ def traded_on(ledger: Ledger, since: int, replaced: Collection[str] = ()) -> Tra
     """
     table = schema.orders.c
     amounts = (table.currency, table.amount, table.receive_currency, table.receive_amount)
-    chosen = (table.operation == CONVERSION) & (table.created_at >= since) & table.state.not_in(NOT_COUNTED)
+    chosen = (table.operation == CONVERSION) & (table.created_at >= since) & is_counted(table)
     chosen &= (table.state != State.PREPARED.value) | table.run_key.not_in(list(replaced))
     rows = ledger.read(select(table.run_key, table.row_ref, *amounts, table.masked).where(chosen))
     planned = dict(_planned(ledger, {(row.run_key, row.row_ref) for row in rows}))

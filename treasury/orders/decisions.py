@@ -37,6 +37,12 @@ def disagreements(order: Order, seen: SeenOrder) -> list[str]:
     ]
 
 
+def most_debited(state: State, amount: Decimal | None, ceiling: Decimal | None) -> Decimal | None:
+    """Return what an order debits at the most: its ceiling as long as a dearer quote may follow the one that it has."""
+    may_follow = ceiling is not None and state in (State.PREPARED, State.SENDING, State.UNKNOWN, State.HELD)
+    return ceiling if amount is None or may_follow else amount
+
+
 def settled_amount(order: Order) -> Decimal | None:
     """Return the amount of a settled order; of a code, what the service showed once it was paid. None if not known."""
     is_code = not CATALOGUE[order.operation].confirms_quote
