@@ -18,7 +18,7 @@ from treasury.ledger import schema
 from treasury.ledger.ledger import Ledger
 from treasury.money import ZERO, exact, format_amount
 from treasury.orders.decisions import most_debited
-from treasury.orders.records import Intent
+from treasury.orders.records import Intent, Order
 from treasury.orders.states import NEVER_RELEASED, State
 from treasury.policy.judge import above
 
@@ -79,6 +79,19 @@ def judge_waiting(
     for some in batched(fits):
         connection.execute(update(schema.orders).where(table.id.in_(some)).values(counted_on=day))
     return over
+
+
+@exact
+def count_again(connection: Connection, order: Order, day: str, max_per_day: Mapping[str, Decimal]) -> str | None:
+    """Count an order that is sent again on this day; return why it does not fit into its limit, or None."""
+    if order.counted_on == day or order.currency is None:
+        return None
+    amount = most_debited(order.state, order.amount, order.ceiling) or ZERO
+    counted = _counted(connection, day, order.currency)
+    if (most := above(max_per_day, order.currency, counted + amount)) is not None:
+        return f"not sent again: it {_does_not_fit(day, order.currency, most, counted, amount)}"
+    connection.execute(update(schema.orders).where(schema.orders.c.id == order.id).values(counted_on=day))
+    return None
 
 
 def _does_not_fit(day: str, currency: str, most: Decimal, counted: Decimal, amount: Decimal) -> str:

@@ -19,6 +19,7 @@ from treasury.ledger.deciding import Proof, Word
 from treasury.ledger.epoch import absences_needed
 from treasury.ledger.in_flight import CONVERSION
 from treasury.ledger.intents import judge_anew
+from treasury.ledger.leaving_again import judge_by_policy
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.quotes import MAX_GENERATIONS, finish_quote, last_quote
 from treasury.orders.decisions import certain_end, disagreements, has_ended
@@ -375,9 +376,10 @@ def _send_again(desk: Desk, order: Order, word: Word) -> Decision:
         facts |= {"first_answer": None, "confirmation": None, "doubtful": False}
         says = "one more quote is asked for at the next start of its run"
 
-    def work(_: object) -> Order:
+    def work(connection: Connection) -> Order:
         finish_quote(desk.ledger, quote, "a person says that it was not confirmed")
-        return desk.ledger.step(order, Event.RESOLVE_NOT_SENT, cause=word.cause, word=word, **facts)
+        judged = judge_by_policy(connection, desk.ledger, order)
+        return desk.ledger.step(order, Event.RESOLVE_NOT_SENT, cause=word.cause, word=word, **facts, **judged)
 
     return Decision(desk.ledger.write(work), True, says)
 

@@ -9,8 +9,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from sqlalchemy import Connection
+
 from treasury.concurrency.crash_points import crash_point
 from treasury.errors import NotConnected, OutcomeUnknown, Refused
+from treasury.ledger.leaving_again import judge_by_policy, why_not_again
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.quotes import USED_UP, adopt_quote, finish_quote, last_quote, note_quote, open_quote
 from treasury.orders.decisions import (
@@ -114,6 +117,8 @@ class Submission(Transmission):
         order, following = self.apply(order, self.query(order), began)
         if following is Next.RESEND:
             crash_point("resend.decided")
+            if (why_not := why_not_again(self._ledger, order)) is not None:
+                return self._ledger.note(order, unmoved=True, reason=why_not)
             return self._transmit(order, self._operation(order), Event.RESEND).order
         if following not in (Next.QUOTE_AGAIN, Next.REJECT):
             return order
@@ -162,10 +167,17 @@ class Submission(Transmission):
         """Make an order ready for another quote: its confirmation did not act, and its quote has ended."""
         crash_point("requote.decided")
 
-        def work(_: object) -> Order:
+        def work(connection: Connection) -> Order:
             finish_quote(self._ledger, last_quote(self._ledger, order), "it ended, and its confirmation did not act")
             cause = "its quote can no longer be confirmed"
-            facts = {"confirmation": None, "first_answer": None, "absent_since": None, "code": None, "reason": None}
+            facts: dict[str, Any] = {
+                "confirmation": None,
+                "first_answer": None,
+                "absent_since": None,
+                "code": None,
+                "reason": None,
+            }
+            facts |= judge_by_policy(connection, self._ledger, order)
             return self._ledger.step(order, Event.QUOTE_AGAIN, cause=cause, doubtful=False, **facts)
 
         return self._ledger.write(work)

@@ -1,0 +1,127 @@
+"""Payments that were sent and did not act are judged by the policy and the day of then before they leave again."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engine.answers import (
+    ABSENT,
+    CREATE,
+    FIAT_QUERY,
+    PAYOUT,
+    QUERY,
+    QUOTE,
+    accepted,
+    confirmed,
+    fiat_payout,
+    fiat_quote,
+    shown,
+)
+from tests.engine.judged import PERSON, adopt, start
+from tests.engine.runs import sheet
+from tests.moved_clock import clock_of
+from treasury.errors import ApprovalNeeded, PolicyChanged
+from treasury.ledger.intents import commit_plan
+from treasury.orders.states import Hold, State
+from treasury.payments import execution
+from treasury.payments.desk import Desk
+from treasury.payments.governing import govern
+from treasury.payments.resolving import resolve_as_not_sent
+
+pytestmark = pytest.mark.both_databases
+
+OpenDesk = Callable[..., Desk]
+ROW = ("a", "60", "12345670001")
+DAY, WINDOW = 86_400, 700
+
+
+def test_what_is_sent_again_is_judged_by_a_policy_that_was_put_in_force_meanwhile(
+    open_desk: OpenDesk, service: Any, tmp_path: Path
+) -> None:
+    desk = open_desk(service.base_url, resend_after=600)
+    adopt(desk, payouts={"max_per_payout": {"USDT_TRC20": "100"}})
+    service.plan(PAYOUT, "drop", accepted)
+    file = sheet(tmp_path, ROW)
+    assert start(desk, file, "run") == {"a": "unknown"}
+    adopt(desk, payouts={"max_per_payout": {"USDT_TRC20": "10"}})
+    for _ in range(3):
+        clock_of(desk).move(WINDOW)
+        assert start(desk, file, "run") == {"a": "unknown"}
+    [order] = desk.ledger.orders()
+    assert "not sent again: another policy" in str(order.reason)
+    assert resolve_as_not_sent(desk, "a", **PERSON)[0].done
+    assert start(desk, file, "run") == {"a": "held"}
+    [order] = desk.ledger.orders()
+    assert (order.hold_kind, len(service.sent_to(PAYOUT))) == (Hold.LIMIT, 1)
+
+
+def test_what_is_sent_again_on_another_day_counts_on_that_one(
+    open_desk: OpenDesk, service: Any, tmp_path: Path
+) -> None:
+    desk = open_desk(service.base_url, resend_after=600)
+    adopt(desk, payouts={"max_per_day": {"USDT_TRC20": "100"}})
+    service.plan(PAYOUT, "drop", accepted)
+    file, other = sheet(tmp_path, ROW), sheet(tmp_path, ("b", "60", "12345670002"), name="b.csv")
+    assert start(desk, file, "run") == {"a": "unknown"}
+    [lost] = service.sent_to(PAYOUT)
+    known = shown(22, order_amount="60", currency="USDT_TRC20")
+
+    def answer(body: Mapping[str, Any]) -> tuple[int, Any]:
+        is_sent = len(service.sent_to(PAYOUT)) > 1 and body["request_id"] != lost["request_id"]
+        return tuple(known(body)) if is_sent else ABSENT
+
+    service.plan(QUERY, answer)
+    clock_of(desk).move(DAY)
+    assert start(desk, other, "other") == {"b": "in_progress"}
+    for _ in range(3):
+        clock_of(desk).move(WINDOW)
+        assert start(desk, file, "run") == {"a": "unknown"}
+    [order] = desk.ledger.orders(reference="a")
+    assert "not sent again: it does not fit into the limit of" in str(order.reason)
+    assert len(service.sent_to(PAYOUT)) == 2
+    clock_of(desk).move(DAY)
+    start(desk, file, "run")
+    assert len(service.sent_to(PAYOUT)) == 3
+    [order] = desk.ledger.orders(reference="a")
+    assert order.counted_on == govern(desk).policy.day_of(desk.ledger.now())  # type: ignore[union-attr]
+
+
+def test_what_is_quoted_again_is_judged_by_a_policy_that_was_put_in_force_meanwhile(
+    open_desk: OpenDesk, service: Any
+) -> None:
+    desk = open_desk(service.base_url, resend_after=600)
+    adopt(desk, payouts={"max_per_payout": {"USDT": "200"}})
+    service.plan(QUOTE, fiat_quote())
+    service.plan(CREATE, "drop", confirmed)
+    service.plan(FIAT_QUERY, ABSENT)
+    rules = govern(desk).rules(desk, "payouts", {}, {})
+    commit_plan(desk.ledger, "run", "payout", {}, "0" * 64, [fiat_payout()], rules)
+    [order] = desk.ledger.orders()
+    execution.send_orders(desk, "run", [order.id])
+    adopt(desk, payouts={"max_per_payout": {"USDT": "10"}})
+    for _ in range(2):
+        clock_of(desk).move(WINDOW)
+        execution.send_orders(desk, "run", [order.id])
+    [order] = desk.ledger.orders()
+    assert (order.state, "start the run again" in str(order.reason)) == (State.PREPARED, True)
+    with pytest.raises(PolicyChanged):
+        execution.send_orders(desk, "run", [order.id])
+    assert len(service.sent_to(CREATE)) == 1
+
+
+def test_what_a_person_says_was_not_sent_needs_the_approvals_of_the_policy_in_force(
+    open_desk: OpenDesk, service: Any, tmp_path: Path
+) -> None:
+    desk = open_desk(service.base_url, resend_after=600)
+    adopt(desk, payouts={"max_per_payout": {"USDT_TRC20": "100"}})
+    service.plan(PAYOUT, "drop", accepted)
+    file = sheet(tmp_path, ROW)
+    assert start(desk, file, "run") == {"a": "unknown"}
+    adopt(desk, payouts={"one_approval_above": {"USDT_TRC20": "10"}})
+    assert start(desk, file, "run") == {"a": "unknown"}  # nothing of it waits, so that nobody asks for approvals
+    assert resolve_as_not_sent(desk, "a", **PERSON)[0].done
+    with pytest.raises(ApprovalNeeded):
+        start(desk, file, "run")
+    assert len(service.sent_to(PAYOUT)) == 1

@@ -1,0 +1,50 @@
+"""Payments that were sent, did not act and leave again: judged as all that waits, by the policy and the day of then."""
+
+from typing import Any
+
+from sqlalchemy import Connection, select
+
+from treasury.ledger import schema
+from treasury.ledger.database import serialize
+from treasury.ledger.day import count_again
+from treasury.ledger.in_force import policy_at
+from treasury.ledger.intents import judge_anew
+from treasury.ledger.ledger import Ledger
+from treasury.orders.records import Order
+from treasury.provider.catalogue import CATALOGUE
+from treasury.texts import with_person
+
+
+def why_not_again(ledger: Ledger, order: Order) -> str | None:
+    """Say why an order of unknown outcome must not be sent again as it is; None when it may, and counts on this day."""
+
+    def work(connection: Connection) -> str | None:
+        serialize(connection)
+        if _is_of_another_policy(connection, ledger, order):
+            resolve = with_person(f"treasury resolve {order.request_id} --as not-sent --by NAME", is_listed=None)
+            return (
+                "not sent again: another policy was put in force since it was sent, and nobody judged it by that one: "
+                f"{resolve} --why TEXT, then start its run again"
+            )
+        policy = policy_at(connection, ledger.key, ledger.now())
+        if policy is None:
+            return None
+        limits = policy.table(CATALOGUE[order.operation].limited_by)
+        return count_again(connection, order, policy.day_of(ledger.now()), limits.max_per_day)
+
+    return ledger.write(work)
+
+
+def judge_by_policy(connection: Connection, ledger: Ledger, order: Order) -> dict[str, Any]:
+    """Let nothing of a run leave unjudged where another policy took effect since an order of it was sent that is to
+    leave again; return the columns to set with the step of that order."""
+    if not _is_of_another_policy(connection, ledger, order):
+        return {}
+    judge_anew(connection, order.run_key)
+    return {"counted_on": None}
+
+
+def _is_of_another_policy(connection: Connection, ledger: Ledger, order: Order) -> bool:
+    table, since = schema.policies.c, order.created_at if order.sent_at is None else order.sent_at
+    newer = (table.in_force_at > since) & (table.in_force_at <= ledger.now()) & table.ended_at.is_(None)
+    return connection.execute(select(table.id).where(newer).limit(1)).first() is not None
