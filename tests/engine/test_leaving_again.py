@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.engine import paying
 from tests.engine.answers import (
     ABSENT,
     CREATE,
@@ -125,3 +126,24 @@ def test_what_a_person_says_was_not_sent_needs_the_approvals_of_the_policy_in_fo
     with pytest.raises(ApprovalNeeded):
         start(desk, file, "run")
     assert len(service.sent_to(PAYOUT)) == 1
+
+
+@pytest.mark.parametrize("how", ["policy", "midnight"])
+def test_what_waits_to_be_asked_about_is_judged_by_whichever_process_follows_it(
+    open_desk: OpenDesk, service: Any, tmp_path: Path, how: str
+) -> None:
+    desk = open_desk(service.base_url, resend_after=600)
+    adopt(desk, payouts={"max_per_day": {"USDT_TRC20": "100"}})
+    service.plan(QUERY, ABSENT)
+    service.plan(PAYOUT, accepted)
+    desk.begin_epoch("a test")
+    assert start(desk, sheet(tmp_path, ROW), "run") == {"a": "not_sent"}
+    if how == "policy":
+        adopt(desk, payouts={"max_per_payout": {"USDT_TRC20": "10"}})
+        clock_of(desk).move(WINDOW)
+    else:
+        clock_of(desk).move(DAY)
+        paying.commit(desk, sheet(tmp_path, ("b", "60", "12345670002"), name="b.csv"), "other")
+    other = open_desk(service.base_url, resend_after=600)
+    execution.follow_orders(other, "run", other.ledger.order_ids("run", (State.PREPARED,)), 0)
+    assert service.sent_to(PAYOUT) == []

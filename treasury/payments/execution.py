@@ -9,13 +9,16 @@ from itertools import takewhile
 
 from treasury.concurrency.batches import batched
 from treasury.errors import (
+    ApprovalNeeded,
     ChangedByHand,
+    ConfigurationError,
     IllegalTransition,
     InputError,
     InvalidFields,
     NotConnected,
     NotJudged,
     OutcomeUnknown,
+    RecoveryRuns,
     Refused,
     Stopped,
     TreasuryError,
@@ -255,12 +258,12 @@ def follow_orders(desk: Desk, run_key: str, ids: Sequence[int], seconds: float) 
         return [order_id for order_id in ids if order_id in followed]
 
     with desk.hold(run_key):
-        waiting = still_open()
+        waiting, is_judged = still_open(), _is_judged(desk, run_key)
         while waiting:
             asked = StopLoss()
             asking: tuple[State, ...] = (*states, State.PREPARED)
             for some in batched(waiting, ORDERS_PER_TASK):
-                _follow_all(desk, desk.ledger.orders(ids=some, states=asking), asked)
+                _follow_all(desk, desk.ledger.orders(ids=some, states=asking), asked, sends=is_judged)
                 if desk.clock.monotonic() > deadline:
                     asking = (State.UNKNOWN, State.PREPARED)
             waiting, left = still_open(), deadline - desk.clock.monotonic()
@@ -271,22 +274,33 @@ def follow_orders(desk: Desk, run_key: str, ids: Sequence[int], seconds: float) 
         return len(waiting)
 
 
-def _follow_all(desk: Desk, orders: Sequence[Order], asked: StopLoss) -> None:
-    desk.run_concurrently(lambda order: _follow_one(desk, order, asked), orders)
+def _is_judged(desk: Desk, run_key: str) -> bool:
+    """Judge what waits of a run, and may leave while it is followed, also by another process than the one that sent
+    it; return False where nothing more of it may leave now."""
+    try:
+        judge_again(desk.ledger, run_key, rules_of_run(desk, run_key))
+    except (InputError, ConfigurationError, ApprovalNeeded, RecoveryRuns) as error:
+        LOG.info("run %s is only asked about: %s", run_key, error)
+        return False
+    return True
 
 
-def _follow_one(desk: Desk, order: Order, asked: StopLoss) -> Order:
+def _follow_all(desk: Desk, orders: Sequence[Order], asked: StopLoss, *, sends: bool) -> None:
+    desk.run_concurrently(lambda order: _follow_one(desk, order, asked, sends=sends), orders)
+
+
+def _follow_one(desk: Desk, order: Order, asked: StopLoss, *, sends: bool) -> Order:
     """Follow one order, unless the stop-loss says that the service cannot be reached."""
-    if asked.why is not None:
+    if asked.why is not None or (order.state is State.PREPARED and not sends):
         return order
-    return _carefully(desk, order, _follow(desk), asked)
+    return _carefully(desk, order, _follow(desk, sends=sends), asked)
 
 
-def _follow(desk: Desk) -> Callable[[Order], Order]:
+def _follow(desk: Desk, *, sends: bool) -> Callable[[Order], Order]:
     def ask(order: Order) -> Order:
         # `submit` may send an unknown order again when the evidence shows that it never arrived.
         with contextlib.suppress(Stopped):
-            if order.state in (State.UNKNOWN, State.PREPARED):
+            if order.state in (State.UNKNOWN, State.PREPARED) and sends:
                 return _submit(desk, order)
             return desk.submission.ask(order)
         return order
