@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from tests.engine import paying
-from tests.engine.judged import start
+from tests.engine.judged import PERSON, adopt, start
 from tests.engine.runs import sheet
 from treasury.orders.states import Hold
+from treasury.payments import execution
 from treasury.payments.desk import Desk
+from treasury.payments.resolving import release_orders
 
 OpenDesk = Callable[..., Desk]
 ROW = ("a", "40", "12345670001")
@@ -63,4 +65,30 @@ def test_what_the_service_knows_is_not_paid_under_another_run_key(
         assert start(other, sheet(tmp_path, ROW, name="two.csv"), "two") == {"a": "held"}
     first, second = other.ledger.orders()
     assert (first.hold_kind, second.hold_kind) == (Hold.KNOWN, Hold.DUPLICATE)
+    assert len(sandbox.orders()) == 1
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("how", ["by a person", "by the policy"])
+def test_what_comes_back_from_a_hold_is_compared_with_all_that_is_about_to_leave(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, how: str
+) -> None:
+    sandbox = start_sandbox()
+    desk = open_desk(sandbox.base_url)
+    adopt(desk, payouts={"new_payee_above": {"USDT_TRC20": "30"}})
+    one, two = sheet(tmp_path, ROW), sheet(tmp_path, ("b", *ROW[1:]), name="two.csv")
+    assert start(desk, one, "one") == {"a": "held"}
+    if how == "by a person":
+        assert start(desk, two, "two") == {"b": "held"}
+        release_orders(desk, "b", None, **PERSON)
+        [ids] = paying.commit(desk, two, "two")  # it is about to leave
+        release_orders(desk, "a", None, **PERSON)
+    else:
+        adopt(desk, payouts={"new_payee_above": {"USDT_TRC20": "50"}})
+        [ids] = paying.commit(desk, two, "two")
+    assert start(desk, one, "one") == {"a": "held"}
+    [held] = desk.ledger.orders(reference="a")
+    assert held.hold_kind == Hold.DUPLICATE
+    execution.send_orders(desk, "two", ids)
+    assert start(desk, two, "two") == {"b": "settled"}
     assert len(sandbox.orders()) == 1

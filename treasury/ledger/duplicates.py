@@ -2,7 +2,8 @@
 
 A payment is compared when it is recorded, and again before the first byte of one that waited. It is a duplicate of one
 that may have been paid (open, whatever its age, or settled within the policy's days; or held because the service may
-have it), or that was recorded earlier and still waits. What failed, was closed, rejected, cancelled, or is held for any
+have it), or that was recorded earlier and still waits; one that comes back from a hold, which nobody saw meanwhile, of
+any that waits. What failed, was closed, rejected, cancelled, or is held for any
 other reason, is no reason.
 """
 
@@ -47,13 +48,17 @@ class EarlierPayment:
     """Unix milliseconds."""
 
 
-def find_duplicates(connection: Connection, run_key: str, since_ms: int) -> Iterator[Duplicate]:
+def find_duplicates(
+    connection: Connection, run_key: str, since_ms: int, back: Collection[str] = ()
+) -> Iterator[Duplicate]:
     """The waiting payments of a run that are duplicates, and that no person released as such.
+
+    `back`: rows that nothing holds any more from now on, beside those that a person released.
 
     Race: PostgreSQL lets each statement see another moment. One statement looks at all states of the others: of two,
     neither would see a payment that leaves between them.
     """
-    for row in connection.execute(_pairs(), {"run_key": run_key, "since": since_ms}):
+    for row in connection.execute(_pairs(), {"run_key": run_key, "since": since_ms, "back": list(back)}):
         yield Duplicate(row.row_ref, f"{row.other} of run {row.run_key} ({row.request_id})")
 
 
@@ -71,7 +76,7 @@ def may_be_repeated(table: Any, since_ms: Any) -> Any:
 @functools.cache
 def _pairs() -> Select[Any]:
     """Each waiting payment of a run, with the first that looks like it and may be paid; else the first that waits, if
-    it was recorded earlier."""
+    it was recorded earlier; else the last, if this one comes back from a hold."""
     mine, other, first_of = schema.orders.alias(), schema.orders.alias(), schema.orders.alias()
     run_key: Any = bindparam("run_key")
     waits, paid = other.c.state == State.PREPARED.value, may_be_repeated(other, bindparam("since"))
@@ -83,12 +88,15 @@ def _pairs() -> Select[Any]:
             other.c.alike,
             func.min(case((paid, other.c.id))).label("paid"),
             func.min(case((waits, other.c.id))).label("waits"),
+            func.max(case((waits, other.c.id))).label("last"),
         )
         .where(other.c.alike.in_(keys), or_(waits, paid))
         .group_by(other.c.alike)
         .subquery()
     )
-    first = func.coalesce(firsts.c.paid, case((firsts.c.waits < mine.c.id, firsts.c.waits)))
+    is_back = or_(mine.c.released.is_not(None), mine.c.row_ref.in_(bindparam("back", expanding=True)))
+    later = case((and_(is_back, firsts.c.last > mine.c.id), firsts.c.last))
+    first = func.coalesce(firsts.c.paid, case((firsts.c.waits < mine.c.id, firsts.c.waits)), later)
     # Each is looked up by what it looks like: by its state SQLite would go through all that wait for each of them.
     waits_still = func.coalesce(mine.c.state, "") == State.PREPARED.value
     not_released = or_(mine.c.released.is_(None), ~mine.c.released.contains(Hold.DUPLICATE.value))

@@ -1,6 +1,6 @@
 """Holds and releases waiting payments of a run, in the transaction that records them: limits, duplicates, payees."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from sqlalchemy import Connection, select, update
 
@@ -34,13 +34,14 @@ def hold_duplicates(
     intents: Iterable[Intent],
     *,
     is_keyed: bool,
+    back: Collection[str] = (),
 ) -> None:
     """Hold each waiting payment that repeats another one without an excuse; `intents`: whose excuses count now.
 
-    `is_keyed`: people are listed with keys, and one of them releases what is meant.
+    `is_keyed`: people are listed with keys, and one of them releases what is meant. `back`: as in `find_duplicates`.
     """
     since = ledger.now() - duplicate_days * DAY_MS
-    found = {each.row_ref: each.earlier for each in find_duplicates(connection, run_key, since)}
+    found = {each.row_ref: each.earlier for each in find_duplicates(connection, run_key, since, back)}
     for some in batched(excused(intents, found)):
         meant = (schema.orders.c.run_key == run_key) & schema.orders.c.row_ref.in_(some)
         connection.execute(update(schema.orders).where(meant).values(released=Hold.DUPLICATE.value))
@@ -75,17 +76,19 @@ def hold_payees(ledger: Ledger, connection: Connection, run_key: str, limits: Li
             _step(ledger, connection, run_key, row_ref, Event.HOLD, State.PREPARED, State.HELD, reason, kind)
 
 
-def release_cooled(ledger: Ledger, connection: Connection, run_key: str, limits: Limits) -> None:
-    """Release first payments that the policy holds no more; `limits` as in `hold_payees`.
+def release_cooled(ledger: Ledger, connection: Connection, run_key: str, limits: Limits) -> list[str]:
+    """Release first payments that the policy holds no more, and return their rows; `limits` as in `hold_payees`.
 
     It comes before everything else that waits is judged: what was held was judged by nothing meanwhile.
     """
     now = ledger.now()
     limits = _in_force(ledger, connection, run_key, now, limits)
-    for row_ref in cooled_payees(connection, run_key, limits, now):
+    cooled = cooled_payees(connection, run_key, limits, now)
+    for row_ref in cooled:
         cause = "the policy does not hold it for its payee any more"
         step = (Event.RELEASE, State.HELD, State.PREPARED, None)
         _step(ledger, connection, run_key, row_ref, *step, cause=cause)
+    return cooled
 
 
 def _in_force(ledger: Ledger, connection: Connection, run_key: str, now: int, otherwise: Limits) -> Limits:

@@ -114,7 +114,7 @@ def commit_plan(
                 raise RunKeyConflict(run_key, [kind], f"this run key stands for a {bound.kind}, not for this")
             if not sha256 or bound.plan_sha256 != sha256 or not is_sealed(ledger.key, schema.runs, bound):
                 _check_binding(ledger, connection, run_key, intents)
-            release_cooled(ledger, connection, run_key, rules.limits)
+            back = release_cooled(ledger, connection, run_key, rules.limits)
             is_keyed = bool(people_at(connection, ledger))
             if not is_keyed:  # else a word in a sheet that was recorded releases nothing: a key does
                 release_duplicates(ledger, connection, run_key, intents)
@@ -122,7 +122,7 @@ def commit_plan(
                 _judge_by_another_policy(ledger, connection, run_key, plan, sha256, rules, intents)
             hold_over(ledger, connection, run_key, rules.over.items())
             excused = () if is_keyed else intents
-            hold_duplicates(ledger, connection, run_key, rules.duplicate_days, excused, is_keyed=is_keyed)
+            hold_duplicates(ledger, connection, run_key, rules.duplicate_days, excused, is_keyed=is_keyed, back=back)
             hold_payees(ledger, connection, run_key, rules.limits)
             _judge_day(ledger, connection, run_key, rules)
             return 0
@@ -256,9 +256,8 @@ def record_intents(
         connection.execute(insert(schema.orders), [{**row, "checksum": seal_new(ledger.key, row)} for row in rows])
         new += len(some)
     forget_replaced(connection, ledger, replaced.values())
-    release_cooled(ledger, connection, run_key, rules.limits)
-    is_keyed = bool(people_at(connection, ledger))
-    hold_duplicates(ledger, connection, run_key, rules.duplicate_days, intents, is_keyed=is_keyed)
+    back, is_keyed = release_cooled(ledger, connection, run_key, rules.limits), bool(people_at(connection, ledger))
+    hold_duplicates(ledger, connection, run_key, rules.duplicate_days, intents, is_keyed=is_keyed, back=back)
     hold_payees(ledger, connection, run_key, rules.limits)
     return new
 
