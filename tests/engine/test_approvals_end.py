@@ -10,7 +10,7 @@ from sqlalchemy import update
 
 from tests.engine.approvers import KEYS, adopt, approve, change, later, propose, start, token_of, waits
 from tests.engine.runs import sheet
-from treasury.errors import ApprovalNeeded, InputError, RunKeyConflict
+from treasury.errors import ApprovalNeeded, InputError, NotConnected, RunKeyConflict
 from treasury.ledger import schema
 from treasury.ledger.approvals import reject_plan, waiting_plan
 from treasury.ledger.approved_plans import approved_by
@@ -18,6 +18,8 @@ from treasury.ledger.stops import lift_stop, stop_sending
 from treasury.payments.cancelling import cancel
 from treasury.payments.desk import Desk
 from treasury.payments.resolving import release_orders
+from treasury.provider.client import Signed
+from treasury.provider.orders import Payout
 
 STRICT = {"payouts": {"one_approval_above": {"USDT_TRC20": "1"}, "two_approvals_above": {"USDT_TRC20": "100"}}}
 
@@ -89,6 +91,31 @@ def test_an_approval_ends_though_another_policy_was_in_force_meanwhile(desk: Des
     assert start(desk, file) == {"a": "settled"}
     assert [each.name for each in approved_by(desk.ledger, "run")] == ["cleo"]
     assert waiting_plan(desk.ledger, "run") is None
+
+
+def test_approvals_end_until_something_left_and_what_made_no_connection_did_not(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = sheet(tmp_path, ("a", "20", "12345670001"))
+    waits(desk, file)
+    approve(desk, "ben")
+    transmit = desk.client.transmit
+
+    def breaks(signed: Signed[Any]) -> Any:
+        if isinstance(signed.operation, Payout):
+            raise NotConnected("nobody listens")
+        return transmit(signed)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(desk.client, "transmit", breaks)
+        assert start(desk, file) == {"a": "not_sent"}
+    [order] = desk.ledger.orders()
+    assert order.sends > 0
+    later(desk, 73)
+    with pytest.raises(ApprovalNeeded, match="expired"):
+        start(desk, file)
+    approve(desk, "ben")
+    assert start(desk, file) == {"a": "settled"}
 
 
 def test_what_waits_again_under_another_policy_is_shown_and_can_be_cancelled(desk: Desk, tmp_path: Path) -> None:

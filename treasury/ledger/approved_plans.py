@@ -26,6 +26,7 @@ from treasury.ledger.proposals import (
     plans_of_run,
 )
 from treasury.ledger.seals import is_sealed, seal
+from treasury.orders.states import NEVER_LEFT, State
 
 ENDED = "its approvals ended before anything was sent"
 """Why a plan that was carried out is proposed again."""
@@ -111,9 +112,10 @@ def _carried_out(connection: Connection, ledger: Ledger, run_key: str, policy: s
 
 
 def _has_left(connection: Connection, run_key: str) -> bool:
-    orders = schema.orders.c
-    left = select(orders.id).where(orders.run_key == run_key, orders.sends > 0).limit(1)
-    return connection.execute(left).first() is not None
+    """Tell whether anything of a run left; what was marked to leave, and was certainly not sent, did not."""
+    orders, not_sent = schema.orders.c, [state.value for state in (*NEVER_LEFT, State.CANCELLED)]
+    may_have = (orders.sends > 0) & (orders.state.not_in(not_sent) | orders.doubtful)
+    return connection.execute(select(orders.id).where(orders.run_key == run_key, may_have).limit(1)).first() is not None
 
 
 def _was_used(connection: Connection, ledger: Ledger, plan: WaitingPlan) -> bool:
