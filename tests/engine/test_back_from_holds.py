@@ -8,10 +8,12 @@ import pytest
 
 from tests.engine.judged import PERSON, adopt, start
 from tests.engine.runs import sheet
-from treasury.errors import ApprovalNeeded, PolicyChanged
+from treasury.errors import ApprovalNeeded, NotConnected, PolicyChanged
 from treasury.orders.states import Hold
 from treasury.payments.desk import Desk
 from treasury.payments.resolving import release_orders
+from treasury.provider.client import Signed
+from treasury.provider.orders import Payout
 
 pytestmark = pytest.mark.both_databases
 
@@ -85,3 +87,27 @@ def test_a_part_of_a_sheet_counts_what_its_run_debited_before(
     [order] = desk.ledger.orders(reference="b")
     assert "the run debits 110 USDT_TRC20" in str(order.reason)
     assert len(sandbox.orders()) == 1
+
+
+def test_what_made_no_connection_is_judged_by_the_payees_of_another_policy(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sandbox = start_sandbox()
+    desk = open_desk(sandbox.base_url)
+    adopt(desk, payouts={"new_payee_above": {"USDT_TRC20": "100"}})
+    file, transmit = sheet(tmp_path, ("a", "60", "12345670001")), desk.client.transmit
+
+    def breaks(signed: Signed[Any]) -> Any:
+        if isinstance(signed.operation, Payout):
+            raise NotConnected("nobody listens")
+        return transmit(signed)
+
+    with monkeypatch.context() as broken:
+        broken.setattr(desk.client, "transmit", breaks)
+        assert start(desk, file, "run") == {"a": "not_sent"}
+    adopt(desk, payouts=NEW_ABOVE)
+    assert start(desk, file, "run") == {"a": "held"}
+    [held] = desk.ledger.orders()
+    assert (held.hold_kind, held.sends > 0, sandbox.orders()) == (Hold.PAYEE, True, [])
+    release_orders(desk, "a", None, **PERSON)
+    assert start(desk, file, "run") == {"a": "settled"}

@@ -104,7 +104,7 @@ def _in_force(ledger: Ledger, connection: Connection, run_key: str, now: int, ot
 def release_duplicates(ledger: Ledger, connection: Connection, run_key: str, intents: Iterable[Intent]) -> None:
     """Release rows that were held as duplicates and have a `duplicate_ok` now."""
     table = schema.orders.c
-    held = select(table.row_ref).where(table.run_key == run_key, table.state == State.HELD.value, table.sends == 0)
+    held = select(table.row_ref).where(table.run_key == run_key, table.state == State.HELD.value, ~table.doubtful)
     waiting = {row.row_ref for row in connection.execute(held.where(table.hold_kind == Hold.DUPLICATE.value))}
     for row_ref in excused(intents, waiting):
         cause, kind = "the row says why it is none", Hold.DUPLICATE

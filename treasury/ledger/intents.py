@@ -363,7 +363,7 @@ def _judge_by_another_policy(
     judged.
     """
     table = schema.orders.c
-    held = (table.state == State.HELD.value) & (table.sends == 0)  # it may be released, and leaves
+    held = (table.state == State.HELD.value) & ~table.doubtful  # it may be released, and leaves
     may_leave = (table.run_key == run_key) & ((table.state == State.PREPARED.value) | held)
     waiting = set(connection.execute(select(table.row_ref).where(may_leave)).scalars())
     if waiting - {intent.row_ref for intent in intents}:

@@ -73,9 +73,9 @@ def _differs(connection: Connection, run_key: str, limits: Limits) -> Mapping[st
 
 
 def _not_released(connection: Connection, run_key: str, state: State, kind: Hold) -> list[Row[tuple[()]]]:
-    """Rows of payees that never left, and that nobody released from holds of a kind."""
+    """Rows of payees that certainly never arrived, and that nobody released from holds of a kind."""
     table = schema.orders.c
-    chosen = (table.run_key == run_key) & (table.state == state.value) & (table.sends == 0) & table.payee.is_not(None)
+    chosen = (table.run_key == run_key) & (table.state == state.value) & ~table.doubtful & table.payee.is_not(None)
     columns = (table.id, table.row_ref, table.payee, table.payee_name, table.currency, table.amount, table.ceiling)
     more = (table.released, table.hold_kind, table.created_at)
     rows = connection.execute(select(*columns, *more).where(chosen).order_by(table.id)).fetchall()
