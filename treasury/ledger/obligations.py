@@ -179,13 +179,14 @@ def paid_by_day(ledger: Ledger, since: int, day_of: Callable[[int], date]) -> di
 
 @exact
 def traded_on(ledger: Ledger, since: int, replaced: Collection[str] = ()) -> Traded:
-    """The conversions that were recorded at or after a moment, Unix ms, and did not end unmade.
+    """The conversions that were recorded, or sent, at or after a moment, Unix ms, and did not end unmade.
 
     `replaced`: runs whose unsent conversions count for none, because who plans now cancels them.
     """
     table = schema.orders.c
     amounts = (table.currency, table.amount, table.receive_currency, table.receive_amount)
-    chosen = (table.operation == CONVERSION) & (table.created_at >= since) & is_counted(table)
+    of_then = (table.created_at >= since) | (table.sent_at >= since)  # it may have waited over midnight
+    chosen = (table.operation == CONVERSION) & of_then & is_counted(table)
     chosen &= (table.state != State.PREPARED.value) | table.run_key.not_in(list(replaced))
     rows = ledger.read(select(table.run_key, table.row_ref, *amounts, table.masked).where(chosen))
     planned = dict(_planned(ledger, {(row.run_key, row.row_ref) for row in rows}))
