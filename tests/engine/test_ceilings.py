@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import data
-from tests.engine import paying
+from tests.engine import judged, paying
 from tests.engine.approvers import adopt, approve, waits
 from tests.engine.planned import PlannedService
 from tests.engine.runs import pay, results
@@ -203,3 +203,25 @@ def test_a_row_that_nothing_bounds_is_refused_by_name(
         ("r1", "max_pay_amount", "unbounded"),
     ]
     assert made(desk, dest_rows(tmp_path, "400", most="600")).debits == {"USDT": D(600)}
+
+
+@pytest.mark.parametrize(
+    ("limits", "said"),
+    [({"max_per_payout": {"USDT": "300"}}, "more than 300"), ({"min_rates": {"USDT-EUR": "5"}}, "less than 5")],
+)
+def test_a_quote_keeps_to_the_bounds_of_the_policy_in_force_when_it_is_confirmed(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, limits: dict[str, Any], said: str
+) -> None:
+    sandbox = start_sandbox()
+    desk = open_desk(sandbox.base_url)
+    judged.adopt(desk, payouts={"max_per_payout": {"USDT": "1000"}})
+    file = dest_rows(tmp_path, "400")
+    paying.commit(desk, file, "run")
+    judged.adopt(desk, payouts=limits)
+    assert judged.start(desk, file, "run") == {"r0": "not_sent"}
+    [order] = desk.ledger.orders()
+    assert said in str(order.reason)
+    assert not any(each["effects"] for each in sandbox.orders())
+    judged.adopt(desk, payouts={"max_per_payout": {"USDT": "1000"}})
+    desk.submission.begin_start()
+    assert judged.start(desk, file, "run") == {"r0": "settled"}

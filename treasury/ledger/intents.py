@@ -28,6 +28,7 @@ from treasury.ledger.holds import hold_duplicates, hold_over, hold_payees, relea
 from treasury.ledger.in_flight import debits_recorded
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.makers import all_makers, with_maker
+from treasury.ledger.new_bounds import put_under_policy
 from treasury.ledger.opening import check_account
 from treasury.ledger.personal import personal_column
 from treasury.ledger.policies import check_policy
@@ -373,9 +374,7 @@ def _judge_by_another_policy(
         )
     if waiting:
         check_approved(connection, ledger, run_key, sha256, rules.version, rules.approving)
-    # What waits counts on this day by the limits of the policy before: it is counted anew, by these.
-    waits = (table.run_key == run_key) & (table.state == State.PREPARED.value)
-    connection.execute(update(schema.orders).where(waits).values(counted_on=None))
+    put_under_policy(ledger, connection, run_key, intents)
     run = connection.execute(select(schema.runs).where(schema.runs.c.run_key == run_key)).one()
     is_ours = is_sealed(ledger.key, schema.runs, run)
     known = sha256 if is_ours else ""  # else its rows were compared one by one
