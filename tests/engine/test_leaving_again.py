@@ -147,3 +147,21 @@ def test_what_waits_to_be_asked_about_is_judged_by_whichever_process_follows_it(
     other = open_desk(service.base_url, resend_after=600)
     execution.follow_orders(other, "run", other.ledger.order_ids("run", (State.PREPARED,)), 0)
     assert service.sent_to(PAYOUT) == []
+
+
+def test_nothing_is_sent_again_while_a_debit_above_its_bound_stops_the_run(
+    open_desk: OpenDesk, service: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk = open_desk(service.base_url, resend_after=600)
+    service.plan(PAYOUT, "drop", accepted)
+    service.plan(QUERY, ABSENT)
+    file = sheet(tmp_path, ROW)
+    assert start(desk, file, "run") == {"a": "unknown"}
+    with monkeypatch.context() as stopped:
+        stopped.setattr(execution, "why_above_bound", lambda *_: "b debited 1 USDT more than the plan allowed for")
+        for _ in range(3):
+            clock_of(desk).move(WINDOW)
+            desk = open_desk(service.base_url, resend_after=600)
+            assert start(desk, file, "run") == {"a": "unknown"}
+    assert len(service.sent_to(PAYOUT)) == 1
+    assert start(open_desk(service.base_url, resend_after=600), file, "run") == {"a": "in_progress"}

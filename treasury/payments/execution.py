@@ -258,12 +258,12 @@ def follow_orders(desk: Desk, run_key: str, ids: Sequence[int], seconds: float) 
         return [order_id for order_id in ids if order_id in followed]
 
     with desk.hold(run_key):
-        waiting, is_judged = still_open(), _is_judged(desk, run_key)
+        waiting, sends = still_open(), _may_send(desk, run_key)
         while waiting:
             asked = StopLoss()
             asking: tuple[State, ...] = (*states, State.PREPARED)
             for some in batched(waiting, ORDERS_PER_TASK):
-                _follow_all(desk, desk.ledger.orders(ids=some, states=asking), asked, sends=is_judged)
+                _follow_all(desk, desk.ledger.orders(ids=some, states=asking), asked, sends=sends)
                 if desk.clock.monotonic() > deadline:
                     asking = (State.UNKNOWN, State.PREPARED)
             waiting, left = still_open(), deadline - desk.clock.monotonic()
@@ -274,15 +274,17 @@ def follow_orders(desk: Desk, run_key: str, ids: Sequence[int], seconds: float) 
         return len(waiting)
 
 
-def _is_judged(desk: Desk, run_key: str) -> bool:
+def _may_send(desk: Desk, run_key: str) -> bool:
     """Judge what waits of a run, and may leave while it is followed, also by another process than the one that sent
     it; return False where nothing more of it may leave now."""
-    try:
-        judge_again(desk.ledger, run_key, rules_of_run(desk, run_key))
-    except (InputError, ConfigurationError, ApprovalNeeded, RecoveryRuns) as error:
-        LOG.info("run %s is only asked about: %s", run_key, error)
-        return False
-    return True
+    if (why := _stop_loss(desk, run_key).why or why_above_bound(desk, run_key)) is None:
+        try:
+            judge_again(desk.ledger, run_key, rules_of_run(desk, run_key))
+        except (InputError, ConfigurationError, ApprovalNeeded, RecoveryRuns) as error:
+            why = str(error)
+    if why is not None:
+        LOG.info("run %s is only asked about: %s", run_key, why)
+    return why is None
 
 
 def _follow_all(desk: Desk, orders: Sequence[Order], asked: StopLoss, *, sends: bool) -> None:
