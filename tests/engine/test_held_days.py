@@ -77,7 +77,7 @@ def dest_payout() -> Intent:
     del quote["pay_amount"]
     bounds = Bounds("USDT", "EUR", receive_amount=Decimal("95.00"), max_pay=Decimal(110))
     payload = {"quote": quote, "confirm": {"purpose_code": "30"}, "bounds": bounds.as_dict()}
-    received = {"receive_currency": "EUR", "receive_amount": Decimal("95.00")}
+    received: dict[str, Any] = {"receive_currency": "EUR", "receive_amount": Decimal("95.00")}
     return Intent("a", "create_fiat_payout", payload, payload, "USDT", ceiling=Decimal(110), **received)
 
 
