@@ -118,6 +118,20 @@ def test_approvals_end_until_something_left_and_what_made_no_connection_did_not(
     assert start(desk, file) == {"a": "settled"}
 
 
+def test_approvals_of_what_is_recorded_end_when_the_ledger_is_found_to_be_older(desk: Desk, tmp_path: Path) -> None:
+    file = sheet(tmp_path, ("a", "20", "12345670001"))
+    waits(desk, file)
+    approve(desk, "ben")
+    stopped(desk, file)
+    desk.begin_epoch("a test")
+    release_orders(desk, "run", None, KEYS["ben"], why="the portal does not show it")
+    with pytest.raises(ApprovalNeeded, match="before this ledger was restored"):
+        start(desk, file)
+    assert waits(desk, file).number == 2
+    approve(desk, "cleo")
+    assert start(desk, file) == {"a": "settled"}
+
+
 def test_what_waits_again_under_another_policy_is_shown_and_can_be_cancelled(desk: Desk, tmp_path: Path) -> None:
     file = sheet(tmp_path, ("a", "5", "12345670001"))
     stopped(desk, file)

@@ -28,6 +28,7 @@ from treasury.ledger.proposals import (
 from treasury.ledger.seals import is_sealed, seal
 from treasury.orders.states import NEVER_LEFT, State
 
+BEFORE_RESTORE = "the plan was made before this ledger was restored"
 ENDED = "its approvals ended before anything was sent"
 """Why a plan that was carried out is proposed again."""
 
@@ -52,7 +53,7 @@ def check_approved(
         raise ApprovalNeeded(run_key, rules.asked, (), () if plan is None else ("another plan of this run waits",))
     check_not_rejected(connection, ledger, plan)
     if plan.ledger != identity_of_ledger(connection):
-        raise ApprovalNeeded(run_key, plan.needed, (), ("the plan was made before this ledger was restored",))
+        raise ApprovalNeeded(run_key, plan.needed, (), (BEFORE_RESTORE,))
     if plan.policy != policy:
         raise ApprovalNeeded(run_key, plan.needed, (), ("the plan was made under another policy",))
     judged, needed = judge(connection, ledger, plan, rules), rules.people.needed(rules.asked, plan.maker, rules.right)
@@ -86,6 +87,8 @@ def check_still_approved(
         raise ApprovalNeeded(run_key, 1, (), ("its proposal was changed in the ledger by hand: cancel this run",))
     for plan in _carried_out(connection, ledger, run_key, policy):
         check_not_rejected(connection, ledger, plan)
+        if plan.ledger != identity_of_ledger(connection):
+            raise ApprovalNeeded(run_key, plan.needed, (), (BEFORE_RESTORE,))
         judged = judge(connection, ledger, plan, rules)
         if len(judged.counted) < plan.needed:
             raise ApprovalNeeded(
@@ -135,8 +138,9 @@ def lapsed_plan(ledger: Ledger, run_key: str, policy: str | None, rules: Approva
     def work(connection: Connection) -> WaitingPlan | None:
         newest = newest_plan(connection, ledger, run_key)
         for plan in _carried_out(connection, ledger, run_key, policy):
-            lacks = len(judge(connection, ledger, plan, rules).counted) < plan.needed
-            is_ended = is_of_another_time(connection, ledger, plan)
+            is_restored = plan.ledger != identity_of_ledger(connection)
+            lacks = is_restored or len(judge(connection, ledger, plan, rules).counted) < plan.needed
+            is_ended = is_restored or is_of_another_time(connection, ledger, plan)
             if lacks and newest is not None and (newest.id != plan.id or is_ended):
                 return plan
         return None
