@@ -206,9 +206,9 @@ def test_a_script_with_rules_of_its_own_ends_no_cooling_time(office: Office, san
     assert withdraw(office, "k-rules") == "held"
     ended = office.python(
         "from flows.commands.common import configured_desk\n"
-        "from treasury.ledger.holds import hold_payees\nfrom treasury.policy.limits import Limits\n"
+        "from treasury.ledger.holds import release_cooled\nfrom treasury.policy.limits import Limits\n"
         "desk = configured_desk()\n"
-        "desk.ledger.write(lambda c: hold_payees(desk.ledger, c, 'call-k-rules', Limits()))\n"
+        "desk.ledger.write(lambda c: release_cooled(desk.ledger, c, 'call-k-rules', Limits()))\n"
     )
     assert ended.code == 0, ended
     assert "outcome: held" in office.run("show", "k-rules").out
