@@ -28,6 +28,10 @@ _MAY_BE_THERE = tuple(kind.value for kind in (*NEVER_RELEASED, Hold.OLDER))
 """Holds of what the service may have, though this ledger never heard so."""
 
 
+AT_ONCE = 20_000
+"""Rows that one statement names, at the most: databases take no more than some ten thousand values."""
+
+
 @dataclass(frozen=True)
 class Duplicate:
     """A payment that looks like an earlier one."""
@@ -58,8 +62,9 @@ def find_duplicates(
     Race: PostgreSQL lets each statement see another moment. One statement looks at all states of the others: of two,
     neither would see a payment that leaves between them.
     """
-    for row in connection.execute(_pairs(), {"run_key": run_key, "since": since_ms, "back": list(back)}):
-        yield Duplicate(row.row_ref, f"{row.other} of run {row.run_key} ({row.request_id})")
+    for some in batched([*back, ""], AT_ONCE):  # no row is called "": a list without any is searched row by row
+        for row in connection.execute(_pairs(), {"run_key": run_key, "since": since_ms, "back": list(some)}):
+            yield Duplicate(row.row_ref, f"{row.other} of run {row.run_key} ({row.request_id})")
 
 
 def may_be_paid(table: Any, since_ms: Any = 0) -> Any:
