@@ -251,14 +251,16 @@ def test_the_maker_writes_a_word_starts_again_and_it_does_not_leave(
 
 PLANT = """
 from decimal import Decimal
-from sqlalchemy import insert
 from flows.commands.common import configured_desk
-from treasury.ledger import schema
+from treasury.ledger.closing import close_sweep
 from treasury.ledger.reported_breaks import record_breaks
+from treasury.ledger.sweeps import record_sweep
+from treasury.provider.service_rules import ServiceRules
 from treasury.reconciliation.breaks import Break, Finding
+from treasury.reconciliation.scope import Scope
 ledger = configured_desk().ledger
-sweep = insert(schema.sweeps).values(started_at=1, scope="{}").returning(schema.sweeps.c.id)
-number = ledger.write(lambda connection: int(connection.execute(sweep).scalar_one()))
+number = record_sweep(ledger, Scope(), (), since=0)
+close_sweep(ledger, number, Scope(), ServiceRules())
 found = Finding("statement 1", "missing_in_ledger", None, "USDT_TRC20", None, Decimal("5"), "a line", "call-k-broken")
 record_breaks(ledger, number, [Break(found, 0, 0, "new", "low")])
 print(found.id)

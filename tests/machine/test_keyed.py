@@ -15,7 +15,6 @@ from pathlib import Path
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from sqlalchemy import insert
 
 from tests.engine import paying
 from tests.machine.office import open_desk, write_sheet
@@ -24,17 +23,20 @@ from tests.proofs import tries
 from treasury.approving.keys import public_text
 from treasury.approving.tokens import Token, Verb, sign
 from treasury.errors import InputError, RecoveryRuns
-from treasury.ledger import schema
+from treasury.ledger import closing
 from treasury.ledger.acceptances import accept_break, matter_of_break, withdraw_acceptances
 from treasury.ledger.deciding import PURPOSES, Proof, Word, matter_of, order_subject
 from treasury.ledger.policies import adopt_policy, recover_policy
 from treasury.ledger.reported_breaks import record_breaks
 from treasury.ledger.stops import lift_stop, stop_sending, stops_to_lift
+from treasury.ledger.sweeps import record_sweep
 from treasury.orders.records import Order
 from treasury.orders.states import Event, State
 from treasury.payments import approving
 from treasury.policy.model import parse_policy
+from treasury.provider.service_rules import ServiceRules
 from treasury.reconciliation.breaks import Break, Finding
+from treasury.reconciliation.scope import Scope
 from treasury.sandbox import generate_key_pair
 
 HISTORIES = tries("HISTORIES", 2, 300)
@@ -179,11 +181,10 @@ class Office:
     def find_break(self) -> None:
         found = Finding(BREAK, "not_ours", None, "USDT_TRC20", None, Decimal(self.dice.randint(1, 9)), "")
         self.break_id = found.id
-        number = self.world.stands.get(BREAK, 0)
-        row = {"started_at": number, "scope": "{}"}
-        added = insert(schema.sweeps).values(**row).returning(schema.sweeps.c.id)
-        sweep = self.desk.ledger.write(lambda connection: int(connection.execute(added).scalar_one()))
-        record_breaks(self.desk.ledger, sweep, [Break(found, 0, 0, "new", "low")])
+        ledger, whole = self.desk.ledger, Scope()
+        sweep = record_sweep(ledger, whole, (), since=0)
+        closing.close_sweep(ledger, sweep, whole, ServiceRules())
+        record_breaks(ledger, sweep, [Break(found, 0, 0, "new", "low")])
         self.difference = found.difference
 
     def order(self) -> Order | None:

@@ -1,10 +1,10 @@
 """Duplicates: payments that look the same, found by the keyed hash of payee, currency and amount.
 
 A payment is compared when it is recorded, and again before the first byte of one that waited. It is a duplicate of one
-that may have been paid (open, whatever its age, or settled within the policy's days; or held because the service may
-have it), or that was recorded earlier and still waits; one that comes back from a hold, which nobody saw meanwhile, of
-any that waits. What failed, was closed, rejected, cancelled, or is held for any
-other reason, is no reason.
+that may have been paid (open, whatever its age; settled within the policy's days; or held because the service may have
+it), and of one that was recorded earlier and still waits. One that comes back from a hold, which nobody saw meanwhile,
+is a duplicate of any that waits. What failed, was closed, rejected or cancelled, or is held for any other reason, makes
+no other one a duplicate.
 """
 
 import functools
@@ -26,7 +26,6 @@ _OPEN = (State.SENDING.value, State.UNKNOWN.value, State.ACCEPTED.value)
 
 _MAY_BE_THERE = tuple(kind.value for kind in (*NEVER_RELEASED, Hold.OLDER))
 """Holds of what the service may have, though this ledger never heard so."""
-
 
 AT_ONCE = 20_000
 """Rows that one statement names, at the most: databases take no more than some ten thousand values."""
