@@ -11,21 +11,30 @@ from treasury.ledger.in_force import policy_at
 from treasury.ledger.intents import judge_anew
 from treasury.ledger.ledger import Ledger
 from treasury.orders.records import Order
+from treasury.orders.states import Event
 from treasury.provider.catalogue import CATALOGUE
-from treasury.texts import with_person
+
+
+def wait_for_judgement(ledger: Ledger, order: Order) -> Order | None:
+    """Let an order that did not act wait as one that was never sent, where another policy took effect since it was; it
+    is asked about once more before it leaves. Returns None where no other policy did."""
+
+    def work(connection: Connection) -> Order | None:
+        serialize(connection)
+        judged = judge_by_policy(connection, ledger, order)
+        if not judged:
+            return None
+        facts = {"absences_needed": 1, "absent_since": None, **judged}
+        return ledger.step(order, Event.JUDGE_AGAIN, cause="another policy took effect since it was sent", **facts)
+
+    return ledger.write(work)
 
 
 def why_not_again(ledger: Ledger, order: Order) -> str | None:
-    """Say why an order of unknown outcome must not be sent again as it is; None when it may, and counts on this day."""
+    """Say why an order of unknown outcome must not be sent again on this day; None when it may, and counts on it."""
 
     def work(connection: Connection) -> str | None:
         serialize(connection)
-        if _is_of_another_policy(connection, ledger, order):
-            resolve = with_person(f"treasury resolve {order.request_id} --as not-sent --by NAME", is_listed=None)
-            return (
-                "not sent again: another policy was put in force since it was sent, and nobody judged it by that one: "
-                f"{resolve} --why TEXT, then start its run again"
-            )
         policy = policy_at(connection, ledger.key, ledger.now())
         if policy is None:
             return None

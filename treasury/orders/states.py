@@ -108,6 +108,9 @@ class Event(StrEnum):
     """A person ends a row whose quotes are used up; it may be paid in a new run."""
     QUOTE_AGAIN = "quote again"
     """Its confirmation did not act and its quote can no longer be confirmed: another quote may follow."""
+    JUDGE_AGAIN = "judge again"
+    """By the evidence it did not act, and another policy took effect since it was sent: it waits to be judged by that
+    one."""
     CORRECT_TO_SETTLED = "correct to settled"
     """A late flip after a final status: journaled as what it is, never a silent overwrite."""
     CORRECT_TO_FAILED = "correct to failed"
@@ -181,6 +184,7 @@ STEPS: Mapping[Event, Step] = {
     Event.RESOLVE_NOT_SENT: Step((State.UNKNOWN, State.HELD, State.ACCEPTED), State.PREPARED),
     Event.RESOLVE_REJECTED: Step((State.PREPARED, State.UNKNOWN, State.HELD, State.ACCEPTED), State.REJECTED),
     Event.QUOTE_AGAIN: Step((State.UNKNOWN,), State.PREPARED),
+    Event.JUDGE_AGAIN: Step((State.UNKNOWN,), State.PREPARED),
     Event.CORRECT_TO_SETTLED: Step((State.FAILED, State.CLOSED, State.REJECTED, State.CANCELLED), State.SETTLED),
     Event.CORRECT_TO_FAILED: Step((State.SETTLED, State.CLOSED), State.FAILED),
     Event.CORRECT_TO_CLOSED: Step((State.SETTLED, State.FAILED), State.CLOSED),

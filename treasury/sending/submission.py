@@ -13,7 +13,7 @@ from sqlalchemy import Connection
 
 from treasury.concurrency.crash_points import crash_point
 from treasury.errors import NotConnected, OutcomeUnknown, Refused
-from treasury.ledger.leaving_again import judge_by_policy, why_not_again
+from treasury.ledger.leaving_again import judge_by_policy, wait_for_judgement, why_not_again
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.quotes import USED_UP, adopt_quote, finish_quote, last_quote, note_quote, open_quote
 from treasury.orders.decisions import (
@@ -112,11 +112,13 @@ class Submission(Transmission):
         return self._send(order).order
 
     def _ask_unknown(self, order: Order) -> Order:
-        """Query an unknown order and take the step that the evidence allows. A prepared result is to be quoted anew."""
+        """Query an unknown order and take the step that the evidence allows. A prepared result waits anew."""
         began = self._ledger.now()
         order, following = self.apply(order, self.query(order), began)
         if following is Next.RESEND:
             crash_point("resend.decided")
+            if (waiting := wait_for_judgement(self._ledger, order)) is not None:
+                return waiting
             if (why_not := why_not_again(self._ledger, order)) is not None:
                 return self._ledger.note(order, unmoved=True, reason=why_not)
             return self._transmit(order, self._operation(order), Event.RESEND).order
