@@ -29,6 +29,7 @@ TABLE = {
     "resolve as not sent": ("unknown held accepted", "prepared"),
     "resolve as ended": ("prepared unknown held accepted", "rejected"),
     "quote again": ("unknown", "prepared"),
+    "judge again": ("unknown", "prepared"),
     "correct to settled": ("failed closed rejected cancelled", "settled"),
     "correct to failed": ("settled closed", "failed"),
     "correct to closed": ("settled failed", "closed"),
