@@ -27,6 +27,7 @@ from treasury.errors import ApprovalNeeded, PolicyChanged
 from treasury.ledger.intents import commit_plan
 from treasury.orders.states import Hold, State
 from treasury.payments import execution
+from treasury.payments.cancelling import cancel
 from treasury.payments.desk import Desk
 from treasury.payments.governing import govern
 from treasury.payments.resolving import resolve_as_not_sent
@@ -165,3 +166,23 @@ def test_nothing_is_sent_again_while_a_debit_above_its_bound_stops_the_run(
             assert start(desk, file, "run") == {"a": "unknown"}
     assert len(service.sent_to(PAYOUT)) == 1
     assert start(open_desk(service.base_url, resend_after=600), file, "run") == {"a": "in_progress"}
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_what_did_not_act_and_then_fits_into_no_limit_can_be_cancelled_once_the_service_was_asked(
+    open_desk: OpenDesk, service: Any, tmp_path: Path, *, known: bool
+) -> None:
+    desk = open_desk(service.base_url, resend_after=600)
+    adopt(desk, payouts={"max_per_payout": {"USDT_TRC20": "100"}})
+    service.plan(PAYOUT, "drop")
+    file = sheet(tmp_path, ROW)
+    assert start(desk, file, "run") == {"a": "unknown"}
+    adopt(desk, payouts={"max_per_payout": {"USDT_TRC20": "10"}})
+    assert resolve_as_not_sent(desk, "a", **PERSON)[0].done
+    assert start(desk, file, "run") == {"a": "held"}
+    if known:
+        service.plan(QUERY, shown(22, order_amount="60", currency="USDT_TRC20"))
+    [decision] = cancel(desk, "a", **PERSON).decisions
+    [order] = desk.ledger.orders()
+    assert (decision.done, order.state.outcome) == ((False, "held") if known else (True, "cancelled"))
+    assert order.hold_kind == (Hold.KNOWN if known else None)

@@ -96,13 +96,14 @@ def cancel_order(
     """Cancel one order, if it never left; `cause` says who did, and why. `word`: of the person who does; no conversion
     needs one, which a start plans anew.
 
-    What an older ledger brought back may have left: the service is asked first. `made_otherwise`: how the conversion
+    What an older ledger brought back, and what was sent and did not act, may have left: the service is asked first.
+    `made_otherwise`: how the conversion
     differs that the service made under the order's reference, where a person ends the order although the service knows
     that reference. Nobody else may: what is ended is planned anew.
     """
     while (why_not := None if made_otherwise else _why_not(desk, order)) is None:
         try:
-            is_asked = bool(made_otherwise) or _of_an_older_ledger(desk, order)
+            is_asked = bool(made_otherwise) or order.doubtful or _of_an_older_ledger(desk, order)
             if (
                 not made_otherwise
                 and (is_asked or _has_quote_of_others(desk, order))
@@ -116,12 +117,16 @@ def cancel_order(
             crash_point("cancel.committed")
             if cancelled is None:
                 continue
-            return Decision(cancelled, True, "cancelled: it never left, and is never sent")
+            says = "the service knows no such order, and it is never sent again" if order.doubtful else NEVER_SENT
+            return Decision(cancelled, True, f"cancelled: {says}")
         except IllegalTransition:  # its run moved it meanwhile
             order = desk.ledger.orders(ids=[order.id])[0]
         except (NotConnected, OutcomeUnknown, Refused) as error:
             return Decision(order, False, f"it may have left before, and could not be asked about ({error}); try again")
     return Decision(order, order.state is State.CANCELLED, why_not)
+
+
+NEVER_SENT = "it never left, and is never sent"
 
 
 def _end(
@@ -195,6 +200,6 @@ def _why_not(desk: Desk, order: Order) -> str | None:
         )
     if order.hold_kind == Hold.CHANGED and may_have_left(desk.ledger, order):
         return "it left, or may have left, before it was changed by hand: treasury resolve says what became of it"
-    if order.state not in NEVER_LEFT or order.doubtful:
+    if order.state not in NEVER_LEFT:
         return f"it left, or may have left ({order.state.outcome}): it is asked about, and stays as it is"
     return None
