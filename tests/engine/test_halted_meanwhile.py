@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.engine.intents import commit
-from tests.engine.judged import adopt, start
+from tests.engine.judged import adopt, at_submission, start
 from tests.engine.runs import sheet
 from tests.moved_clock import MovedClock
 from treasury.errors import PolicyChanged, RecoveryRuns, Stopped
@@ -19,7 +19,6 @@ from treasury.ledger.ledger import Ledger
 from treasury.ledger.policies import adopt_policy, recover_policy
 from treasury.ledger.quotes import open_quote
 from treasury.ledger.stops import stop_sending
-from treasury.orders.records import Order
 from treasury.orders.states import Event, State
 from treasury.payments.desk import Desk
 from treasury.payments.governing import govern
@@ -39,17 +38,12 @@ def test_a_policy_ends_a_run_also_where_another_one_begins_under_it_in_the_same_
     adopt(desk, payouts={"max_per_payout": {"USDT_TRC20": "100"}})
     file = sheet(tmp_path, *((f"r{number}", "50", f"1234567{number:04d}") for number in range(30)))
     desk.in_flight = 2
-    submit, sent = desk.submission.submit, 0
 
-    def and_then_adopt(order: Order) -> Order:
-        nonlocal sent
-        sent += 1
-        if sent == 5:
-            adopt(desk, payouts={"max_per_payout": {"USDT_TRC20": "10"}})
-            govern(desk)  # as a start of another run does
-        return submit(order)
+    def adopt_and_begin() -> None:
+        adopt(desk, payouts={"max_per_payout": {"USDT_TRC20": "10"}})
+        govern(desk)  # as a start of another run does
 
-    desk.submission.submit = and_then_adopt  # type: ignore[method-assign]
+    at_submission(desk, 5, adopt_and_begin)
     with pytest.raises(PolicyChanged, match="put another policy in force"):
         start(desk, file, "run")
     assert len(sandbox.orders()) < 10

@@ -7,13 +7,12 @@ from typing import Any
 import pytest
 
 from tests.engine import paying
-from tests.engine.judged import PERSON, adopt, start
+from tests.engine.judged import PERSON, adopt, at_submission, start
 from tests.engine.runs import sheet
 from tests.moved_clock import clock_of
 from treasury.errors import LimitExceeded, PolicyChanged
 from treasury.ledger.policies import policy_in_force
 from treasury.ledger.stops import lift_stop, stop_sending
-from treasury.orders.records import Order
 from treasury.orders.states import Hold
 from treasury.payments import execution
 from treasury.payments.desk import Desk
@@ -135,16 +134,7 @@ def test_a_policy_that_is_adopted_while_a_part_is_sent_ends_it(
     adopt(desk, payouts={"max_per_payout": {"USDT_TRC20": "100"}})
     file = sheet(tmp_path, *((f"r{number}", "50", f"1234567{number:04d}") for number in range(60)))
     desk.in_flight = 2
-    submit, sent = desk.submission.submit, 0
-
-    def and_then_adopt(order: Order) -> Order:
-        nonlocal sent
-        sent += 1
-        if sent == 5:
-            adopt(desk, payouts={"max_per_payout": {"USDT_TRC20": "10"}})
-        return submit(order)
-
-    desk.submission.submit = and_then_adopt  # type: ignore[method-assign]
+    at_submission(desk, 5, lambda: adopt(desk, payouts={"max_per_payout": {"USDT_TRC20": "10"}}))
     with pytest.raises(PolicyChanged, match="put another policy in force"):
         start(desk, file, "run")
     left = len(sandbox.orders())

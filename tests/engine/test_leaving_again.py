@@ -23,6 +23,7 @@ from tests.engine.answers import (
 from tests.engine.judged import PERSON, adopt, start
 from tests.engine.runs import sheet
 from tests.moved_clock import clock_of
+from treasury.call import calls
 from treasury.errors import ApprovalNeeded, PolicyChanged
 from treasury.ledger.intents import commit_plan
 from treasury.orders.states import Hold, State
@@ -31,6 +32,7 @@ from treasury.payments.cancelling import cancel
 from treasury.payments.desk import Desk
 from treasury.payments.governing import govern
 from treasury.payments.resolving import resolve_as_not_sent
+from treasury.provider.catalogue import CATALOGUE
 
 pytestmark = pytest.mark.both_databases
 
@@ -39,15 +41,21 @@ ROW = ("a", "60", "12345670001")
 DAY, WINDOW = 86_400, 700
 
 
+def lose(desk: Desk, service: Any, folder: Path, payouts: Mapping[str, Any]) -> Path:
+    """Pay a row whose answer is lost, under a policy with these limits; returns its sheet."""
+    adopt(desk, payouts=payouts)
+    service.plan(PAYOUT, "drop", accepted)
+    file = sheet(folder, ROW)
+    assert start(desk, file, "run") == {"a": "unknown"}
+    return file
+
+
 @pytest.mark.parametrize(("most", "ends"), [("10", ["held"] * 3), ("90", ["in_progress"] * 3)])
 def test_what_is_sent_again_is_judged_by_a_policy_that_was_put_in_force_meanwhile(
     open_desk: OpenDesk, service: Any, tmp_path: Path, most: str, ends: list[str]
 ) -> None:
     desk = open_desk(service.base_url, resend_after=600)
-    adopt(desk, payouts={"max_per_payout": {"USDT_TRC20": "100"}})
-    service.plan(PAYOUT, "drop", accepted)
-    file = sheet(tmp_path, ROW)
-    assert start(desk, file, "run") == {"a": "unknown"}
+    file = lose(desk, service, tmp_path, {"max_per_payout": {"USDT_TRC20": "100"}})
     adopt(desk, payouts={"max_per_payout": {"USDT_TRC20": most}})
     states = []
     for _ in range(4):
@@ -57,6 +65,25 @@ def test_what_is_sent_again_is_judged_by_a_policy_that_was_put_in_force_meanwhil
     [order] = desk.ledger.orders()
     assert (order.hold_kind, len(service.sent_to(PAYOUT))) == ((Hold.LIMIT, 1) if most == "10" else (None, 2))
     assert len({body["request_id"] for body in service.sent_to(PAYOUT)}) == 1
+
+
+@pytest.mark.parametrize(("most", "ends"), [("10", "held"), ("90", "in_progress")])
+def test_what_a_call_sends_again_is_judged_by_a_policy_that_was_put_in_force_meanwhile(
+    open_desk: OpenDesk, service: Any, most: str, ends: str
+) -> None:
+    desk = open_desk(service.base_url, resend_after=600)
+    adopt(desk, withdrawals={"max_per_payout": {"USDT_TRC20": "100"}})
+    service.plan("/v1/order/withdraw", "drop", accepted)
+    named = {"request_id": "w-1", "customer_ref_id": "c-1", "address": "TXYZ"}
+    operation = CATALOGUE["withdraw"](**named, currency="USDT_TRC20", amount="60")
+    assert calls.submit_operation(desk, operation).state.outcome == "unknown"
+    adopt(desk, withdrawals={"max_per_payout": {"USDT_TRC20": most}})
+    said = []
+    for _ in range(3):
+        clock_of(desk).move(WINDOW)
+        said.append(calls.submit_operation(desk, operation).state.outcome)
+    assert said == ["not_sent", ends, ends]
+    assert len(service.sent_to("/v1/order/withdraw")) == (1 if ends == "held" else 2)
 
 
 def test_what_is_sent_again_on_another_day_counts_on_that_one(
@@ -117,10 +144,7 @@ def test_what_a_person_says_was_not_sent_needs_the_approvals_of_the_policy_in_fo
     open_desk: OpenDesk, service: Any, tmp_path: Path
 ) -> None:
     desk = open_desk(service.base_url, resend_after=600)
-    adopt(desk, payouts={"max_per_payout": {"USDT_TRC20": "100"}})
-    service.plan(PAYOUT, "drop", accepted)
-    file = sheet(tmp_path, ROW)
-    assert start(desk, file, "run") == {"a": "unknown"}
+    file = lose(desk, service, tmp_path, {"max_per_payout": {"USDT_TRC20": "100"}})
     adopt(desk, payouts={"one_approval_above": {"USDT_TRC20": "10"}})
     assert start(desk, file, "run") == {"a": "unknown"}  # nothing of it waits, so that nobody asks for approvals
     assert resolve_as_not_sent(desk, "a", **PERSON)[0].done
@@ -168,21 +192,29 @@ def test_nothing_is_sent_again_while_a_debit_above_its_bound_stops_the_run(
     assert start(open_desk(service.base_url, resend_after=600), file, "run") == {"a": "in_progress"}
 
 
-@pytest.mark.parametrize("known", [False, True])
-def test_what_did_not_act_and_then_fits_into_no_limit_can_be_cancelled_once_the_service_was_asked(
-    open_desk: OpenDesk, service: Any, tmp_path: Path, *, known: bool
+@pytest.mark.parametrize("said", ["absent", "known", "too early", "shows nothing"])
+def test_what_did_not_act_and_fits_into_no_limit_is_cancelled_by_the_evidence_alone(
+    open_desk: OpenDesk, service: Any, tmp_path: Path, said: str
 ) -> None:
     desk = open_desk(service.base_url, resend_after=600)
-    adopt(desk, payouts={"max_per_payout": {"USDT_TRC20": "100"}})
-    service.plan(PAYOUT, "drop")
-    file = sheet(tmp_path, ROW)
-    assert start(desk, file, "run") == {"a": "unknown"}
+    service.plan(PAYOUT, accepted)
+    other = sheet(tmp_path, ("b", "60", "12345670002"), name="b.csv")
+    assert start(desk, other, "other") == {"b": "in_progress"}
+    [sent] = service.sent_to(PAYOUT)
+    known = shown(22, order_amount="60", currency="USDT_TRC20")
+    service.plan(QUERY, lambda body: known(body) if body["request_id"] == sent["request_id"] else ABSENT)
+    file = lose(desk, service, tmp_path, {"max_per_payout": {"USDT_TRC20": "100"}})
     adopt(desk, payouts={"max_per_payout": {"USDT_TRC20": "10"}})
     assert resolve_as_not_sent(desk, "a", **PERSON)[0].done
     assert start(desk, file, "run") == {"a": "held"}
-    if known:
-        service.plan(QUERY, shown(22, order_amount="60", currency="USDT_TRC20"))
+    if said != "too early":
+        clock_of(desk).move(WINDOW)
+    if said == "known":
+        service.plan(QUERY, known)
+    if said == "shows nothing":
+        service.plan(QUERY, ABSENT)  # also not the one that it showed before
     [decision] = cancel(desk, "a", **PERSON).decisions
-    [order] = desk.ledger.orders()
-    assert (decision.done, order.state.outcome) == ((False, "held") if known else (True, "cancelled"))
-    assert order.hold_kind == (Hold.KNOWN if known else None)
+    [order] = desk.ledger.orders(reference="a")
+    assert (decision.done, order.state.outcome) == ((True, "cancelled") if said == "absent" else (False, "held"))
+    why = {"absent": "never sent again", "known": "may have been paid", "too early": "cancel it after that"}
+    assert why.get(said, "says nothing") in decision.says

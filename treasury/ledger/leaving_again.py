@@ -16,8 +16,10 @@ from treasury.provider.catalogue import CATALOGUE
 
 
 def wait_for_judgement(ledger: Ledger, order: Order) -> Order | None:
-    """Let an order that did not act wait as one that was never sent, where another policy took effect since it was; it
-    is asked about once more before it leaves. Returns None where no other policy did."""
+    """Let an order that did not act wait to be judged, where another policy took effect after it was sent.
+
+    It is asked about once more before it leaves. Returns None where no other policy took effect.
+    """
 
     def work(connection: Connection) -> Order | None:
         serialize(connection)

@@ -111,6 +111,8 @@ def cancel_order(
             ):
                 order = held
                 continue
+            if order.doubtful and not made_otherwise and (why := desk.submission.why_it_may_act(order)) is not None:
+                return Decision(order, False, why)
             facts = {"reason": f"cancelled by {cause}{made_otherwise}", "hold_kind": None}
             crash_point("cancel.before")
             cancelled = _end(desk, order, cause, word, facts, is_asked=is_asked)

@@ -193,7 +193,7 @@ def sendable_again(desk: Desk, reference: str) -> list[Order]:
     orders = [each for each in chosen if _may_be_sent(each) or each.is_on_a_persons_word or is_used_up(desk, each)]
     if not orders and any(order.state is State.HELD for order in chosen):
         raise InputError(
-            f"{reference} is held, and never left: treasury release lets it be sent, treasury cancel ends it for ever"
+            f"{reference} is held, not on its way: treasury release lets it be sent, treasury cancel ends it for ever"
         )
     if not orders:
         raise InputError(f"nothing of {reference} is unknown; what never left: treasury cancel ends it for ever")
@@ -262,7 +262,7 @@ def endable(desk: Desk, reference: str, ending: State) -> list[Order]:
     never_left = orders[0].state is State.HELD and orders[0].hold_kind not in NEVER_RELEASED
     if never_left or orders[0].state is State.PREPARED:
         raise InputError(
-            f"{reference} is {orders[0].state.outcome.replace('_', ' ')}, and never left: treasury cancel ends it, "
+            f"{reference} is {orders[0].state.outcome.replace('_', ' ')}, not on its way: treasury cancel ends it, "
             "treasury release lets what is held be sent"
         )
     return orders

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from treasury.concurrency.crash_points import crash_point
@@ -121,6 +122,19 @@ class Inquiry:
             if seen is not None:
                 found[generation] = seen
         return found
+
+    def why_it_may_act(self, order: Order) -> str | None:
+        """Say why an order that was sent, and that the service does not show, may act still; None where it never will.
+
+        A request that is held up on its way may be read until its signature is too old.
+        """
+        end = (order.sent_at or 0) + int(self._rules.resend_after_seconds * 1000)
+        if self._ledger.now() < end:
+            at = datetime.fromtimestamp(end / 1000, UTC)
+            return f"it was sent, and may be on its way until {at:%Y-%m-%dT%H:%M:%SZ}: cancel it after that"
+        if not CATALOGUE[order.operation].absence_is_evidence:
+            return "it was sent, and that the service does not show it says nothing"
+        return self._witnesses.doubt(order.operation)
 
     def known_at_service(self, order: Order, *, everywhere: bool = True) -> dict[int, SeenOrder]:
         """Return what the service shows of an order that this ledger has not sent, by generation; normally nothing.
