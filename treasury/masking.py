@@ -108,9 +108,9 @@ def mask_known(text: str, is_personal: IsPersonal) -> str:
 
 def _looks_like_accounts(text: str) -> Iterator[tuple[int, int]]:
     if "@" in text:
-        yield from (found.span() for found in _EMAIL.finditer(text))
+        yield from map(re.Match.span, _EMAIL.finditer(text))
     if sum(map(str.isdigit, text)) >= _MIN_IBAN_DIGITS:
-        yield from (found.span() for found in _DIGITS.finditer(text))
+        yield from map(re.Match.span, _DIGITS.finditer(text))
         for found in _IBAN.finditer(text):
             if sum(map(str.isdigit, found[0])) >= _MIN_IBAN_DIGITS:
                 yield found.span()

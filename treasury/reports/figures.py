@@ -52,10 +52,10 @@ JUDGEMENTS: Mapping[str, str] = {
 AGES: Mapping[str, str] = {"0-1": "0-1 days", "2-7": "2-7 days", "8-30": "8-30 days", "over 30": "over 30 days"}
 
 _FIRST, _LAST = "0000", "9999"
+"""Sort before and after every time."""
 
 MAX_ORDERS = 20_000
 """Rows of In flight and of Matched: a workbook that opens at once; `orders.csv` has all."""
-"""Sort before and after every time."""
 
 
 @dataclass(frozen=True)
