@@ -187,17 +187,14 @@ def test_every_model_with_texts_is_looked_at() -> None:
 
 
 @pytest.mark.parametrize("hostile", HOSTILE.values(), ids=HOSTILE)
-@pytest.mark.parametrize("field", list(text_fields()), ids=lambda field: f"{field[0].__name__}.{field[1]}")
-def test_a_text_is_kept_as_it_came_or_cleaned_and_cut_or_makes_the_answer_unreadable(
-    field: tuple[type[Operation[Any]], str], hostile: str
-) -> None:
-    operation, name = field
-    try:
-        reply = read_reply(operation, 200, body({name: hostile}))
-    except OutcomeUnknown as error:
-        assert name in error.why or name.strip("_") in error.why  # noqa: PT017 - either ending is right, each has its rule
-        return
-    check_clean(reply, hostile)
+def test_a_text_is_kept_as_it_came_or_cleaned_and_cut_or_makes_the_answer_unreadable(hostile: str) -> None:
+    for operation, name in text_fields():
+        try:
+            reply = read_reply(operation, 200, body({name: hostile}))
+        except OutcomeUnknown as error:
+            assert name in error.why or name.strip("_") in error.why  # noqa: PT017 - either ending is right, each has its rule
+        else:
+            check_clean(reply, hostile)
 
 
 def check_clean(reply: Reply, sent: str) -> None:
