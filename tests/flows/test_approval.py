@@ -366,6 +366,26 @@ def test_the_first_rebalancing_of_a_schedule_is_asked_about_with_its_plan_and_no
     assert effects(sandbox) > traded
 
 
+def test_a_later_round_that_needs_an_approval_suspends_the_run_with_its_own_plan(
+    home: Path, open_sandbox: Callable[..., RunningSandbox], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sandbox = open_sandbox(balances={"USDT": Decimal(500), "BTC": Decimal(1), "DOGE": Decimal(0)})
+    monkeypatch.setenv("TREASURY_BASE_URL", sandbox.base_url)
+    bands = {"BTC": ("0.5", "0.6", "0.8"), "DOGE": ("500", "1000", "2000")}
+    asks = '[conversions.one_approval_above]\nUSDT = "20"\n'
+    rules = parse_policy(tomllib.loads(policy(home, tail=asks, **bands).read_text()), "policy.toml")
+    adopt_policy(desk().ledger, rules, "policy.toml", by="Owner", os_user="owner")
+    run = rebalancing()
+    assert run.go().name == "Suspended"
+    ended = run.resumed(name="Checker")
+    assert (ended.name, effects(sandbox)) == ("Suspended", 1), ended.message
+    [plan] = waiting_plans(desk().ledger)
+    assert plan.run_key.endswith("-2")
+    assert "this is another plan than the one that was shown before" in run.form()
+    ended = run.resumed(name="Checker")
+    assert (ended.name, effects(sandbox)) == ("Settled", 2), ended.message
+
+
 def test_a_yes_that_only_its_maker_could_give_is_given_at_the_command_line(home: Path) -> None:
     from flows.rebalance_treasury import rebalance_treasury
 
