@@ -64,7 +64,6 @@ def test_a_second_acceptance_adds_and_overwrites_none(desk: Desk, tmp_path: Path
     assert (both["by"], both["why"]) == ("Ana, Cleo", "Ana knows; Cleo knows")
 
 
-@pytest.mark.both_databases
 def test_what_was_accepted_counts_again_once_it_is_withdrawn(desk: Desk, tmp_path: Path) -> None:
     forge(desk, amount="9")
     found = night(desk, tmp_path / "1")
@@ -110,7 +109,6 @@ def test_a_break_that_was_gone_by_an_acceptance_is_back_once_that_is_withdrawn(
     assert (back["verdict"], classes(back)) == ("breaks", {"a": "reversed_after_final persisting"})
 
 
-@pytest.mark.both_databases
 def test_where_people_are_listed_the_maker_of_the_run_accepts_nothing_of_it(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:

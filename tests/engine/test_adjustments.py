@@ -13,8 +13,6 @@ from treasury.ledger.acceptances import accept_break, withdraw_acceptances
 from treasury.payments.desk import Desk
 from treasury.policy.model import Policy
 
-pytestmark = pytest.mark.both_databases
-
 
 def this_month(desk: Desk, out: Path) -> dict[str, str]:
     return month_of(desk, out, Policy().day_of(desk.ledger.now())[:7])
@@ -77,6 +75,7 @@ def test_a_month_stays_as_it_was_when_what_was_accepted_in_it_counts_no_more(
     assert Decimal(later["closing"]) == Decimal(reported["closing"]) + (0 if explained else 100)
 
 
+@pytest.mark.both_databases
 def test_a_line_that_a_later_file_has_otherwise_is_corrected_in_the_month_of_that_file(
     gap: tuple[Desk, str], tmp_path: Path
 ) -> None:

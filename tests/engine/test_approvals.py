@@ -285,7 +285,6 @@ def test_without_a_list_an_invisible_or_lookalike_letter_makes_nobody_else(
 # --- the ledger itself -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.both_databases
 def test_an_approval_that_was_written_by_hand_counts_as_none(desk: Desk, tmp_path: Path) -> None:
     file = sheet(tmp_path, ("a", "20", "12345670001"))
     plan = waits(desk, file)
@@ -307,7 +306,6 @@ def test_an_approval_that_was_changed_by_hand_counts_as_none(desk: Desk, tmp_pat
         start(desk, file)
 
 
-@pytest.mark.both_databases
 def test_a_proposal_that_was_changed_by_hand_counts_as_none(desk: Desk, tmp_path: Path) -> None:
     file = sheet(tmp_path, ("a", "120", "12345670001"))
     waits(desk, file)

@@ -15,8 +15,6 @@ from treasury.payments.resolving import release_orders
 from treasury.provider.client import Signed
 from treasury.provider.orders import Payout
 
-pytestmark = pytest.mark.both_databases
-
 OpenDesk = Callable[..., Desk]
 NEW_ABOVE = {"new_payee_above": {"USDT_TRC20": "50"}}
 
@@ -56,6 +54,7 @@ def test_a_payee_that_is_not_held_any_more_is_judged_by_the_limits_of_the_policy
 TWO = (("a", "60", "12345670001"), ("b", "60", "12345670002"))
 
 
+@pytest.mark.both_databases
 def test_rows_that_are_held_are_judged_by_the_approvals_of_another_policy_together(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:

@@ -82,7 +82,6 @@ def test_money_that_left_by_another_way_is_a_balance_gap_until_a_person_accepts_
     assert balance(night(desk, tmp_path / "5"))["unexplained"] == "-25"
 
 
-@pytest.mark.both_databases
 def test_a_narrowed_report_between_two_whole_ones_changes_nothing(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:
@@ -273,7 +272,6 @@ def test_a_line_that_somebody_changed_in_the_database_explains_nothing(
     assert balance(night(desk, tmp_path / "3"))["unexplained"] == "-5000"
 
 
-@pytest.mark.both_databases
 def test_a_month_is_made_of_the_entries_and_months_add_up(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:

@@ -45,7 +45,6 @@ def adopt(desk: Desk, folder: Path) -> None:
     adopt_policy(desk.ledger, rules, "policy.toml", by="Ana", os_user="ana")
 
 
-@pytest.mark.both_databases
 def test_old_orders_are_asked_about_once_a_week_and_with_all_whenever_it_is_asked_for(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:

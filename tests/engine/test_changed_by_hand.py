@@ -23,8 +23,6 @@ from treasury.payments.desk import Desk
 from treasury.payments.resolving import release_orders, resolve_as_ended, resolve_as_not_sent, resolve_as_sent
 from treasury.reconciliation.classes import BALANCE_CLASSES
 
-pytestmark = pytest.mark.both_databases
-
 OpenDesk = Callable[..., Desk]
 PERSON = {"by": "Ada Example", "why": "looked at the portal"}
 ORDERS = schema.orders
@@ -95,12 +93,14 @@ def test_what_was_changed_is_held_by_name_and_the_others_are_paid(
     assert len(sandbox.orders()) == 2
 
 
+@pytest.mark.both_databases
 def test_a_payment_that_was_swapped_with_another_one_is_held(desk: Desk, recorded: Path, sandbox: Any) -> None:
     change(desk, "a", payload=column(desk, "b", "payload"))
     assert start(desk, recorded) == {"a": "held", "b": "settled", "c": "settled"}
     assert len(sandbox.orders()) == 2
 
 
+@pytest.mark.both_databases
 def test_a_settled_payment_that_was_put_back_is_not_sent_again(desk: Desk, recorded: Path, sandbox: Any) -> None:
     payload = column(desk, "b", "payload")
     assert set(start(desk, recorded).values()) == {"settled"}
@@ -161,6 +161,7 @@ def test_what_was_changed_stays_recognizable_when_the_service_reports_it(
     assert start(slow, file) == {"a": "held"}
 
 
+@pytest.mark.both_databases
 def test_a_ledger_of_before_answers_were_sealed_is_sealed_anew_and_what_was_changed_stays_so(
     desk: Desk, recorded: Path
 ) -> None:

@@ -219,7 +219,6 @@ def everything(folder: Path, ledger_url: str) -> dict[str, str]:
     return kept
 
 
-@pytest.mark.both_databases
 def test_nothing_personal_that_the_service_says_is_kept_or_shown(
     open_desk: OpenDesk, service: PlannedService, tmp_path: Path, ledger_url: str
 ) -> None:

@@ -24,11 +24,10 @@ from treasury.payments.desk import Desk
 from treasury.payments.governing import govern
 from treasury.payments.resolving import release_orders
 
-pytestmark = pytest.mark.both_databases
-
 OpenDesk = Callable[..., Desk]
 
 
+@pytest.mark.both_databases
 def test_what_was_held_is_judged_by_the_day_again_once_it_is_released(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:

@@ -88,7 +88,6 @@ def test_a_word_in_the_sheet_releases_nothing_that_is_held(desk: Desk, sandbox: 
     assert len(sandbox.orders()) == 2
 
 
-@pytest.mark.both_databases
 def test_a_word_that_is_written_while_a_row_waits_excuses_nothing(desk: Desk, sandbox: Any, tmp_path: Path) -> None:
     """It is no duplicate when it is recorded; a payment like it is made before it leaves."""
     by_hand(desk)
@@ -130,7 +129,6 @@ def test_an_approval_without_the_word_does_not_count_with_it(desk: Desk, tmp_pat
     assert start(desk, plain) == {"a": "settled"}
 
 
-@pytest.mark.both_databases
 def test_an_amount_that_changed_waits_for_a_second_person(desk: Desk, sandbox: Any, tmp_path: Path) -> None:
     adopt(desk, PEOPLE, payouts={"when_changed": "second_person"})
     assert start(desk, sheet(tmp_path, ONE, name="october.csv"), "october") == {"a": "settled"}
@@ -159,7 +157,6 @@ def test_a_second_person_is_asked_for_only_where_people_have_keys(table: str) ->
 # --- who made it -----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.both_databases
 @pytest.mark.parametrize("maker", ["ben", None])
 def test_the_maker_is_who_signed_or_works_as_the_user(desk: Desk, tmp_path: Path, maker: str | None) -> None:
     from treasury.settings import os_user
@@ -216,7 +213,6 @@ def _user() -> str:
 # --- tokens ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.both_databases
 def test_a_token_is_about_this_row_this_verb_this_ledger_and_this_hour(desk: Desk, tmp_path: Path) -> None:
     by_hand(desk)
     held_duplicate(desk, tmp_path)
@@ -239,7 +235,6 @@ def test_a_token_is_about_this_row_this_verb_this_ledger_and_this_hour(desk: Des
     assert (kept.name, kept.token, bool(kept.is_alone)) == ("ben", str(genuine), False)
 
 
-@pytest.mark.both_databases
 def test_a_kept_token_releases_no_later_hold(desk: Desk, sandbox: Any, tmp_path: Path) -> None:
     by_hand(desk)
     file = held_duplicate(desk, tmp_path)
@@ -304,7 +299,6 @@ def copied(desk: Desk, folder: Path) -> Desk:
 # --- a way out -------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.both_databases
 def test_after_a_recovery_the_new_keys_do_all(desk: Desk, sandbox: Any, tmp_path: Path) -> None:
     by_hand(desk)
     file = held_duplicate(desk, tmp_path)

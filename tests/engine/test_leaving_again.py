@@ -34,8 +34,6 @@ from treasury.payments.governing import govern
 from treasury.payments.resolving import resolve_as_not_sent
 from treasury.provider.catalogue import CATALOGUE
 
-pytestmark = pytest.mark.both_databases
-
 OpenDesk = Callable[..., Desk]
 ROW = ("a", "60", "12345670001")
 DAY, WINDOW = 86_400, 700
@@ -50,6 +48,7 @@ def lose(desk: Desk, service: Any, folder: Path, payouts: Mapping[str, Any]) -> 
     return file
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize(("most", "ends"), [("10", ["held"] * 3), ("90", ["in_progress"] * 3)])
 def test_what_is_sent_again_is_judged_by_a_policy_that_was_put_in_force_meanwhile(
     open_desk: OpenDesk, service: Any, tmp_path: Path, most: str, ends: list[str]

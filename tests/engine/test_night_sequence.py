@@ -14,8 +14,6 @@ from treasury.nights.standing import standing_of
 from treasury.payments.desk import Desk
 from treasury.reconciliation.scope import Scope
 
-pytestmark = pytest.mark.both_databases
-
 
 @pytest.fixture
 def desk(open_desk: OpenDesk, service: Any, tmp_path: Path) -> Desk:
@@ -48,6 +46,7 @@ def test_a_lot_is_found_and_stays_however_the_wall_clock_is_set(
     assert again["as_of"] == report["as_of"]
 
 
+@pytest.mark.both_databases
 def test_breaks_of_a_sweep_that_ended_after_a_later_one_are_known_from_that(
     desk: Desk, service: Any, tmp_path: Path
 ) -> None:

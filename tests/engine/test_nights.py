@@ -121,7 +121,6 @@ def test_a_settled_payment_by_a_scanned_code_counts_in_its_day_at_what_it_debite
     assert counted_on(desk.ledger, str(day), ["USDT"]) == {"USDT": debited}
 
 
-@pytest.mark.both_databases
 def test_a_break_persists_is_accepted_and_counts_again_when_it_changes(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:
@@ -315,7 +314,6 @@ def test_a_quote_asked_for_while_the_sweep_began_is_not_superseded(open_ledger: 
     assert asked(third) == [third.request_id, first.request_id, second.request_id]
 
 
-@pytest.mark.both_databases
 def test_raw_answers_are_kept_without_anything_personal(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:

@@ -145,7 +145,6 @@ def test_a_rebalancing_whose_quote_was_asked_for_and_not_executed_has_a_way_out(
     assert {each.state for each in desk.ledger.orders()} <= {State.SETTLED, State.CANCELLED}
 
 
-@pytest.mark.both_databases
 @pytest.mark.parametrize("quoted", ["asked", "answered"])
 def test_no_start_and_no_cancel_ends_a_conversion_that_may_have_been_executed_after_the_copy(
     open_desk: OpenDesk, start_sandbox: Any, restore: Any, tmp_path: Path, quoted: str
@@ -261,7 +260,6 @@ def quote_of_conversion(body: Any) -> Any:
     return ok(quoteId="Q-" + body["xid"], **terms, **lives(60))
 
 
-@pytest.mark.both_databases
 def test_an_earlier_quote_that_the_service_answers_with_and_that_has_ended_is_not_waited_for_for_ever(
     open_desk: OpenDesk, service: Any
 ) -> None:
