@@ -58,7 +58,7 @@ class PartnerAccount(CredentialsBlock):
     )
     service: ServiceRules = Field(
         default=ServiceRules(),
-        description="What your service does where the interface document leaves it open (docs/operating.md).",
+        description="What your service does where the interface document leaves it open (docs/settings.md).",
     )
 
     @model_validator(mode="before")

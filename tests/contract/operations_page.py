@@ -1,6 +1,6 @@
-"""Writes the pages that follow from code: docs/operations.md, and two tables of docs/operating.md.
+"""Writes the pages that follow from code: docs/operations.md, and a table of each of two more.
 
-`python tests/contract/operations_page.py` writes both; a test holds the committed pages to what this makes.
+`python -m tests.contract.operations_page` writes them; a test holds the committed pages to what this makes.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,6 @@ from treasury.reconciliation.classes import CLASSES
 from treasury.settings import service_variable
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-CLASSES_MARKER, SERVICE_MARKER = "classes", "service"
 
 HEAD = """# Operations
 
@@ -102,7 +101,7 @@ def _members(place: str, model: type[BaseModel]) -> Iterator[tuple[str, str, str
 
 
 def class_table() -> str:
-    """The rows between the markers of docs/operating.md, by priority."""
+    """The rows of the table of classes, by priority."""
     return "".join(
         f"| `{each.name}` | {each.verdict.value} | {each.meaning} | {each.next_action} |\n" for each in CLASSES
     )
@@ -121,15 +120,16 @@ def service_table() -> str:
     return "".join(rows)
 
 
-def operating_page() -> str:
-    """docs/operating.md with its tables made anew."""
-    page = (DOCS / "operating.md").read_text(encoding="utf-8")
-    for marker, table in ((CLASSES_MARKER, class_table()), (SERVICE_MARKER, service_table())):
-        begin, end = f"<!-- {marker} -->\n", f"<!-- /{marker} -->"
-        before, _, rest = page.partition(begin)
-        _, _, after = rest.partition(end)
-        page = before + begin + table + end + after
-    return page
+TABLES = {"reconciliation-classes.md": ("classes", class_table), "settings.md": ("service", service_table)}
+"""Page -> the marker around its table, and what makes the rows between."""
+
+
+def with_table(name: str) -> str:
+    """The page with its table made anew."""
+    marker, table = TABLES[name]
+    begin, end = f"<!-- {marker} -->\n", f"<!-- /{marker} -->"
+    before, _, rest = (DOCS / name).read_text(encoding="utf-8").partition(begin)
+    return before + begin + table() + end + rest.partition(end)[2]
 
 
 def _text(documentation: str | None) -> str:
@@ -142,4 +142,5 @@ def _cell(text: str | None) -> str:
 
 if __name__ == "__main__":
     (DOCS / "operations.md").write_text(operations_page(), encoding="utf-8")
-    (DOCS / "operating.md").write_text(operating_page(), encoding="utf-8")
+    for page in TABLES:
+        (DOCS / page).write_text(with_table(page), encoding="utf-8")

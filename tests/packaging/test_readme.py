@@ -90,10 +90,16 @@ def test_make_lines_name_targets_that_exist() -> None:
 
 
 def test_every_link_and_file_the_docs_name_exists() -> None:
-    for page in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")):
-        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
-            if "://" not in target:
-                assert (page.parent / target).exists(), f"{page.name} links to {target}"
+    files = (ROOT / "README.md", ROOT / "data" / "README.md", *(ROOT / "docs").glob("*.md"))
+    pages = {file: file.read_text(encoding="utf-8") for file in files}
+    for page, text in pages.items():
+        for target, anchor in re.findall(r"\]\((?![a-z]+://)([^)#]*)(?:#([^)]*))?\)", text):
+            there = page if not target else (page.parent / target).resolve()
+            assert there.exists(), f"{page.name} links to {target}"
+            if anchor:
+                headings = re.findall(r"^#+ (.*)$", pages[there], re.MULTILINE)
+                anchors = {re.sub(r"[^\w\- ]", "", each.lower()).replace(" ", "-") for each in headings}
+                assert anchor in anchors, f"{page.name} links to {target}#{anchor}"
     commands: dict[str, Any] = __import__("flows.commands", fromlist=["COMMANDS"]).COMMANDS
-    named = set(re.findall(r"`treasury ([a-z-]+)", README + (ROOT / "docs" / "operating.md").read_text()))
+    named = {name for text in pages.values() for name in re.findall(r"`treasury ([a-z-]+)", text)}
     assert named <= set(commands) | {"command"}, named - set(commands)

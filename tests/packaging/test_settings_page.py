@@ -1,4 +1,5 @@
-"""docs/operating.md: its section on backups is followed as it stands, with its places moved into a temporary folder."""
+"""docs/ledger.md and docs/settings.md: the section on backups is followed as it stands, with its places moved into a
+temporary folder; the table of settings is what the program reads."""
 
 import os
 import re
@@ -16,8 +17,13 @@ from treasury.account_file import AccountFile
 from treasury.sandbox import RunningSandbox
 from treasury.settings import PROCESSES, home_folder, read_settings
 
-PAGE = (ROOT / "docs" / "operating.md").read_text(encoding="utf-8")
-SECTION = PAGE.partition("## Backup and restore\n")[2].partition("\n## ")[0]
+PAGE = (ROOT / "docs" / "settings.md").read_text(encoding="utf-8")
+SECTION = (
+    (ROOT / "docs" / "ledger.md")
+    .read_text(encoding="utf-8")
+    .partition("## Backup and restore\n")[2]
+    .partition("\n## ")[0]
+)
 BLOCKS = [block.splitlines() for block in re.findall(r"```sh\n(.*?)```", SECTION, re.DOTALL)]
 
 
@@ -71,7 +77,7 @@ def test_what_stands_in_the_way_ends_the_command_with_code_2(reader: Reader, tmp
 
 def _settings_table() -> dict[str, tuple[str, str]]:
     """Each variable's key in the account file, and its default in words."""
-    table = PAGE.partition("## Settings\n")[2].partition("\n\nThe environment wins")[0]
+    table = PAGE.partition("# Settings\n")[2].partition("\n\nThe environment wins")[0]
     cells = ([cell.strip().strip("`") for cell in line.split("|")[1:4]] for line in table.splitlines()[3:])
     return {variable: (key, default) for variable, key, default in cells}
 
