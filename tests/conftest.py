@@ -88,7 +88,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left_out = [
         item
         for item in items
-        if (_proof(item) and not ALL) or (_is_on_postgresql(item) and item.get_closest_marker("ledger_file"))
+        if (_proof(item) and not ALL) or (_is_on_postgresql(item) and item.get_closest_marker("sqlite_alone"))
     ]
     config.hook.pytest_deselected(items=left_out)
     gone = set(left_out)

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
+import pytest
+
 from tests.moved_clock import START
 from treasury.ledger.intents import commit_plan
 from treasury.ledger.quotes import reference_of
@@ -16,6 +18,8 @@ QUOTE, CREATE, FIAT_QUERY = (f"/v1/fiatpayout/payouts/{last}" for last in ("quot
 CONVERSION_QUOTE, EXECUTE = "/v1/conversion/quote", "/v1/conversion/execute"
 ABSENT = (200, {"code": 7000, "message": "ORDER_NOT_EXIST"})
 OpenDesk = Callable[..., Desk]
+ONE_ORDER = [pytest.mark.usefixtures("one_attempt"), pytest.mark.sqlite_alone]
+"""Marks of a module of tests about one order and its answers, for which one database is enough."""
 DAY, MARGIN, WINDOW = 86_400, 600, 600
 """Seconds: the life of a quote without an end, the margin after it, and how far apart two absences are."""
 FAR = int(START)

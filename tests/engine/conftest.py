@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import stamina
 
 from tests.engine.planned import PARTNER_ID, PlannedService
 from tests.moved_clock import START, MovedClock
@@ -37,6 +38,14 @@ def ledger_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'ledger.db'}"
     return str(request.getfixturevalue("postgres")())
+
+
+@pytest.fixture
+def one_attempt() -> Iterator[None]:
+    """Each question is asked once, and not again after a failure."""
+    stamina.set_testing(True, attempts=1)
+    yield
+    stamina.set_testing(False)
 
 
 @pytest.fixture

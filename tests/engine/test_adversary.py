@@ -259,7 +259,7 @@ def test_a_quote_of_somebody_else_is_not_confirmed(desk: Desk, tmp_path: Path, s
     assert sum(order["effects"] for order in sandbox.orders()) == 1
 
 
-@pytest.mark.ledger_file
+@pytest.mark.sqlite_alone
 @pytest.mark.both_databases
 def test_rows_of_another_accounts_ledger_with_the_same_key_count_as_none(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, ledger_url: str

@@ -336,7 +336,7 @@ def test_while_a_policy_was_written_by_hand_nothing_leaves(desk: Desk, tmp_path:
     assert start(desk, file) == {"a": "settled"}
 
 
-@pytest.mark.ledger_file
+@pytest.mark.sqlite_alone
 def test_an_approval_from_before_a_restore_counts_for_nothing(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, ledger_url: str
 ) -> None:

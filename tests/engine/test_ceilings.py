@@ -21,14 +21,11 @@ from treasury.payments.desk import Desk
 from treasury.planning.payouts import PayoutPlan
 from treasury.sandbox.rates import Rates
 
+pytestmark = pytest.mark.sqlite_alone
+
 D = Decimal
 OpenDesk = Callable[..., Desk]
 DAY = 86_400
-
-
-@pytest.fixture
-def ledger_url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path / 'ledger.db'}"
 
 
 def dest_rows(folder: Path, *amounts: str, most: str = "") -> Path:

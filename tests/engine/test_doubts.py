@@ -1,8 +1,7 @@
 """While the service does not show what it showed before either, no absence is counted and the row says why."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from tests.engine.answers import (
     FIAT_QUERY,
     KNOWN,
     MARGIN,
+    ONE_ORDER,
     PAYOUT,
     QUERY,
     QUOTE,
@@ -35,21 +35,9 @@ from treasury.orders.records import Intent, Order
 from treasury.orders.states import Event, State
 from treasury.payments.desk import Desk
 
+pytestmark = ONE_ORDER
+
 DOUBT = "either, which it showed before"
-
-
-@pytest.fixture
-def ledger_url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path / 'ledger.db'}"
-
-
-@pytest.fixture(autouse=True)
-def _one_attempt() -> Iterator[None]:
-    import stamina
-
-    stamina.set_testing(True, attempts=1)
-    yield
-    stamina.set_testing(False)
 
 
 def witness_and_order(desk: Desk, service: Any, intent: Intent) -> Order:

@@ -28,7 +28,7 @@ from treasury.payments.cancelling import cancel
 from treasury.payments.desk import Desk
 from treasury.sandbox import RunningSandbox, SandboxClock, SandboxSettings, running_sandbox
 
-pytestmark = pytest.mark.ledger_file
+pytestmark = pytest.mark.sqlite_alone
 
 RESEND_AFTER = 30 * 86_400.0
 """Longer than all starts together by their clock: what is unknown stays so."""

@@ -345,7 +345,7 @@ def test_whoever_made_a_plan_cannot_approve_its_conversions(
 # --- an older ledger -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.ledger_file
+@pytest.mark.sqlite_alone
 @pytest.mark.parametrize("moment", ["before the conversions", "before the payments"])
 def test_a_ledger_that_is_put_back_converts_and_pays_nothing_twice(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, moment: str

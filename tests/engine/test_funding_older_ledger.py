@@ -38,7 +38,7 @@ def test_nothing_is_converted_for_a_run_that_another_ledger_paid(
     assert kinds(sandbox) == DONE
 
 
-@pytest.mark.ledger_file
+@pytest.mark.sqlite_alone
 def test_a_rebalancing_buys_nothing_for_rows_that_may_have_been_paid(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:

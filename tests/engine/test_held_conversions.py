@@ -51,7 +51,7 @@ def test_a_conversion_that_was_changed_by_hand_is_not_made_again(
     assert "on their way, or held for somebody to decide" in next(iter(results(tmp_path / "out").values()))["reason"]
 
 
-@pytest.mark.ledger_file
+@pytest.mark.sqlite_alone
 def test_a_conversion_that_an_older_ledger_does_not_know_is_not_made_again(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:
@@ -97,7 +97,7 @@ def test_another_run_is_not_funded_by_a_pair_of_which_a_conversion_is_held(
     assert kinds(sandbox) == ["conversion_execute"]
 
 
-@pytest.mark.ledger_file
+@pytest.mark.sqlite_alone
 def test_a_rebalancing_does_not_make_a_conversion_again_that_an_older_ledger_does_not_know(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:
@@ -115,7 +115,7 @@ def test_a_rebalancing_does_not_make_a_conversion_again_that_an_older_ledger_doe
     assert kinds(sandbox) == ["conversion_execute"]
 
 
-@pytest.mark.ledger_file
+@pytest.mark.sqlite_alone
 def test_no_start_ends_a_conversion_that_the_service_made_with_other_amounts(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:
@@ -140,7 +140,7 @@ def test_no_start_ends_a_conversion_that_the_service_made_with_other_amounts(
     assert [order.state.value for order in desk.ledger.orders()] == ["held"]
 
 
-@pytest.mark.ledger_file
+@pytest.mark.sqlite_alone
 def test_no_start_of_a_payment_run_ends_a_conversion_that_the_service_made_with_other_amounts(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:
@@ -161,7 +161,7 @@ def test_no_start_of_a_payment_run_ends_a_conversion_that_the_service_made_with_
     assert "held" in {order.state.value for order in desk.ledger.orders()}
 
 
-@pytest.mark.ledger_file
+@pytest.mark.sqlite_alone
 def test_a_conversion_that_the_service_made_with_other_amounts_is_ended_and_planned_again(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:

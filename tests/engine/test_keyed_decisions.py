@@ -265,7 +265,7 @@ def test_a_token_from_before_a_restore_decides_nothing(desk: Desk, tmp_path: Pat
     assert state(desk) is State.HELD
 
 
-@pytest.mark.ledger_file
+@pytest.mark.sqlite_alone
 def test_a_token_for_one_ledger_decides_nothing_in_another(open_desk: OpenDesk, sandbox: Any, tmp_path: Path) -> None:
     """Two databases of one account, the second a copy of the first."""
     one = open_desk(sandbox.base_url)

@@ -1,8 +1,7 @@
 """Quotes whose reference the service knew before: whose they are, when they may be confirmed, how long is waited."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +16,7 @@ from tests.engine.answers import (
     FIAT_QUERY,
     KNOWN,
     MARGIN,
+    ONE_ORDER,
     QUERY,
     QUOTE,
     WINDOW,
@@ -38,19 +38,7 @@ from treasury.payments.cancelling import cancel
 from treasury.payments.desk import Desk
 from treasury.payments.resolving import resolve_as_ended, resolve_as_not_sent
 
-
-@pytest.fixture
-def ledger_url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path / 'ledger.db'}"
-
-
-@pytest.fixture(autouse=True)
-def _one_attempt() -> Iterator[None]:
-    import stamina
-
-    stamina.set_testing(True, attempts=1)
-    yield
-    stamina.set_testing(False)
+pytestmark = ONE_ORDER
 
 
 def unused(rate: str = "0.95", **changes: Any) -> Callable[[Mapping[str, Any]], tuple[int, Any]]:

@@ -20,13 +20,10 @@ from treasury.provider.funds import PartnerBalance
 from treasury.provider.pacing import CALM_SECONDS, LESS, MIN_RATE, STEPS, TRIAL, Connections, Pace, Speed
 from treasury.provider.retries import MAX_ASKED_PAUSE, TOO_MANY
 
+pytestmark = pytest.mark.sqlite_alone
+
 BARE = (429, b"Too Many Requests")
 BALANCE = PartnerBalance(currency="USDT")
-
-
-@pytest.fixture
-def ledger_url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path / 'ledger.db'}"
 
 
 @pytest.fixture

@@ -1,8 +1,6 @@
 """Payments that confirm a quote: asked for, judged and confirmed, or replaced once nobody can confirm it."""
 
-from collections.abc import Iterator
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +11,7 @@ from tests.engine.answers import (
     CREATE,
     EXECUTE,
     FIAT_QUERY,
+    ONE_ORDER,
     QUERY,
     QUOTE,
     OpenDesk,
@@ -29,20 +28,7 @@ from tests.moved_clock import clock_of
 from treasury.errors import Stopped
 from treasury.orders.states import State
 
-
-@pytest.fixture
-def ledger_url(tmp_path: Path) -> str:
-    """The ledger's own tests run on both databases; here one is enough."""
-    return f"sqlite:///{tmp_path / 'ledger.db'}"
-
-
-@pytest.fixture(autouse=True)
-def _one_attempt() -> Iterator[None]:
-    import stamina
-
-    stamina.set_testing(True, attempts=1)
-    yield
-    stamina.set_testing(False)
+pytestmark = ONE_ORDER
 
 
 def test_a_quote_inside_its_bounds_is_confirmed_at_once(open_desk: OpenDesk, service: Any) -> None:

@@ -1,8 +1,7 @@
 """Quotes that are refused, lost or used up, and what is asked before a row is given up."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from tests.engine.answers import (
     FAR,
     FIAT_QUERY,
     MARGIN,
+    ONE_ORDER,
     QUOTE,
     WINDOW,
     OpenDesk,
@@ -32,21 +32,9 @@ from treasury.orders.records import Order
 from treasury.orders.states import Event, State
 from treasury.reports.results import next_action
 
+pytestmark = ONE_ORDER
+
 PAID = shown(22, order_amount=None, currency=None, order_no="F1")
-
-
-@pytest.fixture
-def ledger_url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path / 'ledger.db'}"
-
-
-@pytest.fixture(autouse=True)
-def _one_attempt() -> Iterator[None]:
-    import stamina
-
-    stamina.set_testing(True, attempts=1)
-    yield
-    stamina.set_testing(False)
 
 
 # --- refused ---------------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from tests.engine.answers import (
     ABSENT,
     CREATE,
     FIAT_QUERY,
+    ONE_ORDER,
     PAYOUT,
     QUERY,
     QUOTE,
@@ -37,21 +38,9 @@ from treasury.payments.desk import Desk
 from treasury.planning.single import Judged
 from treasury.provider.fiat_payouts import CreateFiatPayout
 
+pytestmark = ONE_ORDER
+
 Answer = Callable[[Mapping[str, Any]], tuple[Any, ...]]
-
-
-@pytest.fixture
-def ledger_url(tmp_path: Any) -> str:
-    return f"sqlite:///{tmp_path / 'ledger.db'}"
-
-
-@pytest.fixture(autouse=True)
-def _one_attempt() -> Any:
-    import stamina
-
-    stamina.set_testing(True, attempts=1)
-    yield
-    stamina.set_testing(False)
 
 
 def the_order(desk: Desk) -> Order:

@@ -240,7 +240,7 @@ def test_a_replacement_does_not_leave_while_nobody_answers_about_the_first(
     assert len(service.sent_to("/v1/order/payout")) == 1
 
 
-@pytest.mark.ledger_file
+@pytest.mark.sqlite_alone
 def test_from_two_copies_of_a_ledger_a_payment_is_replaced_once(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, ledger_url: str
 ) -> None:

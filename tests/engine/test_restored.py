@@ -1,9 +1,8 @@
 """Orders of a ledger that may be older than the service: asked about first, and held when the service knows them."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +11,7 @@ from tests.engine.answers import (
     ABSENT,
     CREATE,
     FIAT_QUERY,
+    ONE_ORDER,
     PAYOUT,
     QUERY,
     QUOTE,
@@ -36,20 +36,7 @@ from treasury.orders.states import Event, State
 from treasury.payments.resolving import resolve_as_sent
 from treasury.sending.submission import Submission
 
-
-@pytest.fixture
-def ledger_url(tmp_path: Path) -> str:
-    """The ledger's own tests run on both databases; here one is enough."""
-    return f"sqlite:///{tmp_path / 'ledger.db'}"
-
-
-@pytest.fixture(autouse=True)
-def _one_attempt() -> Iterator[None]:
-    import stamina
-
-    stamina.set_testing(True, attempts=1)
-    yield
-    stamina.set_testing(False)
+pytestmark = ONE_ORDER
 
 
 def test_an_order_from_before_a_restore_is_asked_and_then_sent(open_desk: OpenDesk, service: Any) -> None:

@@ -1,14 +1,14 @@
 """One order on its way out: how often it is tried, what stops it at the last moment, what a refusal leaves behind."""
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import pytest
 
 from tests.engine.answers import (
     CREATE,
+    ONE_ORDER,
     PAYOUT,
     QUERY,
     QUOTE,
@@ -31,19 +31,7 @@ from treasury.payments.desk import Desk
 from treasury.provider.refusals import FINAL
 from treasury.provider.service_rules import ServiceRules
 
-
-@pytest.fixture
-def ledger_url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path / 'ledger.db'}"
-
-
-@pytest.fixture(autouse=True)
-def _one_attempt() -> Iterator[None]:
-    import stamina
-
-    stamina.set_testing(True, attempts=1)
-    yield
-    stamina.set_testing(False)
+pytestmark = ONE_ORDER
 
 
 def test_an_order_whose_signature_is_refused_is_tried_three_times_in_one_start(

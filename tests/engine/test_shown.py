@@ -1,9 +1,8 @@
 """Tests of what the service shows of an order: taken over where it agrees with what was asked, and nowhere else."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from tests.engine.answers import (
     CREATE,
     EXECUTE,
     FIAT_QUERY,
+    ONE_ORDER,
     PAYOUT,
     QUERY,
     QUOTE,
@@ -36,22 +36,9 @@ from treasury.orders.records import Intent, Order
 from treasury.orders.states import Event, State
 from treasury.payments.desk import Desk
 
+pytestmark = ONE_ORDER
+
 SCAN = "/v1/scanPay/submit"
-
-
-@pytest.fixture
-def ledger_url(tmp_path: Path) -> str:
-    """The ledger's own tests run on both databases; here one is enough."""
-    return f"sqlite:///{tmp_path / 'ledger.db'}"
-
-
-@pytest.fixture(autouse=True)
-def _one_attempt() -> Iterator[None]:
-    import stamina
-
-    stamina.set_testing(True, attempts=1)
-    yield
-    stamina.set_testing(False)
 
 
 def executed(desk: Desk, service: Any) -> Order:

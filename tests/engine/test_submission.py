@@ -1,7 +1,7 @@
 """Money leaves at most once, and what is not known is said to be not known; against a service that answers to plan."""
 
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import closing, suppress
 from decimal import Decimal
 from pathlib import Path
@@ -11,6 +11,7 @@ import pytest
 
 from tests.engine.answers import (
     ABSENT,
+    ONE_ORDER,
     PAYOUT,
     QUERY,
     OpenDesk,
@@ -28,20 +29,7 @@ from treasury.orders.records import Intent, Order
 from treasury.orders.states import State
 from treasury.payments.desk import Desk
 
-
-@pytest.fixture
-def ledger_url(tmp_path: Path) -> str:
-    """The ledger's own tests run on both databases; here one is enough."""
-    return f"sqlite:///{tmp_path / 'ledger.db'}"
-
-
-@pytest.fixture(autouse=True)
-def _one_attempt() -> Iterator[None]:
-    import stamina
-
-    stamina.set_testing(True, attempts=1)
-    yield
-    stamina.set_testing(False)
+pytestmark = ONE_ORDER
 
 
 # --- one transmission ------------------------------------------------------------------------------------------------
