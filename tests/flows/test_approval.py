@@ -371,7 +371,7 @@ def test_a_later_round_that_needs_an_approval_suspends_the_run_with_its_own_plan
 ) -> None:
     sandbox = open_sandbox(balances={"USDT": Decimal(500), "BTC": Decimal(1), "DOGE": Decimal(0)})
     monkeypatch.setenv("TREASURY_BASE_URL", sandbox.base_url)
-    bands = {"BTC": ("0.5", "0.6", "0.8"), "DOGE": ("500", "1000", "2000")}
+    bands: dict[str, Any] = {"BTC": ("0.5", "0.6", "0.8"), "DOGE": ("500", "1000", "2000")}
     asks = '[conversions.one_approval_above]\nUSDT = "20"\n'
     rules = parse_policy(tomllib.loads(policy(home, tail=asks, **bands).read_text()), "policy.toml")
     adopt_policy(desk().ledger, rules, "policy.toml", by="Owner", os_user="owner")
