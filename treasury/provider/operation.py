@@ -17,7 +17,7 @@ from treasury.errors import InvalidFields, Problem
 from treasury.masking import mask
 from treasury.model_errors import rule_of
 from treasury.provider.fields import WORDS, Personal
-from treasury.provider.signable import unsignable
+from treasury.provider.signable import is_whole, unsignable
 from treasury.provider.status import OrderStatus
 from treasury.texts import cut_text
 
@@ -246,7 +246,7 @@ class Operation(WireModel, Generic[R]):
             super().__init__(**fields)
         except ValidationError as error:
             problems += _problems(type(self), error)
-        if not problems and not self.rules and not self._has_objects():
+        if not (problems or self.rules or self._has_objects()) and all(map(is_whole, fields.values())):
             return
         given = fields if problems else self.model_dump(by_alias=True)
         named = {problem.field for problem in problems}

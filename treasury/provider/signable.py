@@ -8,12 +8,23 @@ from treasury.errors import Problem
 _UNSIGNABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 """Characters that JSON libraries write in different ways, so that a signature over an object may not be the one that
 the service makes (public fact 1.2, step 6)."""
+_HALF = re.compile("[\ud800-\udfff]")
+"""Half of a surrogate pair."""
 
 
 def unsignable(value: object, place: str = "", depth: int = 0) -> Iterator[Problem]:
-    """Yield the values inside of objects that cannot be signed safely."""
+    """Yield the texts that cannot be signed at all, and those inside of objects that cannot be signed safely."""
     if isinstance(value, Mapping):
         for name, member in value.items():
-            yield from unsignable(member, f"{place}.{name}" if place else str(name), depth + 1)
+            inside = f"{place}.{name}" if place else str(name)
+            yield from unsignable(str(name), inside)
+            yield from unsignable(member, inside, depth + 1)
+    elif not is_whole(value):
+        yield Problem(place, "must be a text of whole Unicode characters")
     elif depth > 1 and isinstance(value, str) and _UNSIGNABLE.search(value):
         yield Problem(place, "must not hold control characters or line separators: write it on one line")
+
+
+def is_whole(value: object) -> bool:
+    """Tell whether a value is no text with half of a character, which a JSON escape may write and no bytes can hold."""
+    return not isinstance(value, str) or value.isascii() or not _HALF.search(value)

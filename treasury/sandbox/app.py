@@ -18,6 +18,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from treasury.money import parse_amount
 from treasury.provider.bounded_json import read_json
+from treasury.provider.catalogue import CATALOGUE
+from treasury.provider.operation import Operation
 from treasury.sandbox.answers import Answer, envelope, json_bytes
 from treasury.sandbox.books import BookAccount
 from treasury.sandbox.clock import SandboxClock
@@ -25,8 +27,6 @@ from treasury.sandbox.completeness import check_complete
 from treasury.sandbox.currencies import find_currency
 from treasury.sandbox.desk import Desk
 from treasury.sandbox.entities import Ending
-from treasury.sandbox.forms import REQUESTS
-from treasury.sandbox.forms.form import Request as Form
 from treasury.sandbox.handlers.payins import charge as make_charge
 from treasury.sandbox.handlers.payins import checkout_url
 from treasury.sandbox.lifecycle import finish_payin, tick
@@ -95,7 +95,7 @@ def build_app(world: World) -> Starlette:
     desk = Desk(world)
     return Starlette(
         routes=[
-            *(Route(form.path, _endpoint(desk, form), methods=["POST"]) for form in REQUESTS.values()),
+            *(Route(each.path, _endpoint(desk, each), methods=["POST"]) for each in CATALOGUE.values()),
             *Pages(world).routes,
             *_doors(world),
         ],
@@ -105,9 +105,9 @@ def build_app(world: World) -> Starlette:
     )
 
 
-def _endpoint(desk: Desk, form: type[Form]) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(desk: Desk, operation: type[Operation[Any]]) -> Callable[[Request], Awaitable[Response]]:
     async def call(request: Request) -> Response:
-        answer = desk.answer(form, await request.body())
+        answer = desk.answer(operation, await request.body())
         if answer.delay_seconds:
             await asyncio.sleep(answer.delay_seconds)
         return AnswerResponse(answer)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
-from treasury.sandbox.forms import REQUESTS
+from treasury.provider.catalogue import CATALOGUE
 from treasury.sandbox.refusal import CONSTANTS
 from treasury.sandbox.statuses import LISTED
 
@@ -80,8 +80,8 @@ class Behaviour(BaseModel):
         {}, description=f"LISTED:SHOWN by commas, such as 44:45; listed are {', '.join(map(str, LISTED))}"
     )
     amounts_as: Literal["plain", "java"] = Field("plain", description="plain or java")
-    success_false: Annotated[frozenset[str], _among(tuple(REQUESTS))] = Field(
-        frozenset(), description=f"operations by commas, among {', '.join(REQUESTS)}"
+    success_false: Annotated[frozenset[str], _among(tuple(CATALOGUE))] = Field(
+        frozenset(), description=f"operations by commas, among {', '.join(CATALOGUE)}"
     )
 
     # What queries find and show: `handlers.queries` and `handlers.card_users`.

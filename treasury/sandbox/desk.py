@@ -4,10 +4,10 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from treasury.provider.card_users import ChangeCardUserEmail
+from treasury.provider.operation import Effect, Operation
 from treasury.sandbox.answers import WRITERS, Answer, envelope, json_bytes
 from treasury.sandbox.faults import FAULTS, FaultDice, check_faults
-from treasury.sandbox.forms.card_users import ChangeCardUserEmail
-from treasury.sandbox.forms.form import Request
 from treasury.sandbox.gate import Gate, parse
 from treasury.sandbox.handlers import HANDLERS
 from treasury.sandbox.lifecycle import act_again, tick
@@ -29,13 +29,13 @@ class Desk:
         self._dice = FaultDice(world.settings)
         self._moods = random.Random(world.settings.seed)  # noqa: S311  # moods, not secrets
 
-    def answer(self, form: type[Request], raw: bytes) -> Answer:
+    def answer(self, operation: type[Operation[Any]], raw: bytes) -> Answer:
         """Judge a request, act on it, and answer; what is refused has not acted."""
         with self._world.open():
             tick(self._world)
             try:
                 fields = self._gate.admit(raw)
-                request = parse(form, fields)
+                request = parse(operation, fields)
                 for check in self._checks:
                     check(request, fields)
                 return self._act(request)
@@ -45,7 +45,7 @@ class Desk:
                 code = self._behaviour.refusal_codes.get(refusal.code, refusal.code)
                 return Answer(envelope(self._code(code), refusal.message), refusal.http_status)
 
-    def _act(self, request: Request) -> Answer:
+    def _act(self, request: Operation[Any]) -> Answer:
         names = self._faults_of(request)
         for name in names:
             fault = FAULTS[name]
@@ -58,35 +58,35 @@ class Desk:
             answer = answer if change is None else change(answer, self._world.settings)
         return answer
 
-    def _data(self, request: Request, names: Sequence[str]) -> Mapping[str, Any] | None:
-        if request.name in self._behaviour.success_false:
+    def _data(self, request: Operation[Any], names: Sequence[str]) -> Mapping[str, Any] | None:
+        if request.operation_name() in self._behaviour.success_false:
             return {"success": False}
         try:
-            return HANDLERS[type(request)](self._world, request)
+            return HANDLERS[request.operation_name()](self._world, request)
         except Repeated as repeated:
             return self._repeat(request, repeated, names)
 
-    def _faults_of(self, request: Request) -> Sequence[str]:
-        if not request.acts:
+    def _faults_of(self, request: Operation[Any]) -> Sequence[str]:
+        if request.effect is Effect.READS:
             return ()
-        reference = request.reference_value
+        reference = str(request.reference_value)
         quote = self._world.quotes.get(reference)  # a quote's number holds the date, its reference does not
-        return self._dice.throw(request.name, reference if quote is None else quote.reference)
+        return self._dice.throw(request.operation_name(), reference if quote is None else quote.reference)
 
-    def _repeat(self, request: Request, repeated: Repeated, names: Sequence[str]) -> Mapping[str, Any]:
+    def _repeat(self, request: Operation[Any], repeated: Repeated, names: Sequence[str]) -> Mapping[str, Any]:
         """Return what a repeated reference is answered, when a fault has it answered at all."""
         order = self._world.orders.get(repeated.order_no or "")
         answered = {"repeat_acts", "repeat_answers_first"}.intersection(names)
-        if order is None or order.operation != request.name or not answered:
+        if order is None or order.operation != request.operation_name() or not answered:
             raise repeated
         if "repeat_acts" in names:
             act_again(self._world, order)
         return order.reply
 
-    def _success(self, form: type[Request], data: Mapping[str, Any] | None) -> Answer:
+    def _success(self, operation: type[Operation[Any]], data: Mapping[str, Any] | None) -> Answer:
         if data and "status" in data:
             data = {**data, "status": self._behaviour.shown_status(data["status"])}
-        if form is ChangeCardUserEmail:
+        if operation is ChangeCardUserEmail:
             return Answer(json_bytes(data))  # the one operation without an envelope (document, Response envelope)
         message = "success" if self._moods.random() < 0.5 else "Success"
         return Answer(envelope(self._code("200"), message, data, self._write))

@@ -1,12 +1,15 @@
 """The gate: who calls, is it signed, is it fresh, do the fields hold. Whatever fails here has not acted."""
 
+import json
+from collections.abc import Mapping
 from typing import Any
 
-from treasury.errors import ConfigurationError, NotTrusted
+from pydantic import BaseModel
+
+from treasury.errors import ConfigurationError, InvalidFields, NotTrusted
 from treasury.provider.bounded_json import read_json_as_it_is
+from treasury.provider.operation import Operation, is_blank, members
 from treasury.provider.signing import load_public_key
-from treasury.sandbox.forms.form import Broken, Request
-from treasury.sandbox.forms.kinds import is_absent
 from treasury.sandbox.refusal import Refusal
 from treasury.sandbox.signatures import Signatures
 from treasury.sandbox.world import World
@@ -58,19 +61,39 @@ class Gate:
         seconds = int(timestamp) / (1000 if len(timestamp) == 13 else 1)
         if abs(wall - seconds) > tolerance:
             raise Refusal(412, f"timestamp is more than {tolerance:g} seconds away")
-        if is_absent(nonce):
+        if is_blank(nonce):
             raise Refusal(412, "nonce is missing")
         if self._world.nonces.get(nonce, 0.0) > wall:
             raise Refusal(412, "nonce was used before")
         self._world.save_nonce(nonce, wall + 2 * tolerance)
 
 
-def parse(form: type[Request], fields: dict[str, Any]) -> Request:
-    """The request these fields make by the sandbox's own table; fields it does not know are ignored, at every level.
+def parse(operation: type[Operation[Any]], fields: Mapping[str, Any]) -> Operation[Any]:
+    """The request these fields make, judged by the catalogue; fields it does not know are ignored, at every level.
 
     The vendor's own clients send some. A rule that breaks is refused with 400 and a message that names the field.
     """
     try:
-        return form.read(fields)
-    except Broken as broken:
-        raise Refusal(400, f"{form.name}: {broken}", http_status=400) from None
+        return operation(**_known(operation, fields))
+    except InvalidFields as error:
+        broken = "; ".join(f"{each.field}: {each.rule}" for each in error.problems)
+        raise Refusal(400, f"{operation.operation_name()}: {broken}", http_status=400) from None
+
+
+def _known(model: type[BaseModel], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The members that a model has, also inside its objects and of those that travel as JSON text."""
+    return {
+        name: given[name] if inside is None else _known_inside(inside, given[name])
+        for name, (_, inside) in members(model).items()
+        if name in given
+    }
+
+
+def _known_inside(model: type[BaseModel], value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return _known(model, value)
+    try:
+        found = json.loads(value) if isinstance(value, str) else None
+    except (ValueError, RecursionError):
+        return value
+    return json.dumps(_known(model, found)) if isinstance(found, dict) else value

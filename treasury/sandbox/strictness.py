@@ -3,12 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from treasury.provider.fiat_payouts import FiatPayoutQuote
+from treasury.provider.operation import Operation
 from treasury.sandbox.behaviour import Behaviour
-from treasury.sandbox.forms.fiat_payouts import FiatPayoutQuote
-from treasury.sandbox.forms.form import Request
 from treasury.sandbox.refusal import invalid
 
-Check = Callable[[Request, Mapping[str, Any]], None]
+Check = Callable[[Operation[Any], Mapping[str, Any]], None]
 """Looks at a request whose fields hold, and at the fields as they came; raises `Refusal`."""
 
 OTHER_AMOUNT = {"source": "receive_amount", "dest": "pay_amount"}
@@ -16,14 +16,14 @@ OTHER_AMOUNT = {"source": "receive_amount", "dest": "pay_amount"}
 
 
 def _in_case(write: Callable[[str], str], case: str) -> Check:
-    def check(request: Request, fields: Mapping[str, Any]) -> None:
+    def check(request: Operation[Any], fields: Mapping[str, Any]) -> None:
         if hasattr(request, "side") and fields["side"] != write(fields["side"]):
             raise invalid("side", f"must be written in {case} case")
 
     return check
 
 
-def _one_amount(request: Request, _: Mapping[str, Any]) -> None:
+def _one_amount(request: Operation[Any], _: Mapping[str, Any]) -> None:
     if isinstance(request, FiatPayoutQuote):
         other = OTHER_AMOUNT[request.quote_mode]
         if getattr(request, other) is not None:

@@ -3,11 +3,6 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from treasury.sandbox.forms import card_users as cards
-from treasury.sandbox.forms import fiat_payouts as fiat
-from treasury.sandbox.forms import orders as order
-from treasury.sandbox.forms import trades
-from treasury.sandbox.forms.form import Request
 from treasury.sandbox.handlers import (
     card_users,
     conversion,
@@ -25,34 +20,34 @@ from treasury.sandbox.world import World
 Handler = Callable[[World, Any], Mapping[str, Any] | None]
 """Takes the world and the request, answers the reply's `data`, raises `Refusal`."""
 
-HANDLERS: Mapping[type[Request], Handler] = {
-    order.DepositAddress: withdrawals.deposit_address,
-    order.VerifyDepositAddress: withdrawals.verify_deposit_address,
-    order.Withdraw: withdrawals.withdraw,
-    order.QueryTransaction: queries.query_transaction,
-    order.Pay: payins.pay,
-    order.Payout: payouts.payout,
-    cards.CreateCardUser: card_users.create,
-    cards.CreateCardUserWithKycLink: card_users.create_with_kyc_link,
-    cards.KycLink: card_users.kyc_link,
-    cards.QueryCardUser: card_users.query,
-    cards.UploadKyc: card_users.upload_kyc,
-    cards.ChangeCardUserEmail: card_users.change_email,
-    trades.SubmitScanToPay: scan_to_pay.submit,
-    trades.ScanToPayInfo: scan_to_pay.info,
-    trades.ConversionRate: conversion.rate,
-    trades.ConversionQuote: conversion.quote,
-    trades.ConversionExecute: conversion.execute,
-    fiat.FiatPayoutQuote: fiat_payouts.quote,
-    fiat.CreateFiatPayout: fiat_payouts.create,
-    fiat.QueryFiatPayout: queries.query_fiat_payout,
-    fiat.SupportedCountries: supports.countries,
-    fiat.SupportedBanks: supports.banks,
-    fiat.SupportedNetworks: supports.networks,
-    fiat.SupportedFields: supports.fields,
-    fiat.RemittancePurposes: supports.purposes,
-    trades.PartnerBalance: funds.balance,
-    trades.EstimateFee: funds.estimate_fee,
-    trades.TradeRate: funds.trade_rate,
-    trades.PayoutChannels: supports.payout_channels,
+HANDLERS: Mapping[str, Handler] = {
+    "deposit_address": withdrawals.deposit_address,
+    "verify_deposit_address": withdrawals.verify_deposit_address,
+    "withdraw": withdrawals.withdraw,
+    "query_transaction": queries.query_transaction,
+    "pay": payins.pay,
+    "payout": payouts.payout,
+    "create_card_user": card_users.create,
+    "create_card_user_with_kyc_link": card_users.create_with_kyc_link,
+    "kyc_link": card_users.kyc_link,
+    "query_card_user": card_users.query,
+    "upload_kyc": card_users.upload_kyc,
+    "change_card_user_email": card_users.change_email,
+    "submit_scan_to_pay": scan_to_pay.submit,
+    "scan_to_pay_info": scan_to_pay.info,
+    "conversion_rate": conversion.rate,
+    "conversion_quote": conversion.quote,
+    "conversion_execute": conversion.execute,
+    "fiat_payout_quote": fiat_payouts.quote,
+    "create_fiat_payout": fiat_payouts.create,
+    "query_fiat_payout": queries.query_fiat_payout,
+    "supported_countries": supports.countries,
+    "supported_banks": supports.banks,
+    "supported_networks": supports.networks,
+    "supported_fields": supports.fields,
+    "remittance_purposes": supports.purposes,
+    "partner_balance": funds.balance,
+    "estimate_fee": funds.estimate_fee,
+    "trade_rate": funds.trade_rate,
+    "payout_channels": supports.payout_channels,
 }

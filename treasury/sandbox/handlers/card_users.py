@@ -3,9 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from treasury.sandbox.dice import digits
-from treasury.sandbox.entities import CardUser
-from treasury.sandbox.forms.card_users import (
+from treasury.provider.card_users import (
     ChangeCardUserEmail,
     CreateCardUser,
     CreateCardUserWithKycLink,
@@ -13,6 +11,8 @@ from treasury.sandbox.forms.card_users import (
     QueryCardUser,
     UploadKyc,
 )
+from treasury.sandbox.dice import digits
+from treasury.sandbox.entities import CardUser
 from treasury.sandbox.lifecycle import await_audit
 from treasury.sandbox.refusal import Refusal, Repeated, not_there
 from treasury.sandbox.world import World

@@ -2,11 +2,11 @@
 
 from typing import Any
 
+from treasury.provider.conversion import ConversionExecute, ConversionQuote, ConversionRate
 from treasury.sandbox.books import BookAccount
 from treasury.sandbox.currencies import Currency, check_minimum, find_currency
 from treasury.sandbox.entities import Order, Quote
 from treasury.sandbox.faults import strikes_order
-from treasury.sandbox.forms.trades import ConversionExecute, ConversionQuote, ConversionRate
 from treasury.sandbox.handlers.fiat_payouts import confirm
 from treasury.sandbox.lifecycle import accept
 from treasury.sandbox.rates import convert
@@ -71,7 +71,7 @@ def quote(world: World, asked: ConversionQuote) -> dict[str, Any]:
     made = Quote(
         number=world.number("conversion quote", asked.xid),
         reference=asked.xid,
-        operation=asked.name,
+        operation=asked.operation_name(),
         pay_currency=spent.code,
         pay_amount=asked.amount,
         fee_currency=charged.code,
@@ -102,13 +102,13 @@ def quote(world: World, asked: ConversionQuote) -> dict[str, Any]:
 def execute(world: World, asked: ConversionExecute) -> dict[str, Any]:
     """Execute a quoted trade, once and in time. The order is asked for by the quote's `xid`."""
     quoted = world.quotes.get(asked.quote_id)
-    if quoted is None or quoted.operation != ConversionQuote.name:
+    if quoted is None or quoted.operation != ConversionQuote.operation_name():
         raise Refusal(7000, asked.quote_id)
     confirm(world, quoted, "quoteId")
     order = Order(
         order_no=_order_no(world, quoted),
         request_id=quoted.reference,
-        operation=asked.name,
+        operation=asked.operation_name(),
         order_type="conversion",
         status=OrderStatus.PROCESSING,
         source=BookAccount.HOLD,

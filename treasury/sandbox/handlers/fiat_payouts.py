@@ -3,12 +3,12 @@
 from decimal import Decimal
 from typing import Any
 
+from treasury.provider.fiat_payouts import CreateFiatPayout, FiatPayoutQuote
 from treasury.sandbox.books import ZERO, BookAccount
 from treasury.sandbox.currencies import Currency, check_decimals, check_minimum, find_currency
 from treasury.sandbox.entities import Order, Quote, ending_of
 from treasury.sandbox.faults import strikes_order
 from treasury.sandbox.fees import charge, is_on_top
-from treasury.sandbox.forms.fiat_payouts import CreateFiatPayout, FiatPayoutQuote
 from treasury.sandbox.handlers.queries import fiat_payout_record
 from treasury.sandbox.lifecycle import accept
 from treasury.sandbox.rates import needed, received, trim
@@ -22,7 +22,7 @@ def quote(world: World, asked: FiatPayoutQuote) -> dict[str, Any]:
     """Quote a payout. An identical repeat answers the first quote, another content under the same id is refused."""
     content = asked.body()
     first = world.find_quote(asked.request_id)
-    if first is not None and first.operation == asked.name:
+    if first is not None and first.operation == asked.operation_name():
         if first.content != content:
             raise invalid("request_id", "already stands for a quote with other content")
         return _quote_record(first)
@@ -37,7 +37,7 @@ def _new_quote(world: World, asked: FiatPayoutQuote, content: dict[str, Any]) ->
     receive = find_currency(asked.receive_currency, 202211)
     rate = world.rates.rate(pay, receive, "SELL", world.now)
     fee = world.rates.fiat_fee(pay, world.now) * world.settings.behaviour.fee_times
-    inside = ZERO if is_on_top(world.settings.behaviour, CreateFiatPayout.name) else fee
+    inside = ZERO if is_on_top(world.settings.behaviour, CreateFiatPayout.operation_name()) else fee
     pay_amount, receive_amount = _amounts(asked, pay, receive, rate, inside)
     _check_route(asked, receive_amount)
     beneficiary = asked.individual_beneficiary or asked.enterprise_beneficiary
@@ -45,7 +45,7 @@ def _new_quote(world: World, asked: FiatPayoutQuote, content: dict[str, Any]) ->
     return Quote(
         number=world.number("fiat quote", asked.request_id),
         reference=asked.request_id,
-        operation=asked.name,
+        operation=asked.operation_name(),
         pay_currency=pay.code,
         pay_amount=pay_amount,
         fee_currency=pay.code,
@@ -122,7 +122,7 @@ def _quote_record(quoted: Quote) -> dict[str, Any]:
 def create(world: World, asked: CreateFiatPayout) -> dict[str, Any]:
     """Confirm a quote: once, in time, by its number; the payout keeps the quote's number and `request_id`."""
     quoted = world.quotes.get(asked.order_no)
-    if quoted is None or quoted.operation != FiatPayoutQuote.name:
+    if quoted is None or quoted.operation != FiatPayoutQuote.operation_name():
         raise Refusal(7000, asked.order_no)
     if asked.purpose_code not in PURPOSES:
         raise invalid("purpose_code", "is not a remittance purpose")
@@ -130,13 +130,13 @@ def create(world: World, asked: CreateFiatPayout) -> dict[str, Any]:
     order = Order(
         order_no=quoted.number,
         request_id=quoted.reference,
-        operation=asked.name,
+        operation=asked.operation_name(),
         order_type="exchange",
         status=OrderStatus.SUBMITTED,
         source=BookAccount.HOLD,
         currency=quoted.pay_currency,
         amount=quoted.pay_amount,
-        debit=charge(world.settings.behaviour, asked.name, quoted.pay_amount, quoted.fee).debit,
+        debit=charge(world.settings.behaviour, asked.operation_name(), quoted.pay_amount, quoted.fee).debit,
         fee_currency=quoted.fee_currency,
         fee=quoted.fee,
         target=BookAccount.BENEFICIARIES,

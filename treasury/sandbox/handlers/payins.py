@@ -3,6 +3,7 @@
 from decimal import Decimal
 from typing import Any
 
+from treasury.provider.orders import Pay
 from treasury.sandbox.books import BookAccount
 from treasury.sandbox.currencies import (
     check_decimals,
@@ -13,7 +14,6 @@ from treasury.sandbox.currencies import (
     new_address,
 )
 from treasury.sandbox.entities import Ending, Order
-from treasury.sandbox.forms.orders import Pay
 from treasury.sandbox.lifecycle import finish_payin, open_payin
 from treasury.sandbox.rates import share_fee
 from treasury.sandbox.refusal import Refusal, invalid
@@ -36,7 +36,7 @@ def pay(world: World, asked: Pay) -> dict[str, Any]:
     order = Order(
         order_no=number,
         request_id=asked.request_id,
-        operation=asked.name,
+        operation=asked.operation_name(),
         order_type="pay",
         status=OrderStatus.SUBMITTED,
         source=BookAccount.WORLD,

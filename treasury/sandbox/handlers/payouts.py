@@ -2,11 +2,11 @@
 
 from typing import Any
 
+from treasury.provider.orders import Payout
 from treasury.sandbox.books import BookAccount
 from treasury.sandbox.currencies import Currency, check_decimals, find_currency
 from treasury.sandbox.entities import Order, ending_of
 from treasury.sandbox.fees import charge
-from treasury.sandbox.forms.orders import Payout
 from treasury.sandbox.handlers.withdrawals import fee_of
 from treasury.sandbox.lifecycle import accept
 from treasury.sandbox.rates import received
@@ -24,12 +24,12 @@ def payout(world: World, asked: Payout) -> dict[str, Any]:
     check_decimals("amount", asked.amount, currency)
     world.require_new(asked.request_id)
     fee = fee_of(world, asked.amount, currency)
-    charged = charge(world.settings.behaviour, asked.name, asked.amount, fee)
+    charged = charge(world.settings.behaviour, asked.operation_name(), asked.amount, fee)
     rate = world.rates.rate(currency, settled, "SELL", world.now)
     order = Order(
         order_no=world.number("payout", asked.request_id),
         request_id=asked.request_id,
-        operation=asked.name,
+        operation=asked.operation_name(),
         order_type="payout",
         status=OrderStatus.SUBMITTED,
         source=BookAccount.HOLD,

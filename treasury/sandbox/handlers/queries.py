@@ -4,11 +4,11 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from treasury.provider.fiat_payouts import FiatPayoutQuote, QueryFiatPayout
+from treasury.provider.orders import QueryTransaction
 from treasury.sandbox.books import ZERO
 from treasury.sandbox.entities import Order, Quote
 from treasury.sandbox.faults import strikes_order
-from treasury.sandbox.forms.fiat_payouts import FiatPayoutQuote, QueryFiatPayout
-from treasury.sandbox.forms.orders import QueryTransaction
 from treasury.sandbox.refusal import not_there
 from treasury.sandbox.world import World
 
@@ -85,7 +85,11 @@ def query_fiat_payout(world: World, asked: QueryFiatPayout) -> Mapping[str, Any]
 def _quote(world: World, asked: QueryFiatPayout) -> Quote | None:
     """The fiat quote that is asked for; both names, where both are given, must be its own."""
     quote = world.find_quote(asked.request_id) if asked.request_id else world.quotes.get(asked.order_no or "")
-    if quote is None or quote.operation != FiatPayoutQuote.name or asked.order_no not in (None, quote.number):
+    if (
+        quote is None
+        or quote.operation != FiatPayoutQuote.operation_name()
+        or asked.order_no not in (None, quote.number)
+    ):
         return None
     return quote
 

@@ -5,11 +5,11 @@ from typing import Any
 
 from treasury.errors import InputError
 from treasury.promptpay import PromptPayCode, read_promptpay
+from treasury.provider.scan_to_pay import ScanToPayInfo, SubmitScanToPay
 from treasury.sandbox.books import BookAccount
 from treasury.sandbox.currencies import CURRENCIES, check_decimals, check_minimum
 from treasury.sandbox.entities import Order, ending_of
 from treasury.sandbox.fees import charge
-from treasury.sandbox.forms.trades import ScanToPayInfo, SubmitScanToPay
 from treasury.sandbox.lifecycle import accept
 from treasury.sandbox.rates import SCAN_FEE, scan_amount
 from treasury.sandbox.refusal import invalid
@@ -61,13 +61,13 @@ def submit(world: World, asked: SubmitScanToPay) -> dict[str, Any]:
     order = Order(
         order_no=world.number("scan", asked.request_id),
         request_id=asked.request_id,
-        operation=asked.name,
+        operation=asked.operation_name(),
         order_type="proxy_pay",
         status=OrderStatus.PROCESSING,
         source=BookAccount.HOLD,
         currency=USDT.code,
         amount=amount,
-        debit=charge(world.settings.behaviour, asked.name, amount, fee).debit,
+        debit=charge(world.settings.behaviour, asked.operation_name(), amount, fee).debit,
         fee_currency=USDT.code,
         fee=fee,
         target=BookAccount.BENEFICIARIES,

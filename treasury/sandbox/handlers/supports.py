@@ -3,14 +3,14 @@
 from collections.abc import Mapping
 from typing import Any
 
-from treasury.sandbox.forms.fiat_payouts import (
+from treasury.provider.fiat_payouts import (
     RemittancePurposes,
     SupportedBanks,
     SupportedCountries,
     SupportedFields,
     SupportedNetworks,
 )
-from treasury.sandbox.forms.trades import PayoutChannels
+from treasury.provider.funds import PayoutChannels
 from treasury.sandbox.refusal import Refusal
 from treasury.sandbox.routes import BANK_FIELDS, CHANNELS, PURPOSES, ROUTES, Channel, find_route
 from treasury.sandbox.world import World

@@ -3,11 +3,11 @@
 from decimal import Decimal
 from typing import Any
 
+from treasury.provider.orders import DepositAddress, VerifyDepositAddress, Withdraw
 from treasury.sandbox.books import BookAccount
 from treasury.sandbox.currencies import Currency, check_decimals, check_minimum, find_asset, find_deposited, new_address
 from treasury.sandbox.entities import Order, ending_of
 from treasury.sandbox.fees import charge
-from treasury.sandbox.forms.orders import DepositAddress, VerifyDepositAddress, Withdraw
 from treasury.sandbox.lifecycle import accept
 from treasury.sandbox.rates import share_fee
 from treasury.sandbox.refusal import Refusal
@@ -46,11 +46,11 @@ def withdraw(world: World, asked: Withdraw) -> dict[str, Any]:
     check_decimals("amount", asked.amount, currency)
     world.require_new(asked.request_id)
     fee = fee_of(world, asked.amount, currency)
-    charged = charge(world.settings.behaviour, asked.name, asked.amount, fee)
+    charged = charge(world.settings.behaviour, asked.operation_name(), asked.amount, fee)
     order = Order(
         order_no=world.number("withdraw", asked.request_id),
         request_id=asked.request_id,
-        operation=asked.name,
+        operation=asked.operation_name(),
         order_type="extract",
         status=OrderStatus.PROCESSING,
         source=BookAccount.HOLD,

@@ -2,8 +2,8 @@
 
 from decimal import Decimal
 
-from treasury.sandbox.forms.form import Request, may, must
-from treasury.sandbox.forms.kinds import AMOUNT, SIDE, SYMBOL, TEXT, one_of, sized
+from tests.interface.forms.form import Request, may, must
+from tests.interface.forms.kinds import AMOUNT, SIDE, SYMBOL, TEXT, one_of, sized
 
 
 class SubmitScanToPay(Request):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, ClassVar, Self
 
-from treasury.sandbox.forms.kinds import Kind, from_json_text, is_absent
+from tests.interface.forms.kinds import Kind, from_json_text, is_absent
 
 
 class NothingGiven(Exception):

@@ -2,8 +2,8 @@
 
 from decimal import Decimal
 
-from treasury.sandbox.forms.form import EitherOf, Form, Request, When, may, must, nested
-from treasury.sandbox.forms.kinds import AMOUNT, ANY_AMOUNT, COUNTRY, DATE, FIAT, PURPOSE, TEXT, TEXTS, one_of
+from tests.interface.forms.form import EitherOf, Form, Request, When, may, must, nested
+from tests.interface.forms.kinds import AMOUNT, ANY_AMOUNT, COUNTRY, DATE, FIAT, PURPOSE, TEXT, TEXTS, one_of
 
 
 class Beneficiary(Form):

@@ -1,7 +1,7 @@
 """Tables of card users (document, endpoints 7-12)."""
 
-from treasury.sandbox.forms.form import Form, Request, may, must, nested
-from treasury.sandbox.forms.kinds import COUNTRY, DATE, TEXT, image, one_of
+from tests.interface.forms.form import Form, Request, may, must, nested
+from tests.interface.forms.kinds import COUNTRY, DATE, TEXT, image, one_of
 
 PHOTO = image("image/jpeg", "image/png")
 ANY_IMAGE = image()

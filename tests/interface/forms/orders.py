@@ -2,8 +2,8 @@
 
 from decimal import Decimal
 
-from treasury.sandbox.forms.form import Form, Request, When, json_text, may, must
-from treasury.sandbox.forms.kinds import AMOUNT, TEXT, one_of, sized
+from tests.interface.forms.form import Form, Request, When, json_text, may, must
+from tests.interface.forms.kinds import AMOUNT, TEXT, one_of, sized
 
 
 class DepositAddress(Request):

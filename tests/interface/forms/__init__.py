@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from treasury.sandbox.forms import card_users as cards
-from treasury.sandbox.forms import fiat_payouts as fiat
-from treasury.sandbox.forms import orders, trades
-from treasury.sandbox.forms.form import Request
+from tests.interface.forms import card_users as cards
+from tests.interface.forms import fiat_payouts as fiat
+from tests.interface.forms import orders, trades
+from tests.interface.forms.form import Request
 
 REQUESTS: Mapping[str, type[Request]] = {
     form.name: form
