@@ -9,10 +9,12 @@ from typing import Any
 from sqlalchemy import select
 
 from treasury.ledger import schema
+from treasury.ledger.closing import openings
 from treasury.ledger.last_answers import IS_FOUND, SHOWS_AMOUNT
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.made_reports import in_sequence
 from treasury.ledger.receipts import credit_of, is_inside, receipt_answers
+from treasury.ledger.taken_over import is_first_landing, paid_when_opened
 from treasury.orders.states import State
 from treasury.provider.catalogue import CATALOGUE
 from treasury.reconciliation.months import Booking, EntryKind
@@ -34,16 +36,18 @@ def order_bookings(ledger: Ledger, first_steps: Mapping[str, int], fee_on_top: C
     corrects it by an entry of its own.
     """
     orders, journal = schema.orders.c, schema.journal.c
+    step = (journal.id, journal.at, journal.order_id, journal.source, journal.target)
     money = (orders.currency, orders.amount, orders.receive_currency, orders.receive_amount)
     named = (orders.request_id, orders.run_key, orders.row_ref, orders.order_no, orders.operation)
     query = (
-        select(journal.id, journal.at, journal.target, *money, orders.fee, orders.fee_currency, *named)
+        select(*step, *money, orders.fee, orders.fee_currency, *named)
         .join_from(schema.journal, schema.orders, journal.order_id == orders.id)
         .where((journal.source == State.SETTLED.value) != (journal.target == State.SETTLED.value))
         .order_by(journal.id)
     )
-    debits, settings = _debits_of_unpriced(ledger), _Settings(ledger, fee_on_top)
+    debits, settings, opened = _debits_of_unpriced(ledger), _Settings(ledger, fee_on_top), openings(ledger)
     with ledger.snapshot() as stream:
+        inside = paid_when_opened(stream, opened)
         for row in stream(query):
             amount = debits.get(row.request_id) if row.amount is None else Decimal(row.amount)
             first = settings.of_first_report(row.id)
@@ -52,6 +56,8 @@ def order_bookings(ledger: Ledger, first_steps: Mapping[str, int], fee_on_top: C
                 for currency, kind, moved in _moved(row, amount, is_on_top=row.operation in first)
             ]
             for entry in (*entries, *_corrected(row, amount, settings.changes_after(row.id))):
+                if (entry[2], row.order_id) in inside and is_first_landing(row):
+                    continue
                 if entry[2] in first_steps and row.id > first_steps[entry[2]]:
                     yield Booking(*entry, row.request_id, row.run_key, row.row_ref, row.order_no)
 

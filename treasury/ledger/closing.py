@@ -17,6 +17,7 @@ from treasury.ledger.ledger import Ledger
 from treasury.ledger.made_reports import has_ended, last_report, record_report, reports_before
 from treasury.ledger.receipts import counted_when_opened, credit_of, is_inside, shown_receipts
 from treasury.ledger.snapshots import expected_receipts
+from treasury.ledger.taken_over import is_first_landing, is_taken_over, paid_when_opened
 from treasury.ledger.unpriced import add_open, add_unpriced
 from treasury.money import exact, format_amount
 from treasury.orders.states import OPEN, State
@@ -72,7 +73,7 @@ def _close(ledger: Ledger, sweep_id: int, scope: Scope, rules: ServiceRules, by_
     fee_on_top = rules.fee_on_top
     before = last_report(ledger, scope, sweep_id)
     opening = {} if before is None else {line.currency: line.closing_in_flight for line in _lines(before.statement)}
-    first, opened = 0 if before is None else before.journal_id, _openings(ledger)
+    first, opened = 0 if before is None else before.journal_id, openings(ledger)
     as_of = ledger.now()  # Race: what is sent from here on is later than this report, even where it is read below
     flows: dict[str, dict[str, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
     ages: dict[str, list[tuple[int, str]]] = defaultdict(list)
@@ -91,8 +92,9 @@ def _close(ledger: Ledger, sweep_id: int, scope: Scope, rules: ServiceRules, by_
             if CATALOGUE[row.operation].may_show_what_arrives and row.receive_amount is not None:
                 add_open(flows, opened, row, "receiving", row.receive_currency, Decimal(row.receive_amount))
                 ages[row.receive_currency].append((row.created_at, row.request_id))
+        inside = paid_when_opened(stream, opened)
         moves = (
-            _moves(stream(_steps(scope, first, last)), flows, late, fee_on_top),
+            _moves(stream(_steps(scope, first, last)), flows, late, fee_on_top, inside),
             _moves_of_unpriced(stream(_ends_of_unpriced(scope, first, last)), fee_on_top),
         )
         statement = draw_statement(opening, chain.from_iterable(moves), closing)
@@ -101,8 +103,8 @@ def _close(ledger: Ledger, sweep_id: int, scope: Scope, rules: ServiceRules, by_
             booked = _fees_so_far(ledger, sweep_id, opened)
             if booked or fee_on_top or earlier:
                 steps = stream(_steps_with_fees(first, fee_on_top))
-                _correct_fees(steps, flows, opened, booked, moves_beside=set(earlier) != set(fee_on_top))
-        add_unpriced(stream, sweep_id, flows, ages, fee_on_top, opened)
+                _correct_fees(steps, flows, opened, booked, inside, moves_beside=set(earlier) != set(fee_on_top))
+        add_unpriced(stream, sweep_id, flows, ages, fee_on_top, opened, inside)
         counted = counted_when_opened(stream, opened)
         for row in shown_receipts(stream, sweep_id):
             currency, credited = credit_of(row)
@@ -201,9 +203,10 @@ def _orders_in_flight(scope: Scope) -> Any:
 
 def _steps(scope: Scope, first: int, last: int) -> Any:
     orders, journal = schema.orders.c, schema.journal.c
-    query = select(*_money(), orders.request_id, journal.source, journal.target).join_from(
-        schema.journal, schema.orders, journal.order_id == orders.id
-    )
+    taken_over = (journal.target == State.SETTLED.value) & is_taken_over(journal.order_id)
+    query = select(
+        *_money(), orders.request_id, journal.order_id, journal.source, journal.target, taken_over.label("taken_over")
+    ).join_from(schema.journal, schema.orders, journal.order_id == orders.id)
     return query.where(journal.id > first, journal.id <= last, *_in_scope(scope)).order_by(journal.id)
 
 
@@ -212,24 +215,30 @@ def _moves(
     flows: dict[str, dict[str, Decimal]],
     late: dict[str, list[str]],
     fee_on_top: Collection[str],
+    inside: Collection[tuple[str, int]],
 ) -> Iterator[Move]:
-    """Yield the journal's steps as moves; add up what they moved of each balance, and name what was learnt late."""
+    """Yield the journal's steps as moves; add up what they moved of each balance, and name what was learnt late.
+
+    `inside`: what the opening of an account holds already.
+    """
     for row in rows:
         source, target = State(row.source), State(row.target)
         landed = (target is State.SETTLED) - (source is State.SETTLED)
         fee = None if row.fee is None else Decimal(row.fee)
         if landed:
-            if source not in OPEN:
-                late[row.currency].append(row.request_id)
-            amount = landed * Decimal(row.amount)
-            _add_effect(flows[row.currency], "arrived", amount, source)
+            is_late = source not in OPEN or bool(row.taken_over)
+            effects = [("arrived", row.currency, Decimal(row.amount))]
             if fee is not None:
                 name = "fees" if row.operation in fee_on_top else "fees_beside"
-                _add_effect(flows[row.fee_currency or row.currency], name, landed * fee, source)
+                effects.append((name, row.fee_currency or row.currency, fee))
             if CATALOGUE[row.operation].may_show_what_arrives and row.receive_amount is not None:
-                _add_effect(flows[row.receive_currency], "received", landed * Decimal(row.receive_amount), source)
-                if source not in OPEN:
-                    late[row.receive_currency].append(row.request_id)
+                effects.append(("received", row.receive_currency, Decimal(row.receive_amount)))
+            for name, currency, amount in effects:
+                if (currency, row.order_id) in inside and is_first_landing(row):
+                    continue
+                _add_effect(flows[currency], name, landed * amount, is_late=is_late)
+                if is_late and name in ("arrived", "received"):
+                    late[currency].append(row.request_id)
         is_on_top = row.operation in fee_on_top
         yield Move(row.currency, Decimal(row.amount), source, target, row.fee_currency, fee, is_on_top)
 
@@ -255,7 +264,7 @@ def _ends_of_unpriced(scope: Scope, first: int, last: int) -> Any:
     return query.where(journal.id > first, journal.id <= last, *_of_scope(scope)).order_by(journal.id)
 
 
-def _openings(ledger: Ledger) -> dict[str, Any]:
+def openings(ledger: Ledger) -> dict[str, Any]:
     """Return the report that opened the account of each currency."""
     balances = schema.sweep_balances.c
     read: dict[int, list[str]] = defaultdict(list)
@@ -292,6 +301,7 @@ def _correct_fees(
     flows: dict[str, dict[str, Decimal]],
     opened: Mapping[str, Any],
     booked: Mapping[str, Decimal],
+    inside: Collection[tuple[str, int]],
     *,
     moves_beside: bool,
 ) -> None:
@@ -304,6 +314,8 @@ def _correct_fees(
     for row in steps:
         currency = row.fee_currency or row.currency
         landed = (row.target == State.SETTLED.value) - (row.source == State.SETTLED.value)
+        if (currency, row.order_id) in inside and is_first_landing(row):
+            continue
         if landed and currency in opened and row.step > opened[currency].journal_id:
             fees[currency] += landed * Decimal(row.fee)
     for currency in {*fees, *booked}:
@@ -313,10 +325,10 @@ def _correct_fees(
             flows[currency]["found" if debit > 0 else "returned"] += abs(debit)
 
 
-def _add_effect(sums: dict[str, Decimal], name: str, amount: Decimal, source: State) -> None:
-    """Add an effect, which may have been earlier when its order had ended otherwise."""
+def _add_effect(sums: dict[str, Decimal], name: str, amount: Decimal, *, is_late: bool) -> None:
+    """Add an effect; one that the ledger learns of late may have been earlier."""
     sums[name] += amount
-    if source not in OPEN and name != "fees_beside":
+    if is_late and name != "fees_beside":
         debit = -amount if name == "received" else amount
         sums["found" if debit > 0 else "returned"] += abs(debit)
 

@@ -19,10 +19,11 @@ def add_unpriced(
     ages: dict[str, list[tuple[int, str]]],
     fee_on_top: Collection[str],
     opened: Mapping[str, Any],
+    inside: Collection[tuple[str, int]],
 ) -> None:
     """Add their debits, by what the service showed of each in this sweep, or last before it, to the flows.
 
-    `opened`: currency -> the report that opened its account.
+    `opened`: currency -> the report that opened its account; `inside`: what its opening holds already.
     """
     for row, shown in _with_what_is_shown(stream, sweep_id):
         state, currency = State(row.state), row.currency or shown.get("seen_currency")
@@ -33,7 +34,7 @@ def add_unpriced(
             debits.append((shown.get("seen_fee_currency") or currency, Decimal(shown["seen_fee"])))
         for code, amount in debits:
             if state is State.SETTLED:
-                flows[code]["unpriced"] += amount
+                flows[code]["unpriced"] += 0 if (code, row.id) in inside else amount
             else:
                 add_open(flows, opened, row, "in_flight", code, amount)
         if state in OPEN:
@@ -53,9 +54,11 @@ def add_open(
 def _with_what_is_shown(stream: Stream, sweep_id: int) -> Iterator[tuple[Any, dict[str, Any]]]:
     """Yield those that are open or settled, each with the last answer that shows its amount."""
     orders, answers = schema.orders.c, schema.answers.c
-    facts = (orders.operation, orders.currency, orders.state, orders.created_at, orders.sent_at, orders.request_id)
+    facts = (orders.id, orders.operation, orders.currency, orders.state, orders.created_at)
     shown = (answers.sweep_id == sweep_id) & (answers.order_id == orders.id) & SHOWS_AMOUNT
-    query = select(*facts, answers.service_side).outerjoin_from(schema.orders, schema.answers, shown)
+    query = select(*facts, orders.sent_at, orders.request_id, answers.service_side).outerjoin_from(
+        schema.orders, schema.answers, shown
+    )
     states = [state.value for state in (*OPEN, State.SETTLED)]
     rows = list(stream(query.where(orders.amount.is_(None), orders.state.in_(states))))
     unheard = [row.request_id for row in rows if row.service_side is None]

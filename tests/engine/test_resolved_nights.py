@@ -1,0 +1,68 @@
+"""Nights of a ledger that was lost or put back: what it had sent, and a person resolves as sent, moves once."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.crash.payments import make_kind
+from tests.engine import paying
+from tests.engine.nights import DAY, OpenDesk, balance, classes, month_of
+from tests.engine.runs import night, pay, sheet
+from tests.moved_clock import clock_of
+from treasury.payments.desk import Desk
+from treasury.payments.resolving import resolve_as_sent
+
+EARLIER, LOST = ("z", "5", "12345670099"), ("a", "10", "12345670001")
+
+
+@pytest.mark.parametrize("opened", ["before", "after", "by the question"])
+def test_a_payment_of_a_lost_ledger_moves_its_account_once(
+    opened: str, open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(settle_seconds=1)
+    lost, desk = _lost(open_desk, sandbox, tmp_path), open_desk(sandbox.base_url)
+    if opened == "before":
+        pay(desk, sheet(tmp_path, EARLIER), tmp_path / "earlier", "earlier", seconds=20)
+        night(desk, tmp_path / "0")
+    pay(lost, sheet(tmp_path, LOST), tmp_path / "lost", seconds=20)
+    if opened == "by the question":
+        paying.commit(desk, sheet(tmp_path, LOST), "run")
+    else:
+        pay(desk, sheet(tmp_path, LOST), tmp_path / "out", seconds=20)
+    clock_of(desk).move(DAY)
+    first = night(desk, tmp_path / "1")
+    gap = {"USDT_TRC20": "balance_gap new"} if opened == "before" else {}
+    assert classes(first) == {"a": "orphan_success new", **gap}
+    [decision] = resolve_as_sent(desk, "run", by="Ana", why="found at the service")
+    assert decision.done
+    clock_of(desk).move(DAY)
+    second = night(desk, tmp_path / "2")
+    ended = {"USDT_TRC20": "balance_gap resolved"} if gap else {}
+    assert (classes(second), balance(second)["unexplained"]) == ({"a": "orphan_success persisting", **ended}, "0")
+    month = month_of(desk, tmp_path / "month", f"{clock_of(desk).now():%Y-%m}")
+    assert (month["closing"], month.get("difference")) == (balance(second)["closing"], None)
+    sandbox.deposit("USDT_TRC20", "3")
+    assert balance(night(desk, tmp_path / "3"))["unexplained"] == "3"
+
+
+def test_a_scanned_code_of_a_lost_ledger_moves_its_account_once(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(settle_seconds=1)
+    lost, desk = _lost(open_desk, sandbox, tmp_path), open_desk(sandbox.base_url)
+    for each in (lost, desk):
+        make_kind("scan_to_pay").start(each, tmp_path)
+        sandbox.advance(60)
+    orders = desk.ledger.orders()
+    night(desk, tmp_path / "1")
+    for order in orders:
+        resolve_as_sent(desk, order.request_id, by="Ana", why="found at the service")
+    second = night(desk, tmp_path / "2")
+    assert {each["class"] for each in second["breaks"]} == {"orphan_success"}
+    assert balance(second, "USDT")["unexplained"] == "0"
+
+
+def _lost(open_desk: OpenDesk, sandbox: Any, folder: Path) -> Desk:
+    """A desk whose ledger the other one does not know."""
+    return open_desk(sandbox.base_url, ledger=f"sqlite:///{folder}/lost.db", tokens=folder / "tokens-of-lost")

@@ -1,0 +1,53 @@
+"""Orders that were held because the service knew them, and that a person said were sent: what they moved may have moved
+before the ledger counts it."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from sqlalchemy import ColumnElement, and_, exists, select
+
+from treasury.concurrency.batches import batched
+from treasury.ledger import schema
+from treasury.ledger.last_answers import IS_FOUND, Stream
+from treasury.orders.states import NEVER_LEFT, OPEN, State
+from treasury.provider.status import OrderStatus
+
+
+def is_taken_over(order_id: ColumnElement[int]) -> ColumnElement[bool]:
+    """Tell whether an order was held before it counted as sent."""
+    journal = schema.journal.alias().c
+    return exists().where(journal.order_id == order_id, _is_taking(journal))
+
+
+def paid_when_opened(stream: Stream, opened: Mapping[str, Any]) -> set[tuple[str, int]]:
+    """Return currency and id of the orders that the report which opened its account shows as paid, though the ledger
+    took them for not sent: what they moved is inside the opening.
+
+    `opened`: currency -> that report.
+    """
+    journal, answers = schema.journal.c, schema.answers.c
+    first = min((report.journal_id for report in opened.values()), default=0)
+    taken = {row.order_id for row in stream(select(journal.order_id).where(journal.id > first, _is_taking(journal)))}
+    sweeps = {report.sweep_id for report in opened.values()}
+    paid = set()
+    for some in batched(sorted(taken)):
+        query = select(answers.sweep_id, answers.order_id, answers.ledger_side, answers.service_side)
+        query = query.where(answers.sweep_id.in_(sweeps), answers.order_id.in_(some), IS_FOUND)
+        for row in stream(query):
+            ours, shown = json.loads(row.ledger_side), json.loads(row.service_side)
+            if ours["state"] in NEVER_LEFT and shown.get("status") == OrderStatus.SUCCESS:
+                paid.add((row.sweep_id, row.order_id))
+    return {(code, id) for code, report in opened.items() for sweep_id, id in paid if sweep_id == report.sweep_id}
+
+
+def _is_taking(journal: Any) -> ColumnElement[bool]:
+    """Tell whether a step of the journal takes an order over."""
+    targets = [State.ACCEPTED.value, State.SETTLED.value]
+    return and_(journal.source == State.HELD.value, journal.target.in_(targets))
+
+
+def is_first_landing(row: Any) -> bool:
+    """Tell whether a step of the journal is the first by which its order counts as paid; one that was taken back and is
+    paid again had ended in between."""
+    return row.target == State.SETTLED and row.source in (*OPEN, State.HELD)
