@@ -128,6 +128,19 @@ def test_what_the_service_would_refuse_is_found_by_a_look(
     assert says in problem.rule
 
 
+def test_what_the_service_offers_since_its_list_was_kept_is_asked_for_before_a_row_is_refused(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    desk = open_desk(start_sandbox().base_url)
+    file = named(tmp_path, ("a", "10", "12345670001", "Ann Example"))
+    look(desk, read_plan(file, "run"), file)
+    [kept] = (desk.settings.home / "lists").iterdir()
+    kept.write_text(kept.read_text().replace('"1000120"', '"1000121"'))  # as it was before the service had this bank
+    clock_of(desk).move(3600)
+    look(desk, read_plan(file, "run"), file)
+    assert '"1000120"' in kept.read_text()
+
+
 def test_a_preview_says_how_the_sheet_was_read(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
     desk = open_desk(start_sandbox().base_url)
     file = named(tmp_path, ("a", "10", "12345670001", "Ann Example"))

@@ -19,9 +19,9 @@ from treasury.pay.estimates import Estimates, FeeEstimates, rate_of
 from treasury.payments.approving import by_name_only
 from treasury.payments.desk import Desk
 from treasury.payments.governing import Governing, would_rehearse
-from treasury.payments.offers import OfferQuestions, offers_for
+from treasury.payments.offers import OfferQuestions, judge_by_offers
 from treasury.payments.terms import said_of_rows
-from treasury.planning.offers import Funding, Place, judge_offered, place_of
+from treasury.planning.offers import Funding, Place, place_of
 from treasury.planning.payouts import PayoutPlan, plan_payouts
 from treasury.planning.shown import shown_payouts
 from treasury.policy.people import People
@@ -42,8 +42,8 @@ def look(desk: Desk, plan: PayoutPlan, file: Path | None = None, *, in_full: boo
     Raises `InvalidSheet` for rows that the service would refuse, by the lists that it gives.
     """
     questions = OfferQuestions(desk)
-    offers = offers_for(desk, plan.rows, questions)
-    if problems := judge_offered(plan.rows, offers):
+    offers, problems = judge_by_offers(desk, plan.rows, questions)
+    if problems:
         raise InvalidSheet(str(file or plan.run_key), problems)
     waiting = _waiting(desk, plan)
     funding = funding_of(desk, questions, waiting, in_flight(desk.ledger, except_run=plan.run_key))

@@ -8,8 +8,7 @@ from treasury.ledger.in_flight import recorded_debits
 from treasury.orders.rows import PayoutRow
 from treasury.pay.remaining import not_replaceable
 from treasury.payments.desk import Desk
-from treasury.payments.offers import OfferQuestions, offers_for
-from treasury.planning.offers import judge_offered
+from treasury.payments.offers import OfferQuestions, judge_by_offers
 from treasury.planning.payouts import PayoutPlan
 from treasury.policy.judge import judge_rows, judge_service, judge_unbounded
 from treasury.provider.service_rules import ServiceRules
@@ -58,7 +57,7 @@ def _refused(
     if desk is not None:
         found += judge_unbounded(new, plan.limits)
         found += not_replaceable(desk, plan)
-        found += judge_offered(new, offers_for(desk, new, OfferQuestions(desk)))
+        found += judge_by_offers(desk, new, OfferQuestions(desk))[1]
     if recorded is not None and not add:
         rule = "is not in the run, which began without it: --add adds it"
         found += [RowProblem(row.line, row.row_ref, "row", rule, code="not_in_run") for row in new]

@@ -8,11 +8,11 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypeVar
 
-from treasury.errors import NotConnected, OutcomeUnknown, Refused
+from treasury.errors import NotConnected, OutcomeUnknown, Refused, RowProblem
 from treasury.files import write_json
 from treasury.orders.rows import PayoutRow, Route
 from treasury.payments.desk import Desk
-from treasury.planning.offers import Offers, Place, place_of
+from treasury.planning.offers import Offers, Place, judge_offered, place_of
 from treasury.provider.fiat_payouts import (
     RemittancePurposes,
     SupportedBanks,
@@ -66,8 +66,10 @@ class OfferQuestions:
 class Lists:
     """The lists of one account's service, kept in a file of its home for a day."""
 
-    def __init__(self, desk: Desk, questions: OfferQuestions) -> None:
+    def __init__(self, desk: Desk, questions: OfferQuestions, since: float = 0.0) -> None:
+        """`since`: a list that was kept before, Unix seconds, is asked for again."""
         self._questions = questions
+        self._since = since
         self._clock = desk.clock
         name = hashlib.sha256(desk.ledger.account.encode()).hexdigest()[:16]
         self._file = desk.settings.home / "lists" / f"{name}.json"
@@ -78,7 +80,7 @@ class Lists:
         """Return what `read` makes of the answer, plain JSON values; None where it is empty, or there is none."""
         name = json.dumps([FORM, operation.operation_name(), operation.body()], sort_keys=True)
         kept = self._kept.get(name)
-        if kept is not None and 0 <= self._clock.wall() - kept["at"] < KEPT_SECONDS:
+        if kept is not None and kept["at"] >= self._since and 0 <= self._clock.wall() - kept["at"] < KEPT_SECONDS:
             return kept["says"]
         says = self._questions.ask(operation, what, lambda reply: read(reply) or None)
         if says is not None:
@@ -102,8 +104,28 @@ def _read(file: Path) -> dict[str, Any]:
     return {name: each for name, each in found.items() if isinstance(each, dict) and {"at", "says"} <= each.keys()}
 
 
-def offers_for(desk: Desk, rows: Iterable[PayoutRow], questions: OfferQuestions) -> Offers:
-    """Return what the service offers for the places, banks and networks of these rows."""
+def judge_by_offers(
+    desk: Desk, rows: Iterable[PayoutRow], questions: OfferQuestions
+) -> tuple[Offers, list[RowProblem]]:
+    """Return what the service offers for these rows, and those that it would refuse.
+
+    No row is refused by a list that was kept: what it was judged by is asked for again.
+    """
+    began = desk.clock.wall()
+    offers = offers_for(desk, rows, questions)
+    if problems := judge_offered(rows, offers):
+        lines = {each.row for each in problems}
+        offers_for(desk, (row for row in rows if row.line in lines), questions, since=began)
+        offers = offers_for(desk, rows, questions)
+        problems = judge_offered(rows, offers)
+    return offers, problems
+
+
+def offers_for(desk: Desk, rows: Iterable[PayoutRow], questions: OfferQuestions, since: float = 0.0) -> Offers:
+    """Return what the service offers for the places, banks and networks of these rows.
+
+    `since`: a list that was kept before, Unix seconds, is asked for again.
+    """
     direct: set[Place] = set()
     quoted: set[Place] = set()
     routes: set[tuple[Place, str, str]] = set()
@@ -117,7 +139,7 @@ def offers_for(desk: Desk, rows: Iterable[PayoutRow], questions: OfferQuestions)
         (direct if row.route is Route.DIRECT else quoted).add(place)
         if row.route is Route.QUOTED and len(routes) < MAX_ROUTES:
             routes.add((place, str(row.fields["beneficiary_bank_id"]), str(row.fields["clear_network"])))
-    lists = Lists(desk, questions)
+    lists = Lists(desk, questions, since)
     channels = {place: _channels(lists, place) for place in sorted(direct)}
     quotes = _quoted(lists, sorted(quoted), sorted(routes)) if quoted else {}
     named = {(place, kind): found for place, each in channels.items() for kind, found in each.items()}
