@@ -62,19 +62,26 @@ def is_clean(text: str) -> bool:
     )
 
 
-_LOOKS_LIKE = str.maketrans(
-    # Cyrillic and Greek letters that look like Latin ones (Unicode, Security Mechanisms: confusables), case-folded.
-    "авекмнорстухіјѕԁԛԝүһьαβεζηικμνορτυχω",
-    "abekmhopctyxijsdqwyhbabezhikmnoptuxw",
-) | str.maketrans("oil", "011")
-"""Character -> the one that it is taken for, so that two texts which look the same are the same."""
+_ONE = str.maketrans("oil", "011")
+_NOT_SEEN = dict.fromkeys((0x115F, 0x1160, *range(0x2B0, 0x300)))  # letters to Unicode: Hangul fillers, apostrophes
+_LOOKS_LIKE = (
+    _ONE
+    | _NOT_SEEN
+    | str.maketrans(
+        # Letters that look like Latin ones (Unicode, Security Mechanisms: confusables), case-folded: Cyrillic, Greek,
+        # Armenian, and Latin ones of other alphabets.
+        "авекмнорстухіјѕԁԛԝүһьӏԍѵѡαβεζηικμνορτυχωγօսոհցզıɑɡ",
+        "abekmhopctyxijsdqwyhblgvwabezhikmnoptuxwyounhgqiag".translate(_ONE),
+    )
+)
+"""Character -> the one that it is taken for, or none, so that two texts which look the same are the same."""
 
 
 def as_it_looks(text: str) -> str:
     """Return what identifies an account, as an eye reads it: letters and digits alone, in one width, case and alphabet.
 
-    Spaces, dashes, zero-width and direction characters do not count; full-width and Arabic-Indic digits are digits; a
-    Cyrillic or Greek letter is the Latin one that it is taken for. O and 0, I, l and 1 are one character each.
+    Spaces, dashes and what nobody sees do not count; full-width and Arabic-Indic digits are digits; a Cyrillic, Greek
+    or Armenian letter is the Latin one that it is taken for. O and 0, I, l and 1 are one character each.
     """
     if text.isascii():
         return "".join(filter(str.isalnum, text)).lower().translate(_LOOKS_LIKE)

@@ -65,6 +65,17 @@ def test_a_typed_name_approves_nothing_where_people_have_keys(desk: Desk, tmp_pa
         approving.approve(desk, "run", name="ben")
 
 
+def test_one_name_written_in_two_alphabets_is_one_approval(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    desk = open_desk(start_sandbox().base_url)
+    adopt(desk, {})
+    waits(desk, sheet(tmp_path, ("a", "120", "12345670001")), maker=None)
+    assert approving.approve(desk, "run", name="John Doe").lacks == 1
+    with pytest.raises(InputError, match="approved this plan already"):
+        approving.approve(desk, "run", name="J\N{CYRILLIC SMALL LETTER O}hn D\N{GREEK SMALL LETTER OMICRON}e")
+
+
 @pytest.mark.parametrize(
     ("who", "said"),
     [

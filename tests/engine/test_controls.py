@@ -24,12 +24,14 @@ from treasury.errors import (
 )
 from treasury.ledger.approvals import Approved
 from treasury.ledger.day import check_day
+from treasury.ledger.policies import adopt_policy
 from treasury.ledger.stops import lift_stop, stop_sending
 from treasury.orders.states import Event, State
 from treasury.pay.payout_plans import read_plan
 from treasury.payments import approving, execution
 from treasury.payments.desk import Desk
 from treasury.payments.resolving import release_orders
+from treasury.policy.model import parse_policy
 from treasury.settings import os_user
 
 OpenDesk = Callable[..., Desk]
@@ -284,6 +286,16 @@ def test_while_a_stop_stands_nothing_is_sent(open_desk: OpenDesk, start_sandbox:
 
 
 @pytest.mark.both_databases
+@pytest.mark.parametrize("name", ["\N{ZERO WIDTH SPACE}", "\N{HANGUL FILLER}", "--"])
+def test_a_name_that_nobody_sees_is_none(open_desk: OpenDesk, start_sandbox: Any, name: str) -> None:
+    desk = open_desk(start_sandbox().base_url)
+    with pytest.raises(InputError, match="a stop needs a name"):
+        stop_sending(desk.ledger, name, "why")
+    policy = parse_policy({"payouts": {"max_per_run": {"USDT": "1"}}}, "policy")
+    with pytest.raises(InputError, match="needs the name of the person"):
+        adopt_policy(desk.ledger, policy, "policy", by=name, os_user="ada")
+
+
 def test_a_stop_reaches_a_run_in_the_middle(open_desk: OpenDesk, service: Any, tmp_path: Path) -> None:
     desk = open_desk(service.base_url)
     other = open_desk(service.base_url)

@@ -167,3 +167,22 @@ def test_what_was_paid_later_elsewhere_holds_the_first_that_waited(
 def test_accounts_are_compared_as_an_eye_reads_them(written: str) -> None:
     assert as_it_looks(written) == as_it_looks("12345670001")
     assert as_it_looks("DE89 3704 O044") == as_it_looks("d\N{CYRILLIC SMALL LETTER IE}8937040044")
+
+
+@pytest.mark.parametrize(
+    ("written", "alike"),
+    [
+        ("J\N{CYRILLIC SMALL LETTER O}hn", "John"),
+        ("L\N{CYRILLIC SMALL LETTER BYELORUSSIAN-UKRAINIAN I}sa", "Lisa"),
+        ("P\N{GREEK CAPITAL LETTER OMICRON}\N{GREEK CAPITAL LETTER IOTA}", "POI"),
+        ("\N{LATIN SMALL LETTER DOTLESS I}da", "Ida"),
+        ("Pau\N{CYRILLIC LETTER PALOCHKA}", "Paul"),
+        ("\N{ARMENIAN CAPITAL LETTER OH}tto", "Otto"),
+        ("D\N{LATIN SMALL LETTER ALPHA}n", "Dan"),
+        ("Dan\N{HANGUL FILLER}", "Dan"),
+        ("O\N{MODIFIER LETTER APOSTROPHE}Hara", "O'Hara"),
+    ],
+)
+def test_other_letters_are_those_that_they_are_taken_for(written: str, alike: str) -> None:
+    assert written != alike
+    assert as_it_looks(written) == as_it_looks(alike)

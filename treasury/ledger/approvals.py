@@ -29,7 +29,7 @@ from treasury.ledger.proposals import (
 )
 from treasury.ledger.seals import is_sealed, seal
 from treasury.ledger.snapshots import of_run, read_content
-from treasury.policy.people import Maker, Right, same_person
+from treasury.policy.people import Maker, Right, names_somebody, same_person
 
 
 @dataclass(frozen=True)
@@ -141,7 +141,7 @@ def approve_plan(
         if owner is not None and person and not same_person(person, owner):
             raise InputError(f"the key of this approval is {owner}'s, not {person}'s; nothing was recorded")
         person = owner or person or "somebody"
-    elif not as_a_name(person):
+    elif not names_somebody(person):
         raise InputError("an approval needs the name of a person (--by NAME), or a key (--key FILE)")
 
     def work(connection: Connection) -> Approved:
@@ -216,11 +216,6 @@ def matter_of_plan(ledger: Ledger, run_key: str) -> Matter:
 def decided_by(ledger: Ledger, plan: WaitingPlan) -> str:
     """Who decided last about a proposal."""
     return ledger.look(lambda connection: decisions_of(connection, ledger, plan)[0][-1].name)
-
-
-def as_a_name(text: str) -> bool:
-    """Tell whether a text names somebody: it has letters or digits that an eye sees."""
-    return same_person(text, text) and not same_person(text, "")
 
 
 def _open_plan(connection: Connection, ledger: Ledger, run_key: str) -> WaitingPlan:

@@ -23,7 +23,7 @@ from treasury.ledger.seals import seal
 from treasury.orders.records import Order
 from treasury.orders.states import Event, Hold
 from treasury.policy.model import Policy
-from treasury.policy.people import Maker, People, same_person
+from treasury.policy.people import Maker, People, names_somebody, same_person
 from treasury.provider.catalogue import CATALOGUE
 
 Proof = Ed25519PrivateKey | Token
@@ -169,7 +169,7 @@ def _judge(
 def _by_name(word: Word) -> Decided:
     if word.proof is not None and not word.by.strip():
         raise InputError("the policy in force lists nobody with keys, so a name counts: --by NAME")
-    if not same_person(word.by, word.by) or same_person(word.by, "") or not word.why.strip():
+    if not names_somebody(word.by) or not word.why.strip():
         raise InputError("a decision needs a name and a reason: --by NAME --why TEXT")
     return Decided(word.by.strip())
 

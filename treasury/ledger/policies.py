@@ -27,7 +27,7 @@ from treasury.ledger.ledger import Ledger
 from treasury.ledger.proposals import newest_plan
 from treasury.ledger.seals import seal
 from treasury.policy.model import Policy
-from treasury.policy.people import Maker, Right, same_person
+from treasury.policy.people import Maker, Right, names_somebody, same_person
 from treasury.policy.policy_lines import changes_between, lines_of
 from treasury.provider.address import is_loopback
 from treasury.texts import with_person
@@ -268,6 +268,6 @@ def _mark_rehearsal(connection: Connection) -> None:
 
 def _name(by: str) -> str:
     person = " ".join(by.split())
-    if not person:
+    if not names_somebody(person):
         raise InputError("a policy needs the name of the person who adopts it: --by NAME")
     return person

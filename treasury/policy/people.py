@@ -138,6 +138,11 @@ class People:
                     yield f"people.{name}.{what}: is {owners[what, value]}'s, too; nobody can tell the two apart"
 
 
+def names_somebody(text: str) -> bool:
+    """Tell whether a text names a person: it has letters or digits that an eye sees."""
+    return bool(as_it_looks(text))
+
+
 def same_person(one: str, other: str) -> bool:
     """Tell whether two typed names are one person's, as an eye reads them."""
     return as_it_looks(one) == as_it_looks(other)
