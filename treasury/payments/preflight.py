@@ -7,6 +7,7 @@ find a ledger that is older than the service.
 import random
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from decimal import Decimal
 from functools import partial
 
 from treasury.concurrency.batches import batched
@@ -23,7 +24,7 @@ from treasury.payments.desk import Desk
 from treasury.payments.governing import governing
 from treasury.provider.operation import SeenOrder
 from treasury.provider.refusals import ACCOUNT_TROUBLE
-from treasury.reconciliation.breaks import id_of_subject
+from treasury.reconciliation.breaks import Acceptance, id_of_subject
 from treasury.reconciliation.classes import ABOVE_BOUND
 from treasury.texts import with_person
 
@@ -63,7 +64,7 @@ def why_above_bound(desk: Desk, run_key: str) -> str | None:
     accepted = acceptances(desk.ledger, desk.ledger.now()) if over else {}
     for order, by in over:
         break_id = id_of_subject(order.request_id)
-        if break_id not in accepted or accepted[break_id].name != ABOVE_BOUND:
+        if not _is_accepted(accepted.get(break_id), by):
             accept = f"treasury accept {break_id} --by NAME --why TEXT"
             return (
                 f"{order.row_ref} debited {format_amount(by)} {order.currency} more than the plan allowed for (its fee "
@@ -71,6 +72,12 @@ def why_above_bound(desk: Desk, run_key: str) -> str | None:
                 f"{with_person(accept, is_listed=bool(governing(desk).people))}, then start the run again"
             )
     return None
+
+
+def _is_accepted(newest: Acceptance | None, by: Decimal) -> bool:
+    """Tell whether a person accepted that a payment debited so much more than its plan allowed for."""
+    said = () if newest is None else (*newest.others, newest)
+    return any(each.name == ABOVE_BOUND and by <= each.difference for each in said)
 
 
 def _probe(desk: Desk, waiting: Mapping[str, Sequence[int]]) -> str | None:
