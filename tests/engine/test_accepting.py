@@ -10,9 +10,10 @@ from sqlalchemy import update
 from tests.engine.approvers import KEYS, PEOPLE, adopt, change, person
 from tests.engine.runs import night, pay, sheet
 from tests.moved_clock import clock_of
+from treasury.approving.tokens import Verb, sign
 from treasury.errors import InputError
 from treasury.ledger import schema
-from treasury.ledger.acceptances import accept_break, withdraw_acceptances
+from treasury.ledger.acceptances import accept_break, matter_of_break, withdraw_acceptances
 from treasury.ledger.deciding import Proof
 from treasury.payments.desk import Desk
 from treasury.settings import os_user
@@ -125,3 +126,21 @@ def test_where_people_are_listed_the_maker_of_the_run_accepts_nothing_of_it(
     with pytest.raises(InputError, match="takes the key"):
         withdraw(desk, found, "ben")
     assert withdraw(desk, found, proof=KEYS["ada"]) == 1
+
+
+def test_a_token_accepts_once_and_not_again_after_it_was_withdrawn(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    desk = open_desk(start_sandbox().base_url)
+    adopt(desk, payouts={})
+    pay(desk, sheet(tmp_path, ROW), tmp_path / "out", seconds=20)
+    forge(desk, amount="9")
+    found = night(desk, tmp_path / "1", accepts=False)
+    number = found["breaks"][0]["id"]
+    code = matter_of_break(desk.ledger, number, ends_at=None, withdraw=False).code
+    token = sign(KEYS["ben"], Verb.ACCEPT, number, code, desk.ledger.now() + DAY * 1000)
+    accept(desk, found, "", proof=token)
+    assert withdraw(desk, found, proof=KEYS["cleo"]) == 1
+    with pytest.raises(InputError, match="this token was recorded before"):
+        accept(desk, found, "", proof=token)
+    accept(desk, found, "", proof=KEYS["ben"])

@@ -134,10 +134,19 @@ def hear(connection: Connection, books: Books, word: Word, subject: str, makers:
         raise refusal("who is listed, or who made it, changed at the same moment; say it again")
     if token is not None:
         table = schema.keyed_decisions
+        if token is word.proof and _was_heard(connection, token, subject):
+            raise refusal("this token was recorded before: it decides once; sign another one")
         row = {"at": books.now(), "verb": word.purpose.value, "subject": subject, "name": decided.name}
         row |= {"os_user": word.os_user, "is_alone": decided.alone, "why": word.why.strip(), "token": str(token)}
         connection.execute(insert(table).values(**row, checksum=seal(books.key, table, row)))
     return decided
+
+
+def _was_heard(connection: Connection, token: Token, subject: str) -> bool:
+    """Tell whether a token decided about this thing before: what it said may have been withdrawn since."""
+    table = schema.keyed_decisions.c
+    heard = select(table.id).where(table.subject == subject, table.token == str(token)).limit(1)
+    return connection.execute(heard).first() is not None
 
 
 def _judge(
