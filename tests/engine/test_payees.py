@@ -337,6 +337,24 @@ def test_another_account_of_a_known_name_waits_so_many_days(
     assert cooled.state.value == "prepared"
 
 
+@pytest.mark.both_databases
+def test_a_known_name_waits_also_where_another_name_was_paid_to_its_new_account(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    desk = open_desk(start_sandbox().base_url)
+    adopt(desk, cooling_days=3)
+    pay(desk, named(tmp_path, ("a", "10", "12345670001", "Ann Example")), tmp_path / "1", "first")
+    rows = (("door", "5", "12345670002", "A. Nobody"), ("large", "900", "12345670002", "Ann Example"))
+    file = named(tmp_path, *rows)
+    for _ in range(2):
+        assert pay(desk, file, tmp_path / "2", "second")["counts"] == {"settled": 1, "held": 1}
+    third = named(tmp_path, ("more", "90", "12345670002", "Ann Example"), name="third.csv")
+    assert pay(desk, third, tmp_path / "3", "third")["counts"] == {"held": 1}
+    clock_of(desk).move(3 * 86_400 + 1)
+    assert pay(desk, file, tmp_path / "4", "second")["counts"] == {"settled": 2}
+    assert pay(desk, third, tmp_path / "5", "third")["counts"] == {"settled": 1}
+
+
 def test_a_run_is_shown_beside_the_last_one_of_the_same_people(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:

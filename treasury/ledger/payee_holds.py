@@ -82,22 +82,21 @@ def _not_released(connection: Connection, run_key: str, state: State, kind: Hold
     return [row for row in rows if kind.value not in (row.released or "").split()]
 
 
-def _was_paid(connection: Connection, row: Row[tuple[()]]) -> bool:
-    """Tell whether anything of this ledger may have been paid to a row's payee before."""
+def _was_paid(connection: Connection, row: Row[tuple[()]], name: str | None = None) -> bool:
+    """Tell whether anything of this ledger may have been paid to a row's payee before, under this name if given."""
     table = schema.orders
     paid = select(table.c.id).where(table.c.payee == row.payee, table.c.id != row.id, may_be_paid(table)).limit(1)
+    paid = paid if name is None else paid.where(table.c.payee_name == name)
     return connection.execute(paid).first() is not None
 
 
 def _why_held(connection: Connection, row: Row[tuple[()]], limits: Limits, now: int) -> str | None:
     table = schema.orders
-    if _was_paid(connection, row):
-        return None
     amount = row.amount if row.amount is not None else row.ceiling
     most = _new_above(limits).get(row.currency)
-    if most is not None and (amount is None or Decimal(amount) > most):
+    if most is not None and (amount is None or Decimal(amount) > most) and not _was_paid(connection, row):
         return f"the first payment to this account, and over new_payee_above ({format_amount(most)} {row.currency})"
-    if not _days(limits) or row.payee_name is None:
+    if not _days(limits) or row.payee_name is None or _was_paid(connection, row, row.payee_name):
         return None
     named = select(table.c.id).where(
         table.c.payee_name == row.payee_name, table.c.payee != row.payee, may_be_paid(table)
