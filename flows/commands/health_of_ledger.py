@@ -9,7 +9,7 @@ from treasury.ledger.epoch import why_epoch
 from treasury.ledger.halts import check_not_stopped
 from treasury.ledger.in_force import as_time
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.policies import is_rehearsal, policy_in_force, running_recovery
+from treasury.ledger.policies import genuine_policy, is_rehearsal, running_recovery
 from treasury.orders.states import Hold, State
 from treasury.provider.client import Account
 from treasury.provider.service_rules import ServiceRules
@@ -55,8 +55,11 @@ def _commands(runs: list[str]) -> str:
 
 
 def say_policy(ledger: Ledger) -> list[str]:
-    """The policy in force, a recovery that runs, and whether this ledger is a rehearsal."""
-    found, recovery = policy_in_force(ledger), running_recovery(ledger)
+    """The policy in force, a recovery that runs, and whether this ledger is a rehearsal.
+
+    Raises `ConfigurationError` while one is changed or added by hand.
+    """
+    found, recovery = genuine_policy(ledger), running_recovery(ledger)
     lines = [REHEARSAL] if is_rehearsal(ledger) else []
     if recovery is not None:
         lines.append(

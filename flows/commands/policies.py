@@ -15,6 +15,7 @@ from treasury.ledger.policies import (
     POLICY_KEY,
     adopt_policy,
     end_recovery,
+    genuine_policy,
     is_rehearsal,
     policy_in_force,
     recover_policy,
@@ -121,7 +122,7 @@ def _calendar_warnings(policy: Policy) -> Iterator[str]:
 def show() -> int:
     """Show the policy in force, as TOML would hold it, and who adopted it."""
     ledger = configured_desk().ledger
-    found, recovery = policy_in_force(ledger), running_recovery(ledger)
+    found, recovery = genuine_policy(ledger), running_recovery(ledger)
     if is_rehearsal(ledger):
         print("REHEARSAL: this ledger recorded payments without a policy in force")
     if recovery is not None:

@@ -1,7 +1,9 @@
 """The policy in force: adopted by a person, it applies at every door, and a left-out option walks around nothing."""
 
 import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 
 import pytest
 
@@ -201,6 +203,18 @@ def test_what_a_policy_would_have_held_is_said_and_nothing_changes(office: Offic
     assert (said.code, said.last) == (0, "of 2 orders of the last 90 days it would have held or refused 1")
     assert "r2 of run one" in said.out
     assert "no policy is in force" in office.run("policy", "show").out
+
+
+def test_a_policy_that_was_put_out_of_force_in_the_database_is_told(office: Office) -> None:
+    adopt(office, "[payouts.max_per_run]\nUSDT_TRC20 = '1000'\n")
+    adopt(office, "[payouts.max_per_run]\nUSDT_TRC20 = '10'\n")
+    with closing(sqlite3.connect(office.home / "ledger.db")) as database, database:
+        database.execute("UPDATE policies SET ended_at = 1 WHERE id = 2")
+    for command in (["policy", "show"], ["doctor"], ["pay", office.sheet(row(1, "500")), "--run-key", "r", "--yes"]):
+        ended = office.run(*command)
+        assert (ended.code, "a policy was changed or added in the ledger by hand" in ended.out + ended.err) == (2, True)
+    adopt(office, "[payouts.max_per_run]\nUSDT_TRC20 = '10'\n")
+    assert "by hand" not in office.run("doctor").out
 
 
 def test_a_service_elsewhere_needs_a_policy(open_office: Callable[..., Office], prefect_url: str) -> None:

@@ -347,6 +347,30 @@ def test_while_a_policy_was_written_by_hand_nothing_leaves(desk: Desk, tmp_path:
     assert start(desk, file) == {"a": "settled"}
 
 
+@pytest.mark.parametrize("changed", ["in_force_at", "ended_at", "recovery"])
+@pytest.mark.both_databases
+def test_a_policy_that_was_put_out_of_force_by_hand_makes_room_for_no_older_one(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, changed: str
+) -> None:
+    desk = open_desk(start_sandbox().base_url)
+    adopt(desk, {}, payouts={"max_per_run": {"USDT_TRC20": "1000"}})  # typed names, and no approvals
+    adopt(desk)
+    newest = policy_in_force(desk.ledger)
+    assert newest is not None
+    file = sheet(tmp_path, ("a", "500", "12345670001"))
+    far = {changed: True if changed == "recovery" else desk.ledger.now() + 1000 * HOUR}
+    change(desk, update(schema.policies).where(schema.policies.c.id == newest.id).values(**far))
+    with pytest.raises(ConfigurationError, match="by hand"):
+        start(desk, file)
+    stop_sending(desk.ledger, "Ann", "a look first")
+    with pytest.raises(ConfigurationError, match="by hand"):
+        lift_stop(desk.ledger, "Mallory")
+    adopt(desk)
+    lift_stop(desk.ledger, proof=KEYS["ben"])
+    with pytest.raises(ApprovalNeeded):
+        start(desk, file)
+
+
 @pytest.mark.sqlite_alone
 def test_an_approval_from_before_a_restore_counts_for_nothing(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, ledger_url: str

@@ -17,7 +17,7 @@ from treasury.approving.tokens import Matter, Token, Verb, sign
 from treasury.errors import InputError
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
-from treasury.ledger.in_force import check_no_recovery, policy_at
+from treasury.ledger.in_force import check_genuine, check_no_recovery, policy_at
 from treasury.ledger.makers import makers_of
 from treasury.ledger.seals import seal
 from treasury.orders.records import Order
@@ -152,6 +152,8 @@ def _was_heard(connection: Connection, token: Token, subject: str) -> bool:
 def _judge(
     connection: Connection, books: Books, word: Word, subject: str, makers: Sequence[Maker]
 ) -> tuple[Decided, Token | None]:
+    if word.purpose not in IN_A_RECOVERY:
+        check_genuine(connection, books.key, books.now())
     people = people_at(connection, books)
     if not people:
         return _by_name(word), None

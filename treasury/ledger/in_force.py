@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import Connection, bindparam, select
+from sqlalchemy import Connection, Row, bindparam, select
 
-from treasury.errors import RecoveryRuns
+from treasury.errors import ConfigurationError, RecoveryRuns
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
 from treasury.ledger.seals import is_sealed
 from treasury.policy.model import Policy
+from treasury.texts import with_person
 
 
 @dataclass(frozen=True)
@@ -33,12 +34,8 @@ class Adopted:
 
 
 _TABLE = schema.policies.c
-IN_FORCE = (
-    select(schema.policies)
-    .where(_TABLE.in_force_at <= bindparam("now"), _TABLE.ended_at.is_(None))
-    .order_by(_TABLE.in_force_at.desc(), _TABLE.id.desc())
-)
-"""Policies in effect at a moment (`now`, Unix ms), the newest first."""
+POLICIES = select(schema.policies).order_by(_TABLE.in_force_at.desc(), _TABLE.id.desc())
+"""All of them: what was changed by hand may say of itself that it is not in force."""
 
 RECOVERIES = select(schema.policies).where(
     _TABLE.recovery, _TABLE.in_force_at > bindparam("now"), _TABLE.ended_at.is_(None)
@@ -51,26 +48,51 @@ def as_time(ms: int) -> str:
     return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
+def newest_policy(connection: Connection, key: LedgerKey, now: int) -> tuple[Adopted | None, bool]:
+    """The policy in force at a moment, Unix ms, of those that nobody changed or added by hand; and whether one that was
+    adopted after it was."""
+    rows = connection.execute(POLICIES).fetchall()
+    in_force = (row for row in rows if row.in_force_at <= now and row.ended_at is None)
+    found = next((row for row in in_force if is_sealed(key, schema.policies, row)), None)
+    later = [row for row in rows if found is None or row.id > found.id]
+    forged = not all(is_sealed(key, schema.policies, row) for row in later)
+    return None if found is None else _adopted(found), forged
+
+
 def policy_at(connection: Connection, key: LedgerKey, now: int) -> Policy | None:
     """The policy in force at a moment, Unix ms; None when none is. One that was changed by hand counts as none."""
-    found = newest_of(key, connection.execute(IN_FORCE, {"now": now}))[0]
+    found = newest_policy(connection, key, now)[0]
     return None if found is None else found.policy
+
+
+def check_genuine(connection: Connection, key: LedgerKey, now: int) -> Adopted | None:
+    """The policy in force. Raises `ConfigurationError` while one that was adopted after it was changed or added by
+    hand."""
+    found, forged = newest_policy(connection, key, now)
+    if forged:
+        raise ConfigurationError(
+            "a policy was changed or added in the ledger by hand, so nothing that moves money leaves; nothing was "
+            "sent: find out who did it, then put the right one in force: "
+            + with_person("treasury policy adopt FILE --by NAME", is_listed=None)
+        )
+    return found
+
+
+def recovery_at(connection: Connection, key: LedgerKey, now: int) -> Adopted | None:
+    """The recovery that has not taken effect at a moment, Unix ms."""
+    rows = connection.execute(RECOVERIES, {"now": now}).fetchall()
+    return next((_adopted(row) for row in rows if is_sealed(key, schema.policies, row)), None)
 
 
 def check_no_recovery(connection: Connection, key: LedgerKey, now: int) -> None:
     """Raise `RecoveryRuns` while one has not taken effect."""
-    found, _ = newest_of(key, connection.execute(RECOVERIES, {"now": now}))
+    found = recovery_at(connection, key, now)
     if found is not None:
         raise RecoveryRuns(found.adopted_by, as_time(found.in_force_at))
 
 
-def newest_of(key: LedgerKey, rows: Any) -> tuple[Adopted | None, bool]:
-    """The first policy of these that nobody changed or added by hand; and whether one before it was."""
-    forged = False
-    for row in rows:
-        if is_sealed(key, schema.policies, row):
-            policy = Policy.model_validate(json.loads(row.content))
-            named = (row.id, row.version, policy, row.adopted_by, row.adopted_at, row.in_force_at, bool(row.recovery))
-            return Adopted(*named), forged
-        forged = True
-    return None, forged
+def _adopted(row: Row[Any]) -> Adopted:
+    policy = Policy.model_validate(json.loads(row.content))
+    return Adopted(
+        *(row.id, row.version, policy, row.adopted_by, row.adopted_at, row.in_force_at), recovery=bool(row.recovery)
+    )

@@ -17,7 +17,7 @@ from treasury.errors import InputError
 from treasury.ledger import schema
 from treasury.ledger.database import serialize
 from treasury.ledger.identity import identity_of_ledger
-from treasury.ledger.in_force import IN_FORCE, newest_of
+from treasury.ledger.in_force import newest_policy
 from treasury.ledger.ledger import Ledger
 
 _ROWS = 500
@@ -38,7 +38,7 @@ class KeptPlan:
 def made_in(connection: Connection, ledger: Ledger) -> dict[str, Any]:
     """The ledger's identity and epoch and the adoption of the policy in force, as they are now."""
     epoch = connection.execute(select(schema.meta.c.value).where(schema.meta.c.key == "epoch_at")).scalar()
-    adopted = newest_of(ledger.key, connection.execute(IN_FORCE, {"now": ledger.now()}))[0]
+    adopted = newest_policy(connection, ledger.key, ledger.now())[0]
     return {
         "ledger": identity_of_ledger(connection),
         "epoch": epoch,

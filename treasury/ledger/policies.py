@@ -22,7 +22,14 @@ from treasury.ledger import schema
 from treasury.ledger.approvals import check_not_rejected, propose_plan
 from treasury.ledger.approved_plans import use_approvals
 from treasury.ledger.database import group_of, serialize
-from treasury.ledger.in_force import IN_FORCE, RECOVERIES, Adopted, as_time, check_no_recovery, newest_of
+from treasury.ledger.in_force import (
+    Adopted,
+    as_time,
+    check_genuine,
+    check_no_recovery,
+    newest_policy,
+    recovery_at,
+)
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.proposals import newest_plan
 from treasury.ledger.seals import seal
@@ -30,7 +37,6 @@ from treasury.policy.model import Policy
 from treasury.policy.people import Maker, Right, names_somebody, same_person
 from treasury.policy.policy_lines import changes_between, lines_of
 from treasury.provider.address import is_loopback
-from treasury.texts import with_person
 
 RECOVERY_HOURS = 72
 """Hours by the service's clock until a recovery takes effect."""
@@ -49,21 +55,17 @@ def policy_key(version: str) -> str:
 
 def policy_in_force(ledger: Ledger) -> Adopted | None:
     """The policy in force; None when none was ever adopted. One that was changed or added by hand counts as none."""
-    return newest_of(ledger.key, ledger.read(IN_FORCE, {"now": ledger.now()}))[0]
+    return ledger.look(lambda connection: newest_policy(connection, ledger.key, ledger.now()))[0]
 
 
-def _check_genuine(newest: tuple[Adopted | None, bool]) -> None:
-    if newest[1]:
-        raise ConfigurationError(
-            "a policy was changed or added in the ledger by hand, so nothing that moves money leaves; nothing was "
-            "sent: find out who did it, then put the right one in force: "
-            + with_person("treasury policy adopt FILE --by NAME", is_listed=None)
-        )
+def genuine_policy(ledger: Ledger) -> Adopted | None:
+    """The policy in force. Raises `ConfigurationError` while the newest one is changed or added by hand."""
+    return ledger.look(lambda connection: check_genuine(connection, ledger.key, ledger.now()))
 
 
 def running_recovery(ledger: Ledger) -> Adopted | None:
     """A recovery that has not taken effect yet."""
-    return newest_of(ledger.key, ledger.read(RECOVERIES, {"now": ledger.now()}))[0]
+    return ledger.look(lambda connection: recovery_at(connection, ledger.key, ledger.now()))
 
 
 def check_policy(connection: Connection, ledger: Ledger, version: str | None) -> None:
@@ -73,9 +75,7 @@ def check_policy(connection: Connection, ledger: Ledger, version: str | None) ->
     on this machine. Without one in force the ledger is marked as a rehearsal for ever.
     """
     check_no_recovery(connection, ledger.key, ledger.now())
-    newest = newest_of(ledger.key, connection.execute(IN_FORCE, {"now": ledger.now()}))
-    _check_genuine(newest)
-    found = newest[0]
+    found = check_genuine(connection, ledger.key, ledger.now())
     if found is not None and found.version != version:
         raise PolicyChanged("the policy in force changed meanwhile; nothing was sent: start again")
     if found is None:
@@ -241,7 +241,7 @@ def _record(
 
     def work(connection: Connection) -> int:
         serialize(connection)
-        found, _ = newest_of(ledger.key, connection.execute(IN_FORCE, {"now": ledger.now()}))
+        found, _ = newest_policy(connection, ledger.key, ledger.now())
         if not recovery and (None if found is None else found.id) != (None if before is None else before.id):
             raise PolicyChanged("another policy was adopted meanwhile: look at it with treasury policy show")
         if recovery:
