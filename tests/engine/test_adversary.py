@@ -12,11 +12,13 @@ from tests.commands.office import quoted_sheet
 from tests.engine import paying
 from tests.engine.approvers import ASKS, KEYS, PEOPLE, adopt, approve, change, later, start, waits
 from tests.engine.runs import sheet
-from treasury.approving.tokens import PREFIX, read_token
+from treasury.approving.tokens import PREFIX, Verb, read_token
 from treasury.errors import ApprovalNeeded, InputError, PlanRejected, PolicyChanged
 from treasury.ledger import policies, schema
 from treasury.ledger.approvals import reject_plan, waiting_plan, waiting_plans
+from treasury.ledger.deciding import Word
 from treasury.ledger.policies import policy_in_force, policy_key
+from treasury.ledger.proposals import add_proposal, cancel_plan
 from treasury.ledger.stops import lift_stop, stop_sending
 from treasury.ledger.trade_plans import record_plan
 from treasury.orders.states import Event, Hold, State
@@ -88,6 +90,37 @@ def test_a_rejection_that_comes_while_a_policy_is_adopted_counts(desk: Desk, mon
 
     monkeypatch.setattr(policies, "crash_point", reject)
     with pytest.raises(PlanRejected):
+        adopt(desk, loose, key="ada")
+    assert policy_in_force(desk.ledger) == before
+
+
+@pytest.mark.parametrize("how", ["cancelled", "proposed anew", "changed by hand"])
+@pytest.mark.both_databases
+def test_what_ends_the_approvals_of_a_policy_while_it_is_adopted_counts(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    adopt(desk, changes={"approvals": 1})
+    before = policy_in_force(desk.ledger)
+    loose = {**PEOPLE, "ben": {**PEOPLE["ben"], "may": ["make", "approve"]}}
+    with pytest.raises(ApprovalNeeded):
+        adopt(desk, loose, key="ada")
+    [plan] = waiting_plans(desk.ledger)
+    approve(desk, "cleo", plan.run_key)
+
+    def end(_: str) -> None:
+        monkeypatch.setattr(policies, "crash_point", lambda _: None)
+        if how == "cancelled":
+            word = Word(Verb.CANCEL, "", "not this one", "cleo", KEYS["cleo"], named=plan.run_key)
+            cancel_plan(desk.ledger, plan, word)
+        elif how == "proposed anew":
+            kept = {"run_key": plan.run_key, "plan_sha256": plan.sha256, "maker": "cleo", "os_user": "cleo"}
+            more = {"needed": 1, "policy": plan.policy}
+            desk.ledger.write(lambda connection: add_proposal(connection, desk.ledger, {**kept, **more}))
+        else:
+            change(desk, update(schema.plans).where(schema.plans.c.id == plan.id).values(maker="mallory"))
+
+    monkeypatch.setattr(policies, "crash_point", end)
+    with pytest.raises(InputError if how == "cancelled" else ApprovalNeeded):
         adopt(desk, loose, key="ada")
     assert policy_in_force(desk.ledger) == before
 

@@ -19,8 +19,8 @@ from treasury.approving.tokens import Binding, Verb, sign
 from treasury.concurrency.crash_points import crash_point
 from treasury.errors import ConfigurationError, InputError, PolicyChanged, RecoveryRuns
 from treasury.ledger import schema
-from treasury.ledger.approvals import check_not_rejected, propose_plan
-from treasury.ledger.approved_plans import use_approvals
+from treasury.ledger.approvals import propose_plan
+from treasury.ledger.approved_plans import check_approved
 from treasury.ledger.database import group_of, serialize
 from treasury.ledger.in_force import (
     Adopted,
@@ -31,7 +31,7 @@ from treasury.ledger.in_force import (
     recovery_at,
 )
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.proposals import newest_plan
+from treasury.ledger.proposals import check_not_cancelled
 from treasury.ledger.seals import seal
 from treasury.policy.model import Policy
 from treasury.policy.people import Maker, Right, names_somebody, same_person
@@ -128,11 +128,12 @@ def adopt_policy(
         )
     _check_changeable(policy, source)
     before = policy_in_force(ledger)
-    approved = None
+    asks: tuple[str, ApprovalRules] | None = None
     maker = Maker(_name(by), os_user) if before is None else _changer(before.policy, by, os_user, key)
     rules = change_rules(before)
     if before is not None and before.version != policy.version and rules.asked:
-        run_key = approved = policy_key(policy.version)
+        run_key = policy_key(policy.version)
+        asks = (run_key, rules)
         token = None
         if key is not None:
             binding = Binding(ledger.account, run_key, policy.version, before.version)
@@ -144,9 +145,7 @@ def adopt_policy(
         propose_plan(
             ledger, run_key, policy.version, maker, rules, policy=version, shown=shown, token=token, since=since
         )
-    return _record(
-        ledger, policy, source, maker.name, os_user, in_force_at=ledger.now(), before=before, approved=approved
-    )
+    return _record(ledger, policy, source, maker.name, os_user, in_force_at=ledger.now(), before=before, asks=asks)
 
 
 def _check_changeable(policy: Policy, source: str) -> None:
@@ -224,9 +223,9 @@ def _record(
     in_force_at: int,
     before: Adopted | None,
     recovery: bool = False,
-    approved: str | None = None,
+    asks: tuple[str, ApprovalRules] | None = None,
 ) -> Adopted:
-    """Record a policy; `approved`: the key under which its plan was approved, and may be rejected until now."""
+    """Record a policy; `asks`: the key of its plan, and what that is approved by, until now."""
     now = ledger.now()
     row = {
         "version": policy.version,
@@ -246,9 +245,10 @@ def _record(
             raise PolicyChanged("another policy was adopted meanwhile: look at it with treasury policy show")
         if recovery:
             check_no_recovery(connection, ledger.key, ledger.now())
-        if approved is not None and (plan := newest_plan(connection, ledger, approved)) is not None:
-            check_not_rejected(connection, ledger, plan)
-            use_approvals(connection, ledger, plan)
+        if asks is not None:
+            run_key, rules = asks
+            check_not_cancelled(connection, run_key)
+            check_approved(connection, ledger, run_key, policy.version, None if found is None else found.version, rules)
         group_of(connection).not_stopped = None  # sends that share this commit come after it
         group_of(connection).marks += 1  # a ledger that forgot it is older than this machine knows
         added = insert(schema.policies).values(**row, checksum=seal(ledger.key, schema.policies, row))
