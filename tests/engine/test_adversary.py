@@ -125,6 +125,31 @@ def test_what_ends_the_approvals_of_a_policy_while_it_is_adopted_counts(
     assert policy_in_force(desk.ledger) == before
 
 
+# --- what approvers see ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("whose", ["another run's", "an earlier plan's"])
+@pytest.mark.both_databases
+def test_a_plan_that_is_shown_as_another_one_is_approved_by_nobody(desk: Desk, tmp_path: Path, whose: str) -> None:
+    adopt(desk)
+    small = sheet(tmp_path, ("a", "11", "12345670001"), name="small.csv")
+    large = sheet(tmp_path, ("a", "99", "12345670666"), name="large.csv")
+    key = "other" if whose == "another run's" else "run"
+    seen = select(schema.plans.c.shown).where(schema.plans.c.run_key == key)
+    waits(desk, small, key)
+    [[harmless]] = desk.ledger.read(seen)
+    waits(desk, large)
+    change(desk, update(schema.plans).where(schema.plans.c.run_key == "run").values(shown=harmless))
+    with pytest.raises(InputError, match="no plan that waits"):
+        approve(desk, "ben")
+    assert waiting_plan(desk.ledger, "run") is None
+    anew = waits(desk, large)
+    assert anew.shown is not None
+    assert anew.shown["debits"] == {"USDT_TRC20": "99"}
+    approve(desk, "ben")
+    assert start(desk, large) == {"a": "settled"}
+
+
 # --- runs --------------------------------------------------------------------------------------------------------
 
 

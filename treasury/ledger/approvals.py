@@ -22,6 +22,7 @@ from treasury.ledger.proposals import (
     WaitingPlan,
     add_proposal,
     check_not_cancelled,
+    is_genuine,
     is_plan_of_run,
     newest_plan,
     plan_of,
@@ -358,7 +359,7 @@ def waiting_plans(ledger: Ledger, run_key: str | None = None) -> list[WaitingPla
         query = query.where(table.run_key == run_key)
 
     def work(connection: Connection) -> list[WaitingPlan]:
-        found = [plan_of(ledger, row) for row in connection.execute(query) if is_sealed(ledger.key, schema.plans, row)]
+        found = [plan_of(ledger, row) for row in connection.execute(query) if is_genuine(ledger, row)]
         return [plan for plan in found if not _is_rejected(connection, ledger, plan)]
 
     return ledger.look(work)

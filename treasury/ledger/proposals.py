@@ -84,11 +84,8 @@ def add_proposal(
 
 def newest_plan(connection: Connection, ledger: Ledger, run_key: str) -> WaitingPlan | None:
     """The newest plan of a run, whatever became of it; None when it needs no approval, or was changed by hand."""
-    table = schema.plans
     row = _newest_row(connection, run_key)
-    if row is None or not is_sealed(ledger.key, table, row) or not row.needed:
-        return None
-    return plan_of(ledger, row)
+    return None if row is None or not row.needed or not is_genuine(ledger, row) else plan_of(ledger, row)
 
 
 def plans_of_run(connection: Connection, ledger: Ledger, run_key: str) -> list[WaitingPlan]:
@@ -102,7 +99,16 @@ def plans_of_run(connection: Connection, ledger: Ledger, run_key: str) -> list[W
 def is_changed_by_hand(connection: Connection, ledger: Ledger, run_key: str) -> bool:
     """Tell whether the newest plan of a run was changed or added by hand: an older one must not take its place."""
     row = _newest_row(connection, run_key)
-    return row is not None and not is_sealed(ledger.key, schema.plans, row)
+    return row is not None and not is_genuine(ledger, row)
+
+
+def is_genuine(ledger: Ledger, row: Row[Any]) -> bool:
+    """Tell whether nobody changed a plan, or what approvers see of it, by hand."""
+    if not is_sealed(ledger.key, schema.plans, row):
+        return False
+    shown = {} if row.shown is None else ledger.key.decrypt(row.shown)
+    own = {"run_key": row.run_key, "plan_sha256": row.plan_sha256}
+    return all(shown.get(name, each) == each for name, each in own.items())
 
 
 def _newest_row(connection: Connection, run_key: str) -> Row[Any] | None:
