@@ -28,7 +28,6 @@ from treasury.ledger.proposals import WaitingPlan
 from treasury.payments import approving
 from treasury.payments.desk import Desk
 from treasury.reports.plan import as_form, waiting_page
-from treasury.texts import without_markup
 
 LOG = logging.getLogger("treasury")
 
@@ -121,7 +120,7 @@ def _suspend(desk: Desk, waiting: WaitingPlan, needed: int, refused: str | None)
     asked = _questions()
     number, before = asked[-1] if asked else (0, waiting.code)
     why = "; ".join(filter(None, (refused, PLAN_CHANGED if before != waiting.code else None)))
-    form = ApprovalForm.with_initial_data(description=as_form(page, without_markup(why)))
+    form = ApprovalForm.with_initial_data(description=as_form(page, why))
     LOG.info("run %s waits for an approval: resume it by its form, or approve it by a command", waiting.run_key)
     try:
         suspend_flow_run(form, key=f"{number + 1}-{waiting.code}", timeout=rules.hours * 3600)

@@ -130,5 +130,9 @@ def approval_command(run_key: str, code: str, *, is_listed: bool | None = False)
 
 
 def without_markup(text: str) -> str:
-    """Return a text that others wrote as Markdown that shows it, on one line, whatever markup it holds."""
-    return re.sub(r"([\\`*_\[\]<>])", r"\\\1", " ".join(text.split()))
+    """Return a text that others wrote as Markdown that shows it, on one line, also in a table, whatever it holds."""
+    return _MARKUP.sub(r"\\\g<0>", " ".join(text.split()))
+
+
+_MARKUP = re.compile(r"[\\`*\[\]<>~|]|(?<![^\W_])_|_(?![^\W_])")
+"""Characters that Markdown acts on; an underscore inside a word is none."""

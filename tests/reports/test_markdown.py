@@ -2,8 +2,12 @@
 
 from typing import Any
 
+import pytest
+
 from tests.reports.builders import rich_machine
 from treasury.reports.figures import sort_breaks
+from treasury.reports.plan import PlanPage, as_form
+from treasury.reports.plan import as_markdown as plan_as_markdown
 from treasury.reports.reconciliation import BALANCE_COLUMNS, STATEMENT_COLUMNS, as_markdown
 
 
@@ -45,3 +49,27 @@ def test_what_a_person_accepted_is_apart_from_what_is_to_look_at() -> None:
     assert (first[3], first[4]) == (said["by"], said["why"])
     calm = {**machine, "breaks": breaks.accepted}
     assert "to look at" not in as_markdown(calm)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("<!-- x", r"\<!-- x"),
+        ("~~100", r"\~\~100"),
+        ("[ok](https://example.com)", r"\[ok\](https://example.com)"),
+        ("**none** `x", r"\*\*none\*\* \`x"),
+        ("a\\|b", r"a\\\|b"),
+        ("_not_ __it__", r"\_not\_ \_\_it\_\_"),
+        ("USDT_TRC20", "USDT_TRC20"),
+    ],
+)
+def test_what_others_wrote_is_no_markup(text: str, shown: str) -> None:
+    """A comment that begins in a `row_ref` would hide what follows it from whoever approves."""
+    row = {"row_ref": text, "amount": "9000", "currency": "USDT_TRC20"}
+    plan = PlanPage("Plan", 0, [("Payments", text)], [row], "run", text)
+    machine = rich_machine()
+    machine["counts"].pop("a_class_of_tomorrow")
+    machine["breaks"] = [{**sort_breaks(machine).open[0], "evidence": text}]
+    for page in (as_form(plan, text), plan_as_markdown(plan), as_markdown(machine)):
+        assert shown in page
+        assert text not in page.replace(shown, "")

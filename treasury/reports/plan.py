@@ -14,7 +14,7 @@ from treasury.money import format_amount, parse_amount
 from treasury.planning.beside import TWO_NAMES
 from treasury.planning.shown import COLUMNS
 from treasury.reports.markup import amount, rendered
-from treasury.texts import approval_command
+from treasury.texts import approval_command, without_markup
 
 TITLES: Mapping[str, str] = {
     "row_ref": "row",
@@ -400,7 +400,7 @@ def _masked(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _cell(value: object) -> str:
-    return ("" if value is None else str(value)).replace("|", "\\|").replace("\n", " ")
+    return "" if value is None else without_markup(str(value))
 
 
 def write_plan(folder: Path, page: PlanPage) -> list[Path]:

@@ -9,6 +9,7 @@ from treasury.files import write_text
 from treasury.money import canonical, parse_amount
 from treasury.planning.rebalancing import Rebalancing
 from treasury.reports.markup import rendered
+from treasury.texts import without_markup
 
 COLUMNS: Mapping[str, str] = {
     "asset": "asset",
@@ -90,14 +91,17 @@ def as_markdown(run_key: str, decided: Mapping[str, Any]) -> str:
     lines.append("|---|" + "---:|" * (len(COLUMNS) - 1) + "---|")
     for line in decided["assets"]:
         cells = [_text(line[name]) for name in COLUMNS] + [str(line["why"])]
-        lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
+        lines.append("| " + " | ".join(map(without_markup, cells)) + " |")
     pictures = [f"{line['asset']:>12} {picture}" for line in decided["assets"] if (picture := _picture(line))]
     if pictures:
         lines += ["", "Before (o) and after (x) in the band, after what is to be paid:", "", "```", *pictures, "```"]
     for line in decided["assets"]:
-        lines += [f"- {line['asset']} has to pay {each['amount']}: {each['what']}" for each in line["obligations"]]
+        lines += [
+            f"- {line['asset']} has to pay {each['amount']}: {without_markup(each['what'])}"
+            for each in line["obligations"]
+        ]
     lines += ["", f"Cost against the middle of the rates: {decided['cost']}."]
-    lines += [f"- {each}" for each in decided["notes"]]
+    lines += [f"- {without_markup(each)}" for each in decided["notes"]]
     return "\n".join(lines) + "\n"
 
 

@@ -14,6 +14,7 @@ from treasury.reports.machine import ORDER_COLUMNS, TIMES, as_machine, meanings,
 from treasury.reports.starts import end_start, start_folder
 from treasury.reports.wording import before_all
 from treasury.sheets.writing import csv_file, safe_cell
+from treasury.texts import without_markup
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -140,7 +141,7 @@ def _money(each: Mapping[str, Any]) -> str:
 
 
 def _cell(value: object) -> str:
-    return ("" if value is None else str(value)).replace("|", "\\|").replace("\n", " ")
+    return "" if value is None else without_markup(str(value))
 
 
 FILES = (

@@ -23,7 +23,7 @@ from treasury.reports.details import Details
 from treasury.reports.result_book import ResultBook
 from treasury.reports.starts import start_folder
 from treasury.sheets.writing import write_csv
-from treasury.texts import with_person
+from treasury.texts import with_person, without_markup
 
 COLUMNS = (
     "row_ref",
@@ -283,7 +283,7 @@ def run_as_markdown(summary: Mapping[str, Any]) -> str:
     ]
     lines += [f"\n{summary[name]}" for name in ("rehearsal", "approvals") if summary.get(name)]
     if summary.get("approved_by"):
-        lines.append(f"\nApproved by {', '.join(summary['approved_by'])}.")
+        lines.append(f"\nApproved by {without_markup(', '.join(summary['approved_by']))}.")
     lines += ["", *(f"- `{file}`" for file in summary["files"])]
     return "\n".join(lines) + "\n"
 
