@@ -200,6 +200,17 @@ def test_what_is_bought_on_the_way_to_another_asset_goes_on_to_it(level: str) ->
     assert made == ["BUY ETH-USDT", "SELL ETH-BTC"]
 
 
+def test_what_is_bought_on_the_way_to_a_payment_goes_on_to_it_though_another_payment_lacks_as_much() -> None:
+    """BTC is bought by ETH alone, and ETH is owed, too; what the day may cost is spent on what was begun."""
+    none = {"minimum": "0", "target": "0", "maximum": "0"}
+    limits = {"max_cost_per_day": "55", "max_per_pair": {"BTC-USDT": "0"}}
+    rules = replace_pairs(policy(limits, USDT={"target": "0"}, ETH=none, BTC=none, BRL=none))
+    owed = (Obligation("ETH", D("8.509"), "run"), Obligation("BTC", D("0.25124"), "run"))
+    day = Day(rules, {"USDT": D(0), "ETH": D("0.134"), "BTC": D(0), "BRL": D(92_690)}, owed).to_the_end()
+    made = [trade.name.rpartition(" ")[0] for found in day.decided for trade in found.plan.trades]
+    assert made == ["SELL BRL-USDT", "BUY ETH-USDT", "SELL ETH-BTC"]
+
+
 def test_a_sale_for_the_floor_of_another_asset_pays_for_it_while_the_base_asset_is_low() -> None:
     """ETH is sold once for the floor of BRL, and not in each round until USDT has its minimum."""
     bands = {"USDT": {"minimum": "91", "target": "91"}, "ETH": {"target": "0.05", "maximum": "0.05"}}

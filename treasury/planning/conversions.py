@@ -340,7 +340,7 @@ class _Draft:
         Nothing while the asset has a unit to spare. Limits and fixed costs are not counted.
         """
         levels, book = self.book.levels[asset], self.book
-        if levels.in_hand + self.change(asset) - levels.kept[Purpose.OBLIGATION] >= 1:
+        if levels.in_hand + self.change(asset) - max(levels.kept[Purpose.OBLIGATION], levels.holding.need) >= 1:
             return ZERO
         costs = []
         for route in book.routes[asset]:

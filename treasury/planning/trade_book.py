@@ -54,7 +54,8 @@ class AssetLevels:
     def kept(self) -> Mapping[Purpose, Decimal]:
         """The level that it may be spent down to for each purpose of another asset.
 
-        What sales brought for a more urgent one is kept beside its own money.
+        What sales brought for a more urgent one is kept beside its own money. What they brought for a payment in another
+        asset goes on to it though a payment in this one lacks as much: else it is bought again in each round.
         """
         each = self.holding
         least = each.need + max(each.floor, each.reserve)
@@ -62,7 +63,7 @@ class AssetLevels:
         band = low if self.is_base else max(low, each.need + each.target)
         own, urgent, found = self.in_hand - sum(each.brought.values(), ZERO), ZERO, {}
         for purpose, level in zip(TIERS, (least, low, band), strict=True):
-            found[purpose] = urgent + max(min(level, own), each.need)
+            found[purpose] = urgent + max(min(level, own), ZERO if purpose is Purpose.OBLIGATION else each.need)
             urgent += each.brought.get(purpose, ZERO)
         return found
 
