@@ -51,11 +51,10 @@ def as_time(ms: int) -> str:
 def newest_policy(connection: Connection, key: LedgerKey, now: int) -> tuple[Adopted | None, bool]:
     """The policy in force at a moment, Unix ms, of those that nobody changed or added by hand; and whether one that was
     adopted after it was."""
-    rows = connection.execute(POLICIES).fetchall()
-    in_force = (row for row in rows if row.in_force_at <= now and row.ended_at is None)
-    found = next((row for row in in_force if is_sealed(key, schema.policies, row)), None)
-    later = [row for row in rows if found is None or row.id > found.id]
-    forged = not all(is_sealed(key, schema.policies, row) for row in later)
+    rows = [(row, is_sealed(key, schema.policies, row)) for row in connection.execute(POLICIES)]
+    in_force = (row for row, genuine in rows if genuine and row.in_force_at <= now and row.ended_at is None)
+    found = next(in_force, None)
+    forged = any(not genuine and (found is None or row.id > found.id) for row, genuine in rows)
     return None if found is None else _adopted(found), forged
 
 

@@ -54,8 +54,8 @@ class AssetLevels:
     def kept(self) -> Mapping[Purpose, Decimal]:
         """The level that it may be spent down to for each purpose of another asset.
 
-        What sales brought for a more urgent one is kept beside its own money. What they brought for a payment in another
-        asset goes on to it though a payment in this one lacks as much: else it is bought again in each round.
+        What sales brought for a more urgent one is kept beside its own money. What they brought for a payment in
+        another asset goes on to it though one in this asset lacks as much: else it is bought again in each round.
         """
         each = self.holding
         least = each.need + max(each.floor, each.reserve)
