@@ -62,6 +62,14 @@ def is_clean(text: str) -> bool:
     )
 
 
+_HALF = re.compile("[\ud800-\udfff]")
+
+
+def is_whole(value: object) -> bool:
+    """Tell whether a value is no text with half of a character, which a JSON escape may write and no bytes can hold."""
+    return not isinstance(value, str) or value.isascii() or not _HALF.search(value)
+
+
 _ONE = str.maketrans("oil", "011")
 _NOT_SEEN = dict.fromkeys((0x115F, 0x1160, *range(0x2B0, 0x300)))  # letters to Unicode: Hangul fillers, apostrophes
 _LOOKS_LIKE = (

@@ -29,6 +29,7 @@ from treasury.errors import (
 )
 from treasury.files import as_ours
 from treasury.private_files import be_private
+from treasury.texts import is_whole
 
 HELP = """Automate a merchant's treasury: no payment is sent twice, none is lost, and every morning a report says so.
 
@@ -114,6 +115,9 @@ def run(arguments: Sequence[str]) -> int:
     """Run a command; its exit code. What it and its children write is readable by its owner alone."""
     be_private()
     show_warnings()
+    if broken := [each for each in arguments if not is_whole(each)]:
+        print(f"treasury: {broken[0]!r} is no text in UTF-8: write it so, or without accents", file=sys.stderr)
+        return 2
     try:
         code = build_app()(list(arguments), exit_on_error=False, print_error=False)
         sys.stdout.flush()  # here, where a closed pipe is handled below

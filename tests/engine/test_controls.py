@@ -289,10 +289,10 @@ def test_while_a_stop_stands_nothing_is_sent(open_desk: OpenDesk, start_sandbox:
 @pytest.mark.parametrize("name", ["\N{ZERO WIDTH SPACE}", "\N{HANGUL FILLER}", "--"])
 def test_a_name_that_nobody_sees_is_none(open_desk: OpenDesk, start_sandbox: Any, name: str) -> None:
     desk = open_desk(start_sandbox().base_url)
-    with pytest.raises(InputError, match="a stop needs a name"):
+    with pytest.raises(InputError, match=r"a stop needs a name|cannot be shown"):
         stop_sending(desk.ledger, name, "why")
     policy = parse_policy({"payouts": {"max_per_run": {"USDT": "1"}}}, "policy")
-    with pytest.raises(InputError, match="needs the name of the person"):
+    with pytest.raises(InputError, match=r"needs the name of the person|cannot be shown"):
         adopt_policy(desk.ledger, policy, "policy", by=name, os_user="ada")
 
 

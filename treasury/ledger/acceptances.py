@@ -52,7 +52,7 @@ def accept_break(
         serialize(connection)
         makers = makers_for(connection, ledger, Verb.ACCEPT, known.found.run_key)
         decided = hear(connection, ledger, word, _subject(break_id, known), makers)
-        said = {"accepted_by": decided.shown, "os_user": os_user, "why": why.strip(), "accepted_at": ledger.now()}
+        said = {"accepted_by": decided.shown, "os_user": os_user, "why": word.why, "accepted_at": ledger.now()}
         connection.execute(insert(schema.acceptances).values(**row, **said, ends_at=ends_at))
         return known
 
@@ -77,7 +77,7 @@ def withdraw_acceptances(
         own = replace(word, subjects=tuple(_accepted(each) for each in standing))
         for each in standing:
             decided = hear(connection, ledger, own, _accepted(each), ())
-            ended = {"withdrawn_at": ledger.now(), "withdrawn_by": decided.name, "withdraw_why": why.strip()}
+            ended = {"withdrawn_at": ledger.now(), "withdrawn_by": decided.name, "withdraw_why": word.why}
             connection.execute(update(table).where(table.c.id == each.id).values(**ended))
         return len(standing)
 

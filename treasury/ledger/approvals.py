@@ -30,7 +30,7 @@ from treasury.ledger.proposals import (
 )
 from treasury.ledger.seals import is_sealed, seal
 from treasury.ledger.snapshots import of_run, read_content
-from treasury.policy.people import Maker, Right, names_somebody, same_person
+from treasury.policy.people import Maker, Right, names_somebody, same_person, words_of
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def approve_plan(
     `plan_named`: the hash or code of the plan that the approver saw. Raises `InputError` that says why it does not
     count.
     """
-    person = " ".join(name.split())
+    person = words_of(name)
     if token is not None:
         owner = rules.people.with_key(token.key)
         if owner is not None and person and not same_person(person, owner):
@@ -187,9 +187,9 @@ def reject_plan(
 
     `proof`: where people are listed, the key of one of them, or a token of it.
     """
-    if not why.strip():
+    word = Word(Verb.REJECT, by, why, os_user, proof, named=run_key)
+    if not word.why:
         raise InputError("a rejection needs a name and a reason: --by NAME --why TEXT")
-    word = Word(Verb.REJECT, " ".join(by.split()), why, os_user, proof, named=run_key)
 
     def work(connection: Connection) -> WaitingPlan:
         serialize(connection)
@@ -197,7 +197,7 @@ def reject_plan(
         if is_plan_of_run(connection, plan) or is_used(connection, ledger, plan):
             raise InputError(f"run {run_key} has begun; end what never left with treasury cancel {run_key}")
         decided = hear(connection, ledger, word, plan_subject(plan), ())
-        _decide(connection, ledger, plan, "reject", decided.name, os_user, why=why.strip())
+        _decide(connection, ledger, plan, "reject", decided.name, os_user, why=word.why)
         connection.execute(update(schema.plans).where(schema.plans.c.id == plan.id).values(shown=None))
         return plan
 

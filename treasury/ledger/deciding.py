@@ -23,7 +23,7 @@ from treasury.ledger.seals import seal
 from treasury.orders.records import Order
 from treasury.orders.states import Event, Hold
 from treasury.policy.model import Policy
-from treasury.policy.people import Maker, People, names_somebody, same_person
+from treasury.policy.people import Maker, People, names_somebody, same_person, words_of
 from treasury.provider.catalogue import CATALOGUE
 
 Proof = Ed25519PrivateKey | Token
@@ -57,10 +57,15 @@ class Word:
     decided: Decided | None = None
     """Whose it is, as it was found before the transaction that records it."""
 
+    def __post_init__(self) -> None:
+        """Take name and reason as they are shown. Raises `InputError` for what cannot be."""
+        object.__setattr__(self, "by", words_of(self.by))
+        object.__setattr__(self, "why", words_of(self.why))
+
     @property
     def cause(self) -> str:
         """The decision as it is kept and shown."""
-        return (self.decided or Decided(self.by.strip())).says(self.os_user, self.why.strip())
+        return (self.decided or Decided(self.by)).says(self.os_user, self.why)
 
 
 PURPOSES = {
@@ -137,7 +142,7 @@ def hear(connection: Connection, books: Books, word: Word, subject: str, makers:
         if token is word.proof and _was_heard(connection, token, subject):
             raise refusal("this token was recorded before: it decides once; sign another one")
         row = {"at": books.now(), "verb": word.purpose.value, "subject": subject, "name": decided.name}
-        row |= {"os_user": word.os_user, "is_alone": decided.alone, "why": word.why.strip(), "token": str(token)}
+        row |= {"os_user": word.os_user, "is_alone": decided.alone, "why": word.why, "token": str(token)}
         connection.execute(insert(table).values(**row, checksum=seal(books.key, table, row)))
     return decided
 
@@ -162,7 +167,7 @@ def _judge(
         check_no_recovery(connection, books.key, books.now())
     if word.proof is None:
         raise needs_key(word.purpose, people, matter_of(connection, books, word.purpose, subjects, word.detail).code)
-    if not word.why.strip():
+    if not word.why:
         raise InputError("a decision needs a reason: --why TEXT")
     if isinstance(word.proof, Token):
         token, matter = word.proof, matter_of(connection, books, word.purpose, subjects, word.detail)
@@ -172,17 +177,17 @@ def _judge(
         matter = matter_of(connection, books, word.purpose, (subject,), word.detail)
         token = sign(word.proof, word.purpose, word.named, matter.code, books.now() + HOUR_MS)
     decided = judge_decision(token, matter, people, makers, books.now())
-    if word.by.strip() and not same_person(word.by, decided.name):
-        raise refusal(f"the key is {decided.name}'s, not {' '.join(word.by.split())}'s")
+    if word.by and not same_person(word.by, decided.name):
+        raise refusal(f"the key is {decided.name}'s, not {word.by}'s")
     return decided, token
 
 
 def _by_name(word: Word) -> Decided:
-    if word.proof is not None and not word.by.strip():
+    if word.proof is not None and not word.by:
         raise InputError("the policy in force lists nobody with keys, so a name counts: --by NAME")
-    if not names_somebody(word.by) or not word.why.strip():
+    if not names_somebody(word.by) or not word.why:
         raise InputError("a decision needs a name and a reason: --by NAME --why TEXT")
-    return Decided(word.by.strip())
+    return Decided(word.by)
 
 
 def is_listed(connection: Connection, books: Books, key: Ed25519PrivateKey) -> str | None:

@@ -34,7 +34,7 @@ from treasury.ledger.ledger import Ledger
 from treasury.ledger.proposals import check_not_cancelled
 from treasury.ledger.seals import seal
 from treasury.policy.model import Policy
-from treasury.policy.people import Maker, Right, names_somebody, same_person
+from treasury.policy.people import Maker, Right, names_somebody, same_person, words_of
 from treasury.policy.policy_lines import changes_between, lines_of
 from treasury.provider.address import is_loopback
 
@@ -267,7 +267,7 @@ def _mark_rehearsal(connection: Connection) -> None:
 
 
 def _name(by: str) -> str:
-    person = " ".join(by.split())
+    person = words_of(by)
     if not names_somebody(person):
         raise InputError("a policy needs the name of the person who adopts it: --by NAME")
     return person

@@ -151,7 +151,7 @@ def cancel_plan(ledger: Ledger, plan: WaitingPlan, word: Word) -> None:
             raise InputError(f"run {plan.run_key} began meanwhile: cancel it again")
         decided = hear(connection, ledger, word, plan_subject(plan), ())
         ended = select(table).where(table.c.run_key == plan.run_key, table.c.cancelled_at.is_(None))
-        said = {"cancelled_at": ledger.now(), "cancelled_by": decided.name, "cancel_why": word.why.strip()}
+        said = {"cancelled_at": ledger.now(), "cancelled_by": decided.name, "cancel_why": word.why}
         said["shown"] = None
         for row in connection.execute(ended).fetchall():
             sealed = seal(ledger.key, table, {**row._mapping, **said}) if is_sealed(ledger.key, table, row) else None

@@ -12,7 +12,7 @@ from treasury.ledger import schema
 from treasury.ledger.database import group_of, serialize
 from treasury.ledger.deciding import Proof, Word, hear, is_listed, judge_word, matter_of
 from treasury.ledger.ledger import Ledger
-from treasury.policy.people import Maker, names_somebody
+from treasury.policy.people import Maker, names_somebody, words_of
 
 
 def stop_sending(
@@ -22,10 +22,10 @@ def stop_sending(
 
     def work(connection: Connection) -> None:
         owner = None if key is None else is_listed(connection, ledger, key)
-        person = (owner or stopped_by).strip()
-        if not names_somebody(person) or not why.strip():
+        person, reason = owner or words_of(stopped_by), words_of(why)
+        if not names_somebody(person) or not reason:
             raise InputError("a stop needs a name and a reason: --by NAME --why TEXT")
-        row = {"stopped_at": ledger.now(), "stopped_by": person, "why": why.strip(), "os_user": os_user}
+        row = {"stopped_at": ledger.now(), "stopped_by": person, "why": reason, "os_user": os_user}
         connection.execute(insert(schema.stops).values(**row, is_signed=owner is not None))
         # Race: a later send of this very transaction must see the stop.
         group_of(connection).not_stopped = None

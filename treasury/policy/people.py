@@ -9,8 +9,9 @@ from typing import Annotated
 
 from pydantic import AfterValidator
 
+from treasury.errors import InputError
 from treasury.policy.tables import PolicyTable
-from treasury.texts import as_it_looks
+from treasury.texts import UNSAFE, as_it_looks, is_clean
 
 PUBLIC_KEY = "ed25519:"
 """What the text of a public key begins with; the base64 of its 32 bytes follows (RFC 8032)."""
@@ -126,7 +127,7 @@ class People:
         looks: dict[str, str] = {}
         owners: dict[tuple[str, str], str] = {}
         for name, person in self.listed.items():
-            if not (look := as_it_looks(name)):
+            if not (look := as_it_looks(name)) or not is_clean(name):
                 yield f"people: {name!r} is no name"
             elif look in looks:
                 yield f"people.{name}: looks like {looks[look]}; give each person a name that cannot be mistaken"
@@ -136,6 +137,19 @@ class People:
             ]:
                 if owners.setdefault((what, value), name) != name:
                     yield f"people.{name}.{what}: is {owners[what, value]}'s, too; nobody can tell the two apart"
+
+
+def words_of(text: str) -> str:
+    """Return a name, or a reason, that a person gave, on one line.
+
+    Raises `InputError` for characters that nobody sees, or that steer a terminal: what is read of it must be all of it.
+    """
+    if found := UNSAFE.search(said := " ".join(text.split())):
+        raise InputError(
+            f"a name or a reason holds a character that cannot be shown (U+{ord(found[0]):04X}), after "
+            f"{said[: found.start()]!r}: write it without; nothing was done"
+        )
+    return said
 
 
 def names_somebody(text: str) -> bool:

@@ -17,9 +17,9 @@ from treasury.errors import InvalidFields, Problem
 from treasury.masking import mask
 from treasury.model_errors import rule_of
 from treasury.provider.fields import WORDS, Personal
-from treasury.provider.signable import is_whole, unsignable
+from treasury.provider.signable import unsignable
 from treasury.provider.status import OrderStatus
-from treasury.texts import cut_text
+from treasury.texts import cut_text, is_whole
 
 
 class Effect(StrEnum):

@@ -4,12 +4,11 @@ import re
 from collections.abc import Iterator, Mapping
 
 from treasury.errors import Problem
+from treasury.texts import is_whole
 
 _UNSIGNABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 """Characters that JSON libraries write in different ways, so that a signature over an object may not be the one that
 the service makes (public fact 1.2, step 6)."""
-_HALF = re.compile("[\ud800-\udfff]")
-"""Half of a surrogate pair."""
 
 
 def unsignable(value: object, place: str = "", depth: int = 0) -> Iterator[Problem]:
@@ -23,8 +22,3 @@ def unsignable(value: object, place: str = "", depth: int = 0) -> Iterator[Probl
         yield Problem(place, "must be a text of whole Unicode characters")
     elif depth > 1 and isinstance(value, str) and _UNSIGNABLE.search(value):
         yield Problem(place, "must not hold control characters or line separators: write it on one line")
-
-
-def is_whole(value: object) -> bool:
-    """Tell whether a value is no text with half of a character, which a JSON escape may write and no bytes can hold."""
-    return not isinstance(value, str) or value.isascii() or not _HALF.search(value)
