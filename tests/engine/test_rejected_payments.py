@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 
 from tests.engine import paying
+from tests.engine.approvers import adopt, waits
 from tests.engine.funded import BTC, HELD, ROWS, above, adopted, fund_and_pay
 from tests.engine.rounds import kinds, policy
 from tests.engine.runs import pay, sheet
 from treasury.errors import ApprovalNeeded, PlanRejected
 from treasury.ledger.approvals import reject_plan
+from treasury.payments.approving import approve
 from treasury.payments.desk import Desk
 
 D = Decimal
@@ -67,6 +69,24 @@ def test_added_rows_that_were_rejected_with_their_conversions_are_not_paid_witho
     with pytest.raises(PlanRejected, match="row b is paid already"):
         paying.commit(desk, more, "run", rules, add=True)
     assert kinds(sandbox) == ["payout"] * 3
+
+
+def test_another_policy_lets_rejected_payments_leave_with_its_approvals_alone(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox()
+    desk, file = open_desk(sandbox.base_url), sheet(tmp_path, *ROWS)
+    adopt(desk, {})
+    waits(desk, file, maker=None)
+    rejected(desk)
+    adopt(desk, {}, payouts={"max_per_run": {"USDT_TRC20": "100000"}})
+    with pytest.raises(PlanRejected, match="row b is paid already"):
+        pay(desk, file, tmp_path / "out")
+    assert kinds(sandbox) == []
+    adopt(desk, {}, payouts={"one_approval_above": {"USDT_TRC20": "5"}})
+    waits(desk, file, maker=None)
+    approve(desk, "run", name="Cleo")
+    assert pay(desk, file, tmp_path / "out")["counts"] == {"settled": 3}
 
 
 def test_a_plan_in_between_does_not_let_rejected_payments_leave_without_an_approval(

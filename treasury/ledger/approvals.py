@@ -311,17 +311,17 @@ def check_payments_not_rejected(
     """Raise `PlanRejected` where a person rejected one of these plans of a run, also with other conversions.
 
     `hashes`: of a plan, and of its payments alone; `policy`: the version in force; `asked`: approvals that it needs.
-    After another plan was proposed, a rejected one may be proposed again, to be approved; without approvals it never
-    leaves.
+    After another plan was proposed, or another policy adopted, a rejected one may be proposed again, to be approved.
+    Without approvals it never leaves; of another policy's time nobody can tell which payments were meant.
     """
     plans = schema.plans
     kept = [read_content(ledger.key, row) for row in connection.execute(of_run(run_key))]
     payments_of = {content.get("plan_sha256"): content.get("payments_sha256") for content, _ in kept}
-    is_changed = not all(genuine for _, genuine in kept)  # then nobody knows whose payments they are
+    is_unknown = not all(genuine for _, genuine in kept)  # whose payments they are
     rows = connection.execute(select(plans).where(plans.c.run_key == run_key).order_by(plans.c.id.desc())).fetchall()
     for row in rows if not asked else rows[:1]:
-        is_meant = row.plan_sha256 in hashes or payments_of.get(row.plan_sha256) in hashes or is_changed
-        if is_meant and row.policy == policy and is_sealed(ledger.key, plans, row):
+        is_meant = row.plan_sha256 in hashes or payments_of.get(row.plan_sha256) in hashes or is_unknown
+        if (is_meant if row.policy == policy else not asked) and is_sealed(ledger.key, plans, row):
             check_not_rejected(connection, ledger, plan_of(ledger, row))
 
 
