@@ -49,13 +49,23 @@ MAX_HIDDEN = 8
 """Digits up to which nothing is shown of a value: a date has eight."""
 
 
+LAST = 4
+"""Characters of an account number that are shown."""
+
+_BETWEEN_GROUPS = re.compile(r"[\s\u2010-\u2015-]+")
+
+
 def mask(value: object) -> str:
     """Hide a personal value: account-like values keep their last four characters, everything else nothing."""
     text = str(value)
-    if len(text) <= MAX_HIDDEN:
-        return "***"
     digits = sum(map(str.isdigit, text))
-    return f"***{text[-4:]}" if digits > MAX_HIDDEN else "***"
+    return f"***{last_of(text)}" if digits > MAX_HIDDEN else "***"
+
+
+def last_of(account: str) -> str:
+    """The last characters of an account number, however it is grouped; blank where they are all it has."""
+    plain = _BETWEEN_GROUPS.sub("", account)
+    return plain[-LAST:] if len(plain) > LAST else ""
 
 
 def normalise(text: str) -> str:

@@ -14,6 +14,7 @@ import pytest
 
 from tests.parts import DIRECT, QUOTED
 from tests.parts import sheet as sheet_of
+from treasury.masking import mask
 from treasury.orders.records import Order, Quote, Stage
 from treasury.orders.states import State
 from treasury.reports.details import Details
@@ -104,6 +105,14 @@ def test_a_direct_row_has_its_remark_and_an_account_of_four_digits_is_not_shown(
     assert Details.of([row], (), ()).rows["r0"].reference == "Invoice 7"
     row.fields["account_no"] = "1234"  # type: ignore[index]
     assert Details.of([row], (), ()).rows["r0"].last == ""
+
+
+def test_an_account_in_groups_ends_as_the_same_account_in_one_piece(tmp_path: Path) -> None:
+    [row] = read_beneficiaries(sheet_of(tmp_path, 1, DIRECT))
+    for account in ("DE02120300000000202051", "DE02 1203 0000 0000 2020 51", "DE02-1203-0000-0000-2020-51"):
+        row.fields["account_no"] = account  # type: ignore[index]
+        assert Details.of([row], (), ()).rows["r0"].last == "2051"
+        assert mask(account) == "***2051"
 
 
 def write(folder: Path, orders: Any, **more: Any) -> Any:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_EVEN, Decimal, localcontext
 
+from treasury.masking import last_of
 from treasury.money import EXACT, parse_amount
 from treasury.orders.decisions import settled_amount
 from treasury.orders.records import Order, Quote
@@ -26,9 +27,6 @@ COLUMNS = (
     "quote_difference_bps",
     "value_date",
 )
-
-LAST = 4
-"""Characters of an account number that are shown."""
 
 _RATE_DIGITS = 12
 """Significant digits of a rate that is a quotient."""
@@ -110,9 +108,7 @@ class Details:
 
 def _asked(row: PayoutRow) -> _Asked:
     given = (row.amount, row.currency) if row.amount is not None else (row.receive_amount, row.receive_currency)
-    account = row.account
-    last = account[-LAST:] if len(account) > LAST else ""
-    return _Asked(row.payee_name, last, row.fields.get("remark") or row.description, *given)
+    return _Asked(row.payee_name, last_of(row.account), row.fields.get("remark") or row.description, *given)
 
 
 def _asked_before(said: Mapping[str, str]) -> _Asked:
