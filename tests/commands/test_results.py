@@ -38,6 +38,23 @@ def test_results_are_written_anew_with_what_a_query_found_since(
     assert len(sandbox.orders()) == 2
 
 
+def test_results_of_a_run_are_of_all_its_rows_whatever_was_added_last(
+    open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office], prefect_url: str
+) -> None:
+    office = open_office(open_sandbox().base_url)
+
+    def pay(name: str, *rows: tuple[str, str, str], more: str) -> str:
+        return office.run("pay", office.sheet(*rows, name=name), "--run-key", "run", "--yes", more).last
+
+    fails, wrong, late = ("c", "30", "12345670044"), ("d", "ten", "12345670004"), ("e", "40", "12345670005")
+    assert pay("first.csv", *ROWS, fails, wrong, more="--valid-rows-only") == "2 settled, 1 failed, 1 left out"
+    assert office.run("results", "run").last == "2 settled, 1 failed, 1 left out"
+    assert pay("late.csv", late, more="--add") == "1 settled"
+    for _ in range(2):
+        ended = office.run("results", "run")
+        assert (ended.code, ended.last) == (4, "3 settled, 1 failed, 1 left out")
+
+
 def test_a_run_that_is_not_there_is_said_to_be_so(
     open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office]
 ) -> None:

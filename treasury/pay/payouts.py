@@ -158,11 +158,12 @@ def _over(desk: Desk, plan: PayoutPlan) -> dict[str, str]:
 
 
 def write_payout_results(
-    desk: Desk, made: MadePlan, out: Path | None, converted: Sequence[Done] = ()
+    desk: Desk, made: MadePlan, out: Path | None, converted: Sequence[Done] = (), *, of_run: bool = False
 ) -> Mapping[str, Any]:
     """Write the results of every row of a run, and of its conversions; returns the summary of the rows of this plan.
 
     Whom a row pays is known of this plan's rows alone. What was left out is said to be so, whoever left it out.
+    `of_run`: the summary is of all rows of the run, and of all that are left out of it.
     `converted`: the rounds of conversions of this start.
     """
     plan, run_key, run = made.payments, made.payments.run_key, desk.ledger.run(made.payments.run_key)
@@ -178,12 +179,12 @@ def write_payout_results(
     with desk.ledger.each_order(run_key) as orders:
         summary = write_run_results(
             *(folder, run_key, kind, orders),
-            rows={row.row_ref for row in plan.rows} or None,
+            rows=None if of_run else {row.row_ref for row in plan.rows} or None,
             marks=marks,
             files=files,
             details=details,
             left_out=left_out,
-            left_out_now=len(plan.left_out),
+            left_out_now=len(left_out if of_run else plan.left_out),
             replaced=replacing(desk.ledger, run_key),
             **funded,
         )
@@ -202,7 +203,7 @@ def write_results_anew(desk: Desk, run_key: str, out: Path | None) -> Mapping[st
     if run is None:
         raise InputError(f"there is no run {run_key} in this ledger: treasury runs lists them")
     if run.kind in SHEETS:
-        return write_payout_results(desk, _plan_of_run(desk, run_key), out)
+        return write_payout_results(desk, _plan_of_run(desk, run_key), out, of_run=True)
     with desk.ledger.each_order(run_key) as orders:
         summary = write_run_results(
             out or desk.settings.run_folder(run_key), run_key, run.kind, orders, marks=marks_of(desk, run_key)
