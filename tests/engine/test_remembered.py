@@ -33,7 +33,7 @@ from treasury.call import calls
 from treasury.errors import IllegalTransition
 from treasury.orders.decisions import Next
 from treasury.orders.records import Order
-from treasury.orders.states import STEPS, Event, State
+from treasury.orders.states import NOT_AT_SERVICE, STEPS, Event, State
 from treasury.payments.desk import Desk
 from treasury.planning.single import Judged
 from treasury.provider.fiat_payouts import CreateFiatPayout
@@ -118,6 +118,27 @@ def test_an_absence_is_remembered_with_its_time_and_words(open_desk: OpenDesk, s
     order = desk.submission.ask(order)
     assert (order.state, order.asked_at, order.reason) == (state, 2_000_000_000_000, "the service knows no such order")
     assert order.absent_since == (2_000_000_000_000 if state is State.UNKNOWN else None)
+
+
+@pytest.mark.parametrize("state", NOT_AT_SERVICE)
+def test_an_absence_leaves_the_reason_of_what_is_not_at_the_service(
+    open_desk: OpenDesk, service: Any, state: State
+) -> None:
+    desk = open_desk(service.base_url)
+    order, reason = plan(desk, payout()), "this is why"
+    if state is State.REJECTED:
+        service.plan(PAYOUT, (200, {"code": 7002, "message": reason}))
+        order = desk.submission.submit(order)
+        reason = str(order.reason)
+    elif state is State.PREPARED:
+        order = desk.ledger.note(order, reason=reason)
+    else:
+        event = Event.HOLD if state is State.HELD else Event.CANCEL
+        order = desk.ledger.step(order, event, cause="a test", reason=reason)
+    asked = desk.submission.ask(order)
+    assert (asked.state, asked.reason) == (state, reason)
+    assert "this is why" in reason
+    assert asked.asked_at is not None
 
 
 def test_the_absence_that_sends_again_is_remembered_too(open_desk: OpenDesk, service: Any) -> None:

@@ -52,6 +52,9 @@ class State(StrEnum):
 NEVER_LEFT = (State.PREPARED, State.HELD)
 """States of an order that did not leave."""
 
+NOT_AT_SERVICE = (*NEVER_LEFT, State.REJECTED, State.CANCELLED)
+"""States of an order that the service does not know: that it says so is no news."""
+
 OPEN = (State.SENDING, State.UNKNOWN, State.ACCEPTED)
 """States of an order that left, or may have left, and is not final."""
 

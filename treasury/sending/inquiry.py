@@ -25,7 +25,7 @@ from treasury.orders.decisions import (
 )
 from treasury.orders.quoting import QUOTED, asked_facts
 from treasury.orders.records import ON_A_PERSONS_WORD, Order, Quote
-from treasury.orders.states import Event, Hold, State, event_for
+from treasury.orders.states import NOT_AT_SERVICE, Event, Hold, State, event_for
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.client import Client
 from treasury.provider.operation import Reply, SeenOrder
@@ -235,7 +235,7 @@ class Inquiry:
         refused = order.first_answer in self._rules.service.asked_first
         if order.is_on_a_persons_word:
             facts["reason"] = f"{why}: {how_it_ends(order.request_id)}"
-        elif not refused:  # the text of the refusal says more than `why`
+        elif not refused and order.state not in NOT_AT_SERVICE:  # why it was refused, held or ended says more
             facts["reason"] = why
         if order.state is not State.UNKNOWN:
             return self._ledger.note(order, unmoved=True, **facts), Next.WAIT
