@@ -98,7 +98,7 @@ class RowProblem:
     def __str__(self) -> str:
         who = f" ({self.row_ref})" if self.row_ref else ""
         shown = f" (got {self.value})" if self.value is not None else ""
-        place = f"row {self.row}{who}, {self.column}" if self.row else "the file"
+        place = ", ".join(filter(None, (f"row {self.row}{who}", self.column))) if self.row else "the file"
         return f"{place}: {self.rule}{shown}"
 
 

@@ -186,7 +186,7 @@ def test_problems_of_the_reader_and_of_the_caller_come_together_one_a_cell(tmp_p
         ("ref,amount,account nr", [("account nr", "did you mean account_no?")]),
         ("ref,amount,zzzz", [("zzzz", "is not a column of this sheet")]),
         ("ref,amount,note,note", [("note", "is there twice")]),
-        ("ref,,amount", [("", "a column has no name")]),
+        ("ref,,amount", [("", "column B has no name")]),
         ("amount,note", [("ref", "this column is missing")]),
         ("ref,amount,field.", [("field.", "is not a column")]),
     ],
@@ -195,6 +195,16 @@ def test_a_wrong_header_is_explained(tmp_path: Path, header: str, expected: list
     found = problems(csv_file(tmp_path, header + "\nr1,1,2,3\n"))
     assert [(row, column) for row, column, _ in found] == [(1, column) for column, _ in expected]
     assert all(part in rule for (_, _, rule), (_, part) in zip(found, expected, strict=True))
+
+
+def test_a_column_without_a_name_is_named_by_its_letter(tmp_path: Path) -> None:
+    file = csv_file(tmp_path, 'ref,,amount,note,"",field.a\nr1,,2,,,\n')
+    with pytest.raises(InvalidSheet) as refused:
+        read_sheet(file, LAYOUT, lambda row: row)
+    assert [str(problem) for problem in refused.value.problems] == [
+        "row 1: column B has no name: name it, or delete it",
+        "row 1: column E has no name: name it, or delete it",
+    ]
 
 
 def test_without_a_header_nobodys_account_is_shown(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def _decisions(found: Mapping[str, Any], approver: str) -> Iterator[RequiredActi
         how = approval_command(key, each["code"])
         yield RequiredAction(f"{key} waits for approvals since {since}", approver, since, how)
     for kind, number in found["held"].items():
-        how = "treasury runs names the runs, treasury show KEY the rows and what to do"
+        how = "treasury runs names the runs, treasury show KEY their rows, treasury show REFERENCE what to do"
         yield RequiredAction(f"{number} held, {kind}", approver, found["since"]["held"][kind], how)
 
 

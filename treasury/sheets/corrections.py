@@ -128,7 +128,10 @@ class _Marks:
             said = [*of_sheet, *found]
             of_sheet = []
             own = [values[at] if at < len(values) else "" for at in kept]
-            marks = [WRONG if said else others, "; ".join(f"{each.column}: {each.rule}" for each in said)]
+            marks = [
+                WRONG if said else others,
+                "; ".join(": ".join(filter(None, (each.column, each.rule))) for each in said),
+            ]
             yield _Marked(
                 [*own, *marks, *values[len(names) :]],
                 self._places(names, kept, (problem.column for problem in found)),

@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from openpyxl.utils.cell import get_column_letter
+
 from treasury.errors import RowProblem
 from treasury.sheets.cells import MAX_COLUMNS, TOO_MANY_COLUMNS, Cell, Line, Typed, is_filled
 from treasury.sheets.characters import judge_text
@@ -162,10 +164,10 @@ CLOSE = 0.75
 
 
 def _problems(number: int, columns: list[str], layout: Layout, proposal: Mapping[str, str]) -> list[RowProblem]:
-    unknown = [name for name in columns if not layout.allows(name) and not is_own(name)]
     problems = [
-        RowProblem(number, None, cut_text(name, MAX_NAME), *_unknown(name, layout, proposal.get(name)))
-        for name in unknown
+        RowProblem(number, None, cut_text(name, MAX_NAME), *_unknown(place, name, layout, proposal.get(name)))
+        for place, name in enumerate(columns, 1)
+        if not layout.allows(name) and not is_own(name)
     ]
     twice = sorted({name for name in columns if layout.is_read(name) and columns.count(name) > 1})
     problems += [RowProblem(number, None, name, "is there twice", code="column_twice") for name in twice]
@@ -179,9 +181,9 @@ def is_own(name: str) -> bool:
     return name.casefold().startswith(OWN_PREFIXES)
 
 
-def _unknown(name: str, layout: Layout, meant: str | None) -> tuple[str, None, str]:
+def _unknown(place: int, name: str, layout: Layout, meant: str | None) -> tuple[str, None, str]:
     if not name:
-        return "a column has no name", None, "column_without_name"
+        return f"column {get_column_letter(place)} has no name: name it, or delete it", None, "column_without_name"
     fault = judge_text(name)
     if fault is not None:
         return fault[0], None, fault[1]
