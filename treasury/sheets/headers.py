@@ -5,12 +5,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from openpyxl.utils.cell import get_column_letter
-
 from treasury.errors import RowProblem
 from treasury.sheets.cells import MAX_COLUMNS, TOO_MANY_COLUMNS, Cell, Line, Typed, is_filled
 from treasury.sheets.characters import judge_text
 from treasury.sheets.mappings import Mappings
+from treasury.sheets.writing import letter_of
 from treasury.texts import cut_text
 
 OWN_PREFIXES = ("note", "#", "_")
@@ -183,7 +182,7 @@ def is_own(name: str) -> bool:
 
 def _unknown(place: int, name: str, layout: Layout, meant: str | None) -> tuple[str, None, str]:
     if not name:
-        return f"column {get_column_letter(place)} has no name: name it, or delete it", None, "column_without_name"
+        return f"column {letter_of(place - 1)} has no name: name it, or delete it", None, "column_without_name"
     fault = judge_text(name)
     if fault is not None:
         return fault[0], None, fault[1]
