@@ -1,5 +1,6 @@
 """Many items take turns in one thread: who waits gives way, an error stops the handing out, nothing stays half done."""
 
+import ctypes
 import threading
 import time
 from collections.abc import Iterator
@@ -83,6 +84,25 @@ def test_an_error_stops_the_handing_out_and_lets_what_is_under_way_end() -> None
         run_concurrently(work, range(100), 4)
     assert sorted(begun) == [0, 1, 2, 3]
     assert sorted(ended) == [1, 2, 3]
+
+
+def test_an_interruption_that_comes_as_the_work_ends_waits_for_nothing_more() -> None:
+    """Prefect ends a task of a thread that takes too long by an error that arrives once the thread waits no more."""
+    caught: list[BaseException] = []
+
+    def interrupted() -> None:
+        try:
+            run_concurrently(lambda item: soon(item, seconds=0.2), [0], 1)
+        except TimeoutError as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=interrupted, daemon=True)
+    thread.start()
+    time.sleep(0.05)
+    assert ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(TimeoutError))
+    thread.join(5)
+    assert not thread.is_alive()
+    assert [type(each) for each in caught] == [TimeoutError]
 
 
 def test_worker_threads_are_no_more_than_said() -> None:

@@ -89,7 +89,8 @@ def run_concurrently(work: Callable[[T], U], items: Iterable[T], most: int) -> l
         try:
             turns.drive(most)
         finally:
-            over.put(None)
+            for _ in range(2):  # Race: an interruption may arrive right after the first was taken
+                over.put(None)
 
     # A daemon: a second interruption ends the process at once, and what is under way becomes unknown. It is not joined:
     # Python 3.11 takes a thread whose joining was interrupted for one that has ended.
