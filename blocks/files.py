@@ -12,7 +12,7 @@ from prefect.filesystems import ReadableFileSystem, WritableFileSystem
 
 from blocks.policy import PREFIX
 from treasury.errors import ConfigurationError, InputError
-from treasury.files import write_bytes
+from treasury.files import path_of, write_bytes
 from treasury.sheets.cells import MAX_BYTES
 
 FORM = f"{PREFIX}TYPE/NAME/PATH"
@@ -26,7 +26,7 @@ def file_at_hand(file: str) -> Iterator[Path]:
     Raises `ConfigurationError` where there is no such block, and `InputError` for what cannot be read.
     """
     if not file.startswith(PREFIX):
-        yield Path(file)
+        yield path_of(file)
         return
     kind, _, rest = file.removeprefix(PREFIX).partition("/")
     name, _, path = rest.partition("/")

@@ -7,7 +7,7 @@ from prefect.blocks.core import Block
 from pydantic import Field, field_validator
 
 from treasury.errors import ConfigurationError
-from treasury.files import write_text
+from treasury.files import path_of, write_text
 from treasury.policy_file import policy_of
 from treasury.settings import read_settings
 
@@ -43,9 +43,12 @@ class TreasuryPolicy(Block):
 
 
 def policy_file(policy: str) -> Path:
-    """The file of a policy that a flow was given: a path, or `block:NAME`, whose content is written under the home."""
+    """The file of a policy that a flow was given: a path, or `block:NAME`, whose content is written under the home.
+
+    Raises `ConfigurationError` where there is no such block, and `InputError` for what can be no path.
+    """
     if not policy.startswith(PREFIX):
-        return Path(policy)
+        return path_of(policy)
     name = policy.removeprefix(PREFIX)
     try:
         block = cast(TreasuryPolicy, TreasuryPolicy.load(name))

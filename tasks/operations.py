@@ -65,7 +65,7 @@ def as_task(operation: type[Operation[Any]]) -> Task[..., Mapping[str, Any]]:
     def name(parameters: dict[str, Any]) -> str:
         return f"{operation.operation_name()} {_reference(parameters['fields'], operation)}".rstrip()
 
-    send.__name__ = operation.operation_name()
+    send.__name__ = send.__qualname__ = operation.operation_name()  # Prefect makes the task's key of it
     send.__doc__ = operation.__doc__
     return StatedTask(
         send,

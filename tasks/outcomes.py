@@ -33,7 +33,7 @@ from treasury.errors import (
     TreasuryError,
     WaitingForYes,
 )
-from treasury.files import as_ours
+from treasury.files import as_ours, path_of
 from treasury.payments.governing import governing
 from treasury.policy.model import Policy
 from treasury.provider.client import may_pass
@@ -95,6 +95,7 @@ def _check_out(out: str | None) -> None:
     who sees the dashboard."""
     if out is None:
         return
+    path_of(out)
     if deployment.id is not None:  # where no deployment is, Prefect asks its server for it
         read_settings().check_out(out)
     try:

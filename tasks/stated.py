@@ -39,6 +39,10 @@ def results_kept() -> Iterator[None]:
 class StatedTask(Task[..., Any]):
     """A task that may return its state; whoever calls it gets what the state holds, as with any other task."""
 
+    def __init__(self, fn: Callable[..., Any], **options: Any) -> None:
+        super().__init__(fn, **options)
+        self.source_code = f"{fn.__name__}: {self.source_code}"  # a cache takes tasks of one source for the same
+
     def __call__(self, *args: Any, return_state: bool = False, wait_for: Any = None, **kwargs: Any) -> Any:
         """Run the task: its result, or the error that it holds; with `return_state` its state."""
         result = super().__call__(*args, return_state=return_state, wait_for=wait_for, **kwargs)
@@ -52,6 +56,7 @@ class StatedTask(Task[..., Any]):
         """The task with other options."""
         changed = super().with_options(**options)
         changed.__class__ = StatedTask  # Prefect makes a plain one
+        changed.source_code = self.source_code
         return cast(StatedTask, changed)
 
 

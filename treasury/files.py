@@ -12,7 +12,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TextIO
 
-from treasury.errors import DiskFull, TreasuryError
+from treasury.errors import DiskFull, InputError, TreasuryError
 from treasury.money import format_amount
 from treasury.private_files import make_folder
 
@@ -24,6 +24,21 @@ def as_ours(error: Exception) -> TreasuryError:
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return DiskFull(str(error.strerror))
     raise error
+
+
+def path_of(given: str) -> Path:
+    """Return the path that somebody typed. Raises `InputError` for what can be no path."""
+    try:
+        os.lstat(given)
+    except ValueError:
+        why = "it holds a character that no name has"
+    except OSError as error:  # of any other one whoever opens it says more
+        why = "it is too long" if error.errno == errno.ENAMETOOLONG else ""
+    else:
+        why = ""
+    if why:
+        raise InputError(f"{given[:100]!r} can be no path: {why}; nothing was sent")
+    return Path(given)
 
 
 def write_bytes(path: Path, content: bytes) -> None:

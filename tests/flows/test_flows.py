@@ -224,7 +224,10 @@ def test_a_run_that_fails_by_no_error_of_ours_says_what_left(
 
 @pytest.mark.parametrize(
     ("out", "said"),
-    [("{home}/a-file/deep", "a-file is a file, not a folder"), ("{home}/" + "x" * 300, "can be no folder: File name")],
+    [
+        ("{home}/a-file/deep", "a-file is a file, not a folder"),
+        ("{home}/" + "x" * 300, "can be no path: it is too long"),
+    ],
 )
 def test_what_can_be_no_folder_for_results_is_refused_before_anything_is_sent(
     out: str, said: str, home: Path, sandbox: RunningSandbox
@@ -236,6 +239,28 @@ def test_what_can_be_no_folder_for_results_is_refused_before_anything_is_sent(
     sheet = str(data.path("beneficiaries.csv"))
     state = pay_beneficiaries(sheet, "no-folder", out.format(home=home), return_state=True)
     assert (state.name, said in str(state.message)) == ("InputRejected", True), state.message
+    assert len(sandbox.orders()) == before
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [("a\0b", "'a\\x00b' can be no path: it holds a character"), ("x" * 4000, "it is too long")],
+)
+def test_what_can_be_no_path_is_refused_wherever_a_flow_takes_one(
+    given: str, said: str, home: Path, sandbox: RunningSandbox
+) -> None:
+    from flows.pay_beneficiaries import pay_beneficiaries
+    from flows.reconcile_transactions import reconcile_transactions
+
+    before, sheet = len(sandbox.orders()), str(data.path("beneficiaries.csv"))
+    states = [
+        pay_beneficiaries(given, "no-path", return_state=True),
+        pay_beneficiaries(sheet, "no-path", given, return_state=True),
+        pay_beneficiaries(sheet, "no-path", policy=given, return_state=True),
+        reconcile_transactions(statement=given, return_state=True),
+    ]
+    for state in states:
+        assert (state.name, said in str(state.message)) == ("InputRejected", True), state.message
     assert len(sandbox.orders()) == before
 
 
@@ -301,6 +326,29 @@ def test_every_operation_is_a_task_and_only_reads_are_retried(name: str) -> None
     assert task.cache_policy == NO_CACHE
     assert bool(task.retries) == (operation.effect is Effect.READS)
     assert task.description
+
+
+def test_a_task_of_one_operation_is_taken_for_no_other(home: Path, sandbox: RunningSandbox) -> None:
+    """A worker that serves several tasks finds one by its key, and a cache by its source."""
+    from prefect import flow
+    from prefect.cache_policies import DEFAULT
+
+    from tasks.operations import OPERATION_TASKS
+
+    assert len({task.task_key for task in OPERATION_TASKS.values()}) == len(CATALOGUE)
+    purposes, countries = (
+        OPERATION_TASKS[name].with_options(cache_policy=DEFAULT, persist_result=True)
+        for name in ("remittance_purposes", "supported_countries")
+    )
+
+    @flow(name="cached")
+    def cached() -> list[Any]:
+        return [task({}, return_state=True) for task in (purposes, countries, purposes)]
+
+    states = cached()
+    assert [state.name for state in states] == ["Completed", "Completed", "Cached"]
+    answers = [state.result() for state in states]
+    assert answers[0] == answers[2] != answers[1]
 
 
 MONEY_TASKS = (

@@ -17,13 +17,13 @@ def read_table(path: Path, sheet: str | None, score: Callable[[Sequence[str]], i
 
     Raises `InvalidSheet` when the file is missing, unreadable, empty or too large.
     """
-    if path.exists() and not path.is_file():
-        raise file_problem(
-            path,
-            "cannot be read: it is a folder, a pipe or a device; save the sheet as a file and name that",
-            "no_file",
-        )
     try:
+        if path.exists() and not path.is_file():
+            raise file_problem(
+                path,
+                "cannot be read: it is a folder, a pipe or a device; save the sheet as a file and name that",
+                "no_file",
+            )
         with path.open("rb") as file:
             size = path.stat().st_size
             content = file.read(len(ZIP)) if size <= MAX_BYTES else b""
