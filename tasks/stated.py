@@ -47,7 +47,8 @@ class StatedTask(Task[..., Any]):
         """Run the task: its result, or the error that it holds; with `return_state` its state."""
         result = super().__call__(*args, return_state=return_state, wait_for=wait_for, **kwargs)
         if isinstance(result, State) and not return_state:
-            result = result.result()
+            holding: Any = result  # in an asynchronous flow its result would have to be awaited
+            result = holding.result(_sync=True)
         if (kept := RESULTS.get()) is not None:
             kept.append(result)
         return result

@@ -1,5 +1,6 @@
 """Tasks of one operation in a flow of one's own, mapped over many references on each of Prefect's runners."""
 
+import asyncio
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -108,3 +109,23 @@ def test_the_state_of_a_task_that_moves_money_says_what_came_of_it(home: Path, s
     flows = {"name": {"any_": ["told"]}}
     eventually(lambda: {each["name"] for each in asked("task_runs", flows=flows)} == names, 60)
     assert len([order for order in sandbox.orders() if order["request_id"].startswith("told-")]) <= 2
+
+
+@pytest.mark.prefect
+def test_an_asynchronous_flow_gets_what_a_task_returns(home: Path, sandbox: RunningSandbox) -> None:
+    """There Prefect hands out what a state holds as something to wait for; a task's result is there at once."""
+    from prefect import flow
+
+    from tasks.operations import withdraw
+
+    address = "TVk631BotbQQSHGAUSRhDKGzHomE8EyrCW"
+    fields = {"request_id": "async-1", "currency": "USDT_TRC20", "amount": "77", "customer_ref_id": "c"}
+
+    @flow(name="asynchronous")
+    async def asynchronous() -> list[str]:
+        order = withdraw({**fields, "address": address})
+        in_a_thread = await asyncio.to_thread(withdraw, {**fields, "address": address})
+        return [order["request_id"], in_a_thread["request_id"]]
+
+    assert asyncio.run(asynchronous()) == ["async-1"] * 2
+    assert [order["effects"] for order in sandbox.orders() if order["request_id"] == "async-1"] == [1]
