@@ -44,6 +44,20 @@ def test_rows_that_an_earlier_start_left_with_one_reason_are_quoted_and_paid(
     assert effects(sandbox) == [1] * ROWS
 
 
+@pytest.mark.parametrize(("run_key", "more"), [("another", []), ("run", [10**6])])
+def test_orders_that_are_not_the_runs_are_refused_and_nothing_is_sent(
+    run_key: str, more: list[int], open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    """Prefect may hand on what was returned in another run, or over another ledger: that is no run that settled."""
+    sandbox = start_sandbox()
+    desk = open_desk(sandbox.base_url)
+    ids = recorded(desk, tmp_path, 3)
+    with pytest.raises(InputError, match=f"run {run_key} does not have all of these orders"):
+        execution.send_orders(desk, run_key, [*ids, *more])
+    assert effects(sandbox) == []
+    assert execution.send_orders(desk, "run", [*ids, *ids]) == 3
+
+
 def test_only_what_was_quoted_is_counted_and_fetching_again_asks_for_nothing(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
 ) -> None:

@@ -71,12 +71,15 @@ def check_run_key(run_key: str) -> str:
 def send_orders(desk: Desk, run_key: str, ids: Sequence[int]) -> int:
     """Send these orders of a run, each at most once; returns how many the service has now.
 
-    Raises `RunHeld`, and `ConfigurationError` when the ledger cannot be written, or the service does not know us: then
-    nothing more is sent. The failure of one order does not stop the others.
+    Raises `RunHeld`, `InputError` for orders of another run or ledger, and `ConfigurationError` when the ledger cannot
+    be written, or the service does not know us: then nothing more is sent. The failure of one order does not stop the
+    others.
     """
     with desk.hold(run_key):
         stop_loss = _get_ready(desk, run_key)
         orders = desk.ledger.orders(run_key=run_key, ids=ids)
+        if len(orders) < len(set(ids)):
+            raise InputError(f"run {run_key} does not have all of these orders in this ledger; nothing was sent")
         done = desk.run_concurrently(lambda order: _send(desk, order, stop_loss), orders)
         desk.check_not_aborted(run_key)
     return sum(order.state.is_open or order.state.is_final for order in done)
