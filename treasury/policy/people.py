@@ -145,10 +145,8 @@ def words_of(text: str) -> str:
     Raises `InputError` for characters that nobody sees, or that steer a terminal: what is read of it must be all of it.
     """
     if found := UNSAFE.search(said := " ".join(text.split())):
-        raise InputError(
-            f"a name or a reason holds a character that cannot be shown (U+{ord(found[0]):04X}), after "
-            f"{said[: found.start()]!r}: write it without; nothing was done"
-        )
+        shown = f"U+{ord(found[0]):04X}"
+        raise InputError(f"a name or a reason holds a character that cannot be shown ({shown}): write it without")
     return said
 
 
