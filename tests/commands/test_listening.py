@@ -129,6 +129,16 @@ def test_a_deposit_that_a_notification_tells_is_an_entry_of_its_account(
     assert "unexplained_inflow" in names(office)
 
 
+def test_a_deposit_is_expected_however_its_amount_is_written(office: Office, platform: Platform) -> None:
+    """With an exponent, as Java prints a small one, too."""
+    trusting(office, platform.public)
+    with listening(office) as (_, url):
+        for number, amount in enumerate(("0.000000002", "2.000000000E-9", "1E+2", "0E-18")):
+            told = platform.signed(request_id=f"d-{number}", order_type="charge", order_amount=amount)
+            assert platform.tell(url, told) == 200
+        eventually(lambda: [row.taken for row in kept(office)] == ["receipt"] * 4, PATIENCE)
+
+
 def test_a_deposit_from_before_the_account_was_opened_is_told_of_later(office: Office, sandbox: RunningSandbox) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

@@ -9,7 +9,7 @@ from treasury.errors import ConfigurationError, IllegalTransition, NotConnected,
 from treasury.ledger.card_users import saw_card_user
 from treasury.ledger.notifications import Notice, Taken, open_notices, orders_of, take, users_of
 from treasury.ledger.snapshots import expect_receipts, expected_receipts
-from treasury.money import canonical, parse_amount
+from treasury.money import canonical, parse_reply_amount
 from treasury.orders.records import Order
 from treasury.orders.states import State
 from treasury.payments.desk import Desk
@@ -108,7 +108,7 @@ def _receipt(notice: Notice) -> dict[str, str] | None:
     if len(str(notice.request_id)) > LONGEST_REFERENCE:
         return None
     try:
-        amount = canonical(parse_amount(notice.amount or "0"))
+        amount = canonical(parse_reply_amount(notice.amount or "0"))
     except ValueError:
         return None
     return {"currency": str(notice.currency), "amount": amount, "order_type": str(notice.order_type)}
