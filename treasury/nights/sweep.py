@@ -238,11 +238,15 @@ class _Answers:
             group, self._group = self._group, []
         if group:
             texts = {question.id: sweeps.side_text(side) for question, _, _, side, _ in group}
-            self._desk.ledger.write(lambda connection: self._record(connection, group, texts))
+            corrects = sweeps.sweep(self._desk.ledger, group[0][0].sweep_id).scope.is_whole
+            self._desk.ledger.write(lambda connection: self._record(connection, group, texts, corrects=corrects))
 
-    def _record(self, connection: Connection, group: list[Any], texts: dict[int, str]) -> None:
+    def _record(self, connection: Connection, group: list[Any], texts: dict[int, str], *, corrects: bool) -> None:
+        """`corrects`: also orders that ended, as a narrowed sweep does not: the next whole report would not tell it."""
         for _, order, seen, side, began in group:
-            if order is not None and side["answer"] != "failed" and not self._desk.submission.is_current(order, seen):
+            if order is None or side["answer"] == "failed" or (order.state.is_final and not corrects):
+                continue
+            if not self._desk.submission.is_current(order, seen):
                 # Race: the order's own run may have moved it since this answer, and its newer state wins.
                 with contextlib.suppress(IllegalTransition):
                     self._desk.submission.apply(order, seen, began)

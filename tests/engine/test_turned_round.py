@@ -1,0 +1,40 @@
+"""An end that the service takes back is a break of the next whole report, whoever asked about the order before it."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.engine.nights import DAY, OpenDesk, classes
+from tests.engine.runs import night, pay, sheet
+from tests.moved_clock import clock_of
+from treasury.ledger.notifications import keep_notifications
+from treasury.nights.notified import take_up_notifications
+from treasury.payments.desk import Desk
+from treasury.reconciliation.scope import Scope
+
+
+def by_notification(desk: Desk, _: Path) -> None:
+    [order] = desk.ledger.orders()
+    keep_notifications(desk.ledger, [{"request_id": order.request_id, "order_type": "payout", "status": 44}])
+    assert take_up_notifications(desk) == 1
+
+
+def by_narrowed_report(desk: Desk, out: Path) -> None:
+    assert classes(night(desk, out, Scope(run_key="run"))) == {"a": "reversed_after_final new"}
+
+
+@pytest.mark.parametrize("asked", [by_notification, by_narrowed_report])
+def test_what_the_service_takes_back_is_a_break_whoever_asked_first(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, asked: Callable[[Desk, Path], None]
+) -> None:
+    """The ledger's own correction hides it, and belongs to the report that tells it."""
+    desk = open_desk(start_sandbox(settle_seconds=1, faults={"flip_final": 1.0}, flip_seconds=3600).base_url)
+    pay(desk, sheet(tmp_path, ("a", "10", "12345670001")), tmp_path / "out", seconds=20)
+    night(desk, tmp_path / "1")
+    clock_of(desk).move(DAY)
+    asked(desk, tmp_path / "2")
+    assert [order.state.value for order in desk.ledger.orders()] == ["settled"]
+    assert classes(night(desk, tmp_path / "3")) == {"a": "reversed_after_final new"}
+    assert [order.state.value for order in desk.ledger.orders()] == ["failed"]
