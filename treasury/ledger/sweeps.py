@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
 from itertools import islice
+from types import MappingProxyType
 from typing import Any
 
 import orjson
@@ -15,11 +16,12 @@ from treasury.concurrency.batches import batched
 from treasury.ledger import schema
 from treasury.ledger.database import in_code_points, serialize
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.made_reports import reports_before
+from treasury.ledger.made_reports import last_report, reports_before
 from treasury.ledger.statements import RowChange, change_all
 from treasury.money import format_amount
 from treasury.orders.quoting import QUOTED
 from treasury.orders.records import Order, Quote
+from treasury.orders.states import CORRECTIONS, State
 from treasury.provider.card_users import QueryCardUser
 from treasury.provider.orders import Pay
 from treasury.reconciliation.scope import SUPERSEDED, Scope
@@ -62,10 +64,32 @@ BESIDE_ORDERS = (CARD_USER, RECEIPT)
 """Operations of the questions that are about no order."""
 
 
+def ends_told(ledger: Ledger) -> dict[int, State]:
+    """Order -> the end that was told of it last, where the service corrected it since the last report of everything.
+
+    Whoever asked first (a notification, a narrowed report, a night that was cut off) corrected the ledger, and told it
+    to nobody.
+    """
+    last = last_report(ledger, Scope(), None)
+    table = schema.journal.c
+    query = select(table.order_id, table.source).where(table.event.in_([each.value for each in CORRECTIONS]))
+    found: dict[int, State] = {}
+    for row in ledger.read(query.where(table.id > (0 if last is None else last.journal_id)).order_by(table.id)):
+        found.setdefault(row.order_id, State(row.source))
+    return found
+
+
 def sides_of(
-    ledger: Ledger, orders: Iterable[Order], card_users: Iterable[Any], receipts: Iterable[Mapping[str, Any]] = ()
+    ledger: Ledger,
+    orders: Iterable[Order],
+    card_users: Iterable[Any],
+    receipts: Iterable[Mapping[str, Any]] = (),
+    told: Mapping[int, State] = MappingProxyType({}),
 ) -> Iterator[dict[str, Any]]:
-    """Yield the ledger's side of every question: orders, their superseded quotes, card users, pay-ins."""
+    """Yield the ledger's side of every question: orders, their superseded quotes, card users, pay-ins.
+
+    `told`: the end of an order that was told last, where that is not its own.
+    """
     superseded = []
     for some in batched(orders, _AT_ONCE):
         asked: dict[int, list[Quote]] = {}
@@ -79,10 +103,14 @@ def sides_of(
                 # Race: a run that sends meanwhile may have added later generations; they are not superseded.
                 elif quote.generation < order.generation:
                     superseded.append(_row(None, _quote_side(order, quote)))
-            yield _row(order.id, _order_side(order, confirmed))
+            yield _row(order.id, _order_side(order, confirmed) | _told(told, order))
     yield from superseded
     yield from (_row(None, _card_user_side(user)) for user in card_users)
     yield from (_row(None, {**receipt, "operation": RECEIPT}) for receipt in receipts)
+
+
+def _told(told: Mapping[int, State], order: Order) -> dict[str, Any]:
+    return {"state": told[order.id].value} if order.id in told else {}
 
 
 def record_sweep(ledger: Ledger, scope: Scope, rows: Iterable[Mapping[str, Any]], since: int) -> int:

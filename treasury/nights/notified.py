@@ -24,9 +24,8 @@ LONGEST_REFERENCE = 64
 AT_ONCE = 200
 """Notifications that are taken up together."""
 
-LEFT_TO_THE_NIGHT = frozenset(state for state in State if state is State.HELD or state.is_final)
-"""States that ended, or that people are to decide about: where the service shows another one, a report of everything
-tells it, and would not if the ledger had been corrected before."""
+DECIDED = (State.HELD, State.CANCELLED)
+"""States in which people decided, or are to decide: a reconciliation says what the service shows, and they go on."""
 
 
 def take_up_notifications(desk: Desk) -> int:
@@ -74,7 +73,7 @@ def _ask(desk: Desk, order: Order) -> bool:
     """Ask the service about an order, as the reconciliation does; returns whether it was reached."""
     try:
         seen, _ = desk.submission.query_with_reply(order)
-        if seen is not None and order.state not in LEFT_TO_THE_NIGHT and not desk.submission.is_current(order, seen):
+        if seen is not None and order.state not in DECIDED and not desk.submission.is_current(order, seen):
             # Race: the order's own run may have moved it since this answer, and its newer state wins.
             with contextlib.suppress(IllegalTransition):
                 desk.submission.apply(order, seen)

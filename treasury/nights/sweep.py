@@ -3,7 +3,7 @@
 import contextlib
 import functools
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
@@ -75,7 +75,8 @@ def start_or_resume_sweep(desk: Desk, scope: Scope, *, ask_all: bool = False) ->
     since = None if scope.window_days is None else ledger.now() - scope.window_days * DAY_MS
     is_wide = scope.run_key is None and scope.currency is None
     users, receipts = (card_users(ledger), asked_receipts(ledger)) if is_wide else ([], ())
-    is_due = None if ask_all or not scope.is_whole else _due(desk)
+    told = sweeps.ends_told(ledger)
+    is_due = None if ask_all or not scope.is_whole else _due(desk, told)
     with ledger.each_order(scope.run_key) as orders:
         asked = (
             order
@@ -84,15 +85,18 @@ def start_or_resume_sweep(desk: Desk, scope: Scope, *, ask_all: bool = False) ->
             and (is_due is None or is_due(order))
             and scope.currency in (None, order.currency, order.receive_currency)
         )
-        rows = sweeps.sides_of(ledger, asked, users, receipts)
+        rows = sweeps.sides_of(ledger, asked, users, receipts, told)
         sweep_id = sweeps.record_sweep(ledger, scope, rows, since=ledger.now() - RESUMED_MS)
     desk.stop_losses.pop(_stop_loss_name(sweep_id), None)
     _read_balances(desk, sweep_id, scope, "before")
     return sweep_id
 
 
-def _due(desk: Desk) -> Callable[[Order], bool] | None:
-    """Return the rule of the policy in force for which orders are asked about; None where it asks about all."""
+def _due(desk: Desk, told: Container[int]) -> Callable[[Order], bool] | None:
+    """Return the rule of the policy in force for which orders are asked about; None where it asks about all.
+
+    `told`: orders whose end changed since the last report of everything, which this one tells.
+    """
     by_age = _by_age(desk)
     if by_age is None:
         return None
@@ -101,7 +105,9 @@ def _due(desk: Desk) -> Callable[[Order], bool] | None:
 
     def is_due(order: Order) -> bool:
         final_at = order.final_at if order.state.is_final else None
-        return final_at is None or order.request_id in named or by_age.is_due(order.id, final_at, last, now)
+        if final_at is None or order.request_id in named or order.id in told:
+            return True
+        return by_age.is_due(order.id, final_at, last, now)
 
     return is_due
 
@@ -238,15 +244,11 @@ class _Answers:
             group, self._group = self._group, []
         if group:
             texts = {question.id: sweeps.side_text(side) for question, _, _, side, _ in group}
-            corrects = sweeps.sweep(self._desk.ledger, group[0][0].sweep_id).scope.is_whole
-            self._desk.ledger.write(lambda connection: self._record(connection, group, texts, corrects=corrects))
+            self._desk.ledger.write(lambda connection: self._record(connection, group, texts))
 
-    def _record(self, connection: Connection, group: list[Any], texts: dict[int, str], *, corrects: bool) -> None:
-        """`corrects`: also orders that ended, as a narrowed sweep does not: the next whole report would not tell it."""
+    def _record(self, connection: Connection, group: list[Any], texts: dict[int, str]) -> None:
         for _, order, seen, side, began in group:
-            if order is None or side["answer"] == "failed" or (order.state.is_final and not corrects):
-                continue
-            if not self._desk.submission.is_current(order, seen):
+            if order is not None and side["answer"] != "failed" and not self._desk.submission.is_current(order, seen):
                 # Race: the order's own run may have moved it since this answer, and its newer state wins.
                 with contextlib.suppress(IllegalTransition):
                     self._desk.submission.apply(order, seen, began)

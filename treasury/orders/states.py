@@ -193,6 +193,9 @@ STEPS: Mapping[Event, Step] = {
     Event.CORRECT_TO_CLOSED: Step((State.SETTLED, State.FAILED), State.CLOSED),
 }
 
+CORRECTIONS = (Event.CORRECT_TO_SETTLED, Event.CORRECT_TO_FAILED, Event.CORRECT_TO_CLOSED)
+"""Steps by which the service takes back an end."""
+
 DECIDED = (
     *(Event.RELEASE, Event.CANCEL, Event.RESOLVE_SENT, Event.RESOLVE_NOT_SENT, Event.RESOLVE_REJECTED),
     *(Event.RESOLVE_SETTLED, Event.RESOLVE_FAILED),
