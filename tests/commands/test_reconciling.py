@@ -142,7 +142,8 @@ def test_the_same_night_is_reported_again_offline_and_a_break_is_accepted(office
     assert all((again / name).read_bytes() == (first / name).read_bytes() for name in FILES)
     breaks = {each["class"]: each for each in json.loads((first / "reconciliation.json").read_text())["breaks"]}
     found = breaks["amount_mismatch"]
-    assert office.run("accept", breaks["opening"]["id"], "--by", "Ana", "--why", "as the service shows it").code == 0
+    for name in ("opening", "orphan_success"):  # the payment that the planted night took back is shown as paid again
+        assert office.run("accept", breaks[name]["id"], "--by", "Ana", "--why", "as the service shows it").code == 0
     said = office.run("accept", found["id"], "--by", "Ana", "--why", "agreed with the service")
     assert (said.code, said.last) == (
         0,
@@ -153,7 +154,7 @@ def test_the_same_night_is_reported_again_offline_and_a_break_is_accepted(office
     assert (agreed.code, counts.startswith("1 amount_mismatch")) == (0, True)
     assert verdict == "warnings"  # a payment was shown as failed when the account was opened, and as paid later
     report = json.loads((again / "reconciliation.json").read_text())
-    assert [each["accepted"]["by"] for each in report["breaks"] if each["accepted"]] == ["Ana", "Ana"]
+    assert [each["accepted"]["by"] for each in report["breaks"] if each["accepted"]] == ["Ana"] * 3
 
 
 def test_a_statement_shows_a_payment_that_nobody_meant(office: Office, proxy: Proxy) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.engine.nights import DAY, OpenDesk, classes
-from tests.engine.runs import night, pay, sheet
+from tests.engine.runs import night, pay, remake, sheet
 from tests.moved_clock import clock_of
 from treasury.ledger.notifications import keep_notifications
 from treasury.nights import sweep
@@ -33,7 +33,28 @@ def by_night_that_was_cut_off(desk: Desk, _: Path) -> None:
     clock_of(desk).move(DAY)
 
 
-@pytest.mark.parametrize("asked", [by_notification, by_narrowed_report, by_night_that_was_cut_off])
+def by_window(desk: Desk, out: Path) -> None:
+    by_notification(desk, out)
+    clock_of(desk).move(9 * DAY)
+    assert classes(night(desk, out, Scope(window_days=1))) == {}
+
+
+def by_notification_before_a_night_without_answers(desk: Desk, out: Path) -> None:
+    by_notification(desk, out)
+    sweep_id = sweep.start_or_resume_sweep(desk, Scope())
+    sweep.end_sweep(desk, sweep_id)
+    unasked = remake(desk, sweep_id, out)
+    assert (unasked["verdict"], classes(unasked)["a"]) == ("incomplete", "query_failed new")
+    clock_of(desk).move(DAY)
+
+
+FIRST = (
+    *(by_notification, by_narrowed_report, by_night_that_was_cut_off),
+    *(by_window, by_notification_before_a_night_without_answers),
+)
+
+
+@pytest.mark.parametrize("asked", FIRST)
 def test_what_the_service_takes_back_is_a_break_whoever_asked_first(
     open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, asked: Callable[[Desk, Path], None]
 ) -> None:
@@ -43,5 +64,6 @@ def test_what_the_service_takes_back_is_a_break_whoever_asked_first(
     clock_of(desk).move(DAY)
     asked(desk, tmp_path / "2")
     assert [order.state.value for order in desk.ledger.orders()] == ["failed"]  # so that it may be replaced, or not
-    assert classes(night(desk, tmp_path / "3")) == {"a": "reversed_after_final new"}
+    known = "persisting" if asked is by_notification_before_a_night_without_answers else "new"
+    assert classes(night(desk, tmp_path / "3")) == {"a": f"reversed_after_final {known}"}
     assert classes(night(desk, tmp_path / "4")) == {"a": "reversed_after_final persisting"}

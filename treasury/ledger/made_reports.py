@@ -55,7 +55,7 @@ def record_report(ledger: Ledger, row: Mapping[str, Any], before: Any | None) ->
     return ledger.write(work)
 
 
-def last_report(ledger: Ledger, scope: Scope, sweep_id: int | None) -> Any | None:
+def last_report(ledger: Ledger, scope: Scope, sweep_id: int) -> Any | None:
     """The report of these books that was made before that of a sweep, or that was made last where it has none."""
     return next(iter(reports_before(ledger, sweep_id, schema.reports.c.books == scope.books)[-1:]), None)
 

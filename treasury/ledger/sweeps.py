@@ -10,13 +10,13 @@ from types import MappingProxyType
 from typing import Any
 
 import orjson
-from sqlalchemy import Connection, insert, select, true
+from sqlalchemy import ColumnElement, Connection, insert, select, true
 
 from treasury.concurrency.batches import batched
 from treasury.ledger import schema
 from treasury.ledger.database import in_code_points, serialize
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.made_reports import last_report, reports_before
+from treasury.ledger.made_reports import reports_before
 from treasury.ledger.statements import RowChange, change_all
 from treasury.money import format_amount
 from treasury.orders.quoting import QUOTED
@@ -65,18 +65,35 @@ BESIDE_ORDERS = (CARD_USER, RECEIPT)
 
 
 def ends_told(ledger: Ledger) -> dict[int, State]:
-    """Order -> the end that was told of it last, where the service corrected it since the last report of everything.
+    """Order -> the end that was told of it last, where the service corrected it since a report of everything asked.
 
     Whoever asked first (a notification, a narrowed report, a night that was cut off) corrected the ledger, and told it
     to nobody.
     """
-    last = last_report(ledger, Scope(), None)
-    table = schema.journal.c
-    query = select(table.order_id, table.source).where(table.event.in_([each.value for each in CORRECTIONS]))
+    is_whole = schema.sweeps.c.scope == Scope().as_text()
+    reports = reports_before(ledger, None, is_whole, schema.reports.c.written_at.is_not(None))[-REPORTS_LOOKED_AT:]
+    made = {row.sweep_id: row.journal_id for row in reports}
+    first = min(made.values(), default=0) if len(made) == REPORTS_LOOKED_AT else 0
+    journal, orders, answers = schema.journal.c, schema.orders.c, schema.answers.c
+    query = select(journal.id, journal.source, journal.order_id, orders.request_id).join_from(
+        schema.journal, schema.orders, journal.order_id == orders.id
+    )
+    corrected = journal.event.in_([each.value for each in CORRECTIONS]) & (journal.id > first)
+    steps = ledger.read(query.where(corrected).order_by(journal.id))
+    told: dict[str, int] = {}
+    for some in batched(dict.fromkeys(step.request_id for step in steps), _AT_ONCE):
+        asked = answers.sweep_id.in_(made) & answers.request_id.in_(some) & ~_is_unanswered()
+        for row in ledger.read(select(answers.sweep_id, answers.request_id).where(asked)):
+            told[row.request_id] = max(told.get(row.request_id, 0), made[row.sweep_id])
     found: dict[int, State] = {}
-    for row in ledger.read(query.where(table.id > (0 if last is None else last.journal_id)).order_by(table.id)):
-        found.setdefault(row.order_id, State(row.source))
+    for step in steps:
+        if step.id > told.get(step.request_id, 0):
+            found.setdefault(step.order_id, State(step.source))
     return found
+
+
+REPORTS_LOOKED_AT = 30
+"""The newest reports of everything, which may not have told yet what was corrected: they could not ask about it."""
 
 
 def sides_of(
@@ -185,8 +202,12 @@ def still_open(ledger: Ledger, ids: Sequence[int], since: int | None = None) -> 
 
 def _open(ledger: Ledger, condition: Any) -> list[int]:
     table = schema.answers.c
-    unanswered = table.service_side.is_(None) | table.service_side.like('{"answer": "failed"%')
-    return [row.id for row in ledger.read(select(table.id).where(condition, unanswered).order_by(table.id))]
+    return [row.id for row in ledger.read(select(table.id).where(condition, _is_unanswered()).order_by(table.id))]
+
+
+def _is_unanswered() -> ColumnElement[bool]:
+    table = schema.answers.c
+    return table.service_side.is_(None) | table.service_side.like('{"answer": "failed"%')
 
 
 def questions(ledger: Ledger, ids: Sequence[int]) -> list[Question]:
