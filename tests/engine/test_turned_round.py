@@ -67,3 +67,19 @@ def test_what_the_service_takes_back_is_a_break_whoever_asked_first(
     known = "persisting" if asked is by_notification_before_a_night_without_answers else "new"
     assert classes(night(desk, tmp_path / "3")) == {"a": f"reversed_after_final {known}"}
     assert classes(night(desk, tmp_path / "4")) == {"a": "reversed_after_final persisting"}
+
+
+def test_what_is_taken_back_between_its_question_and_the_report_is_told_by_the_next(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    desk = open_desk(start_sandbox(settle_seconds=1, faults={"flip_final": 1.0}, flip_seconds=2 * DAY).base_url)
+    pay(desk, sheet(tmp_path, ("a", "10", "12345670001")), tmp_path / "out", seconds=20)
+    sweep_id = sweep.start_or_resume_sweep(desk, Scope())
+    for ids in sweep.open_parts(desk, sweep_id).values():
+        sweep.ask_orders(desk, ids)
+    clock_of(desk).move(3 * DAY)
+    by_notification(desk, tmp_path)
+    sweep.end_sweep(desk, sweep_id)
+    assert "a" not in classes(remake(desk, sweep_id, tmp_path / "1"))
+    assert classes(night(desk, tmp_path / "2"))["a"] == "reversed_after_final new"
+    assert classes(night(desk, tmp_path / "3"))["a"] == "reversed_after_final persisting"

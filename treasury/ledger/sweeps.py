@@ -21,7 +21,7 @@ from treasury.ledger.statements import RowChange, change_all
 from treasury.money import format_amount
 from treasury.orders.quoting import QUOTED
 from treasury.orders.records import Order, Quote
-from treasury.orders.states import CORRECTIONS, State
+from treasury.orders.states import CORRECTIONS, ENDS, State
 from treasury.provider.card_users import QueryCardUser
 from treasury.provider.orders import Pay
 from treasury.reconciliation.scope import SUPERSEDED, Scope
@@ -80,14 +80,18 @@ def ends_told(ledger: Ledger) -> dict[int, State]:
     )
     corrected = journal.event.in_([each.value for each in CORRECTIONS]) & (journal.id > first)
     steps = ledger.read(query.where(corrected).order_by(journal.id))
-    told: dict[str, int] = {}
+    told: dict[str, tuple[int, State | None]] = {}
     for some in batched(dict.fromkeys(step.request_id for step in steps), _AT_ONCE):
         asked = answers.sweep_id.in_(made) & answers.request_id.in_(some) & ~_is_unanswered()
-        for row in ledger.read(select(answers.sweep_id, answers.request_id).where(asked)):
-            told[row.request_id] = max(told.get(row.request_id, 0), made[row.sweep_id])
+        for row in ledger.read(select(answers.sweep_id, answers.request_id, answers.service_side).where(asked)):
+            if made[row.sweep_id] >= told.get(row.request_id, (0, None))[0]:
+                told[row.request_id] = made[row.sweep_id], ENDS.get(json.loads(row.service_side).get("status"))
     found: dict[int, State] = {}
     for step in steps:
-        if step.id > told.get(step.request_id, 0):
+        last, end = told.get(step.request_id, (0, None))
+        if end is not None:  # Race: a correction may have come between its question and its report
+            found[step.order_id] = end
+        elif step.id > last:
             found.setdefault(step.order_id, State(step.source))
     return found
 

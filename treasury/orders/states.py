@@ -213,6 +213,9 @@ SHOWN: Mapping[OrderStatus, _Events] = {
 }
 """Status -> what it causes in an open order, and, where it is final, in one that ended otherwise."""
 
+ENDS = {status: STEPS[ends].target for status, (ends, corrects) in SHOWN.items() if corrects is not None}
+"""Status -> the state of an order that ends by it."""
+
 
 def check_steps(shown: Mapping[OrderStatus, _Events] = SHOWN) -> None:
     """Raise `TypeError` for a status or event without a step, and for a final status that corrects nothing."""
