@@ -122,7 +122,7 @@ def show_waiting(desk: Desk, plan: WaitingPlan) -> None:
         print(line)
     for each in decisions:
         why = f": {each.why}" if each.why else ""
-        print(f"  {as_time(each.at)}  {each.decision} by {each.name} ({each.os_user}){why}")
+        print(f"  {as_time(each.at)}  {each.verb} by {each.name} ({each.os_user}){why}")
     for file in write_waiting(desk, plan, desk.settings.run_folder(plan.run_key)):
         print(f"  {file}")
     lacks = max(0, plan.needed - len(judged.counted))

@@ -12,7 +12,7 @@ from flows.commands.deciding import NOBODY, PersonOptions
 from flows.commands.resuming import resume_suspended
 from treasury.approving.tokens import Verb
 from treasury.errors import InputError, TreasuryError
-from treasury.ledger.stops import lift_stop, lifted_by, standing_stops, stop_sending, stops_to_lift
+from treasury.ledger.stops import STOP, lift_stop, lifted_by, stop_sending, stops_in_force, stops_to_lift
 from treasury.orders.states import Hold, State
 from treasury.payments.cancelling import cancel as cancel_orders
 from treasury.payments.cancelling import cancel_word
@@ -178,7 +178,7 @@ def stop(*, lift: Annotated[bool, Parameter(negative=())] = False, person: Perso
     if person.print_token:
         if not lift:
             raise InputError("anybody stops by name; --print goes with --lift")
-        return person.print_for(Verb.LIFT, "stop", lambda: stops_to_lift(configured_desk().ledger).code)
+        return person.print_for(Verb.LIFT, STOP, lambda: stops_to_lift(configured_desk().ledger).code)
     proof, desk = person.proof, configured_desk()
     ledger = desk.ledger
     with suppress(TreasuryError):  # whatever is wrong with this machine's files, a stop stops
@@ -186,8 +186,8 @@ def stop(*, lift: Annotated[bool, Parameter(negative=())] = False, person: Perso
     if lift:
         count = lift_stop(ledger, person.by, os_user=os_user(), proof=proof)
         print(f"{count} stop(s) lifted by {lifted_by(ledger) if count else person.by or 'nobody'}")
-        for left in ledger.look(standing_stops):
-            print(f"  a stop by {left.stopped_by} stands still ({left.why}): somebody else lifts it")
+        for left in stops_in_force(ledger):
+            print(f"  a stop by {left.name} stands still ({left.why}): somebody else lifts it")
         return DONE
     key = proof if isinstance(proof, Ed25519PrivateKey) else None
     stop_sending(ledger, person.by, person.why, os_user=os_user(), key=key)

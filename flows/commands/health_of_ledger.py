@@ -122,7 +122,7 @@ def say_epoch(ledger: Ledger) -> str:
 
 def say_stop(ledger: Ledger) -> str:
     """Check that no stop is in force. Raises `Stopped`."""
-    ledger.write(lambda connection: check_not_stopped(connection, ledger.now))
+    ledger.write(lambda connection: check_not_stopped(connection, ledger))
     return "not stopped"
 
 

@@ -182,10 +182,10 @@ def test_while_a_recovery_runs_only_stops_cancellations_and_rejections_count(
         "desk.ledger.step(order, Event.CANCEL, cause='me')",
         "from treasury.ledger.stops import stop_sending, lift_stop; stop_sending(desk.ledger, 'me', 'x'); "
         "lift_stop(desk.ledger, 'ben')",
-        "from treasury.ledger.acceptances import withdraw_acceptances as w; from treasury.ledger import schema; "
-        "from sqlalchemy import insert; row = dict(break_id='B-1', name='x', difference='1', accepted_by='ben', "
-        "os_user='b', why='w', accepted_at=1); "
-        "desk.ledger.write(lambda c: c.execute(insert(schema.acceptances).values(**row)).rowcount); "
+        "from treasury.ledger.acceptances import withdraw_acceptances as w; "
+        "from treasury.ledger.decisions import RecordedDecision, record; "
+        "row = RecordedDecision('accept', 'B-1', 'B-1', 'ben', 'b'); "
+        "desk.ledger.write(lambda c: record(c, desk.ledger, row)); "
         "w(desk.ledger, 'B-1', by='me', os_user='me', why='mine')",
     ],
 )

@@ -33,7 +33,7 @@ def own_office(sandbox: RunningSandbox, open_office: Callable[..., Office]) -> O
 
 def test_what_a_command_wrote_is_in_the_ledgers_file(own_office: Office) -> None:
     assert own_office.run("stop", "--by", "Ada", "--why", "wrong list").code == 0
-    assert alone(own_office, "SELECT why FROM stops") == [("wrong list",)]
+    assert alone(own_office, "SELECT why FROM decisions") == [("wrong list",)]
     assert not (own_office.home / "ledger.db-wal").exists()
 
 
@@ -46,7 +46,7 @@ def test_it_is_there_while_another_process_has_the_ledger_open(own_office: Offic
     desk = own_office.desk()
     desk.ledger.runs()
     assert own_office.run("stop", "--by", "Ada", "--why", "wrong list").code == 0
-    assert alone(own_office, "SELECT why FROM stops") == [("wrong list",)]
+    assert alone(own_office, "SELECT why FROM decisions") == [("wrong list",)]
     desk.close()
 
 

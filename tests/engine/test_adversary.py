@@ -207,7 +207,7 @@ def test_a_cancelled_plan_does_not_come_back_when_its_end_is_wiped_out(desk: Des
     waits(desk, file)
     approve(desk, "ben")
     cancel(desk, "run", KEYS["ben"], why="not needed")
-    change(desk, update(schema.plans).values(cancelled_at=None, cancelled_by=None, cancel_why=None))
+    change(desk, update(schema.decisions).where(schema.decisions.c.verb == "cancel").values(verb="reject"))
     with pytest.raises(ApprovalNeeded):
         start(desk, file)
 

@@ -31,6 +31,7 @@ from treasury.errors import ApprovalNeeded, ConfigurationError, InputError, Plan
 from treasury.ledger import schema
 from treasury.ledger.approvals import reject_plan, waiting_plan
 from treasury.ledger.policies import policy_in_force
+from treasury.ledger.proposals import plan_subject
 from treasury.ledger.stops import lift_stop, stop_sending
 from treasury.payments import approving
 from treasury.payments.desk import Desk
@@ -299,9 +300,10 @@ def test_without_a_list_an_invisible_or_lookalike_letter_makes_nobody_else(
 def test_an_approval_that_was_written_by_hand_counts_as_none(desk: Desk, tmp_path: Path) -> None:
     file = sheet(tmp_path, ("a", "20", "12345670001"))
     plan = waits(desk, file)
-    row = {"proposal": plan.id, "decision": "approve", "name": "ben", "os_user": "ben", "at": plan.proposed_at}
-    row |= {"expires_at": plan.proposed_at + HOUR, "token": str(token_of(plan, "ben"))}
-    change(desk, schema.decisions.insert().values(**row))
+    row = {"verb": "approve", "named": "run", "about": plan_subject(plan), "name": "ben", "os_user": "ben", "why": ""}
+    row |= {"token": str(token_of(plan, "ben")), "checksum": "none"}
+    times = {"at": plan.proposed_at, "ends_at": plan.proposed_at + HOUR}
+    change(desk, schema.decisions.insert().values(**row, **times, is_alone=False))
     with pytest.raises(ApprovalNeeded, match="written into the ledger by hand"):
         start(desk, file)
 
@@ -312,7 +314,7 @@ def test_an_approval_that_was_changed_by_hand_counts_as_none(desk: Desk, tmp_pat
     waits(desk, file)
     approve(desk, "ben")
     later(desk, 73)
-    change(desk, update(schema.decisions).values(expires_at=desk.ledger.now() + HOUR))
+    change(desk, update(schema.decisions).values(ends_at=desk.ledger.now() + HOUR))
     with pytest.raises(ApprovalNeeded, match="written into the ledger by hand"):
         start(desk, file)
 

@@ -38,13 +38,13 @@ def stopped(desk: Desk, file: Path, run_key: str = "run") -> None:
     lift_stop(desk.ledger, proof=KEYS["ben"])
 
 
-@pytest.mark.parametrize("values", [{"decision": "approve"}, {"why": "no"}], ids=str)
+@pytest.mark.parametrize("values", [{"verb": "approve"}, {"why": "no"}], ids=str)
 def test_a_rejection_that_was_changed_by_hand_lets_nothing_leave(desk: Desk, tmp_path: Path, values: Any) -> None:
     file = sheet(tmp_path, ("a", "20", "12345670001"))
     waits(desk, file)
     approve(desk, "ben")
     reject_plan(desk.ledger, "run", why="wrong amount", os_user="cleo", proof=KEYS["cleo"])
-    change(desk, update(schema.decisions).where(schema.decisions.c.decision == "reject").values(**values))
+    change(desk, update(schema.decisions).where(schema.decisions.c.verb == "reject").values(**values))
     with pytest.raises(ApprovalNeeded, match="by hand"):
         start(desk, file)
     with pytest.raises(InputError, match="by hand"):

@@ -14,7 +14,8 @@ from tests.engine.runs import night, sheet
 from tests.moved_clock import clock_of
 from treasury.errors import InputError
 from treasury.ledger import schema
-from treasury.ledger.seals import is_sealed_order, seal_answers, seal_without_answers
+from treasury.ledger.migrations.versions.v0105_decisions import ANSWERS_SEALED, seal_orders
+from treasury.ledger.seals import is_sealed_order, sealed_before
 from treasury.ledger.stops import lift_stop, stop_sending
 from treasury.orders.states import Hold, State
 from treasury.payments import execution
@@ -162,13 +163,14 @@ def test_what_was_changed_stays_recognizable_when_the_service_reports_it(
 
 
 @pytest.mark.both_databases
-def test_a_ledger_of_before_answers_were_sealed_is_sealed_anew_and_what_was_changed_stays_so(
-    desk: Desk, recorded: Path
-) -> None:
+@pytest.mark.parametrize("first", [100, 104])
+def test_an_older_ledger_is_sealed_anew_and_what_was_changed_stays_so(desk: Desk, recorded: Path, first: int) -> None:
     assert set(start(desk, recorded).values()) == {"settled"}
     for order in desk.ledger.orders():
-        change(desk, order.row_ref, checksum=seal_without_answers(desk.ledger.key, order))
+        change(
+            desk, order.row_ref, checksum=sealed_before(desk.ledger.key, order, with_answers=first >= ANSWERS_SEALED)
+        )
     change(desk, "b", amount="2000")
-    desk.ledger.write(lambda connection: seal_answers(connection, desk.ledger.key))
+    desk.ledger.write(lambda connection: seal_orders(connection, desk.ledger.key, first))
     sealed = {order.row_ref: is_sealed_order(desk.ledger.key, order) for order in desk.ledger.orders()}
     assert sealed == {"a": True, "b": False, "c": True}

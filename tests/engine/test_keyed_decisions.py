@@ -230,8 +230,8 @@ def test_a_token_is_about_this_row_this_verb_this_ledger_and_this_hour(desk: Des
             release_orders(desk, "two", None, wrong, why=WHY)
         assert state(desk) is State.HELD
     assert [each.done for each in release_orders(desk, "two", None, genuine, why=WHY)] == [True]
-    [kept] = desk.ledger.read(select(schema.keyed_decisions).where(schema.keyed_decisions.c.verb == "release"))
-    assert is_sealed(desk.ledger.key, schema.keyed_decisions, kept)
+    [kept] = desk.ledger.read(select(schema.decisions).where(schema.decisions.c.verb == "release"))
+    assert is_sealed(desk.ledger.key, schema.decisions, kept)
     assert (kept.name, kept.token, bool(kept.is_alone)) == ("ben", str(genuine), False)
 
 

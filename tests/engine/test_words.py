@@ -16,7 +16,7 @@ from treasury.ledger.approvals import approve_plan, reject_plan
 from treasury.ledger.deciding import Word
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.policies import adopt_policy
-from treasury.ledger.stops import lift_stop, standing_stops, stop_sending
+from treasury.ledger.stops import lift_stop, stop_sending, stops_in_force
 from treasury.payments.cancelling import cancel
 from treasury.payments.desk import Desk
 from treasury.policy.model import parse_policy
@@ -56,7 +56,7 @@ def test_a_name_with_what_cannot_be_shown_is_refused_and_nothing_is_done(
 ) -> None:
     with pytest.raises(InputError, match=r"holds a character that cannot be shown \(U\+"):
         says(desk, name)
-    assert desk.ledger.look(standing_stops) == []
+    assert stops_in_force(desk.ledger) == []
     assert [order.state for order in desk.ledger.orders()] == ["prepared"]
 
 
@@ -64,11 +64,11 @@ def test_a_name_with_what_cannot_be_shown_is_refused_and_nothing_is_done(
 def test_so_is_a_reason(says: Callable[[Desk, str], object], desk: Desk) -> None:
     with pytest.raises(InputError, match="U\\+001B"):
         says(desk, "look\x1b[2K")
-    assert desk.ledger.look(standing_stops) == []
+    assert stops_in_force(desk.ledger) == []
 
 
 def test_a_reason_of_several_lines_is_one_line(open_ledger: Callable[..., Ledger], tmp_path: Path) -> None:
     ledger = open_ledger()
     stop_sending(ledger, " Ana \n Example", "call\nnothing needs a person")
-    [stop] = ledger.look(standing_stops)
-    assert (stop.stopped_by, stop.why) == ("Ana Example", "call nothing needs a person")
+    [stop] = stops_in_force(ledger)
+    assert (stop.name, stop.why) == ("Ana Example", "call nothing needs a person")

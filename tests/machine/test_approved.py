@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from sqlalchemy import select
 
 from tests.engine import paying
 from tests.listening import Answer, Listening
@@ -27,8 +28,10 @@ from treasury.approving.keys import public_text
 from treasury.approving.tokens import Verb, read_token, sign
 from treasury.clock import Clock
 from treasury.errors import ApprovalNeeded, InputError, PolicyChanged, Stopped
+from treasury.ledger import schema
 from treasury.ledger.approvals import reject_plan, waiting_plan
 from treasury.ledger.policies import adopt_policy
+from treasury.ledger.proposals import plan_of, plan_subject
 from treasury.ledger.stops import lift_stop, stop_sending
 from treasury.payments import approving, execution
 from treasury.payments.resolving import release_orders
@@ -230,35 +233,39 @@ class Office:
             return
         token, signature = self.dice.choice(self.bag)
         now = self.desk.ledger.now()
-        checksum = "(SELECT checksum FROM decisions ORDER BY random() LIMIT 1)" if self.dice.random() < 0.5 else "NULL"
-        proposal = "(SELECT max(id) FROM plans WHERE run_key = ? AND needed > 0)"
-        columns = "proposal, decision, name, os_user, at, expires_at, token, checksum"
+        checksum = (
+            "(SELECT checksum FROM decisions ORDER BY random() LIMIT 1)" if self.dice.random() < 0.5 else "'none'"
+        )
+        columns = "verb, why, os_user, is_alone, named, about, name, at, ends_at, token, checksum"
+        values = (run, self.about(run), signature.key.partition("-")[0], now, now + HOUR * HOURS, token)
         self.write(
-            f"INSERT INTO decisions ({columns}) VALUES ({proposal}, 'approve', ?, 'x', ?, ?, ?, {checksum})",
-            (run, signature.key.partition("-")[0], now, now + HOUR * HOURS, token),
+            f"INSERT INTO decisions ({columns}) VALUES ('approve', '', 'x', 0, ?, ?, ?, ?, ?, ?, {checksum})", values
         )
         plan.is_void = True
 
     def change(self, run: str) -> None:
         """Somebody with the database changes what was decided about the newest plan: a no, a yes, an end, a name."""
         plan = self.books.newest(run)
-        how = self.dice.choice(
-            ("decision = 'approve'", "expires_at = expires_at + 999999999", "name = 'cleo'", "at = 1")
-        )
+        how = self.dice.choice(("verb = 'approve'", "ends_at = ends_at + 999999999", "name = 'cleo'", "at = 1"))
         if plan is None:
             return
-        seen = "(SELECT max(id) FROM plans WHERE run_key = ? AND needed > 0)"
         kind = self.dice.choice(("approve", "reject"))
-        where = f"proposal = {seen} AND decision = '{kind}'"
         before = self.decided(run)
-        self.write(f"UPDATE decisions SET {how} WHERE {where}", (run,))
+        self.write(f"UPDATE decisions SET {how} WHERE about = ? AND verb = '{kind}'", (self.about(run),))
         if self.decided(run) != before:
             plan.is_void, plan.is_rejected = True, plan.is_rejected and kind != "reject"
 
     def decided(self, run: str) -> list[Any]:
+        about = self.about(run)
         with closing(sqlite3.connect(self.folder / "home" / "ledger.db")) as ledger:
-            seen = "(SELECT max(id) FROM plans WHERE run_key = ? AND needed > 0)"
-            return ledger.execute(f"SELECT * FROM decisions WHERE proposal = {seen}", (run,)).fetchall()
+            return ledger.execute("SELECT * FROM decisions WHERE about = ?", (about,)).fetchall()
+
+    def about(self, run: str) -> str:
+        """The newest plan of a run, as decisions are about it."""
+        table, ledger = schema.plans, self.desk.ledger
+        plans = select(table).where(table.c.run_key == run, table.c.needed > 0).order_by(table.c.id)
+        rows = ledger.read(plans)
+        return plan_subject(plan_of(ledger, rows[-1])) if rows else "no plan"
 
     # --- histories ---
 

@@ -29,11 +29,6 @@ class Decided:
         """The decision as it is kept and shown."""
         return f"{self.name} ({os_user}){f', {ALONE}' if self.alone else ''}: {why}"
 
-    @property
-    def shown(self) -> str:
-        """The name as it is shown, where nothing else is said."""
-        return f"{self.name} ({ALONE})" if self.alone else self.name
-
 
 def judge_decision(token: Token, matter: Matter, people: People, makers: Iterable[Maker], now: int) -> Decided:
     """Whose decision this is, where people are listed; `now` in Unix ms. Raises `InputError` that says why it is none.

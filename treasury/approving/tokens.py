@@ -37,7 +37,10 @@ class Verb(StrEnum):
     FAILED = "resolve as failed"
     ACCEPT = "accept"
     WITHDRAW = "withdraw an acceptance"
+    STOP = "stop"
     LIFT = "lift a stop"
+    CONSENT = "consent"
+    CARRY_OUT = "carry out"
 
 
 @dataclass(frozen=True)

@@ -3,30 +3,48 @@
 from collections import defaultdict
 from dataclasses import replace
 from decimal import Decimal
-from typing import Any
 
-from sqlalchemy import Connection, Row, insert, select, update
+from sqlalchemy import Connection
 
 from treasury.approving.tokens import Matter, Verb
 from treasury.errors import InputError
-from treasury.ledger import schema
 from treasury.ledger.database import serialize
 from treasury.ledger.deciding import Proof, Word, hear, makers_for, matter_of
+from treasury.ledger.decisions import RecordedDecision, find_decisions, not_taken_back
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.reported_breaks import known_breaks
 from treasury.money import format_amount
 from treasury.reconciliation.breaks import Acceptance, KnownBreak
 
+_VERBS = (Verb.ACCEPT, Verb.WITHDRAW)
+
 
 def acceptances(ledger: Ledger, as_of: int) -> dict[str, Acceptance]:
-    """Break id -> its newest acceptance that counts at a moment, Unix ms, with the others that do."""
+    """Break id -> its newest acceptance that counts at a moment, Unix ms, with the others that do.
+
+    None of a break about which a decision was changed or added by hand.
+    """
+    genuine, others = ledger.look(lambda connection: find_decisions(connection, ledger.key, _VERBS))
+    unclear = {each.named for each in others}
     found: dict[str, list[Acceptance]] = defaultdict(list)
-    table = schema.acceptances.c
-    for row in ledger.read(select(schema.acceptances).where(table.withdrawn_at.is_(None)).order_by(table.id)):
-        if row.ends_at is None or as_of < row.ends_at:
-            said = (row.break_id, row.name, Decimal(row.difference), row.accepted_by, row.why, row.accepted_at)
-            found[row.break_id].append(Acceptance(*said, ends_at=row.ends_at))
+    for each in not_taken_back(genuine, Verb.WITHDRAW):
+        if each.named not in unclear and (each.ends_at is None or as_of < each.ends_at):
+            found[each.named].append(_acceptance(each))
     return {key: replace(each[-1], others=tuple(each[:-1])) for key, each in found.items()}
+
+
+def all_acceptances(ledger: Ledger) -> list[tuple[Acceptance, int | None]]:
+    """Every acceptance there ever was, in order, and when it was withdrawn, Unix ms."""
+    decided = ledger.look(lambda connection: find_decisions(connection, ledger.key, _VERBS))[0]
+    withdrawn = {each.about: each.at for each in decided if each.verb == Verb.WITHDRAW}
+    return [(_acceptance(each), withdrawn.get(each.itself)) for each in decided if each.verb == Verb.ACCEPT]
+
+
+def _acceptance(decision: RecordedDecision) -> Acceptance:
+    name, difference = decision.facts["class"], Decimal(decision.facts["difference"])
+    return Acceptance(
+        *(decision.named, name, difference, decision.shown, decision.why, decision.at), ends_at=decision.ends_at
+    )
 
 
 def accept_break(
@@ -45,15 +63,14 @@ def accept_break(
     `ends_at`: until when, Unix ms. Raises `InputError`, also when there is no such break.
     """
     known = _open_break(ledger, break_id)
-    word = Word(Verb.ACCEPT, by, why, os_user, proof, detail=_detail(ends_at), named=break_id)
-    row = {"break_id": break_id, "name": known.found.name, "difference": format_amount(known.found.difference)}
+    facts = {"class": known.found.name, "difference": format_amount(known.found.difference)}
+    said = (by, why, os_user, proof)
+    word = Word(Verb.ACCEPT, *said, detail=_detail(ends_at), named=break_id, ends_at=ends_at, facts=facts)
 
     def work(connection: Connection) -> KnownBreak:
         serialize(connection)
         makers = makers_for(connection, ledger, Verb.ACCEPT, known.found.run_key)
-        decided = hear(connection, ledger, word, _subject(break_id, known), makers)
-        said = {"accepted_by": decided.shown, "os_user": os_user, "why": word.why, "accepted_at": ledger.now()}
-        connection.execute(insert(schema.acceptances).values(**row, **said, ends_at=ends_at))
+        hear(connection, ledger, word, _subject(break_id, known), makers)
         return known
 
     return ledger.write(work)
@@ -67,18 +84,15 @@ def withdraw_acceptances(
     `proof`: where people are listed, the key of one of them, or a token of it. Raises `InputError`.
     """
     word = Word(Verb.WITHDRAW, by, why, os_user, proof, named=break_id)
-    table = schema.acceptances
 
     def work(connection: Connection) -> int:
         serialize(connection)
-        standing = _standing(connection, break_id)
+        standing = _standing(connection, ledger, break_id)
         if not standing:
             raise InputError(f"nobody accepted {break_id}, or it was withdrawn already")
-        own = replace(word, subjects=tuple(_accepted(each) for each in standing))
+        own = replace(word, subjects=tuple(each.itself for each in standing))
         for each in standing:
-            decided = hear(connection, ledger, own, _accepted(each), ())
-            ended = {"withdrawn_at": ledger.now(), "withdrawn_by": decided.name, "withdraw_why": word.why}
-            connection.execute(update(table).where(table.c.id == each.id).values(**ended))
+            hear(connection, ledger, own, each.itself, ())
         return len(standing)
 
     return ledger.write(work)
@@ -91,7 +105,7 @@ def matter_of_break(ledger: Ledger, break_id: str, *, ends_at: int | None, withd
     def work(connection: Connection) -> Matter:
         if known is not None:
             return matter_of(connection, ledger, Verb.ACCEPT, (_subject(break_id, known),), _detail(ends_at))
-        standing = [_accepted(each) for each in _standing(connection, break_id)]
+        standing = [each.itself for each in _standing(connection, ledger, break_id)]
         return matter_of(connection, ledger, Verb.WITHDRAW, standing, "")
 
     return ledger.look(work)
@@ -104,19 +118,14 @@ def _open_break(ledger: Ledger, break_id: str) -> KnownBreak:
     return known
 
 
-def _standing(connection: Connection, break_id: str) -> list[Row[Any]]:
-    table = schema.acceptances
-    chosen = (table.c.break_id == break_id) & table.c.withdrawn_at.is_(None)
-    return list(connection.execute(select(table).where(chosen).order_by(table.c.id)))
+def _standing(connection: Connection, ledger: Ledger, break_id: str) -> list[RecordedDecision]:
+    genuine, _ = find_decisions(connection, ledger.key, _VERBS)
+    return [each for each in not_taken_back(genuine, Verb.WITHDRAW) if each.named == break_id]
 
 
 def _subject(break_id: str, known: KnownBreak) -> str:
     found = known.found
     return f"break {break_id}: {found.name} of {format_amount(found.difference)} {found.currency or ''}".rstrip()
-
-
-def _accepted(row: Row[Any]) -> str:
-    return f"acceptance {row.id} of {row.break_id} by {row.accepted_by} at {row.accepted_at}"
 
 
 def _detail(ends_at: int | None) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from sqlalchemy import select
 
 from treasury.ledger import schema
+from treasury.ledger.acceptances import all_acceptances
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.made_reports import reports_before
 from treasury.reconciliation.breaks import RESOLVED
@@ -45,21 +46,23 @@ def _accepted(ledger: Ledger, currency: str) -> dict[str, list[_Held]]:
     """Return break id -> the times of its acceptances, each as the lot was then."""
     made = {row.sweep_id: row.as_of for row in reports_before(ledger, None, schema.reports.c.books == Scope().books)}
     order = {sweep_id: place for place, sweep_id in enumerate(made)}
-    breaks, accepted = schema.breaks.c, schema.acceptances
+    breaks, accepted = schema.breaks.c, all_acceptances(ledger)
     is_lot = breaks.name.in_(BALANCE_CLASSES) & (breaks.currency == currency)
-    named = select(accepted.c.break_id)
+    named = sorted({each.break_id for each, _ in accepted})
     columns = (breaks.break_id, breaks.sweep_id, breaks.difference, breaks.lifecycle)
     reported: dict[str, list[Any]] = defaultdict(list)
     for row in ledger.read(select(*columns).where(is_lot, breaks.break_id.in_(named))):
         if row.sweep_id in order:
             reported[row.break_id].append(row)
     found: dict[str, list[_Held]] = defaultdict(list)
-    for row in ledger.read(select(accepted).where(accepted.c.break_id.in_(sorted(reported))).order_by(accepted.c.id)):
-        lots = sorted(reported[row.break_id], key=lambda each: order[each.sweep_id])
-        changed = _changed_by(lots, Decimal(row.difference))
-        ends = (row.withdrawn_at, row.ends_at, None if changed is None else made[changed])
+    for each, withdrawn_at in accepted:
+        if each.break_id not in reported:
+            continue
+        lots = sorted(reported[each.break_id], key=lambda lot: order[lot.sweep_id])
+        changed = _changed_by(lots, each.difference)
+        ends = (withdrawn_at, each.ends_at, None if changed is None else made[changed])
         past = [end for end in ends if end is not None and end <= ledger.now()]
-        found[row.break_id].append(_Held(row.accepted_at, min(past, default=None), Decimal(row.difference)))
+        found[each.break_id].append(_Held(each.accepted_at, min(past, default=None), each.difference))
     return found
 
 

@@ -4,10 +4,10 @@ A decision carries a keyed checksum; a row that was changed or added by hand cou
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Connection, exists, func, insert, or_, select, update
+from sqlalchemy import Connection, exists, func, or_, select, update
 
 from treasury.approving.judging import HOUR_MS, Approval, ApprovalJudgement, ApprovalRules, judge_approvals, why_not
 from treasury.approving.tokens import Matter, Token, Verb, read_token
@@ -15,10 +15,12 @@ from treasury.errors import ApprovalNeeded, InputError, PlanRejected
 from treasury.ledger import schema
 from treasury.ledger.database import group_of, serialize
 from treasury.ledger.deciding import Proof, Word, hear, matter_of
+from treasury.ledger.decisions import Found, RecordedDecision, find_decisions, record
 from treasury.ledger.identity import identity_of_ledger
 from treasury.ledger.in_force import check_no_recovery
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.proposals import (
+    CANCELLED,
     WaitingPlan,
     add_proposal,
     check_not_cancelled,
@@ -28,30 +30,9 @@ from treasury.ledger.proposals import (
     plan_of,
     plan_subject,
 )
-from treasury.ledger.seals import is_sealed, seal
+from treasury.ledger.seals import is_sealed
 from treasury.ledger.snapshots import of_run, read_content
 from treasury.policy.people import Maker, Right, names_somebody, same_person, words_of
-
-
-@dataclass(frozen=True)
-class PlanDecision:
-    """An approval or a rejection, as it is kept."""
-
-    decision: str
-    name: str
-    os_user: str
-    at: int
-    expires_at: int | None
-    token: str | None
-    why: str | None
-    used_at: int | None
-
-    @property
-    def approval(self) -> Approval:
-        """The approval that it is."""
-        token = None if self.token is None else read_token(self.token)
-        return Approval(self.name, self.os_user, self.at, self.expires_at or 0, token)
-
 
 # --- propose -----------------------------------------------------------------------------------------------------
 
@@ -88,7 +69,7 @@ def propose_plan(
         is_known = is_known and plan is not None and not is_of_another_time(connection, ledger, plan)
         if plan is not None and is_known and not is_used(connection, ledger, plan):
             check_not_rejected(connection, ledger, plan)
-            is_changed = decisions_of(connection, ledger, plan)[1] > 0
+            is_changed = decisions_of(connection, ledger, plan)[1]
             if not is_changed and (token is None or plan.maker.is_signed):
                 return plan, judge(connection, ledger, plan, rules)
         values = {"needed": needed, "policy": policy, "token": None if token is None else str(token)}
@@ -168,9 +149,10 @@ def approve_plan(
             why = "this token was recorded before, and its approval is expired; sign another one"
         if why is not None:
             raise InputError(f"the approval of run {run_key} by {person} does not count and is not recorded: {why}")
-        _decide(
-            connection, ledger, plan, "approve", approval.name, os_user, expires_at=approval.expires_at, token=token
-        )
+        signed = None if token is None else str(token)
+        said = RecordedDecision(Verb.APPROVE, run_key, plan_subject(plan), person, os_user, token=signed)
+        record(connection, ledger, replace(said, ends_at=approval.expires_at))
+        group_of(connection).marks += 1  # a ledger that forgot it is older than this machine knows
         return Approved(plan, person, judge(connection, ledger, plan, rules))
 
     return ledger.write(work)
@@ -196,8 +178,8 @@ def reject_plan(
         plan = _open_plan(connection, ledger, run_key)
         if is_plan_of_run(connection, plan) or is_used(connection, ledger, plan):
             raise InputError(f"run {run_key} has begun; end what never left with treasury cancel {run_key}")
-        decided = hear(connection, ledger, word, plan_subject(plan), ())
-        _decide(connection, ledger, plan, "reject", decided.name, os_user, why=word.why)
+        hear(connection, ledger, word, plan_subject(plan), ())
+        group_of(connection).marks += 1  # as above
         connection.execute(update(schema.plans).where(schema.plans.c.id == plan.id).values(shown=None))
         return plan
 
@@ -235,40 +217,27 @@ def _open_plan(connection: Connection, ledger: Ledger, run_key: str) -> WaitingP
     return plan
 
 
-def _decide(
-    connection: Connection,
-    ledger: Ledger,
-    plan: WaitingPlan,
-    decision: str,
-    name: str,
-    os_user: str,
-    *,
-    expires_at: int | None = None,
-    token: Token | None = None,
-    why: str | None = None,
-) -> None:
-    row = {"proposal": plan.id, "decision": decision, "name": name, "os_user": os_user, "at": ledger.now()}
-    row |= {"expires_at": expires_at, "token": None if token is None else str(token), "why": why}
-    connection.execute(insert(schema.decisions).values(**row, checksum=seal(ledger.key, schema.decisions, row)))
-    group_of(connection).marks += 1  # a ledger that forgot it is older than this machine knows
-
-
 # --- judge -------------------------------------------------------------------------------------------------------
 
 
-def decisions_of(connection: Connection, ledger: Ledger, plan: WaitingPlan) -> tuple[list[PlanDecision], int]:
-    """Return what was decided about a proposal, in order, and how many rows were changed or added by hand."""
-    table = schema.decisions
-    rows = connection.execute(select(table).where(table.c.proposal == plan.id).order_by(table.c.id)).fetchall()
-    genuine = [row for row in rows if is_sealed(ledger.key, table, row)]
-    names = ("decision", "name", "os_user", "at", "expires_at", "token", "why", "used_at")
-    return [PlanDecision(*(row._mapping[name] for name in names)) for row in genuine], len(rows) - len(genuine)
+def decisions_of(connection: Connection, ledger: Ledger, plan: WaitingPlan) -> Found:
+    """Return what was decided about a proposal, in order; and what was changed or added by hand about it, or about its
+    run since it was proposed."""
+    about = plan_subject(plan)
+    genuine, others = find_decisions(connection, ledger.key, named=plan.run_key, about=about)
+    unclear = [each for each in others if each.about == about or each.at > plan.proposed_at]
+    return [each for each in genuine if each.about == about], unclear
+
+
+def _approval(decision: RecordedDecision) -> Approval:
+    token = None if decision.token is None else read_token(decision.token)
+    return Approval(decision.name, decision.os_user, decision.at, decision.ends_at or 0, token)
 
 
 def judge(connection: Connection, ledger: Ledger, plan: WaitingPlan, rules: ApprovalRules) -> ApprovalJudgement:
     """Which approvals of a proposal count now."""
     found, forged = decisions_of(connection, ledger, plan)
-    approvals = [each.approval for each in found if each.decision == "approve"]
+    approvals = [_approval(each) for each in found if each.verb == Verb.APPROVE]
     if forged:  # one that was changed may have been a rejection
         return ApprovalJudgement((), (BY_HAND,))
     if is_of_another_time(connection, ledger, plan):
@@ -295,14 +264,14 @@ BY_HAND = (
 
 def is_used(connection: Connection, ledger: Ledger, plan: WaitingPlan) -> bool:
     """Tell whether payments were recorded under this proposal."""
-    return any(each.used_at is not None for each in decisions_of(connection, ledger, plan)[0])
+    return any(each.verb == Verb.CARRY_OUT for each in decisions_of(connection, ledger, plan)[0])
 
 
 def check_not_rejected(connection: Connection, ledger: Ledger, plan: WaitingPlan) -> None:
     """Raise `PlanRejected` when a person rejected this proposal."""
     for each in decisions_of(connection, ledger, plan)[0]:
-        if each.decision == "reject":
-            raise PlanRejected(plan.run_key, each.name, each.why or "")
+        if each.verb == Verb.REJECT:
+            raise PlanRejected(plan.run_key, each.name, each.why)
 
 
 def check_payments_not_rejected(
@@ -345,12 +314,12 @@ def waiting_plans(ledger: Ledger, run_key: str | None = None) -> list[WaitingPla
     """
     table = schema.plans.c
     newest = select(func.max(table.id)).group_by(table.run_key)
-    begun = select(schema.runs.c.run_key)
+    begun, cancelled = select(schema.runs.c.run_key), CANCELLED.with_only_columns(schema.decisions.c.named)
     policies = schema.policies.c
     adopted = exists().where(policies.version == table.plan_sha256, policies.adopted_at >= table.proposed_at)
     query = (
         select(schema.plans)
-        .where(table.id.in_(newest), table.needed > 0, table.cancelled_at.is_(None))
+        .where(table.id.in_(newest), table.needed > 0, table.run_key.not_in(cancelled))
         .where(or_(table.run_key.not_in(begun), table.shown.is_not(None)))
         .where(~adopted)
         .order_by(table.run_key)
@@ -366,7 +335,7 @@ def waiting_plans(ledger: Ledger, run_key: str | None = None) -> list[WaitingPla
 
 
 def _is_rejected(connection: Connection, ledger: Ledger, plan: WaitingPlan) -> bool:
-    return any(each.decision == "reject" for each in decisions_of(connection, ledger, plan)[0])
+    return any(each.verb == Verb.REJECT for each in decisions_of(connection, ledger, plan)[0])
 
 
 def is_rejected(ledger: Ledger, plan: WaitingPlan) -> bool:
@@ -404,15 +373,18 @@ def is_proposed_anew(ledger: Ledger, plan: WaitingPlan) -> bool:
 
     def work(connection: Connection) -> bool:
         is_other = plan.ledger != identity_of_ledger(connection) or is_of_another_time(connection, ledger, plan)
-        return is_other or decisions_of(connection, ledger, plan)[1] > 0
+        return is_other or bool(decisions_of(connection, ledger, plan)[1])
 
     return ledger.look(work)
 
 
 def standing_of(
     ledger: Ledger, plan: WaitingPlan, rules: ApprovalRules
-) -> tuple[ApprovalJudgement, Sequence[PlanDecision]]:
-    """Which approvals of a waiting plan count now, and all that was decided about it."""
-    return ledger.look(
-        lambda connection: (judge(connection, ledger, plan, rules), decisions_of(connection, ledger, plan)[0])
-    )
+) -> tuple[ApprovalJudgement, Sequence[RecordedDecision]]:
+    """Which approvals of a waiting plan count now, and all that people decided about it."""
+
+    def work(connection: Connection) -> tuple[ApprovalJudgement, Sequence[RecordedDecision]]:
+        decided = decisions_of(connection, ledger, plan)[0]
+        return judge(connection, ledger, plan, rules), [each for each in decided if each.verb != Verb.CARRY_OUT]
+
+    return ledger.look(work)

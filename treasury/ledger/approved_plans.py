@@ -9,11 +9,13 @@ from typing import Any, NoReturn
 from sqlalchemy import Connection, func, select, update
 
 from treasury.approving.judging import ApprovalRules
+from treasury.approving.tokens import Verb
 from treasury.errors import ApprovalNeeded
 from treasury.ledger import schema
-from treasury.ledger.approvals import PlanDecision, check_not_rejected, decisions_of, is_of_another_time, is_used, judge
+from treasury.ledger.approvals import check_not_rejected, decisions_of, is_of_another_time, is_used, judge
 from treasury.ledger.database import serialize
 from treasury.ledger.deciding import people_at
+from treasury.ledger.decisions import RecordedDecision, record
 from treasury.ledger.identity import identity_of_ledger
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.proposals import (
@@ -23,9 +25,10 @@ from treasury.ledger.proposals import (
     is_plan_of_run,
     newest_plan,
     plan_of,
+    plan_subject,
     plans_of_run,
 )
-from treasury.ledger.seals import is_sealed, seal
+from treasury.ledger.seals import is_sealed
 from treasury.orders.states import NEVER_LEFT, State
 
 BEFORE_RESTORE = "the plan was made before this ledger was restored"
@@ -66,12 +69,9 @@ def check_approved(
 
 def use_approvals(connection: Connection, ledger: Ledger, plan: WaitingPlan) -> None:
     """End a proposal that was carried out: its approvals are used, and count for nothing else."""
-    table = schema.decisions
-    for row in connection.execute(select(table).where(table.c.proposal == plan.id)).fetchall():
-        if row.used_at is None and is_sealed(ledger.key, table, row):
-            used = {**{str(name): value for name, value in row._mapping.items()}, "used_at": ledger.now()}
-            change = update(table).where(table.c.id == row.id)
-            connection.execute(change.values(used_at=used["used_at"], checksum=seal(ledger.key, table, used)))
+    decided = decisions_of(connection, ledger, plan)[0]
+    if decided and decided[-1].verb != Verb.CARRY_OUT:
+        record(connection, ledger, RecordedDecision(Verb.CARRY_OUT, plan.run_key, plan_subject(plan), "", ""))
     connection.execute(update(schema.plans).where(schema.plans.c.id == plan.id).values(shown=None))
 
 
@@ -165,15 +165,14 @@ def propose_again(ledger: Ledger, plan: WaitingPlan, shown: Mapping[str, Any]) -
     raise ApprovalNeeded(again.run_key, again.needed, (), (ENDED,), again.code, is_listed=is_listed)
 
 
-def approved_by(ledger: Ledger, run_key: str) -> list[PlanDecision]:
+def approved_by(ledger: Ledger, run_key: str) -> list[RecordedDecision]:
     """The approvals that a run, and the rows added to it, were recorded with: in the order of their plans."""
 
-    def work(connection: Connection) -> list[PlanDecision]:
+    def work(connection: Connection) -> list[RecordedDecision]:
         judged_by = select(schema.runs.c.policy).where(schema.runs.c.run_key == run_key)
         policy = connection.execute(judged_by).scalar()
         plans = [plan for plan in plans_of_run(connection, ledger, run_key) if plan.policy == policy]
-        found = [each for plan in plans for each in decisions_of(connection, ledger, plan)[0]]
-        return [each for each in found if each.decision == "approve" and each.used_at is not None]
+        return [each for plan in plans for each in _used(connection, ledger, plan)[0]]
 
     return ledger.look(work)
 
@@ -184,10 +183,18 @@ def approvers_by_time(ledger: Ledger, run_key: str) -> list[tuple[int, tuple[str
     def work(connection: Connection) -> list[tuple[int, tuple[str, ...]]]:
         found = []
         for plan in plans_of_run(connection, ledger, run_key):
-            decided = decisions_of(connection, ledger, plan)[0]
-            used = [each for each in decided if each.decision == "approve" and each.used_at is not None]
+            used, since = _used(connection, ledger, plan)
             if used:
-                found.append((min(each.used_at or 0 for each in used), tuple(each.name for each in used)))
+                found.append((since, tuple(each.name for each in used)))
         return sorted(found)
 
     return ledger.look(work)
+
+
+def _used(connection: Connection, ledger: Ledger, plan: WaitingPlan) -> tuple[list[RecordedDecision], int]:
+    """Return the approvals that a plan was carried out with, and since when, Unix ms."""
+    decided = decisions_of(connection, ledger, plan)[0]
+    carried = [number for number, each in enumerate(decided) if each.verb == Verb.CARRY_OUT]
+    if not carried:
+        return [], 0
+    return [each for each in decided[: carried[-1]] if each.verb == Verb.APPROVE], decided[carried[0]].at

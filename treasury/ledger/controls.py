@@ -5,23 +5,25 @@ from collections.abc import Mapping
 
 from sqlalchemy import ColumnElement, Connection, func, select
 
+from treasury.approving.tokens import Verb
 from treasury.ledger import schema
 from treasury.ledger.ledger import Ledger
 from treasury.orders.states import Event
 
-_DECIDED = [each.value for each in Event if each.name.startswith("RESOLVE_")]
+_DECIDED = schema.decisions.c
+_RESOLVED = [each.value for each in Event if each.name.startswith("RESOLVE_")]
 
 COUNTED: Mapping[str, tuple[ColumnElement[int], ColumnElement[bool] | None]] = {
     "payments held": (schema.journal.c.at, schema.journal.c.event == Event.HOLD.value),
     "holds released": (schema.journal.c.at, schema.journal.c.event == Event.RELEASE.value),
     "payments cancelled": (schema.journal.c.at, schema.journal.c.event == Event.CANCEL.value),
-    "outcomes decided by a person": (schema.journal.c.at, schema.journal.c.event.in_(_DECIDED)),
-    "approvals given": (schema.decisions.c.at, schema.decisions.c.decision == "approve"),
-    "plans rejected": (schema.decisions.c.at, schema.decisions.c.decision == "reject"),
-    "decisions signed with a key": (schema.keyed_decisions.c.at, None),
-    "stops of all sending": (schema.stops.c.stopped_at, None),
+    "outcomes decided by a person": (schema.journal.c.at, schema.journal.c.event.in_(_RESOLVED)),
+    "approvals given": (_DECIDED.at, _DECIDED.verb == Verb.APPROVE.value),
+    "plans rejected": (_DECIDED.at, _DECIDED.verb == Verb.REJECT.value),
+    "decisions signed with a key": (_DECIDED.at, _DECIDED.token.is_not(None) & (_DECIDED.verb != Verb.APPROVE.value)),
+    "stops of all sending": (_DECIDED.at, _DECIDED.verb == Verb.STOP.value),
     "policies adopted": (schema.policies.c.adopted_at, None),
-    "differences accepted": (schema.acceptances.c.accepted_at, None),
+    "differences accepted": (_DECIDED.at, _DECIDED.verb == Verb.ACCEPT.value),
 }
 """Control (`docs/controls.md`) -> the time of its rows, and which rows of that table are its own."""
 

@@ -3,12 +3,11 @@
 Where the policy in force lists people, each takes a key: `hear` checks it, whoever calls. Elsewhere typed names count.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from sqlalchemy import Connection, func, insert, select
+from sqlalchemy import Connection, func, select
 
 from treasury.approving.deciding import ANOTHERS, IN_A_RECOVERY, Decided, judge_decision, needs_key, refusal
 from treasury.approving.judging import HOUR_MS
@@ -16,10 +15,9 @@ from treasury.approving.keys import public_text
 from treasury.approving.tokens import Matter, Token, Verb, sign
 from treasury.errors import InputError
 from treasury.ledger import schema
-from treasury.ledger.cipher import LedgerKey
+from treasury.ledger.decisions import Books, RecordedDecision, find_decisions, record
 from treasury.ledger.in_force import check_genuine, check_no_recovery, policy_at
 from treasury.ledger.makers import makers_of
-from treasury.ledger.seals import seal
 from treasury.orders.records import Order
 from treasury.orders.states import Event, Hold
 from treasury.policy.model import Policy
@@ -28,16 +26,6 @@ from treasury.provider.catalogue import CATALOGUE
 
 Proof = Ed25519PrivateKey | Token
 """Proof of whose a decision is: a private key, which signs each thing as it stands, or a token that one signed."""
-
-
-class Books(Protocol):
-    """The parts of a ledger that are needed here."""
-
-    account: str
-    key: LedgerKey
-
-    def now(self) -> int:
-        """The time, Unix ms."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +42,10 @@ class Word:
     detail: str = ""
     named: str = ""
     """The name that the person gave for it."""
+    ends_at: int | None = None
+    """When it counts no more, Unix ms."""
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """What else it says."""
     decided: Decided | None = None
     """Whose it is, as it was found before the transaction that records it."""
 
@@ -130,28 +122,21 @@ def judge_word(connection: Connection, books: Books, word: Word, subject: str, m
 
 
 def hear(connection: Connection, books: Books, word: Word, subject: str, makers: Sequence[Maker]) -> Decided:
-    """Check, in the transaction that records it, that a person's decision about this thing counts; it is kept signed.
+    """Check, in the transaction that records it, that a person's decision about this thing counts; and record it.
 
     Raises `InputError`, also when it is another person's than was found before, and `RecoveryRuns`.
     """
     decided, token = _judge(connection, books, word, subject, makers)
     if word.decided is not None and decided != word.decided:
         raise refusal("who is listed, or who made it, changed at the same moment; say it again")
-    if token is not None:
-        table = schema.keyed_decisions
-        if token is word.proof and _was_heard(connection, token, subject):
+    signed = None if token is None else str(token)
+    if token is not None and token is word.proof:
+        earlier = (each for some in find_decisions(connection, books.key, about=subject) for each in some)
+        if any(each.token == signed for each in earlier):  # what it said may have been taken back since
             raise refusal("this token was recorded before: it decides once; sign another one")
-        row = {"at": books.now(), "verb": word.purpose.value, "subject": subject, "name": decided.name}
-        row |= {"os_user": word.os_user, "is_alone": decided.alone, "why": word.why, "token": str(token)}
-        connection.execute(insert(table).values(**row, checksum=seal(books.key, table, row)))
+    said = (decided.name, word.os_user, word.why, signed, decided.alone, word.ends_at, word.facts)
+    record(connection, books, RecordedDecision(word.purpose, word.named, subject, *said))
     return decided
-
-
-def _was_heard(connection: Connection, token: Token, subject: str) -> bool:
-    """Tell whether a token decided about this thing before: what it said may have been withdrawn since."""
-    table = schema.keyed_decisions.c
-    heard = select(table.id).where(table.subject == subject, table.token == str(token)).limit(1)
-    return connection.execute(heard).first() is not None
 
 
 def _judge(
@@ -190,9 +175,15 @@ def _by_name(word: Word) -> Decided:
     return Decided(word.by)
 
 
-def is_listed(connection: Connection, books: Books, key: Ed25519PrivateKey) -> str | None:
-    """The person of the policy in force whose key this is."""
-    return people_at(connection, books).with_key(public_text(key))
+def signed_by(
+    connection: Connection, books: Books, key: Ed25519PrivateKey, purpose: Verb, named: str
+) -> tuple[str | None, str | None]:
+    """Return the person of the policy in force whose key this is, and what it signed; nothing for any other key."""
+    owner = people_at(connection, books).with_key(public_text(key))
+    if owner is None:
+        return None, None
+    code = matter_of(connection, books, purpose, (named,), "").code
+    return owner, str(sign(key, purpose, named, code, books.now() + HOUR_MS))
 
 
 # --- steps of orders ---------------------------------------------------------------------------------------------
@@ -207,7 +198,8 @@ def check_step(connection: Connection, books: Books, event: Event, order: Order,
         if word.purpose is not PURPOSES[event]:
             raise refusal(f"it is to {word.purpose.value}, and this is to {PURPOSES[event].value}")
         makers = makers_for(connection, books, word.purpose, order.run_key)
-        hear(connection, books, word, order_subject(connection, word.purpose, order), makers)
+        about = order_subject(connection, word.purpose, order)
+        hear(connection, books, replace(word, named=order.request_id), about, makers)
         return
     policy = policy_at(connection, books.key, books.now())
     if policy is None or not policy.listed or _is_ended_by_rules(event, order, policy, books.now()):

@@ -1,14 +1,16 @@
 """Halts of all sending: a person's stop, and a recovery of the policy until it takes effect."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 
 from sqlalchemy import Connection
 
+from treasury.approving.tokens import Verb
 from treasury.clock import MACHINE
 from treasury.errors import PolicyChanged, RecoveryRuns, Stopped
+from treasury.ledger.cipher import LedgerKey
 from treasury.ledger.database import group_of
-from treasury.ledger.statements import STANDING_STOP
+from treasury.ledger.decisions import Books, RecordedDecision, find_decisions, not_taken_back
+from treasury.ledger.statements import HALTS
 from treasury.texts import with_person
 
 STOPPED_BY = "all sending was stopped by "
@@ -22,11 +24,11 @@ BELIEVED_SECONDS = 0.1
 """So long it is believed that nothing stops; a transaction may wait longer for another process."""
 
 
-def check_not_stopped(connection: Connection, now: Callable[[], int], judged_since: int | None = None) -> None:
+def check_not_stopped(connection: Connection, books: Books, judged_since: int | None = None) -> None:
     """Raise `Stopped` while a stop is in force, and `RecoveryRuns` while a recovery of the policy is.
 
-    `now` gives the ledger's time, Unix ms. `judged_since`: when the policy that payments were judged by took effect,
-    Unix ms. Raises `PolicyChanged` when another one took effect after it.
+    `judged_since`: when the policy that payments were judged by took effect, Unix ms. Raises `PolicyChanged` when
+    another one took effect after it.
 
     Read once for all steps of a group, which are one transaction, and again before its commit where that waited.
     """
@@ -34,12 +36,24 @@ def check_not_stopped(connection: Connection, now: Callable[[], int], judged_sin
     if group.not_stopped is not None and group.not_stopped <= since:
         return
     group.believed_until = MACHINE.monotonic() + BELIEVED_SECONDS
-    _check(connection, now(), since)
-    group.not_stopped, group.check_again = since, lambda: _check(connection, now(), since)
+    _check(connection, books, since)
+    group.not_stopped, group.check_again = since, lambda: _check(connection, books, since)
 
 
-def _check(connection: Connection, now: int, since: int) -> None:
-    row = connection.execute(STANDING_STOP, {"now": now, "since": since}).first()
+def standing_stops(connection: Connection, key: LedgerKey) -> list[RecordedDecision]:
+    """Return the stops that nobody lifted; one that was changed by hand stands."""
+    genuine, others = find_decisions(connection, key, (Verb.STOP, Verb.LIFT))
+    return not_taken_back([*genuine, *(each for each in others if each.verb == Verb.STOP)], Verb.LIFT)
+
+
+def _check(connection: Connection, books: Books, since: int) -> None:
+    found = connection.execute(HALTS, {"now": books.now(), "since": since}).fetchall()
+    if not found:
+        return
+    if stops := standing_stops(connection, books.key):
+        how = with_person("treasury stop --lift --by NAME", is_listed=None)
+        raise Stopped(f"{STOPPED_BY}{stops[0].name}: {stops[0].why} ({how} lifts it)")
+    row = next((each for each in found if each.recovery), None)
     if row is None:
         return
     if row.recovery < 0:
@@ -47,7 +61,4 @@ def _check(connection: Connection, now: int, since: int) -> None:
             f"{row.by} put another policy in force: nothing more was sent; start the run again, so that what waits is "
             "judged by it"
         )
-    if row.recovery:
-        raise RecoveryRuns(row.by, f"{datetime.fromtimestamp(row.recovery / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}")
-    how = with_person("treasury stop --lift --by NAME", is_listed=None)
-    raise Stopped(f"{STOPPED_BY}{row.by}: {row.why} ({how} lifts it)")
+    raise RecoveryRuns(row.by, f"{datetime.fromtimestamp(row.recovery / 1000, UTC):%Y-%m-%dT%H:%M:%SZ}")

@@ -163,7 +163,7 @@ class Ledger:
 
         def work(connection: Connection) -> Order:
             if sends:
-                check_not_stopped(connection, self.now, self.judged.get(order.run_key, self.judged_since))
+                check_not_stopped(connection, self, self.judged.get(order.run_key, self.judged_since))
             if event in DECIDED:
                 check_step(connection, self, event, order, word)
             group_of(connection).marks += sends or event is Event.CANCEL

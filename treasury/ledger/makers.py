@@ -2,13 +2,14 @@
 
 import json
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, select
 
 from treasury.approving.tokens import Token, Verb
 from treasury.errors import InputError
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
-from treasury.ledger.seals import is_sealed, seal
+from treasury.ledger.decisions import Books, RecordedDecision, find_decisions, record
+from treasury.ledger.seals import is_sealed
 from treasury.policy.people import Maker, People
 
 
@@ -21,21 +22,16 @@ def with_maker(makers: str | None, maker: Maker | None) -> str | None:
     return json.dumps(known if said in known else [*known, said])
 
 
-def note_maker(connection: Connection, key: LedgerKey, run_key: str, maker: Maker, token: Token, at: int) -> None:
+def note_maker(connection: Connection, books: Books, run_key: str, maker: Maker, token: Token) -> None:
     """Record who signed a plan that needs no approvals: what is held of it is not for that person to release."""
-    table = schema.keyed_decisions
-    known = [each.name for each in _signers(connection, key, run_key)]
-    if maker.name not in known:
-        row = {"at": at, "verb": token.purpose.value, "subject": run_key, "name": maker.name, "why": ""}
-        row |= {"os_user": maker.os_user, "is_alone": False, "token": str(token)}
-        connection.execute(insert(table).values(**row, checksum=seal(key, table, row)))
+    if maker.name not in [each.name for each in _signers(connection, books.key, run_key)]:
+        said = RecordedDecision(token.purpose, run_key, run_key, maker.name, maker.os_user, token=str(token))
+        record(connection, books, said)
 
 
 def _signers(connection: Connection, key: LedgerKey, run_key: str) -> list[Maker]:
-    table = schema.keyed_decisions
-    chosen = (table.c.subject == run_key) & (table.c.verb == Verb.PROPOSE.value)
-    rows = connection.execute(select(table).where(chosen).order_by(table.c.id)).fetchall()
-    return [Maker(row.name, row.os_user, True, True) for row in rows if is_sealed(key, table, row)]
+    found = find_decisions(connection, key, named=run_key)[0]
+    return [Maker(each.name, each.os_user, True, True) for each in found if each.verb == Verb.PROPOSE]
 
 
 def all_makers(makers: str | None, people: People) -> str | None:

@@ -9,7 +9,6 @@ from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey, no_key
 from treasury.ledger.database import serialize
 from treasury.ledger.migrations import bring_up_to_date, check_readable, read_meta
-from treasury.ledger.seals import ANSWERS_SEALED, seal_answers
 from treasury.private_files import make_empty
 from treasury.provider.address import canonical_account
 
@@ -50,9 +49,7 @@ def open_tables(connection: Connection, account: str, key_file: Path) -> tuple[L
         )
     account = found.get("account", account)
     key.seal_for(canonical_account(account))
-    bring_up_to_date(connection, found)
-    if found and int(found["schema"]) < ANSWERS_SEALED:
-        seal_answers(connection, key)
+    bring_up_to_date(connection, found, key, account)
     if not found:
         ours = {"schema": schema.VERSION, "account": account, "key": key.fingerprint}
         connection.execute(insert(schema.meta), [{"key": name, "value": value} for name, value in ours.items()])

@@ -5,13 +5,13 @@ carries a keyed checksum; a row that was changed or added by hand counts as none
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sqlalchemy import Connection, Row, func, insert, select, update
 
 from treasury.approving.judging import Proposal
-from treasury.approving.tokens import Binding
+from treasury.approving.tokens import Binding, Verb
 from treasury.errors import InputError
 from treasury.ledger import schema
 from treasury.ledger.database import group_of, serialize
@@ -20,6 +20,9 @@ from treasury.ledger.identity import identity_of_ledger
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.seals import is_sealed, seal
 from treasury.policy.people import Maker
+
+CANCELLED = select(schema.decisions).where(schema.decisions.c.verb == Verb.CANCEL.value)
+"""Cancellations: of a plan `named` by its run key, of an order by its reference. Also one that was changed by hand."""
 
 MIN_HASH = 12
 """Fewest characters that name a plan; commands show as many."""
@@ -149,13 +152,8 @@ def cancel_plan(ledger: Ledger, plan: WaitingPlan, word: Word) -> None:
         serialize(connection)
         if is_plan_of_run(connection, plan):
             raise InputError(f"run {plan.run_key} began meanwhile: cancel it again")
-        decided = hear(connection, ledger, word, plan_subject(plan), ())
-        ended = select(table).where(table.c.run_key == plan.run_key, table.c.cancelled_at.is_(None))
-        said = {"cancelled_at": ledger.now(), "cancelled_by": decided.name, "cancel_why": word.why}
-        said["shown"] = None
-        for row in connection.execute(ended).fetchall():
-            sealed = seal(ledger.key, table, {**row._mapping, **said}) if is_sealed(ledger.key, table, row) else None
-            connection.execute(update(table).where(table.c.id == row.id).values(**said, checksum=sealed))
+        hear(connection, ledger, replace(word, named=plan.run_key), plan_subject(plan), ())
+        connection.execute(update(table).where(table.c.run_key == plan.run_key).values(shown=None))
         group_of(connection).marks += 1
 
     ledger.write(work)
@@ -163,20 +161,14 @@ def cancel_plan(ledger: Ledger, plan: WaitingPlan, word: Word) -> None:
 
 def is_cancelled(ledger: Ledger, run_key: str) -> bool:
     """Tell whether a person cancelled the plan of a run before it began: its run key is used up."""
-    table = schema.plans.c
-    query = select(table.id).where(table.run_key == run_key, table.cancelled_at.is_not(None)).limit(1)
-    return bool(ledger.read(query))
+    return bool(ledger.read(CANCELLED.where(schema.decisions.c.named == run_key)))
 
 
 def check_not_cancelled(connection: Connection, run_key: str) -> None:
     """Raise `InputError` for a run whose plan a person cancelled before it began."""
-    table = schema.plans.c
-    query = select(table.cancelled_by, table.cancel_why).where(
-        table.run_key == run_key, table.cancelled_at.is_not(None)
-    )
-    found = connection.execute(query).first()
+    found = connection.execute(CANCELLED.where(schema.decisions.c.named == run_key)).first()
     if found is not None:
         raise InputError(
-            f"run {run_key} was cancelled by {found.cancelled_by} ({found.cancel_why}); nothing was sent: what is to "
-            "be paid after all gets another run key"
+            f"run {run_key} was cancelled by {found.name} ({found.why}); nothing was sent: what is to be paid after "
+            "all gets another run key"
         )

@@ -45,7 +45,7 @@ def open_quote(ledger: Ledger, order: Order) -> tuple[Order, Quote | None]:
     """
 
     def work(connection: Connection) -> tuple[Order, Quote | None]:
-        check_not_stopped(connection, ledger.now)
+        check_not_stopped(connection, ledger)
         row = fetch_one(connection, LAST_QUOTE, {"order_id": order.id})
         last = None if row is None else read_row(Quote, row)
         if last is not None and not is_sealed_quote(ledger.key, last):

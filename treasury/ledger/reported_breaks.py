@@ -6,6 +6,7 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, case, delete, exists, func, insert, select
 
+from treasury.approving.tokens import Verb
 from treasury.ledger import schema
 from treasury.ledger.database import serialize
 from treasury.ledger.ledger import Ledger
@@ -26,9 +27,10 @@ def known_breaks(ledger: Ledger, sweep_id: int | None = None) -> dict[str, Known
     latest = select(table.c.break_id, func.max(place).label("place")).where(table.c.sweep_id.in_(made))
     last = latest.group_by(table.c.break_id).subquery()
     query = select(table).join(last, (last.c.break_id == table.c.break_id) & (last.c.place == place))
-    accepted, report = schema.acceptances.c, schema.reports.c
+    decided, report = schema.decisions.c, schema.reports.c
     query = query.outerjoin(schema.reports, report.sweep_id == table.c.sweep_id)
-    ended_since = (accepted.break_id == table.c.break_id) & (accepted.withdrawn_at > report.as_of)
+    is_withdrawal = (decided.verb == Verb.WITHDRAW.value) & (decided.named == table.c.break_id)
+    ended_since = is_withdrawal & (decided.at > report.as_of)
     is_open = (table.c.lifecycle != RESOLVED) | exists().where(ended_since).correlate(table, schema.reports)
     rows = ledger.read(query.where(is_open).order_by(table.c.break_id))
     return {row.break_id: KnownBreak(_finding(row), row.first_seen) for row in rows}

@@ -15,7 +15,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-VERSION = "104"
+VERSION = "105"
 
 metadata = MetaData()
 
@@ -179,9 +179,7 @@ plans = Table(
     Column("maker", String(100), nullable=False),
     Column("needed", Integer, nullable=False),
     Column("proposed_at", BigInteger, nullable=False),
-    Column("cancelled_at", BigInteger),
-    Column("cancelled_by", String(100)),
-    *(Column(name, Text) for name in ("cancel_why", "content")),
+    Column("content", Text),
     Column("policy", String(64)),
     Column("day", String(10)),
     Column("number", Integer),
@@ -235,17 +233,6 @@ notifications = Table(
 """Notifications that the platform signed, once each. `digest`: keyed, over all that it says. `taken`: the place of
 what it names in this ledger, once the service was asked."""
 
-consents = Table(
-    "consents",
-    metadata,
-    Column("id", _Id, primary_key=True, autoincrement=True),
-    Column("policy", String(64), nullable=False, index=True),
-    Column("kind", String(40), nullable=False),
-    Column("os_user", String(100), nullable=False),
-    Column("at", BigInteger, nullable=False),
-)
-"""Who said yes to a run of this kind under this version of the policy: from then on a schedule may start one."""
-
 policies = Table(
     "policies",
     metadata,
@@ -266,48 +253,23 @@ decisions = Table(
     "decisions",
     metadata,
     Column("id", _Id, primary_key=True, autoincrement=True),
-    Column("proposal", _Id, nullable=False, index=True),
-    Column("decision", String(10), nullable=False),
+    Column("at", BigInteger, nullable=False),
+    Column("verb", String(40), nullable=False, index=True),
+    Column("named", String(200), nullable=False, index=True),
+    Column("about", Text, nullable=False, index=True),
     *(Column(name, String(100), nullable=False) for name in ("name", "os_user")),
-    Column("at", BigInteger, nullable=False),
-    Column("expires_at", BigInteger),
-    *(Column(name, Text) for name in ("token", "why")),
-    Column("used_at", BigInteger),
-    Column("checksum", String(64)),
-)
-"""What people decided about a proposal (a row of `plans`): `approve` with its expiry, the token that a key signed, and
-when its plan was recorded with it, or `reject` and why. `checksum`: keyed, over all of it."""
-
-stops = Table(
-    "stops",
-    metadata,
-    Column("id", _Id, primary_key=True, autoincrement=True),
-    Column("stopped_at", BigInteger, nullable=False),
-    Column("stopped_by", String(100), nullable=False),
-    Column("why", Text, nullable=False),
-    Column("lifted_at", BigInteger),
-    *(Column(name, String(100)) for name in ("lifted_by", "os_user")),
-    Column("is_signed", Boolean),
-)
-"""Stops of all sending; a stop is in force until it is lifted. `os_user`, and whether a key signed, of who stopped."""
-
-keyed_decisions = Table(
-    "keyed_decisions",
-    metadata,
-    Column("id", _Id, primary_key=True, autoincrement=True),
-    Column("at", BigInteger, nullable=False),
-    Column("verb", String(40), nullable=False),
-    Column("subject", Text, nullable=False, index=True),
-    Column("name", String(100), nullable=False),
-    Column("os_user", String(100), nullable=False),
     Column("is_alone", Boolean, nullable=False),
     Column("why", Text, nullable=False),
-    Column("token", Text, nullable=False),
+    Column("token", Text),
+    Column("ends_at", BigInteger),
+    Column("facts", Text),
     Column("checksum", String(64), nullable=False),
 )
-"""Append-only: every decision that a key signed, beside approvals, about one thing as it stood, with what was signed;
-and who signed the plan of a run that needed no approvals.
-`is_alone`: by whoever made it, because nobody else was listed. `checksum`: keyed, over all of it."""
+"""Append-only: what people decided, each about one thing as it stood. A decision is taken back by a later one about it.
+
+`named`: by which name the person meant the thing: a run key, a break, a kind of run. `about`: the thing as it stood,
+which a signature covers. `is_alone`: by whoever made it, because nobody else was listed. `token`: what a key signed.
+`ends_at`: until when it counts. `facts`: what else it says, JSON. `checksum`: keyed, over all of it."""
 
 card_users = Table(
     "card_users",
@@ -408,25 +370,6 @@ breaks = Table(
     Index("breaks_by_id", "break_id"),
 )
 """The breaks of each report, so that the next one knows which are new."""
-
-acceptances = Table(
-    "acceptances",
-    metadata,
-    Column("id", _Id, primary_key=True, autoincrement=True),
-    Column("break_id", String(20), nullable=False, index=True),
-    Column("name", String(40), nullable=False),
-    Column("difference", String(64), nullable=False),
-    Column("accepted_by", String(100), nullable=False),
-    Column("os_user", String(100), nullable=False),
-    Column("why", Text, nullable=False),
-    Column("accepted_at", BigInteger, nullable=False),
-    Column("ends_at", BigInteger),
-    Column("withdrawn_at", BigInteger),
-    Column("withdrawn_by", String(100)),
-    Column("withdraw_why", Text),
-)
-"""Breaks that a person accepted, with the class and difference they had then; each counts until `ends_at`, or until a
-person withdraws it."""
 
 balances = Table(
     "balances",

@@ -4,22 +4,23 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import Connection, Row, Table, select, update
+from sqlalchemy import Row, Table
 
-from treasury.concurrency.batches import batched
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
-from treasury.ledger.mapping import read_row, with_columns
+from treasury.ledger.mapping import with_columns
 from treasury.money import format_amount
 from treasury.orders.records import Order, Quote
 
 SEALED: Mapping[Table, tuple[str, ...]] = {
     schema.plans: (
         *("run_key", "plan_sha256", "maker", "os_user", "is_listed", "token", "needed", "proposed_at", "policy"),
-        *("day", "number", "ledger", "ends_at", "cancelled_at", "cancelled_by", "cancel_why"),
+        *("day", "number", "ledger", "ends_at"),
     ),
     schema.runs: ("run_key", "kind", "plan", "plan_sha256", "policy", "makers"),
-    schema.decisions: ("proposal", "decision", "name", "os_user", "at", "expires_at", "token", "why", "used_at"),
+    schema.decisions: (
+        *("at", "verb", "named", "about", "name", "os_user", "is_alone", "why", "token", "ends_at", "facts"),
+    ),
     schema.policies: (
         "version",
         "content",
@@ -31,7 +32,6 @@ SEALED: Mapping[Table, tuple[str, ...]] = {
         "ended_by",
     ),
     schema.statement_lines: ("sweep_id", "file", "given_by", "given_at", "content"),
-    schema.keyed_decisions: ("at", "verb", "subject", "name", "os_user", "is_alone", "why", "token"),
 }
 """Table -> the columns that its rows' checksums cover."""
 
@@ -52,10 +52,24 @@ CHANGED = "changed"
 
 def seal_order(key: LedgerKey, order: Order) -> str:
     """The checksum of an order: what it is, where it stands, what it asks for, what is sent, and what was answered."""
+    fees = (order.fee, order.told_fee)
+    told = (*(None if fee is None else format_amount(fee) for fee in fees), order.fee_currency, order.told_fee_currency)
+    return _seal(key, order, (*_facts(order), *_answers(order), *told, order.masked, str(order.created_at)))
+
+
+def sealed_before(key: LedgerKey, order: Order, *, with_answers: bool) -> str:
+    """The checksum of an order in ledgers of before format 105; of before 104 without what was answered."""
+    return _seal(key, order, (*_facts(order), *(_answers(order) if with_answers else ())))
+
+
+def _seal(key: LedgerKey, order: Order, texts: Iterable[str | None]) -> str:
+    return key.checksum_of(_joined(texts) + b"\x1f" + (order.payload or b""))
+
+
+def _answers(order: Order) -> tuple[str | None, ...]:
     numbers = (order.sent_at, order.absent_since, None if order.status is None else int(order.status))
     asks = order.absences_needed if order.absences_needed not in OF_A_FIRST_RUN else None
-    answered = (order.order_no, order.first_answer, *(None if each is None else str(each) for each in (*numbers, asks)))
-    return key.checksum_of(_joined((*_facts(order), *answered)) + b"\x1f" + (order.payload or b""))
+    return (order.order_no, order.first_answer, *(None if each is None else str(each) for each in (*numbers, asks)))
 
 
 OF_A_FIRST_RUN = (0, 1)
@@ -72,25 +86,6 @@ def _facts(order: Order) -> tuple[str | None, ...]:
     )
 
 
-ANSWERS_SEALED = 104
-"""The format from which on what was answered is sealed, too."""
-
-
-def seal_answers(connection: Connection, key: LedgerKey) -> None:
-    """Seal what was answered about each order of an older ledger; one that was changed by hand stays recognizable."""
-    table = schema.orders
-    for some in batched(connection.execute(select(table.c.id)).scalars().all()):
-        for row in connection.execute(select(table).where(table.c.id.in_(some))).fetchall():
-            order = read_row(Order, row)
-            if order.checksum == seal_without_answers(key, order):
-                connection.execute(update(table).where(table.c.id == order.id).values(checksum=seal_order(key, order)))
-
-
-def seal_without_answers(key: LedgerKey, order: Order) -> str:
-    """The checksum of an order in ledgers of before format 104."""
-    return key.checksum_of(_joined(_facts(order)) + b"\x1f" + (order.payload or b""))
-
-
 def _joined(texts: Iterable[str | None]) -> bytes:
     return "\x1f".join("\x1e" if text is None else text for text in texts).encode()
 
@@ -101,7 +96,7 @@ def seal_new(key: LedgerKey, row: Mapping[str, Any]) -> str:
     return seal_order(key, with_columns(Order.of(given), {name: given[name] for name in READ_COLUMNS}))
 
 
-READ_COLUMNS = ("state", "amount", "receive_amount", "ceiling", "bound")
+READ_COLUMNS = ("state", "amount", "receive_amount", "ceiling", "bound", "fee", "told_fee")
 """Columns that a record holds in another form than the database."""
 
 

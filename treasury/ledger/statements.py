@@ -27,29 +27,30 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.types import TypeEngine
 
+from treasury.approving.tokens import Verb
 from treasury.ledger import schema
 from treasury.ledger.mapping import TABLES, read_row
 from treasury.orders.records import Record
 
 S = TypeVar("S", bound=Record)
 
-STANDING_STOP = union_all(
-    select(schema.stops.c.stopped_by.label("by"), schema.stops.c.why, literal(0).label("recovery")).where(
-        schema.stops.c.lifted_at.is_(None)
+HALTS = union_all(
+    select(schema.decisions.c.name.label("by"), literal(0).label("recovery")).where(
+        schema.decisions.c.verb == Verb.STOP.value
     ),
-    select(schema.policies.c.adopted_by, schema.policies.c.source, schema.policies.c.in_force_at).where(
+    select(schema.policies.c.adopted_by, schema.policies.c.in_force_at).where(
         schema.policies.c.recovery,
         schema.policies.c.in_force_at > bindparam("now"),
         schema.policies.c.ended_at.is_(None),
     ),
-    select(schema.policies.c.adopted_by, schema.policies.c.version, literal(-1)).where(
+    select(schema.policies.c.adopted_by, literal(-1)).where(
         schema.policies.c.in_force_at > bindparam("since"),
         schema.policies.c.in_force_at <= bindparam("now"),
         schema.policies.c.ended_at.is_(None),
     ),
 )
-"""The stop in force, a recovery of the policy until it takes effect (`recovery`: when, Unix ms), and a policy that took
-effect after the one that payments were judged by (`recovery` -1): the first of them that there is."""
+"""Every stop that ever was, a recovery of the policy until it takes effect (`recovery`: when, Unix ms), and a policy
+that took effect after the one that payments were judged by (`recovery` -1)."""
 
 
 LAST_QUOTE = (

@@ -5,12 +5,13 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, select
 
-from treasury.approving.tokens import Token
+from treasury.approving.tokens import Token, Verb
 from treasury.errors import InputError
 from treasury.ledger import schema
 from treasury.ledger.database import serialize
+from treasury.ledger.decisions import RecordedDecision, find_decisions, record
 from treasury.ledger.identity import identity_of_ledger
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.proposals import add_proposal
@@ -96,12 +97,13 @@ def check_plan(ledger: Ledger, run_key: str, sha256: str, *, policy: str | None)
 def give_consent(ledger: Ledger, policy: str | None, kind: str, os_user: str) -> None:
     """Record that a person said yes to a run of this kind under the policy in force."""
     if policy is not None:
-        row = {"policy": policy, "kind": kind, "os_user": os_user, "at": ledger.now()}
-        ledger.write(lambda connection: connection.execute(insert(schema.consents).values(**row)).rowcount)
+        said = RecordedDecision(Verb.CONSENT, kind, f"policy {policy}", os_user, os_user)
+        ledger.write(lambda connection: record(connection, ledger, said))
 
 
 def has_consent(ledger: Ledger, policy: str | None, kind: str) -> bool:
     """Tell whether a person said yes to a run of this kind under the policy in force; without one nobody needs to."""
-    table = schema.consents.c
-    said = select(table.id).where(table.policy == policy, table.kind == kind).limit(1)
-    return policy is None or bool(ledger.read(said))
+    if policy is None:
+        return True
+    said = ledger.look(lambda connection: find_decisions(connection, ledger.key, about=f"policy {policy}"))[0]
+    return any((each.verb, each.named) == (Verb.CONSENT, kind) for each in said)

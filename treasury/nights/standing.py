@@ -20,7 +20,7 @@ from treasury.ledger.in_force import as_time
 from treasury.ledger.made_reports import last_whole_report
 from treasury.ledger.policies import policy_in_force
 from treasury.ledger.reported_breaks import known_breaks
-from treasury.ledger.stops import standing_stops
+from treasury.ledger.stops import stops_in_force
 from treasury.money import canonical, exact
 from treasury.nights.needs import needs_of
 from treasury.nights.sweep import read_balances, watched_currencies
@@ -51,7 +51,7 @@ def standing_of(desk: Desk) -> dict[str, Any]:
             unexplained[each.found.currency] -= each.found.difference
     held, first_break = _held(desk), min((each.first_seen for each in breaks), default=None)
     unknown, oldest = _unknown(desk, now)
-    stops = ledger.look(standing_stops)
+    stops = stops_in_force(ledger)
     found = {
         "at": as_time(now),
         "jobs": _jobs(desk, last),
@@ -61,7 +61,7 @@ def standing_of(desk: Desk) -> dict[str, Any]:
             {"run_key": plan.run_key, "code": plan.code, "since": as_time(plan.proposed_at)}
             for plan in waiting_plans(ledger)
         ],
-        "stops": [{"by": row.stopped_by, "why": row.why, "since": as_time(row.stopped_at)} for row in stops],
+        "stops": [{"by": each.name, "why": each.why, "since": as_time(each.at)} for each in stops],
         "held": {kind: number for kind, (number, _) in held.items()},
         "unknown": unknown,
         "not_sent": _not_sent(desk, is_stopped=bool(stops)),

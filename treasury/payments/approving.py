@@ -90,8 +90,7 @@ def propose(
         asked_of = (desk.ledger, run_key, sha256, maker, rules)
         return approvals.propose_plan(*asked_of, policy=policy, shown=shown, token=token)
     if token is not None:
-        noted = (desk.ledger.key, run_key, maker, token, desk.ledger.now())
-        desk.ledger.write(lambda connection: note_maker(connection, *noted))
+        desk.ledger.write(lambda connection: note_maker(connection, desk.ledger, run_key, maker, token))
     return []
 
 

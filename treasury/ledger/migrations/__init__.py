@@ -17,6 +17,7 @@ from sqlalchemy.schema import CreateIndex, CreateTable, ExecutableDDLElement
 from treasury.concurrency.crash_points import crash_point
 from treasury.errors import ConfigurationError
 from treasury.ledger import schema
+from treasury.ledger.cipher import LedgerKey
 
 FIRST = 100
 """The first format that is read: no version was released that wrote one before it."""
@@ -71,10 +72,11 @@ def revision_of(number: str) -> str:
     return f"{int(number):04d}"
 
 
-def bring_up_to_date(connection: Connection, found: Mapping[str, str]) -> None:
+def bring_up_to_date(connection: Connection, found: Mapping[str, str], key: LedgerKey, account: str) -> None:
     """Make the tables of a new ledger, or change those of an older one, inside the transaction that opens it.
 
-    `found`: its `meta`. Whoever calls has the writer's lock (`serialize`), so that one process at a time does this.
+    `found`: its `meta`; `key`: what its rows are sealed with. Whoever calls has the writer's lock (`serialize`), so one
+    process at a time does this.
     """
     if not found:
         dialect: Callable[[], Dialect] = type(connection.dialect)
@@ -82,7 +84,7 @@ def bring_up_to_date(connection: Connection, found: Mapping[str, str]) -> None:
             connection.exec_driver_sql(statement)
     elif found["schema"] != schema.VERSION:
         crash_point("migration.before")
-        _migrate(connection, revision_of(found["schema"]))
+        _migrate(connection, int(found["schema"]), {"key": key, "account": account})
         crash_point("migration.written")
 
 
@@ -97,12 +99,12 @@ def _statements(number: str, dialect: Callable[[], Dialect]) -> tuple[str, ...]:
     return tuple(str(each.compile(dialect=dialect())) for each in made)
 
 
-def _migrate(connection: Connection, start: str) -> None:
+def _migrate(connection: Connection, first: int, sealing: Mapping[str, Any]) -> None:
     from alembic.operations import Operations
     from alembic.runtime.migration import MigrationContext
 
-    scripts = _scripts()
-    context = MigrationContext.configure(connection)
+    scripts, start = _scripts(), revision_of(str(first))
+    context = MigrationContext.configure(connection, opts={**sealing, "start": first})
     context.stamp(scripts, start)  # the ledger's own number is what counts, whatever Alembic's table says
     meta = schema.meta
     with Operations.context(context):
@@ -129,6 +131,12 @@ def tables_of(number: str) -> MetaData:
     for table in tables_of(later).sorted_tables:
         if table.name not in module.NEW_TABLES:
             _leave_out(table.to_metadata(tables), module.NEW_COLUMNS.get(table.name, ()))
+    for table in getattr(module, "FORMER", MetaData()).sorted_tables:
+        if table.name in tables.tables:
+            for column in table.columns:
+                tables.tables[table.name].append_column(column._copy())
+        else:
+            table.to_metadata(tables)
     return tables
 
 
