@@ -17,7 +17,6 @@ from treasury.ledger.policies import (
     end_recovery,
     genuine_policy,
     is_rehearsal,
-    policy_in_force,
     recover_policy,
     running_recovery,
 )
@@ -80,7 +79,7 @@ def adopt(
             f"{_named(found)} takes effect at {as_time(found.in_force_at)}; until then nothing that moves money leaves"
         )
         return DONE
-    before, met = policy_in_force(desk.ledger), _met(desk, wanted, DAYS)
+    before, met = genuine_policy(desk.ledger), _met(desk, wanted, DAYS)
     for change in changes_between(None if before is None else before.policy, wanted):
         print(f"  {change}")
     for line in met:

@@ -213,8 +213,9 @@ def test_a_policy_that_was_put_out_of_force_in_the_database_is_told(office: Offi
     for command in (["policy", "show"], ["doctor"], ["pay", office.sheet(row(1, "500")), "--run-key", "r", "--yes"]):
         ended = office.run(*command)
         assert (ended.code, "a policy was changed or added in the ledger by hand" in ended.out + ended.err) == (2, True)
-    adopt(office, "[payouts.max_per_run]\nUSDT_TRC20 = '10'\n")
-    assert "by hand" not in office.run("doctor").out
+    refused = adopt(office, "[payouts.max_per_run]\nUSDT_TRC20 = '10'\n")
+    assert (refused.code, "nobody can tell who may change the policy" in refused.err) == (2, True)
+    assert adopt(office, "[payouts.max_per_run]\nUSDT_TRC20 = '10'\n", "--recover").code == 0
 
 
 def test_a_service_elsewhere_needs_a_policy(open_office: Callable[..., Office], prefect_url: str) -> None:

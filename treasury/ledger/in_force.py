@@ -15,7 +15,6 @@ from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
 from treasury.ledger.seals import is_sealed
 from treasury.policy.model import Policy
-from treasury.texts import with_person
 
 
 @dataclass(frozen=True)
@@ -70,9 +69,9 @@ def check_genuine(connection: Connection, key: LedgerKey, now: int) -> Adopted |
     found, forged = newest_policy(connection, key, now)
     if forged:
         raise ConfigurationError(
-            "a policy was changed or added in the ledger by hand, so nothing that moves money leaves; nothing was "
-            "sent: find out who did it, then put the right one in force: "
-            + with_person("treasury policy adopt FILE --by NAME", is_listed=None)
+            "a policy was changed or added in the ledger by hand, so nothing that moves money leaves, and nobody can "
+            "tell who may change the policy; nothing was sent: find out who did it, then restore a backup from before "
+            "that, or put the right one in force: treasury policy adopt FILE --recover --by NAME (after 72 hours)"
         )
     return found
 

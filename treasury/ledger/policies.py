@@ -118,8 +118,8 @@ def adopt_policy(
 ) -> Adopted:
     """Put a policy in force on a person's word; `source` is the name of its file, `key` what the person signs with.
 
-    `met`: what of the past it would have held or refused, for those who approve it. Raises `InputError`, and
-    `ApprovalNeeded` while it lacks approvals.
+    `met`: what of the past it would have held or refused, for those who approve it. Raises `InputError`,
+    `ApprovalNeeded` while it lacks approvals, and `ConfigurationError` while one was changed or added by hand.
     """
     if not policy.limits_money and policy.no_limits is None:
         raise InputError(
@@ -127,7 +127,7 @@ def adopt_policy(
             'meant, say why in it: no_limits = "..."'
         )
     _check_changeable(policy, source)
-    before = policy_in_force(ledger)
+    before = genuine_policy(ledger)
     asks: tuple[str, ApprovalRules] | None = None
     maker = Maker(_name(by), os_user) if before is None else _changer(before.policy, by, os_user, key)
     rules = change_rules(before)
@@ -240,7 +240,7 @@ def _record(
 
     def work(connection: Connection) -> int:
         serialize(connection)
-        found, _ = newest_policy(connection, ledger.key, ledger.now())
+        found = None if recovery else check_genuine(connection, ledger.key, ledger.now())
         if not recovery and (None if found is None else found.id) != (None if before is None else before.id):
             raise PolicyChanged("another policy was adopted meanwhile: look at it with treasury policy show")
         if recovery:
