@@ -1,5 +1,6 @@
 """Nights of a ledger that was lost or put back: what it had sent, and a person resolves as sent, moves once."""
 
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from tests.engine.runs import night, pay, sheet
 from tests.moved_clock import clock_of
 from treasury.payments.desk import Desk
 from treasury.payments.resolving import resolve_as_sent
+from treasury.provider.service_rules import ServiceRules
+from treasury.sandbox.behaviour import Behaviour
 
 EARLIER, LOST = ("z", "5", "12345670099"), ("a", "10", "12345670001")
 
@@ -61,6 +64,29 @@ def test_a_scanned_code_of_a_lost_ledger_moves_its_account_once(
     second = night(desk, tmp_path / "2")
     assert {each["class"] for each in second["breaks"]} == {"orphan_success"}
     assert balance(second, "USDT")["unexplained"] == "0"
+
+
+@pytest.mark.parametrize("rule", [{}, {"payout": "final"}, {"payout": "accepted"}], ids=str)
+@pytest.mark.parametrize(("ends", "account"), [("settled", "12345670001"), ("failed", "12345670044")])
+def test_what_was_on_its_way_when_the_account_was_opened_is_no_gap_once_it_is_resolved(
+    rule: dict[str, str], ends: str, account: str, open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    behaviour = Behaviour(debited_when=rule.get("payout", "accepted"))
+    sandbox = start_sandbox(settle_seconds=100_000, behaviour=behaviour)
+    lost = _lost(open_desk, sandbox, tmp_path)
+    desk = open_desk(sandbox.base_url, service=ServiceRules(debited_when=rule))
+    for each in (lost, desk):
+        pay(each, sheet(tmp_path, ("a", "10", account)), tmp_path / "out", seconds=0)
+    night(desk, tmp_path / "1")
+    resolve_as_sent(desk, "run", by="Ana", why="found at the service")
+    for number in (2, 3):
+        clock_of(desk).move(DAY)
+        assert balance(night(desk, tmp_path / str(number)))["unexplained"] == "0"
+        sandbox.advance(200_000)
+    [order] = desk.ledger.orders()
+    assert order.state.value == ends
+    sandbox.deposit("USDT_TRC20", "30")
+    assert Decimal(balance(night(desk, tmp_path / "4"))["unexplained"]) >= 20
 
 
 def _lost(open_desk: OpenDesk, sandbox: Any, folder: Path) -> Desk:

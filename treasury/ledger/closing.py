@@ -17,12 +17,13 @@ from treasury.ledger.ledger import Ledger
 from treasury.ledger.made_reports import has_ended, last_report, record_report, reports_before
 from treasury.ledger.receipts import counted_when_opened, credit_of, is_inside, shown_receipts
 from treasury.ledger.snapshots import expected_receipts
-from treasury.ledger.taken_over import is_first_landing, is_taken_over, paid_when_opened
-from treasury.ledger.unpriced import add_open, add_unpriced
+from treasury.ledger.taken_over import add_pending, is_first_landing, is_taken_over, shown_when_opened
+from treasury.ledger.unpriced import add_open, add_unpriced, debit_of, on_its_way
 from treasury.money import exact, format_amount
 from treasury.orders.states import OPEN, State
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.service_rules import ServiceRules
+from treasury.provider.status import OrderStatus
 from treasury.reconciliation.balances import Flows, Night
 from treasury.reconciliation.scope import Scope
 from treasury.reconciliation.statement import Move, StatementLine, draw_statement
@@ -81,18 +82,18 @@ def _close(ledger: Ledger, sweep_id: int, scope: Scope, rules: ServiceRules, by_
     with ledger.snapshot(between_steps=True) as stream:
         [(last,)] = stream(select(func.coalesce(func.max(schema.journal.c.id), 0)))
         closing: dict[str, Decimal] = defaultdict(Decimal)
+        shown = shown_when_opened(stream, opened)
+        inside = {key for key, status in shown.items() if status is OrderStatus.SUCCESS}
+        pending = {key for key, status in shown.items() if not status.is_final}
         for row in stream(_orders_in_flight(scope)):
             closing[row.currency] += Decimal(row.amount)
-            name = _debit_of(row, rules)
-            add_open(flows, opened, row, name, row.currency, Decimal(row.amount))
-            if row.operation in fee_on_top and row.fee is not None:
-                add_open(flows, opened, row, name, row.fee_currency or row.currency, Decimal(row.fee))
-            if name == "in_flight":
+            for name, currency, amount in on_its_way(row, rules):
+                add_open(flows, opened, pending, row, name, currency, amount)
+            if debit_of(row, rules) == "in_flight":
                 ages[row.currency].append((row.created_at, row.request_id))
             if CATALOGUE[row.operation].may_show_what_arrives and row.receive_amount is not None:
-                add_open(flows, opened, row, "receiving", row.receive_currency, Decimal(row.receive_amount))
                 ages[row.receive_currency].append((row.created_at, row.request_id))
-        inside = paid_when_opened(stream, opened)
+        add_pending(stream, flows, pending, rules)
         moves = (
             _moves(stream(_steps(scope, first, last)), flows, late, fee_on_top, inside),
             _moves_of_unpriced(stream(_ends_of_unpriced(scope, first, last)), fee_on_top),
@@ -104,7 +105,7 @@ def _close(ledger: Ledger, sweep_id: int, scope: Scope, rules: ServiceRules, by_
             if booked or fee_on_top or earlier:
                 steps = stream(_steps_with_fees(first, fee_on_top))
                 _correct_fees(steps, flows, opened, booked, inside, moves_beside=set(earlier) != set(fee_on_top))
-        add_unpriced(stream, sweep_id, flows, ages, fee_on_top, opened, inside)
+        add_unpriced(stream, sweep_id, flows, ages, fee_on_top, opened, inside, pending)
         counted = counted_when_opened(stream, opened)
         for row in shown_receipts(stream, sweep_id):
             currency, credited = credit_of(row)
@@ -124,15 +125,6 @@ def _close(ledger: Ledger, sweep_id: int, scope: Scope, rules: ServiceRules, by_
     row["statement"] = json.dumps(drawn)
 
     return record_report(ledger, row, before)
-
-
-def _debit_of(row: Any, rules: ServiceRules) -> str:
-    """Return the sum of `Flows` that the amount of an open order belongs to."""
-    when = rules.debited_when.get(row.operation)
-    is_shown = row.order_no is not None or row.status is not None  # else it is accepted on a person's word
-    if when == "accepted" and row.state == State.ACCEPTED.value and is_shown:
-        return "debited"
-    return "undebited" if when == "final" else "in_flight"
 
 
 def _not_asked(sweep_id: int) -> Select[Any]:
@@ -197,8 +189,8 @@ def _money() -> list[Column[Any]]:
 def _orders_in_flight(scope: Scope) -> Any:
     orders = schema.orders.c
     is_open = orders.state.in_([state.value for state in OPEN])
-    facts = (orders.created_at, orders.sent_at, orders.request_id, orders.state, orders.order_no, orders.status)
-    return select(*_money(), *facts).where(is_open, *_in_scope(scope))
+    facts = (orders.id, orders.created_at, orders.sent_at, orders.request_id, orders.state)
+    return select(*_money(), *facts, orders.order_no, orders.status).where(is_open, *_in_scope(scope))
 
 
 def _steps(scope: Scope, first: int, last: int) -> Any:

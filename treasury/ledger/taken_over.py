@@ -2,7 +2,8 @@
 before the ledger counts it."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from decimal import Decimal
 from typing import Any
 
 from sqlalchemy import ColumnElement, and_, exists, select
@@ -10,7 +11,9 @@ from sqlalchemy import ColumnElement, and_, exists, select
 from treasury.concurrency.batches import batched
 from treasury.ledger import schema
 from treasury.ledger.last_answers import IS_FOUND, Stream
+from treasury.ledger.unpriced import on_its_way
 from treasury.orders.states import NEVER_LEFT, OPEN, State
+from treasury.provider.service_rules import ServiceRules
 from treasury.provider.status import OrderStatus
 
 
@@ -20,9 +23,9 @@ def is_taken_over(order_id: ColumnElement[int]) -> ColumnElement[bool]:
     return exists().where(journal.order_id == order_id, _is_taking(journal))
 
 
-def paid_when_opened(stream: Stream, opened: Mapping[str, Any]) -> set[tuple[str, int]]:
-    """Return currency and id of the orders that the report which opened its account shows as paid, though the ledger
-    took them for not sent: what they moved is inside the opening.
+def shown_when_opened(stream: Stream, opened: Mapping[str, Any]) -> dict[tuple[str, int], OrderStatus]:
+    """Return currency and id -> status of the orders that the report which opened its account shows, though the ledger
+    took them for not sent: what one that was paid moved is inside the opening, and of one on its way it may be.
 
     `opened`: currency -> that report.
     """
@@ -30,15 +33,41 @@ def paid_when_opened(stream: Stream, opened: Mapping[str, Any]) -> set[tuple[str
     first = min((report.journal_id for report in opened.values()), default=0)
     taken = {row.order_id for row in stream(select(journal.order_id).where(journal.id > first, _is_taking(journal)))}
     sweeps = {report.sweep_id for report in opened.values()}
-    paid = set()
+    found: dict[tuple[int, int], OrderStatus] = {}
     for some in batched(sorted(taken)):
         query = select(answers.sweep_id, answers.order_id, answers.ledger_side, answers.service_side)
         query = query.where(answers.sweep_id.in_(sweeps), answers.order_id.in_(some), IS_FOUND)
         for row in stream(query):
             ours, shown = json.loads(row.ledger_side), json.loads(row.service_side)
-            if ours["state"] in NEVER_LEFT and shown.get("status") == OrderStatus.SUCCESS:
-                paid.add((row.sweep_id, row.order_id))
-    return {(code, id) for code, report in opened.items() for sweep_id, id in paid if sweep_id == report.sweep_id}
+            if ours["state"] in NEVER_LEFT and shown.get("status") is not None:
+                found[row.sweep_id, row.order_id] = OrderStatus(shown["status"])
+    return {
+        (code, id): status
+        for code, report in opened.items()
+        for (sweep_id, id), status in found.items()
+        if sweep_id == report.sweep_id
+    }
+
+
+def paid_when_opened(stream: Stream, opened: Mapping[str, Any]) -> set[tuple[str, int]]:
+    """Return currency and id of those of `shown_when_opened` that were paid."""
+    shown = shown_when_opened(stream, opened)
+    return {key for key, status in shown.items() if status is OrderStatus.SUCCESS}
+
+
+def add_pending(
+    stream: Stream, flows: dict[str, dict[str, Decimal]], pending: Collection[tuple[str, int]], rules: ServiceRules
+) -> None:
+    """Add what the opening of an account may hold of orders that were on their way then.
+
+    `pending`: currency and id of each.
+    """
+    orders = schema.orders.c
+    for some in batched(sorted({id for _, id in pending})):
+        for row in stream(select(schema.orders).where(orders.id.in_(some), orders.amount.is_not(None))):
+            for name, currency, amount in on_its_way(row, rules):
+                if name != "undebited" and (currency, row.id) in pending:
+                    flows[currency]["receiving_then" if name == "receiving" else "in_flight_then"] += amount
 
 
 def _is_taking(journal: Any) -> ColumnElement[bool]:

@@ -10,6 +10,8 @@ from sqlalchemy import select
 from treasury.ledger import schema
 from treasury.ledger.last_answers import SHOWS_AMOUNT, Stream, last_answers
 from treasury.orders.states import OPEN, State
+from treasury.provider.catalogue import CATALOGUE
+from treasury.provider.service_rules import ServiceRules
 
 
 def add_unpriced(
@@ -20,10 +22,12 @@ def add_unpriced(
     fee_on_top: Collection[str],
     opened: Mapping[str, Any],
     inside: Collection[tuple[str, int]],
+    pending: Collection[tuple[str, int]],
 ) -> None:
     """Add their debits, by what the service showed of each in this sweep, or last before it, to the flows.
 
-    `opened`: currency -> the report that opened its account; `inside`: what its opening holds already.
+    `opened`: currency -> the report that opened its account; `inside`: what its opening holds already; `pending`: what
+    it may hold.
     """
     for row, shown in _with_what_is_shown(stream, sweep_id):
         state, currency = State(row.state), row.currency or shown.get("seen_currency")
@@ -33,22 +37,49 @@ def add_unpriced(
         if row.operation in fee_on_top and shown.get("seen_fee") is not None:
             debits.append((shown.get("seen_fee_currency") or currency, Decimal(shown["seen_fee"])))
         for code, amount in debits:
+            if (code, row.id) in pending:
+                flows[code]["in_flight_then"] += amount
             if state is State.SETTLED:
                 flows[code]["unpriced"] += 0 if (code, row.id) in inside else amount
             else:
-                add_open(flows, opened, row, "in_flight", code, amount)
+                add_open(flows, opened, pending, row, "in_flight", code, amount)
         if state in OPEN:
             ages[currency].append((row.created_at, row.request_id))
 
 
 def add_open(
-    flows: dict[str, dict[str, Decimal]], opened: Mapping[str, Any], row: Any, name: str, currency: str, amount: Decimal
+    flows: dict[str, dict[str, Decimal]],
+    opened: Mapping[str, Any],
+    pending: Collection[tuple[str, int]],
+    row: Any,
+    name: str,
+    currency: str,
+    amount: Decimal,
 ) -> None:
     """Add what an open order moves, and whether it was on its way when the account of the currency was opened."""
     flows[currency][name] += amount
-    was_open = row.sent_at is not None and currency in opened and row.sent_at <= opened[currency].as_of
-    if was_open and name in ("in_flight", "receiving"):
+    was_sent = row.sent_at is not None and currency in opened and row.sent_at <= opened[currency].as_of
+    if (was_sent or (currency, row.id) in pending) and name in ("in_flight", "receiving"):
         flows[currency][f"{name}_before"] += amount
+
+
+def on_its_way(row: Any, rules: ServiceRules) -> Iterator[tuple[str, str, Decimal]]:
+    """Yield sum of `Flows`, currency and amount of all that an open order moves."""
+    name = debit_of(row, rules)
+    yield name, row.currency, Decimal(row.amount)
+    if row.operation in rules.fee_on_top and row.fee is not None:
+        yield name, row.fee_currency or row.currency, Decimal(row.fee)
+    if CATALOGUE[row.operation].may_show_what_arrives and row.receive_amount is not None:
+        yield "receiving", row.receive_currency, Decimal(row.receive_amount)
+
+
+def debit_of(row: Any, rules: ServiceRules) -> str:
+    """Return the sum of `Flows` that the amount of an open order belongs to."""
+    when = rules.debited_when.get(row.operation)
+    is_shown = row.order_no is not None or row.status is not None  # else it is accepted on a person's word
+    if when == "accepted" and row.state == State.ACCEPTED.value and is_shown:
+        return "debited"
+    return "undebited" if when == "final" else "in_flight"
 
 
 def _with_what_is_shown(stream: Stream, sweep_id: int) -> Iterator[tuple[Any, dict[str, Any]]]:

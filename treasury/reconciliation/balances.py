@@ -54,10 +54,15 @@ class Flows:
     """May be debited already, or only at the end: the interface does not say."""
     in_flight_before: Decimal = ZERO
     """The part of it that was sent before the account was opened, and so was on its way then, too."""
+    in_flight_then: Decimal = ZERO
+    """Of orders that the service showed on their way when the account was opened, and that a person took over since."""
     receiving: Decimal = ZERO
     """What conversions on their way may have brought already."""
     receiving_before: Decimal = ZERO
     """The part of it that was sent before the account was opened, and so may be inside the opening, too."""
+    receiving_then: Decimal = ZERO
+    """What conversions bring of which the service showed that they were on their way then, and that a person took over
+    since."""
     unpriced: Decimal = ZERO
     """All debits so far that were not known when they were sent (scan-to-pay), by what the service shows of them."""
     fees_beside: Decimal = ZERO
@@ -288,9 +293,11 @@ def _span(opening: Night, total: Flows, night: Night, entered: Decimal) -> Span:
     shown = now.unpriced - then.unpriced + now.debited - then.debited
     exactly = total.received - total.arrived - total.fees - shown + entered
     moved = [ZERO, night.moved, -opening.moved, night.moved - opening.moved]
-    inside = max(then.receiving - now.receiving_before, ZERO)  # what is on its way still has not come in twice
+    receiving = then.receiving + now.receiving_then
+    inside = max(receiving - now.receiving_before, ZERO)  # what is on its way still has not come in twice
     low = exactly - night.may_be_debited - inside - max(moved)
-    ended = max(opening.may_be_debited - now.in_flight_before, ZERO)  # what is open still has not come back
+    may_be_debited = opening.may_be_debited + now.in_flight_then
+    ended = max(may_be_debited - now.in_flight_before, ZERO)  # what is open still has not come back
     return Span(low, exactly + ended + now.receiving - min(moved))
 
 
