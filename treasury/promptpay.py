@@ -45,6 +45,11 @@ def read_promptpay(text: str) -> PromptPayCode:
     """Decode a PromptPay code. Raises `InputError` for a wrong checksum and for codes of any other kind."""
     if not text.isascii() or text[-8:-4] != "6304" or checksum(text[:-4]) != text[-4:].upper():
         raise InputError("the checksum of the QR code is wrong")
+    return _read_fields(text)
+
+
+def _read_fields(text: str) -> PromptPayCode:
+    """The content of a code, whatever its checksum says. Raises `InputError` for codes of any other kind."""
     fields = _read_tlv(text)
     if fields.get("00") != "01" or fields.get("58") != "TH" or fields.get("53", THB) != THB:
         raise InputError("the QR code is not a Thai PromptPay code")
@@ -59,9 +64,12 @@ def read_promptpay(text: str) -> PromptPayCode:
 
 
 def payee_of_code(text: str) -> str:
-    """Return what identifies whom a code pays, and for what; of a code that cannot be read, the text. Personal."""
+    """Return what identifies whom a code pays, and for what; of a code that cannot be read, the text. Personal.
+
+    A wrong checksum, which a service may let pass, makes it no other payee.
+    """
     try:
-        code = read_promptpay(text)
+        code = _read_fields(text)
     except InputError:
         return f"{THB}|{text}"
     return f"{THB}|{code.account}|{code.reference}"
@@ -70,9 +78,20 @@ def payee_of_code(text: str) -> str:
 def name_of_code(text: str) -> str | None:
     """The name of whom a code pays; None of a code that does not say it, or cannot be read. Personal."""
     try:
-        return read_promptpay(text).name
+        return _read_fields(text).name
     except InputError:
         return None
+
+
+def why_not_paid(text: str, amount: Decimal) -> str | None:
+    """Say why a code cannot be paid, or not with this amount of THB; None where it can."""
+    try:
+        code = read_promptpay(text)
+    except InputError as error:
+        return f"qrcode: cannot be paid: {error}"
+    if code.amount in (None, amount):
+        return None
+    return f"amount: must be the amount of the code, {format_amount(code.amount)} THB"
 
 
 def _account(fields: Mapping[str, str]) -> tuple[str, str, str]:

@@ -85,11 +85,21 @@ def _read_fields(text: str | None) -> dict[str, Any]:
             raise InputError(f"{text[1:]} cannot be read: {type(error).__name__}") from None
     try:
         # A number keeps its digits: 0.10 stays 0.10.
-        fields = json.loads(text or "{}", parse_float=Decimal)
+        fields = json.loads(text or "{}", parse_float=Decimal, object_pairs_hook=_fields_once)
     except ValueError as error:
         raise InputError(f"--json is not JSON: {error}") from None
     if not isinstance(fields, dict):
         raise InputError("--json must be a JSON object of fields")
+    return fields
+
+
+def _fields_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The members of an object. Raises `InputError` for a name that is there twice: which one is meant nobody knows."""
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = cut_text(next(name for name in names if names.count(name) > 1))
+        raise InputError(f"--json names {twice} more than once; nothing was sent")
     return fields
 
 

@@ -10,12 +10,13 @@ import pytest
 
 import data
 from tests.commands.office import Ended, Office, one_line_error
+from treasury.ledger.snapshots import expect_receipt
 from treasury.orders.states import State
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.client import Client
 from treasury.proving.findings import ProofVerdict
 from treasury.proving.proving import prove_service
-from treasury.sandbox import RunningSandbox
+from treasury.sandbox import RunningSandbox, build_promptpay
 
 ADDRESS = "TNgLbFpL4HfQPufZeAFZqRw5ykH6LJqveH"
 QUOTE = {
@@ -141,6 +142,52 @@ def test_the_service_decides_about_an_address_that_a_sheet_would_refuse(
     sent = call(office, "withdraw", {**withdrawal("w-doubted", "27"), "address": ADDRESS[:-1] + "J"}, "--yes")
     assert (sent.code, sent.last, "warning: address: " in sent.out) == (0, "in_progress: w-doubted", True), sent.out
     assert effects(sandbox)["w-doubted"] == 1
+
+
+def test_a_name_that_is_there_twice_is_refused(office: Office, sandbox: RunningSandbox) -> None:
+    fields = json.dumps(withdrawal("w-twice", "27"))
+    twice = fields[:-1] + ', "amount": "72"}'
+    ended = office.run("call", "withdraw", "--json", twice, "--yes")
+    assert (ended.code, "--json names amount more than once" in ended.err) == (2, True), ended.out + ended.err
+    assert "w-twice" not in effects(sandbox)
+
+
+def test_an_id_names_one_thing_and_every_night_goes_on(
+    open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office]
+) -> None:
+    """A pay-in under the id of an order ended every reconciliation from then on."""
+    sandbox = open_sandbox()
+    office = open_office(sandbox.base_url)
+    payin = {"payment_method": "on_line", "amount": "5", "currency": "USDT", "product_name": "p"}
+    payin |= {"customer_ref_id": "c"}
+    assert call(office, "withdraw", withdrawal("w-1", "27"), "--yes").code == 0
+    taken = call(office, "pay", {**payin, "request_id": "w-1"})
+    assert (taken.code, "w-1 already stands for something else here" in taken.err) == (2, True), taken.out + taken.err
+    assert call(office, "pay", {**payin, "request_id": "i-1"}).code == 0
+    for more in ((), ("--yes",)):
+        taken = call(office, "withdraw", withdrawal("i-1", "28"), *more)
+        assert (taken.code, "i-1 already stands for something else here" in taken.err) == (2, True), taken.err
+    assert call(office, "pay", {**payin, "request_id": "i-1"}).code == 4  # which the service says
+    desk = office.desk()
+    try:
+        expect_receipt(desk.ledger, "w-1", {"currency": "USDT", "amount": "5"})  # as a ledger of before may hold it
+    finally:
+        desk.close()
+    night = office.run("reconcile")
+    assert (night.code, night.err) == (0, ""), night.out + night.err
+    assert sorted(effects(sandbox)) == ["i-1", "w-1"]
+
+
+def test_a_call_says_what_a_sheet_would_refuse_of_its_code(office: Office) -> None:
+    code = build_promptpay("0812345678", Decimal(120))
+    said = {}
+    for number, (text, amount) in enumerate([(code, "120"), (code[:-1] + "?", "120"), (code, "121")]):
+        fields = {"request_id": f"q-{number}", "qrcode": text, "amount": amount, "user_xid": "u-1"}
+        ended = call(office, "submit_scan_to_pay", {**fields, "notify_url": "https://a.example.com"})
+        said[number] = [line for line in ended.out.splitlines() if line.startswith("warning: ")]
+    assert said[0] == []
+    assert ["the checksum of the QR code is wrong" in line for line in said[1]] == [True]
+    assert ["must be the amount of the code, 120 THB" in line for line in said[2]] == [True]
 
 
 def test_a_refused_call_ends_with_4_and_says_the_code(office: Office, sandbox: RunningSandbox) -> None:

@@ -242,6 +242,18 @@ def test_a_single_operation_acts_once_for_its_reference(open_desk: OpenDesk, sta
     assert len(sandbox.orders()) == 1
 
 
+def test_a_single_operation_takes_no_id_of_another_run(open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path) -> None:
+    """It is said in words, also before the yes; the database said it before."""
+    desk = open_desk(start_sandbox().base_url)
+    paying.commit(desk, long_sheet(tmp_path, 1, DIRECT), "sheet")
+    [order] = desk.ledger.orders(run_key="sheet")
+    fields = {"request_id": order.request_id, "currency": "USDT_TRC20", "amount": "25", "customer_ref_id": "c-1"}
+    withdraw = CATALOGUE["withdraw"](**fields, address="TGTBAaw5mwpcLyqLpBb69noTtUfpqwzRZK")
+    for door in (calls.preview_operation, calls.submit_operation):
+        with pytest.raises(InputError, match=f"{order.request_id} already stands for something else here"):
+            door(desk, withdraw)
+
+
 @pytest.mark.proof
 @pytest.mark.costly("traces each allocation")
 def test_a_long_file_is_planned_and_recorded_in_little_memory(open_desk: OpenDesk, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.sandbox.builders import refused, scan
 from treasury.errors import InputError
-from treasury.promptpay import build_promptpay, checksum, read_promptpay
+from treasury.promptpay import build_promptpay, checksum, name_of_code, payee_of_code, read_promptpay
 from treasury.provider.client import Client
 from treasury.provider.scan_to_pay import ScanToPayInfo
 
@@ -113,3 +113,11 @@ def test_an_amount_must_equal_the_codes(client: Client) -> None:
     assert (refusal.code, "amount" in refusal.message) == ("400", True)
     assert refused(client, ScanToPayInfo(qrcode=fixed, amount="1")).code == "400"
     client.send(scan("fixed-2", qrcode=fixed, amount="320"))
+
+
+def test_a_wrong_checksum_makes_no_other_payee() -> None:
+    """A service may let it pass, and the same payment would be no duplicate."""
+    code = build_promptpay("0812345678", Decimal(120), name="Example Shop")
+    other = code[:-1] + ("0" if code[-1] != "0" else "1")
+    assert payee_of_code(other) == payee_of_code(code)
+    assert name_of_code(other) == "Example Shop"

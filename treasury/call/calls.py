@@ -16,7 +16,7 @@ from treasury.ledger.card_users import saw_card_user
 from treasury.ledger.intents import IntentRules, commit_plan, newest_order, payee_hashes
 from treasury.ledger.obligations import traded_on
 from treasury.ledger.rehearsal import rehearse
-from treasury.ledger.snapshots import keep_snapshot, snapshot_of
+from treasury.ledger.snapshots import expected_receipts, keep_snapshot, snapshot_of
 from treasury.money import canonical, parse_amount
 from treasury.orders.quoting import QUOTED
 from treasury.orders.records import Intent, Order
@@ -32,6 +32,7 @@ from treasury.planning.payouts import plan_row
 from treasury.planning.shown import shown_single
 from treasury.planning.single import Judged, Quoted, debit_of, judge_operation
 from treasury.policy.limits import PayoutLimits, why_approvals
+from treasury.promptpay import why_not_paid
 from treasury.provider.card_users import CardUserRecord
 from treasury.provider.conversion import ConversionExecute
 from treasury.provider.fiat_payouts import FiatPayoutQuote
@@ -55,6 +56,8 @@ def send_operation(desk: Desk, operation: Operation[Any]) -> dict[str, Any]:
     """Send an operation that moves no money; returns the whole answer. Raises as the client does."""
     if operation.effect is Effect.MOVES_MONEY:
         raise AssertionError(f"{operation.operation_name()} moves money")
+    if isinstance(operation, Pay):
+        _check_reference(desk, operation)
     with expecting(desk, operation) if isinstance(operation, Pay) else nullcontext():
         reply: Reply = desk.client.read(operation) if operation.effect is Effect.READS else desk.client.send(operation)
     _keep_quote(desk, operation, reply)
@@ -63,6 +66,19 @@ def send_operation(desk: Desk, operation: Operation[Any]) -> dict[str, Any]:
     if isinstance(reply, CardUserRecord) and user_xid is not None and is_there:
         saw_card_user(desk.ledger, user_xid, reply)  # whoever made them: they are asked about every night
     return reply.envelope
+
+
+def _check_reference(desk: Desk, operation: Operation[Any]) -> None:
+    """Refuse a reference that names something else here: one question could not tell what became of both."""
+    name, order = str(operation.reference_value), desk.ledger.order_named(str(operation.reference_value))
+    if isinstance(operation, Pay):
+        is_taken = order is not None
+    else:
+        is_of_another = order is not None and order.run_key != run_key_of_call(operation)
+        is_taken = is_of_another or bool(expected_receipts(desk.ledger, [name]))
+    if is_taken:
+        said = f"{operation.reference} {name} already stands for something else here"
+        raise InputError(f"{operation.operation_name()}: {said}; nothing was sent")
 
 
 def _keep_quote(desk: Desk, operation: Operation[Any], reply: Reply) -> None:
@@ -112,6 +128,9 @@ def _quote_of(desk: Desk, operation: Operation[Any]) -> Quoted | None:
 
 def warnings_of(operation: Operation[Any]) -> list[str]:
     """Return what a sheet would refuse of an operation, in words. By itself it may be sent: the service decides."""
+    if isinstance(operation, SubmitScanToPay):
+        why = why_not_paid(operation.qrcode, operation.amount)
+        return [] if why is None else [f"{why}; a sheet of QR codes is refused for it"]
     if not isinstance(operation, Withdraw):
         return []
     problems = problems_of_destination(operation.currency, operation.address, operation.tag)
@@ -206,6 +225,7 @@ def submit_operation(
 
 def _planned(desk: Desk, operation: Operation[Any]) -> _Planned:
     """Judge an operation that moves money by the policy. Raises `LimitExceeded`."""
+    _check_reference(desk, operation)
     run_key, name = run_key_of_call(operation), operation.operation_name()
     governed = govern(desk)
     quoted, newest = _quote_of(desk, operation), newest_order(desk.ledger)

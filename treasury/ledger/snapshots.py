@@ -10,6 +10,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Row, Select, insert, select
 
 from treasury.addresses import canonical_address
+from treasury.concurrency.batches import batched
 from treasury.errors import InputError
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
@@ -109,10 +110,18 @@ REJECTED = "rejected"
 """Member of a receipt that the service refused for good: why. Nobody asks for it."""
 
 
+_AT_ONCE = 500
+"""Ids that are looked up together."""
+
+
 def asked_receipts(ledger: Ledger) -> list[dict[str, Any]]:
     """The pay-ins and deposits that every reconciliation asks for, each with what a report compares."""
-    asked = (receipt for receipt in expected_receipts(ledger).values() if REJECTED not in receipt)
-    return [_compared(ledger, receipt) for receipt in asked]
+    asked = {name: each for name, each in expected_receipts(ledger).items() if REJECTED not in each}
+    orders = schema.orders.c.request_id
+    for some in batched(tuple(asked), _AT_ONCE):  # an order under this id is asked about as one
+        for row in ledger.read(select(orders).where(orders.in_(some))):
+            del asked[row.request_id]
+    return [_compared(ledger, receipt) for receipt in asked.values()]
 
 
 def _compared(ledger: Ledger, receipt: Mapping[str, Any]) -> dict[str, Any]:
