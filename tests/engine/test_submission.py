@@ -77,6 +77,34 @@ def test_a_final_status_ends_the_order_with_its_reason(
     assert (order.state, order.reason) == (state, "account closed")
 
 
+@pytest.mark.parametrize(
+    ("there", "is_held"),
+    [
+        ({"address": "TSomebodyElse"}, True),
+        ({"address": "TAddress", "tag": "8"}, True),
+        ({"address": "TAddress", "tag": "7"}, False),
+        ({"address": "TAddress", "tag": None}, False),
+        ({}, False),
+    ],
+)
+def test_a_withdrawal_that_goes_elsewhere_is_held(
+    open_desk: OpenDesk, service: Any, there: dict[str, Any], is_held: bool
+) -> None:
+    """The queries show its amount alone, so it would be settled, and nobody would look."""
+    desk = open_desk(service.base_url)
+    fields = {"currency": "USDT", "amount": "10.00", "address": "TAddress", "tag": "7", "customer_ref_id": "c"}
+    intent = Intent("a", "withdraw", fields, fields, currency="USDT", amount=Decimal("10.00"))
+    service.plan("/v1/order/withdraw", ok(order_no="P1", status=22, order_amount="10", currency="USDT", **there))
+    service.plan(QUERY, shown(99), shown(99))
+    order = desk.submission.submit(plan(desk, intent))
+    assert (order.state, order.order_no) == (State.HELD if is_held else State.ACCEPTED, "P1")
+    assert "TSomebodyElse" not in str(order.reason), "addresses are personal"
+    assert not is_held or "another address or tag" in str(order.reason)
+    assert desk.submission.submit(order).state is order.state
+    assert desk.submission.ask(order).state is (State.HELD if is_held else State.SETTLED)
+    assert len(service.sent_to("/v1/order/withdraw")) == 1
+
+
 @pytest.mark.parametrize("code", [7002, "202206", 202211, 202212, 206003, 2204002])
 def test_a_refusal_that_cannot_answer_a_request_that_acted_is_final(
     open_desk: OpenDesk, service: Any, code: Any

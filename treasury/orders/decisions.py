@@ -6,11 +6,12 @@ from decimal import Decimal
 from enum import Enum
 from typing import Any
 
+from treasury.addresses import canonical_address
 from treasury.money import canonical, exact
 from treasury.orders.records import Order, Quote
 from treasury.orders.states import State
 from treasury.provider.catalogue import CATALOGUE
-from treasury.provider.operation import SeenOrder
+from treasury.provider.operation import Operation, Reply, SeenOrder, is_blank
 from treasury.provider.refusals import DOUBLE_PAYMENT
 from treasury.provider.service_rules import ServiceRules
 from treasury.provider.status import OrderStatus
@@ -35,6 +36,20 @@ def disagreements(order: Order, seen: SeenOrder) -> list[str]:
         for name, ours, there in pairs
         if ours is not None and there is not None and ours != there
     ]
+
+
+DESTINATION = ("address", "tag")
+"""Fields of an operation that say where its money goes, and that its reply may repeat (document, Withdraw record)."""
+
+
+def goes_elsewhere(operation: Operation[Any], reply: Reply) -> bool:
+    """Tell whether the answer to a request shows another destination than was asked for; what it leaves out is none."""
+    for name in DESTINATION:
+        ours, there = getattr(operation, name, None), getattr(reply, name, None)
+        is_shown = name in reply.listed() and not is_blank(ours) and not is_blank(there)
+        if is_shown and canonical_address(str(ours)) != canonical_address(str(there)):
+            return True
+    return False
 
 
 def most_debited(state: State, amount: Decimal | None, ceiling: Decimal | None) -> Decimal | None:
