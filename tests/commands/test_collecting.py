@@ -11,7 +11,9 @@ import pytest
 
 import data
 from tests.commands.office import Ended, Office, read_rows
-from treasury.collect.collecting import collect_and_write, outcome_of
+from tests.commands.proxy import Answer, Proxy, with_data
+from treasury.collect.answers import outcome_of
+from treasury.collect.collecting import collect_and_write
 from treasury.errors import InputError
 from treasury.provider.operation import SeenOrder
 from treasury.provider.status import OrderStatus
@@ -186,6 +188,45 @@ def test_an_invoice_that_the_service_has_with_another_amount_is_held_and_named(
     assert other.run("reconcile").last.startswith("warnings"), "it is expected as the service has it"
     mended = collect(other, text)
     assert (mended.last, "link" in other.results("invoices")["a"]["reason"]) == ("2 unknown", True), mended.err
+
+
+@pytest.mark.parametrize(
+    ("changed", "outcome", "said"),
+    [
+        ({"order_amount": "1"}, "held", "the service has it over 1 USDT_TRC20, and this row says 75.5 USDT_TRC20"),
+        ({"currency": "ETH"}, "held", "the service has it over 75.5 ETH"),
+        ({"request_id": "other"}, "unknown", "link"),
+        ({"receive_address": ""}, "unknown", "link"),
+    ],
+)
+def test_how_another_invoice_is_paid_is_told_to_nobody(
+    sandbox: RunningSandbox,
+    open_office: Callable[..., Office],
+    changed: dict[str, str],
+    outcome: str,
+    said: str,
+) -> None:
+    """Its customer would pay another amount, or somebody else's invoice."""
+
+    class Other(Proxy):
+        def answer(self, path: str, body: bytes) -> Answer:
+            found = super().answer(path, body)
+            return with_data(**changed)(found) if path == "/v1/order/pay" else found
+
+    proxy = Other(sandbox.base_url)
+    try:
+        office = open_office(proxy.base_url)
+        text = HEAD + "i-2,on_chain,75.50,USDT_TRC20,Hosting,bo,,\n"
+        done = collect(office, text)
+        [row] = office.results("invoices").values()
+        assert (done.code, row["outcome"], row["link"], row["address"], row["qr"]) == (4, outcome, "", "", ""), row
+        assert said in row["reason"]
+        again = collect(office, text)
+        [row] = office.results("invoices").values()
+        assert (again.code, row["address"], "its link was never answered" in row["reason"]) == (4, "", True), row
+    finally:
+        proxy.close()
+    assert len(sandbox.orders()) == 1
 
 
 def test_a_service_that_cannot_be_asked_is_sent_no_invoice(open_office: Callable[..., Office]) -> None:

@@ -42,3 +42,32 @@ def test_an_answer_without_an_address_is_not_known(open_desk: OpenDesk, service:
     service.plan(ASKED, (200, {"code": 200, "data": {}}))
     [found] = issue_addresses(open_desk(service.base_url), [ROW])
     assert (found["outcome"], found["address"]) == ("unknown", None)
+
+
+def test_an_address_of_another_asset_is_not_given_out(open_desk: OpenDesk, service: Any) -> None:
+    """What is sent there on the chain of the asset that was asked for may be lost."""
+    desk = open_desk(service.base_url)
+    service.plan(ASKED, (200, {"code": 200, "data": {"currency": "USDT_TRC20", "address": "0xabc", "tag": ""}}))
+    service.plan(VERIFIED, (200, {"code": 200, "data": {"result": True}}))
+    [found] = issue_addresses(desk, [ROW])
+    assert (found["outcome"], "USDT_TRC20" in found["reason"], found["qr"]) == ("rejected", True, None)
+
+
+@pytest.mark.parametrize("path", [ASKED, VERIFIED])
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        ((429, {"code": 429, "message": "RATE_LIMIT_REACHED"}), "unknown"),
+        ((503, {}), "unknown"),
+        ((200, {"code": 500, "message": "system error"}), "unknown"),
+        ((200, {"code": 7002, "message": "CURRENCY_NOT_SUPPORT"}), "rejected"),
+        ((200, {"code": 400, "message": "INVALID_REQUEST"}), "rejected"),
+    ],
+)
+def test_a_service_that_is_busy_rejects_nothing(
+    open_desk: OpenDesk, service: Any, path: str, answer: Any, outcome: str
+) -> None:
+    service.plan(ASKED, *([ANSWER] if path == VERIFIED else []), *[answer] * 8)
+    service.plan(VERIFIED, *[answer] * 8)
+    [found] = issue_addresses(open_desk(service.base_url), [ROW])
+    assert (found["outcome"], "run it again" in found["reason"]) == (outcome, outcome == "unknown")

@@ -25,6 +25,7 @@ from treasury.provider.card_users import (
     QueryCardUser,
     UploadKyc,
 )
+from treasury.provider.refusals import RefusalKind
 from treasury.reports.plain_book import PlainBook
 from treasury.reports.refused import write_refused
 from treasury.sheets.card_users import LAYOUT, CardUserRow, read_card_users
@@ -155,18 +156,22 @@ def provision_user(desk: Desk, row: CardUserRow, *, update: bool = False) -> dic
         known = find_card_user(desk, row.user_xid)
     except Refused as refusal:
         hint = "if that says that there is no such user, treasury doctor --prove proposes no_such_user"
-        return _trouble(row, "rejected", f"{refusal}; {hint}")
+        return _trouble(row, _outcome(desk, refusal), f"{refusal}; {hint}")
     except (NotConnected, OutcomeUnknown) as error:
         return _trouble(row, "unknown", str(error))
     try:
         return _new(desk, row) if known is None else _existing(desk, row, known, update=update)
     except OSError as error:
         return _trouble(row, "rejected", f"an image cannot be read: {error}")
-    except Refused as refusal:
-        return _trouble(row, "rejected", str(refusal))
-    except (NotConnected, OutcomeUnknown) as error:
+    except (Refused, NotConnected, OutcomeUnknown) as error:
         # The next run looks the user up first, so it is not created twice.
-        return _trouble(row, "unknown", str(error))
+        return _trouble(row, _outcome(desk, error), str(error))
+
+
+def _outcome(desk: Desk, error: Exception) -> str:
+    """The outcome of a user about whom a question or request failed: a service that is busy rejects nobody."""
+    is_refused = isinstance(error, Refused) and desk.account.rules.kind_of(error) is not RefusalKind.UNDECIDED
+    return "rejected" if is_refused else "unknown"
 
 
 def _new(desk: Desk, row: CardUserRow) -> dict[str, Any]:

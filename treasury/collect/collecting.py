@@ -8,6 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from treasury.collect.answers import PAID_BY, how_to_pay, is_as_asked, outcome_of, paid_of
 from treasury.collect.deposited import Deposits
 from treasury.collect.receipts import expecting, receipt_of
 from treasury.concurrency.crash_points import crash_point
@@ -16,7 +17,7 @@ from treasury.files import copy_file, write_bytes, write_json
 from treasury.ledger.snapshots import REJECTED, claim_for_invoices, expect_receipt, expected_receipts
 from treasury.ledger.sweeps import RECEIPT
 from treasury.masking import known, mask_text
-from treasury.money import canonical, exact, parse_amount
+from treasury.money import canonical, parse_amount
 from treasury.orders.records import derive_request_id
 from treasury.payments.desk import Desk
 from treasury.payments.execution import check_run_key
@@ -60,8 +61,7 @@ COLUMNS = (
 
 WIDTHS = {"row_ref": 18, "request_id": 32, "order_no": 30, "link": 48, "address": 48, "reason": 48, "next_action": 60}
 
-TOLD = ("order_no", "checkout_url", "wallet_url", "qrcode_string", "account_name", "account_number", "receive_address")
-"""Fields of the answer that are kept: how the customer pays (document, Pay-in record)."""
+NO_LINK = "the service has it, and its link was never answered"
 
 DAY_MS = 86_400_000
 """So long a checkout page or address is valid by default (public fact 6, row 5)."""
@@ -234,14 +234,9 @@ def _adopt(desk: Desk, run_key: str, invoice: _Invoice) -> None:
     assert seen is not None
     assert asked is not None
     is_at_its_end = seen.status is None or seen.status.is_final
-    is_paid_otherwise = seen.currency is None or seen.currency == asked.pay_currency != asked.currency
-    is_same = seen.amount is None or (seen.currency, seen.amount) == (asked.currency, asked.amount)
-    if not (is_at_its_end or is_paid_otherwise or is_same):
-        shown = {"currency": str(seen.currency), "amount": canonical(seen.amount or Decimal(0))}
-        bound |= {"meaning": OTHER, **shown}
-        said = f"the service has it over {shown['amount']} {shown['currency']}, and this row says "
-        said += f"{canonical(invoice.amount)} {invoice.currency}: it was made before this ledger was lost or put back"
-        invoice.outcome, invoice.reason = "held", said
+    if not (is_at_its_end or is_as_asked(asked, seen)):
+        bound |= _held(invoice, seen)
+        invoice.reason += ": it was made before this ledger was lost or put back, or the service took it otherwise"
     _expect(desk, invoice, bound)
 
 
@@ -254,7 +249,7 @@ def _send(desk: Desk, run_key: str, invoice: _Invoice) -> None:
         with expecting(desk, invoice.payin, **bound):
             reply: PayinRecord = desk.client.send(invoice.payin)
         crash_point("receipt.answered")
-        more = {"order_no": ""} | {name: str(value) for name in TOLD if (value := getattr(reply, name))}
+        more = _told(invoice, reply)
     except NotConnected as error:
         invoice.outcome, invoice.reason = "not_sent", str(error)
     except Refused as refusal:
@@ -269,6 +264,28 @@ def _send(desk: Desk, run_key: str, invoice: _Invoice) -> None:
     if more:
         _expect(desk, invoice, bound | more)
         crash_point("receipt.recorded")
+
+
+def _told(invoice: _Invoice, reply: PayinRecord) -> dict[str, str]:
+    """Fields to keep of an answer: how the customer pays, where it answers this invoice as it was asked for."""
+    asked, seen = invoice.payin, reply.as_order()
+    assert asked is not None
+    told = how_to_pay(reply)
+    if seen.request_id in (None, asked.request_id) and not is_as_asked(asked, seen):
+        return _held(invoice, seen)
+    if seen.request_id not in (None, asked.request_id) or not told.keys() & PAID_BY:
+        invoice.outcome, invoice.reason = "unknown", NO_LINK
+        return {}
+    return {"order_no": ""} | told
+
+
+def _held(invoice: _Invoice, seen: SeenOrder) -> dict[str, str]:
+    """Hold an invoice that the service has with another amount or currency than its row; returns what is kept."""
+    shown = {"currency": str(seen.currency), "amount": canonical(seen.amount or Decimal(0))}
+    said = f"the service has it over {shown['amount']} {shown['currency']}, and this row says "
+    said += f"{canonical(invoice.amount)} {invoice.currency}"
+    invoice.outcome, invoice.reason = "held", said
+    return {"meaning": OTHER, **shown}
 
 
 def _bound(desk: Desk, run_key: str, invoice: _Invoice) -> dict[str, str]:
@@ -313,35 +330,9 @@ def _ask(desk: Desk, invoice: _Invoice) -> None:
     if seen is not None:
         invoice.outcome, invoice.reason = outcome_of(invoice.currency, invoice.amount, seen)
         if invoice.outcome == "waiting" and "order_no" not in invoice.told:
-            invoice.outcome, invoice.reason = "unknown", "the service has it, and its link was never answered"
+            invoice.outcome, invoice.reason = "unknown", NO_LINK
     elif "order_no" in invoice.told:
         invoice.outcome, invoice.reason = "unknown", "the service knows no such order"
-
-
-@exact
-def outcome_of(currency: str, amount: Decimal, seen: SeenOrder) -> tuple[str, str]:
-    """The outcome of an invoice of this amount, and why, by what the service shows (public fact 2.1).
-
-    What the customer paid is what arrives and the fee, where the service shows both in the invoice's currency.
-    """
-    if seen.status == OrderStatus.SUCCESS:
-        paid = paid_of(currency, amount, seen)
-        if paid is None:
-            return "paid", f"the service shows it in {seen.currency}, which is not compared with the invoice"
-        return ("underpaid" if paid < amount else "overpaid" if paid > amount else "paid"), seen.reason or ""
-    if seen.status == OrderStatus.FAILED:
-        return "failed", seen.reason or ""
-    return ("expired" if seen.status == OrderStatus.CLOSED else "waiting"), seen.reason or ""
-
-
-@exact
-def paid_of(currency: str, amount: Decimal, seen: SeenOrder) -> Decimal | None:
-    """The amount that the customer paid, in the invoice's currency; None where another one is shown."""
-    if seen.currency not in (None, currency):
-        return None
-    if seen.arrive_amount is None or (seen.fee and seen.fee_currency not in (None, currency)):
-        return amount if seen.amount is None else seen.amount
-    return seen.arrive_amount + (seen.fee or 0)
 
 
 def _write(made: Sequence[_Invoice], run_key: str, out: Path) -> Mapping[str, Any]:

@@ -12,6 +12,7 @@ from treasury.ledger.snapshots import ISSUED, keep_snapshot, snapshot_of
 from treasury.masking import known, mask_text
 from treasury.payments.desk import Desk
 from treasury.provider.orders import DepositAddress, VerifyDepositAddress
+from treasury.provider.refusals import RefusalKind
 from treasury.reports.plain_book import PlainBook
 from treasury.reports.refused import write_refused
 from treasury.sheets.deposit_addresses import LAYOUT, AddressRow, read_deposit_addresses
@@ -75,15 +76,17 @@ def _issue(desk: Desk, row: AddressRow) -> dict[str, Any]:
                 currency=row.currency, customer_ref_id=row.customer_ref_id, description=row.description
             )
             reply = desk.client.send(asked)
+            if reply.currency not in (None, row.currency):
+                return _trouble(row, "rejected", f"the service said an address of {reply.currency}: ask its support")
             address, tag = reply.address, reply.tag or ""
         else:
             address, tag = kept["address"], kept["tag"]
         if not address:
             return _trouble(row, "unknown", "the service said no address: run it again")
         verdict = desk.client.read(VerifyDepositAddress(currency=row.currency, address=address, tag=tag or None))
-    except Refused as refusal:
-        return _trouble(row, "rejected", str(refusal))
-    except (NotConnected, OutcomeUnknown) as error:
+    except (Refused, NotConnected, OutcomeUnknown) as error:
+        if isinstance(error, Refused) and desk.account.rules.kind_of(error) is not RefusalKind.UNDECIDED:
+            return _trouble(row, "rejected", str(error))
         return _trouble(row, "unknown", f"{error}; run it again: the same customer gets the same address")
     if not verdict.result:
         said = "the service does not say that this address is its own: do not give it to anybody; ask its support"
