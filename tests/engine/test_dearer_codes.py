@@ -5,7 +5,10 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.engine import paying
+from tests.engine.answers import ok
 from tests.moved_clock import clock_of
 from treasury.orders.states import State
 from treasury.pay import payouts
@@ -25,6 +28,28 @@ def cost(desk: Desk) -> Decimal:
     terms = terms_of_code(OfferQuestions(desk), CODE, D(100_000), "q")
     assert terms is not None
     return terms.amount + terms.fee
+
+
+@pytest.mark.sqlite_alone
+@pytest.mark.parametrize(
+    ("said", "is_known"),
+    [
+        ({}, True),
+        ({"amount": "100000.00", "fee_amount": None}, True),
+        ({"amount": "1000"}, False),
+        ({"order_amount": "0"}, False),
+        ({"order_amount": "-3000"}, False),
+        ({"fee_amount": "-1"}, False),
+    ],
+)
+def test_terms_of_another_payment_are_none(
+    open_desk: Callable[..., Desk], service: Any, said: dict[str, Any], is_known: bool
+) -> None:
+    """Its ceiling would be too low, and no limit would stop it."""
+    terms = {"amount": "100000", "currency": "THB", "order_amount": "3000", "order_currency": "USDT", "fee_amount": "1"}
+    service.plan("/v1/scanPay/info", ok(**{**terms, "fee_currency": "USDT", "exchange_rate": "33", **said}))
+    found = terms_of_code(OfferQuestions(open_desk(service.base_url)), CODE, D(100_000), "q")
+    assert (found is not None) is is_known
 
 
 def recorded(desk: Desk, tmp_path: Path) -> list[int]:

@@ -34,7 +34,7 @@ class CodeTerms:
 
 
 def terms_of_code(questions: OfferQuestions, qrcode: str, amount: Decimal | None, named: str) -> CodeTerms | None:
-    """Return the terms of paying a code; None where the service does not say them, or in another asset.
+    """Return the terms of paying a code; None where the service does not say them, or those of another payment.
 
     `amount`: in THB. `named`: the payment, for people.
     """
@@ -42,11 +42,12 @@ def terms_of_code(questions: OfferQuestions, qrcode: str, amount: Decimal | None
 
     def read(reply: QrCodeDetails) -> CodeTerms | None:
         is_other = bool({reply.order_currency, reply.fee_currency} - {None, debits})
-        if reply.order_amount is None or is_other or reply.currency not in (None, receives):
+        is_other = is_other or reply.currency not in (None, receives)
+        is_other = is_other or (amount is not None and reply.amount not in (None, amount))
+        fee = reply.fee_amount or Decimal(0)
+        if reply.order_amount is None or reply.order_amount <= 0 or fee < 0 or is_other:
             return None
-        return CodeTerms(
-            reply.order_amount, reply.fee_amount or Decimal(0), reply.exchange_rate, reply.beneficiary_name
-        )
+        return CodeTerms(reply.order_amount, fee, reply.exchange_rate, reply.beneficiary_name)
 
     asked = ScanToPayInfo(qrcode=qrcode, amount=amount)
     found: CodeTerms | None = questions.ask(asked, f"the cost of the code of {named}", read)

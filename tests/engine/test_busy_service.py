@@ -1,0 +1,32 @@
+"""A service that is busy: it rejects nobody, and the same command is started again."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from treasury.cards.provisioning import provision_user
+from treasury.payments.desk import Desk
+from treasury.sheets.card_users import CardUserRow
+
+ROW = CardUserRow(line=2, user_xid="u-1", email="ann@example.com", user_name=None, level_name=None)
+QUERY, CREATE = "/v1/carduser/query", "/v1/carduser/create-with-kyc-link"
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        ((429, {"code": 429, "message": "RATE_LIMIT_REACHED"}), "unknown"),
+        ((503, {}), "unknown"),
+        ((200, {"code": 500, "message": "system error"}), "unknown"),
+        ((200, {"code": 400, "message": "INVALID_REQUEST"}), "rejected"),
+        ((403, {"code": 403, "message": "FORBIDDEN"}), "rejected"),
+    ],
+)
+@pytest.mark.parametrize("path", [QUERY, CREATE])
+def test_it_rejects_no_card_user(
+    open_desk: Callable[..., Desk], service: Any, path: str, answer: Any, outcome: str
+) -> None:
+    service.plan(QUERY, *([answer] * 8 if path == QUERY else [(200, {"code": 7000, "message": "NOT"})] * 2))
+    service.plan(CREATE, answer)
+    assert provision_user(open_desk(service.base_url), ROW)["outcome"] == outcome
