@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from treasury.errors import OutcomeUnknown, Refused
+from treasury.provider.answers import read_answer
 from treasury.provider.bounded_json import read_json
 from treasury.provider.card_users import ChangeCardUserEmail, QueryCardUser
 from treasury.provider.conversion import ConversionQuote, ConversionRate
 from treasury.provider.envelope import read_reply
 from treasury.provider.fiat_payouts import RemittancePurposes, SupportedFields
-from treasury.provider.funds import PartnerBalance
+from treasury.provider.funds import EstimateFee, PartnerBalance
+from treasury.provider.operation import Operation
 from treasury.provider.orders import Payout, QueryTransaction
 from treasury.provider.scan_to_pay import SubmitScanToPay
 from treasury.provider.status import OrderStatus
@@ -245,3 +247,23 @@ def test_lists_and_free_members_of_lookups_are_read() -> None:
         "01": "own account",
         "02": "family",
     }
+
+
+@pytest.mark.parametrize(
+    ("asked", "said", "is_read"),
+    [
+        (PartnerBalance(currency="ETH"), {"currency": "BTC", "availableBalance": "3"}, False),
+        (PartnerBalance(currency="ETH"), {"currency": "eth", "availableBalance": "3"}, True),
+        (PartnerBalance(currency="ETH"), {"availableBalance": "3"}, True),
+        (EstimateFee(currency="ETH", amount=Decimal(1)), {"currency": "BTC", "fee_amount": "3"}, False),
+        (ConversionRate(symbol="ETH-USDT", side="SELL"), {"symbol": "BTC-USDT", "rate": "65000"}, False),
+        (ConversionRate(symbol="ETH-USDT", side="SELL"), {"symbol": "ETH-USDT", "rate": "2600"}, True),
+    ],
+)
+def test_an_answer_about_something_else_is_none(asked: Operation[Any], said: dict[str, str], is_read: bool) -> None:
+    """A balance or rate of another asset was planned with, and traded by."""
+    if is_read:
+        assert read_answer(asked, 200, body(said)) is not None
+        return
+    with pytest.raises(OutcomeUnknown, match="the answer is about BTC"):
+        read_answer(asked, 200, body(said))

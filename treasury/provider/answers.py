@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 from treasury.errors import OutcomeUnknown, Refused
 from treasury.masking import known, mask_text
 from treasury.provider.envelope import read_reply
-from treasury.provider.operation import Operation, Reply, personal_values
+from treasury.provider.operation import Effect, Operation, Reply, personal_values
 
 R = TypeVar("R", bound=Reply)
 
@@ -18,13 +18,28 @@ def read_answer(operation: Operation[R], http_status: int, body: bytes) -> R:
     Raises as `read_reply` does; no error names a personal value of this operation, an e-mail address or an account.
     """
     try:
-        return read_reply(type(operation), http_status, body)
+        return _about(operation, read_reply(type(operation), http_status, body), http_status)
     except Refused as error:
         said = _masked(operation, error.message)
         raise Refused(error.operation, error.http_status, _masked_code(operation, error.code), said) from None
     except OutcomeUnknown as error:
         why, code = _masked(operation, error.why), _masked_code(operation, error.code)
         raise OutcomeUnknown(error.operation, why, error.http_status, code) from None
+
+
+SUBJECTS = ("currency", "symbol")
+"""Fields that say what is asked about, and that the answer may repeat (document, conversion rate; public fact 5.10)."""
+
+
+def _about(operation: Operation[R], reply: R, http_status: int) -> R:
+    """The reply. Raises `OutcomeUnknown` where a question about one asset or pair is answered about another one."""
+    named = SUBJECTS if operation.effect is Effect.READS else ()  # of any other operation its caller compares
+    for name in named:
+        ours, there = getattr(operation, name, None), getattr(reply, name, None)
+        if name in reply.listed() and ours and there and str(ours).casefold() != str(there).casefold():
+            why = f"the answer is about {there}, not {ours}"
+            raise OutcomeUnknown(operation.operation_name(), why, http_status)
+    return reply
 
 
 MAX_PLAIN_CODE = 8
