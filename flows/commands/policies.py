@@ -166,10 +166,10 @@ def _met(desk: Desk, policy: Policy, days: int, *, all_lines: bool = False) -> l
     """The orders of the last days that a policy would have held or refused, in words; the last line counts them."""
     found = check_history(desk.ledger, policy, days)
     named = found.lines if all_lines else found.lines[:MAX_MET]
-    return [
-        *named,
-        f"of {found.orders} orders of the last {days} days it would have held or refused {len(found.lines)}",
-    ]
+    counted = f"of {found.orders} orders of the last {days} days it would have held or refused {len(found.lines)}"
+    if found.orders and found.not_judged:
+        counted += f", by its amounts, days and currencies; not judged: {', '.join(found.not_judged)}"
+    return [*named, counted]
 
 
 def _named(found: Adopted) -> str:

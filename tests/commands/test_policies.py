@@ -205,6 +205,15 @@ def test_what_a_policy_would_have_held_is_said_and_nothing_changes(office: Offic
     assert "no policy is in force" in office.run("policy", "show").out
 
 
+def test_a_list_of_a_policy_that_the_past_is_not_judged_by_is_said(office: Office) -> None:
+    assert pay(office, "one", row(1, "5")).code == 0
+    lists = '[payouts]\ncountries = ["BR"]\n[withdrawals]\naddresses = ["TVk631BotbQQSHGAUSRhDKGzHomE8EyrCW"]\n'
+    said = office.run("policy", "check", office.file("less.toml", lists))
+    assert said.last.endswith("not judged: payouts.countries, withdrawals.addresses"), said.out + said.err
+    none = office.run("policy", "check", office.file("none.toml", '[payouts.max_per_payout]\nUSDT_TRC20 = "10"\n'))
+    assert none.last == "of 1 orders of the last 90 days it would have held or refused 0"
+
+
 def test_a_policy_that_was_put_out_of_force_in_the_database_is_told(office: Office) -> None:
     adopt(office, "[payouts.max_per_run]\nUSDT_TRC20 = '1000'\n")
     adopt(office, "[payouts.max_per_run]\nUSDT_TRC20 = '10'\n")

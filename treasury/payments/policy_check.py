@@ -13,6 +13,9 @@ from treasury.policy.judge import Leaving, judge
 from treasury.policy.model import Policy
 from treasury.provider.catalogue import CATALOGUE
 
+NOT_KEPT = ("addresses", "countries")
+"""Limits that ask what the ledger does not keep of an order in the clear."""
+
 
 @dataclass(frozen=True)
 class PolicyCheck:
@@ -20,6 +23,8 @@ class PolicyCheck:
 
     orders: int
     lines: list[str]
+    not_judged: tuple[str, ...]
+    """Lists of the policy that are not judged: the ledger keeps nobody's address or country."""
 
 
 @exact
@@ -37,7 +42,9 @@ def check_history(ledger: Ledger, policy: Policy, days: int) -> PolicyCheck:
             why = _why(order, policy, by_day, by_run)
             if why is not None:
                 lines.append(f"{order.row_ref} of run {order.run_key} ({order.request_id}): {why}")
-    return PolicyCheck(orders, lines)
+    tables = {"payouts": policy.payouts, "withdrawals": policy.withdrawals}
+    named = [(table, name) for table in tables for name in NOT_KEPT if getattr(tables[table], name, None) is not None]
+    return PolicyCheck(orders, lines, tuple(f"{table}.{name}" for table, name in named))
 
 
 def _why(
