@@ -45,7 +45,7 @@ def test_an_answer_without_an_address_is_not_known(open_desk: OpenDesk, service:
 
 
 def test_an_address_of_another_asset_is_not_given_out(open_desk: OpenDesk, service: Any) -> None:
-    """What is sent there on the chain of the asset that was asked for may be lost."""
+    """A deposit that is sent there on the chain of the asset that was asked for may be lost."""
     desk = open_desk(service.base_url)
     service.plan(ASKED, (200, {"code": 200, "data": {"currency": "USDT_TRC20", "address": "0xabc", "tag": ""}}))
     service.plan(VERIFIED, (200, {"code": 200, "data": {"result": True}}))
