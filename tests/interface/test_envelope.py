@@ -255,9 +255,12 @@ def test_lists_and_free_members_of_lookups_are_read() -> None:
         (PartnerBalance(currency="ETH"), {"currency": "BTC", "availableBalance": "3"}, False),
         (PartnerBalance(currency="ETH"), {"currency": "eth", "availableBalance": "3"}, True),
         (PartnerBalance(currency="ETH"), {"availableBalance": "3"}, True),
+        (PartnerBalance(currency="ETH_ERC20"), {"currency": "ETH", "availableBalance": "3"}, True),
+        (PartnerBalance(currency="ETH"), {"currency": "BTC_ETH", "availableBalance": "3"}, False),
         (EstimateFee(currency="ETH", amount=Decimal(1)), {"currency": "BTC", "fee_amount": "3"}, False),
         (ConversionRate(symbol="ETH-USDT", side="SELL"), {"symbol": "BTC-USDT", "rate": "65000"}, False),
         (ConversionRate(symbol="ETH-USDT", side="SELL"), {"symbol": "ETH-USDT", "rate": "2600"}, True),
+        (ConversionRate(symbol="ETH-USDT", side="SELL"), {"symbol": "ETH/USDT", "rate": "2600"}, True),
     ],
 )
 def test_an_answer_about_something_else_is_none(asked: Operation[Any], said: dict[str, str], is_read: bool) -> None:

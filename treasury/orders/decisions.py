@@ -43,11 +43,12 @@ DESTINATION = ("address", "tag")
 
 
 def goes_elsewhere(operation: Operation[Any], reply: Reply) -> bool:
-    """Tell whether the answer to a request shows another destination than was asked for; what it leaves out is none."""
+    """Tell whether the answer to a request shows another destination than was asked for; none is what it leaves out, or
+    masks."""
     for name in DESTINATION:
         ours, there = getattr(operation, name, None), getattr(reply, name, None)
         is_shown = name in reply.listed() and not is_blank(ours) and not is_blank(there)
-        if is_shown and canonical_address(str(ours)) != canonical_address(str(there)):
+        if is_shown and "*" not in str(there) and canonical_address(str(ours)) != canonical_address(str(there)):
             return True
     return False
 
