@@ -32,7 +32,7 @@ from treasury.reports.plan import as_form, waiting_page
 LOG = logging.getLogger("treasury")
 
 QUESTION = re.compile(r"([0-9]+)-([0-9]+-[0-9a-f]{64})")
-"""The key of a suspension: how many there were of the run, and the code of the plan that was shown."""
+"""The key of a suspension: when it was asked, Unix ms, and the code of the plan that was shown."""
 
 NOTHING_GIVEN = "the run was resumed, and no token and no name was given"
 
@@ -64,8 +64,8 @@ def take_approval(account: str | None) -> str | None:
     asked = _questions()
     if not asked:
         return None
-    desk, (number, code) = open_desk(account), asked[-1]
-    given = _take_answer(f"{number}-{code}")
+    desk, (at, code) = open_desk(account), asked[-1]
+    given = _take_answer(f"{at}-{code}")
     if given is None or not (given.token or given.name):
         return NOTHING_GIVEN
     waiting = _waiting(desk, code)
@@ -118,12 +118,15 @@ def _suspend(desk: Desk, waiting: WaitingPlan, needed: int, refused: str | None)
     rules = approving.rules_of(desk, waiting)
     page = waiting_page(waiting, standing_of(desk.ledger, waiting, rules)[0], approving.note_of(desk, waiting))
     asked = _questions()
-    number, before = asked[-1] if asked else (0, waiting.code)
+    at, before = asked[-1] if asked else (0, waiting.code)
     why = "; ".join(filter(None, (refused, PLAN_CHANGED if before != waiting.code else None)))
     form = ApprovalForm.with_initial_data(description=as_form(page, why))
     LOG.info("run %s waits for an approval: resume it by its form, or approve it by a command", waiting.run_key)
     try:
-        suspend_flow_run(form, key=f"{number + 1}-{waiting.code}", timeout=rules.hours * 3600)
+        # Not how often it was asked: Prefect forgets that where a run that ended is started again, and keeps what was
+        # asked and given before.
+        key = f"{max(at + 1, desk.ledger.now())}-{waiting.code}"
+        suspend_flow_run(form, key=key, timeout=rules.hours * 3600)
     except RuntimeError as error:  # Race: it was cancelled in this moment
         LOG.warning("run %s could not be suspended: %s", waiting.run_key, error)
     except Pause:
@@ -171,7 +174,7 @@ def was_asked(code: str | None) -> bool:
 
 
 def _questions() -> list[tuple[int, str]]:
-    """The questions that this run was suspended with, as it began, in order: the number and the code of the plan."""
+    """The questions that this run was suspended with, as it began, in order: when, and the code of the plan."""
     context = FlowRunContext.get()
     if context is None or context.flow_run is None:
         return []

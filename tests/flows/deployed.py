@@ -17,7 +17,7 @@ class Deployed:
     """A run of a flow's deployment."""
 
     def __init__(self, flow: Flow[..., Any], **parameters: Any) -> None:
-        self._flow = flow
+        self.flow = flow
         with get_client(sync_client=True) as client:
             form: Any = flow.parameters.model_dump()
             deployment = client.create_deployment(
@@ -43,7 +43,7 @@ class Deployed:
         forget_desks()  # another process would open its own
         run = self.run
         with suppress(Pause):
-            run_flow_sync(self._flow, flow_run=run, parameters=run.parameters, return_type="state")
+            run_flow_sync(self.flow, flow_run=run, parameters=run.parameters, return_type="state")
         return self.state
 
     def resume(self, **given: str) -> str:

@@ -24,3 +24,9 @@ def artifacts() -> list[dict[str, Any]]:
 def artifact(key: str) -> dict[str, Any]:
     """The newest artifact of a key that this test's runs left."""
     return next(each for each in artifacts() if each["key"] == key)
+
+
+def told(resource: str) -> dict[str, dict[str, str]]:
+    """The events about a resource on the server -> its labels."""
+    found: Any = asked("events", filter={"resource": {"id": [resource]}}, limit=50)
+    return {each["event"]: each["resource"] for each in reversed(found["events"])}  # the newest one counts

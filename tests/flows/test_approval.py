@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-import data
 from flows.commands import resuming
 from flows.commands.prefect_access import identification, kept_password, remember_server
 from flows.commands.schedules import serve_alone, served_api
-from tests.commands.office import HEADER, Office
+from tests.commands.office import Office
 from tests.engine.approvers import ASKS, KEYS, PEOPLE, token_of
 from tests.engine.funded import above
 from tests.engine.rounds import policy
 from tests.flows.deployed import Deployed
 from tests.flows.graph import Graph
+from tests.flows.waiting import adopted, desk, effects, paying, rebalancing, sheet, trading
 from tests.listening import Listening
 from treasury.approving.tokens import Verb, sign
 from treasury.ledger.approvals import reject_plan, waiting_plan, waiting_plans
@@ -30,23 +30,11 @@ from treasury.ledger.proposals import WaitingPlan
 from treasury.ledger.stops import stop_sending
 from treasury.payments.approving import approve
 from treasury.payments.cancelling import cancel
-from treasury.payments.desk import Desk, desk_of
 from treasury.policy.model import parse_policy
 from treasury.sandbox import RunningSandbox
-from treasury.settings import os_user, read_settings
+from treasury.settings import os_user
 
 pytestmark = pytest.mark.prefect
-
-
-def desk() -> Desk:
-    settings = read_settings()
-    return desk_of(settings.account(), settings)
-
-
-def adopted(**tables: Any) -> None:
-    """Put a policy in force that asks for approvals above 10."""
-    adopts = parse_policy({"payouts": {**ASKS, "duplicate_days": 0}, **tables}, "policy.toml")
-    adopt_policy(desk().ledger, adopts, "policy.toml", by="Owner", os_user="owner")
 
 
 @pytest.fixture
@@ -63,19 +51,6 @@ def by_key(home: Path) -> Path:
     return home
 
 
-def sheet(home: Path, run_key: str, amount: str = "20") -> Path:
-    file = home / f"{run_key}.csv"
-    row = f"a,direct,{amount},USDT_TRC20,IDR,bank_transfer,12345670009,Example Person,ID,1000120,0812000,p@example.com"
-    file.write_text(f"{HEADER}\n{row}\n")
-    return file
-
-
-def paying(home: Path, run_key: str, **more: Any) -> Deployed:
-    from flows.pay_beneficiaries import pay_beneficiaries
-
-    return Deployed(pay_beneficiaries, file=str(sheet(home, run_key)), run_key=run_key, follow_seconds=60, **more)
-
-
 def waiting(run_key: str) -> WaitingPlan:
     found = waiting_plan(desk().ledger, run_key)
     assert found is not None
@@ -84,10 +59,6 @@ def waiting(run_key: str) -> WaitingPlan:
 
 def token(name: str, run_key: str, **changed: Any) -> str:
     return str(token_of(waiting(run_key), name, **changed))
-
-
-def effects(sandbox: RunningSandbox) -> int:
-    return sum(order["effects"] for order in sandbox.orders())
 
 
 def test_a_run_is_suspended_with_its_totals_and_pays_once_a_name_was_given(
@@ -322,19 +293,6 @@ def test_a_script_that_approves_and_pays_is_told_what_lacks_and_is_not_suspended
     second = Deployed(approve_and_pay, run_key="scripted", token=token("cleo", "scripted")).go()
     assert (second.name, effects(sandbox)) == ("Settled", before + 1), second.message
     assert (run.resumed().name, effects(sandbox)) == ("Settled", before + 1)
-
-
-def rebalancing(**parameters: Any) -> Deployed:
-    from flows.rebalance_treasury import rebalance_treasury
-
-    return Deployed(rebalance_treasury, follow_seconds=60, **parameters)
-
-
-def trading(people: Mapping[str, Any], **tables: Any) -> None:
-    """Put a policy in force that has something to trade, and asks for no approvals of it."""
-    text = data.path("treasury_policy.toml").read_text()
-    adopts = parse_policy({**tomllib.loads(text), "people": people, **tables}, "policy.toml")
-    adopt_policy(desk().ledger, adopts, "policy.toml", by="Owner", os_user="owner")
 
 
 @pytest.mark.parametrize("people", [{}, PEOPLE], ids=["by name", "by key"])

@@ -14,7 +14,7 @@ import pytest
 
 import data
 from tests.commands.office import HEADER, Office, eventually
-from tests.flows.shown import artifact, asked
+from tests.flows.shown import artifact, told
 from tests.listening import Answer, Listening
 from treasury.errors import ConfigurationError
 from treasury.nights.standing import standing_of
@@ -208,12 +208,6 @@ def test_required_actions_are_what_the_status_says(home: Path) -> None:
     cancel(desk(), "waits", by="Ana", why="a test")
     reconcile_transactions(return_state=True)
     assert len(actions()) == len(standing_of(desk())["needs"]) == len(found["needs"]) - 1
-
-
-def told(resource: str) -> dict[str, dict[str, str]]:
-    """The events about a resource on the server -> its labels."""
-    found: Any = asked("events", filter={"resource": {"id": [resource]}}, limit=50)
-    return {each["event"]: each["resource"] for each in reversed(found["events"])}  # the newest one counts
 
 
 def test_a_run_that_waits_its_end_and_a_night_with_breaks_are_events(home: Path) -> None:
