@@ -22,6 +22,17 @@ from treasury.reports.results import BAD_OUTCOMES, MAX_SHOWN_ROWS, in_words, row
 
 LOG = logging.getLogger("treasury")
 
+
+@contextmanager
+def shown(what: str) -> Iterator[None]:
+    """Make artifacts inside. What Prefect's server does not take is one line of the log, and changes nothing: what a
+    run did and what it ends with do not depend on it."""
+    try:
+        yield
+    except Exception as error:
+        LOG.warning("%s could not be shown in Prefect: %s", what, type(error).__name__)
+
+
 MAX_TOLD_ROWS = 20
 """Most rows that the run's log names; the table and `results.csv` have all."""
 
@@ -29,10 +40,11 @@ MAX_TOLD_ROWS = 20
 def show_run(desk: Desk, key: str, summary: Mapping[str, Any]) -> None:
     """Show a run's totals as a page and its rows as a table, rows that need a person first."""
     said = f"Run {summary['run_key']}: {in_words(summary)}"
-    create_markdown_artifact(run_as_markdown(summary), key=key, description=said)
     with desk.ledger.each_order(summary["run_key"]) as orders:
         rows = rows_for_people(orders, is_listed=bool(governing(desk).people))
-    create_table_artifact(rows, key=f"{key}-rows", description=f"Rows of {summary['run_key']}")
+    with shown(f"run {summary['run_key']}"):
+        create_markdown_artifact(run_as_markdown(summary), key=key, description=said)
+        create_table_artifact(rows, key=f"{key}-rows", description=f"Rows of {summary['run_key']}")
     LOG.info("run %s: %s", summary["run_key"], in_words(summary))
     for row in rows[:MAX_TOLD_ROWS]:
         if row["outcome"] in BAD_OUTCOMES:
@@ -49,22 +61,25 @@ def shown_while_it_waits(desk: Desk, run_key: str) -> Iterator[None]:
         if plan is not None:
             judged, _ = standing_of(desk.ledger, plan, rules_of(desk, plan))
             page = plan_as_markdown(waiting_page(plan, judged, note_of(desk, plan)))
-            create_markdown_artifact(page, key="waiting-plan", description=f"Plan of {run_key} waits for approval")
+            with shown(f"the plan of {run_key}"):
+                create_markdown_artifact(page, key="waiting-plan", description=f"Plan of {run_key} waits for approval")
         raise
 
 
-def show_preview(desk: Desk, shown: Mapping[str, Any]) -> None:
+def show_preview(desk: Desk, planned: Mapping[str, Any]) -> None:
     """Show a plan that is about to be proposed as a page; names and accounts are masked there."""
-    page = preview_page(shown, desk.ledger.now())
-    create_markdown_artifact(plan_as_markdown(page), key="plan", description=f"Plan of {shown['run_key']}")
-    for gap in gaps_of(shown):
-        LOG.warning("run %s: not funded: %s are missing", shown["run_key"], gap)
+    page = plan_as_markdown(preview_page(planned, desk.ledger.now()))
+    with shown(f"the plan of {planned['run_key']}"):
+        create_markdown_artifact(page, key="plan", description=f"Plan of {planned['run_key']}")
+    for gap in gaps_of(planned):
+        LOG.warning("run %s: not funded: %s are missing", planned["run_key"], gap)
 
 
 def show_rebalancing(planned: Mapping[str, Any]) -> None:
     """Show what a round of a rebalancing decided, asset by asset, as a page."""
     page = rebalancing_as_markdown(planned["run_key"], planned["decisions"]["decided"])
-    create_markdown_artifact(page, key="rebalancing", description=f"Decisions of {planned['run_key']}")
+    with shown(f"decisions of {planned['run_key']}"):
+        create_markdown_artifact(page, key="rebalancing", description=f"Decisions of {planned['run_key']}")
 
 
 def show_users(summary: Mapping[str, Any], provisioned: Mapping[str, str]) -> None:
@@ -74,16 +89,16 @@ def show_users(summary: Mapping[str, Any], provisioned: Mapping[str, str]) -> No
         "|---|---:|",
         *(f"| {name} | {count} |" for name, count in summary["counts"].items()),
     ]
-    create_markdown_artifact("\n".join(counts) + "\n", key="provision-card-users", description="Card users")
     rows = [{"user_xid": user, "outcome": outcome} for user, outcome in provisioned.items()]
-    create_table_artifact(rows[:MAX_SHOWN_ROWS], key="provision-card-users-rows", description="Card users")
+    with shown("card users"):
+        create_markdown_artifact("\n".join(counts) + "\n", key="provision-card-users", description="Card users")
+        create_table_artifact(rows[:MAX_SHOWN_ROWS], key="provision-card-users-rows", description="Card users")
 
 
 def show_report(report: Mapping[str, Any]) -> None:
     """Show a reconciliation: verdict and statement as a page, the first breaks as a table."""
-    create_markdown_artifact(as_markdown(report), key="reconciliation", description=f"Verdict: {report['verdict']}")
-    create_table_artifact(
-        [dict(each) for each in report["breaks"][:SHOWN_BREAKS]],
-        key="reconciliation-breaks",
-        description=f"{len(sort_breaks(report).open)} to look at",
-    )
+    page, rows = as_markdown(report), [dict(each) for each in report["breaks"][:SHOWN_BREAKS]]
+    to_look_at = f"{len(sort_breaks(report).open)} to look at"
+    with shown("the report"):
+        create_markdown_artifact(page, key="reconciliation", description=f"Verdict: {report['verdict']}")
+        create_table_artifact(rows, key="reconciliation-breaks", description=to_look_at)

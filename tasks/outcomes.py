@@ -17,6 +17,7 @@ from blocks.account import account_name
 from blocks.desk import open_desk
 from blocks.policy import policy_file
 from tasks.approval import take_approval, unless_suspended
+from tasks.artifacts import shown
 from tasks.stated import results_kept, state_name
 from tasks.watched import watched
 from treasury.clock import MACHINE
@@ -207,7 +208,8 @@ def _show_problems(error: InputError) -> None:
             }
             for each in error.problems[:MAX_PROBLEMS]
         ]
-        create_table_artifact(rows, key="input-problems", description=f"{len(error.problems)} to correct")
+        with shown("what is to correct"):
+            create_table_artifact(rows, key="input-problems", description=f"{len(error.problems)} to correct")
 
 
 NOTHING_SENT = (InputError, ConfigurationError, NotTrusted)

@@ -9,6 +9,7 @@ from prefect.client.schemas.objects import State
 from prefect.states import Failed
 
 from blocks.desk import open_desk
+from tasks.artifacts import shown
 from tasks.events import tell_of_night, tell_of_waiting, tell_what_changed
 from tasks.notices import WAITS, send_notices
 from tasks.scheduled import is_scheduled, on_business_days
@@ -92,4 +93,5 @@ def show_required_actions(desk: Desk) -> None:
         for each in found["actions"][:MAX_SHOWN_ROWS]
     ]
     said = f"{len(found['actions'])} to do" if rows else "Nothing needs a person"
-    create_table_artifact(rows, key="required-actions", description=f"{said}, as of {found['at']}")
+    with shown("what waits"):
+        create_table_artifact(rows, key="required-actions", description=f"{said}, as of {found['at']}")
