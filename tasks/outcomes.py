@@ -4,7 +4,6 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from datetime import date
-from pathlib import Path
 from typing import Any, ParamSpec
 
 from prefect import Task
@@ -18,6 +17,7 @@ from blocks.desk import open_desk
 from blocks.policy import policy_file
 from tasks.approval import take_approval, unless_suspended
 from tasks.artifacts import shown
+from tasks.folders import check_out
 from tasks.stated import results_kept, state_name
 from tasks.watched import watched
 from treasury.clock import MACHINE
@@ -34,12 +34,11 @@ from treasury.errors import (
     TreasuryError,
     WaitingForYes,
 )
-from treasury.files import as_ours, path_of
+from treasury.files import as_ours
 from treasury.payments.governing import governing
 from treasury.policy.model import Policy
 from treasury.provider.client import may_pass
 from treasury.reports.results import has_left, in_words, needs_a_person
-from treasury.settings import read_settings
 
 P = ParamSpec("P")
 
@@ -77,7 +76,8 @@ def ends_in_a_named_state(flow_function: Callable[P, Mapping[str, Any]]) -> Call
         def work() -> State[Any]:
             try:
                 given["account"] = account_name(given.get("account"))
-                _check_out(given.get("out"))
+                out = given.get("out")  # where no deployment is, Prefect asks its server for it
+                check_out(out, is_deployed=out is not None and deployment.id is not None)
                 refused.append(take_approval(given["account"]))
                 with results_kept():
                     result: Any = flow_function(*bound.args, **bound.kwargs)
@@ -89,22 +89,6 @@ def ends_in_a_named_state(flow_function: Callable[P, Mapping[str, Any]]) -> Call
         return unless_suspended(ended, given.get("account"), *refused)
 
     return told
-
-
-def _check_out(out: str | None) -> None:
-    """Raise `InputError` for what can be no folder, and for a folder outside the home in a form, which anybody fills in
-    who sees the dashboard."""
-    if out is None:
-        return
-    path_of(out)
-    if deployment.id is not None:  # where no deployment is, Prefect asks its server for it
-        read_settings().check_out(out)
-    try:
-        there = next((each for each in (Path(out), *Path(out).parents) if each.exists()), None)
-    except OSError as error:
-        raise InputError(f"out: {out[:MAX_MESSAGE]} can be no folder: {error.strerror}; nothing was sent") from None
-    if there is not None and not there.is_dir():
-        raise InputError(f"out: {there} is a file, not a folder; nothing was sent")
 
 
 def told_after(error: TreasuryError, summary: Mapping[str, Any]) -> TreasuryError:

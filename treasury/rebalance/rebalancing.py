@@ -5,7 +5,7 @@ import itertools
 import logging
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, TypedDict
@@ -39,8 +39,13 @@ LOG = logging.getLogger("treasury")
 
 def run_key_of_day(policy: Policy, now: datetime, number: int = 1) -> str:
     """The run key of a rebalancing: its business date in the policy's time zone; later rounds of a day are numbered."""
-    key = f"rebalance-{policy.business_date(now).isoformat()}"
+    key = run_key_of_date(policy.business_date(now))
     return key if number == 1 else f"{key}-{number}"
+
+
+def run_key_of_date(day: date) -> str:
+    """The run key of the first round of the rebalancing of a business date."""
+    return f"rebalance-{day.isoformat()}"
 
 
 def first_run_key(run_key: str) -> str:
