@@ -73,7 +73,8 @@ def alarms_of(settings: Settings) -> list[Alarm]:
         ),
         Alarm(
             "a run crashed",
-            f"The run {name} crashed. Start it again: nothing is sent twice. Its log says what had left.",
+            f"The run {name} crashed. Start it again: nothing is sent twice. Its log says what had left; where its "
+            "machine is gone, treasury runs does.",
             {**_seen("prefect.flow-run.Crashed"), **RUNS},
         ),
         Alarm(

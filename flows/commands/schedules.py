@@ -1,8 +1,9 @@
 """The start of `treasury serve`: locks the home, keeps paused schedules paused, ends abandoned runs."""
 
 import fcntl
+import importlib
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -84,9 +85,11 @@ INACTIVE = "treasury-inactive"
 """A file of the Prefect home: the schedules that `treasury serve` installed inactive."""
 
 
-def end_abandoned_runs(client: Any, deployments: Sequence[Any]) -> int:
+def end_abandoned_runs(
+    client: Any, deployments: Sequence[Any], then: Callable[[Any, Any], None] = lambda *_: None
+) -> int:
     """Mark runs of these deployments as crashed that are still shown as running, and whose process is gone; returns how
-    many.
+    many. `then`: called with each of them and its new state.
 
     Only for a server whose runs are executed on this machine. What such a run did is in the ledger, so that a new start
     sends nothing twice.
@@ -97,7 +100,20 @@ def end_abandoned_runs(client: Any, deployments: Sequence[Any]) -> int:
 
     wanted = FlowRunFilterStateType(any_=[StateType.RUNNING, StateType.PENDING, StateType.CANCELLING])
     said = "its process ended before it did; what it sent is in the ledger, and it can be started again"
-    return _end_all(client, deployments, wanted, Crashed(message=said), but=_living_runs())
+    return _end_all(client, deployments, wanted, Crashed(message=said), but=_living_runs(), then=then)
+
+
+def hooks_of_crashed(deployments: Sequence[Any]) -> Callable[[Any, Any], None]:
+    """Return what calls the hooks of a crashed run of these deployments, as the process that is gone would have."""
+    places = {each.id: each.entrypoint for each in deployments}
+
+    def call(run: Any, state: Any) -> None:
+        module, _, name = places[run.deployment_id].rpartition(".")
+        flow = getattr(importlib.import_module(module), name)
+        for hook in flow.on_crashed_hooks:
+            hook(flow, run, state)
+
+    return call
 
 
 def _living_runs() -> set[str]:
@@ -141,9 +157,11 @@ def _end_all(
     before: datetime | None = None,
     but: Collection[str] = (),
     names: Collection[str] = (),
+    then: Callable[[Any, Any], None] = lambda *_: None,
 ) -> int:
     """Set every run of these deployments in these states, expected before this time, to another state; `but`: the ids
-    of those that are left as they are; `names`: of the states, where not all of a type are meant."""
+    of those that are left as they are; `names`: of the states, where not all of a type are meant; `then`: called with
+    each run that was, and its new state."""
     from prefect.client.schemas.filters import (
         FlowRunFilter,
         FlowRunFilterDeploymentId,
@@ -167,5 +185,6 @@ def _end_all(
                 left += 1
                 continue
             client.set_flow_run_state(run.id, ending, force=True)
+            then(run, ending)
             ended += 1
     return ended

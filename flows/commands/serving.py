@@ -28,6 +28,7 @@ from flows.commands.prefect_server import START_SECONDS, answers, configured_api
 from flows.commands.schedules import (
     end_abandoned_runs,
     end_missed_runs,
+    hooks_of_crashed,
     install_inactive,
     our_deployments,
     paused_by_people,
@@ -78,7 +79,7 @@ def serve(*, port: int = DASHBOARD_PORT, metrics: str | None = None) -> int:
         with get_client(sync_client=True) as client:
             ours = our_deployments(client, {each["entrypoint"] for each in read_deployments()})
             # Race: on a shared server, another machine may be executing them.
-            crashed = end_abandoned_runs(client, ours) if is_own else 0
+            crashed = end_abandoned_runs(client, ours, hooks_of_crashed(ours)) if is_own else 0
             missed = end_missed_runs(client, ours)
             serve_alarms(client)
         if crashed or missed:

@@ -5,10 +5,12 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from flows.commands.alarms import alarms_of
 from tests.engine.funded import above
 from tests.engine.rounds import policy
 from tests.flows.deployed import Deployed
@@ -17,6 +19,7 @@ from tests.moved_clock import MovedClock
 from treasury.ledger.approvals import waiting_plans
 from treasury.payments.approving import approve
 from treasury.sandbox import RunningSandbox
+from treasury.settings import read_settings
 
 pytestmark = pytest.mark.prefect
 
@@ -93,3 +96,27 @@ def test_a_run_that_was_to_be_funded_says_what_was_converted_for_it(
     *conversions, payments = said(run).splitlines()
     assert conversions[0].startswith("run funded.fund: 1 settled; what was sent")
     assert payments.startswith("run funded: 1 settled; results: ")
+
+
+def test_a_run_that_a_killed_serve_left_says_what_left_when_the_next_one_starts(
+    home: Path, sandbox: RunningSandbox, caplog: pytest.LogCaptureFixture
+) -> None:
+    from prefect.client.orchestration import get_client
+    from prefect.states import Running
+
+    from flows.commands.schedules import end_abandoned_runs, hooks_of_crashed
+
+    adopted(payouts={"duplicate_days": 0})
+    assert paying(home, "left").go().name == "Settled"
+    run = paying(home, "left")
+    ours = SimpleNamespace(id=run.run.deployment_id, entrypoint="flows.pay_beneficiaries.pay_beneficiaries")
+    log = logging.getLogger("prefect.flow_runs")
+    with get_client(sync_client=True) as client, caplog.at_level(logging.WARNING, log.name):
+        client.set_flow_run_state(run.id, Running(), force=True)
+        log.addHandler(caplog.handler)
+        assert end_abandoned_runs(client, [ours], hooks_of_crashed([ours])) == 1
+        log.removeHandler(caplog.handler)
+    assert run.state.name == "Crashed"
+    assert any("run left: 1 settled; results: " in each for each in caplog.messages)
+    [crashed] = [each for each in alarms_of(read_settings()) if each.name == "a run crashed"]
+    assert "where its machine is gone, treasury runs does" in crashed.body  # that one's log says nothing
