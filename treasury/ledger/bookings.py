@@ -1,13 +1,16 @@
 """Entries of the balance accounts, read from the ledger: what each order's final step moved, once and for ever."""
 
 import json
-from bisect import bisect_left
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import literal, not_, select
 
+from treasury.concurrency.batches import batched
 from treasury.ledger import schema
 from treasury.ledger.closing import openings
 from treasury.ledger.last_answers import IS_FOUND, SHOWS_AMOUNT
@@ -15,6 +18,7 @@ from treasury.ledger.ledger import Ledger
 from treasury.ledger.made_reports import in_sequence
 from treasury.ledger.receipts import credit_of, is_inside, receipt_answers
 from treasury.ledger.taken_over import is_first_landing, paid_when_opened
+from treasury.orders.quoting import QUOTED
 from treasury.orders.states import State
 from treasury.provider.catalogue import CATALOGUE
 from treasury.reconciliation.months import Booking, EntryKind
@@ -32,8 +36,8 @@ def order_bookings(ledger: Ledger, first_steps: Mapping[str, int], fee_on_top: C
     """Read the entries of orders: one that settled left, one that was settled and is no more came back.
 
     `first_steps`: currency -> the last step of the journal before its account was opened. `fee_on_top`: the setting of
-    now, by which no report was made yet. An entry stays as the first report had it; a report by another setting
-    corrects it by an entry of its own.
+    now, by which no report was made yet. An entry stays as the first report had it; a report by another setting, or
+    one that learnt of another fee or debit, corrects it by an entry of its own.
     """
     orders, journal = schema.orders.c, schema.journal.c
     step = (journal.id, journal.at, journal.order_id, journal.source, journal.target)
@@ -45,25 +49,29 @@ def order_bookings(ledger: Ledger, first_steps: Mapping[str, int], fee_on_top: C
         .where((journal.source == State.SETTLED.value) != (journal.target == State.SETTLED.value))
         .order_by(journal.id)
     )
-    debits, settings, opened = _debits_of_unpriced(ledger), _Settings(ledger, fee_on_top), openings(ledger)
+    reports, shown, opened = _Reports(ledger, fee_on_top), _shown(ledger), openings(ledger)
     with ledger.snapshot() as stream:
         inside = paid_when_opened(stream, opened)
         for row in stream(query):
-            amount = debits.get(row.request_id) if row.amount is None else Decimal(row.amount)
-            first = settings.of_first_report(row.id)
-            entries = [
-                (f"J{row.id}-{kind.value}", row.at, currency, kind, moved)
-                for currency, kind, moved in _moved(row, amount, is_on_top=row.operation in first)
-            ]
-            for entry in (*entries, *_corrected(row, amount, settings.changes_after(row.id))):
+            for entry in _entries(row, reports, shown.get(row.order_id, [])):
                 if (entry[2], row.order_id) in inside and is_first_landing(row):
                     continue
                 if entry[2] in first_steps and row.id > first_steps[entry[2]]:
                     yield Booking(*entry, row.request_id, row.run_key, row.row_ref, row.order_no)
 
 
-class _Settings:
-    """Operations whose fee is on top, as each report of everything took them to be."""
+@dataclass(frozen=True)
+class _Shown:
+    """What the ledger knew of an order once a sweep had asked about it; before the first one, with sweep id 0."""
+
+    sweep_id: int
+    amount: Decimal | None
+    fee: Decimal | None
+    fee_currency: str | None
+
+
+class _Reports:
+    """Reports of everything in their sequence: each with the operations whose fee it took to be on top."""
 
     def __init__(self, ledger: Ledger, now: Collection[str]) -> None:
         """`now`: those of the next report."""
@@ -72,61 +80,88 @@ class _Settings:
             table.books == Scope().books
         )
         self._steps: list[int] = []
-        self._of_reports: list[frozenset[str]] = []
-        self._changes: list[tuple[int, int, int, frozenset[str]]] = []
-        self._now = frozenset(now)
+        self._sweeps: list[int] = []
+        self._changes: list[int] = []
+        self.made: list[tuple[int, int]] = []
+        """Sweep id and time, Unix ms, of each."""
+        self._on_top: list[frozenset[str]] = []
         for row in in_sequence(ledger.read(query)):
             found = frozenset(json.loads(row.statement).get("fee_on_top", now))
-            if self._of_reports and found != self._of_reports[-1]:
-                self._changes.append((len(self._steps), row.sweep_id, row.as_of, found))
+            if self._on_top and found != self._on_top[-1]:
+                self._changes.append(len(self.made))
             self._steps.append(row.journal_id)
-            self._of_reports.append(found)
+            self._sweeps.append(max([row.sweep_id, *self._sweeps[-1:]]))
+            self.made.append((row.sweep_id, row.as_of))
+            self._on_top.append(found)
+        self._on_top.append(frozenset(now))
 
-    def of_first_report(self, step: int) -> frozenset[str]:
-        """Return the setting of the first report that holds a step of the journal."""
-        place = bisect_left(self._steps, step)
-        return self._of_reports[place] if place < len(self._steps) else self._now
+    def first_with(self, step: int) -> int:
+        """Return the place of the first report that holds a step of the journal; the next one to be made has one."""
+        return bisect_left(self._steps, step)
 
-    def changes_after(self, step: int) -> list[tuple[int, int, frozenset[str], frozenset[str]]]:
-        """Return the later reports by another setting: number, time in Unix ms, the setting before and theirs."""
-        place = bisect_left(self._steps, step)
-        return [
-            (number, as_of, self._of_reports[at - 1], found) for at, number, as_of, found in self._changes if at > place
-        ]
+    def is_on_top(self, place: int, operation: str) -> bool:
+        """Tell whether the fee of an operation was on top in a report."""
+        return operation in self._on_top[place]
+
+    def known(self, place: int, shown: Sequence[_Shown]) -> _Shown | None:
+        """Return what a report knew of an order; None where nothing else was known than what is known now."""
+        if place >= len(self.made) or not shown:
+            return None
+        return shown[bisect_right(shown, self._sweeps[place], key=lambda each: each.sweep_id) - 1]
+
+    def changed_after(self, place: int, shown: Sequence[_Shown]) -> list[int]:
+        """Return the places of later reports by another setting, or that knew another amount or fee."""
+        learnt = {bisect_left(self._sweeps, each.sweep_id) for each in shown[1:]}
+        return sorted(each for each in {*self._changes, *learnt} if place < each < len(self.made))
 
 
-def _corrected(
-    row: Any, amount: Decimal | None, changes: Iterable[tuple[int, int, Collection[str], Collection[str]]]
-) -> Iterator[tuple[str, int, str, EntryKind, Decimal]]:
-    """Yield the entries by which reports by another setting corrected what a step moved."""
-    for number, as_of, before, after in changes:
-        if (row.operation in before) == (row.operation in after):
-            continue
-        sums: dict[str, Decimal] = {}
-        for sign, setting in ((-1, before), (1, after)):
-            for currency, _, moved in _moved(row, amount, is_on_top=row.operation in setting):
-                sums[currency] = sums.get(currency, Decimal(0)) + sign * moved
-        for currency, moved in sums.items():
+_Entry = tuple[str, int, str, EntryKind, Decimal]
+"""Id, time, currency, kind and amount."""
+
+
+def _entries(row: Any, reports: _Reports, shown: Sequence[_Shown]) -> Iterator[_Entry]:
+    """Yield what a step moved as the first report had it, and what each later one that knew otherwise added."""
+    place = reports.first_with(row.id)
+    before = _moved(row, reports, place, shown)
+    for (currency, kind), moved in before.items():
+        yield f"J{row.id}-{kind.value}", row.at, currency, kind, moved
+    is_on_top = reports.is_on_top(place, row.operation)
+    for later in reports.changed_after(place, shown):
+        number, as_of = reports.made[later]
+        after, was_on_top = _moved(row, reports, later, shown), is_on_top
+        is_on_top = reports.is_on_top(later, row.operation)
+        more: dict[tuple[str, EntryKind], Decimal] = defaultdict(Decimal)
+        for sign, some in ((-1, before), (1, after)):
+            for (currency, kind), moved in some.items():
+                more[currency, kind if is_on_top == was_on_top else EntryKind.FEE] += sign * moved
+        before = after
+        for (currency, kind), moved in more.items():
             if moved:
-                yield f"J{row.id}-{EntryKind.FEE.value}-{number}", as_of, currency, EntryKind.FEE, moved
+                yield f"J{row.id}-{kind.value}-{number}", as_of, currency, kind, moved
 
 
-def _moved(row: Any, amount: Decimal | None, *, is_on_top: bool) -> Iterator[tuple[str, EntryKind, Decimal]]:
-    """Yield currency, kind and signed amount of everything that a step moved."""
-    fee = None if row.fee is None else Decimal(row.fee)
-    taken_in, landed = row.fee_currency or row.currency, row.target == State.SETTLED.value
+def _moved(row: Any, reports: _Reports, place: int, shown: Sequence[_Shown]) -> dict[tuple[str, EntryKind], Decimal]:
+    """Return currency and kind -> signed amount of everything that a step moved, as a report knew it."""
+    is_on_top, known = reports.is_on_top(place, row.operation), reports.known(place, shown)
+    if known is None:
+        last = shown[-1].amount if shown else None
+        known = _Shown(0, last, None if row.fee is None else Decimal(row.fee), row.fee_currency)
+    amount, fee = known.amount if row.amount is None else Decimal(row.amount), known.fee
+    taken_in, landed = known.fee_currency or row.currency, row.target == State.SETTLED.value
+    moved: dict[tuple[str, EntryKind], Decimal] = {}
     if row.currency is not None and amount is not None and landed:
         inside = fee if fee is not None and not is_on_top and taken_in == row.currency else Decimal(0)
-        yield row.currency, EntryKind.PAID, inside - amount
+        moved[row.currency, EntryKind.PAID] = inside - amount
         if fee is not None and (is_on_top or taken_in == row.currency):
-            yield taken_in, EntryKind.FEE, -fee
+            moved[taken_in, EntryKind.FEE] = -fee
     elif row.currency is not None and amount is not None:
-        yield row.currency, EntryKind.RETURNED, amount
+        moved[row.currency, EntryKind.RETURNED] = amount
         if fee is not None and is_on_top:
-            yield taken_in, EntryKind.FEE, fee
+            moved[taken_in, EntryKind.FEE] = fee
     if CATALOGUE[row.operation].may_show_what_arrives and row.receive_amount is not None:
         received = Decimal(row.receive_amount)
-        yield row.receive_currency, EntryKind.RECEIVED, received if landed else -received
+        moved[row.receive_currency, EntryKind.RECEIVED] = received if landed else -received
+    return moved
 
 
 def receipt_bookings(ledger: Ledger, opened_at: Mapping[str, int]) -> Iterator[Booking]:
@@ -144,11 +179,36 @@ def receipt_bookings(ledger: Ledger, opened_at: Mapping[str, int]) -> Iterator[B
             yield Booking(f"R{row.id}", row.asked_at, currency, EntryKind.RECEIVED, moved, request_id)
 
 
-def _debits_of_unpriced(ledger: Ledger) -> dict[str, Decimal]:
-    """Return request id -> what the service last showed of orders whose debit nobody knew when they were sent."""
+def _shown(ledger: Ledger) -> dict[int, list[_Shown]]:
+    """Return id -> what sweeps showed, one after the other, of orders whose debit nobody knew when they were sent, and
+    of those whose fee was shown later, or otherwise, than it is known now."""
     orders, answers = schema.orders.c, schema.answers.c
-    query = select(orders.request_id, answers.service_side).join_from(
-        schema.orders, schema.answers, answers.order_id == orders.id
-    )
-    rows = ledger.read(query.where(orders.amount.is_(None), SHOWS_AMOUNT).order_by(answers.id))
-    return {row.request_id: Decimal(json.loads(row.service_side)["seen_amount"]) for row in rows}
+    is_known_now = answers.service_side.like(literal('%"seen_fee": "') + orders.fee + literal('"%'))
+    shows_fee, knew_fee = answers.service_side.like('%"seen_fee": %'), answers.ledger_side.like('%"fee": %')
+    other_fee = orders.fee.is_not(None) & IS_FOUND & not_(is_known_now) & (shows_fee | not_(knew_fee))
+    named = select(answers.order_id).join_from(schema.answers, schema.orders, answers.order_id == orders.id)
+    named = named.where((orders.amount.is_(None) & SHOWS_AMOUNT) | other_fee).distinct()
+    columns = (answers.order_id, answers.sweep_id, answers.ledger_side, answers.service_side, orders.operation)
+    query = select(*columns).join_from(schema.answers, schema.orders, answers.order_id == orders.id).where(IS_FOUND)
+    found: dict[int, list[_Shown]] = defaultdict(list)
+    for some in batched(sorted(ledger.read(named.order_by(answers.order_id)))):
+        ids = [row.order_id for row in some]
+        for row in ledger.read(query.where(answers.order_id.in_(ids)).order_by(answers.sweep_id)):
+            if row.order_id not in found:
+                ours = json.loads(row.ledger_side)
+                found[row.order_id].append(_Shown(0, None, _amount(ours.get("fee")), ours.get("fee_currency")))
+            found[row.order_id].append(_as_known(row, found[row.order_id][-1]))
+    return found
+
+
+def _as_known(row: Any, last: _Shown) -> _Shown:
+    """Return what the ledger knew of an order after an answer about it; `last`: before that."""
+    said = json.loads(row.service_side)
+    fee, currency = _amount(said.get("seen_fee")), said.get("seen_fee_currency")
+    if fee is None or (currency is None and last.fee is not None and row.operation in QUOTED):
+        fee = last.fee
+    return _Shown(row.sweep_id, _amount(said.get("seen_amount")) or last.amount, fee, currency or last.fee_currency)
+
+
+def _amount(text: str | None) -> Decimal | None:
+    return None if text is None else Decimal(text)

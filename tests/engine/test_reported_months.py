@@ -1,0 +1,87 @@
+"""A month that was reported stays as it was when the service shows something else of its payments later."""
+
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.crash.payments import make_kind
+from tests.engine.answers import ABSENT, accepted, ok, shown
+from tests.engine.nights import DAY, OpenDesk, month_of
+from tests.engine.runs import night, pay, sheet
+from tests.moved_clock import clock_of
+from treasury.nights import sweep
+from treasury.nights.months import report_month
+from treasury.payments.desk import Desk
+from treasury.policy.model import Policy
+from treasury.provider.service_rules import ServiceRules
+
+
+def this_month(desk: Desk) -> str:
+    return Policy().day_of(desk.ledger.now())[:7]
+
+
+@pytest.mark.both_databases
+@pytest.mark.parametrize("is_on_top", [True, False])
+@pytest.mark.parametrize("first", [None, "1"])
+def test_a_fee_that_is_shown_later_or_otherwise_is_an_entry_of_the_month_that_learns_of_it(
+    first: str | None, is_on_top: bool, open_desk: OpenDesk, service: Any, tmp_path: Path
+) -> None:
+    service.plans |= {"/v1/order/payout": [accepted], "/v1/balance/partner": [ok(balance="1000")]}
+    on_top = frozenset({"payout"} if is_on_top else ())
+    desk = open_desk(service.base_url, service=ServiceRules(fee_on_top=on_top))
+    clock_of(desk).move((42 - int(Policy().day_of(desk.ledger.now())[8:])) * DAY)
+    month, known = this_month(desk), {} if first is None else {"fee_amount": first, "arrive_amount": "10"}
+    for run_key, number in (("first", 8), ("second", 9)):
+        service.plans["/v1/order/query"] = [ABSENT]
+        pay(desk, sheet(tmp_path, (run_key, "10", f"1234567000{number}")), tmp_path / run_key, run_key, seconds=0)
+        service.plans["/v1/order/query"] = [shown(99, currency="USDT_TRC20", order_no=None, **known)]
+        night(desk, tmp_path / run_key)
+        clock_of(desk).move(DAY)
+    reported, entries = month_of(desk, tmp_path / "month", month), (tmp_path / "month" / "entries.csv").read_text()
+    clock_of(desk).move(30 * DAY)
+    known = {"fee_amount": "3", "arrive_amount": "10"}
+    service.plans["/v1/order/query"] = [shown(99, currency="USDT_TRC20", order_no=None, **known)]
+    for number in (3, 4):
+        night(desk, tmp_path / str(number))
+        clock_of(desk).move(DAY)
+    assert month_of(desk, tmp_path / "month", month) == reported
+    assert (tmp_path / "month" / "entries.csv").read_text() == entries
+    later, more = month_of(desk, tmp_path / "later", this_month(desk)), Decimal(3) - Decimal(first or 0)
+    assert (later["opening"], later["fees"]) == (reported["closing"], str(-more))
+    assert later.get("paid", "0") == ("0" if is_on_top else str(more))
+    ids = [line.split(",")[0] for line in (tmp_path / "later" / "entries.csv").read_text().splitlines()]
+    assert len(ids) == len(set(ids)) == (2 if is_on_top else 3)
+
+
+def test_a_debit_of_a_scanned_code_that_is_shown_otherwise_is_an_entry_of_the_month_that_learns_of_it(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sandbox, ask = start_sandbox(settle_seconds=1), sweep._ask
+    desk = open_desk(sandbox.base_url)
+    clock_of(desk).move((42 - int(Policy().day_of(desk.ledger.now())[8:])) * DAY)
+    make_kind("scan_to_pay", rows=1).start(desk, tmp_path)
+    night(desk, tmp_path / "1")
+    make_kind("scan_to_pay", rows=2).start(desk, tmp_path)
+    sandbox.advance(60)
+    night(desk, tmp_path / "2")
+    month = this_month(desk)
+
+    def usdt(name: str) -> dict[str, str]:
+        accounts = report_month(desk, name, tmp_path / name, Policy())["accounts"]
+        return next(each for each in accounts if each["currency"] == "USDT")
+
+    reported = usdt(month)
+    assert reported["paid"] != "0"
+
+    def one_more(*asked: Any) -> tuple[Any, dict[str, Any]]:
+        seen, side = ask(*asked)
+        return seen, {**side, "seen_amount": side["seen_amount"] + 1}
+
+    monkeypatch.setattr("treasury.nights.sweep._ask", one_more)
+    clock_of(desk).move(31 * DAY)
+    night(desk, tmp_path / "3")
+    assert usdt(month) == reported
+    later = usdt(this_month(desk))
+    assert (later["opening"], later["paid"]) == (reported["closing"], "-2")
