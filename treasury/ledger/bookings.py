@@ -62,7 +62,7 @@ def order_bookings(ledger: Ledger, first_steps: Mapping[str, int], fee_on_top: C
 
 @dataclass(frozen=True)
 class _Shown:
-    """What the ledger knew of an order once a sweep had asked about it; before the first one, with sweep id 0."""
+    """An order as the ledger knew it once a sweep had asked about it; before the first one, with sweep id 0."""
 
     sweep_id: int
     amount: Decimal | None

@@ -15,7 +15,7 @@ from treasury.ledger import schema
 from treasury.ledger.database import serialize
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.made_reports import has_ended, last_report, record_report, reports_before
-from treasury.ledger.receipts import counted_when_opened, credit_of, is_inside, shown_receipts
+from treasury.ledger.receipts import counted_when_opened, credit_of, is_inside, is_later, shown_receipts
 from treasury.ledger.snapshots import expected_receipts
 from treasury.ledger.taken_over import add_pending, is_first_landing, is_taken_over, shown_when_opened
 from treasury.ledger.unpriced import add_open, add_unpriced, debit_of, on_its_way
@@ -105,13 +105,16 @@ def _close(ledger: Ledger, sweep_id: int, scope: Scope, rules: ServiceRules, by_
             if booked or fee_on_top or earlier:
                 steps = stream(_steps_with_fees(first, fee_on_top))
                 _correct_fees(steps, flows, opened, booked, inside, moves_beside=set(earlier) != set(fee_on_top))
-        add_unpriced(stream, sweep_id, flows, ages, fee_on_top, opened, inside, pending)
+        since = None if before is None else before.as_of
+        add_unpriced(stream, sweep_id, flows, ages, fee_on_top, opened, inside, pending, since)
         counted = counted_when_opened(stream, opened)
         for row in shown_receipts(stream, sweep_id):
             currency, credited = credit_of(row)
             if currency in opened and is_inside(row, opened[currency].as_of) and row.request_id not in counted:
                 continue
             flows[currency]["unpriced"] -= credited
+            if since is not None and is_later(row, since):
+                flows[currency]["unpriced_since"] -= credited
     said = {
         currency: {**_texts(sums), **_open(ages[currency]), "late_named": late[currency][:MAX_NAMED]}
         for currency, sums in sorted(flows.items())

@@ -67,11 +67,23 @@ def credit_of(row: Any) -> tuple[str, Decimal]:
 
 def is_inside(row: Any, opened_at: int) -> bool:
     """Tell whether what a receipt brought was there when its account was opened (Unix ms), as the service says."""
+    finished = _finished(row)
+    return finished is not None and finished[1] <= opened_at
+
+
+def is_later(row: Any, as_of: int) -> bool:
+    """Tell whether what a receipt brought came after a report (Unix ms), as the service says; its clock may be off."""
+    finished = _finished(row)
+    return finished is not None and finished[0] > as_of + CLOCKS_DIFFER_MS
+
+
+def _finished(row: Any) -> tuple[int, int] | None:
+    """Return the first and the last moment, Unix ms, at which the service may mean that it ended; None if not said."""
     finished = str((json.loads(row.service_side).get("raw") or {}).get("finish_time") or "")
     if not finished.isdecimal():
-        return False
+        return None
     is_exact = len(finished) >= MS_DIGITS
-    return int(finished) <= opened_at if is_exact else int(finished) * 1000 + 999 <= opened_at
+    return (int(finished), int(finished)) if is_exact else (int(finished) * 1000, int(finished) * 1000 + 999)
 
 
 def counted_when_opened(stream: Stream, opened: Mapping[str, Any]) -> set[str]:
@@ -86,6 +98,9 @@ def counted_when_opened(stream: Stream, opened: Mapping[str, Any]) -> set[str]:
             found.add(row.request_id)
     return found
 
+
+CLOCKS_DIFFER_MS = 600_000
+"""How much the clocks of the service and of this machine may differ at the most, so that it counts for nothing."""
 
 MS_DIGITS = 13
 """Digits of a time in milliseconds; the query says seconds, a notification milliseconds (public fact 4.1)."""

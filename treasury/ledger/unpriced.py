@@ -9,6 +9,7 @@ from sqlalchemy import select
 
 from treasury.ledger import schema
 from treasury.ledger.last_answers import SHOWS_AMOUNT, Stream, last_answers
+from treasury.money import ZERO
 from treasury.orders.states import OPEN, State
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.service_rules import ServiceRules
@@ -23,11 +24,12 @@ def add_unpriced(
     opened: Mapping[str, Any],
     inside: Collection[tuple[str, int]],
     pending: Collection[tuple[str, int]],
+    since: int | None,
 ) -> None:
     """Add their debits, by what the service showed of each in this sweep, or last before it, to the flows.
 
     `opened`: currency -> the report that opened its account; `inside`: what its opening holds already; `pending`: what
-    it may hold.
+    it may hold. `since`: when the report before was made, Unix ms; what was sent after it had not moved then.
     """
     for row, shown in _with_what_is_shown(stream, sweep_id):
         state, currency = State(row.state), row.currency or shown.get("seen_currency")
@@ -40,7 +42,10 @@ def add_unpriced(
             if (code, row.id) in pending:
                 flows[code]["in_flight_then"] += amount
             if state is State.SETTLED:
-                flows[code]["unpriced"] += 0 if (code, row.id) in inside else amount
+                debit = ZERO if (code, row.id) in inside else amount
+                flows[code]["unpriced"] += debit
+                is_new = since is not None and row.sent_at is not None and row.sent_at > since
+                flows[code]["unpriced_since"] += debit if is_new else 0
             else:
                 add_open(flows, opened, pending, row, "in_flight", code, amount)
         if state in OPEN:

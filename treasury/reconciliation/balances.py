@@ -64,7 +64,10 @@ class Flows:
     """What conversions bring of which the service showed that they were on their way then, and that a person took over
     since."""
     unpriced: Decimal = ZERO
-    """All debits so far that were not known when they were sent (scan-to-pay), by what the service shows of them."""
+    """All debits so far that were not known when they were sent (scan-to-pay), by what the service shows of them, less
+    what pay-ins and deposits brought."""
+    unpriced_since: Decimal = ZERO
+    """The part of it that cannot have moved before the report before."""
     fees_beside: Decimal = ZERO
     """Fees of what arrived since the report before that are not in `fees`: the account says that they are inside."""
     debited: Decimal = ZERO
@@ -173,7 +176,7 @@ def roll_forward(currency: str, nights: Sequence[Night], codes: Sequence[str] = 
     lots = _Lots()
     total, lines = Flows(), list[MovementLine]()
     read, span = 0, Span(ZERO, ZERO)
-    change = unpriced = entered = ZERO
+    change = unpriced = since = entered = ZERO
     said: list[Lot] = []
     for night in nights:
         if opening is None:
@@ -183,11 +186,13 @@ def roll_forward(currency: str, nights: Sequence[Night], codes: Sequence[str] = 
             continue
         total, lines = _with(total, night.flows), [*lines, *night.flows.lines]
         lots.learn(-night.flows.found, night.flows.returned)
+        since += night.flows.unpriced_since
         if night.balance is None or opening.balance is None:
             continue
         read += 1
         settled, unpriced = night.flows.unpriced - unpriced, night.flows.unpriced
-        lots.learn(-settled)
+        lots.learn(since - settled)
+        since = ZERO
         for line in lines:
             if line.booked_from is not None:
                 entered += line.amount
