@@ -18,7 +18,7 @@ from treasury.ledger.made_reports import has_ended, last_report, record_report, 
 from treasury.ledger.receipts import counted_when_opened, credit_of, is_inside, is_later, shown_receipts
 from treasury.ledger.snapshots import expected_receipts
 from treasury.ledger.taken_over import add_pending, is_first_landing, is_taken_over, shown_when_opened
-from treasury.ledger.unpriced import add_open, add_unpriced, debit_of, on_its_way
+from treasury.ledger.unpriced import add_ended, add_open, add_unpriced, debit_of, on_its_way
 from treasury.money import exact, format_amount
 from treasury.orders.states import OPEN, State
 from treasury.provider.catalogue import CATALOGUE
@@ -79,6 +79,8 @@ def _close(ledger: Ledger, sweep_id: int, scope: Scope, rules: ServiceRules, by_
     flows: dict[str, dict[str, Decimal]] = defaultdict(lambda: defaultdict(Decimal))
     ages: dict[str, list[tuple[int, str]]] = defaultdict(list)
     late: dict[str, list[str]] = defaultdict(list)
+    ended: dict[str, list[int]] = defaultdict(list)
+    since = None if before is None else before.as_of
     with ledger.snapshot(between_steps=True) as stream:
         [(last,)] = stream(select(func.coalesce(func.max(schema.journal.c.id), 0)))
         closing: dict[str, Decimal] = defaultdict(Decimal)
@@ -95,7 +97,7 @@ def _close(ledger: Ledger, sweep_id: int, scope: Scope, rules: ServiceRules, by_
                 ages[row.receive_currency].append((row.created_at, row.request_id))
         add_pending(stream, flows, pending, rules)
         moves = (
-            _moves(stream(_steps(scope, first, last)), flows, late, fee_on_top, inside),
+            _moves(stream(_steps(scope, first, last)), flows, late, ended, rules, inside, since),
             _moves_of_unpriced(stream(_ends_of_unpriced(scope, first, last)), fee_on_top),
         )
         statement = draw_statement(opening, chain.from_iterable(moves), closing)
@@ -105,7 +107,6 @@ def _close(ledger: Ledger, sweep_id: int, scope: Scope, rules: ServiceRules, by_
             if booked or fee_on_top or earlier:
                 steps = stream(_steps_with_fees(first, fee_on_top))
                 _correct_fees(steps, flows, opened, booked, inside, moves_beside=set(earlier) != set(fee_on_top))
-        since = None if before is None else before.as_of
         add_unpriced(stream, sweep_id, flows, ages, fee_on_top, opened, inside, pending, since)
         counted = counted_when_opened(stream, opened)
         for row in shown_receipts(stream, sweep_id):
@@ -116,7 +117,12 @@ def _close(ledger: Ledger, sweep_id: int, scope: Scope, rules: ServiceRules, by_
             if since is not None and is_later(row, since):
                 flows[currency]["unpriced_since"] -= credited
     said = {
-        currency: {**_texts(sums), **_open(ages[currency]), "late_named": late[currency][:MAX_NAMED]}
+        currency: {
+            **_texts(sums),
+            **_open(ages[currency]),
+            "late_named": late[currency][:MAX_NAMED],
+            "ended_since": min(ended[currency], default=None),
+        }
         for currency, sums in sorted(flows.items())
         if currency
     }
@@ -200,7 +206,8 @@ def _steps(scope: Scope, first: int, last: int) -> Any:
     orders, journal = schema.orders.c, schema.journal.c
     taken_over = (journal.target == State.SETTLED.value) & is_taken_over(journal.order_id)
     query = select(
-        *_money(), orders.request_id, journal.order_id, journal.source, journal.target, taken_over.label("taken_over")
+        *(*_money(), orders.request_id, orders.sent_at, journal.order_id, journal.source, journal.target),
+        taken_over.label("taken_over"),
     ).join_from(schema.journal, schema.orders, journal.order_id == orders.id)
     return query.where(journal.id > first, journal.id <= last, *_in_scope(scope)).order_by(journal.id)
 
@@ -209,13 +216,17 @@ def _moves(
     rows: Iterator[Any],
     flows: dict[str, dict[str, Decimal]],
     late: dict[str, list[str]],
-    fee_on_top: Collection[str],
+    ended: dict[str, list[int]],
+    rules: ServiceRules,
     inside: Collection[tuple[str, int]],
+    since: int | None,
 ) -> Iterator[Move]:
     """Yield the journal's steps as moves; add up what they moved of each balance, and name what was learnt late.
 
-    `inside`: what the opening of an account holds already.
+    `inside`: what the opening of an account holds already. `since`: when the report before was made, Unix ms; of what
+    ended since then and was on its way at that time, `ended` is given when it was sent.
     """
+    fee_on_top = rules.fee_on_top
     for row in rows:
         source, target = State(row.source), State(row.target)
         landed = (target is State.SETTLED) - (source is State.SETTLED)
@@ -234,6 +245,8 @@ def _moves(
                 _add_effect(flows[currency], name, landed * amount, is_late=is_late)
                 if is_late and name in ("arrived", "received"):
                     late[currency].append(row.request_id)
+        if since is not None and row.sent_at is not None and row.sent_at <= since:
+            add_ended(flows, ended, row, rules)
         is_on_top = row.operation in fee_on_top
         yield Move(row.currency, Decimal(row.amount), source, target, row.fee_currency, fee, is_on_top)
 

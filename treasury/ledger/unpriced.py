@@ -87,6 +87,24 @@ def debit_of(row: Any, rules: ServiceRules) -> str:
     return "undebited" if when == "final" else "in_flight"
 
 
+def add_ended(flows: dict[str, dict[str, Decimal]], ended: dict[str, list[int]], row: Any, rules: ServiceRules) -> None:
+    """Add what the end of an order moved that the report before had on its way, where `debited_when` leaves no range:
+    it may have ended after that report asked about it, or could not, and before it read the balance."""
+    source, target, when = State(row.source), State(row.target), rules.debited_when.get(row.operation)
+    if when == "final" and source in OPEN and target is State.SETTLED:
+        name = "ended_out"
+    elif when == "accepted" and source is State.ACCEPTED and target in (State.FAILED, State.CLOSED):
+        name = "ended_in"
+    else:
+        return
+    debits = [(row.currency, Decimal(row.amount))]
+    if row.operation in rules.fee_on_top and row.fee is not None:
+        debits.append((row.fee_currency or row.currency, Decimal(row.fee)))
+    for currency, amount in debits:
+        flows[currency][name] += amount
+        ended[currency].append(row.sent_at)
+
+
 def _with_what_is_shown(stream: Stream, sweep_id: int) -> Iterator[tuple[Any, dict[str, Any]]]:
     """Yield those that are open or settled, each with the last answer that shows its amount."""
     orders, answers = schema.orders.c, schema.answers.c

@@ -50,6 +50,13 @@ class Flows:
     """Part of what was debited: of orders that had been final without effect, so that it may have left earlier."""
     returned: Decimal = ZERO
     """Part of what came back: of orders that had been settled, so that it may have come earlier."""
+    ended_out: Decimal = ZERO
+    """Part of what was debited: of orders that were on their way at the report before, of operations that debit when
+    they are final. They may have ended before it learnt of that."""
+    ended_in: Decimal = ZERO
+    """What came back of those that debit when they are accepted, and failed since."""
+    ended_since: int | None = None
+    """When the oldest of both was sent, Unix ms."""
     in_flight: Decimal = ZERO
     """May be debited already, or only at the end: the interface does not say."""
     in_flight_before: Decimal = ZERO
@@ -87,9 +94,11 @@ class Flows:
 
     def __add__(self, other: "Flows") -> "Flows":
         """Of two codes of one pooled balance."""
-        added = {name: value + getattr(other, name) for name, value in vars(self).items() if name != "open_since"}
-        oldest = [each.open_since for each in (self, other) if each.open_since is not None]
-        return Flows(**added, open_since=min(oldest, default=None))
+        times = ("open_since", "ended_since")
+        added = {name: value + getattr(other, name) for name, value in vars(self).items() if name not in times}
+        told = {name: (getattr(self, name), getattr(other, name)) for name in times}
+        oldest = {name: min((at for at in both if at is not None), default=None) for name, both in told.items()}
+        return Flows(**added, **oldest)
 
 
 @dataclass(frozen=True)
@@ -186,6 +195,7 @@ def roll_forward(currency: str, nights: Sequence[Night], codes: Sequence[str] = 
             continue
         total, lines = _with(total, night.flows), [*lines, *night.flows.lines]
         lots.learn(-night.flows.found, night.flows.returned)
+        lots.learn(-night.flows.ended_out, night.flows.ended_in, since=night.flows.ended_since)
         since += night.flows.unpriced_since
         if night.balance is None or opening.balance is None:
             continue
@@ -240,24 +250,27 @@ class _Lots:
 
     def __init__(self) -> None:
         self.standing: list[Lot] = []
-        self._new: list[Decimal] = []
-        self._kept: list[Decimal] = []
+        self._new: list[tuple[Decimal, int | None]] = []
+        self._kept: list[tuple[Decimal, int | None]] = []
 
-    def learn(self, *amounts: Decimal) -> None:
-        """Take entries that may be older than this report: negative ones left, positive ones came in."""
-        self._new += [amount for amount in amounts if amount]
+    def learn(self, *amounts: Decimal, since: int | None = None) -> None:
+        """Take entries that may be older than this report: negative ones left, positive ones came in.
+
+        `since`: they had not moved before, Unix ms.
+        """
+        self._new += [(amount, since) for amount in amounts if amount]
 
     def explain(self, change: Decimal, span: Span, at: int, fees: Decimal, ruled: Decimal) -> None:
         """Let the new entries end lots where the balance says that they moved before; make a lot of what is left."""
         width = span.high - span.low
-        for entry in sorted(self._new, key=lambda amount: amount != -self._over(change, span)):
+        for entry, since in sorted(self._new, key=lambda new: new[0] != -self._over(change, span)):
             over = self._over(change, span)
             if over * entry < 0:  # a movement is whole, as far as the range lets it be
-                self.end(entry, most=abs(over) + width)
+                self.end(entry, since=since, most=abs(over) + width)
         if not width:
-            for entry in self._kept:
+            for entry, since in self._kept:
                 if entry == -self._over(change, span):
-                    self.end(entry)
+                    self.end(entry, since=since)
         self._kept = [*self._kept, *self._new] if width else []
         self._new = []
         if rest := self._over(change, span):
