@@ -8,7 +8,7 @@ import pytest
 
 from tests.crash.payments import make_kind
 from tests.engine.answers import ABSENT, accepted, ok, shown
-from tests.engine.nights import DAY, OpenDesk, month_of
+from tests.engine.nights import DAY, OpenDesk, balance, month_of
 from tests.engine.runs import night, pay, sheet
 from tests.moved_clock import clock_of
 from treasury.nights import sweep
@@ -16,6 +16,7 @@ from treasury.nights.months import report_month
 from treasury.payments.desk import Desk
 from treasury.policy.model import Policy
 from treasury.provider.service_rules import ServiceRules
+from treasury.sandbox.behaviour import Behaviour
 
 
 def this_month(desk: Desk) -> str:
@@ -85,3 +86,22 @@ def test_a_debit_of_a_scanned_code_that_is_shown_otherwise_is_an_entry_of_the_mo
     assert usdt(month) == reported
     later = usdt(this_month(desk))
     assert (later["opening"], later["paid"]) == (reported["closing"], "-2")
+
+
+@pytest.mark.parametrize("account", ["12345670001", "12345670044"], ids=["settles", "fails"])
+def test_what_an_order_had_taken_when_the_account_was_opened_is_in_the_month_once(
+    account: str, open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    sandbox = start_sandbox(settle_seconds=100_000, behaviour=Behaviour(debited_when="accepted"))
+    desk = open_desk(sandbox.base_url, service=ServiceRules(debited_when={"payout": "accepted"}))
+    clock_of(desk).move((42 - int(Policy().day_of(desk.ledger.now())[8:])) * DAY)
+    pay(desk, sheet(tmp_path, ("a", "10", account)), tmp_path / "out", seconds=0)
+    night(desk, tmp_path / "1")
+    on_its_way = month_of(desk, tmp_path / "month", this_month(desk))
+    assert on_its_way["difference"] == "-10"
+    sandbox.advance(200_000)
+    clock_of(desk).move(DAY)
+    report = balance(night(desk, tmp_path / "2"))
+    assert (report["unexplained"], report["judgement"]) == ("0", "explained")
+    found = month_of(desk, tmp_path / "month", this_month(desk))
+    assert (found["closing"], found.get("difference")) == (report["closing"], None)

@@ -63,7 +63,11 @@ def report_month(desk: Desk, month: str, out: Path | None, policy: Policy) -> Ma
 def _beside_orders(
     desk: Desk, account: BalanceAccount, others: Sequence[StatementEntry], policy: Policy
 ) -> Iterator[Booking]:
-    """Yield the entries of an account that no order of ours made: lines of statements, and what people accepted."""
+    """Yield the entries of an account that no order of ours made: what its opening lacks of those that end later,
+    lines of statements, and what people accepted."""
+    if account.debited_then and account.opened_at is not None:
+        opened = (account.opened_at, account.currency, EntryKind.PAID, account.debited_then)
+        yield Booking(f"O{account.currency}", *opened, "on its way when the account was opened")
     yield from _of_lines(account, others, policy)
     for lot in account.stated:
         kind = EntryKind.RECEIVED if lot.amount > 0 else EntryKind.PAID

@@ -96,9 +96,10 @@ class Flows:
         """Of two codes of one pooled balance."""
         times = ("open_since", "ended_since")
         added = {name: value + getattr(other, name) for name, value in vars(self).items() if name not in times}
-        told = {name: (getattr(self, name), getattr(other, name)) for name in times}
-        oldest = {name: min((at for at in both if at is not None), default=None) for name, both in told.items()}
-        return Flows(**added, **oldest)
+        for name in times:
+            told = (getattr(self, name), getattr(other, name))
+            added[name] = min((at for at in told if at is not None), default=None)
+        return Flows(**added)
 
 
 @dataclass(frozen=True)
@@ -165,6 +166,8 @@ class BalanceAccount:
     """Request ids of orders that were open when it was opened, the oldest ones."""
     moved_then: Decimal = ZERO
     """How much the balance moved while it was opened."""
+    debited_then: Decimal = ZERO
+    """What orders that were on their way had taken already when it was opened (`debited_when`)."""
 
     @property
     def is_unread(self) -> bool:
@@ -230,6 +233,7 @@ def roll_forward(currency: str, nights: Sequence[Night], codes: Sequence[str] = 
         stated=tuple(said),
         open_then=() if opening is None else opening.flows.open_named,
         moved_then=ZERO if opening is None else opening.moved,
+        debited_then=ZERO if opening is None else opening.flows.debited,
     )
 
 
