@@ -12,7 +12,9 @@ from sqlalchemy import select, update
 from tests.engine import paying
 from tests.engine.approvers import HOUR, KEYS, PEOPLE, adopt, approve, change, later, person, propose, start, waits
 from tests.engine.runs import sheet
+from tests.parts import DIRECT
 from treasury.approving.tokens import Token, Verb, sign
+from treasury.call import calls
 from treasury.errors import ApprovalNeeded, InputError, RecoveryRuns
 from treasury.ledger import schema
 from treasury.ledger.acceptances import accept_break
@@ -26,6 +28,7 @@ from treasury.payments.deciding import code_of
 from treasury.payments.desk import Desk
 from treasury.payments.resolving import decided_word, release_orders
 from treasury.policy.model import Policy, parse_policy
+from treasury.provider.orders import Payout
 
 OpenDesk = Callable[..., Desk]
 WHY = "called the customer"
@@ -152,6 +155,20 @@ def test_a_second_person_is_asked_for_only_where_people_have_keys(table: str) ->
     alone = {"ada": person("ada", may=("make", "approve", "change_policy"))}
     with pytest.raises(InputError, match="1 more must be listed under"):
         parse_policy({table: {"when_changed": "second_person"}, "people": alone}, "policy.toml")
+
+
+@pytest.mark.parametrize("run_key", ["payroll", "policy-0123456789ab"])
+def test_a_cancelled_order_whose_reference_reads_like_a_run_key_ends_no_run(
+    desk: Desk, tmp_path: Path, run_key: str
+) -> None:
+    by_hand(desk)
+    stop_sending(desk.ledger, "Somebody", "a look first")
+    fields = {name: value for name, value in DIRECT.items() if name != "route"} | {"account_no": "12345670009"}
+    calls.submit_operation(desk, Payout(**{**fields, "currency": "USDT_TRC20", "request_id": run_key, "amount": "5"}))
+    [cancelled] = cancel(desk, run_key, KEYS["ada"], why=WHY).decisions
+    assert cancelled.done
+    lift_stop(desk.ledger, proof=KEYS["ben"])
+    assert start(desk, sheet(tmp_path, ONE), run_key) == {"a": "settled"}
 
 
 # --- who made it -----------------------------------------------------------------------------------------------------

@@ -41,6 +41,7 @@ class Verb(StrEnum):
     LIFT = "lift a stop"
     CONSENT = "consent"
     CARRY_OUT = "carry out"
+    DISREGARD = "disregard"
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,18 @@ def _signers(connection: Connection, key: LedgerKey, run_key: str) -> list[Maker
     return [Maker(each.name, each.os_user, True, True) for each in found if each.verb == Verb.PROPOSE]
 
 
+def _check_signers(connection: Connection, key: LedgerKey, run_key: str) -> None:
+    """Raise `InputError` where who signed a plan of a run, or proposed one, may have been changed by hand."""
+    table = schema.plans
+    plans = connection.execute(select(table).where(table.c.run_key == run_key)).fetchall()
+    changed = find_decisions(connection, key, named=run_key, about=run_key)[1]
+    if changed or not all(is_sealed(key, table, row) for row in plans):
+        raise InputError(
+            f"who proposed run {run_key}, or decided about it, was changed in the ledger by hand, so nobody knows who "
+            "made it; nothing was recorded: treasury cancel ends what never left"
+        )
+
+
 def all_makers(makers: str | None, people: People) -> str | None:
     """The makers of a run that was changed by hand, as they are kept: anybody may have been one."""
     for name in people.listed:
@@ -46,9 +58,10 @@ def makers_of(connection: Connection, key: LedgerKey, run_key: str) -> list[Make
 
     Raises `InputError` for a run that was changed by hand.
     """
+    _check_signers(connection, key, run_key)
     runs = schema.runs
     run = connection.execute(select(runs).where(runs.c.run_key == run_key)).first()
-    found = [*_of_plans(connection, key, run_key), *_signers(connection, key, run_key)]
+    found = [*_of_plans(connection, run_key), *_signers(connection, key, run_key)]
     if run is None:
         return found
     if not is_sealed(key, runs, run):
@@ -64,11 +77,7 @@ def makers_of(connection: Connection, key: LedgerKey, run_key: str) -> list[Make
     return list(dict.fromkeys(found))
 
 
-def _of_plans(connection: Connection, key: LedgerKey, run_key: str) -> list[Maker]:
+def _of_plans(connection: Connection, run_key: str) -> list[Maker]:
     table = schema.plans
     rows = connection.execute(select(table).where(table.c.run_key == run_key).order_by(table.c.id)).fetchall()
-    return [
-        Maker(row.maker, row.os_user or row.maker, bool(row.is_listed), row.token is not None)
-        for row in rows
-        if is_sealed(key, table, row)
-    ]
+    return [Maker(row.maker, row.os_user or row.maker, bool(row.is_listed), row.token is not None) for row in rows]

@@ -9,13 +9,10 @@ from treasury.approving.tokens import Matter, Verb
 from treasury.errors import InputError
 from treasury.ledger.database import group_of, serialize
 from treasury.ledger.deciding import Proof, Word, hear, judge_word, matter_of, signed_by
-from treasury.ledger.decisions import RecordedDecision, find_decisions, record
+from treasury.ledger.decisions import ALL_SENDING, STOP, RecordedDecision, find_decisions, record
 from treasury.ledger.halts import standing_stops
 from treasury.ledger.ledger import Ledger
 from treasury.policy.people import Maker, names_somebody, words_of
-
-STOP = "stop"
-"""The name of all stops."""
 
 
 def stop_sending(
@@ -28,7 +25,7 @@ def stop_sending(
         person, reason = owner or words_of(stopped_by), words_of(why)
         if not names_somebody(person) or not reason:
             raise InputError("a stop needs a name and a reason: --by NAME --why TEXT")
-        record(connection, ledger, RecordedDecision(Verb.STOP, STOP, "all sending", person, os_user, reason, token))
+        record(connection, ledger, RecordedDecision(Verb.STOP, STOP, ALL_SENDING, person, os_user, reason, token))
         # Race: a later send of this very transaction must see the stop.
         group_of(connection).not_stopped = None
         group_of(connection).marks += 1  # a ledger that forgot it is older than this machine knows
