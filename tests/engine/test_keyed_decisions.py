@@ -221,6 +221,30 @@ def test_who_made_a_run_is_not_changed_by_hand(desk: Desk, tmp_path: Path) -> No
     assert ", alone: " in str(desk.ledger.journal(released.order)[-1].cause)
 
 
+@pytest.mark.both_databases
+def test_who_made_a_run_is_known_also_once_it_is_to_be_judged_anew(desk: Desk, tmp_path: Path) -> None:
+    """What was held for a limit and is released is judged anew, with all that waits of its run."""
+    adopt(desk, PEOPLE, payouts={"max_per_day": {"USDT_TRC20": "10"}})
+    assert start(desk, sheet(tmp_path, ONE, name="one.csv"), "one") == {"a": "settled"}
+    later(desk, 24)
+    file = sheet(tmp_path, ONE, ("b", "5", "12345670002"), name="two.csv")
+    propose(desk, file, "two", "ada")
+    stop_sending(desk.ledger, "Somebody", "a look first")
+    paying.commit(desk, file, "two")
+    lift_stop(desk.ledger, proof=KEYS["ben"])
+    later(desk, 24)
+    assert start(desk, sheet(tmp_path, ("c", "6", "12345670003"), name="three.csv"), "three") == {"c": "settled"}
+    assert start(desk, file, "two") == {"a": "held", "b": "held"}
+    [limited] = desk.ledger.orders(reference="b")
+    assert limited.hold_kind == "limit"
+    assert [each.done for each in release_orders(desk, limited.request_id, None, KEYS["ben"], why=WHY)] == [True]
+    for _ in range(2):
+        with pytest.raises(InputError, match="ada made what it is about; somebody else has to: ben, cleo"):
+            release_orders(desk, "two", "duplicate", KEYS["ada"], why=WHY)
+        later(desk, 24)
+        assert start(desk, file, "two") == {"a": "held", "b": "settled"}
+
+
 def _user() -> str:
     from treasury.settings import os_user
 
