@@ -12,6 +12,9 @@ from treasury.ledger.decisions import Books, RecordedDecision, find_decisions, r
 from treasury.ledger.seals import is_sealed
 from treasury.policy.people import Maker, People
 
+PLAN = "plan "
+"""What a decision begins with that is about a plan: whoever signed one as its maker decided about its run."""
+
 
 def with_maker(makers: str | None, maker: Maker | None) -> str | None:
     """The makers of a run as they are kept, with one more."""
@@ -38,7 +41,8 @@ def _check_signers(connection: Connection, key: LedgerKey, run_key: str) -> None
     """Raise `InputError` where who signed a plan of a run, or proposed one, may have been changed by hand."""
     table = schema.plans
     plans = connection.execute(select(table).where(table.c.run_key == run_key)).fetchall()
-    changed = find_decisions(connection, key, named=run_key, about=run_key)[1]
+    others = find_decisions(connection, key, named=run_key, about=run_key)[1]
+    changed = [each for each in others if each.verb == Verb.PROPOSE or not each.about.startswith(PLAN)]
     if changed or not all(is_sealed(key, table, row) for row in plans):
         raise InputError(
             f"who proposed run {run_key}, or decided about it, was changed in the ledger by hand, so nobody knows who "

@@ -19,6 +19,7 @@ from treasury.ledger.deciding import Word, hear
 from treasury.ledger.decisions import RecordedDecision, find_decisions, not_taken_back, record
 from treasury.ledger.identity import identity_of_ledger
 from treasury.ledger.ledger import Ledger
+from treasury.ledger.makers import PLAN
 from treasury.ledger.seals import add_sealed, is_sealed
 from treasury.policy.people import Maker
 
@@ -154,7 +155,7 @@ def is_plan_of_run(connection: Connection, plan: WaitingPlan) -> bool:
 
 def plan_subject(plan: WaitingPlan) -> str:
     """A plan that waits, as a decision is about it: this proposal and no other."""
-    return f"plan {plan.code} of {plan.run_key}"
+    return f"{PLAN}{plan.code} of {plan.run_key}"
 
 
 def cancel_plan(ledger: Ledger, plan: WaitingPlan, word: Word) -> None:
