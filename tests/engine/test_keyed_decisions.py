@@ -245,6 +245,19 @@ def test_who_made_a_run_is_known_also_once_it_is_to_be_judged_anew(desk: Desk, t
         assert start(desk, file, "two") == {"a": "held", "b": "settled"}
 
 
+def test_a_maker_under_another_name_has_the_same_key(desk: Desk, tmp_path: Path) -> None:
+    by_hand(desk)
+    held_duplicate(desk, tmp_path)
+    stop_sending(desk.ledger, "", "a look first", key=KEYS["ada"])
+    renamed = {"ada king" if name == "ada" else name: person for name, person in PEOPLE.items()}
+    adopt(desk, renamed, key="ada", payouts={})
+    with pytest.raises(InputError, match="ada king made what it is about; somebody else has to: ben, cleo"):
+        release_orders(desk, "two", None, KEYS["ada"], why=WHY)
+    with pytest.raises(InputError, match="ada king made what it is about; somebody else has to: ben, cleo"):
+        lift_stop(desk.ledger, proof=KEYS["ada"])
+    assert [each.done for each in release_orders(desk, "two", None, KEYS["ben"], why=WHY)] == [True]
+
+
 def _user() -> str:
     from treasury.settings import os_user
 

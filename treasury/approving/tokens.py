@@ -137,6 +137,14 @@ def sign(key: Ed25519PrivateKey, purpose: Verb, run_key: str, code: str, expires
     return replace(unsigned, signature=key.sign(unsigned.content))
 
 
+def key_of(text: str | None) -> str:
+    """The public key of a token that was recorded; empty where there is none."""
+    try:
+        return "" if text is None else read_token(text).key
+    except InputError:  # of a ledger that kept less of it
+        return ""
+
+
 def read_token(text: str) -> Token:
     """The token of a text. Raises `InputError` when it is none; whether it is genuine is another question."""
     joined = "".join(text.split())

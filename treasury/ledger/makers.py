@@ -4,7 +4,7 @@ import json
 
 from sqlalchemy import Connection, select
 
-from treasury.approving.tokens import Token, Verb
+from treasury.approving.tokens import Token, Verb, key_of
 from treasury.errors import InputError
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
@@ -34,7 +34,8 @@ def note_maker(connection: Connection, books: Books, run_key: str, maker: Maker,
 
 def _signers(connection: Connection, key: LedgerKey, run_key: str) -> list[Maker]:
     found = find_decisions(connection, key, named=run_key)[0]
-    return [Maker(each.name, each.os_user, True, True) for each in found if each.verb == Verb.PROPOSE]
+    signed = (each for each in found if each.verb == Verb.PROPOSE)
+    return [Maker(each.name, each.os_user, True, True, key_of(each.token)) for each in signed]
 
 
 def _check_signers(connection: Connection, key: LedgerKey, run_key: str) -> None:
@@ -84,4 +85,7 @@ def makers_of(connection: Connection, key: LedgerKey, run_key: str) -> list[Make
 def _of_plans(connection: Connection, run_key: str) -> list[Maker]:
     table = schema.plans
     rows = connection.execute(select(table).where(table.c.run_key == run_key).order_by(table.c.id)).fetchall()
-    return [Maker(row.maker, row.os_user or row.maker, bool(row.is_listed), row.token is not None) for row in rows]
+    return [
+        Maker(row.maker, row.os_user or row.maker, bool(row.is_listed), row.token is not None, key_of(row.token))
+        for row in rows
+    ]

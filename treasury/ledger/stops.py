@@ -5,7 +5,7 @@ from dataclasses import replace
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy import Connection
 
-from treasury.approving.tokens import Matter, Verb
+from treasury.approving.tokens import Matter, Verb, key_of
 from treasury.errors import InputError
 from treasury.ledger.database import group_of, serialize
 from treasury.ledger.deciding import Proof, Word, hear, judge_word, matter_of, signed_by
@@ -62,7 +62,7 @@ def lift_stop(ledger: Ledger, lifted_by: str = "", *, os_user: str = "", proof: 
         own = replace(word, subjects=tuple(each.itself for each in stops))
         refused: list[InputError] = []
         for stop in stops:
-            maker = Maker(stop.name, stop.os_user, is_signed=stop.token is not None)
+            maker = Maker(stop.name, stop.os_user, is_signed=stop.token is not None, key=key_of(stop.token))
             try:
                 hear(connection, ledger, own, stop.itself, (maker,))
             except InputError as error:
