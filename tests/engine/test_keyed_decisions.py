@@ -223,7 +223,7 @@ def test_who_made_a_run_is_not_changed_by_hand(desk: Desk, tmp_path: Path) -> No
 
 @pytest.mark.both_databases
 def test_who_made_a_run_is_known_also_once_it_is_to_be_judged_anew(desk: Desk, tmp_path: Path) -> None:
-    """What was held for a limit and is released is judged anew, with all that waits of its run."""
+    """A payment that was held for a limit and is released is judged anew, with all that waits of its run."""
     adopt(desk, PEOPLE, payouts={"max_per_day": {"USDT_TRC20": "10"}})
     assert start(desk, sheet(tmp_path, ONE, name="one.csv"), "one") == {"a": "settled"}
     later(desk, 24)
