@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from sqlalchemy import ColumnElement, Connection, Row, or_, select
+from sqlalchemy import ColumnElement, Connection, Row, or_, select, true
 
 from treasury.approving.deciding import ALONE
 from treasury.approving.tokens import Verb
@@ -99,6 +99,13 @@ def find_decisions(
     query = select(table).where(or_(*wanted)).order_by(table.c.id)
     rows = [(row, is_sealed(key, table, row)) for row in connection.execute(query)]
     return [_read(row) for row, genuine in rows if genuine], [_read(row, {}) for row, genuine in rows if not genuine]
+
+
+def changed_by_hand(connection: Connection, key: LedgerKey) -> list[RecordedDecision]:
+    """Return every row that is none, whatever it says of itself, but for those after which a person decided anew."""
+    genuine, others = find_decisions(connection, key, (), true())
+    ended = {each.about for each in genuine if each.verb in (Verb.LIFT, Verb.DISREGARD)}
+    return [each for each in others if each.itself not in ended]
 
 
 def _read(row: Row[Any], facts: Mapping[str, str] | None = None) -> RecordedDecision:
