@@ -4,11 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import Update, update
 
 from tests.commands.office import Office, one_line_error
 from tests.engine.intents import commit
 from treasury.ledger import schema
+from treasury.ledger.ledger import Ledger
 from treasury.ledger.statuses import saw_status
 from treasury.ledger.stops import lift_stop, stop_sending
 from treasury.orders.states import Event, Hold, State
@@ -50,6 +51,10 @@ def test_what_commands_make_is_for_their_owner_alone(office: Office, tmp_path: P
         assert [str(each) for each in openings(office.home)] == []
 
 
+def write(ledger: Ledger, statement: Update) -> None:
+    ledger.write(lambda connection: connection.execute(statement).rowcount)
+
+
 def test_the_doctor_names_a_decision_that_was_changed_by_hand_until_a_person_ends_it(office: Office) -> None:
     ledger, table = office.desk().ledger, schema.decisions
     stop_sending(ledger, "Ann Example", "wrong list")
@@ -59,7 +64,7 @@ def test_the_doctor_names_a_decision_that_was_changed_by_hand_until_a_person_end
         (hidden, 2, "decision 1 (consent, x) was changed or added in the ledger by hand"),
         ({"verb": "stop", "named": "stop"}, 2, "decision 1 (stop, stop) was changed or added in the ledger by hand"),
     ):
-        ledger.write(lambda connection, values=values: connection.execute(update(table).values(**values)).rowcount)
+        write(ledger, update(table).values(values))
         ended = office.run("doctor")
         assert ended.code == code
         assert said in ended.out
