@@ -14,7 +14,7 @@ from treasury.approving.keys import public_text
 from treasury.approving.tokens import Token, Verb, sign
 from treasury.errors import ApprovalNeeded
 from treasury.ledger.approvals import Approved, waiting_plan
-from treasury.ledger.policies import adopt_policy
+from treasury.ledger.policies import adopt_policy, recover_policy
 from treasury.ledger.proposals import WaitingPlan
 from treasury.payments import approving, execution
 from treasury.payments.desk import Desk
@@ -41,6 +41,13 @@ def adopt(desk: Desk, people: Mapping[str, Any] = PEOPLE, key: str | None = None
     signed = None if key is None else KEYS[key]
     clock_of(desk).move(1)  # after what was judged by the policy before
     adopt_policy(desk.ledger, policy, "policy.toml", by=key or "ada", os_user="ada", key=signed)
+
+
+def recover(desk: Desk) -> None:
+    """The people are put in force again by a recovery, whose hours pass."""
+    policy = parse_policy({"payouts": ASKS, "people": PEOPLE}, "policy.toml")
+    recover_policy(desk.ledger, policy, "policy.toml", by="ada", os_user="ada", now=desk.ledger.now())
+    later(desk, 73)
 
 
 def propose(desk: Desk, file: Path, run_key: str = "run", maker: str | None = "ada") -> None:

@@ -36,7 +36,7 @@ from treasury.promptpay import build_promptpay
 from treasury.provider.conversion import ConversionExecute
 from treasury.provider.fiat_payouts import CreateFiatPayout
 from treasury.provider.operation import Operation
-from treasury.provider.orders import Payout, Withdraw
+from treasury.provider.orders import DepositAddress, Payout, Withdraw
 from treasury.provider.scan_to_pay import SubmitScanToPay
 from treasury.provider.service_rules import ServiceRules
 from treasury.rebalance.trade_orders import plan_trade
@@ -340,3 +340,5 @@ def test_a_currency_has_one_spelling_so_no_other_one_gets_around_its_limits(spel
     given = {"request_id": "r", "address": "TXYZ", "amount": "100", "customer_ref_id": "c"}
     with pytest.raises(InvalidFields, match="must be written in capitals"):
         Withdraw(currency=spelled, **given)
+    with pytest.raises(InvalidFields, match="must be written in capitals"):
+        DepositAddress(currency=spelled, customer_ref_id="c")

@@ -47,10 +47,14 @@ def hold_duplicates(
         connection.execute(update(schema.orders).where(meant).values(released=Hold.DUPLICATE.value))
         for row_ref in some:
             del found[row_ref]
-    names = _request_ids(connection, run_key, found) if is_keyed else {}
+    names = _request_ids(connection, run_key, found)
+    how = (
+        KEY_RELEASES
+        if is_keyed
+        else "treasury release {} --by NAME --why TEXT, or write why into duplicate_ok of a row"
+    )
     for row_ref, earlier in found.items():
-        how = KEY_RELEASES.format(names[row_ref]) if is_keyed else "write why into duplicate_ok"
-        reason = f"same payee, amount and currency as {earlier}; if it is meant, {how}"
+        reason = f"same payee, amount and currency as {earlier}; if it is meant, {how.format(names[row_ref])}"
         _step(ledger, connection, run_key, row_ref, Event.HOLD, State.PREPARED, State.HELD, reason, Hold.DUPLICATE)
 
 

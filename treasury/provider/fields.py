@@ -164,7 +164,8 @@ def asset_code(value: str) -> str:
 
 
 AssetCode = Annotated[str, AfterValidator(asset_code)]
-"""A currency that is debited: limits and sums know it by this one spelling, however lenient the service is."""
+"""A currency that is debited or comes in: limits and accounts know it by this one spelling, however lenient the service
+is."""
 
 Symbol = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_]+-[A-Za-z0-9_]+$")]
 """A trading pair, base and quote joined by a hyphen."""

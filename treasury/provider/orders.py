@@ -40,7 +40,9 @@ class DepositAddress(Operation[DepositAddressRecord]):
     source = "document, endpoint 1"
     reference = "customer_ref_id"
 
-    currency: str = Field(description="Crypto asset to deposit; may carry a network suffix, for example USDT_TRC20.")
+    currency: AssetCode = Field(
+        description="Crypto asset to deposit; may carry a network suffix, for example USDT_TRC20."
+    )
     customer_ref_id: str = Field(description="Partner's id of the customer the address belongs to.")
     description: str | None = Field(None, description="Extended information; nothing sensitive.")
 
@@ -271,7 +273,7 @@ class Pay(Operation[PayinRecord]):
         description="`on_line` (checkout page), `direct` or `on_chain`."
     )
     amount: Amount = Field(description="Order amount, in `currency`.")
-    currency: str = Field(description="Order currency: crypto asset code or fiat code.")
+    currency: AssetCode = Field(description="Order currency: crypto asset code or fiat code.")
     product_name: str = Field(description="Product name shown on the checkout page.")
     customer_ref_id: str = Field(description="Customer's unique id.")
     remark: str | None = Field(None, description="Product detail shown on the checkout page.")
@@ -279,7 +281,7 @@ class Pay(Operation[PayinRecord]):
     notify_url: str | None = Field(None, description="Web-hook address.")
     payment_channel: str | None = Field(None, description="Required when payment_method is `direct`.")
     payment_type: str | None = Field(None, description="Required when payment_method is `direct`.")
-    pay_currency: str | None = Field(None, description="Crypto asset the customer pays with, for a fiat order.")
+    pay_currency: AssetCode | None = Field(None, description="Crypto asset the customer pays with, for a fiat order.")
     customer: Annotated[
         Customer | None, json_text(Customer.model_validate), PlainSerializer(_customer_text, return_type=str | None)
     ] = Field(None, description="Customer information; a JSON string on the wire.")
