@@ -12,7 +12,8 @@ from flows.commands.deciding import NOBODY, PersonOptions
 from flows.commands.resuming import resume_suspended
 from treasury.approving.tokens import Verb
 from treasury.errors import InputError, TreasuryError
-from treasury.ledger.stops import STOP, lift_stop, lifted_by, stop_sending, stops_in_force, stops_to_lift
+from treasury.ledger.decisions import STOP
+from treasury.ledger.stops import lift_stop, lifted_by, stop_sending, stops_in_force, stops_to_lift
 from treasury.orders.states import Hold, State
 from treasury.payments.cancelling import cancel as cancel_orders
 from treasury.payments.cancelling import cancel_word

@@ -8,6 +8,7 @@ from cyclopts import Parameter
 
 from flows.commands.common import BAD_INPUT, DONE
 from flows.commands.health_of_ledger import (
+    say_decisions,
     say_epoch,
     say_held,
     say_last_runs,
@@ -79,6 +80,7 @@ def _checks(settings: Settings) -> Iterator[tuple[str, Callable[[], str | list[s
     yield "ledger", lambda: say_sums(desk().ledger)
     yield "held", lambda: say_held(desk().ledger)
     yield "policy", lambda: say_policy(desk().ledger)
+    yield "decisions", lambda: say_decisions(desk().ledger)
     yield "waiting", lambda: say_waiting_plans(desk().ledger)
     yield "runs", lambda: say_last_runs(desk().ledger)
     yield "epoch", lambda: say_epoch(desk().ledger)

@@ -5,6 +5,7 @@ from sqlalchemy import func, select
 from treasury.errors import ConfigurationError
 from treasury.ledger import schema
 from treasury.ledger.approvals import waiting_plans
+from treasury.ledger.decisions import changed_by_hand
 from treasury.ledger.epoch import why_epoch
 from treasury.ledger.halts import check_not_stopped
 from treasury.ledger.in_force import as_time
@@ -68,6 +69,19 @@ def say_policy(ledger: Ledger) -> list[str]:
     if found is None:
         return [*lines, "none is in force: treasury policy adopt FILE --by NAME"]
     return [*lines, f"{found.version[:12]}, which {found.adopted_by} adopted at {as_time(found.adopted_at)}"]
+
+
+def say_decisions(ledger: Ledger) -> str:
+    """Check what people decided. Raises `ConfigurationError` while some of it is changed or added by hand."""
+    changed = ledger.look(lambda connection: changed_by_hand(connection, ledger.key))
+    if changed:
+        named = ", ".join(f"decision {each.id} ({each.verb}, {each.named})" for each in changed[:MAX_SHOWN])
+        more = f", and {len(changed) - MAX_SHOWN} more," if len(changed) > MAX_SHOWN else ""
+        raise ConfigurationError(
+            f"{named}{more} was changed or added in the ledger by hand, and may have been any: find out who did it and "
+            "what was decided, and decide anew, or restore a backup from before that"
+        )
+    return "nothing that people decided was changed by hand"
 
 
 def say_waiting_plans(ledger: Ledger) -> str:

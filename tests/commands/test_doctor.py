@@ -4,12 +4,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import Update, update
 
 from tests.commands.office import Office, one_line_error
 from tests.engine.intents import commit
 from treasury.ledger import schema
+from treasury.ledger.ledger import Ledger
 from treasury.ledger.statuses import saw_status
+from treasury.ledger.stops import lift_stop, stop_sending
 from treasury.orders.states import Event, Hold, State
 from treasury.private_files import openings
 from treasury.sandbox import RunningSandbox
@@ -47,6 +49,27 @@ def test_what_commands_make_is_for_their_owner_alone(office: Office, tmp_path: P
     with office.desk().ledger.snapshot():  # a reader has SQLite keep its log beside the ledger
         assert (office.home / "ledger.db-wal").exists()
         assert [str(each) for each in openings(office.home)] == []
+
+
+def write(ledger: Ledger, statement: Update) -> None:
+    ledger.write(lambda connection: connection.execute(statement).rowcount)
+
+
+def test_the_doctor_names_a_decision_that_was_changed_by_hand_until_a_person_ends_it(office: Office) -> None:
+    ledger, table = office.desk().ledger, schema.decisions
+    stop_sending(ledger, "Ann Example", "wrong list")
+    hidden = {"verb": "consent", "named": "x", "about": "y"}
+    for values, code, said in (
+        ({"why": "w"}, 2, "decision 1 (stop, stop) was changed or added in the ledger by hand"),
+        (hidden, 2, "decision 1 (consent, x) was changed or added in the ledger by hand"),
+        ({"verb": "stop", "named": "stop"}, 2, "decision 1 (stop, stop) was changed or added in the ledger by hand"),
+    ):
+        write(ledger, update(table).values(values))
+        ended = office.run("doctor")
+        assert ended.code == code
+        assert said in ended.out
+    assert lift_stop(ledger, "Ben Example") == 1
+    assert office.run("doctor").last == "all is well"
 
 
 def test_the_doctor_names_what_others_can_open_and_how_to_mend_it(office: Office) -> None:

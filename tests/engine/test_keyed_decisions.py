@@ -12,7 +12,9 @@ from sqlalchemy import select, update
 from tests.engine import paying
 from tests.engine.approvers import HOUR, KEYS, PEOPLE, adopt, approve, change, later, person, propose, start, waits
 from tests.engine.runs import sheet
+from tests.parts import DIRECT
 from treasury.approving.tokens import Token, Verb, sign
+from treasury.call import calls
 from treasury.errors import ApprovalNeeded, InputError, RecoveryRuns
 from treasury.ledger import schema
 from treasury.ledger.acceptances import accept_break
@@ -26,6 +28,7 @@ from treasury.payments.deciding import code_of
 from treasury.payments.desk import Desk
 from treasury.payments.resolving import decided_word, release_orders
 from treasury.policy.model import Policy, parse_policy
+from treasury.provider.orders import Payout
 
 OpenDesk = Callable[..., Desk]
 WHY = "called the customer"
@@ -154,6 +157,20 @@ def test_a_second_person_is_asked_for_only_where_people_have_keys(table: str) ->
         parse_policy({table: {"when_changed": "second_person"}, "people": alone}, "policy.toml")
 
 
+@pytest.mark.parametrize("run_key", ["payroll", "policy-0123456789ab"])
+def test_a_cancelled_order_whose_reference_reads_like_a_run_key_ends_no_run(
+    desk: Desk, tmp_path: Path, run_key: str
+) -> None:
+    by_hand(desk)
+    stop_sending(desk.ledger, "Somebody", "a look first")
+    fields = {name: value for name, value in DIRECT.items() if name != "route"} | {"account_no": "12345670009"}
+    calls.submit_operation(desk, Payout(**{**fields, "currency": "USDT_TRC20", "request_id": run_key, "amount": "5"}))
+    [cancelled] = cancel(desk, run_key, KEYS["ada"], why=WHY).decisions
+    assert cancelled.done
+    lift_stop(desk.ledger, proof=KEYS["ben"])
+    assert start(desk, sheet(tmp_path, ONE), run_key) == {"a": "settled"}
+
+
 # --- who made it -----------------------------------------------------------------------------------------------------
 
 
@@ -202,6 +219,43 @@ def test_who_made_a_run_is_not_changed_by_hand(desk: Desk, tmp_path: Path) -> No
     start(desk, file, "two")  # judged anew
     [released] = release_orders(desk, "two", None, KEYS["ada"], why=WHY)
     assert ", alone: " in str(desk.ledger.journal(released.order)[-1].cause)
+
+
+@pytest.mark.both_databases
+def test_who_made_a_run_is_known_also_once_it_is_to_be_judged_anew(desk: Desk, tmp_path: Path) -> None:
+    """A payment that was held for a limit and is released is judged anew, with all that waits of its run."""
+    adopt(desk, PEOPLE, payouts={"max_per_day": {"USDT_TRC20": "10"}})
+    assert start(desk, sheet(tmp_path, ONE, name="one.csv"), "one") == {"a": "settled"}
+    later(desk, 24)
+    file = sheet(tmp_path, ONE, ("b", "5", "12345670002"), name="two.csv")
+    propose(desk, file, "two", "ada")
+    stop_sending(desk.ledger, "Somebody", "a look first")
+    paying.commit(desk, file, "two")
+    lift_stop(desk.ledger, proof=KEYS["ben"])
+    later(desk, 24)
+    assert start(desk, sheet(tmp_path, ("c", "6", "12345670003"), name="three.csv"), "three") == {"c": "settled"}
+    assert start(desk, file, "two") == {"a": "held", "b": "held"}
+    [limited] = desk.ledger.orders(reference="b")
+    assert limited.hold_kind == "limit"
+    assert [each.done for each in release_orders(desk, limited.request_id, None, KEYS["ben"], why=WHY)] == [True]
+    for _ in range(2):
+        with pytest.raises(InputError, match="ada made what it is about; somebody else has to: ben, cleo"):
+            release_orders(desk, "two", "duplicate", KEYS["ada"], why=WHY)
+        later(desk, 24)
+        assert start(desk, file, "two") == {"a": "held", "b": "settled"}
+
+
+def test_a_maker_under_another_name_has_the_same_key(desk: Desk, tmp_path: Path) -> None:
+    by_hand(desk)
+    held_duplicate(desk, tmp_path)
+    stop_sending(desk.ledger, "", "a look first", key=KEYS["ada"])
+    renamed = {"ada king" if name == "ada" else name: person for name, person in PEOPLE.items()}
+    adopt(desk, renamed, key="ada", payouts={})
+    with pytest.raises(InputError, match="ada king made what it is about; somebody else has to: ben, cleo"):
+        release_orders(desk, "two", None, KEYS["ada"], why=WHY)
+    with pytest.raises(InputError, match="ada king made what it is about; somebody else has to: ben, cleo"):
+        lift_stop(desk.ledger, proof=KEYS["ada"])
+    assert [each.done for each in release_orders(desk, "two", None, KEYS["ben"], why=WHY)] == [True]
 
 
 def _user() -> str:

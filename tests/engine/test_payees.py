@@ -23,6 +23,7 @@ from treasury.orders.rows import PayoutRow, Route
 from treasury.orders.states import Hold
 from treasury.pay.payout_plans import read_plan
 from treasury.pay.preview import gaps_of, look
+from treasury.payments.cancelling import cancel
 from treasury.payments.desk import Desk
 from treasury.payments.resolving import release_orders
 from treasury.planning.offers import Offers, judge_offered
@@ -353,6 +354,24 @@ def test_a_known_name_waits_also_where_another_name_was_paid_to_its_new_account(
     clock_of(desk).move(3 * 86_400 + 1)
     assert pay(desk, file, tmp_path / "4", "second")["counts"] == {"settled": 2}
     assert pay(desk, third, tmp_path / "5", "third")["counts"] == {"settled": 1}
+
+
+@pytest.mark.parametrize("how", ["another name", "cancelled"])
+def test_a_known_name_waits_from_its_own_first_payment_to_the_account_on(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, how: str
+) -> None:
+    desk = open_desk(start_sandbox().base_url)
+    adopt(desk, cooling_days=3)
+    pay(desk, named(tmp_path, ("a", "10", "12345670001", "Ann Example")), tmp_path / "1", "first")
+    name = "Ann Example" if how == "cancelled" else "A. Nobody"
+    pay(desk, named(tmp_path, ("door", "5", "12345670002", name)), tmp_path / "2", "second")
+    if how == "cancelled":
+        cancel(desk, "second", by="Ben Example", why="she never changed her account")
+    clock_of(desk).move(3 * 86_400 + 1)
+    large = named(tmp_path, ("large", "900", "12345670002", "Ann Example"), name="large.csv")
+    assert pay(desk, large, tmp_path / "3", "third")["counts"] == {"held": 1}
+    clock_of(desk).move(3 * 86_400 + 1)
+    assert pay(desk, large, tmp_path / "4", "third")["counts"] == {"settled": 1}
 
 
 def test_a_run_is_shown_beside_the_last_one_of_the_same_people(

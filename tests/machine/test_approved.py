@@ -234,7 +234,9 @@ class Office:
         token, signature = self.dice.choice(self.bag)
         now = self.desk.ledger.now()
         checksum = (
-            "(SELECT checksum FROM decisions ORDER BY random() LIMIT 1)" if self.dice.random() < 0.5 else "'none'"
+            "coalesce((SELECT checksum FROM decisions ORDER BY random() LIMIT 1), 'none')"
+            if self.dice.random() < 0.5
+            else "'none'"
         )
         columns = "verb, why, os_user, is_alone, named, about, name, at, ends_at, token, checksum"
         values = (run, self.about(run), signature.key.partition("-")[0], now, now + HOUR * HOURS, token)

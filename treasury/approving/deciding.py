@@ -64,8 +64,9 @@ def judge_decision(token: Token, matter: Matter, people: People, makers: Iterabl
 
 
 def is_made_by(name: str, maker: Maker, people: People) -> bool:
-    """Tell whether a listed person is this maker: by name, or, without a signature, by the operating system's user."""
-    if same_person(name, maker.name):
+    """Tell whether a listed person is this maker: by name or key, or, without a signature, by the operating system's
+    user."""
+    if same_person(name, maker.name) or maker.key in people.listed[name].keys:
         return True
     return not maker.is_signed and maker.os_user in people.listed[name].os_users
 

@@ -41,6 +41,7 @@ class Verb(StrEnum):
     LIFT = "lift a stop"
     CONSENT = "consent"
     CARRY_OUT = "carry out"
+    DISREGARD = "disregard"
 
 
 @dataclass(frozen=True)
@@ -134,6 +135,14 @@ def sign(key: Ed25519PrivateKey, purpose: Verb, run_key: str, code: str, expires
     """Sign with a key. `expires_at`: Unix milliseconds."""
     unsigned = Token(purpose, run_key, code, expires_at, public_text(key))
     return replace(unsigned, signature=key.sign(unsigned.content))
+
+
+def key_of(text: str | None) -> str:
+    """The public key of a token that was recorded; empty where there is none."""
+    try:
+        return "" if text is None else read_token(text).key
+    except InputError:  # of a ledger that kept less of it
+        return ""
 
 
 def read_token(text: str) -> Token:

@@ -4,19 +4,30 @@ from collections import defaultdict
 from dataclasses import replace
 from decimal import Decimal
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, select
 
 from treasury.approving.tokens import Matter, Verb
 from treasury.errors import InputError
+from treasury.ledger import schema
 from treasury.ledger.database import serialize
 from treasury.ledger.deciding import Proof, Word, hear, makers_for, matter_of
-from treasury.ledger.decisions import RecordedDecision, find_decisions, not_taken_back
+from treasury.ledger.decisions import Found, RecordedDecision, find_decisions, not_taken_back
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.reported_breaks import known_breaks
 from treasury.money import format_amount
 from treasury.reconciliation.breaks import Acceptance, KnownBreak
 
 _VERBS = (Verb.ACCEPT, Verb.WITHDRAW)
+_TABLE = schema.decisions
+_WORDS = [each.value for each in _VERBS]
+_NAMED = _TABLE.c.named.in_(select(_TABLE.c.named).where(_TABLE.c.verb.in_(_WORDS)))
+_ABOUT = _TABLE.c.about.like(f"{Verb.ACCEPT.value} %")
+
+
+def _decided(connection: Connection, ledger: Ledger) -> Found:
+    """Return what was said about breaks; and what was changed by hand, of which anything may be left."""
+    genuine, others = find_decisions(connection, ledger.key, _VERBS, _NAMED, _ABOUT)
+    return [each for each in genuine if each.verb in _VERBS], others
 
 
 def acceptances(ledger: Ledger, as_of: int) -> dict[str, Acceptance]:
@@ -24,19 +35,19 @@ def acceptances(ledger: Ledger, as_of: int) -> dict[str, Acceptance]:
 
     None of a break about which a decision was changed or added by hand.
     """
-    genuine, others = ledger.look(lambda connection: find_decisions(connection, ledger.key, _VERBS))
-    unclear = {each.named for each in others}
+    genuine, others = ledger.look(lambda connection: _decided(connection, ledger))
+    unclear = {text for each in others for text in (each.named, each.about)}
     found: dict[str, list[Acceptance]] = defaultdict(list)
     for each in not_taken_back(genuine, Verb.WITHDRAW):
-        if each.named not in unclear and (each.ends_at is None or as_of < each.ends_at):
+        if unclear.isdisjoint((each.named, each.itself)) and (each.ends_at is None or as_of < each.ends_at):
             found[each.named].append(_acceptance(each))
     return {key: replace(each[-1], others=tuple(each[:-1])) for key, each in found.items()}
 
 
 def all_acceptances(ledger: Ledger) -> list[tuple[Acceptance, int | None]]:
     """Every acceptance there ever was, in order, and when it was withdrawn, Unix ms."""
-    decided = ledger.look(lambda connection: find_decisions(connection, ledger.key, _VERBS))[0]
-    withdrawn = {each.about: each.at for each in decided if each.verb == Verb.WITHDRAW}
+    decided, others = ledger.look(lambda connection: _decided(connection, ledger))
+    withdrawn = {each.about: each.at for each in (*others, *decided) if each.verb != Verb.ACCEPT}
     return [(_acceptance(each), withdrawn.get(each.itself)) for each in decided if each.verb == Verb.ACCEPT]
 
 
@@ -119,7 +130,7 @@ def _open_break(ledger: Ledger, break_id: str) -> KnownBreak:
 
 
 def _standing(connection: Connection, ledger: Ledger, break_id: str) -> list[RecordedDecision]:
-    genuine, _ = find_decisions(connection, ledger.key, _VERBS)
+    genuine = _decided(connection, ledger)[0]
     return [each for each in not_taken_back(genuine, Verb.WITHDRAW) if each.named == break_id]
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Connection, exists, func, or_, select, update
+from sqlalchemy import Connection, exists, or_, select, true, update
 
 from treasury.approving.judging import HOUR_MS, Approval, ApprovalJudgement, ApprovalRules, judge_approvals, why_not
 from treasury.approving.tokens import Matter, Token, Verb, read_token
@@ -23,8 +23,8 @@ from treasury.ledger.proposals import (
     CANCELLED,
     WaitingPlan,
     add_proposal,
+    changed_about,
     check_not_cancelled,
-    is_genuine,
     is_plan_of_run,
     newest_plan,
     plan_of,
@@ -222,11 +222,10 @@ def _open_plan(connection: Connection, ledger: Ledger, run_key: str) -> WaitingP
 
 def decisions_of(connection: Connection, ledger: Ledger, plan: WaitingPlan) -> Found:
     """Return what was decided about a proposal, in order; and what was changed or added by hand about it, or about its
-    run since it was proposed."""
+    run since a plan of it was proposed last."""
     about = plan_subject(plan)
-    genuine, others = find_decisions(connection, ledger.key, named=plan.run_key, about=about)
-    unclear = [each for each in others if each.about == about or each.at > plan.proposed_at]
-    return [each for each in genuine if each.about == about], unclear
+    genuine = find_decisions(connection, ledger.key, about=about)[0]
+    return genuine, changed_about(connection, ledger, plan.run_key, about)
 
 
 def _approval(decision: RecordedDecision) -> Approval:
@@ -250,7 +249,7 @@ def is_of_another_time(connection: Connection, ledger: Ledger, plan: WaitingPlan
     now."""
     table = schema.policies.c
     since = (table.in_force_at > plan.proposed_at) & (table.in_force_at <= ledger.now()) & table.ended_at.is_(None)
-    other = table.version != plan.policy if plan.policy is not None else table.version.is_not(None)
+    other = or_(table.version != plan.policy, table.recovery) if plan.policy is not None else true()
     return connection.execute(select(table.id).where(since, other).limit(1)).first() is not None
 
 
@@ -290,8 +289,14 @@ def check_payments_not_rejected(
     rows = connection.execute(select(plans).where(plans.c.run_key == run_key).order_by(plans.c.id.desc())).fetchall()
     for row in rows if not asked else rows[:1]:
         is_meant = row.plan_sha256 in hashes or payments_of.get(row.plan_sha256) in hashes or is_unknown
-        if (is_meant if row.policy == policy else not asked) and is_sealed(ledger.key, plans, row):
+        genuine = is_sealed(ledger.key, plans, row)
+        if (is_meant if row.policy == policy else not asked) and genuine:
             check_not_rejected(connection, ledger, plan_of(ledger, row))
+        if not asked and not (genuine and not decisions_of(connection, ledger, plan_of(ledger, row))[1]):
+            raise InputError(
+                f"run {run_key}: what was proposed, or decided about it, was changed in the ledger by hand, so it may "
+                "have been rejected; nothing was sent: what is to be paid gets another run key"
+            )
 
 
 def check_no_rejection(ledger: Ledger, run_key: str, hashes: Collection[str], policy: str | None, asked: int) -> None:
@@ -313,22 +318,23 @@ def waiting_plans(ledger: Ledger, run_key: str | None = None) -> list[WaitingPla
     Also of a run that was recorded under another policy and never left: it is shown until it was approved anew.
     """
     table = schema.plans.c
-    newest = select(func.max(table.id)).group_by(table.run_key)
     begun, cancelled = select(schema.runs.c.run_key), CANCELLED.with_only_columns(schema.decisions.c.named)
     policies = schema.policies.c
     adopted = exists().where(policies.version == table.plan_sha256, policies.adopted_at >= table.proposed_at)
     query = (
         select(schema.plans)
-        .where(table.id.in_(newest), table.needed > 0, table.run_key.not_in(cancelled))
+        .where(table.needed > 0, table.run_key.not_in(cancelled))
         .where(or_(table.run_key.not_in(begun), table.shown.is_not(None)))
         .where(~adopted)
-        .order_by(table.run_key)
+        .order_by(table.run_key, table.id)
     )
     if run_key is not None:
         query = query.where(table.run_key == run_key)
 
     def work(connection: Connection) -> list[WaitingPlan]:
-        found = [plan_of(ledger, row) for row in connection.execute(query) if is_genuine(ledger, row)]
+        rows = {row.run_key: row for row in connection.execute(query) if is_sealed(ledger.key, schema.plans, row)}
+        newest = ((row, newest_plan(connection, ledger, row.run_key)) for row in rows.values())
+        found = [plan for row, plan in newest if plan is not None and plan.id == row.id]
         return [plan for plan in found if not _is_rejected(connection, ledger, plan)]
 
     return ledger.look(work)

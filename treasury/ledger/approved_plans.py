@@ -15,7 +15,7 @@ from treasury.ledger import schema
 from treasury.ledger.approvals import check_not_rejected, decisions_of, is_of_another_time, is_used, judge
 from treasury.ledger.database import serialize
 from treasury.ledger.deciding import people_at
-from treasury.ledger.decisions import RecordedDecision, record
+from treasury.ledger.decisions import RecordedDecision, find_decisions, record
 from treasury.ledger.identity import identity_of_ledger
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.proposals import (
@@ -83,7 +83,8 @@ def check_still_approved(
     `policy`: the version in force. A run that was judged by another policy since has what that one asks. Of rows that
     were added, their own plans are judged, too; a later plan of the whole run takes the place of those before it.
     """
-    if is_changed_by_hand(connection, ledger, run_key) and not _has_left(connection, run_key):
+    is_changed = is_changed_by_hand(connection, ledger, run_key) or _is_used_one_changed(connection, ledger, run_key)
+    if is_changed and not _has_left(connection, run_key):
         raise ApprovalNeeded(run_key, 1, (), ("its proposal was changed in the ledger by hand: cancel this run",))
     for plan in _carried_out(connection, ledger, run_key, policy):
         check_not_rejected(connection, ledger, plan)
@@ -127,6 +128,15 @@ def _was_used(connection: Connection, ledger: Ledger, plan: WaitingPlan) -> bool
     same = (table.c.run_key == plan.run_key) & (table.c.plan_sha256 == plan.sha256)
     rows = connection.execute(select(table).where(same)).fetchall()
     return any(is_used(connection, ledger, plan_of(ledger, row)) for row in rows if is_sealed(ledger.key, table, row))
+
+
+def _is_used_one_changed(connection: Connection, ledger: Ledger, run_key: str) -> bool:
+    """Tell whether a plan that payments were recorded under was changed by hand: it is judged again by nobody."""
+    table = schema.plans
+    rows = connection.execute(select(table).where(table.c.run_key == run_key)).fetchall()
+    known = {plan_subject(plan_of(ledger, row)) for row in rows if is_sealed(ledger.key, table, row)}
+    decided = find_decisions(connection, ledger.key, named=run_key)[0]
+    return any(each.verb == Verb.CARRY_OUT and each.about not in known for each in decided)
 
 
 def lapsed_plan(ledger: Ledger, run_key: str, policy: str | None, rules: ApprovalRules) -> WaitingPlan | None:

@@ -199,7 +199,7 @@ def check_step(connection: Connection, books: Books, event: Event, order: Order,
             raise refusal(f"it is to {word.purpose.value}, and this is to {PURPOSES[event].value}")
         makers = makers_for(connection, books, word.purpose, order.run_key)
         about = order_subject(connection, word.purpose, order)
-        hear(connection, books, replace(word, named=order.request_id), about, makers)
+        hear(connection, books, replace(word, named=f"order {order.request_id}"), about, makers)  # no run key is so
         return
     policy = policy_at(connection, books.key, books.now())
     if policy is None or not policy.listed or _is_ended_by_rules(event, order, policy, books.now()):

@@ -9,14 +9,20 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from sqlalchemy import ColumnElement, Connection, Row, insert, or_, select
+from sqlalchemy import ColumnElement, Connection, Row, or_, select, true
 
 from treasury.approving.deciding import ALONE
 from treasury.approving.tokens import Verb
 from treasury.canonical import canonical_json
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
-from treasury.ledger.seals import is_sealed, seal
+from treasury.ledger.seals import add_sealed, is_sealed
+
+STOP = "stop"
+"""The name of all stops."""
+
+ALL_SENDING = "all sending"
+"""The thing that each stop is about."""
 
 
 class Books(Protocol):
@@ -71,19 +77,35 @@ def record(connection: Connection, books: Books, decision: RecordedDecision) -> 
     table = schema.decisions
     row = {name: value for name, value in vars(decision).items() if name != "id"}
     row |= {"at": books.now(), "facts": canonical_json(decision.facts) if decision.facts else None}
-    connection.execute(insert(table).values(**row, checksum=seal(books.key, table, row)))
+    add_sealed(connection, books.key, table, row)
 
 
 def find_decisions(
-    connection: Connection, key: LedgerKey, verbs: Collection[Verb] = (), *, named: str = "", about: str = ""
+    connection: Connection,
+    key: LedgerKey,
+    verbs: Collection[Verb] = (),
+    *more: ColumnElement[bool],
+    named: str = "",
+    about: str = "",
 ) -> Found:
-    """Return the decisions with one of these verbs, named so, or about this, in order; and the rows that are none."""
-    table = schema.decisions
-    wanted: list[ColumnElement[bool]] = [table.c.verb.in_([each.value for each in verbs])] if verbs else []
+    """Return the decisions with one of these verbs, named so, about this, or for which one of `more` holds, in order;
+    and the rows that are none.
+
+    Whoever may have lost one looks for it by all three: of one that was changed by hand any one may be left.
+    """
+    table, wanted = schema.decisions, list(more)
+    wanted += [table.c.verb.in_([each.value for each in verbs])] if verbs else []
     wanted += [column == text for column, text in ((table.c.named, named), (table.c.about, about)) if text]
     query = select(table).where(or_(*wanted)).order_by(table.c.id)
     rows = [(row, is_sealed(key, table, row)) for row in connection.execute(query)]
     return [_read(row) for row, genuine in rows if genuine], [_read(row, {}) for row, genuine in rows if not genuine]
+
+
+def changed_by_hand(connection: Connection, key: LedgerKey) -> list[RecordedDecision]:
+    """Return every row that is none, whatever it says of itself, but for those after which a person decided anew."""
+    genuine, others = find_decisions(connection, key, (), true())
+    ended = {each.about for each in genuine if each.verb in (Verb.LIFT, Verb.DISREGARD)}
+    return [each for each in others if each.itself not in ended]
 
 
 def _read(row: Row[Any], facts: Mapping[str, str] | None = None) -> RecordedDecision:

@@ -9,7 +9,7 @@ from treasury.clock import MACHINE
 from treasury.errors import PolicyChanged, RecoveryRuns, Stopped
 from treasury.ledger.cipher import LedgerKey
 from treasury.ledger.database import group_of
-from treasury.ledger.decisions import Books, RecordedDecision, find_decisions, not_taken_back
+from treasury.ledger.decisions import ALL_SENDING, STOP, Books, RecordedDecision, find_decisions, not_taken_back
 from treasury.ledger.statements import HALTS
 from treasury.texts import with_person
 
@@ -42,8 +42,11 @@ def check_not_stopped(connection: Connection, books: Books, judged_since: int | 
 
 def standing_stops(connection: Connection, key: LedgerKey) -> list[RecordedDecision]:
     """Return the stops that nobody lifted; one that was changed by hand stands."""
-    genuine, others = find_decisions(connection, key, (Verb.STOP, Verb.LIFT))
-    return not_taken_back([*genuine, *(each for each in others if each.verb == Verb.STOP)], Verb.LIFT)
+    genuine, others = find_decisions(connection, key, (Verb.STOP, Verb.LIFT), named=STOP, about=ALL_SENDING)
+    said = [each for each in genuine if each.verb in (Verb.STOP, Verb.LIFT)]
+    may_be = [each for each in others if each.verb != Verb.LIFT or each.about == ALL_SENDING]
+    lifted = {each.about for each in said}
+    return not_taken_back(said, Verb.LIFT) + [each for each in may_be if each.itself not in lifted]
 
 
 def _check(connection: Connection, books: Books, since: int) -> None:

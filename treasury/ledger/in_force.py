@@ -48,13 +48,13 @@ def as_time(ms: int) -> str:
 
 
 def newest_policy(connection: Connection, key: LedgerKey, now: int) -> tuple[Adopted | None, bool]:
-    """The policy in force at a moment, Unix ms, of those that nobody changed or added by hand; and whether one that was
-    adopted after it was."""
+    """The policy in force at a moment, Unix ms, of those that nobody changed or added by hand; and whether one was that
+    no recovery has taken the place of: nobody knows when it was adopted."""
     rows = [(row, is_sealed(key, schema.policies, row)) for row in connection.execute(POLICIES)]
-    in_force = (row for row, genuine in rows if genuine and row.in_force_at <= now and row.ended_at is None)
-    found = next(in_force, None)
-    forged = any(not genuine and (found is None or row.id > found.id) for row, genuine in rows)
-    return None if found is None else _adopted(found), forged
+    in_force = [row for row, genuine in rows if genuine and row.in_force_at <= now and row.ended_at is None]
+    recovered = max((row.id for row in in_force if row.recovery), default=0)
+    forged = any(not genuine and not 0 < row.id < recovered for row, genuine in rows)
+    return _adopted(in_force[0]) if in_force else None, forged
 
 
 def policy_at(connection: Connection, key: LedgerKey, now: int) -> Policy | None:
@@ -64,8 +64,7 @@ def policy_at(connection: Connection, key: LedgerKey, now: int) -> Policy | None
 
 
 def check_genuine(connection: Connection, key: LedgerKey, now: int) -> Adopted | None:
-    """The policy in force. Raises `ConfigurationError` while one that was adopted after it was changed or added by
-    hand."""
+    """The policy in force. Raises `ConfigurationError` where one was changed or added by hand, until a recovery."""
     found, forged = newest_policy(connection, key, now)
     if forged:
         raise ConfigurationError(

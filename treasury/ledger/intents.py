@@ -387,7 +387,7 @@ def _bind_again(ledger: Ledger, connection: Connection, run: Row[Any], **values:
     """Change what a run is bound to, and seal it; a row that somebody else changed is only sealed by its judgement."""
     changed = {**run._mapping, **values}
     checksum = run.checksum
-    if "policy" in values or is_sealed(ledger.key, schema.runs, run):
+    if values.get("policy", NOT_JUDGED) != NOT_JUDGED or is_sealed(ledger.key, schema.runs, run):
         checksum = seal(ledger.key, schema.runs, changed)
     of_run = schema.runs.c.run_key == run.run_key
     connection.execute(update(schema.runs).where(of_run).values(**values, checksum=checksum))
@@ -436,9 +436,10 @@ def judge_again(ledger: Ledger, run_key: str, rules: IntentRules) -> None:
     crash_point("judged.committed")
 
 
-def judge_anew(connection: Connection, run_key: str) -> None:
+def judge_anew(connection: Connection, ledger: Ledger, run_key: str) -> None:
     """Let what waits of a run leave only once it was judged again, by its next start."""
-    connection.execute(update(schema.runs).where(schema.runs.c.run_key == run_key).values(policy=NOT_JUDGED))
+    run = connection.execute(select(schema.runs).where(schema.runs.c.run_key == run_key)).one()
+    _bind_again(ledger, connection, run, policy=NOT_JUDGED)
 
 
 def waiting_operations(ledger: Ledger, run_key: str) -> list[str]:

@@ -51,7 +51,7 @@ def judge_by_policy(connection: Connection, ledger: Ledger, order: Order) -> dic
     leave again; return the columns to set with the step of that order."""
     if not _is_of_another_policy(connection, ledger, order):
         return {}
-    judge_anew(connection, order.run_key)
+    judge_anew(connection, ledger, order.run_key)
     return {"counted_on": None}
 
 

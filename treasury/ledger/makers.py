@@ -4,13 +4,16 @@ import json
 
 from sqlalchemy import Connection, select
 
-from treasury.approving.tokens import Token, Verb
+from treasury.approving.tokens import Token, Verb, key_of
 from treasury.errors import InputError
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
 from treasury.ledger.decisions import Books, RecordedDecision, find_decisions, record
 from treasury.ledger.seals import is_sealed
 from treasury.policy.people import Maker, People
+
+PLAN = "plan "
+"""What a decision begins with that is about a plan: whoever signed one as its maker decided about its run."""
 
 
 def with_maker(makers: str | None, maker: Maker | None) -> str | None:
@@ -31,7 +34,21 @@ def note_maker(connection: Connection, books: Books, run_key: str, maker: Maker,
 
 def _signers(connection: Connection, key: LedgerKey, run_key: str) -> list[Maker]:
     found = find_decisions(connection, key, named=run_key)[0]
-    return [Maker(each.name, each.os_user, True, True) for each in found if each.verb == Verb.PROPOSE]
+    signed = (each for each in found if each.verb == Verb.PROPOSE)
+    return [Maker(each.name, each.os_user, True, True, key_of(each.token)) for each in signed]
+
+
+def _check_signers(connection: Connection, key: LedgerKey, run_key: str) -> None:
+    """Raise `InputError` where who signed a plan of a run, or proposed one, may have been changed by hand."""
+    table = schema.plans
+    plans = connection.execute(select(table).where(table.c.run_key == run_key)).fetchall()
+    others = find_decisions(connection, key, named=run_key, about=run_key)[1]
+    changed = [each for each in others if each.verb == Verb.PROPOSE or not each.about.startswith(PLAN)]
+    if changed or not all(is_sealed(key, table, row) for row in plans):
+        raise InputError(
+            f"who proposed run {run_key}, or decided about it, was changed in the ledger by hand, so nobody knows who "
+            "made it; nothing was recorded: treasury cancel ends what never left"
+        )
 
 
 def all_makers(makers: str | None, people: People) -> str | None:
@@ -46,9 +63,10 @@ def makers_of(connection: Connection, key: LedgerKey, run_key: str) -> list[Make
 
     Raises `InputError` for a run that was changed by hand.
     """
+    _check_signers(connection, key, run_key)
     runs = schema.runs
     run = connection.execute(select(runs).where(runs.c.run_key == run_key)).first()
-    found = [*_of_plans(connection, key, run_key), *_signers(connection, key, run_key)]
+    found = [*_of_plans(connection, run_key), *_signers(connection, key, run_key)]
     if run is None:
         return found
     if not is_sealed(key, runs, run):
@@ -64,11 +82,10 @@ def makers_of(connection: Connection, key: LedgerKey, run_key: str) -> list[Make
     return list(dict.fromkeys(found))
 
 
-def _of_plans(connection: Connection, key: LedgerKey, run_key: str) -> list[Maker]:
+def _of_plans(connection: Connection, run_key: str) -> list[Maker]:
     table = schema.plans
     rows = connection.execute(select(table).where(table.c.run_key == run_key).order_by(table.c.id)).fetchall()
     return [
-        Maker(row.maker, row.os_user or row.maker, bool(row.is_listed), row.token is not None)
+        Maker(row.maker, row.os_user or row.maker, bool(row.is_listed), row.token is not None, key_of(row.token))
         for row in rows
-        if is_sealed(key, table, row)
     ]

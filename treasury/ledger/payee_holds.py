@@ -103,7 +103,9 @@ def _why_held(connection: Connection, row: Row[tuple[()]], limits: Limits, now: 
     )
     if connection.execute(named.limit(1)).first() is None:
         return None
-    first = connection.execute(select(func.min(table.c.created_at)).where(table.c.payee == row.payee)).scalar_one()
+    same = (table.c.payee == row.payee) & (table.c.payee_name == row.payee_name)  # since then people could see it
+    meant = select(func.min(table.c.created_at)).where(same, table.c.state != State.CANCELLED.value)
+    first = connection.execute(meant).scalar_one()
     if now - first >= _days(limits) * DAY_MS:
         return None
     return f"this name was paid to another account before: it waits {_days(limits)} days"

@@ -32,7 +32,7 @@ from treasury.ledger.in_force import (
 )
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.proposals import check_not_cancelled
-from treasury.ledger.seals import seal
+from treasury.ledger.seals import add_sealed, seal
 from treasury.policy.model import Policy
 from treasury.policy.people import Maker, Right, names_somebody, same_person, words_of
 from treasury.policy.policy_lines import changes_between, lines_of
@@ -251,8 +251,7 @@ def _record(
             check_approved(connection, ledger, run_key, policy.version, None if found is None else found.version, rules)
         group_of(connection).not_stopped = None  # sends that share this commit come after it
         group_of(connection).marks += 1  # a ledger that forgot it is older than this machine knows
-        added = insert(schema.policies).values(**row, checksum=seal(ledger.key, schema.policies, row))
-        return int(connection.execute(added.returning(schema.policies.c.id)).scalar_one())
+        return add_sealed(connection, ledger.key, schema.policies, row)
 
     crash_point("policy.before")
     number = ledger.write(work)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy import Connection, Row, func, select, update
 
 from treasury.approving.judging import Proposal
 from treasury.approving.tokens import Binding, Verb
@@ -16,9 +16,11 @@ from treasury.errors import InputError
 from treasury.ledger import schema
 from treasury.ledger.database import group_of, serialize
 from treasury.ledger.deciding import Word, hear
+from treasury.ledger.decisions import RecordedDecision, find_decisions, not_taken_back, record
 from treasury.ledger.identity import identity_of_ledger
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.seals import is_sealed, seal
+from treasury.ledger.makers import PLAN
+from treasury.ledger.seals import add_sealed, is_sealed
 from treasury.policy.people import Maker
 
 CANCELLED = select(schema.decisions).where(schema.decisions.c.verb == Verb.CANCEL.value)
@@ -78,17 +80,26 @@ def add_proposal(
         "ledger": identity_of_ledger(connection),
         "shown": None if shown is None else ledger.key.encrypt(shown),
     }
-    values["checksum"] = seal(ledger.key, table, values)
-    added = connection.execute(insert(table).values(**values).returning(table.c.id)).scalar_one()
+    added = add_sealed(connection, ledger.key, table, values)
+    for each in changed_about(connection, ledger, run_key):  # it is decided about anew
+        noted = RecordedDecision(Verb.DISREGARD, run_key, each.itself, "", "")
+        record(connection, ledger, noted)
     forget = update(table).where(table.c.run_key == run_key, table.c.id != added)
     connection.execute(forget.values(shown=None))
     return plan_of(ledger, connection.execute(select(table).where(table.c.id == added)).one())
 
 
+def changed_about(connection: Connection, ledger: Ledger, run_key: str, about: str = "") -> list[RecordedDecision]:
+    """Return what was changed or added by hand of the decisions named by this run, or about this, since its newest plan
+    was proposed."""
+    genuine, others = find_decisions(connection, ledger.key, named=run_key, about=about)
+    return not_taken_back([*(each for each in genuine if each.verb == Verb.DISREGARD), *others], Verb.DISREGARD)
+
+
 def newest_plan(connection: Connection, ledger: Ledger, run_key: str) -> WaitingPlan | None:
     """The newest plan of a run, whatever became of it; None when it needs no approval, or was changed by hand."""
-    row = _newest_row(connection, run_key)
-    return None if row is None or not row.needed or not is_genuine(ledger, row) else plan_of(ledger, row)
+    row, is_newest = newest_row(connection, ledger, run_key)
+    return plan_of(ledger, row) if row is not None and is_newest and row.needed else None
 
 
 def plans_of_run(connection: Connection, ledger: Ledger, run_key: str) -> list[WaitingPlan]:
@@ -101,8 +112,8 @@ def plans_of_run(connection: Connection, ledger: Ledger, run_key: str) -> list[W
 
 def is_changed_by_hand(connection: Connection, ledger: Ledger, run_key: str) -> bool:
     """Tell whether the newest plan of a run was changed or added by hand: an older one must not take its place."""
-    row = _newest_row(connection, run_key)
-    return row is not None and not is_genuine(ledger, row)
+    row, is_newest = newest_row(connection, ledger, run_key)
+    return row is not None and not is_newest
 
 
 def is_genuine(ledger: Ledger, row: Row[Any]) -> bool:
@@ -114,10 +125,16 @@ def is_genuine(ledger: Ledger, row: Row[Any]) -> bool:
     return (own | shown).items() >= own.items()
 
 
-def _newest_row(connection: Connection, run_key: str) -> Row[Any] | None:
+def newest_row(connection: Connection, ledger: Ledger, run_key: str) -> tuple[Row[Any] | None, bool]:
+    """Return the newest plan of a run, and whether it is that for certain: of as many as there are, and changed by
+    nobody."""
     table = schema.plans
-    query = select(table).where(table.c.run_key == run_key).order_by(table.c.id.desc()).limit(1)
-    return connection.execute(query).first()
+    rows = connection.execute(select(table).where(table.c.run_key == run_key).order_by(table.c.id)).fetchall()
+    sealed = [row for row in rows if is_sealed(ledger.key, table, row)]
+    if not sealed:
+        return (rows[-1] if rows else None), False
+    newest = max(sealed, key=lambda row: (row.number or 0, row.id))
+    return newest, newest.number in (None, len(rows)) and is_genuine(ledger, newest)
 
 
 def plan_of(ledger: Ledger, row: Row[Any]) -> WaitingPlan:
@@ -138,7 +155,7 @@ def is_plan_of_run(connection: Connection, plan: WaitingPlan) -> bool:
 
 def plan_subject(plan: WaitingPlan) -> str:
     """A plan that waits, as a decision is about it: this proposal and no other."""
-    return f"plan {plan.code} of {plan.run_key}"
+    return f"{PLAN}{plan.code} of {plan.run_key}"
 
 
 def cancel_plan(ledger: Ledger, plan: WaitingPlan, word: Word) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import Row, Table
+from sqlalchemy import Connection, Row, Table, insert, update
 
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
@@ -15,11 +15,11 @@ from treasury.orders.records import Order, Quote
 SEALED: Mapping[Table, tuple[str, ...]] = {
     schema.plans: (
         *("run_key", "plan_sha256", "maker", "os_user", "is_listed", "token", "needed", "proposed_at", "policy"),
-        *("day", "number", "ledger", "ends_at"),
+        *("day", "number", "ledger", "ends_at", "id"),
     ),
     schema.runs: ("run_key", "kind", "plan", "plan_sha256", "policy", "makers"),
     schema.decisions: (
-        *("at", "verb", "named", "about", "name", "os_user", "is_alone", "why", "token", "ends_at", "facts"),
+        *("at", "verb", "named", "about", "name", "os_user", "is_alone", "why", "token", "ends_at", "facts", "id"),
     ),
     schema.policies: (
         "version",
@@ -30,15 +30,25 @@ SEALED: Mapping[Table, tuple[str, ...]] = {
         "recovery",
         "ended_at",
         "ended_by",
+        "id",
     ),
     schema.statement_lines: ("sweep_id", "file", "given_by", "given_at", "content"),
 }
-"""Table -> the columns that its rows' checksums cover."""
+"""Table -> the columns that its rows' checksums cover; with the number of each row where their sequence counts."""
 
 
 def seal(key: LedgerKey, table: Table, values: Mapping[str, Any]) -> str:
     """The checksum of a row; columns that are not given are empty."""
     return key.checksum([table.name, *(_plain(values.get(name)) for name in SEALED[table])])
+
+
+def add_sealed(connection: Connection, key: LedgerKey, table: Table, values: Mapping[str, Any]) -> int:
+    """Add a row whose checksum covers its number, too: a copy of it, or the row itself elsewhere, is another one."""
+    added = insert(table).values(**values, checksum="").returning(table.c.id)
+    number = int(connection.execute(added).scalar_one())
+    checksum = seal(key, table, {**values, "id": number})
+    connection.execute(update(table).where(table.c.id == number).values(checksum=checksum))
+    return number
 
 
 def is_sealed(key: LedgerKey, table: Table, row: Row[Any]) -> bool:

@@ -19,6 +19,7 @@ from sqlalchemy import (
     Text,
     bindparam,
     literal,
+    or_,
     select,
     union_all,
     update,
@@ -29,6 +30,7 @@ from sqlalchemy.types import TypeEngine
 
 from treasury.approving.tokens import Verb
 from treasury.ledger import schema
+from treasury.ledger.decisions import ALL_SENDING, STOP
 from treasury.ledger.mapping import TABLES, read_row
 from treasury.orders.records import Record
 
@@ -36,7 +38,11 @@ S = TypeVar("S", bound=Record)
 
 HALTS = union_all(
     select(schema.decisions.c.name.label("by"), literal(0).label("recovery")).where(
-        schema.decisions.c.verb == Verb.STOP.value
+        or_(
+            schema.decisions.c.verb == Verb.STOP.value,
+            schema.decisions.c.named == STOP,
+            schema.decisions.c.about == ALL_SENDING,
+        )
     ),
     select(schema.policies.c.adopted_by, schema.policies.c.in_force_at).where(
         schema.policies.c.recovery,
@@ -49,8 +55,9 @@ HALTS = union_all(
         schema.policies.c.ended_at.is_(None),
     ),
 )
-"""Every stop that ever was, a recovery of the policy until it takes effect (`recovery`: when, Unix ms), and a policy
-that took effect after the one that payments were judged by (`recovery` -1)."""
+"""Every stop that ever was, also one of which only the verb, the name or the thing is left; a recovery of the policy
+until it takes effect (`recovery`: when, Unix ms), and a policy that took effect after the one that payments were judged
+by (`recovery` -1)."""
 
 
 LAST_QUOTE = (

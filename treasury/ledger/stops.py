@@ -5,17 +5,14 @@ from dataclasses import replace
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from sqlalchemy import Connection
 
-from treasury.approving.tokens import Matter, Verb
+from treasury.approving.tokens import Matter, Verb, key_of
 from treasury.errors import InputError
 from treasury.ledger.database import group_of, serialize
 from treasury.ledger.deciding import Proof, Word, hear, judge_word, matter_of, signed_by
-from treasury.ledger.decisions import RecordedDecision, find_decisions, record
+from treasury.ledger.decisions import ALL_SENDING, STOP, RecordedDecision, find_decisions, record
 from treasury.ledger.halts import standing_stops
 from treasury.ledger.ledger import Ledger
 from treasury.policy.people import Maker, names_somebody, words_of
-
-STOP = "stop"
-"""The name of all stops."""
 
 
 def stop_sending(
@@ -28,7 +25,7 @@ def stop_sending(
         person, reason = owner or words_of(stopped_by), words_of(why)
         if not names_somebody(person) or not reason:
             raise InputError("a stop needs a name and a reason: --by NAME --why TEXT")
-        record(connection, ledger, RecordedDecision(Verb.STOP, STOP, "all sending", person, os_user, reason, token))
+        record(connection, ledger, RecordedDecision(Verb.STOP, STOP, ALL_SENDING, person, os_user, reason, token))
         # Race: a later send of this very transaction must see the stop.
         group_of(connection).not_stopped = None
         group_of(connection).marks += 1  # a ledger that forgot it is older than this machine knows
@@ -65,7 +62,7 @@ def lift_stop(ledger: Ledger, lifted_by: str = "", *, os_user: str = "", proof: 
         own = replace(word, subjects=tuple(each.itself for each in stops))
         refused: list[InputError] = []
         for stop in stops:
-            maker = Maker(stop.name, stop.os_user, is_signed=stop.token is not None)
+            maker = Maker(stop.name, stop.os_user, is_signed=stop.token is not None, key=key_of(stop.token))
             try:
                 hear(connection, ledger, own, stop.itself, (maker,))
             except InputError as error:

@@ -14,7 +14,7 @@ from treasury.ledger.database import serialize
 from treasury.ledger.decisions import RecordedDecision, find_decisions, record
 from treasury.ledger.identity import identity_of_ledger
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.proposals import add_proposal
+from treasury.ledger.proposals import add_proposal, newest_row
 from treasury.ledger.seals import is_sealed
 from treasury.policy.people import Maker
 
@@ -41,16 +41,14 @@ def record_plan(
 
     `policy`: the version in force. `ends_at`: the end of the plan's day, Unix ms. `shown`: what approvers see of it.
     """
-    sha256, table = plan_hash(content), schema.plans
+    sha256 = plan_hash(content)
     row = {"run_key": run_key, "plan_sha256": sha256, "needed": needed, "day": day, "policy": policy}
     row |= {"maker": maker.name, "os_user": maker.os_user, "is_listed": maker.is_listed, "ends_at": ends_at}
     row |= {"token": None if token is None else str(token), "content": json.dumps(content)}
 
     def work(connection: Connection) -> None:
         serialize(connection)
-        query = select(table).where(table.c.run_key == run_key).order_by(table.c.id.desc()).limit(1)
-        newest = connection.execute(query).first()
-        is_ours = newest is not None and is_sealed(ledger.key, table, newest)
+        newest, is_ours = newest_row(connection, ledger, run_key)
         known = () if newest is None or not is_ours else (newest.plan_sha256, newest.day, newest.policy, newest.ledger)
         is_signed = token is None or (newest is not None and newest.token is not None)
         waits = newest is not None and bool(newest.needed) == bool(needed)  # else somebody has said yes since

@@ -124,7 +124,7 @@ def _release(connection: Connection, ledger: Ledger, order: Order, word: Word) -
     facts: dict[str, Any] = {"hold_kind": None, "reason": None, "absences_needed": needed, "absent_since": None}
     facts |= {"released": f"{order.released or ''} {order.hold_kind}".strip()}
     if order.hold_kind == Hold.LIMIT:  # a limit is never waived, so nothing of its run leaves unjudged
-        judge_anew(connection, order.run_key)
+        judge_anew(connection, ledger, order.run_key)
     return ledger.step(order, Event.RELEASE, cause=word.cause, word=word, **facts)
 
 

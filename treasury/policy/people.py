@@ -67,6 +67,8 @@ class Maker:
     os_user: str
     is_listed: bool = False
     is_signed: bool = False
+    key: str = ""
+    """The public key of the signature, where it is kept: it stays, whatever its owner is called later."""
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
 from treasury.ledger.decisions import RecordedDecision
 from treasury.ledger.mapping import read_row
-from treasury.ledger.seals import CHANGED, seal, seal_order, sealed_before
+from treasury.ledger.seals import CHANGED, add_sealed, seal, seal_order, sealed_before
 from treasury.orders.records import Order
 
 revision = "0105"
@@ -126,6 +126,7 @@ SEALED = {
         *("run_key", "plan_sha256", "maker", "os_user", "is_listed", "token", "needed", "proposed_at", "policy"),
         *("day", "number", "ledger", "ends_at", "cancelled_at", "cancelled_by", "cancel_why"),
     ),
+    "policies": ("version", "content", "adopted_by", "adopted_at", "in_force_at", "recovery", "ended_at", "ended_by"),
     "decisions": ("proposal", "decision", "name", "os_user", "at", "expires_at", "token", "why", "used_at"),
     "keyed_decisions": ("at", "verb", "subject", "name", "os_user", "is_alone", "why", "token"),
 }
@@ -138,7 +139,8 @@ def upgrade() -> None:
     key: Any = opts.get("key")  # an empty database has nothing to be sealed
     found = _Former(connection, key, opts.get("account", "")).decisions
     if key is not None:
-        _seal_plans(connection, key)
+        _seal(connection, key, schema.plans)
+        _seal(connection, key, schema.policies)
         seal_orders(connection, key, opts["start"])
     for table in (_decisions, _stops, _keyed, _consents, _acceptances):
         op.drop_table(table.name)
@@ -149,13 +151,15 @@ def upgrade() -> None:
     for decision, genuine in found:
         row = {name: value for name, value in vars(decision).items() if name != "id"}
         row["facts"] = canonical_json(decision.facts) if decision.facts else None
-        connection.execute(insert(table).values(**row, checksum=seal(key, table, row) if genuine else CHANGED))
+        if genuine:
+            add_sealed(connection, key, table, row)
+        else:
+            connection.execute(insert(table).values(**row, checksum=CHANGED))
 
 
-def _seal_plans(connection: Connection, key: LedgerKey) -> None:
-    table = schema.plans
-    for row in _rows(connection, "plans"):
-        if _was_sealed(key, "plans", row):
+def _seal(connection: Connection, key: LedgerKey, table: Table) -> None:
+    for row in _rows(connection, table.name):
+        if _was_sealed(key, table.name, row):
             resealed = update(table).where(table.c.id == row["id"]).values(checksum=seal(key, table, row))
             connection.execute(resealed)
 
