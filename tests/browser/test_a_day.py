@@ -90,12 +90,11 @@ class Day:
         self.tab.screenshot(self.pictures / f"{name}.png", 3000)
         return self.tab.text()
 
-    def tab_of_run(self, run: str, words: str) -> None:
-        """Open one of the tabs of a run."""
+    def tab_of_run(self, run: str, words: str, shows: str) -> None:
+        """Open one of the tabs of a run, and wait until it shows a text."""
         self.dashboard.open(f"/runs/flow-run/{run}", "Artifacts")
-        self.tab.click(
-            f"[...document.querySelectorAll('[role=tab]')].find((tab) => tab.innerText.trim() === '{words}')"
-        )
+        tab = f"[...document.querySelectorAll('[role=tab]')].find((tab) => tab.innerText.trim() === '{words}')"
+        self.dashboard.follow(tab, f"(document.body?.innerText ?? '').includes({shows!r})")
 
 
 @pytest.fixture
@@ -159,13 +158,11 @@ def pays_by_the_form(day: Day) -> None:
     log = day.look("04-log")
     assert "WaitingForApproval" in log
     assert "ERROR" not in log, "to wait is no error"
-    day.tab_of_run(run, "Task Runs")
-    day.tab.await_text("write results payroll-2026-11")
+    day.tab_of_run(run, "Task Runs", "write results payroll-2026-11")
     tasks = day.look("05-tasks")
     for name in ("plan payroll-2026-11", "record payroll-2026-11", "send payouts 1-2", "follow payroll-2026-11"):
         assert name in tasks
-    day.tab_of_run(run, "Artifacts")
-    day.tab.await_text("Run payroll-2026-11: 2 settled")
+    day.tab_of_run(run, "Artifacts", "Run payroll-2026-11: 2 settled")
     artifacts = day.look("06-artifacts")
     for text in ("Plan of payroll-2026-11 waits for approval", "Rows of payroll-2026-11", "1 to do"):
         assert text in artifacts
@@ -212,8 +209,7 @@ def what_died_crashed_and_what_lives_ends_well(day: Day, dies: str, lives: str) 
     """After a restart nothing that died is shown as running, nothing that lives as crashed; each row is paid once."""
     assert day.state(dies) == ("CRASHED", "Crashed")
     day.dashboard.open(f"/runs/flow-run/{dies}", "Crashed")
-    day.tab_of_run(dies, "Details")
-    day.tab.await_text("it can be started again")
+    day.tab_of_run(dies, "Details", "it can be started again")
     day.look("10-crashed")
     FAULTS.clear()
     eventually(lambda: day.state(lives)[0] == "COMPLETED", PATIENCE, f"it lives, and is {day.state(lives)}")

@@ -106,6 +106,7 @@ def test_an_identity_check_is_passed_by_a_click_and_the_report_counts_it(tab: Ta
         rows = read_rows(office.home / "runs" / "card-users" / "card_users.csv")
         for user, button, shown in (("u-1", "Approve", "passed"), ("u-2", "Refuse", "refused")):
             tab.show(rows[user]["link"], PHONE)
+            tab.await_text("Approve")
             assert f"User {user}" in tab.text()
             tab.press(button)
             tab.await_text(f"Status\n{shown}")

@@ -352,8 +352,10 @@ def starts(served: Served, dashboard: Dashboard, run_key: str, account: str) -> 
     newest = "document.querySelector('a[href*=\"/artifacts/artifact/\"]')"  # the newest is first
     dashboard.follow("document.querySelector('a[href*=\"/artifacts/key/waiting-plan\"]')", newest)
     parts = f"['Plan of {run_key} waits for approval', 'Debits at most', 'Approved by', 'By country']"
-    dashboard.follow(newest, f"{parts}.every((part) => (document.body?.innerText ?? '').includes(part))")
-    return run, dashboard.tab.text()
+    whole = f"{parts}.every((part) => (document.body?.innerText ?? '').includes(part))"
+    dashboard.follow(newest, whole)
+    page = dashboard.tab.await_holds(f"{whole} && document.body.innerText")  # it may be drawn anew meanwhile
+    return run, " ".join(str(page).split())
 
 
 @CHROMIUM

@@ -30,8 +30,6 @@ from treasury.payments.desk import Desk
 from treasury.payments.resolving import release_orders
 from treasury.policy.model import parse_policy
 
-pytestmark = pytest.mark.both_databases
-
 TABLE = schema.decisions
 OpenLedger = Callable[..., Ledger]
 

@@ -25,7 +25,7 @@ from treasury.provider.card_users import (
     QueryCardUser,
     UploadKyc,
 )
-from treasury.provider.refusals import RefusalKind
+from treasury.provider.client import may_pass
 from treasury.reports.plain_book import PlainBook
 from treasury.reports.refused import write_refused
 from treasury.sheets.card_users import LAYOUT, CardUserRow, read_card_users
@@ -156,7 +156,7 @@ def provision_user(desk: Desk, row: CardUserRow, *, update: bool = False) -> dic
         known = find_card_user(desk, row.user_xid)
     except Refused as refusal:
         hint = "if that says that there is no such user, treasury doctor --prove proposes no_such_user"
-        return _trouble(row, _outcome(desk, refusal), f"{refusal}; {hint}")
+        return _trouble(row, _outcome(refusal), f"{refusal}; {hint}")
     except (NotConnected, OutcomeUnknown) as error:
         return _trouble(row, "unknown", str(error))
     try:
@@ -165,13 +165,12 @@ def provision_user(desk: Desk, row: CardUserRow, *, update: bool = False) -> dic
         return _trouble(row, "rejected", f"an image cannot be read: {error}")
     except (Refused, NotConnected, OutcomeUnknown) as error:
         # The next run looks the user up first, so it is not created twice.
-        return _trouble(row, _outcome(desk, error), str(error))
+        return _trouble(row, _outcome(error), str(error))
 
 
-def _outcome(desk: Desk, error: Exception) -> str:
+def _outcome(error: Exception) -> str:
     """The outcome of a user about whom a question or request failed: a service that is busy rejects nobody."""
-    is_refused = isinstance(error, Refused) and desk.account.rules.kind_of(error) is not RefusalKind.UNDECIDED
-    return "rejected" if is_refused else "unknown"
+    return "unknown" if may_pass(error) else "rejected"
 
 
 def _new(desk: Desk, row: CardUserRow) -> dict[str, Any]:
