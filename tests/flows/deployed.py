@@ -16,12 +16,12 @@ from treasury.testing import forget_desks
 class Deployed:
     """A run of a flow's deployment."""
 
-    def __init__(self, flow: Flow[..., Any], **parameters: Any) -> None:
+    def __init__(self, flow: Flow[..., Any], /, deployed_as: Any = "tests", **parameters: Any) -> None:
         self.flow = flow
         with get_client(sync_client=True) as client:
             form: Any = flow.parameters.model_dump()
             deployment = client.create_deployment(
-                client.create_flow(flow), "tests", entrypoint="tests.flow", parameter_openapi_schema=form
+                client.create_flow(flow), deployed_as, entrypoint="tests.flow", parameter_openapi_schema=form
             )
             self.id = client.create_flow_run_from_deployment(deployment, parameters=parameters).id
 

@@ -168,9 +168,14 @@ def provision_user(desk: Desk, row: CardUserRow, *, update: bool = False) -> dic
         return _trouble(row, _outcome(error), str(error))
 
 
+SYSTEM_ERROR = "500"
+"""The code of a service that could not answer, whatever its HTTP status (public fact 3)."""
+
+
 def _outcome(error: Exception) -> str:
     """The outcome of a user about whom a question or request failed: a service that is busy rejects nobody."""
-    return "unknown" if may_pass(error) else "rejected"
+    is_busy = may_pass(error) or (isinstance(error, Refused) and error.code == SYSTEM_ERROR)
+    return "unknown" if is_busy else "rejected"
 
 
 def _new(desk: Desk, row: CardUserRow) -> dict[str, Any]:
