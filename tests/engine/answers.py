@@ -148,3 +148,11 @@ def under(desk: Desk, order: Order, generation: int, answer: Any) -> Callable[[M
         return tuple(answer(body)) if body["request_id"] == reference else ABSENT
 
     return reply
+
+
+BUSY: tuple[tuple[int, dict[str, Any]], ...] = (
+    (429, {"code": 429, "message": "RATE_LIMIT_REACHED"}),
+    (503, {}),
+    (200, {"code": 500, "message": "system error"}),
+)
+"""Answers of a service that is busy, and rejects nothing."""

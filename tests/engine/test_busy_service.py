@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.engine.answers import BUSY
 from treasury.cards.provisioning import provision_user
 from treasury.payments.desk import Desk
 from treasury.sheets.card_users import CardUserRow
@@ -16,9 +17,7 @@ QUERY, CREATE = "/v1/carduser/query", "/v1/carduser/create-with-kyc-link"
 @pytest.mark.parametrize(
     ("answer", "outcome"),
     [
-        ((429, {"code": 429, "message": "RATE_LIMIT_REACHED"}), "unknown"),
-        ((503, {}), "unknown"),
-        ((200, {"code": 500, "message": "system error"}), "unknown"),
+        *((answer, "unknown") for answer in BUSY),
         ((200, {"code": 400, "message": "INVALID_REQUEST"}), "rejected"),
         ((403, {"code": 403, "message": "FORBIDDEN"}), "rejected"),
     ],

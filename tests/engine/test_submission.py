@@ -1,5 +1,6 @@
 """Money leaves at most once, and what is not known is said to be not known; against a service that answers to plan."""
 
+import json
 import sqlite3
 from collections.abc import Mapping
 from contextlib import closing, suppress
@@ -28,6 +29,7 @@ from treasury.errors import NotConnected, OutcomeUnknown, Refused, Stopped
 from treasury.orders.records import Intent, Order
 from treasury.orders.states import State
 from treasury.payments.desk import Desk
+from treasury.payments.resolving import resolve_as_sent
 
 pytestmark = ONE_ORDER
 
@@ -77,31 +79,38 @@ def test_a_final_status_ends_the_order_with_its_reason(
     assert (order.state, order.reason) == (state, "account closed")
 
 
+@pytest.mark.parametrize("door", ["answer", "query", "query after a lost answer"])
 @pytest.mark.parametrize(
-    ("there", "is_held"),
+    ("address", "tag", "is_held"),
     [
-        ({"address": "TSomebodyElse"}, True),
-        ({"address": "TAddress", "tag": "8"}, True),
-        ({"address": "TAddress", "tag": "7"}, False),
-        ({"address": "TAddress", "tag": None}, False),
-        ({}, False),
+        ("TSomebodyElse", None, True),
+        ("TAddress", "8", True),
+        ("TAddress", "7", False),
+        ("TAddr***", None, False),
+        (None, None, False),
     ],
 )
-def test_a_withdrawal_that_goes_elsewhere_is_held(
-    open_desk: OpenDesk, service: Any, there: dict[str, Any], is_held: bool
+def test_a_withdrawal_that_goes_elsewhere_is_held_until_a_person_says_what_became_of_it(
+    open_desk: OpenDesk, service: Any, door: str, address: str | None, tag: str | None, is_held: bool
 ) -> None:
-    """The queries show its amount alone, so it would be settled, and nobody would look."""
     desk = open_desk(service.base_url)
     fields = {"currency": "USDT", "amount": "10.00", "address": "TAddress", "tag": "7", "customer_ref_id": "c"}
     intent = Intent("a", "withdraw", fields, fields, currency="USDT", amount=Decimal("10.00"))
-    service.plan("/v1/order/withdraw", ok(order_no="P1", status=22, order_amount="10", currency="USDT", **there))
-    service.plan(QUERY, shown(99), shown(99))
+    there = {"address": address, "tag": tag} if door == "answer" else {}
+    answer = ok(order_no="P1", status=22, order_amount="10", currency="USDT", **there)
+    service.plan("/v1/order/withdraw", "drop" if door == "query after a lost answer" else answer)
+    metadata = json.dumps({"destinationAddress": address, "destinationTag": tag})
+    service.plan(QUERY, *[shown(99, metadata=metadata)] * 4)
     order = desk.submission.submit(plan(desk, intent))
-    assert (order.state, order.order_no) == (State.HELD if is_held else State.ACCEPTED, "P1")
-    assert "TSomebodyElse" not in str(order.reason), "addresses are personal"
-    assert not is_held or "another address or tag" in str(order.reason)
-    assert desk.submission.submit(order).state is order.state
-    assert desk.submission.ask(order).state is (State.HELD if is_held else State.SETTLED)
+    order = order if door == "answer" and is_held else desk.submission.ask(order)
+    assert (order.state, order.order_no) == (State.HELD if is_held else State.SETTLED, "P1")
+    if is_held:
+        assert "another address or tag" in str(order.reason)
+        assert "TSomebodyElse" not in str(order.reason), "addresses are personal"
+        assert desk.submission.submit(order).state is State.HELD
+        assert desk.submission.ask(order).state is State.HELD
+        [decided] = resolve_as_sent(desk, order.request_id, by="Ana Example", why="its support paid it as asked")
+        assert decided.order.state is State.SETTLED
     assert len(service.sent_to("/v1/order/withdraw")) == 1
 
 

@@ -154,11 +154,9 @@ def provision_user(desk: Desk, row: CardUserRow, *, update: bool = False) -> dic
     """Look one card user up, and create it when it does not exist; see to the e-mail and identity of one who does."""
     try:
         known = find_card_user(desk, row.user_xid)
-    except Refused as refusal:
-        hint = "if that says that there is no such user, treasury doctor --prove proposes no_such_user"
-        return _trouble(row, _outcome(refusal), f"{refusal}; {hint}")
-    except (NotConnected, OutcomeUnknown) as error:
-        return _trouble(row, "unknown", str(error))
+    except (Refused, NotConnected, OutcomeUnknown) as error:
+        outcome = _outcome(error)
+        return _trouble(row, outcome, f"{error}{NO_SUCH_USER if outcome == 'rejected' else ''}")
     try:
         return _new(desk, row) if known is None else _existing(desk, row, known, update=update)
     except OSError as error:
@@ -168,6 +166,7 @@ def provision_user(desk: Desk, row: CardUserRow, *, update: bool = False) -> dic
         return _trouble(row, _outcome(error), str(error))
 
 
+NO_SUCH_USER = "; if that says that there is no such user, treasury doctor --prove proposes no_such_user"
 SYSTEM_ERROR = "500"
 """The code of a service that could not answer, whatever its HTTP status (public fact 3)."""
 

@@ -11,6 +11,7 @@ from treasury.files import write_bytes, write_json
 from treasury.ledger.snapshots import ISSUED, keep_snapshot, snapshot_of
 from treasury.masking import known, mask_text
 from treasury.payments.desk import Desk
+from treasury.provider.answers import names_the_same
 from treasury.provider.orders import DepositAddress, VerifyDepositAddress
 from treasury.provider.refusals import RefusalKind
 from treasury.reports.plain_book import PlainBook
@@ -76,7 +77,7 @@ def _issue(desk: Desk, row: AddressRow) -> dict[str, Any]:
                 currency=row.currency, customer_ref_id=row.customer_ref_id, description=row.description
             )
             reply = desk.client.send(asked)
-            if reply.currency not in (None, row.currency):
+            if reply.currency is not None and not names_the_same(row.currency, reply.currency):
                 return _trouble(row, "rejected", f"the service said an address of {reply.currency}: ask its support")
             address, tag = reply.address, reply.tag or ""
         else:

@@ -45,7 +45,7 @@ class Word:
     ends_at: int | None = None
     """When it counts no more, Unix ms."""
     facts: Mapping[str, str] = field(default_factory=dict)
-    """What else it says."""
+    """More that it says, by name."""
     decided: Decided | None = None
     """Whose it is, as it was found before the transaction that records it."""
 

@@ -48,7 +48,7 @@ class RecordedDecision:
     os_user: str
     why: str = ""
     token: str | None = None
-    """What a key signed; None for a typed name."""
+    """The token that a key signed; None for a typed name."""
     is_alone: bool = False
     ends_at: int | None = None
     """When it counts no more, Unix ms."""

@@ -13,7 +13,7 @@ from treasury.ledger.seals import is_sealed
 from treasury.policy.people import Maker, People
 
 PLAN = "plan "
-"""What a decision begins with that is about a plan: whoever signed one as its maker decided about its run."""
+"""Begins the subject of a decision about a plan. A maker's signature is about the run."""
 
 
 def with_maker(makers: str | None, maker: Maker | None) -> str | None:

@@ -11,7 +11,7 @@ from treasury.money import canonical, exact
 from treasury.orders.records import Order, Quote
 from treasury.orders.states import State
 from treasury.provider.catalogue import CATALOGUE
-from treasury.provider.operation import Operation, Reply, SeenOrder, is_blank
+from treasury.provider.operation import SeenOrder, is_blank
 from treasury.provider.refusals import DOUBLE_PAYMENT
 from treasury.provider.service_rules import ServiceRules
 from treasury.provider.status import OrderStatus
@@ -38,17 +38,15 @@ def disagreements(order: Order, seen: SeenOrder) -> list[str]:
     ]
 
 
-DESTINATION = ("address", "tag")
-"""Fields of an operation that say where its money goes, and that its reply may repeat (document, Withdraw record)."""
+def goes_elsewhere(payload: Mapping[str, Any], seen: SeenOrder) -> bool:
+    """Tell whether a withdrawal is shown with another address or tag than was asked for. What is not shown, or is
+    masked, is no other one.
 
-
-def goes_elsewhere(operation: Operation[Any], reply: Reply) -> bool:
-    """Tell whether the answer to a request shows another destination than was asked for; none is what it leaves out, or
-    masks."""
-    for name in DESTINATION:
-        ours, there = getattr(operation, name, None), getattr(reply, name, None)
-        is_shown = name in reply.listed() and not is_blank(ours) and not is_blank(there)
-        if is_shown and "*" not in str(there) and canonical_address(str(ours)) != canonical_address(str(there)):
+    `payload`: what was asked for.
+    """
+    for ours, there in zip((payload.get("address"), payload.get("tag")), seen.destination, strict=True):
+        is_shown = not is_blank(ours) and not is_blank(there) and "*" not in str(there)
+        if is_shown and canonical_address(str(ours)) != canonical_address(str(there)):
             return True
     return False
 

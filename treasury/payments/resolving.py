@@ -122,10 +122,15 @@ def _release(connection: Connection, ledger: Ledger, order: Order, word: Word) -
     serialize(connection)  # Race: an epoch that begins at the same moment holds it, or has it asked about
     needed = absences_needed(connection, ledger.now())
     facts: dict[str, Any] = {"hold_kind": None, "reason": None, "absences_needed": needed, "absent_since": None}
-    facts |= {"released": f"{order.released or ''} {order.hold_kind}".strip()}
+    facts |= {"released": _kinds_released(order)}
     if order.hold_kind == Hold.LIMIT:  # a limit is never waived, so nothing of its run leaves unjudged
         judge_anew(connection, ledger, order.run_key)
     return ledger.step(order, Event.RELEASE, cause=word.cause, word=word, **facts)
+
+
+def _kinds_released(order: Order) -> str | None:
+    """The kinds of hold that a person released an order from, with the one that it has now."""
+    return " ".join(filter(None, (order.released, order.hold_kind))) or None
 
 
 _MAY_BE_SENT = "released: it is sent at the next start of its run"
@@ -309,7 +314,12 @@ def _as_sent(desk: Desk, order: Order, word: Word, *, alone: bool) -> Decision:
         )
         return Decision(order, False, f"{'; '.join(differs)}: {how}")
     unseen = f"the service does not show it: {how_it_ends(order.request_id)}" if seen is None else None
-    facts: dict[str, Any] = {"reason": unseen, "hold_kind": None, "first_answer": None}
+    facts: dict[str, Any] = {
+        "reason": unseen,
+        "hold_kind": None,
+        "first_answer": None,
+        "released": _kinds_released(order),
+    }
     order = desk.ledger.step(order, Event.RESOLVE_SENT, cause=word.cause, word=word, **facts)
     if seen is not None:
         order = desk.submission.apply(order, seen)[0]

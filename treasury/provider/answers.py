@@ -37,13 +37,13 @@ def _about(operation: Operation[R], reply: R, http_status: int) -> R:
     named = SUBJECTS if operation.effect is Effect.READS else ()  # of any other operation its caller compares
     for name in named:
         ours, there = getattr(operation, name, None), getattr(reply, name, None)
-        if name in reply.listed() and ours and there and not _names_the_same(str(ours), str(there)):
+        if name in reply.listed() and ours and there and not names_the_same(str(ours), str(there)):
             why = f"the answer is about {there}, not {ours}"
             raise OutcomeUnknown(operation.operation_name(), why, http_status)
     return reply
 
 
-def _names_the_same(ours: str, there: str) -> bool:
+def names_the_same(ours: str, there: str) -> bool:
     """Tell whether an answer names what was asked about: in any letters, with or without the chain of a pooled asset,
     and a pair with any sign between its two."""
     mine, its = (re.sub(r"[^A-Z0-9_]", "", each.upper()) for each in (ours, there))

@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
 from itertools import islice
@@ -52,6 +52,8 @@ class SeenOrder:
     created_ms: int | None = None
     """When it was made, Unix ms."""
     reason: str | None = None
+    destination: tuple[str | None, str | None] = field(default=(None, None), repr=False)
+    """The address that it goes to, and the tag there. Personal."""
     unreadable: str | None = None
     """The part of the reply that is not what it should be, if any."""
 
@@ -81,8 +83,7 @@ class Reply(BaseModel):
     @property
     def envelope(self) -> dict[str, Any]:
         """The whole answer, `code` and `message` included; only unsafe characters are not as they arrived."""
-        received = self._received
-        return {} if received is None else received.envelope
+        return {} if self._received is None else self._received.envelope
 
     @classmethod
     @functools.cache
@@ -99,8 +100,7 @@ class Reply(BaseModel):
 
     def unread(self, other: str | None = None) -> str | None:
         """The fields that could not be read and were left out, by wire name, and another part; None when all were."""
-        received = self._received
-        unread = () if received is None else received.unread
+        unread = () if self._received is None else self._received.unread
         if not unread:
             return other
         names = [wire_name(type(self), name) for name in unread] + ([other] if other else [])
@@ -347,9 +347,9 @@ def _attribute(model: type[BaseModel], wire: str) -> str:
 def members(model: type[BaseModel]) -> dict[str, tuple[bool, type[BaseModel] | None]]:
     """Wire name of each field -> (is it personal, the model of the object it holds)."""
     found = {}
-    for name, field in model.model_fields.items():
-        nested = next((kind for kind in _types(field.annotation) if issubclass(kind, BaseModel)), None)
-        personal = any(isinstance(mark, Personal) for mark in (*field.metadata, *marks_of(field.annotation)))
+    for name, item in model.model_fields.items():
+        nested = next((kind for kind in _types(item.annotation) if issubclass(kind, BaseModel)), None)
+        personal = any(isinstance(mark, Personal) for mark in (*item.metadata, *marks_of(item.annotation)))
         found[wire_name(model, name)] = (personal, nested)
     return found
 

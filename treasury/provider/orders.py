@@ -105,8 +105,14 @@ class TransactionRecord(Reply):
             fee=self.fee_amount,
             finish_time=self.finish_time,
             reason=self.reason or None,
+            destination=self._destination(),
             unreadable=self.unread("metadata" if self.details is None else None),
         )
+
+    def _destination(self) -> tuple[str | None, str | None]:
+        details = self.details or {}
+        address, tag = (details.get(name) for name in ("destinationAddress", "destinationTag"))
+        return (address if isinstance(address, str) else None, tag if isinstance(tag, str) else None)
 
     def redacted(self, masked: Callable[[str], str]) -> dict[str, Any]:
         """The data as it came; of `metadata` only what names no person and no account."""
@@ -153,6 +159,7 @@ class WithdrawRecord(Reply):
             arrive_amount=self.arrive_amount,
             fee=self.fee,
             reason=self.fail_reason or None,
+            destination=(self.address, self.tag),
             unreadable=self.unread(),
         )
 

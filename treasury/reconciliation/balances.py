@@ -54,7 +54,7 @@ class Flows:
     """Part of what was debited: of orders that were on their way at the report before, of operations that debit when
     they are final. They may have ended before it learnt of that."""
     ended_in: Decimal = ZERO
-    """What came back of those that debit when they are accepted, and failed since."""
+    """Part of what came back: of orders that debit when they are accepted, and failed since."""
     ended_since: int | None = None
     """When the oldest of both was sent, Unix ms."""
     in_flight: Decimal = ZERO
@@ -68,8 +68,8 @@ class Flows:
     receiving_before: Decimal = ZERO
     """The part of it that was sent before the account was opened, and so may be inside the opening, too."""
     receiving_then: Decimal = ZERO
-    """What conversions bring of which the service showed that they were on their way then, and that a person took over
-    since."""
+    """Of conversions that the service showed on their way when the account was opened, and that a person took over
+    since: the amount that they bring."""
     unpriced: Decimal = ZERO
     """All debits so far that were not known when they were sent (scan-to-pay), by what the service shows of them, less
     what pay-ins and deposits brought."""
@@ -167,7 +167,7 @@ class BalanceAccount:
     moved_then: Decimal = ZERO
     """How much the balance moved while it was opened."""
     debited_then: Decimal = ZERO
-    """What orders that were on their way had taken already when it was opened (`debited_when`)."""
+    """The amount that orders on their way had taken already when it was opened (`debited_when`)."""
 
     @property
     def is_unread(self) -> bool:

@@ -20,12 +20,13 @@ from treasury.orders.decisions import (
     QueryResult,
     as_paid,
     disagreements,
+    goes_elsewhere,
     judge_absence,
     judge_query,
 )
 from treasury.orders.quoting import QUOTED, asked_facts
 from treasury.orders.records import ON_A_PERSONS_WORD, Order, Quote
-from treasury.orders.states import NOT_AT_SERVICE, Event, Hold, State, event_for
+from treasury.orders.states import NOT_AT_SERVICE, OPEN, Event, Hold, State, event_for
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.client import Client
 from treasury.provider.operation import Reply, SeenOrder
@@ -319,8 +320,8 @@ class Inquiry:
     def _apply_shown(self, order: Order, seen: SeenOrder, where: str) -> Order:
         """Record what the service shows of an order, if it agrees with what was asked; otherwise record the
         difference."""
-        if order.state is State.PREPARED or (order.state is State.UNKNOWN and order.first_answer == DOUBLE_PAYMENT):
-            return self.hold_known(order, order.generation, seen, where)
+        if (held := self._hold_instead(order, seen, where)) is not None:
+            return held
         facts = _seen_facts(order, seen) | {"asked_at": self._ledger.now()}
         differs = "; ".join(disagreements(order, seen))
         shows_nothing = seen.status is None and not seen.order_no
@@ -339,6 +340,33 @@ class Inquiry:
         if event is None:
             return self._ledger.note(order, unmoved=True, **facts)
         return self._ledger.step(order, event, cause=where, **facts)
+
+    def _hold_instead(self, order: Order, seen: SeenOrder, where: str) -> Order | None:
+        """Hold an order that is shown though it was not sent, or that goes elsewhere than was asked for; else None."""
+        if order.state is State.PREPARED or (order.state is State.UNKNOWN and order.first_answer == DOUBLE_PAYMENT):
+            return self.hold_known(order, order.generation, seen, where)
+        if order.state in OPEN and self._goes_elsewhere(order, seen):
+            return self._hold_elsewhere(order, seen, where)
+        return None
+
+    def _goes_elsewhere(self, order: Order, seen: SeenOrder) -> bool:
+        is_withdrawal = CATALOGUE[order.operation].limited_by == "withdrawals"
+        if not is_withdrawal or order.payload is None or Hold.KNOWN in (order.released or "").split():
+            return False  # whoever resolved it as sent has looked where it goes
+        return goes_elsewhere(self._ledger.payload(order), seen)
+
+    def _hold_elsewhere(self, order: Order, seen: SeenOrder, where: str) -> Order:
+        """Hold a withdrawal that the service sends to another address or tag than was asked for: a person decides."""
+        cause, name = f"{where} shows another address or tag than was asked for", order.request_id
+        reason = (
+            f"{cause}: ask its support where it goes; if it was paid as asked, treasury resolve {name} --as sent; "
+            f"if its support says that it never will be, treasury resolve {name} --as failed"
+        )
+        facts = {**_seen_facts(order, seen), "reason": reason}
+        if order.state is not State.UNKNOWN:
+            doubted = Event.LOSE if order.state is State.SENDING else Event.DISPUTE
+            order = self._ledger.step(order, doubted, cause=cause, **facts)
+        return self._ledger.step(order, Event.HOLD, cause=cause, hold_kind=Hold.KNOWN, **facts)
 
 
 WHO_SAYS = with_person(", with --by NAME", is_listed=None) + " and --why TEXT"

@@ -7,13 +7,13 @@ from typing import Any
 from treasury.concurrency.crash_points import crash_point
 from treasury.errors import NotConnected, NotSentInTime, OutcomeUnknown, Refused
 from treasury.ledger.ledger import Ledger
-from treasury.orders.decisions import EvidenceRules, goes_elsewhere
+from treasury.orders.decisions import EvidenceRules
 from treasury.orders.quoting import QUOTED
 from treasury.orders.records import Order
 from treasury.orders.states import Event, Hold, State
 from treasury.provider.catalogue import CATALOGUE
 from treasury.provider.client import Client, Signed
-from treasury.provider.operation import Operation, SeenOrder
+from treasury.provider.operation import Operation
 from treasury.provider.refusals import WRONG_SIGNATURE, RefusalKind
 from treasury.provider.retries import SEND
 from treasury.sending.gate import Gate
@@ -119,21 +119,7 @@ class Transmission(Inquiry):
             return Sent(self._ledger.step(order, Event.LOSE, cause=error.why, reason=error.why, code=error.code))
         crash_point("send.answered")
         seen = self._rules.service.read(type(signed.operation), reply.as_order())
-        if goes_elsewhere(signed.operation, reply):
-            return Sent(self._hold_elsewhere(order, seen))
         return Sent(self._apply_shown(order, seen, "the answer to the request"))
-
-    def _hold_elsewhere(self, order: Order, seen: SeenOrder) -> Order:
-        """Hold an order that the service sends elsewhere than was asked: no query would show that again."""
-        cause = "the answer to the request shows another address or tag than was asked for"
-        name = order.request_id
-        reason = (
-            f"{cause}: ask its support where it goes; if it was paid as asked, treasury resolve {name} --as sent; "
-            f"if its support says that it never will be, treasury resolve {name} --as failed"
-        )
-        facts: dict[str, Any] = {"order_no": seen.order_no, "status": seen.status, "reason": reason}
-        lost = self._ledger.step(order, Event.LOSE, cause=cause, **facts)
-        return self._ledger.step(lost, Event.HOLD, cause=cause, hold_kind=Hold.KNOWN, reason=reason)
 
     def _back(self, order: Order, event: Event, **facts: Any) -> Order:
         """Make an order ready again that was not sent, unless an earlier transmission may have acted."""
