@@ -201,17 +201,6 @@ def test_a_replaced_plan_does_not_come_back_when_its_successor_is_hidden(desk: D
         start(desk, first)
 
 
-def test_a_cancelled_plan_does_not_come_back_when_its_end_is_wiped_out(desk: Desk, tmp_path: Path) -> None:
-    adopt(desk)
-    file = sheet(tmp_path, ("a", "20", "12345670001"))
-    waits(desk, file)
-    approve(desk, "ben")
-    cancel(desk, "run", KEYS["ben"], why="not needed")
-    change(desk, update(schema.decisions).where(schema.decisions.c.verb == "cancel").values(verb="reject"))
-    with pytest.raises(ApprovalNeeded):
-        start(desk, file)
-
-
 def test_expired_approvals_are_noticed_when_their_proposal_was_changed(
     desk: Desk, tmp_path: Path, sandbox: Any
 ) -> None:

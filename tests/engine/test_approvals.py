@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import text, update
 
 from tests.engine.approvers import (
     ASKS,
@@ -16,11 +15,9 @@ from tests.engine.approvers import (
     PEOPLE,
     adopt,
     approve,
-    change,
     later,
     person,
     propose,
-    recover,
     start,
     token_of,
     waits,
@@ -28,11 +25,8 @@ from tests.engine.approvers import (
 from tests.engine.runs import sheet
 from treasury.approving.keys import public_text
 from treasury.approving.tokens import Binding, Verb, read_token, sign
-from treasury.errors import ApprovalNeeded, ConfigurationError, InputError, PlanRejected
-from treasury.ledger import schema
+from treasury.errors import ApprovalNeeded, InputError, PlanRejected
 from treasury.ledger.approvals import reject_plan, waiting_plan
-from treasury.ledger.policies import policy_in_force
-from treasury.ledger.proposals import plan_subject
 from treasury.ledger.stops import lift_stop, stop_sending
 from treasury.payments import approving
 from treasury.payments.desk import Desk
@@ -296,86 +290,6 @@ def test_without_a_list_an_invisible_or_lookalike_letter_makes_nobody_else(
 
 
 # --- the ledger itself -----------------------------------------------------------------------------------------------
-
-
-def test_an_approval_that_was_written_by_hand_counts_as_none(desk: Desk, tmp_path: Path) -> None:
-    file = sheet(tmp_path, ("a", "20", "12345670001"))
-    plan = waits(desk, file)
-    row = {"verb": "approve", "named": "run", "about": plan_subject(plan), "name": "ben", "os_user": "ben", "why": ""}
-    row |= {"token": str(token_of(plan, "ben")), "checksum": "none"}
-    times = {"at": plan.proposed_at, "ends_at": plan.proposed_at + HOUR}
-    change(desk, schema.decisions.insert().values(**row, **times, is_alone=False))
-    with pytest.raises(ApprovalNeeded, match="written into the ledger by hand"):
-        start(desk, file)
-
-
-@pytest.mark.both_databases
-def test_an_approval_that_was_changed_by_hand_counts_as_none(desk: Desk, tmp_path: Path) -> None:
-    file = sheet(tmp_path, ("a", "20", "12345670001"))
-    waits(desk, file)
-    approve(desk, "ben")
-    later(desk, 73)
-    change(desk, update(schema.decisions).values(ends_at=desk.ledger.now() + HOUR))
-    with pytest.raises(ApprovalNeeded, match="written into the ledger by hand"):
-        start(desk, file)
-
-
-def test_a_proposal_that_was_changed_by_hand_counts_as_none(desk: Desk, tmp_path: Path) -> None:
-    file = sheet(tmp_path, ("a", "120", "12345670001"))
-    waits(desk, file)
-    approve(desk, "ben")
-    change(desk, update(schema.plans).values(needed=1))
-    with pytest.raises(ApprovalNeeded):
-        start(desk, file)
-    waits(desk, file)
-    approve(desk, "ben")
-    approve(desk, "cleo")
-    assert start(desk, file) == {"a": "settled"}
-
-
-@pytest.mark.parametrize("how", ["changed", "added"])
-@pytest.mark.both_databases
-def test_while_a_policy_was_written_by_hand_nothing_leaves(desk: Desk, tmp_path: Path, how: str) -> None:
-    file = sheet(tmp_path, ("a", "5", "12345670001"))
-    before = policy_in_force(desk.ledger)
-    assert before is not None
-    loose = text("UPDATE policies SET content = replace(content, '\"10\"', '\"1000000\"')")
-    row = {"version": "f" * 64, "source": "x", "adopted_by": "ada", "os_user": "ada", "recovery": False}
-    row |= {"content": "{}", "adopted_at": before.adopted_at + 1, "in_force_at": before.in_force_at + 1}
-    change(desk, loose if how == "changed" else schema.policies.insert().values(**row))
-    later(desk, 1)
-    with pytest.raises(ConfigurationError, match="by hand"):
-        start(desk, file)
-    with pytest.raises(ConfigurationError, match="by hand"):
-        adopt(desk, key=None if how == "changed" else "ada")
-    recover(desk)
-    assert start(desk, file) == {"a": "settled"}
-
-
-@pytest.mark.parametrize("changed", ["in_force_at", "ended_at", "recovery"])
-@pytest.mark.both_databases
-def test_a_policy_that_was_put_out_of_force_by_hand_makes_room_for_no_older_one(
-    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path, changed: str
-) -> None:
-    desk = open_desk(start_sandbox().base_url)
-    adopt(desk, {}, payouts={"max_per_run": {"USDT_TRC20": "1000"}})  # typed names, and no approvals
-    adopt(desk)
-    newest = policy_in_force(desk.ledger)
-    assert newest is not None
-    file = sheet(tmp_path, ("a", "500", "12345670001"))
-    far = {changed: True if changed == "recovery" else desk.ledger.now() + 1000 * HOUR}
-    change(desk, update(schema.policies).where(schema.policies.c.id == newest.id).values(**far))
-    with pytest.raises(ConfigurationError, match="by hand"):
-        start(desk, file)
-    stop_sending(desk.ledger, "Ann", "a look first")
-    with pytest.raises(ConfigurationError, match="by hand"):
-        lift_stop(desk.ledger, "Mallory")
-    with pytest.raises(ConfigurationError, match="by hand"):
-        adopt(desk)
-    recover(desk)
-    lift_stop(desk.ledger, proof=KEYS["ben"])
-    with pytest.raises(ApprovalNeeded):
-        start(desk, file)
 
 
 @pytest.mark.sqlite_alone

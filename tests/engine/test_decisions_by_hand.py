@@ -1,6 +1,7 @@
 """Somebody who has the database, and not the ledger's key, changes or adds what people decided: nothing more leaves.
 
-Stops, acceptances, the first yes of a schedule, rejections and cancellations; approvals are in `test_approvals.py`.
+Approvals, stops, acceptances, the first yes of a schedule, rejections and cancellations; policies are in
+`test_policies_by_hand.py`.
 """
 
 from collections.abc import Callable
@@ -11,16 +12,17 @@ import pytest
 from sqlalchemy import insert, literal, select, update
 
 from tests.engine import paying
-from tests.engine.approvers import KEYS, adopt, approve, change, later, propose, start, waits
+from tests.engine.approvers import HOUR, KEYS, adopt, approve, change, later, propose, start, token_of, waits
 from tests.engine.runs import sheet
-from treasury.errors import ApprovalNeeded, ConfigurationError, InputError, Stopped, TreasuryError
+from treasury.errors import ApprovalNeeded, ConfigurationError, InputError, Stopped
 from treasury.ledger import schema
 from treasury.ledger.acceptances import acceptances, withdraw_acceptances
 from treasury.ledger.approvals import reject_plan
 from treasury.ledger.decisions import RecordedDecision, record
 from treasury.ledger.halts import check_not_stopped
 from treasury.ledger.ledger import Ledger
-from treasury.ledger.policies import adopt_policy, genuine_policy, recover_policy
+from treasury.ledger.policies import genuine_policy
+from treasury.ledger.proposals import plan_subject
 from treasury.ledger.stops import lift_stop, stop_sending, stops_in_force
 from treasury.ledger.trade_plans import give_consent, has_consent
 from treasury.pay import agreeing
@@ -28,7 +30,6 @@ from treasury.payments.approving import sign_proposal
 from treasury.payments.cancelling import cancel
 from treasury.payments.desk import Desk
 from treasury.payments.resolving import release_orders
-from treasury.policy.model import parse_policy
 
 TABLE = schema.decisions
 OpenLedger = Callable[..., Ledger]
@@ -275,21 +276,39 @@ def test_an_earlier_policy_does_not_come_back_under_another_number(desk: Desk, n
         genuine_policy(desk.ledger)
 
 
-@pytest.mark.parametrize("policies", [1, 2], ids=["the only one", "the newest one"])
-def test_a_policy_that_was_changed_by_hand_is_changed_by_a_recovery_alone(desk: Desk, policies: int) -> None:
+def test_an_approval_that_was_written_by_hand_counts_as_none(desk: Desk, tmp_path: Path) -> None:
     adopt(desk)
-    for _ in range(policies - 1):
-        adopt(desk, key="ada", changes={"approvals": 1})
-    table = schema.policies
-    change(desk, update(table).where(table.c.id == policies).values(content="{}"))
-    wanted = parse_policy({"payouts": {"max_per_run": {"USDT": "1000000"}}}, "policy.toml")
-    for key in (None, KEYS["ada"]):
-        with pytest.raises(ConfigurationError, match="--recover"):
-            adopt_policy(desk.ledger, wanted, "policy.toml", by="ada", os_user="x", key=key)
-    recover_policy(desk.ledger, wanted, "policy.toml", by="Mallory", os_user="x", now=desk.ledger.now())
-    with pytest.raises(TreasuryError):
-        genuine_policy(desk.ledger)
+    file = sheet(tmp_path, ("a", "20", "12345670001"))
+    plan = waits(desk, file)
+    row = {"verb": "approve", "named": "run", "about": plan_subject(plan), "name": "ben", "os_user": "ben", "why": ""}
+    row |= {"token": str(token_of(plan, "ben")), "checksum": "none"}
+    times = {"at": plan.proposed_at, "ends_at": plan.proposed_at + HOUR}
+    change(desk, schema.decisions.insert().values(**row, **times, is_alone=False))
+    with pytest.raises(ApprovalNeeded, match="written into the ledger by hand"):
+        start(desk, file)
+
+
+@pytest.mark.both_databases
+def test_an_approval_that_was_changed_by_hand_counts_as_none(desk: Desk, tmp_path: Path) -> None:
+    adopt(desk)
+    file = sheet(tmp_path, ("a", "20", "12345670001"))
+    waits(desk, file)
+    approve(desk, "ben")
     later(desk, 73)
-    found = genuine_policy(desk.ledger)
-    assert found is not None
-    assert found.version == wanted.version
+    change(desk, update(schema.decisions).values(ends_at=desk.ledger.now() + HOUR))
+    with pytest.raises(ApprovalNeeded, match="written into the ledger by hand"):
+        start(desk, file)
+
+
+def test_a_proposal_that_was_changed_by_hand_counts_as_none(desk: Desk, tmp_path: Path) -> None:
+    adopt(desk)
+    file = sheet(tmp_path, ("a", "120", "12345670001"))
+    waits(desk, file)
+    approve(desk, "ben")
+    change(desk, update(schema.plans).values(needed=1))
+    with pytest.raises(ApprovalNeeded):
+        start(desk, file)
+    waits(desk, file)
+    approve(desk, "ben")
+    approve(desk, "cleo")
+    assert start(desk, file) == {"a": "settled"}
