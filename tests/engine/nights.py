@@ -8,6 +8,7 @@ from typing import Any
 from tests.moved_clock import clock_of
 from treasury.nights.months import report_month
 from treasury.payments.desk import Desk
+from treasury.payments.governing import governing
 from treasury.policy.model import Policy
 from treasury.provider.catalogue import CATALOGUE
 
@@ -36,7 +37,7 @@ def take(desk: Desk, request_id: str, amount: str) -> None:
 
 def month_of(desk: Desk, out: Path, month: str) -> dict[str, str]:
     """The account of a month, without what is 0; its sums are its closing."""
-    said = report_month(desk, month, out, Policy())
+    said = report_month(desk, month, out, governing(desk, None).policy or Policy())
     assert all(Path(file).is_file() for file in said["files"])
     [found] = [each for each in said["accounts"] if each["currency"] == "USDT_TRC20"]
     sums = ("opening", "received", "paid", "fees", "returned", "adjustments")

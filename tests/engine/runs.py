@@ -12,6 +12,7 @@ from treasury.nights import sweep
 from treasury.nights.reporting import judge_sweep, report_sweep
 from treasury.payments import execution
 from treasury.payments.desk import Desk
+from treasury.payments.governing import governing
 from treasury.policy.model import Policy
 from treasury.reconciliation.scope import Scope
 from treasury.reports.machine import as_machine
@@ -87,8 +88,9 @@ def remake(
     desk: Desk, sweep_id: int, out: Path, statement: Path | None = None, *, files: bool = False
 ) -> dict[str, Any]:
     third = None if statement is None else read_statement(statement)
+    rules = governing(desk, None).policy or Policy()
     if files or ALL:
-        return dict(report_sweep(desk, sweep_id, out, Policy(), third))
-    judged = judge_sweep(desk, sweep_id, Policy(), third)
+        return dict(report_sweep(desk, sweep_id, out, rules, third))
+    judged = judge_sweep(desk, sweep_id, rules, third)
     mark_written(desk.ledger, sweep_id)  # as if its files were
     return as_machine(judged)

@@ -13,6 +13,7 @@ from flows.commands.prefect_server import free_port
 from tests.crash.payments import make_kind
 from tests.engine import paying
 from tests.engine.answers import ABSENT, accepted, ok, refused, shown
+from tests.engine.approvers import adopt
 from tests.engine.nights import DAY, ROWS, OpenDesk, balance, classes, month_of, take
 from tests.engine.rounds import policy
 from tests.engine.runs import night, pay, sheet
@@ -251,6 +252,27 @@ def test_a_statement_is_kept_and_compared_both_ways(open_desk: OpenDesk, start_s
     assert classes(corrected) == {**said, "USDT_TRC20": "missing_in_ledger persisting"}
     assert len(desk.ledger.read(schema.statement_lines.select())) == 6, "the line that is as it was is kept once"
     assert corrected["scope"]["statement"].startswith(f"4 lines, the newest by {os_user()} (SHA-256 ")
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_lines_explain_nothing_that_are_given_while_people_are_listed_and_others_go_on_to(
+    before: bool, open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    desk = open_desk(start_sandbox(settle_seconds=1).base_url)
+    statement = tmp_path / "statement.csv"
+    statement.write_text("order_no,currency,amount,status\nX1,USDT_TRC20,50,99\n")
+    pay(desk, sheet(tmp_path, ROWS[0]), tmp_path / "out", seconds=20)
+    night(desk, tmp_path / "1")
+    if not before:
+        adopt(desk)
+    take(desk, "by-hand", "50")
+    expected = "0" if before else "-50"
+    assert balance(night(desk, tmp_path / "2", statement=statement))["unexplained"] == expected
+    shown = month_of(desk, tmp_path / "month", f"{clock_of(desk).now():%Y-%m}")
+    adopt(desk) if before else adopt(desk, {}, "ada")
+    clock_of(desk).move(DAY)
+    assert balance(night(desk, tmp_path / "3"))["unexplained"] == expected
+    assert month_of(desk, tmp_path / "month", f"{clock_of(desk).now():%Y-%m}") == shown
 
 
 @pytest.mark.both_databases

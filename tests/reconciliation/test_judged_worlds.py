@@ -345,6 +345,7 @@ class Trial:
             last_whole=before,
             balances={currency: tuple(nights) for currency, nights in self.nights.items()},
             entries=self._given(index),
+            explaining=self._given(index),
             known_numbers=[*self.ours, *(f"P-{name}" for name in self.ours)],
             known_breaks=self.known,
             acceptances=self._standing(at),
@@ -606,7 +607,7 @@ def reports_of(
                 since=before,
                 last_whole=before,
                 balances={"USDT": tuple(nights[: index + 1])},
-                entries=[line for line in lines if line.given_at <= night.as_of],
+                explaining=[line for line in lines if line.given_at <= night.as_of],
                 known_breaks=known,
                 acceptances=acceptances,
             )

@@ -14,7 +14,7 @@ from treasury.policy.model import Policy
 from treasury.provider.status import OrderStatus
 from treasury.reconciliation.balances import BalanceAccount, Night, roll_forward
 from treasury.reconciliation.entries import StatementEntry
-from treasury.reconciliation.report import ReconciliationInput, build_report
+from treasury.reconciliation.report import ReconciliationInput
 from treasury.reconciliation.sides import COLUMNS
 from treasury.reconciliation.third_side import with_entries
 
@@ -130,13 +130,3 @@ def test_a_movement_that_a_statement_shows_is_an_entry(
     assert account.change is not None
     assert account.explained_low is not None
     assert account.change - account.explained_low == sum(expected)
-
-
-def test_where_people_are_listed_a_statement_without_a_key_explains_nothing() -> None:
-    nights = {"USDT": [Night(NIGHTS[0], D(100)), Night(NIGHTS[1], D(50))]}
-    people = {"people": {"ada": {"keys": ["ed25519:" + "A" * 43 + "="], "os_users": ["ada"], "may": ["change_policy"]}}}
-    frame = pd.DataFrame(columns=list(COLUMNS), dtype=object)
-    taken = entry("X1", "50", given_at=NIGHTS[1])
-    for policy, expected in ((Policy(), D(0)), (Policy.model_validate(people), D(-50))):
-        given = ReconciliationInput(NIGHTS[1], in_parts(frame), policy, entries=[taken], balances=nights)
-        assert [line.unexplained for line in build_report(given).balances] == [expected]

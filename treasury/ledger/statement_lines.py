@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Row, insert, select
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
 from treasury.ledger.database import serialize
+from treasury.ledger.in_force import policy_at
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.seals import is_sealed, seal
 from treasury.reconciliation.entries import GIVEN, Statement, StatementEntry
@@ -38,14 +39,31 @@ def kept_lines(ledger: Ledger, sweep_id: int | None) -> list[StatementEntry]:
 
     A line that somebody put into the database by hand, or changed there, counts as none.
     """
-    return list({entry.order_no: entry for entry in given_lines(ledger, sweep_id)}.values())
+    return last_lines(_given_lines(ledger, sweep_id))
 
 
-def given_lines(ledger: Ledger, sweep_id: int | None) -> list[StatementEntry]:
-    """Return all of them, those that a later file corrected, too, in the sequence in which they were given."""
+def last_lines(lines: Iterable[StatementEntry]) -> list[StatementEntry]:
+    """Return the last line of each transaction."""
+    return list({line.order_no: line for line in lines}.values())
+
+
+def _given_lines(ledger: Ledger, sweep_id: int | None) -> list[StatementEntry]:
     table = schema.statement_lines
     until = () if sweep_id is None else (table.c.sweep_id <= sweep_id,)
     return list(_read(ledger.key, ledger.read(select(table).where(*until).order_by(table.c.id))))
+
+
+def explaining_lines(ledger: Ledger, sweep_id: int | None) -> list[StatementEntry]:
+    """Return the lines that explain what moved, also those that a later one corrects, as they were given.
+
+    They are those that a report was given while no policy in force listed people. One that lists people later, or no
+    more, changes nothing about lines that were given before it.
+    """
+    lines = _given_lines(ledger, sweep_id)
+    moments = {line.given_at for line in lines}
+    found = ledger.look(lambda connection: {at: policy_at(connection, ledger.key, at) for at in moments})
+    with_people = {at for at, policy in found.items() if policy is not None and policy.people}
+    return [line for line in lines if line.given_at not in with_people]
 
 
 def _read(key: LedgerKey, rows: Iterable[Row[Any]]) -> Iterator[StatementEntry]:

@@ -11,7 +11,7 @@ from treasury.ledger.adjustments import adjustments
 from treasury.ledger.bookings import opened_after, order_bookings, receipt_bookings
 from treasury.ledger.controls import controls_of
 from treasury.ledger.receipts import known_numbers
-from treasury.ledger.statement_lines import given_lines
+from treasury.ledger.statement_lines import explaining_lines, last_lines
 from treasury.money import ZERO, exact
 from treasury.nights.sweep import stored_sweep
 from treasury.payments.desk import Desk
@@ -33,15 +33,15 @@ def report_month(desk: Desk, month: str, out: Path | None, policy: Policy) -> Ma
     ledger, span = desk.ledger, span_of(month, policy.time_zone)
     sweep_id = stored_sweep(desk, Scope())
     nights = closing.balance_nights(ledger, sweep_id)
-    lines, ours = given_lines(ledger, sweep_id), known_numbers(ledger, sweep_id)
-    last = list({line.order_no: line for line in lines}.values())
-    accounts = [each for each in roll_accounts(nights, last, ours, policy) if each.currency == each.codes[0]]
+    lines, ours = explaining_lines(ledger, sweep_id), known_numbers(ledger, sweep_id)
+    rolled = roll_accounts(nights, last_lines(lines), ours, policy)
+    accounts = [each for each in rolled if each.currency == each.codes[0]]
     leaders = {code: each.codes[0] for each in accounts for code in each.codes}
     steps = opened_after(ledger, {each.opened_at for each in accounts if each.opened_at is not None})
     first_steps = {
         code: steps[each.opened_at] for each in accounts if each.opened_at is not None for code in each.codes
     }
-    others = () if policy.people else tuple(line for line in lines if not {line.order_no, line.request_id} & ours)
+    others = [line for line in lines if not {line.order_no, line.request_id} & ours]
     bookings = [
         *receipt_bookings(ledger, {code: each.opened_at or 0 for each in accounts for code in each.codes}),
         *order_bookings(ledger, first_steps, desk.account.rules.fee_on_top),

@@ -13,7 +13,7 @@ from treasury.ledger.policies import is_rehearsal
 from treasury.ledger.receipts import known_numbers
 from treasury.ledger.reported_breaks import known_breaks, record_breaks
 from treasury.ledger.snapshots import issued_addresses
-from treasury.ledger.statement_lines import keep_statement, kept_lines
+from treasury.ledger.statement_lines import explaining_lines, keep_statement, kept_lines, last_lines
 from treasury.payments.desk import Desk
 from treasury.policy.model import Policy
 from treasury.reconciliation.entries import Statement, StatementEntry
@@ -100,6 +100,7 @@ def read_input(
         entries=[
             entry for entry in kept.values() if scope.run_key is None and scope.currency in (None, entry.currency)
         ],
+        explaining=last_lines(explaining_lines(ledger, sweep_id)),
         known_numbers=known_numbers(ledger, sweep_id) if kept or notices else (),
         notices=notices,
         known_breaks=known_breaks(ledger, sweep_id),

@@ -49,6 +49,8 @@ class ReconciliationInput:
     """Currency -> every report of all orders so far."""
     entries: Sequence[StatementEntry] = ()
     """Of the service's own statement: of this report and of earlier ones."""
+    explaining: Sequence[StatementEntry] = ()
+    """Those that explain what moved, each as it was given last while it could: while no policy listed people."""
     known_numbers: Collection[str] = ()
     """Every name under which the service may show something that the ledger meant."""
     notices: Sequence[Mapping[str, Any]] = ()
@@ -145,7 +147,7 @@ def _roll_forward(night: ReconciliationInput) -> list[BalanceAccount]:
     """Roll the accounts forward; a narrowed report shows none."""
     if not night.scope.is_whole:
         return []
-    return roll_accounts(night.balances, night.entries, night.known_numbers, night.policy)
+    return roll_accounts(night.balances, night.explaining, night.known_numbers, night.policy)
 
 
 def _judged(account: BalanceAccount, accepted: Collection[str]) -> BalanceLine:

@@ -166,9 +166,6 @@ def is_later_than(opened_at: int, entry: StatementEntry, policy: Policy) -> bool
 def roll_accounts(
     balances: Mapping[str, Sequence[Night]], entries: Sequence[StatementEntry], ours: Collection[str], policy: Policy
 ) -> list[BalanceAccount]:
-    """Roll all accounts forward, with what statements show of others' movements.
-
-    Where the policy lists people, a statement that no key stands behind explains nothing.
-    """
-    series = with_entries(balances, () if policy.people else entries, ours, policy)
+    """Roll all accounts forward, with what lines of statements (`entries`) explain of others' movements."""
+    series = with_entries(balances, entries, ours, policy)
     return [roll_forward(currency, nights, codes) for currency, (codes, nights) in pooled(series).items()]
