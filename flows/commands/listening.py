@@ -88,7 +88,7 @@ def listen(*, port: int | None = None, host: str = "127.0.0.1", metrics: str | N
             waiting.set()
             taker.join()
     if desk.ledger.is_lost:
-        raise ConfigurationError("the ledger's connection was lost: start `treasury listen` again")
+        raise ConfigurationError("the ledger was lost, or another one is in its place: start `treasury listen` again")
     counts = listener.counts()
     print(f"{counts.get('kept', 0)} kept, {counts.get('repeated', 0)} repeated, {counts.get('refused', 0)} refused")
     return DONE

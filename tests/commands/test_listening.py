@@ -6,10 +6,11 @@ import json
 import random
 import signal
 import socket
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -406,23 +407,32 @@ def test_a_deposit_while_its_account_is_opened_is_counted_once(office: Office, s
         assert "unexplained_inflow" not in found
 
 
+@pytest.mark.parametrize("database", ["postgresql", "sqlite"])
 def test_a_listener_whose_ledger_is_lost_ends_and_says_so(
+    database: str,
     open_sandbox: Callable[..., RunningSandbox],
     open_office: Callable[..., Office],
     postgres: Callable[..., str],
     platform: Platform,
 ) -> None:
     """It could keep nothing more: whoever watches it starts it again, and the platform sends again."""
-    url = postgres()
-    office = trusting(open_office(open_sandbox().base_url, prefect=False, TREASURY_LEDGER_URL=url), platform.public)
+    url = postgres() if database == "postgresql" else ""
+    environ = {"TREASURY_LEDGER_URL": url} if url else {}
+    office = trusting(open_office(open_sandbox().base_url, prefect=False, **environ), platform.public)
     lose = text(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
         "WHERE datname = current_database() AND pid <> pg_backend_pid()"
     )
     with listening(office) as (process, where):
         assert platform.tell(where, platform.signed(request_id="d-1", order_type="charge")) == 200
-        with plain_engine(url).connect() as connection:
-            connection.execute(lose)
+        if url:
+            with plain_engine(url).connect() as connection:
+                connection.execute(lose)
+        else:  # another file is put in its place, as a restore does
+            file = office.home / "ledger.db"
+            with closing(sqlite3.connect(file)) as old, closing(sqlite3.connect(file.with_name("new.db"))) as new:
+                old.backup(new)
+            file.with_name("new.db").rename(file)
         assert platform.tell(where, platform.signed(request_id="d-2", order_type="charge")) == 503
         _, err = process.communicate(timeout=PATIENCE)
     assert (process.returncode, "start `treasury listen` again" in err) == (2, True), err

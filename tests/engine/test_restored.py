@@ -1,8 +1,10 @@
 """Orders of a ledger that may be older than the service: asked about first, and held when the service knows them."""
 
+import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,7 +30,7 @@ from tests.engine.answers import (
     steps,
 )
 from tests.moved_clock import clock_of
-from treasury.errors import IllegalTransition
+from treasury.errors import ConfigurationError, IllegalTransition
 from treasury.ledger.quotes import reference_of
 from treasury.orders.decisions import Bounds
 from treasury.orders.records import ON_A_PERSONS_WORD, Intent, Order
@@ -45,6 +47,24 @@ def test_an_order_from_before_a_restore_is_asked_and_then_sent(open_desk: OpenDe
     order = desk.submission.submit(restored(desk, payout()))
     assert (order.state, order.absences_needed) == (State.ACCEPTED, 0)
     assert [path for path, _ in service.requests] == [QUERY, PAYOUT]
+
+
+@pytest.mark.sqlite_alone
+@pytest.mark.parametrize("put_back", [True, False])
+def test_a_process_whose_ledger_is_moved_away_sends_nothing_more(
+    put_back: bool, open_desk: OpenDesk, service: Any, ledger_url: str
+) -> None:
+    desk, file = open_desk(service.base_url), Path(ledger_url.removeprefix("sqlite:///"))
+    order = plan(desk, payout())
+    file.rename(file.with_name("aside.db"))
+    if put_back:
+        shutil.copy(file.with_name("aside.db"), file)
+    with pytest.raises(ConfigurationError, match="was moved away or replaced while this process used it"):
+        desk.submission.submit(order)
+    assert service.requests == []
+    for use in (lambda: desk.ledger.run("run"), lambda: desk.ledger.write(lambda _: None)):
+        with pytest.raises(ConfigurationError, match=r"ledger\.db was moved away"):
+            use()
 
 
 def test_an_order_from_before_a_restore_that_was_sent_is_held(open_desk: OpenDesk, service: Any) -> None:

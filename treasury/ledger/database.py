@@ -244,12 +244,14 @@ class Writer:
         self._engine = engine
         self._queue: queue.SimpleQueue[_Item | None] = queue.SimpleQueue()
         self._lost: Exception | None = None
+        self._file = sqlite_file(engine.url.render_as_string(hide_password=False))
         self.token: LedgerToken | None = None
         """Counts marked sends, once this machine is registered in the ledger."""
         try:
             self._connection = engine.connect()
         except DBAPIError as error:
             raise _unusable("opened", error) from None
+        self._opened = self._inode()
         self._thread = threading.Thread(target=self._run, name="ledger-writer", daemon=True)
         self._thread.start()
 
@@ -266,8 +268,24 @@ class Writer:
 
     @property
     def is_lost(self) -> bool:
-        """Tell whether the connection was lost."""
-        return self._lost is not None
+        """Tell whether nothing more can be recorded: the connection was lost, or the file is another one by now."""
+        return self._lost is not None or self._inode() != self._opened
+
+    def check_place(self) -> None:
+        """Raise `ConfigurationError` where the ledger's file is gone, or another one by now: SQLite goes on with it."""
+        if self._inode() != self._opened:
+            raise ConfigurationError(
+                f"the ledger {self._file} was moved away or replaced while this process used it: nothing more is sent, "
+                "start again"
+            )
+
+    def _inode(self) -> tuple[int, int] | None:
+        """The device and number of the ledger's file; None where there is none."""
+        try:
+            found = None if self._file is None else self._file.stat()
+        except OSError:
+            return None
+        return None if found is None else (found.st_dev, found.st_ino)
 
     def close(self, seconds: float | None = None) -> None:
         """Finish what is queued and close. `seconds`: the longest wait; the next opening finds everything committed."""
@@ -298,8 +316,7 @@ class Writer:
 
     def _commit(self, group: list[_Item], *, together: bool = True) -> None:
         if self._lost is not None:
-            for _, deliver in group:
-                deliver(None, self._lost)
+            self._refuse(group)
             return
         answers: list[tuple[Deliver, Any]] = []
         try:
@@ -321,10 +338,20 @@ class Writer:
             self._fail(group, error)
             return
         crash_point("writer.committed")
+        try:
+            self.check_place()
+        except ConfigurationError as error:  # what was committed stands in a file that nobody will read
+            self._lost = error
+            self._refuse(group)
+            return
         if token is not None and count is not None:
             token.write(count)
         for deliver, result in answers:
             deliver(result, None)
+
+    def _refuse(self, group: list[_Item]) -> None:
+        for _, deliver in group:
+            deliver(None, self._lost)
 
     def _fail(self, group: list[_Item], error: Exception) -> None:
         """Handle a group that was rolled back: try its steps one by one, so that one failure does not affect others."""

@@ -348,7 +348,8 @@ class Ledger:
         return self.look(lambda connection: list(connection.execute(query, given)))
 
     def look(self, work: Callable[[Connection], T]) -> T:
-        """Do what only reads. Raises `ConfigurationError` when the database does not answer."""
+        """Do what only reads. Raises `ConfigurationError` when the database does not answer, or is another file."""
+        self._writer.check_place()
         try:
             with self._reader.connect() as connection:
                 return work(connection)
@@ -360,8 +361,9 @@ class Ledger:
         """Open one moment of the ledger: yields a function that streams the rows of a query.
 
         `between_steps`: one at which no step up to the journal's last one is still to come. Raises `ConfigurationError`
-        when the database does not answer.
+        when the database does not answer, or is another file by now.
         """
+        self._writer.check_place()
         try:
             with self._reader.connect() as connection:
                 if connection.dialect.name == "postgresql":
