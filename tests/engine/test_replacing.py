@@ -208,7 +208,7 @@ def test_the_payment_that_is_replaced_is_asked_about_before_the_first_byte(
     assert pay(desk, again, tmp_path / "again", "again", seconds=0)["counts"] == {"held": 1}
     [held] = desk.ledger.orders(run_key="again")
     assert (held.state, held.hold_kind, held.sends) == (State.HELD, Hold.REPLACED, 0)
-    assert old in str(held.reason)
+    assert f"{old}, which it replaces, is shown with status {shown}, so it may have been paid" in str(held.reason)
     assert len(service.sent_to("/v1/order/payout")) == 1
     assert "treasury cancel" in results(tmp_path / "again")["b"]["next_action"]
     desk.ledger.step(held, Event.RELEASE, cause="a person wants it asked again")

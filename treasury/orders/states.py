@@ -193,9 +193,6 @@ STEPS: Mapping[Event, Step] = {
     Event.CORRECT_TO_CLOSED: Step((State.SETTLED, State.FAILED), State.CLOSED),
 }
 
-CORRECTIONS = (Event.CORRECT_TO_SETTLED, Event.CORRECT_TO_FAILED, Event.CORRECT_TO_CLOSED)
-"""Steps by which the service takes back an end."""
-
 DECIDED = (
     *(Event.RELEASE, Event.CANCEL, Event.RESOLVE_SENT, Event.RESOLVE_NOT_SENT, Event.RESOLVE_REJECTED),
     *(Event.RESOLVE_SETTLED, Event.RESOLVE_FAILED),
@@ -212,6 +209,9 @@ SHOWN: Mapping[OrderStatus, _Events] = {
     OrderStatus.SUCCESS: (Event.SETTLE, Event.CORRECT_TO_SETTLED),
 }
 """Status -> what it causes in an open order, and, where it is final, in one that ended otherwise."""
+
+CORRECTIONS = tuple(corrects for _, corrects in SHOWN.values() if corrects is not None)
+"""Steps by which the service takes back an end."""
 
 ENDS = {status: STEPS[ends].target for status, (ends, corrects) in SHOWN.items() if corrects is not None}
 """Status -> the state of an order that ends by it."""

@@ -410,7 +410,7 @@ def _amounts_taken_over(order: Order, seen: SeenOrder, fee_on_top: Collection[st
         facts["ceiling"] = seen.amount + ((seen.fee or 0) if on_top else 0)
     taken_over = order.amount is None and order.confirmation is None and order.operation in QUOTED
     if taken_over and seen.amount is not None:  # paid under a quote that this ledger does not know
-        facts |= {"amount": seen.amount, "currency": seen.currency or order.currency}
+        facts |= {"amount": seen.amount, "currency": seen.currency}
     if order.receive_amount is None and seen.receive_amount is not None:
         facts |= {"receive_amount": seen.receive_amount, "receive_currency": seen.receive_currency}
     return {name: value for name, value in facts.items() if value is not None}
