@@ -18,7 +18,7 @@ import flows
 from tests.commands.office import Office
 from tests.parts import new_database
 from tests.proofs import ALL
-from tests.servers import Servers, await_server
+from tests.servers import Servers, await_server, use_memory
 from treasury.sandbox import RunningSandbox
 
 pytest_plugins = ["treasury.testing", "tests.costs"]
@@ -31,6 +31,7 @@ _servers: Servers | None = None
 
 # Before anybody imports Prefect: it reads these once, and must neither find nor touch a developer's own.
 if "PYTEST_XDIST_WORKER" not in os.environ:
+    use_memory()
     for name in [name for name in os.environ if name.startswith(("PREFECT_", "TREASURY_"))]:
         del os.environ[name]
     # Known from the start: Prefect's threads keep what was set at its import, else start a server of their own.
@@ -103,8 +104,19 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         name = f"{place}::{item.name}"
         if name.startswith(THOROUGH) or (place.parts[0] == "engine" and not name.startswith(CORE)):
             item.add_marker("thorough")
-    first = (*SLOW, "flows")  # files that take minutes
-    items.sort(key=lambda item: item.path.relative_to(here).parts[0] not in first)
+    _mix(items, here)
+
+
+def _mix(items: list[pytest.Item], here: Path) -> None:
+    """Alternate between files that wait for other processes and files that compute, from the first to the last.
+
+    A few workers then keep all processors busy; more of them would cost more processor time for the same tests.
+    """
+    files = dict.fromkeys(item.path for item in items)
+    waiting = [file for file in files if file.relative_to(here).parts[0] in (*SLOW, "flows")]
+    computing = [file for file in files if file not in waiting]
+    places = {file: place / len(group) for group in (waiting, computing) for place, file in enumerate(group)}
+    items.sort(key=lambda item: (places[item.path], str(item.path)))
 
 
 def pytest_collection_finish() -> None:

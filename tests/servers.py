@@ -30,7 +30,21 @@ ADDRESS = "TESTS_SERVERS"
 
 START_SECONDS = 120
 
+MEMORY, ROOM = Path("/dev/shm"), 6 << 30
+"""A file system in memory, and the bytes that must be free there for the files of a run."""
+
 IN_MEMORY = "sqlite+aiosqlite:///file::memory:?cache=shared&uri=true&check_same_thread=false"
+
+
+def use_memory() -> None:
+    """Let this process and those that it starts keep temporary files in memory, where there is room.
+
+    A test that commits often costs a tenth less processor time. That a payment is on the disk before its request leaves
+    is seen in the calls to the system (`tests/crash/test_durable.py`), on any file system.
+    """
+    if "TMPDIR" not in os.environ and MEMORY.is_dir() and shutil.disk_usage(MEMORY).free > ROOM:
+        os.environ["TMPDIR"] = str(MEMORY)
+        tempfile.tempdir = None  # it is found out anew
 
 
 def answers(url: str) -> bool:
