@@ -29,7 +29,6 @@ from treasury.errors import (
     NeedsAttention,
     NotTrusted,
     PlanRejected,
-    RecoveryRuns,
     RunHeld,
     TreasuryError,
     WaitingForYes,
@@ -137,7 +136,7 @@ def _state_of_error(error: TreasuryError) -> State[Any]:
             name = "Rejected"
         case InputError():
             return _rejected(error)
-        case ApprovalNeeded() | RecoveryRuns() | WaitingForYes():
+        case ApprovalNeeded() | WaitingForYes():
             name = "WaitingForApproval"
         case NeedsAttention():
             name = error.state

@@ -14,10 +14,12 @@ from flows.commands.alarms import alarms_of
 from tests.engine.funded import above
 from tests.engine.rounds import policy
 from tests.flows.deployed import Deployed
-from tests.flows.waiting import adopted, desk, paying, rebalancing, sheet, trading
+from tests.flows.waiting import adopted, desk, effects, paying, rebalancing, sheet, trading
 from tests.moved_clock import MovedClock
 from treasury.ledger.approvals import waiting_plans
+from treasury.ledger.policies import recover_policy
 from treasury.payments.approving import approve
+from treasury.policy.model import Policy
 from treasury.sandbox import RunningSandbox
 from treasury.settings import read_settings
 
@@ -96,6 +98,16 @@ def test_a_run_that_was_to_be_funded_says_what_was_converted_for_it(
     *conversions, payments = said(run).splitlines()
     assert conversions[0].startswith("run funded.fund: 1 settled; what was sent")
     assert payments.startswith("run funded: 1 settled; results: ")
+
+
+def test_while_a_policy_is_recovered_a_run_fails_so_that_an_alarm_tells_it(home: Path, sandbox: RunningSandbox) -> None:
+    adopted(payouts={"duplicate_days": 0})
+    recover_policy(desk().ledger, Policy(), "policy.toml", by="Owner", os_user="owner", now=desk().ledger.now())
+    before, state = effects(sandbox), paying(home, "recovered").go()
+    assert (state.name, "recover" in str(state.message)) == ("Failed", True)
+    [failed] = [each for each in alarms_of(read_settings()) if each.name == "a run failed"]
+    assert f"prefect.flow-run.{state.name}" in failed.trigger["expect"]
+    assert effects(sandbox) == before
 
 
 def test_a_run_that_a_killed_serve_left_says_what_left_when_the_next_one_starts(

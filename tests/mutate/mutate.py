@@ -384,7 +384,7 @@ def main() -> int:
         left = survivors_in(asked.survivors_of.read_text(encoding="utf-8"))
         mutants = [mutant for mutant in mutants if (mutant.file, mutant.change) in left]
     if asked.mutants:
-        mutants = random.Random(asked.seed).sample(mutants, min(asked.mutants, total))
+        mutants = random.Random(asked.seed).sample(mutants, min(asked.mutants, len(mutants)))
     calm = Copy()
     try:
         if calm.notices(None) is not None:
