@@ -233,6 +233,12 @@ FULL = {"SQLITE_FULL", "SQLITE_IOERR_SHMSIZE", "53100"}
 """Names that SQLite and PostgreSQL give a disk that is full; of SQLite the second one when a ledger is opened."""
 
 
+VICTIM = {"40001", "40P01"}
+"""What PostgreSQL calls a transaction that it ended in favour of another one: made again, it succeeds."""
+
+VICTIM_TRIES = 5
+
+
 class Writer:
     """The thread of this process that writes. Steps that arrive together share one synced commit.
 
@@ -314,7 +320,7 @@ class Writer:
             if ends:
                 return
 
-    def _commit(self, group: list[_Item], *, together: bool = True) -> None:
+    def _commit(self, group: list[_Item], *, together: bool = True, tries: int = VICTIM_TRIES) -> None:
         if self._lost is not None:
             self._refuse(group)
             return
@@ -335,7 +341,7 @@ class Writer:
                 self._commit([item], together=False)
             return
         except Exception as error:
-            self._fail(group, error)
+            self._fail(group, error, tries)
             return
         crash_point("writer.committed")
         try:
@@ -353,7 +359,7 @@ class Writer:
         for _, deliver in group:
             deliver(None, self._lost)
 
-    def _fail(self, group: list[_Item], error: Exception) -> None:
+    def _fail(self, group: list[_Item], error: Exception, tries: int) -> None:
         """Handle a group that was rolled back: try its steps one by one, so that one failure does not affect others."""
         if isinstance(error, DBAPIError) and error.connection_invalidated:
             self._lost = ConfigurationError("the ledger's connection was lost; nothing more is sent, start again")
@@ -362,6 +368,9 @@ class Writer:
                 self._commit([item])
             return
         reason = self._lost or error
+        if isinstance(reason, DBAPIError) and getattr(reason.orig, "sqlstate", None) in VICTIM and tries > 1:
+            self._commit(group, tries=tries - 1)  # Race: another machine changed the same rows in another sequence
+            return
         if isinstance(reason, DBAPIError):
             reason = _unusable("written", reason)
         group[0][1](None, reason)
