@@ -8,6 +8,7 @@
     │   └── RunKeyConflict         this run key already stands for other rows
     ├── ConfigurationError         fix keys, account or settings; nothing was sent
     │   ├── DiskFull               free some space, and start it again; what left before stands in the ledger
+    │   ├── LedgerLost             start it again once the database answers; what left before stands in the ledger
     │   ├── WrongAccount           the ledger belongs to another account
     │   └── WrongLedgerKey         the ledger's payloads were written with another key
     ├── RunHeld                    another process holds this run; wait for it
@@ -162,6 +163,16 @@ class DiskFull(ConfigurationError):
         super().__init__(
             f"the disk is full ({why}): free some space and start it again; what was sent stands in the ledger, and "
             "nothing is sent twice"
+        )
+
+
+class LedgerLost(ConfigurationError):
+    """The database that the ledger is in went away while this process worked; what left before stands in the ledger."""
+
+    def __init__(self, why: str) -> None:
+        super().__init__(
+            f"the ledger's connection was lost ({cut_text(why)}): nothing more was sent; start it again once the "
+            "database answers; what was sent stands in the ledger, and nothing is sent twice"
         )
 
 

@@ -1,20 +1,32 @@
 """Machines that share one ledger in PostgreSQL: what one of them does beside another one ends neither."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import psycopg
 import pytest
-from sqlalchemy import Connection
+from sqlalchemy import Connection, make_url
 
-from tests.engine.intents import commit
+from flows.commands import REMEDIES
+from tests.engine.answers import PAYOUT, PAYOUT_FIELDS, accepted
+from tests.engine.intents import commit, intent
+from treasury.errors import LedgerLost
+from treasury.ledger.intents import commit_plan
 from treasury.ledger.ledger import Ledger
 from treasury.orders.states import Event, State
+from treasury.payments.execution import send_orders
 
 pytestmark = [pytest.mark.both_databases]
 
 OpenLedger = Callable[..., Ledger]
+
+
+def end_sessions(connection: psycopg.Connection[Any], database: str) -> None:
+    """As a database server that is restarted does."""
+    others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()"
+    connection.execute(others, (database,))
 
 
 @pytest.mark.parametrize("ledger_url", ["postgresql"], indirect=True)
@@ -41,3 +53,47 @@ def test_a_deadlock_with_another_machine_is_no_error(open_ledger: OpenLedger) ->
     for each in done:
         each.result()
     assert {order.reason for order in one.orders(states=(State.SENDING,))} == {"looked at"}
+
+
+@pytest.mark.parametrize("ledger_url", ["postgresql"], indirect=True)
+def test_a_ledger_that_is_lost_after_payments_left_is_not_told_as_bad_input(
+    open_desk: Any, ledger_url: str, service: Any
+) -> None:
+    """Code 2 says that nothing was sent."""
+
+    def loses(body: Mapping[str, Any]) -> Any:
+        if body["amount"] == "2":
+            with psycopg.connect(ledger_url, autocommit=True) as connection:
+                end_sessions(connection, connection.info.dbname)
+        return accepted(body)
+
+    desk = open_desk(service.base_url, in_flight=1)
+    service.plan(PAYOUT, loses)
+    paid = ({**PAYOUT_FIELDS, "amount": amount} for amount in ("1", "2"))
+    rows = [intent(each["amount"], each["amount"], payload=each) for each in paid]
+    commit_plan(desk.ledger, "run", "payout", {}, "0" * 64, rows)
+    ids = [order.id for order in desk.ledger.orders()]
+    with pytest.raises(LedgerLost, match="what was sent stands in the ledger"), desk.hold("run"):
+        send_orders(desk, "run", ids)
+    assert len(service.sent_to(PAYOUT)) == 2
+    assert next(code for kind, code in REMEDIES if issubclass(LedgerLost, kind)) == 1
+    again = open_desk(service.base_url)
+    with again.hold("run"):
+        assert [order.state for order in again.ledger.orders()] == [State.ACCEPTED, State.UNKNOWN]
+
+
+@pytest.mark.parametrize("ledger_url", ["postgresql"], indirect=True)
+def test_a_ledger_that_cannot_be_reached_again_is_lost(open_ledger: OpenLedger, ledger_url: str) -> None:
+    ledger = open_ledger()
+    commit(ledger, "a")
+    name = str(make_url(ledger_url).database)
+    with psycopg.connect(ledger_url, dbname="postgres", autocommit=True) as connection:
+        connection.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS false')
+        try:
+            end_sessions(connection, name)
+            for _ in range(2):  # the connection that was there, and a new one
+                with pytest.raises(LedgerLost, match="once the database answers"):
+                    ledger.orders()
+        finally:
+            connection.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
+    assert len(ledger.orders()) == 1

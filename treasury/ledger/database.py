@@ -19,7 +19,7 @@ from sqlalchemy.util import LRUCache
 from treasury.clock import MACHINE
 from treasury.concurrency.crash_points import crash_point
 from treasury.concurrency.turns import Deliver, await_result
-from treasury.errors import ConfigurationError, DiskFull
+from treasury.errors import ConfigurationError, DiskFull, LedgerLost
 from treasury.ledger.mapping import TABLES, with_columns
 from treasury.ledger.statements import RowChange, S, change_all, change_one, insert_all
 from treasury.ledger.token import LedgerToken
@@ -222,12 +222,19 @@ def group_of(connection: Connection) -> Group:
     return group
 
 
-def _unusable(what: str, error: DBAPIError) -> ConfigurationError:
+def unusable(what: str, error: DBAPIError) -> ConfigurationError:
+    """Return what a failure of the ledger's database means: `opened`, `read` or `written` is what it cannot be."""
     said = {getattr(error.orig, name, None) for name in ("sqlite_errorname", "sqlstate")}
-    return (
-        DiskFull(str(error.orig)) if said & FULL else ConfigurationError(f"the ledger cannot be {what}: {error.orig}")
-    )
+    if said & FULL:
+        return DiskFull(str(error.orig))
+    is_away = error.connection_invalidated or getattr(error.orig, "sqlstate", "") in AWAY
+    if what != "opened" and is_away:  # it was there when it was opened
+        return LedgerLost(str(error.orig))
+    return ConfigurationError(f"the ledger cannot be {what}: {error.orig}")
 
+
+AWAY = {None, "57P01", "57P02", "57P03"}
+"""What PostgreSQL says that shuts down or starts; None where no connection is made."""
 
 FULL = {"SQLITE_FULL", "SQLITE_IOERR_SHMSIZE", "53100"}
 """Names that SQLite and PostgreSQL give a disk that is full; of SQLite the second one when a ledger is opened."""
@@ -256,7 +263,7 @@ class Writer:
         try:
             self._connection = engine.connect()
         except DBAPIError as error:
-            raise _unusable("opened", error) from None
+            raise unusable("opened", error) from None
         self._opened = self._inode()
         self._thread = threading.Thread(target=self._run, name="ledger-writer", daemon=True)
         self._thread.start()
@@ -362,7 +369,7 @@ class Writer:
     def _fail(self, group: list[_Item], error: Exception, tries: int) -> None:
         """Handle a group that was rolled back: try its steps one by one, so that one failure does not affect others."""
         if isinstance(error, DBAPIError) and error.connection_invalidated:
-            self._lost = ConfigurationError("the ledger's connection was lost; nothing more is sent, start again")
+            self._lost = LedgerLost(str(error.orig))
         if len(group) > 1:
             for item in group:
                 self._commit([item])
@@ -372,5 +379,5 @@ class Writer:
             self._commit(group, tries=tries - 1)  # Race: another machine changed the same rows in another sequence
             return
         if isinstance(reason, DBAPIError):
-            reason = _unusable("written", reason)
+            reason = unusable("written", reason)
         group[0][1](None, reason)

@@ -16,7 +16,7 @@ from typing import Protocol
 from sqlalchemy import Connection, text
 
 from treasury.clock import MACHINE
-from treasury.errors import ConfigurationError, RunHeld
+from treasury.errors import ConfigurationError, LedgerLost, RunHeld
 from treasury.ledger.database import Writer
 from treasury.private_files import make_folder
 
@@ -188,12 +188,12 @@ class SessionLock:
             raise RunHeld(run_key, holder)
 
     def release(self, run_key: str) -> None:
-        """Let it go."""
-        self._writer.write(
-            lambda connection: connection.execute(
-                text("SELECT pg_advisory_unlock(:n)"), {"n": self._number(run_key)}
-            ).scalar_one()
-        )
+        """Let it go; a session that was lost has done so."""
+        number = self._number(run_key)
+        with suppress(LedgerLost):
+            self._writer.write(
+                lambda connection: connection.execute(text("SELECT pg_advisory_unlock(:n)"), {"n": number}).scalar_one()
+            )
 
     @staticmethod
     def _number(run_key: str) -> int:

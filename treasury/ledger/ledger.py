@@ -17,13 +17,12 @@ from treasury.clock import MACHINE, Clock
 from treasury.concurrency.crash_points import crash_point
 from treasury.errors import (
     ChangedByHand,
-    ConfigurationError,
     IllegalTransition,
     NotJudged,
 )
 from treasury.ledger import schema
 from treasury.ledger.cipher import LedgerKey
-from treasury.ledger.database import Writer, group_of, open_engine, sqlite_file
+from treasury.ledger.database import Writer, group_of, open_engine, sqlite_file, unusable
 from treasury.ledger.deciding import Word, check_step
 from treasury.ledger.halts import check_not_stopped
 from treasury.ledger.holder import FileLock, Holds, SessionLock
@@ -354,7 +353,7 @@ class Ledger:
             with self._reader.connect() as connection:
                 return work(connection)
         except DBAPIError as error:
-            raise ConfigurationError(f"the ledger cannot be read: {error.orig}") from None
+            raise unusable("read", error) from None
 
     @contextmanager
     def snapshot(self, *, between_steps: bool = False) -> Iterator[Callable[[Any], Iterator[Any]]]:
@@ -373,7 +372,7 @@ class Ledger:
                         begin_between_steps(self._reader, connection)
                     yield lambda query: iter(connection.execute(query.execution_options(yield_per=STREAMED)))
         except DBAPIError as error:
-            raise ConfigurationError(f"the ledger cannot be read: {error.orig}") from None
+            raise unusable("read", error) from None
 
 
 # Statements that are asked for again and again are made once: making one takes longer than the database's answer.
