@@ -35,6 +35,20 @@ def test_an_address_is_issued_once_and_has_its_code(office: Office) -> None:
     assert read_rows(folder / "addresses.csv")["x"]["address"] == rows["d-1"]["address"]
 
 
+def test_a_start_that_is_cut_off_leaves_no_code_of_another_customer_in_a_list(office: Office) -> None:
+    """Whoever pays by it would pay into another customer's address."""
+    assert office.run("addresses", office.file("ann.csv", HEAD + "d-1,ETH,ann\n")).code == 0
+    folder = office.home / "runs" / "deposit-addresses"
+    [row] = read_rows(folder / "addresses.csv").values()
+    drawn = (folder / row["qr"]).read_text()
+    office.file("bo.csv", HEAD + "d-1,ETH,bo\n")
+    (folder / "addresses.csv").rename(folder / "kept.csv")
+    (folder / "addresses.csv").mkdir()  # the codes are written, and then nothing more can be
+    office.run("addresses", "bo.csv")
+    assert len(list(folder.glob("qr-*.svg"))) == 2
+    assert (folder / row["qr"]).read_text() == drawn
+
+
 def test_what_the_service_does_not_issue_is_said(office: Office) -> None:
     done = office.run("addresses", office.file("addresses.csv", HEAD + "d-1,NOPE,ann\nd-2,ETH,ann\n"))
     assert (done.code, done.last) == (4, "1 issued, 1 rejected"), done.out + done.err

@@ -1,5 +1,6 @@
 """Deposit addresses: asked for once for each customer and asset, verified, and written with their QR codes."""
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -107,14 +108,17 @@ def _trouble(row: AddressRow, outcome: str, why: str) -> dict[str, Any]:
 
 
 def write_addresses(results: Sequence[Mapping[str, Any]], out: Path) -> Mapping[str, Any]:
-    """Write `addresses.csv`, its workbook, a QR code of each good address, and `run.json`; returns the summary."""
+    """Write `addresses.csv`, its workbook, a QR code of each good address, and `run.json`; returns the summary.
+
+    A code is named by its address, so that another start in this folder puts none of its own in its place.
+    """
     import segno  # slow to import, and needed here alone
 
     rows = []
-    for number, result in enumerate(results, 1):
+    for result in results:
         picture = None
         if result["outcome"] not in BAD_OUTCOMES:
-            picture = f"qr-{number}.svg"
+            picture = f"qr-{hashlib.sha256(str(result['address']).encode()).hexdigest()[:16]}.svg"
             drawn = segno.make(str(result["address"]), micro=False).svg_inline(scale=6, border=4)
             write_bytes(out / picture, drawn.encode())
         rows.append({**result, "qr": picture})
