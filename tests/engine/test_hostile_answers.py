@@ -12,12 +12,14 @@ import pytest
 from tests.engine.hostile import HOSTILE, answer
 from tests.engine.planned import PlannedService
 from tests.engine.runs import night, pay, results, sheet
+from treasury.cards.provisioning import provision_user
 from treasury.ledger import schema
 from treasury.ledger.card_users import card_users, saw_card_user
 from treasury.payments.desk import Desk
 from treasury.provider.card_users import CardUserRecord
 from treasury.provider.client import Client
 from treasury.provider.engine import EngineLimits
+from treasury.sheets.card_users import CardUserRow
 from treasury.texts import UNSAFE
 
 OpenDesk = Callable[..., Desk]
@@ -177,6 +179,28 @@ def test_card_users_that_fit_no_column_are_failed_questions(
     report = night(desk, tmp_path / "night", files=True)
     assert [each["class"] for each in report["breaks"]] == ["query_failed"] * len(users)
     assert {each.user_id for each in card_users(desk.ledger) if each.user_xid != "good"} == {"1"}
+
+
+USER = CardUserRow(line=2, user_xid="u-1", email="ann@example.com", user_name=None, level_name=None)
+
+
+@pytest.mark.parametrize("swapped", ["query", "create-with-kyc-link", "kyc-link"])
+def test_an_answer_about_another_card_user_gives_nobody_its_link(
+    swapped: str, open_desk: OpenDesk, service: PlannedService
+) -> None:
+    """A proxy swaps two answers: the page on which one person proves identity would have gone to the other one."""
+    desk, known = hurried(open_desk(service.base_url)), swapped != "create-with-kyc-link"
+    link = {"link": "https://u-1"}
+    users = {"query": {"kyc_status": "1"}, "create-with-kyc-link": link, "kyc-link": link}
+    other = {"user_xid": "u-2", "kyc_status": "3", "link": "https://u-2"}
+    for name, said in users.items():
+        user = other if name == swapped else {"user_xid": "u-1", **said}
+        service.plan(f"/v1/carduser/{name}", (200, {"code": 200, "message": "", "data": user}))
+    if not known:
+        service.plan(CARD_USER, (404, {"code": 404, "message": "no"}))
+    found = provision_user(desk, USER)
+    assert (found["outcome"], found["link"], found["kyc_status"]) == ("unknown", None, None)
+    assert card_users(desk.ledger) == []
 
 
 def test_a_second_night_of_the_same_answers_changes_nothing(

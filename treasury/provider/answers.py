@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from treasury.errors import OutcomeUnknown, Refused
 from treasury.masking import known, mask_text
+from treasury.provider.card_users import CardUserRecord
 from treasury.provider.envelope import read_reply
 from treasury.provider.operation import Effect, Operation, Reply, personal_values
 
@@ -33,7 +34,12 @@ SUBJECTS = ("currency", "symbol")
 
 
 def _about(operation: Operation[R], reply: R, http_status: int) -> R:
-    """The reply. Raises `OutcomeUnknown` where a question about one asset or pair is answered about another one."""
+    """The reply. Raises `OutcomeUnknown` where a question about one asset or pair is answered about another one, and
+    anything asked of one card user by another one's record: a link in it lets a stranger prove their identity."""
+    if isinstance(reply, CardUserRecord):
+        ours, there = (getattr(each, "user_xid", None) or "" for each in (operation, reply))
+        if ours and there and ours.strip().casefold() != there.strip().casefold():
+            raise OutcomeUnknown(operation.operation_name(), "the answer is about another card user", http_status)
     named = SUBJECTS if operation.effect is Effect.READS else ()  # of any other operation its caller compares
     for name in named:
         ours, there = getattr(operation, name, None), getattr(reply, name, None)
