@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
 from typing import Any
 
 import psycopg
@@ -10,13 +11,16 @@ import pytest
 from sqlalchemy import Connection, make_url
 
 from flows.commands import REMEDIES
-from tests.engine.answers import PAYOUT, PAYOUT_FIELDS, accepted
+from tests.engine.answers import PAYOUT, PAYOUT_FIELDS, accepted, refused
 from tests.engine.intents import commit, intent
-from treasury.errors import LedgerLost
+from treasury.call.calls import send_operation
+from treasury.errors import LedgerLost, Refused, RunHeld
 from treasury.ledger.intents import commit_plan
 from treasury.ledger.ledger import Ledger
+from treasury.ledger.snapshots import expected_receipts
 from treasury.orders.states import Event, State
 from treasury.payments.execution import send_orders
+from treasury.provider.orders import Pay
 
 pytestmark = [pytest.mark.both_databases]
 
@@ -97,3 +101,31 @@ def test_a_ledger_that_cannot_be_reached_again_is_lost(open_ledger: OpenLedger, 
         finally:
             connection.execute(f'ALTER DATABASE "{name}" ALLOW_CONNECTIONS true')
     assert len(ledger.orders()) == 1
+
+
+def test_a_pay_in_that_is_made_by_one_of_two_machines_is_expected(
+    open_desk: Any, service: Any, one_attempt: None
+) -> None:
+    """One of them is refused, and took back what the other one's call had made meanwhile."""
+    one, other = open_desk(service.base_url), open_desk(service.base_url)
+    fields = {"payment_method": "on_line", "product_name": "tea", "customer_ref_id": "ann"}
+    asked = Pay(request_id="in-1", currency="USDT_TRC20", amount=Decimal(10), **fields)
+    made: list[str] = []
+    ended: list[BaseException | None] = []
+
+    def makes(body: Mapping[str, Any]) -> Any:
+        made.append("in-1")
+        return accepted(body)
+
+    def refuses(_: Mapping[str, Any]) -> Any:
+        with ThreadPoolExecutor() as pool:
+            ended.append(pool.submit(send_operation, other, asked).exception())
+        return refused(7002)
+
+    service.plan("/v1/order/pay", refuses, makes)
+    with pytest.raises(Refused):
+        send_operation(one, asked)
+    assert isinstance(ended[0], RunHeld)
+    assert list(expected_receipts(one.ledger)) == made == []
+    send_operation(other, asked)
+    assert list(expected_receipts(one.ledger)) == made == ["in-1"]

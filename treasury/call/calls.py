@@ -1,8 +1,8 @@
 """Runs single operations: one that moves money goes through ledger and submission, any other is sent directly."""
 
 import hashlib
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -11,12 +11,12 @@ from treasury.addresses import problems_of_destination
 from treasury.approving.tokens import Token
 from treasury.canonical import canonical_json
 from treasury.collect.receipts import expecting
-from treasury.errors import InputError, LimitExceeded, RunKeyConflict
+from treasury.errors import InputError, LimitExceeded, RunHeld, RunKeyConflict
 from treasury.ledger.card_users import saw_card_user
 from treasury.ledger.intents import IntentRules, commit_plan, newest_order, payee_hashes
 from treasury.ledger.obligations import traded_on
 from treasury.ledger.rehearsal import rehearse
-from treasury.ledger.snapshots import expected_receipts, keep_snapshot, snapshot_of
+from treasury.ledger.snapshots import RECEIPT, expected_receipts, keep_snapshot, snapshot_of
 from treasury.money import canonical, parse_amount
 from treasury.orders.quoting import QUOTED
 from treasury.orders.records import Intent, Order
@@ -58,7 +58,7 @@ def send_operation(desk: Desk, operation: Operation[Any]) -> dict[str, Any]:
         raise AssertionError(f"{operation.operation_name()} moves money")
     if isinstance(operation, Pay):
         _check_reference(desk, operation)
-    with expecting(desk, operation) if isinstance(operation, Pay) else nullcontext():
+    with _alone(desk, operation) if isinstance(operation, Pay) else nullcontext():
         reply: Reply = desk.client.read(operation) if operation.effect is Effect.READS else desk.client.send(operation)
     _keep_quote(desk, operation, reply)
     user_xid = getattr(operation, "user_xid", None)
@@ -66,6 +66,18 @@ def send_operation(desk: Desk, operation: Operation[Any]) -> dict[str, Any]:
     if isinstance(reply, CardUserRecord) and user_xid is not None and is_there:
         saw_card_user(desk.ledger, user_xid, reply)  # whoever made them: they are asked about every night
     return reply.envelope
+
+
+@contextmanager
+def _alone(desk: Desk, payin: Pay) -> Iterator[None]:
+    """Expect a pay-in that one process at a time asks for: one whose call did not leave would take back what another
+    one's has made. Raises `RunHeld`."""
+    name = f"{RECEIPT}{payin.request_id}"
+    with desk.ledger.hold(name) as is_ours:
+        if not is_ours:
+            raise RunHeld(name, "another task of this process")
+        with expecting(desk, payin):
+            yield
 
 
 def _check_reference(desk: Desk, operation: Operation[Any]) -> None:
