@@ -29,3 +29,18 @@ def test_it_rejects_no_card_user(
     service.plan(QUERY, *([answer] * 8 if path == QUERY else [(200, {"code": 7000, "message": "NOT"})] * 2))
     service.plan(CREATE, answer)
     assert provision_user(open_desk(service.base_url), ROW)["outcome"] == outcome
+
+
+@pytest.mark.parametrize(
+    "answer", [(200, {"code": 202224, "message": "DOUBLE"}), (400, {"code": 400, "message": "no"})]
+)
+def test_a_card_user_whom_another_start_created_meanwhile_is_not_rejected(
+    open_desk: Callable[..., Desk], service: Any, answer: Any
+) -> None:
+    """Two machines provision one sheet: both find that it is absent, and one of them creates it."""
+    there = (200, {"code": 200, "data": {"user_xid": "u-1", "user_id": "7", "kyc_status": "1"}})
+    service.plan(QUERY, (404, {"code": 404, "message": "no"}), there)
+    service.plan(CREATE, answer)
+    service.plan("/v1/carduser/kyc-link", (200, {"code": 200, "data": {"user_xid": "u-1", "link": "https://u-1"}}))
+    found = provision_user(open_desk(service.base_url), ROW)
+    assert (found["outcome"], found["link"], found["user_id"]) == ("existing", "https://u-1", "7")

@@ -158,7 +158,7 @@ def provision_user(desk: Desk, row: CardUserRow, *, update: bool = False) -> dic
         outcome = _outcome(error)
         return _trouble(row, outcome, f"{error}{NO_SUCH_USER if outcome == 'rejected' else ''}")
     try:
-        return _new(desk, row) if known is None else _existing(desk, row, known, update=update)
+        return _new(desk, row, update=update) if known is None else _existing(desk, row, known, update=update)
     except OSError as error:
         return _trouble(row, "rejected", f"an image cannot be read: {error}")
     except (Refused, NotConnected, OutcomeUnknown) as error:
@@ -177,8 +177,14 @@ def _outcome(error: Exception) -> str:
     return "unknown" if is_busy else "rejected"
 
 
-def _new(desk: Desk, row: CardUserRow) -> dict[str, Any]:
-    created = _create(desk, row)
+def _new(desk: Desk, row: CardUserRow, *, update: bool) -> dict[str, Any]:
+    try:
+        created = _create(desk, row)
+    except Refused:
+        found = find_card_user(desk, row.user_xid)
+        if found is None:
+            raise
+        return _existing(desk, row, found, update=update)  # Race: another start created it since it was looked up
     # Creation takes no level: another one than the default is asked for with its own link.
     is_asked = row.identity is None and row.level_name not in (None, DEFAULT_LEVEL)
     return _result(desk, row, "created", created, desk.client.send(_link(row)).link if is_asked else None)
