@@ -12,6 +12,7 @@ import data
 from tests.engine.approvers import adopt, change
 from tests.engine.runs import night, sheet
 from tests.moved_clock import clock_of
+from treasury.collect.collecting import collect_and_write
 from treasury.errors import InputError, PolicyChanged
 from treasury.ledger import schema
 from treasury.ledger.epoch import begin_epoch
@@ -34,6 +35,24 @@ def test_another_process_takes_the_plan_whole(open_desk: OpenDesk, start_sandbox
     assert list(taken.payments.rows) == list(made.payments.rows)
     assert (taken.payments.sha256, taken.payments.summary()) == (made.payments.sha256, made.payments.summary())
     assert taken.shown.sha256 == made.shown.sha256
+
+
+def test_a_run_key_that_invoices_took_since_it_was_planned_pays_nothing(
+    open_desk: OpenDesk, start_sandbox: Any, tmp_path: Path
+) -> None:
+    """While its plan waited for an approval, say; from then on neither could have been started again."""
+    sandbox = start_sandbox()
+    desk = open_desk(sandbox.base_url)
+    made = make_plan(desk, PayRequest(sheet(tmp_path, *ROWS), "november"))
+    invoices = tmp_path / "invoices.csv"
+    invoices.write_text(
+        "row_ref,payment_method,amount,currency,product_name,customer_ref_id\ni-1,on_line,120,USDT,Tea,ann\n"
+    )
+    collect_and_write(open_desk(sandbox.base_url), invoices, "november", tmp_path / "out")
+    with pytest.raises(InputError, match="belongs to invoices"):
+        payouts.commit_payouts(desk, made)
+    assert desk.ledger.orders() == []
+    assert collect_and_write(desk, invoices, "november", tmp_path / "out")["counts"] == {"waiting": 1}
 
 
 @pytest.mark.both_databases

@@ -103,6 +103,12 @@ def is_of_invoices(ledger: Ledger, run_key: str) -> bool:
     return snapshot_of(ledger, INVOICES + run_key) is not None
 
 
+def check_not_of_invoices(ledger: Ledger, run_key: str) -> None:
+    """Raise `InputError` for a run key that names invoices: results of both would stand in one folder."""
+    if is_of_invoices(ledger, run_key):
+        raise InputError(f"run key {run_key} belongs to invoices; nothing was sent: choose another")
+
+
 COMPARED = ("request_id", "currency", "amount", "order_type", "created_at", "run_key", "row_ref")
 """Members of a receipt that a report needs; of how its customer pays it needs a hash of the address alone."""
 

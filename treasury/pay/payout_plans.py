@@ -16,7 +16,7 @@ from treasury.ledger.in_flight import recorded_debits
 from treasury.ledger.intents import check_bound
 from treasury.ledger.payout_plans import KeptPlan, keep_plan, kept_plan, kept_plans, kept_rows
 from treasury.ledger.proposals import newest_plan
-from treasury.ledger.snapshots import is_of_invoices
+from treasury.ledger.snapshots import check_not_of_invoices
 from treasury.money import canonical
 from treasury.orders.rows import LeftOut, PayoutRow, Route
 from treasury.pay.agreeing import check_limits, plan_as_shown, plan_to_execute, shown_and_signed
@@ -162,8 +162,7 @@ def check_says_of_payments(request: PayRequest, policy: Policy | None, version: 
 
 
 def _payments(desk: Desk, request: PayRequest, policy: Policy | None) -> PayoutPlan:
-    if is_of_invoices(desk.ledger, request.run_key):
-        raise InputError(f"run key {request.run_key} belongs to invoices; nothing was sent: choose another")
+    check_not_of_invoices(desk.ledger, request.run_key)
     limits = PayoutLimits() if policy is None or policy.payouts is None else policy.payouts
     margin = limits.estimate_margin_percent
     fixed = _fixed_estimates(desk, request.run_key, policy)

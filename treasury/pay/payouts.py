@@ -16,6 +16,7 @@ from treasury.ledger.payees import what_is_known
 from treasury.ledger.payout_plans import forget_plan_rows, kept_plans, newest_kept
 from treasury.ledger.quotes import quotes_of_run
 from treasury.ledger.replacements import replacing
+from treasury.ledger.snapshots import check_not_of_invoices
 from treasury.orders.rows import PayoutRow
 from treasury.orders.states import OPEN
 from treasury.pay.agreeing import added_plan, governed_plan, plan_as_shown
@@ -104,6 +105,8 @@ def commit_payouts(desk: Desk, made: MadePlan) -> list[list[int]]:
     rules, kept = replace(rules, payments=(plan.sha256,)), kept_with_run(agreed)
     content = agreed.summary() if kept is None else {**agreed.summary(), FUNDING: kept}
     with desk.hold(plan.run_key):
+        if not began:  # Race: invoices may have taken the run key since it was planned
+            check_not_of_invoices(desk.ledger, plan.run_key)
         commit_plan(desk.ledger, plan.run_key, plan.kind, content, agreed.sha256, plan.intents, rules)
         ids = open_orders(desk, plan.run_key, (row.row_ref for row in plan.rows))
     return list(batched(ids, ORDERS_PER_TASK))
