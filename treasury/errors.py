@@ -8,6 +8,7 @@
     │   └── RunKeyConflict         this run key already stands for other rows
     ├── ConfigurationError         fix keys, account or settings; nothing was sent
     │   ├── DiskFull               free some space, and start it again; what left before stands in the ledger
+    │   ├── NotWritable            see to the folder, and start it again; what left before stands in the ledger
     │   ├── LedgerLost             start it again once the database answers; what left before stands in the ledger
     │   ├── WrongAccount           the ledger belongs to another account
     │   └── WrongLedgerKey         the ledger's payloads were written with another key
@@ -162,6 +163,16 @@ class DiskFull(ConfigurationError):
     def __init__(self, why: str) -> None:
         super().__init__(
             f"the disk is full ({why}): free some space and start it again; what was sent stands in the ledger, and "
+            "nothing is sent twice"
+        )
+
+
+class NotWritable(ConfigurationError):
+    """A file of a home or of results cannot be used; what left before stands in the ledger."""
+
+    def __init__(self, file: str, why: str) -> None:
+        super().__init__(
+            f"{file} cannot be used ({why}): see to it and start it again; what was sent stands in the ledger, and "
             "nothing is sent twice"
         )
 

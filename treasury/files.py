@@ -12,18 +12,26 @@ from decimal import Decimal
 from pathlib import Path
 from typing import TextIO
 
-from treasury.errors import DiskFull, InputError, TreasuryError
+from treasury.errors import DiskFull, InputError, NotWritable, TreasuryError
 from treasury.money import format_amount
 from treasury.private_files import make_folder
 
 
 def as_ours(error: Exception) -> TreasuryError:
-    """Return an error of ours as it is, and `DiskFull` for one that means that; raises any other one."""
+    """Return an error of ours as it is, and one of ours for a disk or file that cannot be used; raises others."""
     if isinstance(error, TreasuryError):
         return error
     if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
         return DiskFull(str(error.strerror))
+    if isinstance(error, OSError) and error.errno in UNUSABLE and error.filename is not None:
+        return NotWritable(str(error.filename2 or error.filename), str(error.strerror))
     raise error
+
+
+UNUSABLE = frozenset(
+    (errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO, errno.ESTALE, errno.ENOTDIR, errno.EISDIR, errno.EEXIST)
+)
+"""Errors of a folder that is read-only, somebody else's, no folder, or on a disk or share that fails."""
 
 
 def path_of(given: str) -> Path:

@@ -117,6 +117,26 @@ def test_no_key_is_made_where_a_ledger_exists(
     assert sandbox.orders() == []
 
 
+@pytest.mark.prefect
+@pytest.mark.parametrize("in_the_way", ["results.csv", "starts"])
+def test_a_folder_of_results_that_cannot_be_used_is_one_line(
+    in_the_way: str, open_sandbox: Callable[..., RunningSandbox], open_office: Callable[..., Office]
+) -> None:
+    """As a share that became read-only, or a folder of somebody else: here a name that is taken."""
+    sandbox = open_sandbox()
+    office = open_office(sandbox.base_url)
+    line = ["pay", office.sheet(("a", "10", "12345670001")), "--run-key", "r", "--yes"]
+    folder = office.home / "runs" / "r"
+    folder.mkdir(parents=True)
+    (folder / "results.csv").mkdir() if in_the_way == "results.csv" else (folder / "starts").touch()
+    ended = office.run(*line)
+    assert (ended.code, "nothing is sent twice" in one_line_error(ended)) == (1, True), ended.err
+    assert str(folder / in_the_way) in ended.err
+    (folder / "results.csv").rmdir() if in_the_way == "results.csv" else (folder / "starts").unlink()
+    assert office.run(*line, "--follow", "20").code == 0
+    assert [order["effects"] for order in sandbox.orders()] == [1]
+
+
 @pytest.mark.parametrize("readers", ["true", "head -1"])
 def test_a_reader_that_has_read_enough_is_no_traceback(open_office: Callable[..., Office], readers: str) -> None:
     office = open_office("http://127.0.0.1:9", prefect=False)
