@@ -14,16 +14,21 @@ if TYPE_CHECKING:
     from blocks.account import PartnerAccount
 
 
-@functools.cache
 def open_desk(account: str | None = None) -> Desk:
     """The desk that flows and tasks use. `account`: a `PartnerAccount` block, used when no account is configured.
 
-    A `TreasuryLedger` block of the same name, if there is one, gives the ledger's place. Cached, so that settings and
-    blocks are read once per name; `payments.desk.desk_of` keeps the desks themselves. Raises `ConfigurationError`.
+    A `TreasuryLedger` block of the same name, if there is one, gives the ledger's place. Settings and blocks are read
+    once per name; `payments.desk.desk_of` keeps the desks themselves. Raises `ConfigurationError`.
     """
+    return desk_of(*configured(account))
+
+
+@functools.cache
+def configured(account: str | None) -> tuple[Account, Settings]:
+    """Return account and settings of a name, as `open_desk` takes them."""
     settings = read_settings()
     if account is None:
-        return desk_of(settings.account(), settings)
+        return settings.account(), settings
     from blocks.account import PartnerAccount
 
     try:
@@ -33,8 +38,8 @@ def open_desk(account: str | None = None) -> Desk:
     named = _with_ledger(settings, account)
     if settings.has_account:
         _check_same(account, block, named, settings)
-        return desk_of(settings.account(), settings)
-    return desk_of(with_settings(block.get_account(), settings), named)
+        return settings.account(), settings
+    return with_settings(block.get_account(), settings), named
 
 
 def _check_same(name: str, block: "PartnerAccount", named: Settings, settings: Settings) -> None:

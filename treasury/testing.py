@@ -115,7 +115,7 @@ def forget_desks() -> None:
     """Close the desks that this process opened; the next one reads its settings again."""
     above = sys.modules.get("blocks.desk")  # a floor above, not imported from here: unless somebody did, it keeps none
     if above is not None:
-        above.open_desk.cache_clear()
+        above.configured.cache_clear()
     for desk in treasury.payments.desk._desks.values():
         desk.close()
     treasury.payments.desk._desks.clear()

@@ -114,7 +114,7 @@ def _begin(log: logging.Logger) -> None:
     if (
         found := sys.modules.get("blocks.desk")
     ) is not None:  # not imported here: tests/conftest.py prepares Prefect first
-        found.open_desk.cache_clear()
+        found.configured.cache_clear()
     end_start()
     log.handlers.clear()
     log.propagate, log.level = True, logging.NOTSET

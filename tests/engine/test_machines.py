@@ -4,12 +4,14 @@ import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 from sqlalchemy import Connection, make_url
 
+from blocks.desk import open_desk as open_desk_of_tasks
 from flows.commands import REMEDIES
 from tests.engine.answers import PAYOUT, PAYOUT_FIELDS, accepted, refused
 from tests.engine.intents import commit, intent
@@ -129,3 +131,24 @@ def test_a_pay_in_that_is_made_by_one_of_two_machines_is_expected(
     assert list(expected_receipts(one.ledger)) == made == []
     send_operation(other, asked)
     assert list(expected_receipts(one.ledger)) == made == ["in-1"]
+
+
+@pytest.mark.parametrize("ledger_url", ["postgresql"], indirect=True)
+def test_a_process_that_lives_on_opens_the_ledger_again(
+    treasury_sandbox: Any, treasury_home: Path, ledger_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker of a Dask cluster, say: each night ended there until somebody started the worker again."""
+    monkeypatch.setenv("TREASURY_LEDGER_URL", ledger_url)
+    desk = open_desk_of_tasks()
+    commit(desk.ledger, "a")
+    with desk.hold("run"):
+        with psycopg.connect(ledger_url, autocommit=True) as connection:
+            end_sessions(connection, connection.info.dbname)
+        for _ in range(2):
+            with pytest.raises(LedgerLost):
+                desk.ledger.saw_balance("USDT", Decimal(1))
+        assert open_desk_of_tasks() is desk  # its run is another process's from here on, and nobody takes it up here
+    again = open_desk_of_tasks()
+    with again.hold("run"):
+        again.ledger.saw_balance("USDT", Decimal(1))
+    assert open_desk_of_tasks() is again is not desk

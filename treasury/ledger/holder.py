@@ -209,6 +209,11 @@ class Holds:
         self._counts: dict[str, int] = {}
         self._guard = threading.Lock()
 
+    @property
+    def are_none(self) -> bool:
+        """Tell whether this process holds nothing."""
+        return not self._counts
+
     @contextmanager
     def hold(self, run_key: str) -> Iterator[bool]:
         """Hold a run; yields whether it was just taken. Raises `RunHeld` when another process has it."""

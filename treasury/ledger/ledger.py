@@ -336,6 +336,11 @@ class Ledger:
         """Tell whether the connection that writes was lost: nothing more can be recorded by this process."""
         return self._writer.is_lost
 
+    @property
+    def is_over(self) -> bool:
+        """Tell whether it was lost, and nothing is held by it any more: another one may be opened in its place."""
+        return self.is_lost and self._holds.are_none
+
     def write(self, work: Callable[[Connection], T]) -> T:
         """Do `work` in one transaction; on disk when this returns."""
         return self._writer.write(work)

@@ -153,11 +153,18 @@ _guard = threading.Lock()
 
 
 def desk_of(account: Account, settings: Settings) -> Desk:
-    """The desk of an account and ledger: one per process, so that runs are held once and the key is parsed once."""
+    """The desk of an account and ledger: one per process, so that runs are held once and the key is parsed once.
+
+    One whose ledger was lost is followed by a new one, once nothing is held by it: the process may live for long.
+    """
     with _guard:
         name = (account.identity, settings.ledger_url)
-        if name not in _desks:
+        known = _desks.get(name)
+        if known is None or known.ledger.is_over:
             _desks[name] = Desk(account, settings)
+            if known is not None:
+                with suppress(Exception):
+                    known.close()
         return _desks[name]
 
 
