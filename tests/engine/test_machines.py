@@ -9,7 +9,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from sqlalchemy import Connection, make_url
+from sqlalchemy import Connection, make_url, text
 
 from blocks.desk import open_desk as open_desk_of_tasks
 from flows.commands import REMEDIES
@@ -17,6 +17,7 @@ from tests.engine.answers import PAYOUT, PAYOUT_FIELDS, accepted, refused
 from tests.engine.intents import commit, intent
 from treasury.call.calls import send_operation
 from treasury.errors import LedgerLost, Refused, RunHeld
+from treasury.ledger.database import open_engine
 from treasury.ledger.intents import commit_plan
 from treasury.ledger.ledger import Ledger
 from treasury.ledger.snapshots import expected_receipts
@@ -152,3 +153,17 @@ def test_a_process_that_lives_on_opens_the_ledger_again(
     with again.hold("run"):
         again.ledger.saw_balance("USDT", Decimal(1))
     assert open_desk_of_tasks() is again is not desk
+
+
+@pytest.mark.parametrize("ledger_url", ["postgresql"], indirect=True)
+def test_a_machine_that_is_gone_is_noticed_by_both_sides(open_ledger: OpenLedger, ledger_url: str) -> None:
+    """One without power says no goodbye: its runs were held for two hours, as PostgreSQL's default has it."""
+    asked = "SELECT setting FROM pg_settings WHERE name LIKE 'tcp_%' AND source = 'session'"
+    [*kept] = open_ledger().write(lambda connection: connection.execute(text(asked)).scalars())
+    assert len(kept) == 4
+    for own, idle in (("", "60"), (f"{'&' if '?' in ledger_url else '?'}keepalives_idle=7", "7")):
+        engine = open_engine(ledger_url + own, writes=True)
+        with engine.connect() as connection:
+            driver: Any = connection.connection.driver_connection
+            assert driver.info.get_parameters()["keepalives_idle"] == idle
+        engine.dispose()

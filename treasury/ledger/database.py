@@ -32,6 +32,16 @@ _Item = tuple[Callable[[Connection], Any], Deliver]
 SERIAL_LOCK = 7_265_001
 """PostgreSQL advisory lock that serializes making tables, judging intents and beginning epochs."""
 
+KEEPALIVES = {
+    "keepalives_idle": 60,
+    "keepalives_interval": 15,
+    "keepalives_count": 4,
+    "tcp_user_timeout": 120_000,
+}
+"""Of a connection to PostgreSQL: after two minutes of silence the other side is gone. By default it takes two hours.
+
+The last one, in milliseconds, is about what was sent and not received."""
+
 OPEN_SECONDS = 60.0
 """How long one process waits for another that opens or writes the same file."""
 
@@ -78,6 +88,7 @@ def open_engine(url: str, *, writes: bool) -> Engine:
         engine = create_engine(
             parsed.set(drivername="postgresql+psycopg"),
             pool_size=4,
+            connect_args={name: value for name, value in KEEPALIVES.items() if name not in parsed.query},
             execution_options={"compiled_cache": _COMPILED["postgresql"]},
         )
     except (ArgumentError, NoSuchModuleError) as error:
@@ -87,9 +98,19 @@ def open_engine(url: str, *, writes: bool) -> Engine:
     def _configure(connection: Any, _record: object) -> None:
         with connection.cursor() as cursor:
             cursor.execute("SET synchronous_commit TO on")  # whatever the server's default is
+            names = [f"tcp_{name.removeprefix('tcp_')}" for name in KEEPALIVES]
+            # At the server's end, too: what a machine that is gone held is let go.
+            cursor.execute(_SET_IF_KNOWN, (names, list(map(str, KEEPALIVES.values()))))
         connection.commit()
 
     return engine
+
+
+_SET_IF_KNOWN = (
+    "SELECT set_config(name, value, false) FROM unnest(%s::text[], %s::text[]) AS given (name, value)"
+    " JOIN pg_settings USING (name)"
+)
+"""PostgreSQL 11 knows no `tcp_user_timeout`."""
 
 
 def _open_sqlite(url: str, *, writes: bool) -> Engine:
