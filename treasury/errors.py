@@ -9,7 +9,7 @@
     ├── ConfigurationError         fix keys, account or settings; nothing was sent
     │   ├── DiskFull               free some space, and start it again; what left before stands in the ledger
     │   ├── NotWritable            see to the folder, and start it again; what left before stands in the ledger
-    │   ├── LedgerLost             start it again once the database answers; what left before stands in the ledger
+    │   ├── LedgerLost             start it again once the ledger is back
     │   ├── WrongAccount           the ledger belongs to another account
     │   └── WrongLedgerKey         the ledger's payloads were written with another key
     ├── RunHeld                    another process holds this run; wait for it
@@ -178,12 +178,12 @@ class NotWritable(ConfigurationError):
 
 
 class LedgerLost(ConfigurationError):
-    """The database that the ledger is in went away while this process worked; what left before stands in the ledger."""
+    """The ledger's database went away, or its file was moved away or replaced, while this process worked."""
 
     def __init__(self, why: str) -> None:
         super().__init__(
-            f"the ledger's connection was lost ({cut_text(why)}): nothing more was sent; start it again once the "
-            "database answers; what was sent stands in the ledger, and nothing is sent twice"
+            f"the ledger was lost ({cut_text(why)}): nothing more was sent; start it again once the ledger is back: "
+            "nothing is sent twice"
         )
 
 

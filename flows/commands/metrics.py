@@ -26,7 +26,7 @@ def serving_metrics(where: str | None, find_desk: Callable[[], Desk]) -> Iterato
     host, _, port = where.rpartition(":")
     if not (port.isascii() and port.isdigit() and int(port[:6]) <= 65_535):
         raise InputError(f"--metrics is a port, or HOST:PORT (got {where})")
-    registry = registry_of(find_desk())
+    registry = registry_of(find_desk)
     try:
         server, thread = start_http_server(int(port), host or LOOPBACK, registry)
     except OSError as error:

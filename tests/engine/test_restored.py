@@ -30,7 +30,7 @@ from tests.engine.answers import (
     steps,
 )
 from tests.moved_clock import clock_of
-from treasury.errors import ConfigurationError, IllegalTransition
+from treasury.errors import IllegalTransition, LedgerLost
 from treasury.ledger.quotes import reference_of
 from treasury.orders.decisions import Bounds
 from treasury.orders.records import ON_A_PERSONS_WORD, Intent, Order
@@ -59,11 +59,11 @@ def test_a_process_whose_ledger_is_moved_away_sends_nothing_more(
     file.rename(file.with_name("aside.db"))
     if put_back:
         shutil.copy(file.with_name("aside.db"), file)
-    with pytest.raises(ConfigurationError, match="was moved away or replaced while this process used it"):
+    with pytest.raises(LedgerLost, match="was moved away or replaced"):
         desk.submission.submit(order)
     assert service.requests == []
     for use in (lambda: desk.ledger.run("run"), lambda: desk.ledger.write(lambda _: None)):
-        with pytest.raises(ConfigurationError, match=r"ledger\.db was moved away"):
+        with pytest.raises(LedgerLost, match=r"ledger\.db was moved away"):
             use()
 
 

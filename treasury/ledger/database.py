@@ -306,12 +306,9 @@ class Writer:
         return self._lost is not None or self._inode() != self._opened
 
     def check_place(self) -> None:
-        """Raise `ConfigurationError` where the ledger's file is gone, or another one by now: SQLite goes on with it."""
+        """Raise `LedgerLost` where the ledger's file is gone, or another one by now: SQLite goes on with the old."""
         if self._inode() != self._opened:
-            raise ConfigurationError(
-                f"the ledger {self._file} was moved away or replaced while this process used it: nothing more is sent, "
-                "start again"
-            )
+            raise LedgerLost(f"{self._file} was moved away or replaced")
 
     def _inode(self) -> tuple[int, int] | None:
         """The device and number of the ledger's file; None where there is none."""
@@ -374,7 +371,7 @@ class Writer:
         crash_point("writer.committed")
         try:
             self.check_place()
-        except ConfigurationError as error:  # what was committed stands in a file that nobody will read
+        except LedgerLost as error:  # what was committed stands in a file that nobody will read
             self._lost = error
             self._refuse(group)
             return

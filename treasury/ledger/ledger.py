@@ -352,7 +352,7 @@ class Ledger:
         return self.look(lambda connection: list(connection.execute(query, given)))
 
     def look(self, work: Callable[[Connection], T]) -> T:
-        """Do what only reads. Raises `ConfigurationError` when the database does not answer, or is another file."""
+        """Do what only reads. Raises `ConfigurationError` when the database does not answer, or is another one."""
         self._writer.check_place()
         try:
             with self._reader.connect() as connection:

@@ -4,7 +4,7 @@ import logging
 import math
 import threading
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -31,19 +31,19 @@ RECENT = 5_000
 QUANTILES = (0.5, 0.95, 0.99)
 
 
-def registry_of(desk: Desk) -> CollectorRegistry:
-    """Return the metrics of a desk's ledger, read anew whenever they are asked for."""
+def registry_of(find_desk: Callable[[], Desk]) -> CollectorRegistry:
+    """Return the metrics of the ledger of the desk that is found, read anew whenever they are asked for."""
     registry = CollectorRegistry()
-    registry.register(_LedgerMetrics(desk))
+    registry.register(_LedgerMetrics(find_desk))
     return registry
 
 
 class _LedgerMetrics(Collector):
-    """Reads one ledger; may be asked from several threads."""
+    """Reads one ledger, and the one that follows it where it was lost; may be asked from several threads."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
-        self._steps = _Steps(desk.ledger)
+    def __init__(self, find_desk: Callable[[], Desk]) -> None:
+        self._find_desk, self._desk = find_desk, find_desk()
+        self._steps = _Steps(self._desk.ledger)
         self._guard = threading.Lock()
 
     def describe(self) -> list[Metric]:
@@ -63,6 +63,8 @@ class _LedgerMetrics(Collector):
         yield from found
 
     def _read(self) -> Iterator[Metric]:
+        if (desk := self._find_desk()) is not self._desk:
+            self._desk, self._steps = desk, _Steps(desk.ledger)
         ledger, found = self._desk.ledger, standing_of(self._desk)
         yield GaugeMetricFamily(
             "treasury_oldest_unknown_seconds",
