@@ -43,6 +43,31 @@ MT940 = """{{1:F01EXAMPLEXXXXX0000000000}}{{2:I940EXAMPLEXXXXXN}}{{4:
 -}}
 """
 
+PAGES = """:20:S\n:60F:C261123EUR1000,\n:61:261124D100,NTRFNONREF//P1\n:62M:C261124EUR900,\n-
+:20:S\n:60M:C261124EUR{opening}\n:61:261124D7,NTRFNONREF//P2\n:62F:C261124EUR893,\n-\n"""
+"""Two pages of a statement; with another opening of the second one, a page between them is missing."""
+
+DETAIL = "<TxDtls><Refs><EndToEndId>{}</EndToEndId></Refs><AmtDtls>{}</AmtDtls>{}</TxDtls>"
+AMOUNT = '<{0}><Amt Ccy="{2}">{1}</Amt></{0}>'
+
+
+def batch(amount: str, *parts: tuple[str, str], more: str = "", mark: str = "DBIT") -> str:
+    """A camt.053.001.02 file of one entry with several transactions: references, amounts in `AmtDtls`, signs."""
+    said = "".join(
+        DETAIL.format(
+            name, AMOUNT.format("TxAmt", part.lstrip("+"), "EUR") if part else "", CREDIT if "+" in part else ""
+        )
+        for name, part in parts
+    )
+    return (
+        f"<Document><BkToCstmrStmt><Stmt><Ntry><Amt Ccy='EUR'>{amount}</Amt><CdtDbtInd>{mark}</CdtDbtInd>"
+        f"<Sts>BOOK</Sts><AcctSvcrRef>B1</AcctSvcrRef>{more}<NtryDtls>{said}</NtryDtls></Ntry></Stmt></BkToCstmrStmt></Document>"
+    )
+
+
+CREDIT = "<CdtDbtInd>CRDT</CdtDbtInd>"
+CHARGES = "<Chrgs><TtlChrgsAndTaxAmt Ccy='EUR'>1.5</TtlChrgsAndTaxAmt></Chrgs>"
+
 
 def entries(folder: Path, text: str, name: str = "statement.sta") -> list[tuple[Any, ...]]:
     file = folder / name
@@ -86,8 +111,53 @@ def test_an_mt940_file_is_read(tmp_path: Path) -> None:
         (CAMT.format(closing="883.50").replace("2026-11-24<", "2026-11-31<"), "has a day that is none: '2026-11-31'"),
         (":20:S1\n:60F:EUR5\n", "has a balance that cannot be read"),
         (":20:S1\n", "without an opening balance"),
+        (
+            MT940.format(closing="909,50").partition(":62F:")[0],
+            "is cut off: from 1000 EUR on it has no closing balance",
+        ),
+        (MT940.format(closing="909,50") + ":61:261125D9,NTRFNONREF\n", "has a line outside of its balances"),
+        (
+            PAGES.format(opening="893,"),
+            "from 900 its lines lead to 900 EUR, and it closes with 893: a page of it may be",
+        ),
+        (batch("100", ("tf-1", ""), ("tf-2", "")), "an entry of -100 EUR whose 2 parts do not add up to it"),
+        (batch("100", ("tf-1", "60"), ("tf-2", "60")), "whose 2 parts do not add up to it: ask for"),
     ],
 )
 def test_what_cannot_be_read_or_does_not_add_up_is_refused(text: str, says: str, tmp_path: Path) -> None:
     with pytest.raises(InvalidSheet, match=says):
         entries(tmp_path, text)
+
+
+def test_each_transaction_of_a_batch_is_a_line_in_the_currency_of_its_entry(tmp_path: Path) -> None:
+    def read(text: str) -> list[tuple[Any, ...]]:
+        return [(each[1], each[2], each[3]) for each in entries(tmp_path, text, "statement.xml")]
+
+    two = [("tf-1", None, 60), ("tf-2", None, 40)]
+    assert read(batch("100", ("tf-1", "60"), ("tf-2", "40"))) == two
+    assert read(batch("101.5", ("tf-1", "60"), ("tf-2", "40"), more=CHARGES)) == two, "the charges are no payment"
+    assert read(batch("20", ("tf-1", "60"), ("tf-2", "+40"))) == [("tf-1", None, 60), ("tf-2", "charge", 40)]
+    foreign = batch("100", ("tf-1", "60"), ("tf-2", "40"))
+    for amount in ("60", "40"):
+        foreign = foreign.replace(AMOUNT.format("TxAmt", amount, "EUR"), AMOUNT.format("InstdAmt", "99", "USD") + "{}")
+    foreign = foreign.format(*(AMOUNT.format("TxAmt", amount, "EUR") for amount in ("60", "40")))
+    assert read(foreign.replace("<AmtDtls>", '<Amt Ccy="USD">99</Amt><AmtDtls>')) == two
+    assert read(batch("100", ("a", ""), ("b", ""), mark="CRDT")) == [(None, "charge", 100)], "nobody's payment of ours"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "166?00TRANSFER?20EREF+{0:.22}?21{0:.0}{1}?22SVWZ+rent?30GENODEFF",
+        "166?20EREF+{0}{1}?30GENODEFF",
+        "EREF+{0}\n{1}KREF+S-7\nSVWZ+rent",
+        "/TRTP/SEPA/EREF/{0}{1}/REMI/rent",
+    ],
+)
+def test_a_reference_of_an_mt940_file_is_read_to_its_end(said: str, tmp_path: Path) -> None:
+    name = "tf-wz6cxx4j45kmacblhxym44bsvu"
+    text = MT940.format(closing="909,50").replace(
+        "166?00TRANSFER?20EREF+tf-abc?21SVWZ+rent", said.format(name[:22], name[22:])
+    )
+    for changed in (text, text.replace("NONREF//P1", "KREF+//P1"), "\ufeff" + text):
+        assert entries(tmp_path, changed)[0][:2] == ("P1", name)

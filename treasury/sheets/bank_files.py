@@ -12,7 +12,7 @@ from treasury.money import exact, format_amount, parse_amount
 from treasury.provider.status import OrderStatus
 from treasury.reconciliation.entries import INCOMING, StatementEntry
 
-NO_REFERENCE = frozenset({"", "NONREF", "NOTPROVIDED", "NOTPROVIDED."})
+NO_REFERENCE = frozenset({"", "NONREF", "NOTPROVIDED", "NOTPROVIDED.", "KREF+", "EREF+"})
 
 SIGN = {"CRDT": 1, "DBIT": -1, "C": 1, "D": -1, "RD": 1, "RC": -1}
 """Mark of an amount -> its sign; `RD` is a debit that was reversed."""
@@ -29,7 +29,7 @@ def is_camt(content: bytes) -> bool:
 
 def is_mt940(content: bytes) -> bool:
     """Tell whether it looks like a SWIFT message."""
-    return bool(re.match(rb"\s*(\{1:|:20:)", content))
+    return bool(re.match(rb"(\xef\xbb\xbf)?\s*(\{1:|:20:)", content))
 
 
 @exact
@@ -58,25 +58,59 @@ def _camt_entries(element: ElementTree.Element) -> Iterator[StatementEntry]:
     """Yield an entry, or its transactions where it holds several with amounts of their own."""
     amount, currency = _signed(element)
     details = [each for group in _all(element, "NtryDtls") for each in _all(group, "TxDtls")]
-    several = len(details) > 1 and all(_child(each, "Amt") is not None for each in details)
+    parts = _parts(element, details, amount, currency) if len(details) > 1 else []
+    several = bool(parts)
     names = [] if several else [_text(element, "AcctSvcrRef"), _text(element, "NtryRef")]
     charges = _child(element, "Chrgs")
     fee = None if charges is None or several else _child(charges, "TtlChrgsAndTaxAmt")
     days = [_text(element, "BookgDt", "Dt"), _text(element, "BookgDt", "DtTm"), _text(element, "ValDt", "Dt")]
-    for detail in details if several else details[:1] or [element]:
+    one = details[0] if len(details) == 1 else element
+    for detail, moved in parts or [(one, amount)]:
         refs = _child(detail, "Refs")
         yield StatementEntry(
             line=0,
             order_no=_first(_text(refs, "AcctSvcrRef"), _text(refs, "TxId"), *names) or "",
             request_id=_first(_text(refs, "EndToEndId"), _text(refs, "InstrId")),
-            order_type=INCOMING[0] if amount > 0 else None,
+            order_type=INCOMING[0] if moved > 0 else None,
             currency=currency,
-            amount=_amount_of(detail)[0] if several else abs(amount),
+            amount=abs(moved),
             status=OrderStatus.SUCCESS if _is_booked(element) else OrderStatus.PROCESSING,
             booked_on=next((_day(day[:10], "%Y-%m-%d") for day in days if day), None),
             fee=None if fee is None else _number(fee.text or ""),
             fee_currency=None if fee is None else fee.get("Ccy"),
         )
+
+
+def _parts(
+    element: ElementTree.Element, details: list[ElementTree.Element], amount: Decimal, currency: str
+) -> list[tuple[ElementTree.Element, Decimal]]:
+    """Return the transactions of an entry, each with its signed amount in the entry's currency.
+
+    None where no transaction has one and money came in: nobody's payment of ours is hidden in it.
+    """
+    found = []
+    for each in details:
+        shown = [_child(each, "Amt"), *(_amount_at(each, name) for name in ("TxAmt", "CntrValAmt", "InstdAmt"))]
+        own = next((one for one in shown if one is not None and one.get("Ccy") == currency), None)
+        if own is not None:
+            mark = _text(each, "CdtDbtInd")
+            found.append((each, _number(own.text or "") * SIGN.get(mark, 1 if amount > 0 else -1)))
+    if not found and amount > 0:
+        return []
+    charges = _text(element, "Chrgs", "TtlChrgsAndTaxAmt")
+    beside = abs(amount - sum(moved for _, moved in found))
+    if len(found) < len(details) or (beside and (not charges or beside != _number(charges))):
+        raise NotAStatement(
+            f"has an entry of {format_amount(amount)} {currency} whose {len(details)} parts do not add up to it: "
+            "ask for a statement with the amount of each"
+        )
+    return found
+
+
+def _amount_at(detail: ElementTree.Element, name: str) -> ElementTree.Element | None:
+    kind = _child(detail, "AmtDtls")
+    place = None if kind is None else _child(kind, name)
+    return None if place is None else _child(place, "Amt")
 
 
 def _day(text: str, form: str) -> date:
@@ -127,14 +161,18 @@ def _text(element: ElementTree.Element | None, *path: str) -> str:
 _TAG = re.compile(r"^:(\d{2}[A-Z]?):", re.MULTILINE)
 _BALANCE = re.compile(r"([CD])(\d{6})([A-Z]{3})([\d,]+)")
 _LINE = re.compile(r"(\d{6})(\d{4})?(R?[CD])([A-Z])?([\d,]+)([A-Z][A-Z0-9]{3})([^\n]*)")
-_END_TO_END = re.compile(r"EREF\+(?:\?\d\d)?([^?+\s]+)")
+_SUBFIELD = re.compile(r"\?(2\d|6[0-3])")
+"""Marks of the parts of a text, each of 27 characters: a reference goes on over them."""
+_END_TO_END = re.compile(r"EREF\+([^?+\s]+?)(?=(?:[A-Z]{4}|BIC)\+|[?+\s]|$)|/EREF/([^/\s]+)")
 
 
 @exact
 def read_mt940(text: str) -> list[StatementEntry]:
     """Read the lines of an MT940 file. Raises `NotAStatement` for one that cannot be read or does not add up."""
     parts = _TAG.split(text.replace("\r\n", "\n"))[1:]
-    currency, opening = "", None
+    currency = ""
+    opening: tuple[Decimal, str] | None = None
+    page: tuple[Decimal, str] | None = None
     moved: list[tuple[Decimal, str]] = []
     found: list[StatementEntry] = []
     for tag, value in zip(parts[::2], (each.strip() for each in parts[1::2]), strict=True):
@@ -145,17 +183,24 @@ def read_mt940(text: str) -> list[StatementEntry]:
             mark, _, currency, amount = balance.groups()
             signed = (SIGN[mark] * _number(amount), currency)
             if tag.startswith("60"):
-                opening, moved = signed, []
+                _check_is_closed(opening)
+                if tag == "60M":
+                    _check_sum(page, [], signed)
+                opening, page, moved = signed, None, []
             else:
                 _check_sum(opening, moved, signed)
+                opening, page = None, signed if tag == "62M" else None
         elif tag == "61":
             entry, signed_amount = _mt940_entry(value, currency)
+            if opening is None:
+                raise NotAStatement(f"has a line outside of its balances (:60F: to :62F:): :61:{value[:40]}")
             moved.append((signed_amount, currency))
             found.append(entry)
         elif tag == "86" and found and found[-1].request_id is None:
-            named = _END_TO_END.search(value.replace("\n", ""))
-            if named is not None and named.group(1) not in NO_REFERENCE:
-                found[-1] = replace(found[-1], request_id=named.group(1))
+            named = _END_TO_END.search(_SUBFIELD.sub("", value.replace("\n", "")))
+            if named is not None:
+                found[-1] = replace(found[-1], request_id=_first(named.group(1) or named.group(2)))
+    _check_is_closed(opening)
     if not currency:
         raise NotAStatement("is a SWIFT message without an opening balance (:60F:)")
     return _numbered(found)
@@ -194,6 +239,12 @@ def _number(text: str) -> Decimal:
         return parse_amount(text.strip().replace(",", ".").rstrip("."))
     except ValueError:
         raise NotAStatement(f"has an amount that is none: {text[:40]!r}") from None
+
+
+def _check_is_closed(opening: tuple[Decimal, str] | None) -> None:
+    if opening is not None:
+        said = f"from {format_amount(opening[0])} {opening[1]} on it has no closing balance (:62F:)"
+        raise NotAStatement(f"is cut off: {said}")
 
 
 def _check_sum(
