@@ -161,3 +161,16 @@ def test_a_reference_of_an_mt940_file_is_read_to_its_end(said: str, tmp_path: Pa
     )
     for changed in (text, text.replace("NONREF//P1", "KREF+//P1"), "\ufeff" + text):
         assert entries(tmp_path, changed)[0][:2] == ("P1", name)
+
+
+def test_a_line_without_a_reference_of_the_bank_is_named_by_all_that_it_says(tmp_path: Path) -> None:
+    def read(**changes: str) -> list[str]:
+        text = batch("100", ("RENT", "")).replace("<AcctSvcrRef>B1</AcctSvcrRef>", "<NtryRef>1</NtryRef>{day}")
+        text = text.format(day="<BookgDt><Dt>2026-11-24</Dt></BookgDt>")
+        for old, new in changes.items():
+            text = text.replace({"day": "2026-11-24", "state": "BOOK"}[old], new)
+        return [each[0] for each in entries(tmp_path, text, "statement.xml")]
+
+    assert read() == ["RENT 2026-11-24-100EUR"]
+    assert read(day="2026-12-24") == ["RENT 2026-12-24-100EUR"]
+    assert read(state="PDNG") == [], "nothing tells that it is the same line once it is booked"

@@ -14,6 +14,9 @@ from treasury.reconciliation.entries import INCOMING, StatementEntry
 
 NO_REFERENCE = frozenset({"", "NONREF", "NOTPROVIDED", "NOTPROVIDED.", "KREF+", "EREF+"})
 
+MAX_PLACE_DIGITS = 6
+"""Most digits of an entry's number that may be its place in the file alone: the next file has the same ones."""
+
 SIGN = {"CRDT": 1, "DBIT": -1, "C": 1, "D": -1, "RD": 1, "RC": -1}
 """Mark of an amount -> its sign; `RD` is a debit that was reversed."""
 
@@ -60,7 +63,9 @@ def _camt_entries(element: ElementTree.Element) -> Iterator[StatementEntry]:
     details = [each for group in _all(element, "NtryDtls") for each in _all(group, "TxDtls")]
     parts = _parts(element, details, amount, currency) if len(details) > 1 else []
     several = bool(parts)
-    names = [] if several else [_text(element, "AcctSvcrRef"), _text(element, "NtryRef")]
+    number = _text(element, "NtryRef")
+    is_place = number.isdecimal() and len(number) <= MAX_PLACE_DIGITS
+    names = [] if several else [_text(element, "AcctSvcrRef"), "" if is_place else number]
     charges = _child(element, "Chrgs")
     fee = None if charges is None or several else _child(charges, "TtlChrgsAndTaxAmt")
     days = [_text(element, "BookgDt", "Dt"), _text(element, "BookgDt", "DtTm"), _text(element, "ValDt", "Dt")]
@@ -262,13 +267,19 @@ def _check_sum(
 
 
 def _numbered(entries: list[StatementEntry]) -> list[StatementEntry]:
-    """Give each its line, and one without a reference of the bank a name of what it says, the same in every file."""
+    """Give each its line, and one without a reference of the bank a name of what it says, the same in every file.
+
+    One without such a reference that is not booked yet is left out: nothing tells that it is the same once it is.
+    """
     seen: Counter[str] = Counter()
     named = []
     for line, entry in enumerate(entries, 1):
+        if not entry.order_no and not entry.has_moved:
+            continue
         mark = "+" if entry.is_incoming else "-"
-        name = entry.order_no or entry.request_id
-        name = name or f"{entry.booked_on}{mark}{format_amount(entry.amount)}{entry.currency}"
+        said = f"{entry.booked_on}{mark}{format_amount(entry.amount)}{entry.currency}"
+        # Names that others gave are not of one line alone: a standing order has the same one in every month.
+        name = entry.order_no or f"{entry.request_id or ''} {said}".strip()
         seen[name] += 1
         named.append(replace(entry, line=line, order_no=name if seen[name] == 1 else f"{name}#{seen[name]}"))
     return named
