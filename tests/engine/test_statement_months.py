@@ -1,11 +1,12 @@
 """Lines of statements over months: each movement is an entry once, of the month in which the ledger learnt of it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.engine.answers import ABSENT, accepted, ok, shown
 from tests.engine.nights import DAY, ROWS, OpenDesk, balance, month_of, take
 from tests.engine.runs import night, pay, sheet
 from tests.moved_clock import clock_of
@@ -45,3 +46,61 @@ def test_a_standing_order_is_an_entry_of_each_month_and_a_payment_that_is_booked
         assert month_of(desk, tmp_path / "month", today(desk)[:7])["paid"] == "-100"
         assert report["counts"].get("duplicate_effect", 0) == number - 2
         clock_of(desk).move(31 * DAY)
+
+
+@pytest.mark.parametrize("is_dated", [True, False])
+def test_a_line_that_proves_to_be_of_an_order_is_taken_back_in_the_month_that_learns_it(
+    is_dated: bool, open_desk: OpenDesk, service: Any, tmp_path: Path
+) -> None:
+    desk, numbers = open_desk(service.base_url), dict[str, str]()
+
+    def query(body: Mapping[str, Any]) -> tuple[int, Any]:
+        [row] = [order.row_ref for order in desk.ledger.orders() if order.request_id == body["request_id"]]
+        return shown(99, currency="USDT_TRC20", order_no=numbers[row])(body) if row in numbers else ABSENT
+
+    clock_of(desk).move((42 - int(today(desk)[8:])) * DAY)
+    service.plans |= {"/v1/order/payout": [accepted], "/v1/balance/partner": [ok(balance="1000")]}
+    service.plans["/v1/order/query"] = [query]
+    pay(desk, sheet(tmp_path, ("first", "10", "12345670009")), tmp_path / "out", "first", seconds=0)
+    numbers["first"] = "P1"
+    night(desk, tmp_path / "1")
+    service.plans["/v1/order/payout"] = [(500, {})]
+    pay(desk, sheet(tmp_path, ("lost", "10", "12345670001")), tmp_path / "out", seconds=0)
+    service.plans["/v1/balance/partner"] = [ok(balance="985")]
+    clock_of(desk).move(DAY)
+    statement = tmp_path / "statement.csv"
+    statement.write_text(
+        f"order_no,currency,amount,status,date\nP2,USDT_TRC20,10,99,{today(desk) if is_dated else ''}\n"
+    )
+    night(desk, tmp_path / "3", statement=statement)
+    name = today(desk)[:7]
+    reported = month_of(desk, tmp_path / "month", name)
+    clock_of(desk).move(31 * DAY)
+    numbers["lost"] = "P2"
+    night(desk, tmp_path / "4")
+    assert month_of(desk, tmp_path / "month", name) == reported
+    later = month_of(desk, tmp_path / "later", today(desk)[:7])
+    assert later["opening"] == reported["closing"]
+    assert later["closing"] == "990"
+
+
+def test_a_line_without_a_day_that_a_later_file_has_otherwise_stays_an_entry_of_its_month(
+    desk: Desk, tmp_path: Path
+) -> None:
+    statement = tmp_path / "statement.csv"
+    take(desk, "by-hand", "100")
+
+    def give(number: int, amount: str, fee: str) -> dict[str, str]:
+        statement.write_text(f"order_no,currency,amount,status,fee\nX1,USDT_TRC20,{amount},99,{fee}\n")
+        return balance(night(desk, tmp_path / f"{number}", statement=statement))
+
+    assert give(2, "90", "")["unexplained"] == "-10"
+    name, reported = today(desk)[:7], month_of(desk, tmp_path / "month", today(desk)[:7])
+    assert reported["paid"] == "-90"
+    clock_of(desk).move(31 * DAY)
+    assert give(3, "90", "1")["unexplained"] == "-10"
+    assert month_of(desk, tmp_path / "month", name) == reported
+    assert give(4, "100", "1")["unexplained"] == "0"
+    assert month_of(desk, tmp_path / "month", name) == reported
+    later = month_of(desk, tmp_path / "later", today(desk)[:7])
+    assert (later["opening"], later["paid"], later.get("difference")) == (reported["closing"], "-10", None)

@@ -10,13 +10,13 @@ from treasury.ledger import closing
 from treasury.ledger.adjustments import adjustments
 from treasury.ledger.bookings import opened_after, order_bookings, receipt_bookings
 from treasury.ledger.controls import controls_of
-from treasury.ledger.receipts import known_numbers
+from treasury.ledger.learnt_numbers import learnt_numbers
 from treasury.ledger.statement_lines import explaining_lines, last_lines
 from treasury.money import ZERO, exact
 from treasury.nights.sweep import stored_sweep
 from treasury.payments.desk import Desk
 from treasury.policy.model import Policy
-from treasury.reconciliation.balances import BalanceAccount
+from treasury.reconciliation.balances import BalanceAccount, Lot, Night
 from treasury.reconciliation.entries import StatementEntry
 from treasury.reconciliation.months import Booking, EntryKind, draw_month, span_of
 from treasury.reconciliation.scope import Scope
@@ -33,19 +33,21 @@ def report_month(desk: Desk, month: str, out: Path | None, policy: Policy) -> Ma
     ledger, span = desk.ledger, span_of(month, policy.time_zone)
     sweep_id = stored_sweep(desk, Scope())
     nights = closing.balance_nights(ledger, sweep_id)
-    lines, ours = explaining_lines(ledger, sweep_id), known_numbers(ledger, sweep_id)
-    rolled = roll_accounts(nights, last_lines(lines), ours, policy)
+    lines, learnt = explaining_lines(ledger, sweep_id), learnt_numbers(ledger)
+    rolled = roll_accounts(nights, last_lines(lines), learnt, policy)
     accounts = [each for each in rolled if each.currency == each.codes[0]]
     leaders = {code: each.codes[0] for each in accounts for code in each.codes}
     steps = opened_after(ledger, {each.opened_at for each in accounts if each.opened_at is not None})
     first_steps = {
         code: steps[each.opened_at] for each in accounts if each.opened_at is not None for code in each.codes
     }
-    others = [line for line in lines if not {line.order_no, line.request_id} & ours]
+    others = _Others(lines, learnt)
+    stated = others.stated(nights, rolled, policy)
     bookings = [
         *receipt_bookings(ledger, {code: each.opened_at or 0 for each in accounts for code in each.codes}),
         *order_bookings(ledger, first_steps, desk.account.rules.fee_on_top),
         *(booking for each in accounts for booking in _beside_orders(desk, each, others, policy)),
+        *(booking for each in accounts for booking in _of_lots(each.currency, stated[each.currency])),
     ]
     bookings = [replace(each, currency=leaders.get(each.currency, each.currency)) for each in bookings]
     first, after = span
@@ -60,31 +62,90 @@ def report_month(desk: Desk, month: str, out: Path | None, policy: Policy) -> Ma
     return write_month(out or desk.settings.home / "months" / month, month, policy.time_zone, drawn, of_month, controls)
 
 
-def _beside_orders(
-    desk: Desk, account: BalanceAccount, others: Sequence[StatementEntry], policy: Policy
-) -> Iterator[Booking]:
+class _Others:
+    """Lines of movements of others, as they were given; one that proves to be ours is so from when that was learnt."""
+
+    def __init__(self, lines: Sequence[StatementEntry], learnt: Mapping[str, int]) -> None:
+        self.ours_from: dict[str, int] = {}
+        """Number of a line -> when the ledger learnt that it means this movement, Unix ms."""
+        for line in lines:
+            for name in {line.order_no, line.request_id} & learnt.keys():
+                at = learnt[str(name)]
+                self.ours_from[line.order_no] = min(at, self.ours_from.get(line.order_no, at))
+        self._lines, self._learnt = lines, learnt
+        self.lines = [line for line in lines if line.given_at < self.ours_from.get(line.order_no, line.given_at + 1)]
+
+    def stated(
+        self, nights: Mapping[str, Sequence[Night]], rolled: Sequence[BalanceAccount], policy: Policy
+    ) -> dict[str, list[Lot]]:
+        """Return currency -> what lines without a day explained, each when the report said so.
+
+        What a later line corrects, or what proves to be ours, is taken back then: a month that was reported stays.
+        """
+        undated = {line.order_no for line in self.lines for each in rolled if not _is_dated(each, line, policy)}
+        given: dict[str, list[int]] = {}
+        for line in self.lines:
+            given.setdefault(line.order_no, []).append(line.given_at)
+        changes = {at for name in undated for at in [*given[name][1:], *filter(None, [self.ours_from.get(name)])]}
+        found: dict[str, list[Lot]] = {each.currency: [] for each in rolled}
+        since = 0
+        for until in [*sorted(changes), None]:
+            accounts = rolled if until is None else self._rolled_before(until, nights, policy)
+            for each in accounts:
+                booked = sum((lot.amount for lot in found[each.currency]), ZERO)
+                more = sum((lot.amount for lot in each.stated if lot.at <= since), ZERO) - booked
+                found[each.currency] += [Lot(since, more)] if more else []
+                found[each.currency] += [lot for lot in each.stated if lot.at > since]
+            since = since if until is None else until
+        return found
+
+    def _rolled_before(
+        self, until: int, nights: Mapping[str, Sequence[Night]], policy: Policy
+    ) -> Sequence[BalanceAccount]:
+        known = last_lines(line for line in self._lines if line.given_at < until)
+        past = {currency: [night for night in some if night.as_of < until] for currency, some in nights.items()}
+        return roll_accounts(past, known, {name for name, at in self._learnt.items() if at < until}, policy)
+
+
+def _is_dated(account: BalanceAccount, line: StatementEntry, policy: Policy) -> bool:
+    return line.currency not in account.codes or is_later_than(account.opened_at or 0, line, policy)
+
+
+def _of_lots(currency: str, lots: Sequence[Lot]) -> Iterator[Booking]:
+    """Yield what lines without a day explained of an account."""
+    for lot in lots:
+        kind = EntryKind.RECEIVED if lot.amount > 0 else EntryKind.PAID
+        yield Booking(f"S{currency}-{lot.at}", lot.at, currency, kind, lot.amount, "statement")
+
+
+def _beside_orders(desk: Desk, account: BalanceAccount, others: _Others, policy: Policy) -> Iterator[Booking]:
     """Yield the entries of an account that no order of ours made: what its opening lacks of those that end later,
     lines of statements, and what people accepted."""
     if account.debited_then and account.opened_at is not None:
         opened = (account.opened_at, account.currency, EntryKind.PAID, account.debited_then)
         yield Booking(f"O{account.currency}", *opened, "on its way when the account was opened")
     yield from _of_lines(account, others, policy)
-    for lot in account.stated:
-        kind = EntryKind.RECEIVED if lot.amount > 0 else EntryKind.PAID
-        yield Booking(f"S{account.currency}-{lot.at}", lot.at, account.currency, kind, lot.amount, "statement")
     yield from adjustments(desk.ledger, account.currency)
 
 
-def _of_lines(account: BalanceAccount, others: Sequence[StatementEntry], policy: Policy) -> Iterator[Booking]:
-    """Yield what lines of statements say of an account; of a line that corrects an earlier one, what it says more."""
-    said: dict[str, Decimal] = {}
-    for entry in others:
+def _of_lines(account: BalanceAccount, others: _Others, policy: Policy) -> Iterator[Booking]:
+    """Yield what lines of statements say of an account; of a line that corrects an earlier one, what it says more.
+
+    What a line said is taken back when the ledger learns that the movement is one of its own.
+    """
+    said: dict[str, tuple[EntryKind, Decimal]] = {}
+    for entry in others.lines:
         is_entry = entry.has_moved and is_later_than(account.opened_at or 0, entry, policy)
         amount = entry.amount if is_entry and entry.currency in account.codes else ZERO
-        moved = (amount if entry.is_incoming else -amount) - said.get(entry.order_no, ZERO)
+        before = said[entry.order_no][1] if entry.order_no in said else ZERO
+        moved = (amount if entry.is_incoming else -amount) - before
         if moved:
             kind = EntryKind.RECEIVED if entry.is_incoming else EntryKind.PAID
             name = f"S{entry.order_no}-{entry.given_at}" if entry.order_no in said else f"S{entry.order_no}"
-            said[entry.order_no] = said.get(entry.order_no, ZERO) + moved
+            said[entry.order_no] = kind, before + moved
             named = (entry.order_no, None, None, entry.order_no)
             yield Booking(name, entry.given_at, account.currency, kind, moved, *named)
+    for number, (kind, amount) in said.items():
+        if amount and number in others.ours_from:
+            at, named = others.ours_from[number], (number, None, None, number)
+            yield Booking(f"S{number}-ours", at, account.currency, kind, -amount, *named)

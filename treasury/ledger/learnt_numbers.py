@@ -1,0 +1,44 @@
+"""When the ledger learnt the references and numbers under which the service shows what it means."""
+
+import json
+
+from sqlalchemy import func, select
+
+from treasury.ledger import schema
+from treasury.ledger.ledger import Ledger
+from treasury.ledger.receipts import receipt_answers
+from treasury.ledger.sweeps import RECEIPT
+
+
+def learnt_numbers(ledger: Ledger) -> dict[str, int]:
+    """Return every reference and number of an order, pay-in or deposit -> when it was learnt, Unix ms.
+
+    An order's own references are known when they are made, its number with the first step by which the
+    service told a status.
+    """
+    orders, quotes, journal = schema.orders.c, schema.quotes.c, schema.journal.c
+    told = select(journal.order_id, func.min(journal.at).label("at")).group_by(journal.order_id)
+    told = told.where(journal.status.is_not(None))
+    steps = told.subquery()
+    numbered = select(orders.order_no, func.coalesce(steps.c.at, orders.created_at))
+    numbered = numbered.outerjoin_from(schema.orders, steps, steps.c.order_id == orders.id)
+    found: dict[str, int] = {}
+
+    def learn(name: str | None, at: int) -> None:
+        if name is not None:
+            found[name] = min(at, found.get(name, at))
+
+    with ledger.snapshot() as stream:
+        for row in stream(select(orders.request_id, orders.confirmation, orders.created_at)):
+            learn(row.request_id, row.created_at)
+            learn(row.confirmation, row.created_at)
+        for row in stream(select(quotes.request_id, quotes.quote, quotes.created_at)):
+            learn(row.request_id, row.created_at)
+            learn(row.quote, row.created_at)
+        for name, at in stream(numbered.where(orders.order_no.is_not(None))):
+            learn(name, at)
+        for row in stream(receipt_answers()):
+            if json.loads(row.ledger_side)["operation"] == RECEIPT:
+                learn(row.request_id, row.asked_at)
+                learn(json.loads(row.service_side).get("order_no"), row.asked_at)
+    return found
